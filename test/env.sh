@@ -1,0 +1,57 @@
+# Copyright (c) 2026 the gpuhier authors. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# The environment in which tests run MPI programs from a build tree; sourced by bash
+# scripts (test/check.sh, test/ranks/run_one). It sets variables and functions only, starts nothing.
+#
+# In:  GPUHIER_SRC, GPUHIER_BUILD (top source and top build folder)
+# Out: gpuhier_env_mpi       settings of Open MPI for a small machine and for root
+#      gpuhier_env_component the uninstalled component in front of Open MPI's own
+#      gpuhier_env_sanitizers how a sanitized build reports; leaks count
+#      gpuhier_env_emulator  the emulated CUDA libraries in front of everything else
+
+# Oversubscribed ranks yield, root may run, nothing asks for a network that a test box lacks.
+gpuhier_env_mpi()
+{
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    export OMPI_MCA_rmaps_base_oversubscribe=1
+    export OMPI_MCA_mpi_yield_when_idle=1
+    export OMPI_MCA_hwloc_base_binding_policy=none
+    # Containers often forbid process_vm_readv; Open MPI then warns in every rank's output.
+    export OMPI_MCA_btl_vader_single_copy_mechanism=none
+    # Open MPI 5 reads the same settings under PRRTE's names.
+    export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+    export PRTE_MCA_hwloc_default_binding_policy=none
+}
+
+# The path of components replaces Open MPI's own, so Open MPI's is appended.
+gpuhier_env_component()
+{
+    local own=$GPUHIER_BUILD/ompi/mca/coll/gpuhier/.libs system
+    system=$(gpuhier_ompi_component_dir)
+    export OMPI_MCA_mca_base_component_path=$own${system:+:$system}
+}
+
+# Where the Open MPI that mpirun belongs to keeps its components; empty when it does not say.
+gpuhier_ompi_component_dir()
+{
+    if [ -z "${GPUHIER_OMPI_COMPONENT_DIR+set}" ]; then
+        GPUHIER_OMPI_COMPONENT_DIR=$(ompi_info --path pkglibdir --parsable 2>/dev/null | sed -n 's/^path:pkglibdir://p')
+        export GPUHIER_OMPI_COMPONENT_DIR
+    fi
+    printf '%s' "$GPUHIER_OMPI_COMPONENT_DIR"
+}
+
+gpuhier_env_emulator()
+{
+    export LD_LIBRARY_PATH=$GPUHIER_BUILD/test/cudasim/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export CUDASIM_TWINS=$GPUHIER_BUILD/test/cudasim/lib/libgpuhier_twin.so
+}
+
+# A report ends the process with a status that no test uses. The suppressions name third-party code only.
+gpuhier_env_sanitizers()
+{
+    export ASAN_OPTIONS=detect_leaks=1:exitcode=66:abort_on_error=0:allocator_may_return_null=1:detect_odr_violation=1
+    export LSAN_OPTIONS=suppressions=$GPUHIER_SRC/test/lsan.supp:print_suppressions=0
+    export UBSAN_OPTIONS=halt_on_error=1:exitcode=66:print_stacktrace=1
+}

@@ -1,0 +1,168 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Pure layer: records of all ranks -> groups, and the partition of a message
+ * into shards and pieces. Needs libc only: no MPI, no CUDA.
+ *
+ * Words used here and in coll_gpuhier_schedule.h:
+ *   rank    a rank of the communicator
+ *   group   ranks of one node that can all map each other's GPU memory; groups
+ *           are numbered by their lowest rank
+ *   index   a rank's place in its group, 0 .. size-1, in rank order
+ *   shard   the part of a range that one member of a group owns
+ *   piece   a part of a range that has exactly one owner in every group
+ *   unit    128 bytes' worth of elements: cut points are multiples of it
+ */
+#ifndef COLL_GPUHIER_HIERARCHY_H
+#define COLL_GPUHIER_HIERARCHY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GPUHIER_GROUP_MAX 64  /* ranks; a larger clique is split */
+#define GPUHIER_UNIT_BYTES 128 /* cut points keep this alignment: one line of a GPU's cache, and any vector load */
+
+/* Elements [begin, end) of the message. */
+typedef struct gpuhier_range {
+    uint64_t begin;
+    uint64_t end;
+} gpuhier_range_t;
+
+static inline uint64_t gpuhier_range_length(gpuhier_range_t range)
+{
+    return range.end - range.begin;
+}
+
+/* What the hierarchy must know of one rank. Equal on all ranks of the communicator. */
+typedef struct gpuhier_hier_rank {
+    uint64_t node; /* any number; equal numbers mean: same node */
+} gpuhier_hier_rank_t;
+
+/*
+ * Can these two ranks map each other's memory? Asked only for different ranks of
+ * one node, in both orders; they may join one group if both answers are true.
+ * Must answer alike on all ranks of the communicator (exchange the results of
+ * the trials first), or the ranks disagree about the groups.
+ */
+typedef bool (*gpuhier_can_map_fn_t)(void *arg, int rank, int other);
+
+/*
+ * The groups of one communicator. Owned by whoever called init, constant until
+ * fini, thus readable by any thread without a lock. O(ranks) memory.
+ */
+typedef struct gpuhier_hierarchy {
+    int nranks;
+    int ngroups;
+    int *group_of; /* [nranks] a rank's group */
+    int *index_of; /* [nranks] a rank's index in its group */
+    int *members;  /* [nranks] ranks, group after group, rising within a group */
+    int *first;    /* [ngroups + 1] group g is members[first[g]] .. members[first[g + 1] - 1] */
+} gpuhier_hierarchy_t;
+
+/*
+ * Builds the groups: in rank order, each rank joins the lowest group of its node
+ * that is not full and whose members all can map it, or else founds a new one.
+ * Every group is thus a clique, and the result depends on the arguments only.
+ * max_group: ranks, 1 .. GPUHIER_GROUP_MAX.
+ * Returns 0, -EINVAL (nranks < 1, max_group out of range) or -ENOMEM; *h is set only on 0.
+ */
+int gpuhier_hierarchy_init(gpuhier_hierarchy_t *h, int nranks, const gpuhier_hier_rank_t *ranks,
+                           gpuhier_can_map_fn_t can_map, void *arg, int max_group);
+
+/* Frees what init made; harmless on a zeroed or finished hierarchy. */
+void gpuhier_hierarchy_fini(gpuhier_hierarchy_t *h);
+
+static inline int gpuhier_hierarchy_group_size(const gpuhier_hierarchy_t *h, int group)
+{
+    return h->first[group + 1] - h->first[group];
+}
+
+/* The communicator rank of a group's member. */
+static inline int gpuhier_hierarchy_member(const gpuhier_hierarchy_t *h, int group, int index)
+{
+    return h->members[h->first[group] + index];
+}
+
+/* The lowest rank of a group: it votes for the group. */
+static inline int gpuhier_hierarchy_leader(const gpuhier_hierarchy_t *h, int group)
+{
+    return h->members[h->first[group]];
+}
+
+/* A place in a range, as num/den of it, in lowest terms. */
+typedef struct gpuhier_fraction {
+    uint16_t num;
+    uint16_t den;
+} gpuhier_fraction_t;
+
+/*
+ * The pieces: the common refinement of the partitions of all groups. A group of
+ * P ranks cuts a range at j/P for j = 0 .. P; the pieces are what lies between
+ * neighbouring cuts of any group (7 + 8 ranks: 14 pieces; equal groups of P
+ * ranks: P pieces, the shards). Independent of the message. Owned, constant and
+ * shared like the hierarchy, which it borrows and which must outlive it.
+ */
+typedef struct gpuhier_shape {
+    const gpuhier_hierarchy_t *hierarchy;
+    int npieces;
+    int max_group_size;           /* ranks of the largest group */
+    int min_group_size;           /* ranks of the smallest group */
+    gpuhier_fraction_t widest;    /* width of the widest piece */
+    gpuhier_fraction_t *cuts;     /* [npieces + 1] piece i is cuts[i] .. cuts[i + 1] of a range */
+} gpuhier_shape_t;
+
+/* Returns 0 or -ENOMEM; *shape is set only on 0. */
+int gpuhier_shape_init(gpuhier_shape_t *shape, const gpuhier_hierarchy_t *h);
+
+/* Frees what init made; harmless on a zeroed or finished shape. */
+void gpuhier_shape_fini(gpuhier_shape_t *shape);
+
+/* Index, in a group of group_size ranks, of the one owner of a piece. */
+static inline int gpuhier_shape_owner_index(const gpuhier_shape_t *shape, int piece, int group_size)
+{
+    return (int) shape->cuts[piece].num * group_size / shape->cuts[piece].den;
+}
+
+/* Communicator rank of the one owner of a piece in a group. */
+static inline int gpuhier_shape_owner(const gpuhier_shape_t *shape, int piece, int group)
+{
+    const gpuhier_hierarchy_t *h = shape->hierarchy;
+
+    return gpuhier_hierarchy_member(h, group,
+                                    gpuhier_shape_owner_index(shape, piece, gpuhier_hierarchy_group_size(h, group)));
+}
+
+/* The first piece that lies at or after index/group_size of a range; npieces for index == group_size. */
+int gpuhier_shape_first_piece(const gpuhier_shape_t *shape, int index, int group_size);
+
+/* Elements in one unit: as many as fit into GPUHIER_UNIT_BYTES, at least one. */
+static inline uint64_t gpuhier_unit_elems(size_t elem_bytes)
+{
+    return elem_bytes < GPUHIER_UNIT_BYTES ? GPUHIER_UNIT_BYTES / elem_bytes : 1;
+}
+
+/* Units in elems elements; the last one may be partly filled. */
+static inline uint64_t gpuhier_unit_count(uint64_t elems, uint64_t unit)
+{
+    return elems / unit + (0 != elems % unit);
+}
+
+/*
+ * The place num/den of elems elements, rounded down to whole units:
+ *     cut = min(elems, unit * floor(ceil(elems / unit) * num / den))
+ * so cut(0) = 0, cut(1) = elems, it never falls as num/den rises, and equal
+ * fractions give equal cuts. Between a/den and (a + 1)/den lie at most
+ * ceil(units / den) units. Safe up to 2^62 elements: units = q * den + r is
+ * multiplied part by part, and r * num < 2^64 as both are below 2^32.
+ */
+static inline uint64_t gpuhier_cut(uint64_t elems, uint64_t unit, uint32_t num, uint32_t den)
+{
+    uint64_t units = gpuhier_unit_count(elems, unit);
+    uint64_t place = unit * (units / den * num + units % den * num / den);
+
+    return place < elems ? place : elems;
+}
+
+#endif /* COLL_GPUHIER_HIERARCHY_H */

@@ -1,0 +1,48 @@
+# GPUHIER_CHECK_COMPILER: C11 with GNU extensions, and the warnings that this project keeps at zero.
+AC_DEFUN([GPUHIER_CHECK_COMPILER], [
+    AC_LANG_PUSH([C])
+    AC_CACHE_CHECK([how to ask for C11], [gpuhier_cv_std], [
+        gpuhier_cv_std=no
+        gpuhier_save_cflags=$CFLAGS
+        CFLAGS="$CFLAGS -std=gnu11"
+        AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[#include <stdatomic.h>]],
+                                           [[_Static_assert(sizeof(_Atomic int) > 0, "C11");]])],
+                          [gpuhier_cv_std=-std=gnu11])
+        CFLAGS=$gpuhier_save_cflags
+    ])
+    AS_IF([test "$gpuhier_cv_std" = no],
+          [AC_MSG_ERROR([the C compiler $CC does not know C11 atomics; use gcc 4.9 or clang 3.6 or newer])])
+    CC="$CC $gpuhier_cv_std"
+    AC_LANG_POP([C])
+    AC_ARG_ENABLE([werror], [AS_HELP_STRING([--enable-werror], [make compiler warnings errors])])
+    WARN_CFLAGS="-Wall -Wextra"
+    AS_IF([test "$enable_werror" = yes], [WARN_CFLAGS="$WARN_CFLAGS -Werror"])
+    AC_SUBST([WARN_CFLAGS])
+])
+
+# GPUHIER_MISSING(what, how to get it): remembers what is missing, so that one run of configure names all of it.
+AC_DEFUN([GPUHIER_MISSING], [
+    gpuhier_missing="$gpuhier_missing
+  $1: $2"
+])
+
+AC_DEFUN([GPUHIER_REQUIRE_FOUND], [
+    AS_IF([test -n "$gpuhier_missing"],
+          [AC_MSG_ERROR([these are missing:$gpuhier_missing])])
+])
+
+AC_DEFUN([GPUHIER_SUMMARY], [
+    cat <<EOF
+
+gpuhier $PACKAGE_VERSION is configured:
+  Open MPI   $OMPI_VERSION in $OMPI_PREFIX (headers $gpuhier_ompi_headers)
+  UCX        $gpuhier_ucx_version
+  hwloc      $gpuhier_hwloc_version
+  CUDA       $gpuhier_cuda_version in $CUDA_HOME (kernels for $gpuhier_cuda_archs)
+  cmocka     $gpuhier_cmocka_version
+  component  goes to $componentdir
+  help text  goes to $helpdir
+
+Next: make, then "make install", or without installing: test/demo.sh, test/check.sh
+EOF
+])

@@ -1,0 +1,52 @@
+# GPUHIER_CHECK_CUDA: the toolkit. The component needs its headers and nvcc to build, and only libcuda.so.1 to run.
+#
+# Substitutes CUDA_HOME CUDA_CPPFLAGS CUDART_LIBS NVCC NVCC_GENCODE.
+AC_DEFUN([GPUHIER_CHECK_CUDA], [
+    AC_ARG_WITH([cuda], [AS_HELP_STRING([--with-cuda=DIR],
+                [CUDA toolkit (default: CUDA_HOME, /usr/local/cuda, or where nvcc is)])])
+    AC_ARG_VAR([CUDA_HOME], [CUDA toolkit, used when --with-cuda is not given])
+    AS_CASE([$with_cuda],
+        [""|yes|no], [
+            AS_IF([test -z "$CUDA_HOME" && test -x /usr/local/cuda/bin/nvcc], [CUDA_HOME=/usr/local/cuda])
+            AS_IF([test -z "$CUDA_HOME"], [
+                AC_PATH_PROG([gpuhier_nvcc], [nvcc])
+                AS_IF([test -n "$gpuhier_nvcc"], [CUDA_HOME=`dirname "$gpuhier_nvcc"`/..])])],
+        [CUDA_HOME=$with_cuda])
+    AC_MSG_CHECKING([for the CUDA toolkit])
+    AS_IF([test -x "$CUDA_HOME/bin/nvcc" && test -f "$CUDA_HOME/include/cuda.h"],
+          [AC_MSG_RESULT([$CUDA_HOME])
+           NVCC=$CUDA_HOME/bin/nvcc
+           CUDA_CPPFLAGS="-isystem $CUDA_HOME/include"
+           CUDART_LIBS="-L$CUDA_HOME/lib64 -lcudart"
+           gpuhier_cuda_version=`"$NVCC" --version | $SED -n 's/^.*release \(@<:@0-9.@:>@*\),.*/\1/p'`
+           GPUHIER_CUDA_ARCHS],
+          [AC_MSG_RESULT([no])
+           GPUHIER_MISSING([the CUDA toolkit (nvcc and cuda.h; looked in '${CUDA_HOME:-nothing}')],
+                           [install CUDA 11.8 or newer and name it by --with-cuda=DIR or CUDA_HOME])])
+    AC_SUBST([NVCC])
+    AC_SUBST([CUDA_CPPFLAGS])
+    AC_SUBST([CUDART_LIBS])
+    AC_SUBST([NVCC_GENCODE])
+])
+
+# Machine code of one minor version runs on all later ones of its major version, so the lowest of each major is enough,
+# from sm_75 on (sm_86 is kept beside sm_80, and sm_89: other schedules pay there); PTX of the newest serves what comes later.
+AC_DEFUN([GPUHIER_CUDA_ARCHS], [
+    gpuhier_known=`"$NVCC" --list-gpu-code | $SED -n 's/^sm_\(@<:@0-9@:>@*\)$/\1/p' | sort -n`
+    NVCC_GENCODE=
+    gpuhier_cuda_archs=
+    gpuhier_major_seen=
+    for gpuhier_arch in $gpuhier_known; do
+        AS_IF([test $gpuhier_arch -lt 75], [continue])
+        gpuhier_newest=$gpuhier_arch
+        gpuhier_major=`expr $gpuhier_arch / 10`
+        AS_CASE([$gpuhier_arch],
+            [86|89], [],
+            [AS_CASE([" $gpuhier_major_seen "], [*" $gpuhier_major "*], [continue])])
+        gpuhier_major_seen="$gpuhier_major_seen $gpuhier_major"
+        NVCC_GENCODE="$NVCC_GENCODE -gencode arch=compute_$gpuhier_arch,code=sm_$gpuhier_arch"
+        gpuhier_cuda_archs="$gpuhier_cuda_archs sm_$gpuhier_arch"
+    done
+    NVCC_GENCODE="$NVCC_GENCODE -gencode arch=compute_$gpuhier_newest,code=compute_$gpuhier_newest"
+    gpuhier_cuda_archs="$gpuhier_cuda_archs, PTX $gpuhier_newest"
+])

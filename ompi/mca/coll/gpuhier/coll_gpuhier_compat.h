@@ -1,0 +1,63 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What differs between the Open MPI generations that this source serves:
+ * 4.1 (coll 2.0.0), 5.0 (coll 2.4.0) and 6.0 (coll 3.0.0). Everything else in
+ * the component is written against the newest names and types given here.
+ */
+#ifndef GPUHIER_COMPAT_H
+#define GPUHIER_COMPAT_H
+
+#include "ompi_config.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "mpi.h"
+#include "ompi/communicator/communicator.h"
+#include "ompi/mca/coll/base/base.h"
+#include "ompi/mca/coll/coll.h"
+
+/* The version macro that opens a coll component, and the type of element counts in its functions. */
+#if defined(MCA_COLL_BASE_VERSION_3_0_0)
+#    define GPUHIER_COLL_VERSION MCA_COLL_BASE_VERSION_3_0_0
+#    define GPUHIER_COLL_INSTALLS_ITSELF 1
+typedef size_t gpuhier_count_t;
+#elif defined(MCA_COLL_BASE_VERSION_2_4_0)
+#    define GPUHIER_COLL_VERSION MCA_COLL_BASE_VERSION_2_4_0
+#    define GPUHIER_COLL_INSTALLS_ITSELF 0
+typedef int gpuhier_count_t;
+#elif defined(MCA_COLL_BASE_VERSION_2_0_0)
+#    define GPUHIER_COLL_VERSION MCA_COLL_BASE_VERSION_2_0_0
+#    define GPUHIER_COLL_INSTALLS_ITSELF 0
+typedef int gpuhier_count_t;
+#else
+#    error "this Open MPI's coll interface is not known: 4.1, 5.0 and 6.0 are"
+#endif
+
+#if OMPI_MAJOR_VERSION >= 5
+#    include "opal/mca/pmix/pmix-internal.h"
+#    define GPUHIER_MODEX_SCOPE PMIX_GLOBAL
+#else
+#    include "opal/mca/pmix/pmix.h"
+#    define GPUHIER_MODEX_SCOPE OPAL_PMIX_GLOBAL
+#endif
+
+#if OMPI_MAJOR_VERSION >= 5
+#    include "opal/mca/accelerator/base/base.h"
+#endif
+
+/* True when this Open MPI takes CUDA device pointers in its own collectives. */
+static inline bool gpuhier_ompi_is_cuda_aware(void)
+{
+#if OMPI_MAJOR_VERSION >= 5
+    return 0 == strcmp("cuda", opal_accelerator_base_selected_component.base_version.mca_component_name);
+#elif defined(OPAL_CUDA_SUPPORT)
+    return 0 != OPAL_CUDA_SUPPORT;
+#else
+    return false;
+#endif
+}
+
+#endif /* GPUHIER_COMPAT_H */

@@ -1,0 +1,89 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the MCA descriptor of the component: registration, open and close. Makes
+ * no CUDA call. Called by Open MPI's MCA system.
+ */
+#include "ompi_config.h"
+
+#include <dlfcn.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "coll_gpuhier_component.h"
+#include "coll_gpuhier_module.h"
+#include "opal/util/output.h"
+#include "opal/util/show_help.h"
+
+static int component_register(void);
+static int component_open(void);
+static int component_close(void);
+
+static int init_query(bool progress_threads, bool mpi_threads)
+{
+    (void) progress_threads;
+    (void) mpi_threads;
+    return OMPI_SUCCESS; /* all thread levels; whether CUDA is there shows when a call brings a device pointer */
+}
+
+gpuhier_component_t mca_coll_gpuhier_component = {
+    .super = {
+        .collm_version = {
+            GPUHIER_COLL_VERSION,
+            .mca_component_name = "gpuhier",
+            MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION),
+            .mca_open_component = component_open,
+            .mca_close_component = component_close,
+            .mca_register_component_params = component_register,
+        },
+        .collm_data = {MCA_BASE_METADATA_PARAM_CHECKPOINT},
+        .collm_init_query = init_query,
+        .collm_comm_query = gpuhier_comm_query,
+    },
+};
+
+/* Open MPI finds an installed help text by itself; a component in a user's own folder or in a build tree brings its own. */
+static void help_find(void)
+{
+    Dl_info self;
+    if (0 == dladdr(&mca_coll_gpuhier_component, &self) || NULL == self.dli_fname) {
+        return;
+    }
+    char *path = strdup(self.dli_fname);
+    if (NULL == path) {
+        return;
+    }
+    char *folder = dirname(path);
+    opal_show_help_add_dir(folder);
+    size_t length = strlen(folder);
+    if (length > strlen("/.libs") && 0 == strcmp(folder + length - strlen("/.libs"), "/.libs")) {
+        folder[length - strlen("/.libs")] = '\0';
+        opal_show_help_add_dir(folder);
+    }
+    free(path);
+}
+
+static int component_register(void)
+{
+    int rc = gpuhier_params_register();
+    return OMPI_SUCCESS != rc ? rc : gpuhier_rescue_framework();
+}
+
+static int component_open(void)
+{
+    help_find();
+    int rc = gpuhier_agree_publish();
+    if (OMPI_SUCCESS != rc) {
+        /* Unpublished, no other rank will count on us; our own calls take the saved path. */
+        opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: publishing to the other ranks failed (%d): not used in this job", rc);
+    }
+    return OMPI_SUCCESS;
+}
+
+static int component_close(void)
+{
+    return OMPI_SUCCESS;
+}

@@ -1,0 +1,130 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the entry points of the CUDA driver and the mapping of its errors. Makes
+ * no context and initialises nothing: that is the program's business.
+ * Called by every layer that talks to the GPU.
+ */
+#include "ompi_config.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "coll_gpuhier_compat.h"
+#include "coll_gpuhier_cuda.h"
+#include "opal/util/output.h"
+
+gpuhier_cu_t gpuhier_cu;
+
+static bool present;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void driver_find(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (NULL == library) {
+        return;
+    }
+#define NAME(symbol) NAME_OF(symbol)
+#define NAME_OF(symbol) #symbol
+#define FIND(symbol)                                                                                        \
+    gpuhier_cu.symbol = (__typeof__(gpuhier_cu.symbol)) dlsym(library, NAME(symbol));                       \
+    if (NULL == gpuhier_cu.symbol) {                                                                        \
+        missing = NAME(symbol);                                                                             \
+    }
+    const char *missing = NULL;
+    GPUHIER_CU_FUNCTIONS(FIND)
+#undef FIND
+#undef NAME_OF
+#undef NAME
+    if (NULL != missing) {
+        opal_output(0, "coll:gpuhier: libcuda.so.1 has no %s; the driver is too old (CUDA 11.4 or newer is needed), "
+                       "so GPU buffers are left to Open MPI", missing);
+        dlclose(library);
+        return;
+    }
+    present = true; /* the library stays loaded: its functions are called until the process ends */
+}
+
+bool gpuhier_cuda_present(void)
+{
+    pthread_once(&once, driver_find);
+    return present;
+}
+
+int gpuhier_cuda_error(CUresult result, const char *what)
+{
+    if (CUDA_SUCCESS == result) {
+        return OMPI_SUCCESS;
+    }
+    const char *name = NULL;
+    if (CUDA_SUCCESS != gpuhier_cu.cuGetErrorName(result, &name) || NULL == name) {
+        name = "unknown error";
+    }
+    opal_output_verbose(5, ompi_coll_base_framework.framework_output, "coll:gpuhier: %s failed with %s (%d)", what, name,
+                        (int) result);
+    switch (result) {
+    case CUDA_ERROR_OUT_OF_MEMORY:
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    case CUDA_ERROR_NOT_SUPPORTED:
+    case CUDA_ERROR_NOT_INITIALIZED:
+        return OMPI_ERR_NOT_SUPPORTED;
+    default:
+        return OMPI_ERROR;
+    }
+}
+
+bool gpuhier_cuda_gone(CUresult result)
+{
+    return CUDA_ERROR_DEINITIALIZED == result || CUDA_ERROR_CONTEXT_IS_DESTROYED == result
+           || CUDA_ERROR_INVALID_CONTEXT == result || CUDA_ERROR_NOT_INITIALIZED == result;
+}
+
+int gpuhier_cuda_enter(CUcontext context, gpuhier_cuda_scope_t *scope)
+{
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuCtxPushCurrent(context), "cuCtxPushCurrent");
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    scope->capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    return gpuhier_cuda_error(gpuhier_cu.cuThreadExchangeStreamCaptureMode(&scope->capture_mode),
+                              "cuThreadExchangeStreamCaptureMode");
+}
+
+void gpuhier_cuda_leave(gpuhier_cuda_scope_t *scope)
+{
+    CUcontext ours;
+    (void) gpuhier_cu.cuThreadExchangeStreamCaptureMode(&scope->capture_mode);
+    (void) gpuhier_cu.cuCtxPopCurrent(&ours);
+}
+
+void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p)
+{
+    memset(buffer_p, 0, sizeof(*buffer_p));
+    buffer_p->device = -1;
+    if (NULL == address || !gpuhier_cuda_present()) {
+        return;
+    }
+    CUmemorytype type = (CUmemorytype) 0;
+    CUcontext context = NULL;
+    unsigned managed = 0, capable = 0;
+    unsigned long long id = 0;
+    int device = -1;
+    CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_CONTEXT,
+                                   CU_POINTER_ATTRIBUTE_IS_MANAGED,     CU_POINTER_ATTRIBUTE_BUFFER_ID,
+                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
+    void *values[] = {&type, &context, &managed, &id, &device, &capable};
+    CUresult result = gpuhier_cu.cuPointerGetAttributes(sizeof(names) / sizeof(names[0]), names, values,
+                                                        (CUdeviceptr) (uintptr_t) address);
+    if (CUDA_SUCCESS != result || (CU_MEMORYTYPE_DEVICE != type && !managed)) {
+        return;
+    }
+    buffer_p->kind = managed ? GPUHIER_BUFFER_MANAGED : GPUHIER_BUFFER_DEVICE;
+    buffer_p->context = context;
+    buffer_p->device = device;
+    buffer_p->id = id;
+    buffer_p->ipc_capable = 0 != capable;
+}

@@ -1,0 +1,56 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The table of modes: whether calls of one kind run on the GPUs (ACC) or on the
+ * saved collective (HOST), and when a rank in HOST asks the others (a probe).
+ *
+ * Pure: no MPI, no CUDA. Every rank walks the same table with the same calls, so
+ * the tables stay equal without a message.
+ *
+ *            all pass device memory and are ready (probe)
+ *      HOST -----------------------------------------------> ACC
+ *       ^                                                     |
+ *       +-----------------------------------------------------+
+ *            a call's mask shows a host buffer or a failure
+ */
+#ifndef GPUHIER_MODES_H
+#define GPUHIER_MODES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GPUHIER_MODE_CLASSES 64 /* operation and type classes, see gpuhier_reduce_class() */
+#define GPUHIER_MODE_SIZES 64   /* log2 of the message's bytes */
+
+typedef enum gpuhier_mode { GPUHIER_MODE_HOST = 0, GPUHIER_MODE_ACC = 1 } gpuhier_mode_t;
+
+typedef struct gpuhier_mode_entry {
+    uint32_t calls; /* blocking calls in HOST since the entry last became HOST */
+    uint8_t mode;   /* gpuhier_mode_t */
+    uint8_t flips;  /* times it went back from ACC to HOST */
+} gpuhier_mode_entry_t;
+
+/* One row a class, allocated when the class is first seen. */
+typedef struct gpuhier_modes {
+    gpuhier_mode_entry_t *row[GPUHIER_MODE_CLASSES];
+} gpuhier_modes_t;
+
+void gpuhier_modes_init(gpuhier_modes_t *modes);
+void gpuhier_modes_fini(gpuhier_modes_t *modes);
+
+/* The entry of class `kind` (below GPUHIER_MODE_CLASSES) for a message of `bytes`; NULL when memory ran out. */
+gpuhier_mode_entry_t *gpuhier_modes_entry(gpuhier_modes_t *modes, int kind, size_t bytes);
+
+/*
+ * Counts one blocking call in HOST and says whether a probe precedes it: calls
+ * 1, 2, 4 .. 64, then every 64th. From the fourth flip on, the interval doubles
+ * with each, up to 4096 calls.
+ */
+bool gpuhier_modes_probe_due(gpuhier_mode_entry_t *entry);
+
+void gpuhier_modes_to_acc(gpuhier_mode_entry_t *entry);
+void gpuhier_modes_to_host(gpuhier_mode_entry_t *entry);
+
+#endif /* GPUHIER_MODES_H */

@@ -1,0 +1,86 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the life of a module: query, enable, disable, destruction. Costs nothing
+ * until a collective is called: no CUDA, no message.
+ * Called by Open MPI when communicators are made and freed.
+ */
+#include "ompi_config.h"
+
+#include "coll_gpuhier_module.h"
+#include "ompi/mca/coll/base/coll_base_functions.h"
+
+static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
+{
+    gpuhier_module_t *module = (gpuhier_module_t *) base;
+    if (NULL == comm->c_coll->coll_allreduce || NULL == comm->c_coll->coll_allreduce_module) {
+        return OMPI_ERR_NOT_AVAILABLE; /* nothing to fall back to */
+    }
+    module->saved_allreduce = comm->c_coll->coll_allreduce;
+    module->saved_allreduce_module = comm->c_coll->coll_allreduce_module;
+    OBJ_RETAIN(module->saved_allreduce_module);
+#if GPUHIER_COLL_INSTALLS_ITSELF
+    comm->c_coll->coll_allreduce = gpuhier_allreduce;
+    comm->c_coll->coll_allreduce_module = base;
+#endif
+    return OMPI_SUCCESS;
+}
+
+static void saved_release(gpuhier_module_t *module)
+{
+    if (NULL != module->saved_allreduce_module) {
+        OBJ_RELEASE(module->saved_allreduce_module);
+        module->saved_allreduce_module = NULL;
+    }
+}
+
+static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
+{
+    gpuhier_module_t *module = (gpuhier_module_t *) base;
+#if GPUHIER_COLL_INSTALLS_ITSELF
+    if (base == comm->c_coll->coll_allreduce_module) {
+        comm->c_coll->coll_allreduce = module->saved_allreduce;
+        comm->c_coll->coll_allreduce_module = module->saved_allreduce_module;
+        module->saved_allreduce_module = NULL;
+    }
+#else
+    (void) comm;
+#endif
+    saved_release(module);
+    return OMPI_SUCCESS;
+}
+
+static void module_construct(gpuhier_module_t *module)
+{
+    module->saved_allreduce = NULL;
+    module->saved_allreduce_module = NULL;
+    module->agree = GPUHIER_AGREE_UNKNOWN;
+    module->team = NULL;
+    module->team_failed = false;
+    gpuhier_modes_init(&module->modes);
+}
+
+static void module_destruct(gpuhier_module_t *module)
+{
+    gpuhier_modes_fini(&module->modes);
+    saved_release(module);
+}
+
+OBJ_CLASS_INSTANCE(gpuhier_module_t, mca_coll_base_module_t, module_construct, module_destruct);
+
+mca_coll_base_module_t *gpuhier_comm_query(struct ompi_communicator_t *comm, int *priority)
+{
+    *priority = gpuhier_params.priority;
+    if (!gpuhier_params.enable || gpuhier_params.priority < 0 || OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2) {
+        return NULL;
+    }
+    gpuhier_module_t *module = OBJ_NEW(gpuhier_module_t);
+    if (NULL == module) {
+        return NULL;
+    }
+    module->super.coll_module_enable = module_enable;
+    module->super.coll_module_disable = module_disable;
+    module->super.coll_allreduce = gpuhier_allreduce;
+    return &module->super;
+}

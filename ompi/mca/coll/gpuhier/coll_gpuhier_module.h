@@ -1,0 +1,48 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * One module per communicator: the collectives that were there before us, what
+ * its members agreed on, and the table of modes (HOST or ACC) of its calls.
+ */
+#ifndef GPUHIER_MODULE_H
+#define GPUHIER_MODULE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "coll_gpuhier_component.h"
+#include "coll_gpuhier_modes.h"
+
+struct gpuhier_team;
+
+/*
+ * Made by comm_query, destroyed with the communicator. One thread at a time
+ * calls collectives on a communicator (MPI's rule), so nothing here is locked.
+ */
+typedef struct gpuhier_module {
+    mca_coll_base_module_t super;
+    mca_coll_base_module_allreduce_fn_t saved_allreduce;
+    mca_coll_base_module_t *saved_allreduce_module; /* retained while we are enabled */
+    enum { GPUHIER_AGREE_UNKNOWN, GPUHIER_AGREE_NO, GPUHIER_AGREE_YES } agree;
+    gpuhier_modes_t modes;
+    struct gpuhier_team *team; /* the engine's side of this communicator; NULL until the first accelerated call */
+    bool team_failed;          /* its set-up was voted down: never tried again */
+} gpuhier_module_t;
+
+OBJ_CLASS_DECLARATION(gpuhier_module_t);
+
+mca_coll_base_module_t *gpuhier_comm_query(struct ompi_communicator_t *comm, int *priority);
+
+/*
+ * MPI_Allreduce. Serves the call on the GPUs when all ranks can, else hands it
+ * to the saved collective, staging device buffers that it cannot take.
+ */
+int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype, struct ompi_op_t *op,
+                      struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
+
+/* coll_gpuhier_agree.c: publish at start, and compare, what all members must have in common before any of us sends a word. */
+int gpuhier_agree_publish(void);
+bool gpuhier_agree(struct ompi_communicator_t *comm);
+
+#endif /* GPUHIER_MODULE_H */

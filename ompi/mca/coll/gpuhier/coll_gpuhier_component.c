@@ -29,7 +29,8 @@ static int init_query(bool progress_threads, bool mpi_threads)
     return OMPI_SUCCESS; /* all thread levels; whether CUDA is there shows when a call brings a device pointer */
 }
 
-gpuhier_component_t mca_coll_gpuhier_component = {
+/* The one symbol that Open MPI looks up. */
+__attribute__((visibility("default"))) gpuhier_component_t mca_coll_gpuhier_component = {
     .super = {
         .collm_version = {
             GPUHIER_COLL_VERSION,
@@ -58,11 +59,6 @@ static void help_find(void)
     }
     char *folder = dirname(path);
     opal_show_help_add_dir(folder);
-    size_t length = strlen(folder);
-    if (length > strlen("/.libs") && 0 == strcmp(folder + length - strlen("/.libs"), "/.libs")) {
-        folder[length - strlen("/.libs")] = '\0';
-        opal_show_help_add_dir(folder);
-    }
     free(path);
 }
 

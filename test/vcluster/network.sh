@@ -1,0 +1,80 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with run
+# Copyright (c) 2026 the gpuhier authors. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# The network of the nodes, made from the head by cluster.sh: rail r of every
+# node is one veth pair, whose far end is a port of the head's bridge r, so
+# each rail is a switch of its own (subnet 10.(r+1).0.0/16). Shaping is done at
+# both ends, so that a node neither sends nor receives faster than RATE.
+#
+#      node0                  head                  node1
+#     rail0 ==== n0r0 --- [ switch0 ] --- n1r0 ==== rail0
+#     rail1 ==== n0r1 --- [ switch1 ] --- n1r1 ==== rail1
+#        ^tbf     ^tbf                     ^tbf      ^tbf
+
+readonly mtu=9000
+# The bucket holds one burst: larger than the largest packet that is handed
+# down at once (64 KiB). A full queue drops packets: long enough that senders
+# which share a receiver's rail are slowed by TCP's windows before that.
+readonly shape=(burst 256kb latency 200ms)
+
+# rail_address RAIL NODE: node -1 is the head.
+rail_address() {
+    local host=$(( $2 < 0 ? 65534 : $2 + 1 ))
+
+    echo "10.$(( $1 + 1 )).$(( host / 256 )).$(( host % 256 ))"
+}
+
+# IPv6 would add packets of its own (router and duplicate address queries) to
+# the counters that tests read.
+quiet_ipv6() {
+    local file
+
+    for file in /proc/sys/net/ipv6/conf/{all,default}/disable_ipv6; do
+        [[ -w $file ]] && echo 1 >"$file"
+    done
+    return 0
+}
+
+make_switches() {
+    local r
+
+    quiet_ipv6
+    {
+        echo link set lo up
+        for (( r = 0; r < VCLUSTER_RAILS; r++ )); do
+            echo link add name "switch$r" mtu $mtu type bridge mcast_snooping 0
+            echo link set "switch$r" up
+        done
+        echo addr add "$(rail_address 0 -1)/16" dev switch0
+    } >"$home/ip"
+    must 'make the switches' ip -batch "$home/ip"
+}
+
+# connect_node NODE PID: PID is a process of that node, as the head sees it.
+connect_node() {
+    local node=$1 pid=$2 r
+
+    for (( r = 0; r < VCLUSTER_RAILS; r++ )); do
+        echo link add name "n${node}r$r" mtu $mtu type veth peer name "rail$r" mtu $mtu netns "$pid"
+        echo link set "n${node}r$r" master "switch$r" up
+    done >"$home/ip"
+    must "connect node$node" ip -batch "$home/ip"
+    {
+        echo link set lo up
+        for (( r = 0; r < VCLUSTER_RAILS; r++ )); do
+            echo addr add "$(rail_address "$r" "$node")/16" dev "rail$r"
+            echo link set "rail$r" up
+        done
+    } >"$home/ip"
+    must "set up the rails of node$node" nsenter --target "$pid" --net ip -batch "$home/ip"
+    [[ -n $VCLUSTER_RATE ]] || return 0
+    for (( r = 0; r < VCLUSTER_RAILS; r++ )); do
+        echo qdisc add dev "rail$r" root tbf rate "$VCLUSTER_RATE" "${shape[@]}"
+    done >"$home/tc"
+    must "shape the rails of node$node" nsenter --target "$pid" --net tc -batch "$home/tc"
+    for (( r = 0; r < VCLUSTER_RAILS; r++ )); do
+        echo qdisc add dev "n${node}r$r" root tbf rate "$VCLUSTER_RATE" "${shape[@]}"
+    done >"$home/tc"
+    must "shape the switch ports of node$node" tc -batch "$home/tc"
+}

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Copyright (c) 2026 the gpuhier authors. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# node.sh N: one node. Started by cluster.sh as the first process of the
+# node's own namespaces; gives them a host name and private file systems, says
+# its process number (as the head counts) into file descriptor 5, and stays,
+# since the namespaces live as long as their processes. Adopts and reaps what
+# daemons leave. Processes come in through agent.sh.
+set -u
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+. "$here/network.sh"
+n=$1
+read -r pid _ </proc/self/stat
+
+make_node() {
+    local size=${VCLUSTER_SHM:+,size=$VCLUSTER_SHM}
+
+    hostname "node$n" &&
+    mount -t proc proc /proc &&
+    mount -t sysfs sysfs /sys &&
+    mount -t tmpfs -o "mode=1777$size" tmpfs /dev/shm &&
+    # A file system of its own: a full /dev/shm must not stop Open MPI's
+    # session files, nor these fill /dev/shm.
+    mkdir /dev/shm/.vcluster &&
+    mount -t tmpfs -o mode=1777 tmpfs /dev/shm/.vcluster &&
+    # Open MPI's daemons look for it, though they start nothing.
+    cp "$here/agent.sh" /dev/shm/.vcluster/agent && chmod +x /dev/shm/.vcluster/agent
+}
+
+if ! make_node; then
+    echo "$n failed" >&5
+    exit 125
+fi
+quiet_ipv6
+# The usual default of Linux: a host's own choice, such as bbr, keeps a short
+# shaped rail less full.
+if [[ -w /proc/sys/net/ipv4/tcp_congestion_control ]]; then
+    echo cubic 2>/dev/null >/proc/sys/net/ipv4/tcp_congestion_control
+fi
+echo "$n $pid" >&5
+exec 5>&-
+sleep infinity &
+while :; do
+    wait
+done

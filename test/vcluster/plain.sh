@@ -1,0 +1,43 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with run
+# Copyright (c) 2026 the gpuhier authors. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# One node without namespaces, for users who may not make any. Only /dev/shm
+# is shared with the rest of the machine then. A janitor, which outlives run
+# whatever happens to it, kills the processes of this run (they carry its mark
+# in their environment) and removes its folder.
+
+# run_plain MPIRUN-COMMAND... PROGRAM...: returns the status of the program.
+run_plain() {
+    local mark folder child status started=$SECONDS
+
+    folder=$(mktemp -d /dev/shm/vcluster.XXXXXX) || fail 125 'cannot make a folder in /dev/shm'
+    mark=VCLUSTER_RUN=${folder##*.}.$$
+    # The pipe's end tells the janitor that run has ended; nobody else may
+    # hold its other end.
+    exec 8> >(exec setsid bash "$here/janitor.sh" "$mark" "$folder" 7>&- 8>&- >/dev/null 2>&1)
+    janitor=$!
+    trap 'end_plain; exit 129' HUP
+    trap 'end_plain; exit 130' INT
+    trap 'end_plain; exit 143' TERM
+    exec 6<&0
+    env "$mark" TMPDIR="$folder" \
+        OMPI_MCA_btl_vader_backing_directory="$folder" OMPI_MCA_btl_sm_backing_directory="$folder" \
+        VCLUSTER_NODE=0 VCLUSTER_NODES=1 VCLUSTER_RAILS=0 CUDASIM_NODE="node0.${folder##*.}" \
+        "$@" <&6 6<&- 8>&- &
+    child=$!
+    exec 6<&-
+    wait $child
+    status=$?
+    end_plain
+    if [[ -n $timeout ]] && (( status == 124 || (status == 137 && SECONDS - started >= timeout) )); then
+        say "not done after $timeout s, killed"
+        status=124
+    fi
+    return $status
+}
+
+end_plain() {
+    exec 8>&-
+    wait "$janitor" 2>/dev/null
+}

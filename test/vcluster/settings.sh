@@ -1,0 +1,120 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with run
+# Copyright (c) 2026 the gpuhier authors. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# The environment that run gives to Open MPI and to the program: which Open
+# MPI, the uninstalled component, the emulated GPUs. Everything goes through
+# the environment and not through mpirun's command line, so that what the user
+# says with --mca or in OMPI_MCA_... always wins.
+
+# default_to NAME VALUE: exports a value that the user's environment overrides.
+default_to() {
+    [[ -n ${!1+set} ]] || printf -v "$1" '%s' "$2"
+    export "${1?}"
+}
+
+# find_open_mpi PREFIX: puts that Open MPI first; sets ompi_major.
+find_open_mpi() {
+    local text
+
+    if [[ -n $1 ]]; then
+        [[ -x $1/bin/mpirun ]] || fail 2 "--ompi: there is no $1/bin/mpirun"
+        export PATH=$1/bin:$PATH
+        export LD_LIBRARY_PATH=$1/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    fi
+    type -P mpirun >/dev/null || fail 2 'there is no mpirun on PATH: install Open MPI (package openmpi-bin), or give --ompi PREFIX'
+    text=$(mpirun --version 2>&1)
+    [[ $text =~ 'Open MPI) '([0-9]+)\. ]] || fail 2 "$(type -P mpirun) is not Open MPI: '${text%%$'\n'*}'"
+    ompi_major=${BASH_REMATCH[1]}
+}
+
+# Sets build to the build tree: $GPUHIER_BUILD, else the tree around the
+# current folder, else build/ in the source tree, else the source tree.
+find_build_tree() {
+    local at=$PWD
+
+    build=${GPUHIER_BUILD:-}
+    while [[ -z $build && $at != / && -n $at ]]; do
+        [[ -e $at/config.status && -d $at/ompi/mca/coll/gpuhier ]] && build=$at
+        at=$(dirname "$at")
+    done
+    if [[ -z $build ]]; then
+        build=$(cd "$here/../.." && pwd -P)
+        [[ -e $build/build/config.status ]] && build=$build/build
+    fi
+    [[ -d $build ]] && build=$(cd "$build" && pwd)
+    component=$build/ompi/mca/coll/gpuhier/component
+    emulator=$build/test/cudasim/lib
+    (( stock )) || [[ -e $component/mca_coll_gpuhier.so ]] || fail 2 "there is no component in $component:
+  build it (./configure && make), say where with GPUHIER_BUILD=build-folder, or run with --stock"
+}
+
+# The emulated GPUs: libraries, number, description, kernels' twins.
+set_gpus() {
+    (( ! real && gpus > 0 )) || return 0
+    [[ -e $emulator/libcuda.so.1 ]] || fail 2 "there are no emulated CUDA libraries in $emulator:
+  build them (./configure && make), say where with GPUHIER_BUILD=build-folder, or run with --real or --gpus 0"
+    export LD_LIBRARY_PATH=$emulator${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export CUDASIM_GPUS=$gpus
+    if [[ -n $topology ]]; then
+        export CUDASIM_TOPOLOGY=$topology
+    fi
+    if [[ -e $emulator/libgpuhier_twin.so ]]; then
+        export CUDASIM_TWINS=$emulator/libgpuhier_twin.so${CUDASIM_TWINS:+:$CUDASIM_TWINS}
+    fi
+}
+
+# The component. mca_base_component_path replaces Open MPI's own, hence both.
+set_component() {
+    local own
+
+    if (( stock )); then
+        default_to OMPI_MCA_coll '^gpuhier'
+        return 0
+    fi
+    own=$(ompi_info --param mca base --level 9 --parsable 2>/dev/null |
+        sed -n 's/^mca:mca:base:param:mca_base_component_path:value://p')
+    own=${own#\"}
+    own=${own%\"}
+    [[ -n $own ]] || fail 2 "$(type -P ompi_info || echo 'ompi_info (not on PATH)') does not tell its mca_base_component_path"
+    export OMPI_MCA_mca_base_component_path=$component:$own
+}
+
+# How processes are placed. Ranks fill node after node (a promise, hence not
+# taken from the environment); nothing is bound, since all nodes share the same
+# processors.
+set_open_mpi() {
+    set_component
+    default_to OMPI_MCA_pml ob1
+    default_to OMPI_MCA_btl '^openib,ofi,uct,usnic'
+    default_to OMPI_MCA_mpi_yield_when_idle 1
+    if (( ompi_major < 5 )); then
+        default_to OMPI_ALLOW_RUN_AS_ROOT 1
+        default_to OMPI_ALLOW_RUN_AS_ROOT_CONFIRM 1
+        export OMPI_MCA_rmaps_base_mapping_policy=slot
+        default_to OMPI_MCA_rmaps_base_oversubscribe 1
+        default_to OMPI_MCA_hwloc_base_binding_policy none
+    else
+        default_to PRTE_ALLOW_RUN_AS_ROOT 1
+        default_to PRTE_ALLOW_RUN_AS_ROOT_CONFIRM 1
+        default_to OMPI_ALLOW_RUN_AS_ROOT 1
+        default_to OMPI_ALLOW_RUN_AS_ROOT_CONFIRM 1
+        export PRTE_MCA_rmaps_default_mapping_policy=slot:oversubscribe
+        default_to PRTE_MCA_hwloc_default_binding_policy none
+    fi
+}
+
+# How processes find each other, on the rails of network.sh. The agent is
+# where cluster.sh puts it.
+set_network() {
+    local agent=/dev/shm/.vcluster/agent
+
+    default_to OMPI_MCA_btl_tcp_if_include 10.0.0.0/8
+    if (( ompi_major < 5 )); then
+        export OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent=$agent OMPI_MCA_plm_rsh_no_tree_spawn=1
+        default_to OMPI_MCA_oob_tcp_if_include 10.1.0.0/16
+    else
+        export PRTE_MCA_plm=ssh PRTE_MCA_plm_ssh_agent=$agent PRTE_MCA_plm_ssh_no_tree_spawn=1
+        default_to PRTE_MCA_prte_if_include 10.1.0.0/16
+    fi
+}

@@ -27,19 +27,14 @@ gpuhier_env_mpi()
 # The path of components replaces Open MPI's own, so Open MPI's is appended.
 gpuhier_env_component()
 {
-    local own=$GPUHIER_BUILD/ompi/mca/coll/gpuhier/.libs system
-    system=$(gpuhier_ompi_component_dir)
-    export OMPI_MCA_mca_base_component_path=$own${system:+:$system}
-}
-
-# Where the Open MPI that mpirun belongs to keeps its components; empty when it does not say.
-gpuhier_ompi_component_dir()
-{
-    if [ -z "${GPUHIER_OMPI_COMPONENT_DIR+set}" ]; then
-        GPUHIER_OMPI_COMPONENT_DIR=$(ompi_info --path pkglibdir --parsable 2>/dev/null | sed -n 's/^path:pkglibdir://p')
-        export GPUHIER_OMPI_COMPONENT_DIR
+    local default
+    default=$(ompi_info --param mca base --level 9 --parsable 2>/dev/null |
+        sed -n 's/^mca:mca:base:param:mca_base_component_path:value:"\{0,1\}\([^"]*\)"\{0,1\}$/\1/p')
+    if [ -z "$default" ]; then
+        echo "ompi_info does not tell Open MPI's mca_base_component_path" >&2
+        return 1
     fi
-    printf '%s' "$GPUHIER_OMPI_COMPONENT_DIR"
+    export OMPI_MCA_mca_base_component_path=$GPUHIER_BUILD/ompi/mca/coll/gpuhier/component:$default
 }
 
 gpuhier_env_emulator()

@@ -1,0 +1,138 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * One checked call of MPI_Allreduce with its CUDA buffers; see calls.h.
+ */
+#include "calls.h"
+
+#include <cuda_runtime_api.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void suite_choose_gpu(void)
+{
+    const char *local = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+    int ngpus = 0;
+
+    CUDA_MUST(cudaGetDeviceCount(&ngpus));
+    CUDA_MUST(cudaSetDevice((NULL == local ? 0 : atoi(local)) % ngpus));
+    /* Makes the context now; the component must not be the one who does it. */
+    CUDA_MUST(cudaFree(NULL));
+}
+
+void suite_begin(suite_t *suite, const char *name, int *argc_p, char ***argv_p)
+{
+    suite_begin_host(suite, name, argc_p, argv_p);
+    suite_choose_gpu();
+}
+
+/* The host's copies of one call's data. */
+typedef struct host_copy {
+    unsigned char *input;
+    unsigned char *output;
+} host_copy_t;
+
+static void check_output(suite_t *suite, const call_t *call, const value_case_t *c, const char *what,
+                         const buffer_t *recv, unsigned char *host)
+{
+    size_t first_wrong = 0;
+
+    buffer_read(recv, host, recv->bytes);
+    size_t wrong = value_check(c, 0, call->count, host, &first_wrong);
+    if (wrong > 0) {
+        char line[256];
+        value_describe(c, first_wrong, host + first_wrong * call->type->extent, line, sizeof(line));
+        suite_fail(suite, "%s: %zu of %zu elements are wrong; %s", what, wrong, call->count, line);
+    }
+}
+
+static void check_path(suite_t *suite, const call_t *call, const char *what, const pvars_t *before)
+{
+    pvars_t after;
+
+    if (PATH_ANY == call->path || PATH_ANY == suite->default_path) {
+        return;
+    }
+    pvars_read(&after);
+    if (!after.present) {
+        suite_fail(suite, "%s: the component's counters are missing: is it loaded?", what);
+        return;
+    }
+    uint64_t accelerated = after.accelerated - before->accelerated;
+    if (PATH_ACCELERATED == call->path && 1 != accelerated) {
+        suite_fail(suite, "%s: was not accelerated (saved %llu, staged %llu)", what,
+                   (unsigned long long) (after.saved - before->saved), (unsigned long long) (after.staged - before->staged));
+    }
+    if (PATH_SAVED == call->path && 0 != accelerated) {
+        suite_fail(suite, "%s: was accelerated, but should not be", what);
+    }
+}
+
+bool suite_call(suite_t *suite, const call_t *call)
+{
+    MPI_Comm comm = MPI_COMM_NULL == call->comm ? MPI_COMM_WORLD : call->comm;
+    value_case_t c = {call->type, call->op, 0, ++suite->salt};
+    unsigned long failures = suite->failures;
+    size_t bytes = call->count * call->type->extent;
+    buffer_t send = {0}, recv;
+    char what[192];
+    int rank;
+    pvars_t before;
+
+    MPI_Comm_size(comm, &c.nranks);
+    MPI_Comm_rank(comm, &rank);
+    snprintf(what, sizeof(what), "%s %s count %zu, %s+%zu to %s+%zu%s, %d ranks", call->type->name, call->op->name,
+             call->count, buffer_kind_name(call->send_kind), call->send_offset, buffer_kind_name(call->recv_kind),
+             call->recv_offset, call->in_place ? " in place" : "", c.nranks);
+
+    /* calloc, so that the padding of pairs is defined. */
+    unsigned char *input = calloc(1, bytes + 1);
+    unsigned char *output = calloc(1, bytes + 1);
+    if (NULL == input || NULL == output) {
+        suite_fail(suite, "%s: no memory", what);
+        free(input);
+        free(output);
+        return false;
+    }
+    value_fill(&c, rank, 0, call->count, input);
+    buffer_alloc(&recv, call->recv_kind, bytes, call->recv_offset);
+    if (call->in_place) {
+        buffer_write(&recv, input, bytes);
+    } else {
+        buffer_alloc(&send, call->send_kind, bytes, call->send_offset);
+        buffer_write(&send, input, bytes);
+    }
+
+    pvars_read(&before);
+    int error = MPI_Allreduce(call->in_place ? MPI_IN_PLACE : send.message, recv.message, (int) call->count,
+                              call->type->type, call->op->op, comm);
+    ++suite->calls;
+    if (MPI_SUCCESS != error) {
+        char text[MPI_MAX_ERROR_STRING];
+        int length;
+        MPI_Error_string(error, text, &length);
+        suite_fail(suite, "%s: %s", what, text);
+    } else {
+        check_output(suite, call, &c, what, &recv, output);
+    }
+    check_path(suite, call, what, &before);
+    if (0 != buffer_check_guards(&recv)) {
+        suite_fail(suite, "%s: %zu bytes around the receive buffer were overwritten", what, buffer_check_guards(&recv));
+    }
+    if (!call->in_place) {
+        if (0 != buffer_check_guards(&send)) {
+            suite_fail(suite, "%s: %zu bytes around the send buffer were overwritten", what, buffer_check_guards(&send));
+        }
+        buffer_read(&send, output, bytes);
+        if (0 != memcmp(input, output, bytes)) {
+            suite_fail(suite, "%s: the send buffer was changed", what);
+        }
+        buffer_free(&send);
+    }
+    buffer_free(&recv);
+    free(input);
+    free(output);
+    return failures == suite->failures;
+}

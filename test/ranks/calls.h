@@ -1,0 +1,73 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * One checked call of MPI_Allreduce, and the book-keeping of a test program around it.
+ *
+ * Owns: start and end of a test program (MPI, the choice of a GPU, the verdict).
+ * How: each rank checks its own output against a reference that it computes alone, and its own
+ *   counters; the program's status is the verdict. Nothing is communicated to agree on it.
+ * Called by: the programs of test/ranks, run also on several nodes by test/nodes.
+ */
+#ifndef GPUHIER_TEST_CALLS_H
+#define GPUHIER_TEST_CALLS_H
+
+#include "buffers.h"
+#include "pvars.h"
+#include "values.h"
+
+typedef enum call_path {
+    PATH_ANY,         /* any path that gives the right result */
+    PATH_ACCELERATED, /* the component's own, counted as such */
+    PATH_SAVED        /* not the component's own */
+} call_path_t;
+
+/* One test program's state; lives in main. */
+typedef struct suite {
+    const char *name;
+    int rank;
+    int nranks;
+    uint64_t salt;         /* grows with each call, so that no result repeats */
+    unsigned long calls;
+    unsigned long failures;
+    bool full;             /* the whole matrix was asked for */
+    call_path_t default_path; /* PATH_ANY under --stock, where no path can be asserted */
+} suite_t;
+
+/* One call. Ranks may differ in everything but comm, type, op and count. */
+typedef struct call {
+    MPI_Comm comm; /* MPI_COMM_NULL stands for MPI_COMM_WORLD */
+    const value_type_t *type;
+    const value_op_t *op;
+    size_t count;
+    buffer_kind_t send_kind;
+    buffer_kind_t recv_kind;
+    size_t send_offset; /* bytes */
+    size_t recv_offset;
+    bool in_place;
+    call_path_t path;
+} call_t;
+
+/*
+ * Starts MPI (unless it runs) and picks this rank's GPU by its rank on its node. A program that
+ * must do this in another order calls the two by itself first. "--stock" as the first argument, or no
+ * component where GPUHIER_EXPECT_COMPONENT is 0, takes the assertion of paths away.
+ */
+void suite_begin(suite_t *suite, const char *name, int *argc_p, char ***argv_p);
+
+/* The same without any CUDA call, for programs that run where there is no CUDA. */
+void suite_begin_host(suite_t *suite, const char *name, int *argc_p, char ***argv_p);
+
+/* Picks the GPU: rank on the node modulo the number of GPUs. Needs no MPI. */
+void suite_choose_gpu(void);
+
+/* Ends MPI and returns the exit status: 0 when at least one call was made and none failed. */
+int suite_end(suite_t *suite);
+
+/* Counts a failure and prints it; the first twenty of a rank are shown. */
+void suite_fail(suite_t *suite, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Makes the call and checks result, guards, input and path. Returns true when all were right. */
+bool suite_call(suite_t *suite, const call_t *call);
+
+#endif /* GPUHIER_TEST_CALLS_H */

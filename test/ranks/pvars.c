@@ -1,0 +1,117 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The component's counters and switches through MPI_T; see pvars.h.
+ *
+ * A variable's index is looked up by name at each use: indices are stable, but a component's
+ * variables may appear only once its framework is open, and tests are not in a hurry.
+ */
+#include "pvars.h"
+
+#include <mpi.h>
+#include <string.h>
+
+static bool is_open;
+static MPI_T_pvar_session session;
+
+static void open_once(void)
+{
+    int provided;
+    if (!is_open) {
+        MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
+        MPI_T_pvar_session_create(&session);
+        is_open = true;
+    }
+}
+
+void pvars_close(void)
+{
+    if (is_open) {
+        MPI_T_pvar_session_free(&session);
+        MPI_T_finalize();
+        is_open = false;
+    }
+}
+
+static int find(const char *name)
+{
+    int n = 0;
+    MPI_T_pvar_get_num(&n);
+    for (int i = 0; i < n; ++i) {
+        char found[256];
+        int length = sizeof(found), verbosity, var_class, bind, readonly, continuous, atomic;
+        MPI_Datatype type;
+        if (MPI_SUCCESS == MPI_T_pvar_get_info(i, found, &length, &verbosity, &var_class, &type, NULL, NULL, NULL, &bind,
+                                               &readonly, &continuous, &atomic) &&
+            0 == strcmp(found, name)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* Reads up to max values; returns how many there are, 0 when there is no such variable. */
+static int read_counter(const char *name, uint64_t *values, int max)
+{
+    unsigned long long raw[PVARS_MAX_RAILS] = {0};
+    MPI_T_pvar_handle handle;
+    int count = 0;
+    int index = find(name);
+
+    if (index < 0 || MPI_SUCCESS != MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count)) {
+        return 0;
+    }
+    /* Continuous variables answer "cannot start"; the others want it. */
+    MPI_T_pvar_start(session, handle);
+    if (count > max || MPI_SUCCESS != MPI_T_pvar_read(session, handle, raw)) {
+        count = 0;
+    }
+    MPI_T_pvar_handle_free(session, &handle);
+    for (int i = 0; i < count; ++i) {
+        values[i] = raw[i];
+    }
+    return count;
+}
+
+void pvars_read(pvars_t *p)
+{
+    memset(p, 0, sizeof(*p));
+    open_once();
+    p->present = 1 == read_counter("coll_gpuhier_calls_accelerated", &p->accelerated, 1) &&
+                 1 == read_counter("coll_gpuhier_calls_saved", &p->saved, 1) &&
+                 1 == read_counter("coll_gpuhier_calls_staged", &p->staged, 1) &&
+                 1 == read_counter("coll_gpuhier_probes", &p->probes, 1);
+    p->nrails = read_counter("coll_gpuhier_net_bytes_sent", p->net_bytes_sent, PVARS_MAX_RAILS);
+}
+
+uint64_t pvars_net_bytes(const pvars_t *before, const pvars_t *after)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < after->nrails; ++i) {
+        sum += after->net_bytes_sent[i] - before->net_bytes_sent[i];
+    }
+    return sum;
+}
+
+bool pvars_enable(bool on)
+{
+    int index, count;
+    int value = on ? 1 : 0;
+    MPI_T_cvar_handle handle;
+    bool done = false;
+
+    open_once();
+    if (MPI_SUCCESS == MPI_T_cvar_get_index("coll_gpuhier_enable", &index) &&
+        MPI_SUCCESS == MPI_T_cvar_handle_alloc(index, NULL, &handle, &count)) {
+        /* A bool of the MCA system is exposed as MPI_INT or MPI_C_BOOL; ask. */
+        MPI_Datatype type = MPI_INT;
+        int name_length = 0, verbosity, desc_length = 0, bind, scope;
+        char ignored[1];
+        MPI_T_cvar_get_info(index, ignored, &name_length, &verbosity, &type, NULL, ignored, &desc_length, &bind, &scope);
+        bool value_bool = on;
+        done = MPI_SUCCESS == MPI_T_cvar_write(handle, MPI_C_BOOL == type ? (void *) &value_bool : (void *) &value);
+        MPI_T_cvar_handle_free(&handle);
+    }
+    return done;
+}

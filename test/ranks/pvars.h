@@ -1,0 +1,43 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The component's counters and switches, read the way any tool would: through MPI_T.
+ *
+ * Owns: an MPI_T session (opened at the first use, closed by pvars_close).
+ * Called by: the functional tests and the benchmark.
+ */
+#ifndef GPUHIER_TEST_PVARS_H
+#define GPUHIER_TEST_PVARS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PVARS_MAX_RAILS 16
+
+/* A snapshot of this process's counters; all of them only grow. */
+typedef struct pvars {
+    bool present; /* the component is loaded and exports them */
+    uint64_t accelerated;
+    uint64_t saved;
+    uint64_t staged;
+    uint64_t probes;
+    int nrails;
+    uint64_t net_bytes_sent[PVARS_MAX_RAILS];
+} pvars_t;
+
+void pvars_read(pvars_t *p);
+
+/* Bytes that all rails of this process sent between two snapshots. */
+uint64_t pvars_net_bytes(const pvars_t *before, const pvars_t *after);
+
+/*
+ * Sets the switch coll_gpuhier_enable, which counts for communicators made from then on.
+ * Returns false when there is no such variable.
+ */
+bool pvars_enable(bool on);
+
+/* Before MPI_Finalize. */
+void pvars_close(void);
+
+#endif /* GPUHIER_TEST_PVARS_H */

@@ -1,0 +1,91 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Predefined types and operations with known inputs and an independent reference.
+ *
+ * Owns: the tables of types and operations, the generator of every rank's input, the
+ *   expected result (computed on the host, by MPI_Reduce_local over the inputs of all ranks),
+ *   and the comparison.
+ * Does not own: buffers (buffers.h), and any MPI communication: every rank computes
+ *   everything for itself, so a broken collective cannot hide itself.
+ * Called by: the functional tests in test/ranks and test/nodes, and the benchmark.
+ */
+#ifndef GPUHIER_TEST_VALUES_H
+#define GPUHIER_TEST_VALUES_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum value_kind {
+    VALUE_INT = 1,
+    VALUE_UINT = 2,
+    VALUE_BYTE = 4,
+    VALUE_BOOL = 8,
+    VALUE_FLOAT = 16,
+    VALUE_COMPLEX = 32,
+    VALUE_PAIR_INT = 64,  /* {integer, int} */
+    VALUE_PAIR_FLOAT = 128 /* {floating point, int} */
+} value_kind_t;
+
+/* What one type needs of the component: nothing here is known to it. Constant. */
+typedef struct value_type {
+    const char *name; /* as in MPI, without "MPI_", lower case */
+    MPI_Datatype type;
+    value_kind_t kind;
+    size_t bytes;        /* of the scalar; of one part for complex; of the value for pairs */
+    size_t extent;       /* bytes from one element to the next */
+    size_t index_offset; /* pairs: bytes from the element to its int */
+    bool accelerated;    /* the component promises to accelerate it */
+} value_type_t;
+
+typedef struct value_op {
+    const char *name;
+    MPI_Op op;
+    unsigned kinds; /* of value_kind_t that MPI defines the operation for */
+} value_op_t;
+
+extern const value_type_t value_types[];
+extern const int value_ntypes;
+extern const value_op_t value_ops[];
+extern const int value_nops;
+
+/* NULL when there is no such name. */
+const value_type_t *value_type_find(const char *name);
+const value_op_t *value_op_find(const char *name);
+
+static inline bool value_is_defined(const value_type_t *type, const value_op_t *op)
+{
+    return 0 != (op->kinds & (unsigned) type->kind);
+}
+
+/* One generated input: every rank can make every other rank's. */
+typedef struct value_case {
+    const value_type_t *type;
+    const value_op_t *op;
+    int nranks;
+    uint64_t salt; /* another salt, other values */
+} value_case_t;
+
+/*
+ * Writes elements first .. first + count - 1 of rank's input to out (count * extent bytes,
+ * host memory; padding is left alone). Values depend on rank and index. No sum of nranks
+ * signed integers overflows, and ties are frequent in pairs.
+ */
+void value_fill(const value_case_t *c, int rank, size_t first, size_t count, void *out);
+
+/*
+ * Compares count elements of got (host memory), which stand for elements first .. of the
+ * result, with the reference. Integers, MIN, MAX and pairs must be equal; a floating-point
+ * sum may differ by nranks * eps * sum|x|, a product by 2 * nranks * eps * prod|x| (the
+ * complex ones by twice that). Returns the number of wrong elements; *first_wrong_p gets the
+ * index of the first (only when there is one).
+ */
+size_t value_check(const value_case_t *c, size_t first, size_t count, const void *got, size_t *first_wrong_p);
+
+/* Prints element index of got and of the reference into line, for a message. */
+void value_describe(const value_case_t *c, size_t index, const void *got, char *line, size_t line_bytes);
+
+#endif /* GPUHIER_TEST_VALUES_H */

@@ -1,0 +1,96 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The interface of the kernels: their one argument, and the list of them.
+ *
+ * Every kernel has the same form, M sources -> K destinations, element by element:
+ *
+ *     acc = src[0][i];  acc = op(acc, src[s][i]) for s = 1 .. nsrc-1;  dst[d][i] = acc for each d
+ *
+ * so that one kernel serves the fused reduce-scatter + all-gather (nsrc = ndst = ranks),
+ * the reduce-scatter alone (ndst = 1) and the reduction of an exchange (nsrc = 2).
+ * gpuhier_copy is the same with one source and bytes as elements: the push of an all-gather.
+ *
+ * A source may be a destination too (in place), at the same address: element i is read and
+ * then written by one thread. Ranges that overlap in any other way are an error.
+ * Any alignment works; it is fastest when all addresses are congruent modulo 16.
+ *
+ * Used by: coll_gpuhier_reduce.c (which launches), gpuhier_kernels.cu (the GPU's code), the
+ * host twin in test/cudasim/twin, and the engine, which fills the arguments. Plain C and C++.
+ */
+#ifndef GPUHIER_KERNELS_H
+#define GPUHIER_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define GPUHIER_KERNEL_MAX_PEERS 64
+#define GPUHIER_KERNEL_BLOCK 256 /* threads per block, at most and at best */
+
+/*
+ * The argument of every kernel, passed by value; owned by the caller until the launch call returns.
+ * The addresses are device addresses of the first element of the range that this launch works on.
+ */
+typedef struct gpuhier_kernel_args {
+    uint64_t src[GPUHIER_KERNEL_MAX_PEERS]; /* in the order of the reduction */
+    uint64_t dst[GPUHIER_KERNEL_MAX_PEERS];
+    uint64_t count; /* elements; bytes for gpuhier_copy */
+    uint32_t nsrc;  /* 1 .. GPUHIER_KERNEL_MAX_PEERS; gpuhier_copy reads src[0] only */
+    uint32_t ndst;  /* 1 .. GPUHIER_KERNEL_MAX_PEERS */
+} gpuhier_kernel_args_t;
+
+#ifdef __cplusplus
+#    define GPUHIER_KERNEL_ASSERT static_assert
+#else
+#    define GPUHIER_KERNEL_ASSERT _Static_assert
+#endif
+GPUHIER_KERNEL_ASSERT(1040 == sizeof(gpuhier_kernel_args_t), "host and GPU must agree on the argument");
+GPUHIER_KERNEL_ASSERT(512 == offsetof(gpuhier_kernel_args_t, dst), "host and GPU must agree on the argument");
+GPUHIER_KERNEL_ASSERT(1024 == offsetof(gpuhier_kernel_args_t, count), "host and GPU must agree on the argument");
+GPUHIER_KERNEL_ASSERT(1032 == offsetof(gpuhier_kernel_args_t, nsrc), "host and GPU must agree on the argument");
+GPUHIER_KERNEL_ASSERT(1036 == offsetof(gpuhier_kernel_args_t, ndst), "host and GPU must agree on the argument");
+
+/*
+ * The kernels: X(op, type) stands for the kernel gpuhier_<op>_<type>. Complex and pair types are
+ * structs of two fields; the pairs are those of MPI_FLOAT_INT and its kind, moved by their extent.
+ * Signed and unsigned integers have the same bits but for max and min: the unsigned kernels serve both.
+ * The order gives the kernel's index, which must be the same on all ranks: append only.
+ */
+#define GPUHIER_KERNEL_ORDER_OPS(X, type) X(max, type) X(min, type)
+#define GPUHIER_KERNEL_INTEGER_OPS(X, type)                                                                            \
+    X(sum, type)                                                                                                       \
+    X(prod, type)                                                                                                      \
+    X(land, type)                                                                                                      \
+    X(lor, type)                                                                                                       \
+    X(lxor, type)                                                                                                      \
+    X(band, type)                                                                                                      \
+    X(bor, type)                                                                                                       \
+    X(bxor, type)                                                                                                      \
+    GPUHIER_KERNEL_ORDER_OPS(X, type)
+#define GPUHIER_KERNEL_FLOAT_OPS(X, type) X(sum, type) X(prod, type) X(max, type) X(min, type)
+#define GPUHIER_KERNEL_COMPLEX_OPS(X, type) X(sum, type) X(prod, type)
+#define GPUHIER_KERNEL_PAIR_OPS(X, type) X(minloc, type) X(maxloc, type)
+
+#define GPUHIER_KERNEL_LIST(X)                                                                                         \
+    GPUHIER_KERNEL_ORDER_OPS(X, int8)                                                                                  \
+    GPUHIER_KERNEL_ORDER_OPS(X, int16)                                                                                 \
+    GPUHIER_KERNEL_ORDER_OPS(X, int32)                                                                                 \
+    GPUHIER_KERNEL_ORDER_OPS(X, int64)                                                                                 \
+    GPUHIER_KERNEL_INTEGER_OPS(X, uint8)                                                                               \
+    GPUHIER_KERNEL_INTEGER_OPS(X, uint16)                                                                              \
+    GPUHIER_KERNEL_INTEGER_OPS(X, uint32)                                                                              \
+    GPUHIER_KERNEL_INTEGER_OPS(X, uint64)                                                                              \
+    GPUHIER_KERNEL_FLOAT_OPS(X, float)                                                                                 \
+    GPUHIER_KERNEL_FLOAT_OPS(X, double)                                                                                \
+    GPUHIER_KERNEL_COMPLEX_OPS(X, float_complex)                                                                       \
+    GPUHIER_KERNEL_COMPLEX_OPS(X, double_complex)                                                                      \
+    GPUHIER_KERNEL_PAIR_OPS(X, float_int)                                                                              \
+    GPUHIER_KERNEL_PAIR_OPS(X, double_int)                                                                             \
+    GPUHIER_KERNEL_PAIR_OPS(X, long_int)                                                                               \
+    GPUHIER_KERNEL_PAIR_OPS(X, short_int)                                                                              \
+    GPUHIER_KERNEL_PAIR_OPS(X, 2int)                                                                                   \
+    GPUHIER_KERNEL_PAIR_OPS(X, 2float)                                                                                 \
+    GPUHIER_KERNEL_PAIR_OPS(X, 2double)
+
+#endif /* GPUHIER_KERNELS_H */

@@ -1,0 +1,62 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The exact form of the kernels' twin: every logical thread of the grid runs the kernel's own
+ * source, one after the other, and reports every access. Some 40 times slower than the folded
+ * form; it finds wrong launch geometry and wrong indices. Called from gpuhier_twin.cc.
+ */
+#ifndef __clang__
+#    pragma GCC optimize("O1") /* its speed does not matter, the time to compile it does */
+#endif
+
+#include "gpuhier_twin.h"
+
+#include "gpuhier_kernel_body.h"
+
+#include <string.h>
+
+namespace gpuhier {
+
+/* Accesses of the host, translated; an address need not be aligned for the host, but the source believes it is. */
+struct twin_memory {
+    const cudasim_launch_t *launch;
+
+    template <class U> U get(uint64_t address) const
+    {
+        U value;
+        memcpy(&value, cudasim_host_view(launch, (uintptr_t) address), sizeof(value));
+        return value;
+    }
+    template <class U> void put(uint64_t address, const U &value) const
+    {
+        memcpy(cudasim_host_view(launch, (uintptr_t) address), &value, sizeof(value));
+    }
+    void touch(uint64_t address, uint64_t bytes, bool is_write) const
+    {
+        launch->traffic(launch, (uintptr_t) address, (size_t) bytes, is_write);
+    }
+};
+
+template <class T, class Op> static void reduce_exact(const cudasim_launch_t *launch, const gpuhier_kernel_args_t &args)
+{
+    const twin_memory memory = {launch};
+    const uint64_t threads = (uint64_t) launch->grid[0] * launch->block[0];
+    for (uint64_t thread = 0; thread < threads; ++thread) {
+        reduce_thread<twin_memory, T, Op>(memory, args, thread, threads);
+    }
+}
+
+void twin_copy_exact(const cudasim_launch_t *launch, const gpuhier_kernel_args_t &args)
+{
+    const twin_memory memory = {launch};
+    const uint64_t threads = (uint64_t) launch->grid[0] * launch->block[0];
+    for (uint64_t thread = 0; thread < threads; ++thread) {
+        copy_thread<twin_memory>(memory, args, thread, threads);
+    }
+}
+
+#define GPUHIER_TWIN_EXACT(op, type) reduce_exact<t_##type, op_##op<t_##type>>,
+const twin_form_t twin_exact[] = {GPUHIER_KERNEL_LIST(GPUHIER_TWIN_EXACT)};
+
+} /* namespace gpuhier */

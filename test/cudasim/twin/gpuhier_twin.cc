@@ -184,7 +184,7 @@ static const cudasim_kernel_t kernels[] = {
 
 } /* namespace gpuhier */
 
-__attribute__((visibility("default"))) const cudasim_twin_table_t cudasim_twins = {
+const cudasim_twin_table_t cudasim_twins = {
     CUDASIM_TWIN_ABI,
     sizeof(gpuhier::kernels) / sizeof(gpuhier::kernels[0]),
     gpuhier::kernels,

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Copyright (c) 2026 the gpuhier authors. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# A node shares nothing with another one but its rails: run on each node, this
+# script looks for what the other node (or the machine) has.
+. "$GPUHIER_SRC/test/vcluster/test_lib.sh"
+
+# Leaves traces on every node, meets the other node, then looks at what it sees.
+if [[ ${1:-} == inside ]]; then
+    echo "$VCLUSTER_NODE" >"/dev/shm/trace.$VCLUSTER_NODE"
+    echo "$VCLUSTER_NODE" >"$TMPDIR/trace.$VCLUSTER_NODE"
+    ipcmk --shmem 4096 >/dev/null
+    (exec -a "trace-$VCLUSTER_NODE" sleep 30 >/dev/null 2>&1 &)
+    # The meeting: as many lines in the file as there are nodes.
+    echo "$VCLUSTER_NODE" >>"$2"
+    for (( i = 0; i < 200; i++ )); do
+        (( $(wc -l <"$2") >= VCLUSTER_NODES )) && break
+        sleep 0.05
+    done
+    expect 'nodes that met' "$VCLUSTER_NODES" "$(wc -l <"$2")"
+    expect '/dev/shm' "/dev/shm/trace.$VCLUSTER_NODE" "$(echo /dev/shm/trace.*)"
+    expect 'TMPDIR' "$TMPDIR/trace.$VCLUSTER_NODE" "$(echo "$TMPDIR"/trace.*)"
+    expect 'System V segments' 1 "$(ipcs -m | grep -c ' 4096 ')"
+    expect 'processes' "trace-$VCLUSTER_NODE" "$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep '^trace-')"
+    expect 'interfaces in /sys' 'lo rail0 rail1' "$(ls /sys/class/net | sort | xargs)"
+    expect 'addresses' "10.1.0.$(( VCLUSTER_NODE + 1 ))/16 10.2.0.$(( VCLUSTER_NODE + 1 ))/16" \
+        "$(ip -o -4 addr show scope global | awk '{ print $4 }' | sort | xargs)"
+    expect 'MTU' 9000 "$(cat /sys/class/net/rail1/mtu)"
+    expect 'no IPv6' '' "$(ip -6 addr)"
+    expect 'name of the other node' "10.1.0.$(( 2 - VCLUSTER_NODE ))" \
+        "$(getent ahostsv4 "node$(( 1 - VCLUSTER_NODE ))" | awk 'NR == 1 { print $1 }')"
+    echo "seen $VCLUSTER_NODE"
+    finish
+fi
+
+need_namespaces
+meeting=$(mktemp)
+trap 'rm -f "$meeting"' EXIT
+text=$("$here/run" "${host_only[@]}" --ranks 1 --rails 2 --timeout 40 -- "$0" inside "$meeting" 2>&1)
+expect "status" 0 $?
+expect 'nodes that looked' $'seen 0\nseen 1' "$(grep '^seen' <<<"$text" | sort)"
+(( failures == 0 )) || echo "$text"
+finish

@@ -1,0 +1,374 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Arithmetic without arrays: cuts, pieces, slices, shards and chunks of messages
+ * of up to 2^62 elements, against 128-bit arithmetic and brute force.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+
+#include "coll_gpuhier_schedule.h"
+#include "pure_world.h"
+
+__extension__ typedef unsigned __int128 wide_t;
+
+static uint64_t wide_cut(uint64_t elems, uint64_t unit, uint64_t num, uint64_t den)
+{
+    wide_t units = ((wide_t) elems + unit - 1) / unit;
+    wide_t place = units * num / den * unit;
+
+    return place < elems ? (uint64_t) place : elems;
+}
+
+/* A number of random length: as many small ones as huge ones. */
+static uint64_t random_count(pure_random_t *random, uint64_t max)
+{
+    uint64_t x = pure_random_next(random) >> pure_random_below(random, 64);
+
+    return x > max ? max - pure_random_below(random, 1000) : x;
+}
+
+static void test_cut(void **state)
+{
+    pure_random_t random = {pure_seed(2)};
+
+    (void) state;
+    for (int i = 0; i < 1000000; ++i) {
+        uint64_t elems = random_count(&random, 1ULL << 62);
+        uint64_t unit = 1 + pure_random_below(&random, 128);
+        uint32_t den = 1 + (uint32_t) pure_random_below(&random, 0 == i % 2 ? 64 : 100000);
+        uint32_t num = (uint32_t) pure_random_below(&random, (uint64_t) den + 1);
+        uint64_t cut = gpuhier_cut(elems, unit, num, den);
+        assert_true(cut == wide_cut(elems, unit, num, den));
+        assert_int_equal(gpuhier_cut(elems, unit, 0, den), 0);
+        assert_true(gpuhier_cut(elems, unit, den, den) == elems);
+        assert_true(cut == elems || 0 == cut % unit);
+    }
+}
+
+static void test_units(void **state)
+{
+    (void) state;
+    for (size_t bytes = 1; bytes <= 300; ++bytes) {
+        uint64_t unit = gpuhier_unit_elems(bytes);
+        assert_true(unit >= 1);
+        assert_true(1 == unit || unit * bytes <= GPUHIER_UNIT_BYTES);
+        assert_true((unit + 1) * bytes > GPUHIER_UNIT_BYTES);
+    }
+}
+
+/*
+ * On a message of as many units as the product of the group sizes every cut is
+ * exact: piece and owner of each unit follow from the definition of a shard.
+ */
+static void check_pieces(const gpuhier_shape_t *shape, uint64_t units)
+{
+    const gpuhier_hierarchy_t *h = shape->hierarchy;
+    int piece = -1;
+    uint64_t widest = 0;
+    uint64_t began = 0;
+
+    for (uint64_t at = 0; at < units; ++at) {
+        bool cut_here = false;
+        for (int g = 0; g < h->ngroups; ++g) {
+            cut_here = cut_here || 0 == at * (uint64_t) gpuhier_hierarchy_group_size(h, g) % units;
+        }
+        if (cut_here) {
+            ++piece;
+            began = at;
+            assert_true(gpuhier_cut(units, 1, shape->cuts[piece].num, shape->cuts[piece].den) == at);
+        }
+        widest = at + 1 - began > widest ? at + 1 - began : widest;
+        for (int g = 0; g < h->ngroups; ++g) {
+            int size = gpuhier_hierarchy_group_size(h, g);
+            int index = (int) (at * (uint64_t) size / units);
+            assert_int_equal(gpuhier_shape_owner_index(shape, piece, size), index);
+            assert_int_equal(gpuhier_shape_owner(shape, piece, g), gpuhier_hierarchy_member(h, g, index));
+            assert_true(gpuhier_shape_first_piece(shape, index, size) <= piece);
+            assert_true(gpuhier_shape_first_piece(shape, index + 1, size) > piece);
+        }
+    }
+    assert_int_equal(piece + 1, shape->npieces);
+    assert_int_equal(widest * shape->widest.den, units * shape->widest.num);
+}
+
+static void visit_pieces(void *arg, int nnodes, const int *ranks_per_node)
+{
+    pure_world_t world;
+    int *shapes_p = arg;
+
+    pure_world_init(&world, nnodes, ranks_per_node, PURE_CYCLIC, 0, GPUHIER_GROUP_MAX);
+    check_pieces(&world.shape, 840); /* divisible by 1 .. 8 */
+    pure_world_fini(&world);
+    ++*shapes_p;
+}
+
+static void test_pieces(void **state)
+{
+    static const int seven_eight[] = {7, 8};
+    static const int large[][2] = {{64, 63}, {61, 59}, {64, 32}, {64, 64}};
+    static const int large_pieces[] = {126, 119, 64, 64};
+    static const uint64_t large_units[] = {64 * 63, 61 * 59, 64, 64};
+    int shapes = 0;
+    pure_world_t world;
+
+    (void) state;
+    pure_each_shape(4, 8, 3, visit_pieces, &shapes);
+    assert_int_equal(shapes, 8 + 64 + 512 + 330);
+    pure_world_init(&world, 2, seven_eight, PURE_BLOCK, 0, GPUHIER_GROUP_MAX);
+    assert_int_equal(world.shape.npieces, 14);
+    pure_world_fini(&world);
+    for (int i = 0; i < 4; ++i) {
+        pure_world_init(&world, 2, large[i], PURE_BLOCK, 0, GPUHIER_GROUP_MAX);
+        assert_int_equal(world.shape.npieces, large_pieces[i]);
+        check_pieces(&world.shape, large_units[i]);
+        pure_world_fini(&world);
+    }
+}
+
+/* All sizes at once: the most pieces that can be. As many fractions as the Farey sequence of that order has. */
+static void test_most_pieces(void **state)
+{
+    int sizes[GPUHIER_GROUP_MAX];
+    int farey = 1;
+    pure_world_t world;
+
+    (void) state;
+    for (int size = 1; size <= GPUHIER_GROUP_MAX; ++size) {
+        sizes[size - 1] = size;
+        for (int j = 0; j < size; ++j) {
+            int a = size;
+            int b = j;
+            while (0 != b) {
+                int rest = a % b;
+                a = b;
+                b = rest;
+            }
+            farey += 1 == a; /* j/size in lowest terms is new at this size */
+        }
+    }
+    pure_world_init(&world, GPUHIER_GROUP_MAX, sizes, PURE_SHUFFLED, 3, GPUHIER_GROUP_MAX);
+    assert_int_equal(world.shape.npieces, farey - 1);
+    assert_int_equal(world.shape.widest.den, GPUHIER_GROUP_MAX); /* 0 .. 1/64 */
+    assert_int_equal(world.shape.widest.num, 1);
+    for (int i = 0; i < world.shape.npieces; ++i) {
+        const gpuhier_fraction_t *cuts = world.shape.cuts;
+        assert_int_equal(cuts[i + 1].num * cuts[i].den - cuts[i].num * cuts[i + 1].den, 1); /* neighbours of Farey */
+    }
+    pure_world_fini(&world);
+}
+
+/* What must hold of one slice. */
+static void check_slice(const gpuhier_plan_t *plan, const gpuhier_limits_t *limits, uint64_t slice)
+{
+    gpuhier_range_t range = gpuhier_plan_slice(plan, slice);
+    uint64_t elems = gpuhier_range_length(range);
+    uint64_t at = range.begin;
+
+    assert_true(range.begin < range.end);
+    assert_int_equal(range.begin % plan->unit, 0);
+    assert_true(elems <= plan->slice_elems_max);
+    assert_true(elems * plan->elem_bytes <= limits->slice_bytes || elems <= plan->unit);
+    for (int i = 0; i < plan->group_size; ++i) {
+        gpuhier_range_t shard = gpuhier_plan_shard(plan, slice, i);
+        assert_true(shard.begin == at);
+        assert_true(shard.begin <= shard.end);
+        assert_true(gpuhier_range_length(shard) <= plan->shard_elems_max);
+        assert_true(shard.begin == range.begin + wide_cut(elems, plan->unit, (uint64_t) i, (uint64_t) plan->group_size));
+        at = shard.end;
+    }
+    assert_true(at == range.end);
+    at = range.begin;
+    for (int i = 0; i < plan->shape->npieces; ++i) {
+        gpuhier_range_t piece = gpuhier_plan_piece(plan, slice, i);
+        assert_true(piece.begin == at);
+        assert_true(piece.begin <= piece.end);
+        assert_true(gpuhier_range_length(piece) <= plan->piece_elems_max);
+        at = piece.end;
+    }
+    assert_true(at == range.end);
+}
+
+/* My pieces are my shard, my chunks are my piece. */
+static void check_steps(const gpuhier_plan_t *plan, uint64_t slice)
+{
+    gpuhier_range_t shard = gpuhier_plan_shard(plan, slice, plan->index);
+    uint64_t at = shard.begin;
+
+    for (int piece = plan->first_piece; piece < plan->first_piece + plan->npieces; ++piece) {
+        gpuhier_range_t range = gpuhier_plan_piece(plan, slice, piece);
+        assert_true(range.begin == at);
+        at = range.end;
+        for (int step = 0; step < plan->nsteps; ++step) {
+            gpuhier_transfer_t t;
+            gpuhier_plan_transfer(plan, slice, piece, step, &t);
+            if (-1 != t.send_to) {
+                assert_true(range.begin <= t.send.begin && t.send.begin < t.send.end && t.send.end <= range.end);
+            }
+            if (-1 != t.recv_from) {
+                assert_true(range.begin <= t.recv.begin && t.recv.begin < t.recv.end && t.recv.end <= range.end);
+                assert_true(GPUHIER_ACTION_COPY == t.action || gpuhier_range_length(t.recv) <= plan->recv_elems_max);
+            }
+        }
+    }
+    assert_true(at == shard.end);
+}
+
+static void check_plan(const gpuhier_plan_t *plan, const gpuhier_limits_t *limits, pure_random_t *random)
+{
+    uint64_t n = plan->nslices;
+    uint64_t samples[] = {0, 1, n / 2, plan->wide_slices, plan->wide_slices + 1, n - 1, 0 == n ? 0 : pure_random_next(random) % n};
+
+    assert_int_equal(0 == n, 0 == plan->count);
+    for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); ++i) {
+        if (samples[i] < n) {
+            check_slice(plan, limits, samples[i]);
+            check_steps(plan, samples[i]);
+            assert_true(0 == samples[i] || gpuhier_plan_slice(plan, samples[i] - 1).end == gpuhier_plan_slice(plan, samples[i]).begin);
+        }
+    }
+    if (n > 0) {
+        assert_int_equal(gpuhier_plan_slice(plan, 0).begin, 0);
+        assert_true(gpuhier_plan_slice(plan, n - 1).end == plan->count);
+    }
+    if (plan->elem_bytes <= GPUHIER_UNIT_BYTES) {
+        assert_true(plan->shard_elems_max * plan->elem_bytes <= gpuhier_shard_bytes_max(limits, plan->group_size));
+    }
+}
+
+static void test_huge_counts(void **state)
+{
+    static const size_t elem_bytes[] = {1, 1, 2, 4, 8, 12, 16, 32, 128, 200};
+    uint64_t seed = pure_seed(3);
+    pure_random_t random = {seed};
+
+    (void) state;
+    for (int i = 0; i < 60000; ++i) {
+        int sizes[6];
+        int nnodes = 1 + (int) pure_random_below(&random, 6);
+        pure_world_t world;
+        gpuhier_plan_t plan;
+        gpuhier_limits_t limits = {.slice_bytes = 1 + random_count(&random, 1ULL << 40),
+                                   .slice_buffers = 2 + (int) pure_random_below(&random, 3),
+                                   .algorithm = (gpuhier_algorithm_t) pure_random_below(&random, GPUHIER_ALGORITHM_COUNT)};
+        size_t bytes = elem_bytes[pure_random_below(&random, sizeof(elem_bytes) / sizeof(elem_bytes[0]))];
+        uint64_t count = random_count(&random, (1ULL << 62) / bytes);
+        for (int node = 0; node < nnodes; ++node) {
+            sizes[node] = 1 + (int) pure_random_below(&random, 8);
+        }
+        pure_world_init(&world, nnodes, sizes, PURE_SHUFFLED, (uint64_t) i, GPUHIER_GROUP_MAX);
+        int rank = (int) pure_random_below(&random, (uint64_t) world.hierarchy.nranks);
+        assert_int_equal(gpuhier_plan_init(&plan, &world.shape, rank, count, bytes, &limits), 0);
+        assert_int_equal(plan.rank, gpuhier_hierarchy_member(&world.hierarchy, plan.group, plan.index));
+        check_plan(&plan, &limits, &random);
+        pure_world_fini(&world);
+    }
+}
+
+/* The formulas, on messages that no array could hold: slices of every length added up one by one. */
+static void test_formulas_add_up(void **state)
+{
+    static const int sizes[] = {3, 5, 2};
+    pure_random_t random = {pure_seed(4)};
+    pure_world_t world;
+
+    (void) state;
+    pure_world_init(&world, 3, sizes, PURE_BLOCK, 0, GPUHIER_GROUP_MAX);
+    for (int i = 0; i < 3000; ++i) {
+        uint64_t count = pure_random_below(&random, 1ULL << 50);
+        gpuhier_limits_t limits = {.slice_bytes = 1 + 8 * count / (1 + pure_random_below(&random, 40)), .slice_buffers = 2,
+                                   .algorithm = (gpuhier_algorithm_t) (1 + i % 3)};
+        gpuhier_plan_t plan;
+        uint64_t sent = 0;
+        uint64_t link = 0;
+        int rank = (int) pure_random_below(&random, 10);
+        assert_int_equal(gpuhier_plan_init(&plan, &world.shape, rank, count, 8, &limits), 0);
+        int peer = (plan.index + 1) % plan.group_size;
+        for (uint64_t slice = 0; slice < plan.nslices; ++slice) {
+            link += gpuhier_range_length(gpuhier_plan_shard(&plan, slice, plan.index));
+            link += gpuhier_range_length(gpuhier_plan_shard(&plan, slice, peer));
+            for (int piece = plan.first_piece; piece < plan.first_piece + plan.npieces; ++piece) {
+                for (int step = 0; step < plan.nsteps; ++step) {
+                    gpuhier_transfer_t t;
+                    gpuhier_plan_transfer(&plan, slice, piece, step, &t);
+                    sent += -1 == t.send_to ? 0 : gpuhier_range_length(t.send);
+                }
+            }
+        }
+        assert_true(8 * sent == gpuhier_plan_sent_bytes(&plan));
+        assert_true(8 * link == gpuhier_plan_link_bytes(&plan, plan.index, peer));
+        assert_true(8 * link == gpuhier_plan_link_bytes(&plan, peer, plan.index));
+    }
+    pure_world_fini(&world);
+}
+
+static void test_bad_plans(void **state)
+{
+    static const int sizes[] = {2, 2};
+    static const gpuhier_limits_t good = {.slice_bytes = 1 << 20, .slice_buffers = 3};
+    gpuhier_limits_t bad[5] = {good, good, good, good, good};
+    gpuhier_plan_t plan;
+    gpuhier_plan_t untouched;
+    pure_world_t world;
+
+    (void) state;
+    memset(&plan, 0x5a, sizeof(plan));
+    untouched = plan;
+    bad[0].slice_bytes = 0;
+    bad[1].slice_buffers = 1;
+    bad[2].slice_buffers = 5;
+    bad[3].algorithm = GPUHIER_ALGORITHM_COUNT;
+    bad[4].algorithm = (gpuhier_algorithm_t) -1;
+    pure_world_init(&world, 2, sizes, PURE_BLOCK, 0, GPUHIER_GROUP_MAX);
+    for (int i = 0; i < 5; ++i) {
+        assert_int_equal(gpuhier_plan_init(&plan, &world.shape, 0, 1, 8, &bad[i]), -EINVAL);
+    }
+    assert_int_equal(gpuhier_plan_init(&plan, &world.shape, -1, 1, 8, &good), -EINVAL);
+    assert_int_equal(gpuhier_plan_init(&plan, &world.shape, 4, 1, 8, &good), -EINVAL);
+    assert_int_equal(gpuhier_plan_init(&plan, &world.shape, 0, 1, 0, &good), -EINVAL);
+    assert_int_equal(gpuhier_plan_init(&plan, &world.shape, 0, 1ULL << 60, 8, &good), -EINVAL);
+    assert_int_equal(gpuhier_plan_init(&plan, &world.shape, 0, UINT64_MAX, 1, &good), -EINVAL);
+    assert_memory_equal(&plan, &untouched, sizeof(plan));
+    pure_world_fini(&world);
+}
+
+/* What "auto" chooses follows the table, and a choice is kept. */
+static void test_algorithm_choice(void **state)
+{
+    (void) state;
+    for (int n = 1; n <= 300; ++n) {
+        bool power = 0 == (n & (n - 1));
+        for (uint64_t bytes = 1; bytes <= 1ULL << 34; bytes *= 2) {
+            gpuhier_algorithm_t picked = gpuhier_algorithm_pick(GPUHIER_ALGORITHM_AUTO, n, bytes);
+            const gpuhier_algorithm_row_t *row = &gpuhier_algorithms[picked];
+            assert_true(n >= row->min_groups && bytes >= row->min_piece_bytes);
+            assert_true(bytes / (uint64_t) n >= row->min_chunk_bytes);
+            assert_true(power || GPUHIER_ALGORITHM_HALVING != picked);
+            if (n <= 2 || bytes <= 4096) {
+                assert_int_equal(picked, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING);
+            }
+            if (n > 2 && bytes >= 1ULL << 30) {
+                assert_int_equal(picked, power ? GPUHIER_ALGORITHM_HALVING : GPUHIER_ALGORITHM_RING);
+            }
+            assert_int_equal(gpuhier_algorithm_pick(GPUHIER_ALGORITHM_RING, n, bytes), GPUHIER_ALGORITHM_RING);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cut),         cmocka_unit_test(test_units),
+        cmocka_unit_test(test_pieces),      cmocka_unit_test(test_most_pieces),
+        cmocka_unit_test(test_huge_counts), cmocka_unit_test(test_formulas_add_up),
+        cmocka_unit_test(test_bad_plans),   cmocka_unit_test(test_algorithm_choice),
+    };
+
+    return cmocka_run_group_tests_name("ranges", tests, NULL, NULL);
+}

@@ -10,6 +10,7 @@
 #include "pvars.h"
 
 #include <mpi.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool is_open;
@@ -51,38 +52,41 @@ static int find(const char *name)
     return -1;
 }
 
-/* Reads up to max values; returns how many there are, 0 when there is no such variable. */
-static int read_counter(const char *name, uint64_t *values, int max)
+/* Reads one counter; false when there is no such variable. */
+static bool read_counter(const char *name, uint64_t *value_p)
 {
-    unsigned long long raw[PVARS_MAX_RAILS] = {0};
+    unsigned long long raw = 0;
     MPI_T_pvar_handle handle;
     int count = 0;
     int index = find(name);
 
     if (index < 0 || MPI_SUCCESS != MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count)) {
-        return 0;
+        return false;
     }
     /* Continuous variables answer "cannot start"; the others want it. */
     MPI_T_pvar_start(session, handle);
-    if (count > max || MPI_SUCCESS != MPI_T_pvar_read(session, handle, raw)) {
-        count = 0;
-    }
+    bool done = 1 == count && MPI_SUCCESS == MPI_T_pvar_read(session, handle, &raw);
     MPI_T_pvar_handle_free(session, &handle);
-    for (int i = 0; i < count; ++i) {
-        values[i] = raw[i];
+    if (done) {
+        *value_p = raw;
     }
-    return count;
+    return done;
 }
 
 void pvars_read(pvars_t *p)
 {
     memset(p, 0, sizeof(*p));
     open_once();
-    p->present = 1 == read_counter("coll_gpuhier_calls_accelerated", &p->accelerated, 1) &&
-                 1 == read_counter("coll_gpuhier_calls_saved", &p->saved, 1) &&
-                 1 == read_counter("coll_gpuhier_calls_staged", &p->staged, 1) &&
-                 1 == read_counter("coll_gpuhier_probes", &p->probes, 1);
-    p->nrails = read_counter("coll_gpuhier_net_bytes_sent", p->net_bytes_sent, PVARS_MAX_RAILS);
+    p->present = read_counter("coll_gpuhier_calls_accelerated", &p->accelerated) &&
+                 read_counter("coll_gpuhier_calls_saved", &p->saved) &&
+                 read_counter("coll_gpuhier_calls_staged", &p->staged) && read_counter("coll_gpuhier_probes", &p->probes);
+    for (p->nrails = 0; p->present && p->nrails < PVARS_MAX_RAILS; ++p->nrails) {
+        char name[64];
+        snprintf(name, sizeof(name), "coll_gpuhier_net_bytes_sent_%d", p->nrails);
+        if (!read_counter(name, &p->net_bytes_sent[p->nrails])) {
+            break;
+        }
+    }
 }
 
 uint64_t pvars_net_bytes(const pvars_t *before, const pvars_t *after)
@@ -92,6 +96,23 @@ uint64_t pvars_net_bytes(const pvars_t *before, const pvars_t *after)
         sum += after->net_bytes_sent[i] - before->net_bytes_sent[i];
     }
     return sum;
+}
+
+bool pvars_number(const char *name, uint64_t *value_p)
+{
+    int index, count;
+    unsigned long long value = 0;
+    MPI_T_cvar_handle handle;
+    bool done = false;
+
+    open_once();
+    if (MPI_SUCCESS == MPI_T_cvar_get_index(name, &index) &&
+        MPI_SUCCESS == MPI_T_cvar_handle_alloc(index, NULL, &handle, &count)) {
+        done = MPI_SUCCESS == MPI_T_cvar_read(handle, &value);
+        MPI_T_cvar_handle_free(&handle);
+        *value_p = value;
+    }
+    return done;
 }
 
 bool pvars_enable(bool on)

@@ -37,6 +37,9 @@ uint64_t pvars_net_bytes(const pvars_t *before, const pvars_t *after);
  */
 bool pvars_enable(bool on);
 
+/* The value of a control variable of 4 or 8 bytes, such as coll_gpuhier_slice_bytes; false when there is none. */
+bool pvars_number(const char *name, uint64_t *value_p);
+
 /* Before MPI_Finalize. */
 void pvars_close(void);
 

@@ -1,0 +1,147 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the parts of the benchmark share: the options, this rank's place, and a row of the table.
+ */
+#ifndef GPUHIER_BENCH_H
+#define GPUHIER_BENCH_H
+
+#include "../ranks/buffers.h"
+#include "../ranks/pvars.h"
+#include "../ranks/values.h"
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BENCH_MAX_NAMES 64
+
+typedef enum bench_mode {
+    MODE_BOTH,
+    MODE_GPUHIER,
+    MODE_STOCK
+} bench_mode_t;
+
+/* Set once from the command line; equal on all ranks. */
+typedef struct bench_options {
+    size_t min_bytes;
+    size_t max_bytes;
+    unsigned factor;
+    int iterations;     /* timed calls per row at most */
+    int warmups;        /* calls before them */
+    double budget;      /* seconds for all rows; 0: no limit, always all iterations */
+    bool in_place[2];   /* [0]: rows out of place; [1]: rows in place */
+    bool check;
+    bool counters;
+    bool any_path;
+    bench_mode_t mode;
+    const value_type_t *types[BENCH_MAX_NAMES];
+    int ntypes;
+    const value_op_t *ops[BENCH_MAX_NAMES];
+    int nops;
+    double wire_gbps;   /* Gbit/s of one rail; 0: unknown or unlimited */
+    int rails;          /* per node */
+    const char *json;   /* files, or NULL */
+    const char *plot;
+    const char *fatbin;
+} bench_options_t;
+
+/* This rank's place. Constant after bench_place_init. */
+typedef struct bench_place {
+    int rank;
+    int nranks;
+    int node;        /* index of its node, in order of the nodes' lowest ranks */
+    int nnodes;
+    int local_rank;
+    int local_size;
+    int group_ranks[64]; /* ranks on each node; the first 64 nodes */
+    int gpu;
+    int ngpus;
+    bool shared_gpu; /* somewhere two ranks use one GPU */
+    bool is_emulated;
+    bool has_component;
+    MPI_Comm gpuhier; /* what is measured */
+    MPI_Comm stock;   /* the component takes no part in it */
+    MPI_Comm control; /* the benchmark's own messages; without the component too */
+    MPI_Comm on_node; /* ranks of this node; without the component */
+} bench_place_t;
+
+typedef enum bench_path {
+    BENCH_PATH_NONE,    /* not measured, or no component */
+    BENCH_PATH_GPUHIER, /* every timed call of every rank was accelerated */
+    BENCH_PATH_STAGED,  /* none was, and the component staged */
+    BENCH_PATH_SAVED,   /* none was */
+    BENCH_PATH_MIXED
+} bench_path_t;
+
+/* One row of the table; complete on rank 0 only. Times are medians, in microseconds; 0: not measured. */
+typedef struct bench_row {
+    const value_type_t *type;
+    const value_op_t *op;
+    size_t count;
+    size_t bytes;
+    bool in_place;
+    int iterations;
+    double time_us;
+    double stock_us;
+    double floor_us;
+    uint64_t wrong; /* elements, and guard bytes overwritten, over all ranks and checked calls */
+    uint64_t stock_wrong;
+    bench_path_t path;
+    bool traffic_is_right; /* true when not asked for */
+    char traffic[160];     /* what --counters found */
+} bench_row_t;
+
+/* bench_options.c: status 0, or 2 with a message on rank 0; 1: only help was asked for. */
+int bench_options_parse(bench_options_t *options, int argc, char **argv, bool is_speaker);
+
+/* bench_place.c */
+void bench_place_init(bench_place_t *place);
+void bench_place_free(bench_place_t *place);
+
+/* bench_stock.c: what a program does without the component. */
+typedef struct bench_stock bench_stock_t;
+
+/* cuda_aware: pass device pointers to MPI; else stage through pinned memory of max_bytes, made here. */
+bench_stock_t *bench_stock_create(size_t max_bytes);
+void bench_stock_destroy(bench_stock_t *stock);
+const char *bench_stock_name(const bench_stock_t *stock);
+int bench_stock_allreduce(bench_stock_t *stock, const void *send, void *recv, const bench_row_t *row, MPI_Comm comm);
+
+/*
+ * bench_floor.c: the time, in microseconds, in which this machine does the least that any all-reduce
+ * must do; 0 when it cannot be told. Collective; the result is equal on all ranks.
+ */
+typedef struct bench_floor bench_floor_t;
+bench_floor_t *bench_floor_create(const bench_options_t *options, const bench_place_t *place);
+void bench_floor_destroy(bench_floor_t *f);
+double bench_floor_us(bench_floor_t *f, const bench_row_t *row, int iterations);
+
+/* bench_traffic.c: the bytes that one call moves, against the formulas. */
+typedef struct bench_traffic bench_traffic_t;
+bench_traffic_t *bench_traffic_create(const bench_place_t *place, const bench_options_t *options);
+void bench_traffic_destroy(bench_traffic_t *t);
+
+/* Around one call on an otherwise silent machine; collective. The result is in row, on all ranks. */
+void bench_traffic_begin(bench_traffic_t *t);
+void bench_traffic_end(bench_traffic_t *t, bench_row_t *row);
+
+/* bench_measure.c: fills everything in row but its identity. Collective. budget: seconds for this row, 0: none. */
+void bench_measure(const bench_options_t *options, const bench_place_t *place, bench_stock_t *stock,
+                   bench_floor_t *floor, bench_traffic_t *traffic, double budget, bench_row_t *row);
+
+/* bench_report.c: the table, the files. Rank 0 only. */
+void bench_report_header(const bench_options_t *options, const bench_place_t *place, const char *stock_name);
+void bench_report_row(const bench_row_t *row, const bench_place_t *place);
+bool bench_report_json(const char *file, const bench_row_t *rows, int nrows, const bench_place_t *place);
+bool bench_report_plot(const char *file, const bench_row_t *rows, int nrows, const bench_place_t *place,
+                       const char *stock_name);
+const char *bench_path_name(bench_path_t path);
+double bench_bus_factor(int nranks);
+
+/* bench_report.c: true unless the row is a failure: wrong results, another path than promised, other traffic. */
+bool bench_row_is_right(const bench_row_t *row, const bench_options_t *options);
+
+#endif /* GPUHIER_BENCH_H */

@@ -1,0 +1,228 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The floor under a row: what the least work of any all-reduce costs on this very machine.
+ *
+ *   memory  the P ranks of a node move 2 P B bytes: each reads P shards of B / P bytes and writes
+ *           P, by the component's own kernel on buffers of its own, all ranks at once, with no
+ *           protocol at all; for small messages that is the launch and completion of a kernel;
+ *   wire    2 (N - 1) / N * B bytes leave each of N nodes, over G rails of the given rate.
+ *
+ * The floor is the larger of the two. The kernel is launched through the driver's API from the
+ * fatbin file of the build, so the emulated driver runs its twin just as for the component.
+ */
+#include "bench.h"
+
+#include "ompi/mca/coll/gpuhier/kernels/gpuhier_kernels.h"
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_SAMPLES 64
+
+/* As in the component's order of magnitude: enough blocks to fill any GPU, each thread moving 16 bytes at a time. */
+#define MAX_BLOCKS 1056
+
+struct bench_floor {
+    const bench_options_t *options;
+    const bench_place_t *place;
+    CUmodule module;
+    CUresult (*get_function)(CUfunction *, CUmodule, const char *);
+    CUresult (*launch)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **,
+                       void **);
+    CUresult (*synchronize)(CUstream);
+    char *sources; /* the message: P shards to read */
+    char *targets; /* P shards to write */
+    size_t room;   /* bytes in each */
+};
+
+static void *read_file(const char *path)
+{
+    FILE *file = NULL == path ? NULL : fopen(path, "rb");
+    void *data = NULL;
+    long bytes;
+
+    if (NULL == file) {
+        return NULL;
+    }
+    if (0 == fseek(file, 0, SEEK_END) && (bytes = ftell(file)) > 0 && 0 == fseek(file, 0, SEEK_SET)) {
+        data = malloc((size_t) bytes);
+        if (NULL != data && 1 != fread(data, (size_t) bytes, 1, file)) {
+            free(data);
+            data = NULL;
+        }
+    }
+    fclose(file);
+    return data;
+}
+
+static bool load_kernels(bench_floor_t *f)
+{
+    CUresult (*load)(CUmodule *, const void *);
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    void *image;
+
+    if (NULL == driver) {
+        return false;
+    }
+    *(void **) &load = dlsym(driver, "cuModuleLoadData");
+    *(void **) &f->get_function = dlsym(driver, "cuModuleGetFunction");
+    *(void **) &f->launch = dlsym(driver, "cuLaunchKernel");
+    *(void **) &f->synchronize = dlsym(driver, "cuStreamSynchronize");
+    image = read_file(f->options->fatbin);
+    bool loaded = NULL != image && NULL != load && NULL != f->get_function && NULL != f->launch && NULL != f->synchronize &&
+                  CUDA_SUCCESS == load(&f->module, image);
+    free(image);
+    return loaded;
+}
+
+bench_floor_t *bench_floor_create(const bench_options_t *options, const bench_place_t *place)
+{
+    bench_floor_t *f = calloc(1, sizeof(*f));
+    int loaded;
+
+    if (NULL == f) {
+        fprintf(stderr, "gpuhier_bench: no memory\n");
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    }
+    f->options = options;
+    f->place = place;
+    loaded = load_kernels(f);
+    MPI_Allreduce(MPI_IN_PLACE, &loaded, 1, MPI_INT, MPI_MIN, place->control);
+    if (!loaded) {
+        if (0 == place->rank) {
+            fprintf(stderr, "gpuhier_bench: no floor is shown: the kernels could not be loaded from %s\n",
+                    NULL == options->fatbin ? "(nothing; see --fatbin)" : options->fatbin);
+        }
+        f->module = NULL;
+        return f;
+    }
+    /* Each shard may be rounded up to whole elements, and starts on 256 bytes. */
+    f->room = options->max_bytes + (size_t) place->local_size * 512;
+    CUDA_MUST(cudaMalloc((void **) &f->sources, f->room));
+    CUDA_MUST(cudaMalloc((void **) &f->targets, f->room));
+    CUDA_MUST(cudaMemset(f->sources, 0, f->room));
+    CUDA_MUST(cudaMemset(f->targets, 0, f->room));
+    CUDA_MUST(cudaDeviceSynchronize());
+    return f;
+}
+
+void bench_floor_destroy(bench_floor_t *f)
+{
+    if (NULL != f->module) {
+        CUDA_MUST(cudaFree(f->sources));
+        CUDA_MUST(cudaFree(f->targets));
+    }
+    free(f);
+}
+
+/* The kernel for a type and operation, by the naming rule of gpuhier_kernels.h; false when there is none. */
+static bool kernel_name(const value_type_t *type, const value_op_t *op, char *name, size_t bytes)
+{
+    bool ordered = MPI_MAX == op->op || MPI_MIN == op->op;
+
+    switch (type->kind) {
+    case VALUE_INT:
+        snprintf(name, bytes, "gpuhier_%s_%sint%zu", op->name, ordered ? "" : "u", 8 * type->bytes);
+        return true;
+    case VALUE_UINT:
+    case VALUE_BYTE:
+        snprintf(name, bytes, "gpuhier_%s_uint%zu", op->name, 8 * type->bytes);
+        return true;
+    case VALUE_FLOAT:
+    case VALUE_COMPLEX:
+        snprintf(name, bytes, "gpuhier_%s_%s%s", op->name, sizeof(float) == type->bytes ? "float" : "double",
+                 VALUE_COMPLEX == type->kind ? "_complex" : "");
+        return type->bytes <= sizeof(double);
+    case VALUE_PAIR_INT:
+    case VALUE_PAIR_FLOAT:
+        snprintf(name, bytes, "gpuhier_%s_%s", op->name, type->name);
+        return type->bytes <= sizeof(double);
+    default:
+        return false;
+    }
+}
+
+/* This rank's part of the work: its shard out of P sources into P targets. */
+static void fill_arguments(const bench_floor_t *f, const bench_row_t *row, gpuhier_kernel_args_t *args)
+{
+    size_t nranks = (size_t) f->place->local_size;
+    size_t shard = (row->count + nranks - 1) / nranks;
+    size_t stride = (shard * row->type->extent + 255) / 256 * 256;
+
+    if (stride * nranks > f->room) {
+        stride = f->room / nranks / 256 * 256;
+        shard = stride / row->type->extent;
+    }
+    memset(args, 0, sizeof(*args));
+    for (size_t i = 0; i < nranks && i < GPUHIER_KERNEL_MAX_PEERS; ++i) {
+        args->src[i] = (uint64_t) (uintptr_t) (f->sources + i * stride);
+        args->dst[i] = (uint64_t) (uintptr_t) (f->targets + i * stride);
+    }
+    args->count = shard;
+    args->nsrc = args->ndst = (uint32_t) (nranks < GPUHIER_KERNEL_MAX_PEERS ? nranks : GPUHIER_KERNEL_MAX_PEERS);
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *) a, y = *(const double *) b;
+    return (x > y) - (x < y);
+}
+
+static double memory_floor(bench_floor_t *f, const bench_row_t *row, int iterations)
+{
+    char name[64];
+    CUfunction function = NULL;
+    gpuhier_kernel_args_t args;
+    void *params[] = {&args};
+    double sample[MAX_SAMPLES];
+    int found;
+
+    if (NULL == f->module) {
+        return 0.0;
+    }
+    found = kernel_name(row->type, row->op, name, sizeof(name)) && CUDA_SUCCESS == f->get_function(&function, f->module, name);
+    MPI_Allreduce(MPI_IN_PLACE, &found, 1, MPI_INT, MPI_MIN, f->place->control);
+    if (!found) {
+        return 0.0;
+    }
+    fill_arguments(f, row, &args);
+    size_t threads = args.count * row->type->extent / 16 + 1;
+    size_t blocks = (threads + GPUHIER_KERNEL_BLOCK - 1) / GPUHIER_KERNEL_BLOCK;
+    if (blocks > MAX_BLOCKS) {
+        blocks = MAX_BLOCKS;
+    }
+    if (iterations > MAX_SAMPLES) {
+        iterations = MAX_SAMPLES;
+    }
+    for (int i = -1; i < iterations; ++i) {
+        MPI_Barrier(f->place->control);
+        double began = MPI_Wtime();
+        CUDA_MUST(f->launch(function, (unsigned) blocks, 1, 1, GPUHIER_KERNEL_BLOCK, 1, 1, 0, NULL, params, NULL));
+        CUDA_MUST(f->synchronize(NULL));
+        if (i >= 0) {
+            sample[i] = MPI_Wtime() - began;
+        }
+    }
+    MPI_Allreduce(MPI_IN_PLACE, sample, iterations, MPI_DOUBLE, MPI_MAX, f->place->control);
+    qsort(sample, (size_t) iterations, sizeof(sample[0]), compare);
+    return sample[iterations / 2] * 1e6;
+}
+
+double bench_floor_us(bench_floor_t *f, const bench_row_t *row, int iterations)
+{
+    double memory = memory_floor(f, row, iterations);
+    double wire = 0.0;
+    int n = f->place->nnodes;
+
+    if (n > 1 && f->options->wire_gbps > 0.0) {
+        double bytes_per_us = f->options->wire_gbps * 125.0 * f->options->rails;
+        wire = 2.0 * (n - 1) / n * (double) row->bytes / bytes_per_us;
+    }
+    return memory > wire ? memory : wire;
+}

@@ -1,0 +1,85 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Who is where: nodes, GPUs, and the communicators that are measured or used for measuring.
+ */
+#include "bench.h"
+
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void find_nodes(bench_place_t *p)
+{
+    int leader = 0 == p->local_rank;
+    int before = 0;
+
+    /* A node's index: the number of leaders before its own. */
+    MPI_Exscan(&leader, &before, 1, MPI_INT, MPI_SUM, p->control);
+    p->node = 0 == p->rank ? 0 : before;
+    MPI_Bcast(&p->node, 1, MPI_INT, 0, p->on_node);
+    MPI_Allreduce(&leader, &p->nnodes, 1, MPI_INT, MPI_SUM, p->control);
+    if (leader && p->node < 64) {
+        p->group_ranks[p->node] = p->local_size;
+    }
+    MPI_Allreduce(MPI_IN_PLACE, p->group_ranks, 64, MPI_INT, MPI_MAX, p->control);
+}
+
+static void choose_gpu(bench_place_t *p)
+{
+    int shared;
+
+    CUDA_MUST(cudaGetDeviceCount(&p->ngpus));
+    p->gpu = p->local_rank % p->ngpus;
+    CUDA_MUST(cudaSetDevice(p->gpu));
+    CUDA_MUST(cudaFree(NULL));
+    shared = p->local_size > p->ngpus;
+    MPI_Allreduce(MPI_IN_PLACE, &shared, 1, MPI_INT, MPI_MAX, p->control);
+    p->shared_gpu = 0 != shared;
+    /* Only the emulated driver has counters of its own. */
+    p->is_emulated = NULL != dlsym(RTLD_DEFAULT, "cudasim_counter");
+    if (!p->is_emulated) {
+        void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+        p->is_emulated = NULL != driver && NULL != dlsym(driver, "cudasim_counter");
+    }
+}
+
+void bench_place_init(bench_place_t *p)
+{
+    const char *local = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+    pvars_t counters;
+    int present;
+
+    memset(p, 0, sizeof(*p));
+    MPI_Comm_rank(MPI_COMM_WORLD, &p->rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &p->nranks);
+    /* Open MPI 5's CUDA support fails MPI_Comm_split_type before the first CUDA call. */
+    CUDA_MUST(cudaGetDeviceCount(&p->ngpus));
+    CUDA_MUST(cudaSetDevice((NULL == local ? p->rank : atoi(local)) % p->ngpus));
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &p->gpuhier);
+    pvars_enable(false);
+    MPI_Comm_dup(MPI_COMM_WORLD, &p->stock);
+    MPI_Comm_dup(MPI_COMM_WORLD, &p->control);
+    MPI_Comm_split_type(p->control, MPI_COMM_TYPE_SHARED, p->rank, MPI_INFO_NULL, &p->on_node);
+    pvars_enable(true);
+    MPI_Comm_rank(p->on_node, &p->local_rank);
+    MPI_Comm_size(p->on_node, &p->local_size);
+    find_nodes(p);
+    choose_gpu(p);
+
+    pvars_read(&counters);
+    present = counters.present;
+    MPI_Allreduce(MPI_IN_PLACE, &present, 1, MPI_INT, MPI_MIN, p->control);
+    p->has_component = 0 != present;
+}
+
+void bench_place_free(bench_place_t *p)
+{
+    MPI_Comm_free(&p->on_node);
+    MPI_Comm_free(&p->control);
+    MPI_Comm_free(&p->stock);
+    MPI_Comm_free(&p->gpuhier);
+}

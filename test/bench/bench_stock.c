@@ -1,0 +1,61 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What a program does without the component: a CUDA-aware Open MPI takes the device pointers;
+ * any other gets staging as careful users write it, in pinned memory that is made once.
+ */
+#include "bench.h"
+
+#include <cuda_runtime_api.h>
+#include <mpi-ext.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct bench_stock {
+    bool cuda_aware;
+    void *pinned; /* one message */
+};
+
+bench_stock_t *bench_stock_create(size_t max_bytes)
+{
+    bench_stock_t *stock = calloc(1, sizeof(*stock));
+
+    if (NULL == stock) {
+        fprintf(stderr, "gpuhier_bench: no memory\n");
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    }
+#if defined(OMPI_HAVE_MPI_EXT_CUDA) && OMPI_HAVE_MPI_EXT_CUDA
+    stock->cuda_aware = 1 == MPIX_Query_cuda_support();
+#endif
+    if (!stock->cuda_aware) {
+        CUDA_MUST(cudaMallocHost(&stock->pinned, max_bytes + 64));
+    }
+    return stock;
+}
+
+void bench_stock_destroy(bench_stock_t *stock)
+{
+    if (NULL != stock->pinned) {
+        CUDA_MUST(cudaFreeHost(stock->pinned));
+    }
+    free(stock);
+}
+
+const char *bench_stock_name(const bench_stock_t *stock)
+{
+    return stock->cuda_aware ? "Open MPI's own CUDA path" : "staging through pinned host memory";
+}
+
+int bench_stock_allreduce(bench_stock_t *stock, const void *send, void *recv, const bench_row_t *row, MPI_Comm comm)
+{
+    if (stock->cuda_aware) {
+        return MPI_Allreduce(row->in_place ? MPI_IN_PLACE : send, recv, (int) row->count, row->type->type, row->op->op, comm);
+    }
+    CUDA_MUST(cudaMemcpy(stock->pinned, row->in_place ? recv : send, row->bytes, cudaMemcpyDeviceToHost));
+    int error = MPI_Allreduce(MPI_IN_PLACE, stock->pinned, (int) row->count, row->type->type, row->op->op, comm);
+    CUDA_MUST(cudaMemcpy(recv, stock->pinned, row->bytes, cudaMemcpyHostToDevice));
+    /* The copy from pinned memory may return early; the result must be there when the call is over. */
+    CUDA_MUST(cudaStreamSynchronize(0));
+    return error;
+}

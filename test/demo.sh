@@ -1,0 +1,80 @@
+#!/bin/bash
+# Copyright (c) 2026 the gpuhier authors. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# The demonstration: all set-up, then the benchmark on two nodes of four GPUs each, 8 bytes to 64 MiB of
+# double sums, gpuhier next to what Open MPI does without it. Nodes are namespaces of this machine, GPUs are
+# emulated (test/vcluster, test/cudasim); the last line says what ran where.
+#
+#   test/demo.sh [--real] [--build DIR] [-- BENCH_OPTIONS...]
+#
+#   --real       on this machine's own GPUs, as one node: one rank a GPU, or four ranks on a single one
+#   --build DIR  build folder (default: GPUHIER_BUILD, else build/ in the source tree)
+#
+# Rows are also written to demo.json and demo.png in the build folder. Status 0 when every row is right.
+set -u
+src=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+export GPUHIER_SRC=$src
+export GPUHIER_BUILD=${GPUHIER_BUILD:-$src/build}
+real=0
+bench_options=()
+
+while [ $# -gt 0 ]; do
+    case $1 in
+    --real) real=1 ;;
+    --build)
+        [ $# -ge 2 ] || { echo "demo: --build needs a folder" >&2; exit 2; }
+        GPUHIER_BUILD=$2
+        shift
+        ;;
+    --)
+        shift
+        bench_options=("$@")
+        break
+        ;;
+    -h | --help)
+        awk 'NR > 4 { if (!/^#/) { exit } sub(/^# ?/, ""); print }' "${BASH_SOURCE[0]}"
+        exit 0
+        ;;
+    *)
+        echo "demo: unknown option $1 (see --help)" >&2
+        exit 2
+        ;;
+    esac
+    shift
+done
+
+"$src/test/setup.sh" --build "$GPUHIER_BUILD" || exit 1
+GPUHIER_BUILD=$(cd "$GPUHIER_BUILD" && pwd)
+
+if [ $real = 1 ]; then
+    gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
+    if [ "$gpus" = 0 ]; then
+        echo "demo: --real: nvidia-smi lists no GPU on this machine; leave --real away for emulated ones" >&2
+        exit 1
+    fi
+    ranks=$gpus
+    [ "$ranks" -gt 1 ] || ranks=4
+    cluster=(--nodes 1 --real --gpus "$gpus" --ranks "$ranks")
+    where="one node, $ranks ranks on $gpus real GPU(s): $(nvidia-smi --query-gpu=name --format=csv,noheader | sort | uniq -c | xargs)"
+else
+    cluster=(--nodes 2 --gpus 4)
+    where="2 nodes x 4 emulated GPUs (nodes are namespaces of this machine; no real GPU, NVLink or InfiniBand took part)"
+fi
+
+table=$GPUHIER_BUILD/demo.txt
+"$src/test/vcluster/run" "${cluster[@]}" --timeout 240 -- "$GPUHIER_BUILD/test/bench/gpuhier_bench" \
+    -b 8 -e 64M -f 2 -d double -o sum -n 20 -w 1 -t 40 --counters \
+    --json "$GPUHIER_BUILD/demo.json" --plot "$GPUHIER_BUILD/demo.png" ${bench_options[@]+"${bench_options[@]}"} |
+    tee "$table"
+status=${PIPESTATUS[0]}
+
+# What the table itself says: rows, rows on the accelerated path, wrong elements, the stock path.
+summary=$(awk '
+    /^# stock: / { sub(/^# stock: /, ""); stock = $0 }
+    /^ *[0-9]/ { rows++; wrong += $9; if ($NF == "gpuhier") { accelerated++ } }
+    END { printf "%d of %d rows accelerated, %d wrong; stock is %s", accelerated, rows, wrong, stock }' "$table")
+version=$(mpirun --version 2>/dev/null | sed -n '1s/.*) //p')
+[ "$status" = 0 ] && verdict=passed || verdict="FAILED (status $status)"
+echo "demo $verdict: $summary; Open MPI $version; ran on $where"
+[ "$status" = 0 ]

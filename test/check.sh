@@ -6,7 +6,8 @@
 #
 #   test/check.sh [options] [pattern...]
 #
-#   pattern       runs only tests whose folder/name contains it (a glob: 'ranks/*lazy'; a folder: nodes)
+#   pattern       runs only these tests: a folder (nodes), the beginning of folder/name (ranks/types), or
+#                 a part of a name (lazy); may be a glob
 #   --asan        in a build with AddressSanitizer and UBSan: the unit and ranks tests
 #   --full        the whole matrix instead of the pairwise choice (GPUHIER_CHECK_FULL=1 for the tests)
 #   --loop [N]    again and again until a test fails, or N rounds
@@ -119,8 +120,12 @@ is_wanted()
     fi
     [ ${#patterns[@]} -gt 0 ] || return 0
     for pattern in "${patterns[@]}"; do
+        if [ -d "$src/test/${pattern%/}" ]; then
+            pattern=${pattern%/}/
+        fi
         case $1 in
-        *$pattern*) return 0 ;;
+        $pattern*) return 0 ;;
+        */*) [[ $pattern == */* ]] || [[ ${1#*/} != *$pattern* ]] || return 0 ;;
         esac
     done
     return 1
@@ -163,7 +168,12 @@ fi
 if [ $full = 1 ]; then
     export GPUHIER_CHECK_FULL=1
 fi
-export GPUHIER_CHECK=1
+# A test may run this script for another build; one that runs itself that way would never end.
+export GPUHIER_CHECK_DEPTH=$((${GPUHIER_CHECK_DEPTH:-0} + 1))
+if [ $GPUHIER_CHECK_DEPTH -gt 2 ]; then
+    echo "check: a test that runs test/check.sh runs itself: give it patterns that leave itself out" >&2
+    exit 2
+fi
 
 # -- one test -----------------------------------------------------------------------------
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpuhier-check.XXXXXX") || exit 1

@@ -1,0 +1,32 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the emulated libcuda.so.1 exports beside the driver's interface. A test
+ * finds these by dlsym; a real driver has none of them.
+ */
+#ifndef CUDASIM_H
+#define CUDASIM_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Reads a counter of this process. Returns 0, or -1 when there is none of that name.
+ *   link.A.B    bytes that left memory of A for B; A and B are physical GPU numbers
+ *               or "host"; traffic within GPU A is link.A.A
+ *   launches copies memsets allocs frees syncs queries ipc_exports ipc_opens
+ *   ipc_closes event_records events_live allocs_live host_allocs_live ipc_live
+ *               calls, or things that exist now (.._live)
+ */
+int cudasim_counter(const char *name, unsigned long long *value_p);
+
+/* Sets all counters but the .._live ones to zero. */
+void cudasim_counters_reset(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CUDASIM_H */

@@ -1,0 +1,366 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * cuMemCreate, cuMemAddressReserve and cuMemMap: memory and addresses apart.
+ *
+ * Owns physical handles and reserved ranges. A handle has blocks of the process's
+ * memory file; mapping shows them at a reserved place once access is granted.
+ * Shareable handles (file descriptors, fabric) do not exist here.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api.h"
+#include "sim_context.h"
+#include "sim_counters.h"
+#include "sim_engine.h"
+#include "sim_memory.h"
+
+#define HANDLE_MAGIC 0x766d6d31u
+
+/* Memory of a GPU without an address. Guarded by the memory lock; freed when neither handle nor mapping is left. */
+struct physical {
+    uint32_t magic;
+    unsigned handles;
+    unsigned mappings;
+    int device;
+    uint32_t first, nblocks;
+    CUmemAllocationProp properties;
+};
+
+static struct physical *physical_of(CUmemGenericAllocationHandle handle)
+{
+    struct physical *physical = (struct physical *) (uintptr_t) handle;
+
+    return (NULL != physical && HANDLE_MAGIC == physical->magic) ? physical : NULL;
+}
+
+static void physical_drop(struct physical *physical)
+{
+    if (0 == physical->handles && 0 == physical->mappings) {
+        sim_memory_blocks_free(physical->device, physical->first, physical->nblocks);
+        physical->magic = 0;
+        free(physical);
+    }
+}
+
+static CUresult properties_check(const CUmemAllocationProp *properties)
+{
+    if (NULL == properties || CU_MEM_ALLOCATION_TYPE_PINNED != properties->type) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (CU_MEM_LOCATION_TYPE_DEVICE != properties->location.type ||
+        CU_MEM_HANDLE_TYPE_NONE != properties->requestedHandleTypes) {
+        return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    if (properties->location.id < 0 || properties->location.id >= sim_driver.ndevices) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemGetAllocationGranularity(size_t *bytes_p, const CUmemAllocationProp *properties,
+                                           CUmemAllocationGranularity_flags option)
+{
+    CUresult rc = properties_check(properties);
+
+    (void) option;
+    if (CUDA_SUCCESS == rc && NULL == bytes_p) {
+        rc = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (CUDA_SUCCESS == rc) {
+        *bytes_p = SIM_BLOCK_BYTES;
+    }
+    return rc;
+}
+
+CUresult sim_cuMemCreate(CUmemGenericAllocationHandle *handle_p, size_t bytes, const CUmemAllocationProp *properties,
+                         unsigned long long flags)
+{
+    struct physical *physical;
+    CUresult rc = properties_check(properties);
+
+    if (CUDA_SUCCESS != rc) {
+        return rc;
+    }
+    if (NULL == handle_p || 0 == bytes || 0 != bytes % SIM_BLOCK_BYTES || 0 != flags) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    physical = calloc(1, sizeof(*physical));
+    if (NULL == physical) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    physical->magic = HANDLE_MAGIC;
+    physical->handles = 1;
+    physical->properties = *properties;
+    physical->device = sim_driver.devices[properties->location.id].physical;
+    physical->nblocks = (uint32_t) (bytes >> SIM_BLOCK_SHIFT);
+    sim_memory_lock();
+    rc = sim_memory_blocks_alloc(physical->device, physical->nblocks, &physical->first);
+    sim_memory_unlock();
+    if (CUDA_SUCCESS != rc) {
+        free(physical);
+        return rc;
+    }
+    *handle_p = (CUmemGenericAllocationHandle) (uintptr_t) physical;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+    struct physical *physical = physical_of(handle);
+    CUresult rc = CUDA_SUCCESS;
+
+    if (NULL == physical) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    sim_memory_lock();
+    if (0 == physical->handles) {
+        rc = CUDA_ERROR_INVALID_VALUE;
+    } else {
+        physical->handles--;
+        physical_drop(physical);
+    }
+    sim_memory_unlock();
+    return rc;
+}
+
+CUresult sim_cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle_p, void *pointer)
+{
+    struct sim_alloc *alloc = sim_memory_find((uintptr_t) pointer);
+    struct physical *physical;
+
+    if (NULL == handle_p || NULL == alloc || SIM_KIND_MAPPED != alloc->kind) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    sim_memory_lock();
+    physical = alloc->owner;
+    physical->handles++;
+    sim_memory_unlock();
+    *handle_p = (CUmemGenericAllocationHandle) (uintptr_t) physical;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *properties_p,
+                                                    CUmemGenericAllocationHandle handle)
+{
+    struct physical *physical = physical_of(handle);
+
+    if (NULL == physical || NULL == properties_p) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *properties_p = physical->properties;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemAddressReserve(CUdeviceptr *pointer_p, size_t bytes, size_t alignment, CUdeviceptr wish,
+                                 unsigned long long flags)
+{
+    struct sim_alloc *alloc;
+    uint32_t count = (uint32_t) (bytes >> SIM_BLOCK_SHIFT), align = 1, first;
+
+    (void) wish; /* a hint */
+    if (NULL == pointer_p || 0 == bytes || 0 != bytes % SIM_BLOCK_BYTES || 0 != flags ||
+        0 != (alignment & (alignment - 1))) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (alignment > SIM_BLOCK_BYTES) {
+        align = (uint32_t) (alignment >> SIM_BLOCK_SHIFT);
+    }
+    sim_memory_lock();
+    first = sim_blocks_take(false, count, align);
+    if (SIM_NO_BLOCK != first) {
+        alloc = sim_memory_record(SIM_KIND_RESERVED, NULL, 0, sim_block_address(first), bytes);
+        alloc->first_block = first;
+        alloc->nblocks = count;
+        sim_memory_cover(first, count, alloc);
+        *pointer_p = (CUdeviceptr) alloc->base;
+    }
+    sim_memory_unlock();
+    return SIM_NO_BLOCK != first ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Under the memory lock: whether each block of the range belongs to that record. */
+static bool covered(uintptr_t base, size_t bytes, const struct sim_alloc *alloc)
+{
+    uintptr_t at;
+
+    for (at = base; at < base + bytes; at += SIM_BLOCK_BYTES) {
+        if (sim_memory_find(at) != alloc) {
+            return false;
+        }
+    }
+    return true;
+}
+
+CUresult sim_cuMemAddressFree(CUdeviceptr pointer, size_t bytes)
+{
+    struct sim_alloc *alloc;
+    CUresult rc = CUDA_SUCCESS;
+
+    sim_memory_lock();
+    alloc = sim_memory_find((uintptr_t) pointer);
+    if (NULL == alloc || SIM_KIND_RESERVED != alloc->kind || alloc->base != (uintptr_t) pointer ||
+        alloc->size != bytes || !covered(alloc->base, bytes, alloc)) {
+        rc = CUDA_ERROR_INVALID_VALUE;
+    } else {
+        sim_memory_cover(alloc->first_block, alloc->nblocks, NULL);
+        sim_blocks_give(alloc->first_block, alloc->nblocks);
+        sim_memory_forget(alloc);
+    }
+    sim_memory_unlock();
+    return rc;
+}
+
+CUresult sim_cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+                      unsigned long long flags)
+{
+    struct physical *physical = physical_of(handle);
+    struct sim_alloc *reservation, *alloc;
+    CUresult rc = CUDA_SUCCESS;
+
+    if (NULL == physical || 0 == bytes || 0 != bytes % SIM_BLOCK_BYTES || 0 != offset || 0 != flags ||
+        bytes != (size_t) physical->nblocks << SIM_BLOCK_SHIFT || 0 != pointer % SIM_BLOCK_BYTES) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    sim_memory_lock();
+    reservation = sim_memory_find((uintptr_t) pointer);
+    if (NULL == reservation || SIM_KIND_RESERVED != reservation->kind ||
+        !covered((uintptr_t) pointer, bytes, reservation)) {
+        rc = CUDA_ERROR_INVALID_VALUE;
+    } else {
+        alloc = sim_memory_record(SIM_KIND_MAPPED, NULL, physical->device, (uintptr_t) pointer, bytes);
+        alloc->first_block = sim_block_of((uintptr_t) pointer);
+        alloc->nblocks = physical->nblocks;
+        alloc->owner = physical;
+        alloc->reservation = reservation;
+        physical->mappings++;
+        sim_memory_cover(alloc->first_block, alloc->nblocks, alloc);
+        sim_count(allocs_live);
+    }
+    sim_memory_unlock();
+    return rc;
+}
+
+/* Under the memory lock: whether the range consists of whole mappings. */
+static bool whole_mappings(uintptr_t base, size_t bytes)
+{
+    uintptr_t at = base;
+    struct sim_alloc *alloc;
+
+    while (at < base + bytes) {
+        alloc = sim_memory_find(at);
+        if (NULL == alloc || SIM_KIND_MAPPED != alloc->kind || alloc->base != at) {
+            return false;
+        }
+        at += alloc->size;
+    }
+    return at == base + bytes;
+}
+
+CUresult sim_cuMemUnmap(CUdeviceptr pointer, size_t bytes)
+{
+    uintptr_t at = (uintptr_t) pointer, stop = at + bytes;
+    struct sim_alloc *alloc = sim_memory_find(at);
+    struct physical *physical;
+    CUresult rc = CUDA_SUCCESS;
+
+    if (NULL == alloc || 0 == bytes) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    sim_device_drain(alloc->device);
+    sim_memory_lock();
+    if (!whole_mappings(at, bytes)) {
+        rc = CUDA_ERROR_INVALID_VALUE;
+    }
+    while (CUDA_SUCCESS == rc && at < stop) {
+        alloc = sim_memory_find(at);
+        at += alloc->size;
+        physical = alloc->owner;
+        if (0 != alloc->access) {
+            sim_blocks_hide(alloc->first_block, alloc->nblocks);
+        }
+        sim_memory_cover(alloc->first_block, alloc->nblocks, alloc->reservation);
+        sim_memory_forget(alloc);
+        physical->mappings--;
+        physical_drop(physical);
+        sim_uncount(allocs_live);
+    }
+    sim_memory_unlock();
+    return rc;
+}
+
+static CUresult access_set(struct sim_alloc *alloc, int device, CUmemAccess_flags flags)
+{
+    const struct physical *physical = alloc->owner;
+    int before = alloc->access;
+
+    if (CU_MEM_ACCESS_FLAGS_PROT_NONE == flags) {
+        alloc->access &= ~(1 << device);
+    } else {
+        alloc->access |= 1 << device;
+    }
+    if (0 == before && 0 != alloc->access &&
+        0 != sim_blocks_show(alloc->first_block, alloc->nblocks, sim_window.fd, physical->first)) {
+        alloc->access = 0;
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (0 != before && 0 == alloc->access) {
+        sim_blocks_hide(alloc->first_block, alloc->nblocks);
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemSetAccess(CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *access, size_t count)
+{
+    uintptr_t at = (uintptr_t) pointer;
+    struct sim_alloc *alloc;
+    CUresult rc = CUDA_SUCCESS;
+    size_t i;
+    int device;
+
+    if (NULL == access || 0 == count || 0 == bytes) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    sim_memory_lock();
+    if (!whole_mappings(at, bytes)) {
+        rc = CUDA_ERROR_INVALID_VALUE;
+    }
+    for (; CUDA_SUCCESS == rc && at < (uintptr_t) pointer + bytes; at += alloc->size) {
+        alloc = sim_memory_find(at);
+        for (i = 0; i < count && CUDA_SUCCESS == rc; i++) {
+            if (CU_MEM_LOCATION_TYPE_DEVICE != access[i].location.type) {
+                rc = CUDA_ERROR_NOT_SUPPORTED;
+            } else if (access[i].location.id < 0 || access[i].location.id >= sim_driver.ndevices) {
+                rc = CUDA_ERROR_INVALID_DEVICE;
+            } else {
+                device = sim_driver.devices[access[i].location.id].physical;
+                rc = (device == alloc->device || sim_device_peer(device, alloc->device))
+                         ? access_set(alloc, device, access[i].flags)
+                         : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+            }
+        }
+    }
+    sim_memory_unlock();
+    return rc;
+}
+
+CUresult sim_cuMemGetAccess(unsigned long long *flags_p, const CUmemLocation *where, CUdeviceptr pointer)
+{
+    struct sim_alloc *alloc = sim_memory_find((uintptr_t) pointer);
+
+    if (NULL == flags_p || NULL == where || NULL == alloc || SIM_KIND_MAPPED != alloc->kind) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *flags_p = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    if (CU_MEM_LOCATION_TYPE_DEVICE == where->type) {
+        if (where->id < 0 || where->id >= sim_driver.ndevices) {
+            return CUDA_ERROR_INVALID_DEVICE;
+        }
+        if (0 != (alloc->access & (1 << sim_driver.devices[where->id].physical))) {
+            *flags_p = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        }
+    }
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,70 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The counters and how a test reads them (cudasim.h).
+ *
+ * Owns the numbers; everything that moves bytes or serves a call adds to them.
+ */
+#include "sim_counters.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cudasim.h"
+
+#define SIM_EXPORT __attribute__((visibility("default")))
+
+struct sim_counters sim_counters;
+
+/* Reads "3" or "host" up to the end mark; returns the place or -1. */
+static int parse_place(const char *text, char end_mark, const char **end_p)
+{
+    char *end = NULL;
+    long gpu;
+
+    if (0 == strncmp(text, "host", 4)) {
+        *end_p = text + 4;
+        return (end_mark == text[4]) ? SIM_HOST : -1;
+    }
+    gpu = strtol(text, &end, 10);
+    *end_p = end;
+    return (end != text && end_mark == *end && gpu >= 0 && gpu < SIM_MAX_GPUS) ? (int) gpu : -1;
+}
+
+SIM_EXPORT int cudasim_counter(const char *name, unsigned long long *value_p)
+{
+    const char *rest;
+    int from, to;
+
+    if (0 == strncmp(name, "link.", 5)) {
+        from = parse_place(name + 5, '.', &rest);
+        to = (from >= 0) ? parse_place(rest + 1, '\0', &rest) : -1;
+        if (to < 0) {
+            return -1;
+        }
+        *value_p = atomic_load(&sim_counters.links[from][to]);
+        return 0;
+    }
+#define SIM_COUNTER_READ(field) \
+    if (0 == strcmp(name, #field)) { \
+        *value_p = atomic_load(&sim_counters.field); \
+        return 0; \
+    }
+    SIM_COUNTER_LIST(SIM_COUNTER_READ)
+    SIM_GAUGE_LIST(SIM_COUNTER_READ)
+    return -1;
+}
+
+SIM_EXPORT void cudasim_counters_reset(void)
+{
+    int from, to;
+
+#define SIM_COUNTER_CLEAR(field) atomic_store(&sim_counters.field, 0);
+    SIM_COUNTER_LIST(SIM_COUNTER_CLEAR)
+    for (from = 0; from <= SIM_MAX_GPUS; from++) {
+        for (to = 0; to <= SIM_MAX_GPUS; to++) {
+            atomic_store(&sim_counters.links[from][to], 0);
+        }
+    }
+}

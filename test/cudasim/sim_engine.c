@@ -1,0 +1,643 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The engine: queues of work, and who executes it when.
+ *
+ * Owns streams, their queues and the three modes. Does not own what the work is
+ * (sim_copy.c, sim_launch.c) nor events (sim_event.c). Every piece of work has a
+ * number in its stream and names the work of other streams that it must follow:
+ * what an event stood for when it was waited for, and the legacy default stream's
+ * implicit order. These always point to work submitted before, so there are no cycles.
+ *
+ *   eager   submit() executes what it queued, on the spot
+ *   thread  one worker per stream; a seeded random delay before each piece of work
+ *   lazy    nothing is executed until somebody waits; then what is waited for, and
+ *           what that must follow, is executed by the waiting thread, and no more.
+ *           A query that finds work undone answers so; asked again, it executes what it
+ *           asks for. Work that was left alone for CUDASIM_LAZY_MS is executed by a
+ *           background thread, since a GPU gets there sometime without being asked.
+ *
+ * One lock guards all queues; work is executed outside it, with the stream marked busy.
+ */
+#include "sim_engine.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DEFAULT_MAX_DELAY_US 200
+#define DEFAULT_LAZY_MS 50
+#define WORKER_STACK ((size_t) 1 << 20)
+#define KEEP_PAYLOAD 256 /* items with a payload up to this are kept for reuse */
+
+static pthread_mutex_t engine_mutex = PTHREAD_MUTEX_INITIALIZER;
+static enum sim_mode mode;
+static uint64_t seed, max_delay_us, lazy_ns;
+static struct sim_item *free_items;
+static CUstream free_streams, all_streams;
+static uint64_t next_stream_id = 1, next_thread_id = 1;
+static bool ager_started;
+static pthread_cond_t ager_wake = PTHREAD_COND_INITIALIZER;
+
+void sim_engine_lock(void)
+{
+    pthread_mutex_lock(&engine_mutex);
+}
+
+void sim_engine_unlock(void)
+{
+    pthread_mutex_unlock(&engine_mutex);
+}
+
+enum sim_mode sim_engine_mode(void)
+{
+    return mode;
+}
+
+uint64_t sim_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+}
+
+static int read_number(const char *name, uint64_t otherwise, uint64_t *value_p)
+{
+    const char *text = getenv(name);
+    char *end = NULL;
+
+    *value_p = otherwise;
+    if (NULL == text || '\0' == text[0]) {
+        return 0;
+    }
+    *value_p = strtoull(text, &end, 0);
+    if ('\0' != *end || '-' == text[0]) {
+        fprintf(stderr, "cudasim: %s is '%s'; a number is expected\n", name, text);
+        return -1;
+    }
+    return 0;
+}
+
+int sim_engine_setup(void)
+{
+    const char *text = getenv("CUDASIM_ASYNC");
+
+    if (NULL == text || '\0' == text[0] || 0 == strcmp(text, "eager")) {
+        mode = SIM_EAGER;
+    } else if (0 == strcmp(text, "thread")) {
+        mode = SIM_THREAD;
+    } else if (0 == strcmp(text, "lazy")) {
+        mode = SIM_LAZY;
+    } else {
+        fprintf(stderr, "cudasim: CUDASIM_ASYNC is '%s'; eager, thread or lazy is expected\n", text);
+        return -1;
+    }
+    if (0 != read_number("CUDASIM_SEED", 1, &seed) ||
+        0 != read_number("CUDASIM_MAX_DELAY_US", DEFAULT_MAX_DELAY_US, &max_delay_us) ||
+        0 != read_number("CUDASIM_LAZY_MS", DEFAULT_LAZY_MS, &lazy_ns)) {
+        return -1;
+    }
+    lazy_ns *= 1000000u;
+    return 0;
+}
+
+static void *must(void *memory)
+{
+    if (NULL == memory) {
+        fprintf(stderr, "cudasim: out of host memory\n");
+        abort();
+    }
+    return memory;
+}
+
+/* ---- items ---- */
+
+struct sim_item *sim_item_new(sim_run_fn_t run, size_t payload_bytes)
+{
+    struct sim_item *item = NULL;
+
+    if (payload_bytes <= KEEP_PAYLOAD) {
+        sim_engine_lock();
+        item = free_items;
+        if (NULL != item) {
+            free_items = item->next;
+        }
+        sim_engine_unlock();
+    }
+    if (NULL == item) {
+        item = must(malloc(sizeof(*item) + (payload_bytes > KEEP_PAYLOAD ? payload_bytes : KEEP_PAYLOAD)));
+    }
+    memset(item, 0, sizeof(*item));
+    item->run = run;
+    item->deps = item->deps_inline;
+    item->deps_room = SIM_DEPS_INLINE;
+    item->payload_bytes = payload_bytes;
+    return item;
+}
+
+static void item_free(struct sim_item *item)
+{
+    if (item->deps != item->deps_inline) {
+        free(item->deps);
+    }
+    if (item->payload_bytes > KEEP_PAYLOAD) {
+        free(item);
+        return;
+    }
+    item->next = free_items;
+    free_items = item;
+}
+
+void sim_item_drop(struct sim_item *item)
+{
+    sim_engine_lock();
+    item_free(item);
+    sim_engine_unlock();
+}
+
+void sim_item_depend(struct sim_item *item, CUstream stream, uint64_t seq)
+{
+    struct sim_dep *grown;
+
+    if (atomic_load_explicit(&stream->completed, memory_order_acquire) >= seq) {
+        return;
+    }
+    if (item->ndeps == item->deps_room) {
+        grown = must(malloc(2 * item->deps_room * sizeof(*grown)));
+        memcpy(grown, item->deps, item->ndeps * sizeof(*grown));
+        if (item->deps != item->deps_inline) {
+            free(item->deps);
+        }
+        item->deps = grown;
+        item->deps_room *= 2;
+    }
+    item->deps[item->ndeps].stream = stream;
+    item->deps[item->ndeps].seq = seq;
+    item->ndeps++;
+}
+
+/* ---- execution ---- */
+
+static uint64_t stream_random(CUstream stream)
+{
+    stream->random ^= stream->random << 13;
+    stream->random ^= stream->random >> 7;
+    stream->random ^= stream->random << 17;
+    return stream->random;
+}
+
+static void nap(uint64_t us)
+{
+    struct timespec time = {.tv_sec = (time_t) (us / 1000000u), .tv_nsec = (long) (us % 1000000u) * 1000};
+
+    nanosleep(&time, NULL);
+}
+
+/* Another process's record: it makes progress by itself, so we look again and again. */
+static void await_slot(const struct sim_item *item)
+{
+    uint64_t us = 1;
+
+    while (NULL != item->slot && atomic_load_explicit(&item->slot->completed, memory_order_acquire) < item->slot_value) {
+        nap(us);
+        us = us < 200 ? 2 * us : us;
+    }
+}
+
+static void stream_retire(CUstream stream)
+{
+    CUstream *link = &stream->ctx->streams;
+
+    while (NULL != *link && *link != stream) {
+        link = &(*link)->next;
+    }
+    if (*link == stream) {
+        *link = stream->next;
+    }
+    stream->magic = 0;
+    if (!stream->has_worker) {
+        stream->next = free_streams;
+        free_streams = stream;
+    }
+}
+
+/* The head of the queue was executed. */
+static void stream_advance(CUstream stream, struct sim_item *item)
+{
+    stream->busy = false;
+    stream->queries = 0;
+    atomic_store_explicit(&stream->completed, item->seq, memory_order_release);
+    item_free(item);
+    pthread_cond_broadcast(&stream->done);
+    if (stream->destroyed && NULL == stream->head) {
+        stream_retire(stream);
+    }
+}
+
+static struct sim_item *stream_pop(CUstream stream)
+{
+    struct sim_item *item = stream->head;
+
+    stream->head = item->next;
+    if (NULL == stream->head) {
+        stream->tail = NULL;
+    }
+    stream->busy = true;
+    return item;
+}
+
+/* Under the lock: executes (or, with workers, awaits) the stream's work up to number seq. */
+static void stream_run(CUstream stream, uint64_t seq)
+{
+    struct sim_item *item;
+    unsigned i;
+
+    while (atomic_load_explicit(&stream->completed, memory_order_acquire) < seq) {
+        if (SIM_THREAD == mode || stream->busy) {
+            pthread_cond_wait(&stream->done, &engine_mutex);
+            continue;
+        }
+        item = stream_pop(stream);
+        for (i = 0; i < item->ndeps; i++) {
+            stream_run(item->deps[i].stream, item->deps[i].seq);
+        }
+        sim_engine_unlock();
+        await_slot(item);
+        item->run(item);
+        sim_engine_lock();
+        stream_advance(stream, item);
+    }
+}
+
+/* A stream's own thread. */
+static void *worker(void *argument)
+{
+    CUstream stream = argument;
+    struct sim_item *item;
+    uint64_t delay;
+    unsigned i;
+
+    sim_engine_lock();
+    for (;;) {
+        if (NULL == stream->head) {
+            if (stream->destroyed) {
+                break;
+            }
+            pthread_cond_wait(&stream->work, &engine_mutex);
+            continue;
+        }
+        item = stream_pop(stream);
+        for (i = 0; i < item->ndeps; i++) {
+            stream_run(item->deps[i].stream, item->deps[i].seq);
+        }
+        delay = (0 == max_delay_us) ? 0 : stream_random(stream) % (max_delay_us + 1);
+        sim_engine_unlock();
+        await_slot(item);
+        if (delay > 0) {
+            nap(delay);
+        }
+        item->run(item);
+        sim_engine_lock();
+        stream_advance(stream, item);
+    }
+    stream->has_worker = false;
+    if (0 == stream->magic) {
+        stream->next = free_streams;
+        free_streams = stream;
+    }
+    sim_engine_unlock();
+    return NULL;
+}
+
+static int thread_start(void *(*main)(void *), void *argument)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t all, saved;
+    int rc;
+
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, WORKER_STACK);
+    sigfillset(&all); /* the program's signals are for its own threads */
+    pthread_sigmask(SIG_SETMASK, &all, &saved);
+    rc = pthread_create(&thread, &attributes, main, argument);
+    pthread_sigmask(SIG_SETMASK, &saved, NULL);
+    pthread_attr_destroy(&attributes);
+    if (0 != rc) {
+        fprintf(stderr, "cudasim: cannot start a thread: %s\n", strerror(rc));
+        abort();
+    }
+    return rc;
+}
+
+/* Lazy mode's background thread: does what has waited too long, and what another process may wait for. */
+static void *ager(void *unused)
+{
+    struct timespec until;
+    CUstream stream;
+    uint64_t now, target;
+
+    (void) unused;
+    sim_engine_lock();
+    for (;;) {
+        now = sim_now_ns();
+        for (stream = all_streams; NULL != stream; stream = stream->all_next) {
+            target = stream->kicked;
+            if (NULL != stream->head && now > stream->head->queued_ns + lazy_ns && target < stream->head->seq) {
+                target = stream->head->seq;
+            }
+            stream_run(stream, target);
+        }
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += 5000000;
+        if (until.tv_nsec >= 1000000000) {
+            until.tv_nsec -= 1000000000;
+            until.tv_sec++;
+        }
+        pthread_cond_timedwait(&ager_wake, &engine_mutex, &until);
+    }
+    return NULL;
+}
+
+/* The legacy default stream and the blocking streams of a context follow each other. */
+static void legacy_order(CUstream stream, struct sim_item *item)
+{
+    CUstream legacy = stream->ctx->legacy, other;
+
+    if (stream == legacy) {
+        for (other = stream->ctx->streams; NULL != other; other = other->next) {
+            if (other != stream && other->blocking) {
+                sim_item_depend(item, other, other->submitted);
+            }
+        }
+    } else if (stream->blocking && NULL != legacy) {
+        sim_item_depend(item, legacy, legacy->submitted);
+    }
+}
+
+uint64_t sim_submit_locked(CUstream stream, struct sim_item *item)
+{
+    uint64_t seq = ++stream->submitted;
+
+    item->seq = seq;
+    item->stream = stream;
+    item->next = NULL;
+    legacy_order(stream, item);
+    if (NULL == stream->tail) {
+        stream->head = item;
+    } else {
+        stream->tail->next = item;
+    }
+    stream->tail = item;
+    if (SIM_EAGER == mode) {
+        stream_run(stream, seq);
+    } else if (SIM_THREAD == mode) {
+        if (!stream->has_worker) {
+            stream->has_worker = true;
+            thread_start(worker, stream);
+        }
+        pthread_cond_signal(&stream->work);
+    } else {
+        item->queued_ns = sim_now_ns();
+        if (!ager_started) {
+            ager_started = true;
+            thread_start(ager, NULL);
+        }
+    }
+    return seq;
+}
+
+uint64_t sim_submit(CUstream stream, struct sim_item *item)
+{
+    uint64_t seq;
+
+    sim_engine_lock();
+    seq = sim_submit_locked(stream, item);
+    sim_engine_unlock();
+    return seq;
+}
+
+void sim_stream_wait(CUstream stream, uint64_t seq)
+{
+    if (sim_stream_done(stream, seq)) {
+        return;
+    }
+    sim_engine_lock();
+    stream_run(stream, seq);
+    sim_engine_unlock();
+}
+
+bool sim_stream_done(CUstream stream, uint64_t seq)
+{
+    return atomic_load_explicit(&stream->completed, memory_order_acquire) >= seq;
+}
+
+void sim_stream_drain(CUstream stream)
+{
+    sim_engine_lock();
+    stream_run(stream, stream->submitted);
+    sim_engine_unlock();
+}
+
+/* Under the lock: all that the chosen streams have now; what is submitted meanwhile is not waited for. */
+static void drain_locked(CUcontext ctx, int physical)
+{
+    CUstream stream;
+
+    for (stream = all_streams; NULL != stream; stream = stream->all_next) {
+        if (0 != stream->magic && (NULL == ctx || stream->ctx == ctx) &&
+            (physical < 0 || stream->ctx->physical == physical)) {
+            stream->drain_to = stream->submitted;
+        } else {
+            stream->drain_to = 0;
+        }
+    }
+    /* The list only grows, and at its head: going on after the lock was open is safe. */
+    for (stream = all_streams; NULL != stream; stream = stream->all_next) {
+        stream_run(stream, stream->drain_to);
+    }
+}
+
+void sim_context_drain(CUcontext ctx)
+{
+    sim_engine_lock();
+    drain_locked(ctx, -1);
+    sim_engine_unlock();
+}
+
+void sim_device_drain(int physical)
+{
+    sim_engine_lock();
+    drain_locked(NULL, physical);
+    sim_engine_unlock();
+}
+
+bool sim_stream_poll(CUstream stream, uint64_t seq)
+{
+    bool done = sim_stream_done(stream, seq);
+
+    if (!done && SIM_LAZY == mode) {
+        sim_engine_lock();
+        if (++stream->queries > 1) {
+            stream_run(stream, seq);
+            done = true;
+        }
+        sim_engine_unlock();
+    }
+    return done;
+}
+
+bool sim_stream_query(CUstream stream)
+{
+    uint64_t seq;
+
+    sim_engine_lock();
+    seq = stream->submitted;
+    sim_engine_unlock();
+    return sim_stream_poll(stream, seq);
+}
+
+void sim_stream_kick(CUstream stream, uint64_t seq)
+{
+    sim_engine_lock();
+    if (SIM_LAZY == mode && stream->kicked < seq) {
+        stream->kicked = seq;
+        pthread_cond_signal(&ager_wake);
+    }
+    sim_engine_unlock();
+}
+
+/* ---- streams ---- */
+
+static CUstream stream_new_locked(CUcontext ctx, unsigned flags, int priority)
+{
+    CUstream stream = free_streams;
+
+    if (NULL != stream) {
+        /* Its numbers go on, so that an event that still refers to the old one stays complete. */
+        free_streams = stream->next;
+    } else {
+        stream = must(calloc(1, sizeof(*stream)));
+        pthread_cond_init(&stream->work, NULL);
+        pthread_cond_init(&stream->done, NULL);
+        stream->all_next = all_streams;
+        all_streams = stream;
+    }
+    stream->ctx = ctx;
+    stream->flags = flags;
+    stream->priority = priority;
+    stream->blocking = 0 == (flags & CU_STREAM_NON_BLOCKING);
+    stream->destroyed = false;
+    stream->queries = 0;
+    stream->thread = 0;
+    stream->id = next_stream_id++;
+    stream->random = (seed * 0x9e3779b97f4a7c15ull) ^ (stream->id * 0xbf58476d1ce4e5b9ull);
+    stream->random += (0 == stream->random);
+    stream->next = ctx->streams;
+    ctx->streams = stream;
+    stream->magic = SIM_STREAM_MAGIC;
+    return stream;
+}
+
+CUstream sim_stream_new(CUcontext ctx, unsigned flags, int priority)
+{
+    CUstream stream;
+
+    sim_engine_lock();
+    stream = stream_new_locked(ctx, flags, priority);
+    sim_engine_unlock();
+    return stream;
+}
+
+static CUstream legacy_stream(CUcontext ctx)
+{
+    CUstream stream = atomic_load_explicit(&ctx->legacy, memory_order_acquire);
+
+    if (NULL != stream) {
+        return stream;
+    }
+    sim_engine_lock();
+    if (NULL == ctx->legacy) {
+        ctx->legacy = stream_new_locked(ctx, CU_STREAM_DEFAULT, 0);
+    }
+    stream = ctx->legacy;
+    sim_engine_unlock();
+    return stream;
+}
+
+static CUstream per_thread_stream(CUcontext ctx)
+{
+    CUstream stream;
+
+    sim_engine_lock();
+    if (0 == sim_thread.id) {
+        sim_thread.id = next_thread_id++;
+    }
+    for (stream = ctx->streams; NULL != stream; stream = stream->next) {
+        if (stream->thread == sim_thread.id) {
+            break;
+        }
+    }
+    if (NULL == stream) {
+        stream = stream_new_locked(ctx, CU_STREAM_DEFAULT, 0);
+        stream->thread = sim_thread.id;
+    }
+    sim_engine_unlock();
+    return stream;
+}
+
+CUresult sim_stream_resolve(CUstream handle, CUstream *stream_p)
+{
+    CUcontext ctx = sim_context_current();
+
+    if (NULL == handle) {
+        handle = sim_thread.per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+    }
+    if (CU_STREAM_LEGACY == handle || CU_STREAM_PER_THREAD == handle) {
+        if (NULL == ctx) {
+            return CUDA_ERROR_INVALID_CONTEXT;
+        }
+        *stream_p = (CU_STREAM_LEGACY == handle) ? legacy_stream(ctx) : per_thread_stream(ctx);
+        return CUDA_SUCCESS;
+    }
+    if (SIM_STREAM_MAGIC != handle->magic || handle->destroyed) {
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+    *stream_p = handle;
+    return CUDA_SUCCESS;
+}
+
+void sim_stream_destroy(CUstream stream)
+{
+    sim_engine_lock();
+    stream->destroyed = true;
+    pthread_cond_signal(&stream->work);
+    if (NULL == stream->head && !stream->busy) {
+        stream_retire(stream);
+    }
+    sim_engine_unlock();
+}
+
+void sim_streams_context_clear(CUcontext ctx)
+{
+    sim_engine_lock();
+    ctx->legacy = NULL;
+    while (NULL != ctx->streams) {
+        CUstream stream = ctx->streams;
+        stream->destroyed = true;
+        pthread_cond_signal(&stream->work);
+        if (NULL == stream->head && !stream->busy) {
+            stream_retire(stream);
+        } else {
+            ctx->streams = stream->next; /* submitted by another thread meanwhile: retired when done */
+        }
+    }
+    sim_engine_unlock();
+}

@@ -1,0 +1,159 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Streams and events: queues of work, and when the work is done.
+ */
+#ifndef SIM_ENGINE_H
+#define SIM_ENGINE_H
+
+#include <cuda.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sim_context.h"
+#include "sim_window.h"
+
+#define SIM_STREAM_MAGIC 0x73747231u
+#define SIM_EVENT_MAGIC 0x65766e31u
+#define SIM_DEPS_INLINE 4
+
+enum sim_mode {
+    SIM_EAGER, /* work is done by the thread that submits it, at once */
+    SIM_THREAD, /* by a thread per stream, after seeded random delays */
+    SIM_LAZY   /* by a thread that waits for it; see sim_engine.c */
+};
+
+/*
+ * A stream. The engine's lock guards everything but completed, which anyone may
+ * read: work number n of the stream is done when completed >= n. Never given back
+ * to malloc; magic tells a destroyed one.
+ */
+struct CUstream_st {
+    uint32_t magic;
+    CUcontext ctx;
+    unsigned flags;
+    int priority;
+    bool blocking;  /* ordered with the legacy default stream */
+    bool destroyed; /* by the program; goes when its work is done */
+    bool busy;      /* an item is being executed */
+    bool has_worker;
+    uint64_t id;
+    uint64_t thread; /* 0, or the thread whose per-thread default stream it is */
+    uint64_t submitted;
+    _Atomic uint64_t completed;
+    unsigned queries; /* consecutive ones that were answered NOT_READY */
+    uint64_t random;
+    struct sim_item *head, *tail;
+    pthread_cond_t work; /* for the worker: something was queued */
+    pthread_cond_t done; /* completed or busy changed */
+    uint64_t kicked;     /* lazy mode: work up to this number shall be done soon */
+    uint64_t drain_to;   /* what a drain in progress waits for */
+    CUstream next;       /* in the context's list, or the free list */
+    CUstream all_next;   /* in the list of all streams ever made */
+};
+
+/*
+ * An event. The engine's lock guards it. It refers to work number seq of a
+ * stream; an interprocess event lives in a slot that its importers share.
+ */
+struct CUevent_st {
+    uint32_t magic;
+    CUcontext ctx;
+    unsigned flags;
+    bool imported;
+    bool destroyed;
+    unsigned pending; /* records queued and not yet executed */
+    CUstream stream;  /* of the last record; NULL: never recorded */
+    uint64_t seq;
+    uint64_t time_seq; /* which record time_ns belongs to */
+    CUstream time_stream;
+    uint64_t time_ns;
+    struct sim_shared_event *slot; /* NULL unless interprocess */
+    uint64_t slot_id;
+    void *slot_map; /* imported: the mapping that the slot lies in */
+    CUevent next;
+};
+
+struct sim_dep {
+    CUstream stream;
+    uint64_t seq;
+};
+
+struct sim_item;
+
+/* Executes an item's work; runs without locks, on any thread. Its payload follows the item. */
+typedef void (*sim_run_fn_t)(struct sim_item *item);
+
+/* A piece of work in a queue. Owned by the engine from submission on. */
+struct sim_item {
+    struct sim_item *next;
+    CUstream stream;
+    uint64_t seq;
+    uint64_t queued_ns;
+    sim_run_fn_t run;
+    unsigned ndeps;
+    unsigned deps_room;
+    struct sim_dep deps_inline[SIM_DEPS_INLINE];
+    struct sim_dep *deps; /* deps_inline, or from malloc */
+    struct sim_shared_event *slot; /* wait for this interprocess event.. */
+    uint64_t slot_value;           /* ..to complete that record */
+    size_t payload_bytes;
+    _Alignas(16) unsigned char payload[];
+};
+
+/* Reads CUDASIM_ASYNC, CUDASIM_SEED, CUDASIM_MAX_DELAY_US, CUDASIM_LAZY_MS. Returns 0, or -1 after a message. */
+int sim_engine_setup(void);
+enum sim_mode sim_engine_mode(void);
+
+void sim_engine_lock(void);
+void sim_engine_unlock(void);
+
+/* Streams. The handle may be NULL, CU_STREAM_LEGACY or CU_STREAM_PER_THREAD; the stream is made on first use. */
+CUresult sim_stream_resolve(CUstream handle, CUstream *stream_p);
+CUstream sim_stream_new(CUcontext ctx, unsigned flags, int priority);
+void sim_stream_destroy(CUstream stream);
+
+/* Ends all streams of a context that is no more; its work is done. */
+void sim_streams_context_clear(CUcontext ctx);
+
+/* A new item with room for its payload; hand it to submit, which takes it over and returns its number. */
+struct sim_item *sim_item_new(sim_run_fn_t run, size_t payload_bytes);
+uint64_t sim_submit(CUstream stream, struct sim_item *item);
+void sim_item_drop(struct sim_item *item); /* one that was not submitted */
+
+/* Under the lock: the item shall follow that work; and submit for a caller that holds the lock. */
+void sim_item_depend(struct sim_item *item, CUstream stream, uint64_t seq);
+
+uint64_t sim_submit_locked(CUstream stream, struct sim_item *item);
+
+/* Waits until work number seq of the stream is done; do not hold the lock. */
+void sim_stream_wait(CUstream stream, uint64_t seq);
+bool sim_stream_done(CUstream stream, uint64_t seq);
+
+/* Waits for all work submitted so far: of a stream, a context, or all contexts on a GPU (physical number). */
+void sim_stream_drain(CUstream stream);
+void sim_context_drain(CUcontext ctx);
+void sim_device_drain(int physical);
+
+/* Whether work up to number seq, or all, is done; in lazy mode, asking again makes progress. */
+bool sim_stream_poll(CUstream stream, uint64_t seq);
+bool sim_stream_query(CUstream stream);
+
+/* Lazy mode: work up to number seq shall be done soon without being waited for here. */
+void sim_stream_kick(CUstream stream, uint64_t seq);
+
+/* Events. */
+CUevent sim_event_new(CUcontext ctx, unsigned flags);
+void sim_event_destroy(CUevent event);
+CUresult sim_event_check(CUevent event);
+void sim_event_record(CUevent event, CUstream stream);
+void sim_event_wait_on_stream(CUstream stream, CUevent event);
+bool sim_event_query(CUevent event);
+void sim_event_synchronize(CUevent event);
+
+uint64_t sim_now_ns(void);
+
+#endif /* SIM_ENGINE_H */

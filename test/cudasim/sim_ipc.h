@@ -1,0 +1,21 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Memory and events of other processes.
+ */
+#ifndef SIM_IPC_H
+#define SIM_IPC_H
+
+#include <cuda.h>
+
+/* Closes whatever the context has still open. */
+void sim_ipc_context_clear(CUcontext ctx);
+
+/* Gives a new event its slot. CUDA_ERROR_OUT_OF_MEMORY when all are in use. */
+CUresult sim_event_make_interprocess(CUevent event);
+
+/* Lets go of the mapping that an imported event lives in. */
+void sim_ipc_event_release(void *slot_map);
+
+#endif /* SIM_IPC_H */

@@ -1,0 +1,215 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Launches.
+ *
+ * Owns the twin libraries (CUDASIM_TWINS) and the work item of a launch: copies of
+ * the parameters, and the account of bytes that the twin reports. Does not own
+ * modules and functions (drv_module.c). A twin is trusted with addresses as a kernel
+ * is; an access outside every allocation or to a GPU that is not reachable poisons
+ * the context, as it does on the real GPU.
+ */
+#include "sim_launch.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim_counters.h"
+#include "sim_engine.h"
+#include "sim_memory.h"
+#include "sim_pool.h"
+
+#define MAX_TWIN_LIBRARIES 16
+#define MAX_PARAMS 64
+
+struct launch_work {
+    cudasim_launch_t launch; /* first: the twin hands it back to traffic() */
+    const cudasim_kernel_t *kernel;
+    CUcontext ctx;
+    uint32_t nparams;
+    /* nparams offsets, then the values */
+    uint32_t offsets[];
+};
+
+static const cudasim_twin_table_t *tables[MAX_TWIN_LIBRARIES];
+static int ntables;
+static int exact;
+
+static int twin_load(const char *path)
+{
+    const cudasim_twin_table_t *table;
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+
+    if (NULL == library) {
+        fprintf(stderr, "cudasim: CUDASIM_TWINS: %s\n", dlerror());
+        return -1;
+    }
+    table = dlsym(library, "cudasim_twins");
+    if (NULL == table || CUDASIM_TWIN_ABI != table->abi) {
+        fprintf(stderr, "cudasim: CUDASIM_TWINS: %s has no table cudasim_twins of version %d\n", path,
+                CUDASIM_TWIN_ABI);
+        return -1;
+    }
+    if (MAX_TWIN_LIBRARIES == ntables) {
+        fprintf(stderr, "cudasim: CUDASIM_TWINS: more than %d libraries\n", MAX_TWIN_LIBRARIES);
+        return -1;
+    }
+    tables[ntables++] = table;
+    return 0;
+}
+
+int sim_launch_setup(void)
+{
+    const char *list = getenv("CUDASIM_TWINS"), *mode = getenv("CUDASIM_EXACT");
+    char *text, *save = NULL, *path;
+    int rc = 0;
+
+    exact = NULL != mode && '\0' != mode[0] && 0 != strcmp(mode, "0");
+    if (NULL == list) {
+        return 0;
+    }
+    text = strdup(list);
+    if (NULL == text) {
+        return -1;
+    }
+    for (path = strtok_r(text, ":", &save); NULL != path && 0 == rc; path = strtok_r(NULL, ":", &save)) {
+        rc = twin_load(path);
+    }
+    free(text);
+    return rc;
+}
+
+const cudasim_kernel_t *sim_launch_find(const char *name)
+{
+    uint32_t i;
+    int t;
+
+    for (t = 0; t < ntables; t++) {
+        for (i = 0; i < tables[t]->nkernels; i++) {
+            if (0 == strcmp(name, tables[t]->kernels[i].name)) {
+                return &tables[t]->kernels[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+/* Whether the launching context's GPU may access the allocation. */
+static bool reachable(CUcontext ctx, const struct sim_alloc *alloc)
+{
+    if (alloc->kind >= SIM_KIND_HOST || SIM_KIND_IMPORT == alloc->kind) {
+        return true; /* opening a handle brings peer access with it */
+    }
+    if (SIM_KIND_RESERVED == alloc->kind) {
+        return false;
+    }
+    if (SIM_KIND_MAPPED == alloc->kind) {
+        return 0 != (alloc->access & (1 << ctx->physical));
+    }
+    if (SIM_KIND_POOL == alloc->kind) {
+        return sim_pool_access(alloc, ctx->physical);
+    }
+    return alloc->device == ctx->physical || 0 != atomic_load(&ctx->peers[alloc->device]);
+}
+
+static void traffic(const cudasim_launch_t *launch, uintptr_t address, size_t bytes, int is_write)
+{
+    const struct launch_work *work = (const void *) launch;
+    const struct sim_alloc *alloc = sim_memory_find(address);
+    char text[200];
+    int place;
+
+    if (NULL == alloc || address + bytes > alloc->base + alloc->size || !reachable(work->ctx, alloc)) {
+        snprintf(text, sizeof(text), "kernel %s %s %zu bytes at %p, which is %s", work->kernel->name,
+                 is_write ? "writes" : "reads", bytes, (void *) address,
+                 NULL == alloc ? "no memory that a GPU can access"
+                               : (reachable(work->ctx, alloc) ? "beyond the end of an allocation"
+                                                              : "memory of a GPU without peer access to it"));
+        sim_context_poison(work->ctx, CUDA_ERROR_ILLEGAL_ADDRESS, text);
+        return;
+    }
+    place = alloc->kind >= SIM_KIND_HOST ? SIM_HOST : alloc->device;
+    if (is_write) {
+        sim_count_link(launch->device, place, bytes);
+    } else {
+        sim_count_link(place, launch->device, bytes);
+    }
+}
+
+static void run_launch(struct sim_item *item)
+{
+    struct launch_work *work = (void *) item->payload;
+    void *params[MAX_PARAMS];
+    uint32_t i;
+
+    if (CUDA_SUCCESS != atomic_load(&work->ctx->sticky)) {
+        return; /* after an illegal access nothing runs any more */
+    }
+    for (i = 0; i < work->nparams; i++) {
+        params[i] = (unsigned char *) work + work->offsets[i];
+    }
+    work->kernel->run(&work->launch, params);
+}
+
+/* The alignment that a parameter of that size can have at most: its largest power of two, up to 16. */
+static size_t alignment_of(size_t bytes)
+{
+    size_t alignment = bytes & (~bytes + 1);
+
+    return alignment > 16 ? 16 : alignment;
+}
+
+CUresult sim_launch(const cudasim_kernel_t *kernel, const uint32_t grid[3], const uint32_t block[3],
+                    size_t shared_bytes, CUstream stream, void **params, const void *packed, size_t packed_bytes)
+{
+    size_t head = sizeof(struct launch_work) + kernel->nparams * sizeof(uint32_t), total = (head + 15) & ~(size_t) 15;
+    size_t from = 0, bytes;
+    struct launch_work *work;
+    struct sim_item *item;
+    uint32_t i;
+
+    if (kernel->nparams > MAX_PARAMS || (kernel->nparams > 0 && NULL == params && NULL == packed)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    for (i = 0; i < kernel->nparams; i++) {
+        total += (kernel->param_bytes[i] + 15) & ~(size_t) 15;
+    }
+    item = sim_item_new(run_launch, total);
+    work = (void *) item->payload;
+    memset(&work->launch, 0, sizeof(work->launch));
+    memcpy(work->launch.grid, grid, sizeof(work->launch.grid));
+    memcpy(work->launch.block, block, sizeof(work->launch.block));
+    work->launch.shared_bytes = shared_bytes;
+    work->launch.window_base = sim_window.base;
+    work->launch.window_size = sim_window.size;
+    work->launch.alias_offset = sim_window.alias;
+    work->launch.device = stream->ctx->physical;
+    work->launch.exact = exact;
+    work->launch.traffic = traffic;
+    work->kernel = kernel;
+    work->ctx = stream->ctx;
+    work->nparams = kernel->nparams;
+    total = (head + 15) & ~(size_t) 15;
+    for (i = 0; i < kernel->nparams; i++) {
+        bytes = kernel->param_bytes[i];
+        work->offsets[i] = (uint32_t) total;
+        if (NULL != params) {
+            memcpy((unsigned char *) work + total, params[i], bytes);
+        } else {
+            from = (from + alignment_of(bytes) - 1) & ~(alignment_of(bytes) - 1);
+            if (from + bytes > packed_bytes) {
+                sim_item_drop(item);
+                return CUDA_ERROR_INVALID_VALUE;
+            }
+            memcpy((unsigned char *) work + total, (const unsigned char *) packed + from, bytes);
+            from += bytes;
+        }
+        total += (bytes + 15) & ~(size_t) 15;
+    }
+    sim_count(launches);
+    sim_submit(stream, item);
+    return (CUresult) atomic_load_explicit(&stream->ctx->sticky, memory_order_relaxed);
+}

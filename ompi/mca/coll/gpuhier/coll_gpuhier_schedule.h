@@ -63,6 +63,11 @@ typedef enum gpuhier_action {
  * One step of an owner: send some chunks of the piece to the owner in one group,
  * and at the same time receive chunks from the owner in another (or the same)
  * one. Chunk i of m is gpuhier_cut(.., i, m) .. gpuhier_cut(.., i + 1, m) of the piece.
+ *
+ * Steps of one piece run one after the other: a step begins when the action of
+ * the one before is done, since it may send what that produced, receive into the
+ * same receive buffer, or copy over what was being sent. Pieces and slices do
+ * not wait for each other. The peer may be a step ahead: its message then waits.
  */
 typedef struct gpuhier_step {
     int send_to;    /* group, -1: nothing */

@@ -166,28 +166,54 @@ static void member(const team_case_t *test, int me, const char *const *devices, 
     exit(0);
 }
 
-/* Wait for one member; at the deadline or after a failure it is killed. */
-static int reap_member(pid_t pid, uint64_t deadline, const bool *failed)
+/*
+ * Reap members as they end, in any order (a zombie would still look alive to
+ * the others), and kill the rest at the deadline or when one has failed.
+ * Returns true if all ended as they should.
+ */
+static bool reap_members(const team_case_t *test, const pid_t *pids)
 {
+    uint64_t deadline = now_ms() + CASE_DEADLINE_MS;
+    bool ended[TEAM_MAX] = {false};
+    bool ok = true;
+    int left = test->size;
     int status;
+    int i;
 
-    while (0 == waitpid(pid, &status, WNOHANG)) {
-        if (now_ms() >= deadline || *failed) {
-            kill(pid, SIGKILL);
-            waitpid(pid, &status, 0);
-            break;
+    while (left > 0) {
+        for (i = 0; i < test->size; ++i) {
+            if (ended[i] || pids[i] != waitpid(pids[i], &status, WNOHANG)) {
+                continue;
+            }
+            ended[i] = true;
+            left--;
+            if (i == test->killed ? !WIFSIGNALED(status) || SIGKILL != WTERMSIG(status)
+                                  : !WIFEXITED(status) || 0 != WEXITSTATUS(status)) {
+                fprintf(stderr, "%s: member %d ended with %s %d\n", test->name, i,
+                        WIFSIGNALED(status) ? "signal" : "status",
+                        WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+                ok = false;
+            }
+        }
+        if (!ok || now_ms() >= deadline) {
+            for (i = 0; i < test->size; ++i) {
+                if (!ended[i]) {
+                    kill(pids[i], SIGKILL);
+                    waitpid(pids[i], &status, 0);
+                }
+            }
+            return false;
         }
         nap();
     }
-    return status;
+    return true;
 }
 
 bool team_run(const team_case_t *test, const char *const *devices, int nrails)
 {
     team_board_t *board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    uint64_t deadline = now_ms() + CASE_DEADLINE_MS;
     pid_t pids[TEAM_MAX];
-    bool failed = false;
+    bool ok;
     int i;
 
     if (MAP_FAILED == board) {
@@ -205,20 +231,9 @@ bool team_run(const team_case_t *test, const char *const *devices, int nrails)
             exit(1);
         }
     }
-    for (i = 0; i < test->size; ++i) {
-        int status = reap_member(pids[i], deadline, &failed);
-
-        if (i == test->killed) {
-            failed = failed || !WIFSIGNALED(status) || SIGKILL != WTERMSIG(status);
-        } else if (!WIFEXITED(status) || 0 != WEXITSTATUS(status)) {
-            fprintf(stderr, "%s: member %d ended with %s %d\n", test->name, i,
-                    WIFSIGNALED(status) ? "signal" : "status",
-                    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-            failed = true;
-        }
-    }
+    ok = reap_members(test, pids);
     munmap(board, sizeof(*board));
-    return !failed;
+    return ok;
 }
 
 int team_main(int argc, char **argv, const team_case_t *cases, int count)

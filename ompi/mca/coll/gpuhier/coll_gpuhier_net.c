@@ -43,8 +43,12 @@ static const struct {
     const char *name;
     const char *value;
 } options[] = {
-    /* cuda_ipc would open handles of peer memory beside our own cache, and a handle can be open only once. */
-    {"TLS", "^cuda_ipc"},
+    /*
+     * cuda_ipc would open handles of peer memory beside our own cache, and a handle can be open only once. Shared
+     * memory (sm) does not always tell when a peer dies during a transfer (UCX 1.13, also with error handling asked
+     * of it), so groups of one node talk through its network devices, too.
+     */
+    {"TLS", "^cuda_ipc,sm"},
     {"NET_DEVICES", "all"},
     {"SHM_DEVICES", "all"},
     {"ACC_DEVICES", "all"},
@@ -53,6 +57,13 @@ static const struct {
     {"WARN_INVALID_CONFIG", "n"},
     /* Payload above this waits at the sender until the receive is posted. Must equal GPUHIER_NET_EAGER_MAX. */
     {"RNDV_THRESH", "8192"},
+    /*
+     * UCX's tcp (1.13 to 1.20) completes a partly sent zero-copy fragment twice when its peer dies, and then aborts
+     * the process. This option means active messages only: rendezvous by RDMA is as direct as ever.
+     */
+    {"ZCOPY_THRESH", "inf"},
+    /* How soon the death of a peer is noticed where no connection breaks with it. */
+    {"KEEPALIVE_INTERVAL", "1s"},
     /* A rail is one device: splitting one message over lanes would leave it. */
     {"MAX_EAGER_RAILS", "1"},
     {"MAX_RNDV_RAILS", "1"},
@@ -81,7 +92,7 @@ uint64_t gpuhier_net_now_ms(void)
     return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
 }
 
-/* Does the machine have the device, "eth0" or "mlx5_0:1"? UCX would silently fall back to shared memory alone. */
+/* Does the machine have the device, "eth0" or "mlx5_0:1"? UCX would go on with what else there is, and say nothing. */
 static bool device_exists(const char *device)
 {
     char base[GPUHIER_NET_DEVICE_MAX];
@@ -100,6 +111,25 @@ static ucs_status_t config_set(ucp_config_t *config, const char *name, const cha
     return (NULL != getenv(variable)) ? UCS_OK : ucp_config_modify(config, name, value);
 }
 
+/*
+ * Options of tcp alone, where tcp will be opened: UCX warns of an option that no
+ * transport took. Its name lost its prefix before 1.17.
+ */
+static ucs_status_t config_set_tcp(ucp_config_t *config, const char *device)
+{
+    unsigned major;
+    unsigned minor;
+    unsigned release;
+
+    if (NULL != getenv(CONFIG_PREFIX "_UCX_TLS") || NULL != getenv(CONFIG_PREFIX "_UCX_TCP_TX_SEG_SIZE")
+        || (NULL != device && 0 == if_nametoindex(device))) {
+        return UCS_OK;
+    }
+    ucp_get_version(&major, &minor, &release);
+    /* What tcp copies into and sends at once; each send costs a system call, and the default is 8 KiB. */
+    return ucp_config_modify(config, (major > 1 || minor >= 17) ? "TCP_TX_SEG_SIZE" : "TX_SEG_SIZE", "64k");
+}
+
 /* A context configured for one device, or for all when device is NULL. */
 static ucs_status_t context_init(const char *device, ucp_context_h *context_p)
 {
@@ -115,12 +145,8 @@ static ucs_status_t context_init(const char *device, ucp_context_h *context_p)
     for (i = 0; i < sizeof(options) / sizeof(options[0]) && UCS_OK == status; ++i) {
         status = config_set(config, options[i].name, options[i].value);
     }
-    if (UCS_OK == status && NULL == getenv(CONFIG_PREFIX "_UCX_TLS")) {
-        /*
-         * Lets two groups of one node use shared memory (posix, sysv) with endpoints that watch their peer. UCX warns
-         * of it where no such transport is in the list, which only a user's own list can cause.
-         */
-        status = config_set(config, "MM_ERROR_HANDLING", "y");
+    if (UCS_OK == status) {
+        status = config_set_tcp(config, device);
     }
     if (UCS_OK == status && NULL != device) {
         status = ucp_config_modify(config, "NET_DEVICES", device);

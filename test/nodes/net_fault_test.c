@@ -1,0 +1,340 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The net layer when a process dies or leaves: every operation on it ends with
+ * an error within the deadline of team_wait, wherever the message was; the error
+ * handler is called once; operations with the living go on; memory whose
+ * operation ended is not written any more; what a process sent before it left
+ * in peace still arrives.
+ *
+ * The last member of each team is the one that dies, by SIGKILL of its own.
+ */
+#include "net_team.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ompi_config.h"
+
+#include "ompi/constants.h"
+
+#define BIG ((size_t) 8 << 20)
+#define SMALL ((size_t) 64)
+#define TAG_EXCHANGE 1000
+#define TAG_PENDING 2000
+
+static void die(void)
+{
+    kill(getpid(), SIGKILL);
+    for (;;) {
+        pause();
+    }
+}
+
+static void *must_alloc(team_t *team, size_t bytes)
+{
+    void *buf = malloc(bytes);
+
+    TEAM_CHECK(team, NULL != buf);
+    team_fill(buf, bytes, 1);
+    return buf;
+}
+
+/* One small message each way between me and every other, so that all are connected. */
+static void exchange(team_t *team, uint64_t tag)
+{
+    gpuhier_net_op_t sends[TEAM_MAX] = {0};
+    gpuhier_net_op_t recvs[TEAM_MAX] = {0};
+    char out[SMALL];
+    char in[TEAM_MAX][SMALL];
+    int i;
+
+    team_fill(out, SMALL, tag + (uint64_t) team->me);
+    for (i = 0; i < team->size; ++i) {
+        if (i != team->me) {
+            gpuhier_net_recv(team->net, team->peers[i], 0, tag + (uint64_t) i, in[i], SMALL, false, &recvs[i]);
+            gpuhier_net_send(team->peers[i], 0, tag + (uint64_t) team->me, out, SMALL, false, &sends[i]);
+        }
+    }
+    for (i = 0; i < team->size; ++i) {
+        if (i != team->me) {
+            team_wait(team, &recvs[i]);
+            team_wait(team, &sends[i]);
+            TEAM_CHECK(team, GPUHIER_NET_OP_DONE == recvs[i].state && GPUHIER_NET_OP_DONE == sends[i].state);
+            TEAM_CHECK(team, team_matches(in[i], SMALL, tag + (uint64_t) i));
+        }
+    }
+}
+
+static void check_dead(team_t *team, gpuhier_net_peer_t *peer)
+{
+    gpuhier_net_op_t op = {0};
+    char byte = 0;
+
+    TEAM_CHECK(team, OMPI_SUCCESS != gpuhier_net_peer_status(peer));
+    TEAM_CHECK(team, 1 == team->failures_reported);
+    /* And everything later fails at once. */
+    TEAM_CHECK(team, OMPI_ERR_UNREACH == gpuhier_net_send(peer, 0, 1, &byte, 1, false, &op));
+    TEAM_CHECK(team, GPUHIER_NET_OP_ERROR == op.state);
+    TEAM_CHECK(team, OMPI_ERR_UNREACH == gpuhier_net_recv(team->net, peer, 0, 1, &byte, 1, false, &op));
+    TEAM_CHECK(team, GPUHIER_NET_OP_ERROR == op.state);
+    TEAM_CHECK(team, 0 == gpuhier_net_pending(team->net));
+}
+
+static void expect_unreach(team_t *team, const gpuhier_net_op_t *op)
+{
+    team_wait(team, op);
+    TEAM_CHECK(team, GPUHIER_NET_OP_ERROR == op->state && OMPI_ERR_UNREACH == op->status);
+}
+
+/* A posted receive that nothing matched, and a large send that nobody receives. */
+static void run_killed_idle(team_t *team)
+{
+    gpuhier_net_peer_t *peer = team->peers[1];
+    gpuhier_net_op_t recv = {0};
+    gpuhier_net_op_t send = {0};
+    void *in = must_alloc(team, BIG);
+    void *out = must_alloc(team, BIG);
+
+    exchange(team, TAG_EXCHANGE);
+    if (1 == team->me) {
+        team_wait_flag(team, &team->board->flags[0], 1);
+        team_idle(team, 100);
+        die();
+    }
+    gpuhier_net_recv(team->net, peer, 0, TAG_PENDING, in, BIG, false, &recv);
+    gpuhier_net_send(peer, 0, TAG_PENDING, out, BIG, false, &send);
+    atomic_store(&team->board->flags[0], 1);
+    expect_unreach(team, &recv);
+    expect_unreach(team, &send);
+    check_dead(team, peer);
+    TEAM_CHECK(team, team_matches(in, BIG, 1));
+    free(in);
+    free(out);
+}
+
+/* Killed while large messages move both ways. Ones that end well before are whole. */
+static void run_killed_moving(team_t *team)
+{
+    enum { COUNT = 64 };
+    static gpuhier_net_op_t recvs[COUNT];
+    static gpuhier_net_op_t sends[COUNT];
+    static void *in[COUNT];
+    gpuhier_net_peer_t *peer = team->peers[1 - team->me];
+    const size_t bytes = BIG / 8;
+    void *out = must_alloc(team, bytes);
+    int errors = 0;
+    int i;
+
+    for (i = 0; i < COUNT; ++i) {
+        in[i] = malloc(bytes);
+        TEAM_CHECK(team, NULL != in[i]);
+        memset(in[i], 0, bytes);
+    }
+    exchange(team, TAG_EXCHANGE);
+    for (i = 0; i < COUNT; ++i) {
+        gpuhier_net_recv(team->net, peer, i, (uint64_t) (TAG_PENDING + i), in[i], bytes, false, &recvs[i]);
+        gpuhier_net_send(peer, i, (uint64_t) (TAG_PENDING + i), out, bytes, false, &sends[i]);
+    }
+    if (1 == team->me) {
+        team_wait(team, &recvs[3]);
+        die();
+    }
+    for (i = 0; i < COUNT; ++i) {
+        team_wait(team, &recvs[i]);
+        team_wait(team, &sends[i]);
+        if (GPUHIER_NET_OP_DONE == recvs[i].state) {
+            TEAM_CHECK(team, team_matches(in[i], bytes, 1));
+        } else {
+            expect_unreach(team, &recvs[i]);
+            errors++;
+        }
+        /* Given back: nothing may write here any more, which a checking malloc or an unmapped page would show. */
+        free(in[i]);
+    }
+    TEAM_CHECK(team, errors > 0);
+    team_idle(team, 50);
+    check_dead(team, peer);
+    free(out);
+}
+
+/* Dead before anything was said: the first operation is a receive, or a send. */
+static void run_killed_before(team_t *team)
+{
+    gpuhier_net_peer_t *peer = team->peers[1 - team->me];
+    gpuhier_net_op_t recv = {0};
+    gpuhier_net_op_t send = {0};
+    void *buf = must_alloc(team, BIG);
+
+    if (1 == team->me) {
+        atomic_store(&team->board->flags[0], 1);
+        die();
+    }
+    team_wait_flag(team, &team->board->flags[0], 1);
+    team_idle(team, 200);
+    gpuhier_net_recv(team->net, peer, 0, TAG_PENDING, buf, BIG, false, &recv);
+    gpuhier_net_send(peer, 0, TAG_PENDING, buf, BIG, false, &send);
+    expect_unreach(team, &recv);
+    expect_unreach(team, &send);
+    check_dead(team, peer);
+    free(buf);
+}
+
+/* Killed after announcing a large message, before and after this side posts for it. */
+static void run_killed_announced(team_t *team)
+{
+    gpuhier_net_peer_t *peer = team->peers[1 - team->me];
+    gpuhier_net_op_t op = {0};
+    void *buf = must_alloc(team, BIG);
+
+    exchange(team, TAG_EXCHANGE);
+    if (1 == team->me) {
+        gpuhier_net_send(peer, 0, TAG_PENDING, buf, BIG, false, &op);
+        team_idle(team, 100);
+        die();
+    }
+    team_idle(team, 300);
+    gpuhier_net_recv(team->net, peer, 0, TAG_PENDING, buf, BIG, false, &op);
+    expect_unreach(team, &op);
+    check_dead(team, peer);
+    free(buf);
+}
+
+/* One of three dies: one peer is lost, once; the living finish their exchange. */
+static void run_killed_third(team_t *team)
+{
+    gpuhier_net_peer_t *dead = team->peers[2];
+    gpuhier_net_op_t recv = {0};
+    gpuhier_net_op_t alive = {0};
+    gpuhier_net_op_t send = {0};
+    char *in = must_alloc(team, BIG);
+    char *out = must_alloc(team, BIG);
+    char lost[SMALL];
+    int other = (0 == team->me) ? 1 : 0;
+
+    exchange(team, TAG_EXCHANGE);
+    if (2 == team->me) {
+        team_wait_flag(team, &team->board->flags[0], 2);
+        die();
+    }
+    memset(in, 0, BIG);
+    gpuhier_net_recv(team->net, dead, 0, TAG_PENDING, lost, SMALL, false, &recv);
+    gpuhier_net_recv(team->net, team->peers[other], 0, TAG_PENDING + 1, in, BIG, false, &alive);
+    atomic_fetch_add(&team->board->flags[0], 1);
+    expect_unreach(team, &recv);
+    TEAM_CHECK(team, gpuhier_net_op_is_pending(&alive));
+    TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_peer_status(team->peers[other]));
+    atomic_fetch_add(&team->board->flags[1], 1);
+    team_wait_flag(team, &team->board->flags[1], 2);
+    gpuhier_net_send(team->peers[other], 0, TAG_PENDING + 1, out, BIG, false, &send);
+    team_wait(team, &alive);
+    team_wait(team, &send);
+    TEAM_CHECK(team, GPUHIER_NET_OP_DONE == alive.state && GPUHIER_NET_OP_DONE == send.state);
+    TEAM_CHECK(team, team_matches(in, BIG, 1) && 1 == team->failures_reported);
+    TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_peer_status(team->peers[other]));
+    atomic_fetch_add(&team->board->flags[2], 1);
+    team_wait_flag(team, &team->board->flags[2], 2);
+    free(in);
+    free(out);
+}
+
+/* The caller declares a living peer dead: what is pending on it ends here, at once. */
+static void run_declared_dead(team_t *team)
+{
+    gpuhier_net_peer_t *peer = team->peers[1 - team->me];
+    gpuhier_net_op_t recv = {0};
+    gpuhier_net_op_t send = {0};
+    void *in = must_alloc(team, BIG);
+    void *out = must_alloc(team, BIG);
+
+    exchange(team, TAG_EXCHANGE);
+    gpuhier_net_recv(team->net, peer, 0, TAG_PENDING, in, BIG, false, &recv);
+    gpuhier_net_send(peer, 0, TAG_PENDING + 1, out, BIG, false, &send);
+    team_barrier(team);
+    team_idle(team, 50);
+    gpuhier_net_peer_fail(peer, OMPI_ERR_UNREACH);
+    gpuhier_net_peer_fail(peer, OMPI_ERR_UNREACH);
+    expect_unreach(team, &send);
+    expect_unreach(team, &recv);
+    check_dead(team, peer);
+    TEAM_CHECK(team, team_matches(in, BIG, 1));
+    free(in);
+    free(out);
+    team_barrier(team);
+}
+
+/* A message that was sent before its sender left is received after it left. */
+static void run_left_in_peace(team_t *team)
+{
+    gpuhier_net_peer_t *peer = team->peers[1 - team->me];
+    gpuhier_net_op_t op = {0};
+    char buf[SMALL];
+
+    exchange(team, TAG_EXCHANGE);
+    if (1 == team->me) {
+        team_fill(buf, SMALL, 9);
+        gpuhier_net_send(peer, 0, TAG_PENDING, buf, SMALL, false, &op);
+        team_wait(team, &op);
+        TEAM_CHECK(team, GPUHIER_NET_OP_DONE == op.state);
+        gpuhier_net_close(team->net);
+        atomic_store(&team->board->flags[0], 1);
+        _exit(0);
+    }
+    while (1 != atomic_load(&team->board->flags[0])) {
+        struct timespec pause = {.tv_nsec = 1000000};
+
+        nanosleep(&pause, NULL); /* no progress: nothing was read from the connection yet */
+    }
+    team_idle(team, 200);
+    gpuhier_net_recv(team->net, peer, 0, TAG_PENDING, buf, SMALL, false, &op);
+    TEAM_CHECK(team, GPUHIER_NET_OP_DONE == op.state && SMALL == op.bytes && team_matches(buf, SMALL, 9));
+    check_dead(team, peer);
+}
+
+/* close with everything pending: it ends in time, and so does every operation. */
+static void run_close_pending(team_t *team)
+{
+    gpuhier_net_peer_t *peer = team->peers[1 - team->me];
+    gpuhier_net_op_t ops[4] = {0};
+    struct timespec start;
+    struct timespec end;
+    void *in = must_alloc(team, BIG);
+    void *out = must_alloc(team, BIG);
+    int i;
+
+    exchange(team, TAG_EXCHANGE);
+    gpuhier_net_recv(team->net, peer, 0, TAG_PENDING, in, BIG, false, &ops[0]);
+    gpuhier_net_recv(team->net, NULL, 0, TAG_PENDING + 1, in, BIG, false, &ops[1]);
+    gpuhier_net_send(peer, 0, TAG_PENDING + 2, out, BIG, false, &ops[2]);
+    gpuhier_net_send(peer, 1, TAG_PENDING + 3, out, BIG, false, &ops[3]);
+    team_barrier(team);
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    gpuhier_net_close(team->net);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    TEAM_CHECK(team, end.tv_sec - start.tv_sec < 10);
+    for (i = 0; i < 4; ++i) {
+        TEAM_CHECK(team, GPUHIER_NET_OP_ERROR == ops[i].state && OMPI_SUCCESS != ops[i].status);
+    }
+    free(in);
+    free(out);
+    team->net = NULL;
+}
+
+static const team_case_t cases[] = {
+    {.name = "killed_idle", .run = run_killed_idle, .size = 2, .killed = 1},
+    {.name = "killed_moving", .run = run_killed_moving, .size = 2, .killed = 1},
+    {.name = "killed_before", .run = run_killed_before, .size = 2, .killed = 1},
+    {.name = "killed_announced", .run = run_killed_announced, .size = 2, .killed = 1},
+    {.name = "killed_third", .run = run_killed_third, .size = 3, .killed = 2},
+    {.name = "declared_dead", .run = run_declared_dead, .size = 2, .killed = -1},
+    {.name = "left_in_peace", .run = run_left_in_peace, .size = 2, .killed = -1},
+    {.name = "close_pending", .run = run_close_pending, .size = 2, .killed = -1},
+};
+
+int main(int argc, char **argv)
+{
+    return team_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}

@@ -8,10 +8,11 @@
  * Rank r of the first half talks to rank r of the second half; with
  * test/vcluster that is one rank of each of two nodes.
  *
- *   net_perf [--devices A,B,..] [--mbit R] [--at-least F] [--latency-at-most US] [--quick]
+ *   net_perf [--devices A,B,..] [--mbit R] [--at-least F] [--both-at-least F] [--latency-at-most US] [--quick]
  *
  * --mbit is the rate of one rail; with --at-least the program fails unless every
- * rail carries that fraction of it as payload, in each direction at once.
+ * rail carries that fraction of it as payload, one way; --both-at-least: both
+ * ways at once, where answers wait behind payload in the queues of the wire.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@ typedef struct {
     const char *devices[GPUHIER_NET_MAX_RAILS];
     int nrails;
     double mbit;
-    double at_least;
+    double at_least[2]; /* fraction of the wire: one way, both ways */
     double latency_at_most;
     int quick;
 } settings_t;
@@ -188,7 +189,9 @@ static void parse(int argc, char **argv, settings_t *settings)
         } else if (i + 1 < argc && 0 == strcmp(argv[i], "--mbit")) {
             settings->mbit = atof(argv[++i]);
         } else if (i + 1 < argc && 0 == strcmp(argv[i], "--at-least")) {
-            settings->at_least = atof(argv[++i]);
+            settings->at_least[0] = atof(argv[++i]);
+        } else if (i + 1 < argc && 0 == strcmp(argv[i], "--both-at-least")) {
+            settings->at_least[1] = atof(argv[++i]);
         } else if (i + 1 < argc && 0 == strcmp(argv[i], "--latency-at-most")) {
             settings->latency_at_most = atof(argv[++i]);
         } else if (i + 1 < argc && 0 == strcmp(argv[i], "--devices")) {
@@ -247,7 +250,7 @@ int main(int argc, char **argv)
             printf("bandwidth %s: %.1f Mbit/s on each of %d rails, %.1f %% of the wire\n",
                    mode ? "both ways" : "one way  ", rate, gpuhier_net_rails(pair.net), 100.0 * fraction);
         }
-        if (settings.at_least > 0.0 && fraction < settings.at_least) {
+        if (fraction < settings.at_least[mode]) {
             failures++;
         }
     }

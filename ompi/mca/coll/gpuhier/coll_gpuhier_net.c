@@ -211,6 +211,7 @@ static int rail_open(gpuhier_net_rail_t *rail, const char *device, bool *cuda_p)
         rail_close(rail);
         return gpuhier_net_code(status);
     }
+    rail->is_tcp = NULL != device && 0 != if_nametoindex(device);
     *cuda_p = 0 != (attr.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA));
     return OMPI_SUCCESS;
 }
@@ -248,6 +249,11 @@ int gpuhier_net_open(const char *const *devices, int nrails, gpuhier_net_cuda_mo
                   "direct transfers of CUDA memory were asked for, but this UCX (%s) has no CUDA support or finds no "
                   "CUDA device; install a UCX built with CUDA, or choose auto or staged",
                   ucp_get_version_string());
+        goto close_rails;
+    }
+    rc = gpuhier_net_blob_build(net);
+    if (OMPI_SUCCESS != rc) {
+        fail(rc, "out of memory");
         goto close_rails;
     }
     net->can_cuda = can_cuda && GPUHIER_NET_CUDA_STAGED != cuda_mode;
@@ -333,6 +339,7 @@ void gpuhier_net_close(gpuhier_net_t *net)
         free(peer->blob);
         free(peer);
     }
+    free(net->blob);
     free(net);
 }
 

@@ -24,6 +24,7 @@ typedef struct {
     ucp_worker_h worker;
     ucp_address_t *address;
     size_t address_bytes;
+    bool is_tcp; /* certainly; false where UCX might choose something else */
     char device[GPUHIER_NET_DEVICE_MAX];
     uint64_t bytes_sent;
     uint64_t bytes_received;
@@ -36,6 +37,8 @@ struct gpuhier_net {
     bool can_cuda;
     bool has_new_failure; /* a peer failed and was not reaped yet */
     gpuhier_net_rail_t rails[GPUHIER_NET_MAX_RAILS];
+    void *blob; /* this process's address, see coll_gpuhier_net_peer.c */
+    size_t blob_bytes;
     gpuhier_net_peer_t *peers;   /* all that are not freed */
     gpuhier_net_op_t *anonymous; /* pending receives that name no peer */
     unsigned pending;
@@ -44,9 +47,20 @@ struct gpuhier_net {
 };
 
 /*
+ * Two endpoints for a pair of tcp rails, one for each direction of payload: on
+ * a single connection a rendezvous' answers would queue behind the payload that
+ * goes the same way, and both directions would wait for each other. Other
+ * transports need only one.
+ */
+typedef struct {
+    int count; /* 0: not connected yet */
+    ucp_ep_h endpoints[2];
+} gpuhier_net_link_t;
+
+/*
  * Another process. Owned by the net; made by peer_create, freed by peer_destroy
- * or close. An endpoint exists per own rail and per rail of the peer that a
- * logical rail ever paired.
+ * or close. A link exists per own rail and per rail of the peer that a logical
+ * rail ever paired.
  *
  *   ALIVE --UCX's error callback, a failed connect, peer_fail--> FAILED
  *   FAILED --reap: endpoints closed by force, receives cancelled--> REAPED
@@ -60,9 +74,12 @@ struct gpuhier_net_peer {
     gpuhier_net_peer_state_t state;
     int status; /* OMPI_SUCCESS while alive */
     int nrails; /* of the peer */
-    ucp_ep_h endpoints[GPUHIER_NET_MAX_RAILS][GPUHIER_NET_MAX_RAILS]; /* [own rail][peer's rail] */
-    ucp_address_t *addresses[GPUHIER_NET_MAX_RAILS];                  /* inside the blob */
-    void *blob;
+    int sends_on; /* which endpoint of a double link I send by; the peer sends by the other */
+    bool is_self;
+    gpuhier_net_link_t links[GPUHIER_NET_MAX_RAILS][GPUHIER_NET_MAX_RAILS]; /* [own rail][peer's rail] */
+    ucp_address_t *addresses[GPUHIER_NET_MAX_RAILS];                        /* inside the blob */
+    bool is_tcp[GPUHIER_NET_MAX_RAILS];
+    void *blob; /* a copy of what it sent */
     gpuhier_net_op_t *ops; /* pending ones */
     char name[GPUHIER_NET_NAME_MAX];
 };
@@ -70,8 +87,11 @@ struct gpuhier_net_peer {
 /* UCX's status as an Open MPI code. */
 int gpuhier_net_code(ucs_status_t status);
 
-/* The endpoint of a logical rail, connected when it does not exist; a failure to connect marks the peer. */
-int gpuhier_net_peer_endpoint(gpuhier_net_peer_t *peer, int rail, ucp_ep_h *endpoint_p);
+/* The link of a logical rail, connected when it is not; a failure to connect marks the peer. */
+int gpuhier_net_peer_link(gpuhier_net_peer_t *peer, int rail, gpuhier_net_link_t **link_p);
+
+/* Make the net's own blob. */
+int gpuhier_net_blob_build(gpuhier_net_t *net);
 
 /* Mark the peer and report it once; what is pending on it is ended by the next reap. */
 void gpuhier_net_peer_mark(gpuhier_net_peer_t *peer, int code, const char *reason);

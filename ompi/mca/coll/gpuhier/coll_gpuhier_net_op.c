@@ -180,20 +180,20 @@ int gpuhier_net_send(gpuhier_net_peer_t *peer, int rail, uint64_t tag, const voi
 {
     ucp_request_param_t param = {0};
     ucs_status_ptr_t result;
-    ucp_ep_h endpoint;
+    gpuhier_net_link_t *link;
     int rc;
 
     op_start(op, peer->net, peer, (rail < 0) ? 0 : rail, false, bytes);
     rc = op_check(op, rail, buf, bytes, is_cuda);
     if (OMPI_SUCCESS == rc) {
-        rc = gpuhier_net_peer_endpoint(peer, rail, &endpoint);
+        rc = gpuhier_net_peer_link(peer, rail, &link);
     }
     if (OMPI_SUCCESS != rc) {
         return op_refuse(op, rc);
     }
     param_common(&param, op, is_cuda);
     param.cb.send = send_done;
-    result = ucp_tag_send_nbx(endpoint, buf, bytes, tag, &param);
+    result = ucp_tag_send_nbx(link->endpoints[(1 == link->count) ? 0 : peer->sends_on], buf, bytes, tag, &param);
     if (NULL == result) {
         op_end(op, OMPI_SUCCESS, bytes);
         return OMPI_SUCCESS;
@@ -211,7 +211,7 @@ int gpuhier_net_recv(gpuhier_net_t *net, gpuhier_net_peer_t *peer, int rail, uin
 {
     ucp_request_param_t param = {0};
     ucs_status_ptr_t result;
-    ucp_ep_h endpoint;
+    gpuhier_net_link_t *link;
     int rc;
 
     op_start(op, net, peer, (rail < 0) ? 0 : rail, true, bytes);
@@ -221,7 +221,7 @@ int gpuhier_net_recv(gpuhier_net_t *net, gpuhier_net_peer_t *peer, int rail, uin
     }
     if (NULL != peer) {
         /* Connected although nothing is sent: a process that only receives must notice the death, too. */
-        (void) gpuhier_net_peer_endpoint(peer, rail, &endpoint);
+        (void) gpuhier_net_peer_link(peer, rail, &link);
     }
     param_common(&param, op, is_cuda);
     /*

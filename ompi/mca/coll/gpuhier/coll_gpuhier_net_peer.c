@@ -27,13 +27,14 @@
 
 #define BLOB_MAGIC 0x67707568u /* "gpuh" */
 #define BLOB_VERSION 1
+#define BLOB_RAIL_IS_TCP 1u
 /* Larger than any worker address; a bound for what a peer claims. */
 #define BLOB_ADDRESS_MAX 65536
 
 /*
  * The blob, in the byte order of the job's one build:
  *
- *   | header | bytes[0] .. bytes[nrails-1] (uint32_t each) | pad | address 0 | pad | address 1 ...
+ *   | header | rail 0 .. rail nrails-1 (blob_rail_t each) | address 0 | pad | address 1 | pad ...
  *
  * Each address starts at a multiple of 8 from the blob's start; pads are zero.
  */
@@ -45,7 +46,13 @@ typedef struct {
     uint64_t checksum; /* of everything after the header */
 } blob_header_t;
 
+typedef struct {
+    uint32_t bytes; /* of the worker's address, without pad */
+    uint32_t flags;
+} blob_rail_t;
+
 _Static_assert(24 == sizeof(blob_header_t), "the blob's header is part of the protocol");
+_Static_assert(8 == sizeof(blob_rail_t), "keeps the addresses aligned");
 
 static size_t round8(size_t bytes)
 {
@@ -65,10 +72,10 @@ static uint64_t checksum(const void *data, size_t bytes)
     return sum;
 }
 
-int gpuhier_net_address(const gpuhier_net_t *net, void **blob_p, size_t *bytes_p)
+int gpuhier_net_blob_build(gpuhier_net_t *net)
 {
-    size_t table = sizeof(blob_header_t);
-    size_t at = round8(table + sizeof(uint32_t) * net->nrails);
+    const size_t table = sizeof(blob_header_t);
+    size_t at = table + sizeof(blob_rail_t) * (size_t) net->nrails;
     size_t total = at;
     blob_header_t header = {.magic = BLOB_MAGIC, .version = BLOB_VERSION, .nrails = (uint16_t) net->nrails};
     char *blob;
@@ -82,17 +89,31 @@ int gpuhier_net_address(const gpuhier_net_t *net, void **blob_p, size_t *bytes_p
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     for (i = 0; i < net->nrails; ++i) {
-        uint32_t length = (uint32_t) net->rails[i].address_bytes;
+        blob_rail_t rail = {.bytes = (uint32_t) net->rails[i].address_bytes,
+                            .flags = net->rails[i].is_tcp ? BLOB_RAIL_IS_TCP : 0};
 
-        memcpy(blob + table + sizeof(length) * i, &length, sizeof(length));
-        memcpy(blob + at, net->rails[i].address, length);
-        at += round8(length);
+        memcpy(blob + table + sizeof(rail) * (size_t) i, &rail, sizeof(rail));
+        memcpy(blob + at, net->rails[i].address, rail.bytes);
+        at += round8(rail.bytes);
     }
     header.bytes = total;
     header.checksum = checksum(blob + table, total - table);
     memcpy(blob, &header, sizeof(header));
-    *blob_p = blob;
-    *bytes_p = total;
+    net->blob = blob;
+    net->blob_bytes = total;
+    return OMPI_SUCCESS;
+}
+
+int gpuhier_net_address(const gpuhier_net_t *net, void **blob_p, size_t *bytes_p)
+{
+    void *copy = malloc(net->blob_bytes);
+
+    if (NULL == copy) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    memcpy(copy, net->blob, net->blob_bytes);
+    *blob_p = copy;
+    *bytes_p = net->blob_bytes;
     return OMPI_SUCCESS;
 }
 
@@ -113,19 +134,20 @@ static int blob_parse(gpuhier_net_peer_t *peer, size_t bytes)
         || header.nrails > GPUHIER_NET_MAX_RAILS) {
         return OMPI_ERR_BAD_PARAM;
     }
-    at = round8(table + sizeof(uint32_t) * header.nrails);
+    at = table + sizeof(blob_rail_t) * header.nrails;
     if (at > bytes || header.checksum != checksum(blob + table, bytes - table)) {
         return OMPI_ERR_BAD_PARAM;
     }
     for (i = 0; i < header.nrails; ++i) {
-        uint32_t length;
+        blob_rail_t rail;
 
-        memcpy(&length, blob + table + sizeof(length) * i, sizeof(length));
-        if (0 == length || length > BLOB_ADDRESS_MAX || round8(length) > bytes - at) {
+        memcpy(&rail, blob + table + sizeof(rail) * (size_t) i, sizeof(rail));
+        if (0 == rail.bytes || rail.bytes > BLOB_ADDRESS_MAX || round8(rail.bytes) > bytes - at) {
             return OMPI_ERR_BAD_PARAM;
         }
         peer->addresses[i] = (ucp_address_t *) (blob + at);
-        at += round8(length);
+        peer->is_tcp[i] = 0 != (rail.flags & BLOB_RAIL_IS_TCP);
+        at += round8(rail.bytes);
     }
     peer->nrails = header.nrails;
     return (at == bytes) ? OMPI_SUCCESS : OMPI_ERR_BAD_PARAM;
@@ -153,6 +175,9 @@ int gpuhier_net_peer_create(gpuhier_net_t *net, const void *blob, size_t bytes, 
     if (OMPI_SUCCESS != rc) {
         goto free_blob;
     }
+    /* Both sides compare the same two blobs, so they choose opposite directions. */
+    peer->sends_on = (bytes < net->blob_bytes) ? 0 : (bytes > net->blob_bytes) ? 1 : memcmp(blob, net->blob, bytes) > 0;
+    peer->is_self = bytes == net->blob_bytes && 0 == memcmp(blob, net->blob, bytes);
     snprintf(peer->name, sizeof(peer->name), "%s", (NULL == name) ? "a peer" : name);
     peer->net = net;
     peer->next = net->peers;
@@ -196,32 +221,47 @@ static void endpoint_failed(void *arg, ucp_ep_h endpoint, ucs_status_t status)
     gpuhier_net_peer_mark(arg, OMPI_ERR_UNREACH, ucs_status_string(status));
 }
 
-int gpuhier_net_peer_endpoint(gpuhier_net_peer_t *peer, int rail, ucp_ep_h *endpoint_p)
+static ucs_status_t link_connect(gpuhier_net_peer_t *peer, int mine, int theirs, gpuhier_net_link_t *link)
 {
-    int mine = rail % peer->net->nrails;
-    int theirs = rail % peer->nrails;
-    ucp_ep_h *endpoint = &peer->endpoints[mine][theirs];
+    const gpuhier_net_rail_t *rail = &peer->net->rails[mine];
+    int wanted = (rail->is_tcp && peer->is_tcp[theirs] && !peer->is_self) ? 2 : 1;
     ucp_ep_params_t params = {0};
     ucs_status_t status;
 
+    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE
+                        | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params.address = peer->addresses[theirs];
+    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    params.err_handler.cb = endpoint_failed;
+    params.err_handler.arg = peer;
+    /* Both at once and in this order: UCX pairs the n-th endpoint of one side with the n-th of the other. */
+    while (link->count < wanted) {
+        status = ucp_ep_create(rail->worker, &params, &link->endpoints[link->count]);
+        if (UCS_OK != status) {
+            return status;
+        }
+        link->count++;
+    }
+    return UCS_OK;
+}
+
+int gpuhier_net_peer_link(gpuhier_net_peer_t *peer, int rail, gpuhier_net_link_t **link_p)
+{
+    int mine = rail % peer->net->nrails;
+    int theirs = rail % peer->nrails;
+    gpuhier_net_link_t *link = &peer->links[mine][theirs];
+    ucs_status_t status;
+
+    if (GPUHIER_NET_PEER_ALIVE == peer->state && 0 == link->count) {
+        status = link_connect(peer, mine, theirs, link);
+        if (UCS_OK != status) {
+            gpuhier_net_peer_mark(peer, OMPI_ERR_UNREACH, ucs_status_string(status));
+        }
+    }
     if (GPUHIER_NET_PEER_ALIVE != peer->state) {
         return peer->status;
     }
-    if (NULL == *endpoint) {
-        params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE
-                            | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-        params.address = peer->addresses[theirs];
-        params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-        params.err_handler.cb = endpoint_failed;
-        params.err_handler.arg = peer;
-        status = ucp_ep_create(peer->net->rails[mine].worker, &params, endpoint);
-        if (UCS_OK != status) {
-            *endpoint = NULL;
-            gpuhier_net_peer_mark(peer, OMPI_ERR_UNREACH, ucs_status_string(status));
-            return peer->status;
-        }
-    }
-    *endpoint_p = *endpoint;
+    *link_p = link;
     return OMPI_SUCCESS;
 }
 
@@ -249,11 +289,10 @@ static void peer_reap(gpuhier_net_peer_t *peer)
     peer->state = GPUHIER_NET_PEER_REAPED;
     for (mine = 0; mine < peer->net->nrails; ++mine) {
         for (theirs = 0; theirs < peer->nrails; ++theirs) {
-            ucp_ep_h endpoint = peer->endpoints[mine][theirs];
+            gpuhier_net_link_t *link = &peer->links[mine][theirs];
 
-            if (NULL != endpoint) {
-                peer->endpoints[mine][theirs] = NULL;
-                endpoint_close(&peer->net->rails[mine], endpoint);
+            while (link->count > 0) {
+                endpoint_close(&peer->net->rails[mine], link->endpoints[--link->count]);
             }
         }
     }

@@ -157,8 +157,13 @@ static int64_t integer_value(const value_case_t *c, int rank, size_t index, uint
         return (int64_t) (hash & 1);
     }
     if (is_logical(c->op)) {
-        /* Zero in one of 2 P: an LAND is then true about as often as false. Not only 1 is true. */
-        return 0 == hash % (uint64_t) (2 * c->nranks) ? 0 : (int64_t) (1 + (hash >> 32) % 100);
+        /* One in P is the value that decides: zero for LAND, another for LOR. Not only 1 is true. */
+        bool is_rare = 0 == hash % (uint64_t) c->nranks;
+        int64_t is_true = (int64_t) (1 + (hash >> 32) % 100);
+        if (MPI_LOR == c->op->op) {
+            return is_rare ? is_true : 0;
+        }
+        return is_rare ? 0 : is_true;
     }
     if (MPI_PROD == c->op->op && is_signed) {
         /* One rank brings a factor, the others a sign: no type overflows. */

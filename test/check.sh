@@ -32,7 +32,7 @@ export GPUHIER_BUILD=${GPUHIER_BUILD:-$src/build}
 build_chosen=0
 
 # The order in which a failure tells most: the smallest thing that can be broken comes first.
-folder_order="unit cudasim vcluster ranks nodes fault fuzz bench compile gpu peers"
+folder_order=(unit cudasim vcluster ranks nodes fault fuzz bench compile gpu peers)
 
 asan=0 full=0 loops=1 list_only=0 verbose=0 setup=1
 patterns=()
@@ -81,8 +81,8 @@ read_lists()
 {
     local folder list name deadline command known
     tests=()
-    known=" $folder_order "
-    local folders=($folder_order)
+    known=" ${folder_order[*]} "
+    local folders=("${folder_order[@]}")
     for list in "$src"/test/*/tests.list; do
         [ -e "$list" ] || continue
         folder=$(basename "$(dirname "$list")")
@@ -242,8 +242,8 @@ end_tagged()
 # Waits a little for the processes of a test to go; ends and names those that do not.
 left_processes()
 {
-    local i found pid rest
-    for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
+    local tries found pid rest
+    for ((tries = 0; tries < 15; tries++)); do
         found=$(tagged "$1")
         [ -n "$found" ] || return 0
         sleep 0.2

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Copyright (c) 2026 the gpuhier authors. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
 #

@@ -14,12 +14,104 @@
  */
 #include "ompi_config.h"
 
+#include "coll_gpuhier_cuda.h"
+#include "coll_gpuhier_engine.h"
 #include "coll_gpuhier_fallback.h"
 #include "coll_gpuhier_module.h"
+#include "coll_gpuhier_process.h"
+#include "coll_gpuhier_reduce.h"
+#include "opal/util/output.h"
+
+/* May this communicator's calls run on GPUs at all? Asked of the modex once. */
+static bool members_agree(gpuhier_module_t *module, struct ompi_communicator_t *comm)
+{
+    if (GPUHIER_AGREE_UNKNOWN == module->agree) {
+        bool yes = gpuhier_params.probe && gpuhier_cuda_present() && gpuhier_agree(comm);
+        module->agree = yes ? GPUHIER_AGREE_YES : GPUHIER_AGREE_NO;
+        if (!yes && gpuhier_params.print_info && 0 == ompi_comm_rank(comm)) {
+            opal_output(0, "coll:gpuhier: communicator %s is left to Open MPI: not all members have gpuhier, the same parameters and a CUDA driver",
+                        comm->c_name);
+        }
+    }
+    return GPUHIER_AGREE_YES == module->agree;
+}
+
+/*
+ * Asks all ranks whether they pass device memory, through the saved allreduce;
+ * if all do, sets the team up. True on all ranks alike.
+ */
+static bool probe(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in, const void *out)
+{
+    gpuhier_buffer_t from, to;
+    gpuhier_buffer_inspect(in, &from);
+    gpuhier_buffer_inspect(out, &to);
+    const gpuhier_buffer_t *owner = NULL != from.context ? &from : &to;
+    int mine = gpuhier_buffer_on_device(&from) && gpuhier_buffer_on_device(&to) && (NULL != module->team || NULL != owner->context);
+    int all = 0;
+    gpuhier_count(&gpuhier_counters.probes, 1);
+    int rc = module->saved_allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm, module->saved_allreduce_module);
+    if (OMPI_SUCCESS != rc || 0 == all) {
+        return false;
+    }
+    if (NULL == module->team) {
+        gpuhier_engine_lock();
+        rc = gpuhier_team_create(module, comm, owner, &module->team);
+        gpuhier_engine_unlock();
+        module->team_failed = OMPI_SUCCESS != rc;
+    }
+    return NULL != module->team;
+}
+
+/* Runs the call on the GPUs. GPUHIER_DECLINED: no user's buffer was written, use the saved collective. */
+static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, int kernel, size_t elem_bytes, const void *in, void *out,
+                      gpuhier_count_t count)
+{
+    gpuhier_call_t call;
+    gpuhier_cuda_scope_t scope;
+    gpuhier_team_t *team = module->team;
+    gpuhier_engine_lock();
+    int rc = gpuhier_cuda_enter(team->device->context, &scope);
+    if (OMPI_SUCCESS != rc) {
+        team->broken = rc; /* start says so to the others */
+    }
+    gpuhier_engine_start(&call, team, kernel, elem_bytes, in, out, (uint64_t) count);
+    if (OMPI_SUCCESS == rc) {
+        gpuhier_cuda_leave(&scope);
+    }
+    gpuhier_engine_unlock();
+    rc = gpuhier_engine_wait(&call);
+    gpuhier_process_net_count();
+    if (0 != call.mask || OMPI_SUCCESS != rc) {
+        gpuhier_modes_to_host(entry);
+    }
+    if (OMPI_SUCCESS == rc) {
+        gpuhier_count(&gpuhier_counters.calls_accelerated, 1);
+    }
+    return rc;
+}
 
 int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                       struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
 {
     gpuhier_module_t *module = (gpuhier_module_t *) base;
+    size_t elem_bytes = 0;
+    int kernel = 0 == count ? -1 : gpuhier_reduce_find(op, dtype, &elem_bytes);
+    if (kernel < 0 || module->team_failed || !members_agree(module, comm)) {
+        return gpuhier_fallback_allreduce(sbuf, rbuf, count, dtype, op, comm, module);
+    }
+    gpuhier_mode_entry_t *entry = gpuhier_modes_entry(&module->modes, gpuhier_reduce_class(kernel), (size_t) count * elem_bytes);
+    if (NULL == entry) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    const void *in = MPI_IN_PLACE == sbuf ? rbuf : sbuf;
+    if (GPUHIER_MODE_HOST == entry->mode && gpuhier_modes_probe_due(entry) && probe(module, comm, in, rbuf)) {
+        gpuhier_modes_to_acc(entry);
+    }
+    if (GPUHIER_MODE_ACC == entry->mode) {
+        int rc = accelerate(module, entry, kernel, elem_bytes, in, rbuf, count);
+        if (GPUHIER_DECLINED != rc) {
+            return rc;
+        }
+    }
     return gpuhier_fallback_allreduce(sbuf, rbuf, count, dtype, op, comm, module);
 }

@@ -127,4 +127,7 @@ void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p)
     buffer_p->device = device;
     buffer_p->id = id;
     buffer_p->ipc_capable = 0 != capable;
+    if (NULL == context) {
+        (void) gpuhier_cu.cuCtxGetCurrent(&buffer_p->context); /* no context owns a pool's memory */
+    }
 }

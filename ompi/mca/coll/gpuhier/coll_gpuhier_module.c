@@ -9,6 +9,8 @@
 #include "ompi_config.h"
 
 #include "coll_gpuhier_module.h"
+#include "coll_gpuhier_process.h"
+#include "coll_gpuhier_team.h"
 #include "ompi/mca/coll/base/coll_base_functions.h"
 
 static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
@@ -63,6 +65,9 @@ static void module_construct(gpuhier_module_t *module)
 
 static void module_destruct(gpuhier_module_t *module)
 {
+    gpuhier_engine_lock();
+    gpuhier_team_destroy(module->team);
+    gpuhier_engine_unlock();
     gpuhier_modes_fini(&module->modes);
     saved_release(module);
 }

@@ -1,0 +1,274 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns scratch memory, streams and events, grouped in lanes. Does not know what
+ * runs on them. Called by the team at set-up and by the engine at the start and
+ * end of a call, under the engine's lock.
+ */
+#include "ompi_config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "coll_gpuhier_component.h"
+#include "coll_gpuhier_device.h"
+
+static void lane_construct(gpuhier_lane_t *lane)
+{
+    memset((char *) lane + sizeof(lane->super), 0, sizeof(*lane) - sizeof(lane->super));
+}
+OBJ_CLASS_INSTANCE(gpuhier_lane_t, opal_list_item_t, lane_construct, NULL);
+
+static void device_construct(gpuhier_device_t *device)
+{
+    memset((char *) device + sizeof(device->super), 0, sizeof(*device) - sizeof(device->super));
+    OBJ_CONSTRUCT(&device->free_lanes, opal_list_t);
+}
+static void device_destruct(gpuhier_device_t *device)
+{
+    OBJ_DESTRUCT(&device->free_lanes);
+}
+OBJ_CLASS_INSTANCE(gpuhier_device_t, opal_list_item_t, device_construct, device_destruct);
+
+static opal_list_t devices;
+static bool ready;
+
+size_t gpuhier_slot_bytes(void)
+{
+    /* A plan's slices may be one unit longer than asked, and a unit is at least one element. */
+    return gpuhier_params.slice_bytes + 4 * GPUHIER_UNIT_BYTES;
+}
+
+size_t gpuhier_scratch_in(int buffer)
+{
+    return GPUHIER_SCRATCH_HEADER + (size_t) buffer * gpuhier_slot_bytes();
+}
+
+size_t gpuhier_scratch_out(int buffer)
+{
+    return GPUHIER_SCRATCH_HEADER + (size_t) (gpuhier_params.slices_in_flight + buffer) * gpuhier_slot_bytes();
+}
+
+static int streams_make(gpuhier_lane_t *lane)
+{
+    int lowest = 0, highest = 0;
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuCtxGetStreamPriorityRange(&lowest, &highest), "cuCtxGetStreamPriorityRange");
+    for (int s = 0; s < GPUHIER_STREAMS && OMPI_SUCCESS == rc; ++s) {
+        bool urgent = GPUHIER_STREAM_EXCHANGE == s || GPUHIER_STREAM_AG == s;
+        rc = gpuhier_cuda_error(gpuhier_cu.cuStreamCreateWithPriority(&lane->stream[s], CU_STREAM_NON_BLOCKING, urgent ? highest : lowest),
+                                "cuStreamCreateWithPriority");
+        for (int b = 0; b < gpuhier_params.slices_in_flight && OMPI_SUCCESS == rc; ++b) {
+            rc = gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&lane->done[s][b], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+        }
+    }
+    return OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&lane->input, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+}
+
+/* Scratch must be ordinary device memory: that is what legacy IPC maps. */
+static int scratch_make(gpuhier_lane_t *lane)
+{
+    size_t bytes = gpuhier_scratch_out(gpuhier_params.slices_in_flight);
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemAlloc(&lane->scratch, bytes), "cuMemAlloc");
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    gpuhier_buffer_t buffer;
+    unsigned uses;
+    gpuhier_buffer_inspect((void *) (uintptr_t) lane->scratch, &buffer);
+    rc = gpuhier_export((void *) (uintptr_t) lane->scratch, &buffer, &lane->ref, &uses);
+    if (OMPI_SUCCESS == rc && sizeof(lane->proof) != getrandom(&lane->proof, sizeof(lane->proof), 0)) {
+        rc = OMPI_ERROR;
+    }
+    return OMPI_SUCCESS != rc ? rc
+                              : gpuhier_cuda_error(gpuhier_cu.cuMemcpyHtoD(lane->scratch, &lane->proof, sizeof(lane->proof)), "cuMemcpyHtoD");
+}
+
+static void note(CUresult result, const char *what)
+{
+    if (!gpuhier_cuda_gone(result)) {
+        (void) gpuhier_cuda_error(result, what);
+    }
+}
+
+static void exchange_buffer_free(const gpuhier_lane_t *lane, void *buffer)
+{
+    if (NULL == buffer) {
+        return;
+    }
+    if (lane->exchange_on_device) {
+        note(gpuhier_cu.cuMemFree((CUdeviceptr) (uintptr_t) buffer), "cuMemFree");
+    } else {
+        note(gpuhier_cu.cuMemFreeHost(buffer), "cuMemFreeHost");
+    }
+}
+
+/* Frees whatever the lane has: also one that was only half made. */
+static void lane_destroy(gpuhier_lane_t *lane)
+{
+    for (int b = 0; b < GPUHIER_SLICE_BUFFERS_MAX; ++b) {
+        exchange_buffer_free(lane, lane->shard[b]);
+        exchange_buffer_free(lane, lane->recv[b]);
+    }
+    for (int s = 0; s < GPUHIER_STREAMS; ++s) {
+        for (int b = 0; b < GPUHIER_SLICE_BUFFERS_MAX; ++b) {
+            if (NULL != lane->done[s][b]) {
+                note(gpuhier_cu.cuEventDestroy(lane->done[s][b]), "cuEventDestroy");
+            }
+        }
+        if (NULL != lane->stream[s]) {
+            note(gpuhier_cu.cuStreamDestroy(lane->stream[s]), "cuStreamDestroy");
+        }
+    }
+    if (NULL != lane->input) {
+        note(gpuhier_cu.cuEventDestroy(lane->input), "cuEventDestroy");
+    }
+    if (0 != lane->scratch) {
+        note(gpuhier_cu.cuMemFree(lane->scratch), "cuMemFree");
+    }
+    OBJ_RELEASE(lane);
+}
+
+static int lane_make(gpuhier_device_t *device, gpuhier_lane_t **lane_p)
+{
+    gpuhier_lane_t *lane = OBJ_NEW(gpuhier_lane_t);
+    if (NULL == lane) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    lane->device = device;
+    int rc = streams_make(lane);
+    rc = OMPI_SUCCESS != rc ? rc : scratch_make(lane);
+    if (OMPI_SUCCESS != rc) {
+        lane_destroy(lane);
+        return rc;
+    }
+    ++device->lanes;
+    *lane_p = lane;
+    return OMPI_SUCCESS;
+}
+
+static int attribute(CUdevice_attribute name, int ordinal)
+{
+    int value = 0;
+    CUdevice device;
+    if (CUDA_SUCCESS != gpuhier_cu.cuDeviceGet(&device, ordinal) || CUDA_SUCCESS != gpuhier_cu.cuDeviceGetAttribute(&value, name, device)) {
+        return 0;
+    }
+    return value;
+}
+
+static int device_make(CUcontext context, gpuhier_device_t **device_p)
+{
+    gpuhier_device_t *device = OBJ_NEW(gpuhier_device_t);
+    if (NULL == device) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    device->context = context;
+    CUdevice handle;
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuCtxGetDevice(&handle), "cuCtxGetDevice");
+    device->ordinal = (int) handle;
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_reduce_open(&device->reduce);
+    if (OMPI_SUCCESS != rc) {
+        OBJ_RELEASE(device);
+        return rc;
+    }
+    device->flush_needed = attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, device->ordinal)
+                           < CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
+    gpuhier_lane_t *lane;
+    rc = lane_make(device, &lane);
+    if (OMPI_SUCCESS != rc) {
+        gpuhier_reduce_close(&device->reduce);
+        OBJ_RELEASE(device);
+        return rc;
+    }
+    gpuhier_lane_give(lane);
+    *device_p = device;
+    return OMPI_SUCCESS;
+}
+
+int gpuhier_device_get(CUcontext context, gpuhier_device_t **device_p)
+{
+    if (!ready) {
+        OBJ_CONSTRUCT(&devices, opal_list_t);
+        ready = true;
+    }
+    gpuhier_device_t *device;
+    OPAL_LIST_FOREACH(device, &devices, gpuhier_device_t) {
+        if (context == device->context) {
+            *device_p = device;
+            return OMPI_SUCCESS;
+        }
+    }
+    int rc = device_make(context, device_p);
+    if (OMPI_SUCCESS == rc) {
+        opal_list_append(&devices, &(*device_p)->super);
+    }
+    return rc;
+}
+
+int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_t **lane_p)
+{
+    opal_list_item_t *item = opal_list_remove_first(&device->free_lanes);
+    if (NULL != item) {
+        *lane_p = (gpuhier_lane_t *) item;
+        return OMPI_SUCCESS;
+    }
+    return lane_make(device, lane_p);
+}
+
+void gpuhier_lane_give(gpuhier_lane_t *lane)
+{
+    opal_list_prepend(&lane->device->free_lanes, &lane->super);
+}
+
+int gpuhier_lane_exchange_buffers(gpuhier_lane_t *lane, bool on_device)
+{
+    if (NULL != lane->shard[0]) {
+        return OMPI_SUCCESS;
+    }
+    lane->exchange_on_device = on_device;
+    int rc = OMPI_SUCCESS;
+    for (int b = 0; b < 2 * gpuhier_params.slices_in_flight && OMPI_SUCCESS == rc; ++b) {
+        void **buffer_p = b % 2 ? &lane->recv[b / 2] : &lane->shard[b / 2];
+        if (on_device) {
+            CUdeviceptr address = 0;
+            rc = gpuhier_cuda_error(gpuhier_cu.cuMemAlloc(&address, gpuhier_slot_bytes()), "cuMemAlloc");
+            *buffer_p = (void *) (uintptr_t) address;
+        } else {
+            rc = gpuhier_cuda_error(gpuhier_cu.cuMemHostAlloc(buffer_p, gpuhier_slot_bytes(), CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+                                    "cuMemHostAlloc");
+        }
+    }
+    if (OMPI_SUCCESS != rc) {
+        for (int b = 0; b < GPUHIER_SLICE_BUFFERS_MAX; ++b) {
+            exchange_buffer_free(lane, lane->shard[b]);
+            exchange_buffer_free(lane, lane->recv[b]);
+            lane->shard[b] = lane->recv[b] = NULL;
+        }
+    }
+    return rc;
+}
+
+void gpuhier_device_finalize(void)
+{
+    if (!ready) {
+        return;
+    }
+    opal_list_item_t *item;
+    while (NULL != (item = opal_list_remove_first(&devices))) {
+        gpuhier_device_t *device = (gpuhier_device_t *) item;
+        gpuhier_cuda_scope_t scope;
+        bool entered = OMPI_SUCCESS == gpuhier_cuda_enter(device->context, &scope);
+        while (entered && NULL != (item = opal_list_remove_first(&device->free_lanes))) {
+            lane_destroy((gpuhier_lane_t *) item);
+        }
+        if (entered) {
+            gpuhier_reduce_close(&device->reduce);
+            gpuhier_cuda_leave(&scope);
+        }
+        OBJ_RELEASE(device);
+    }
+    OBJ_DESTRUCT(&devices);
+    ready = false;
+}

@@ -1,0 +1,92 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What this process has on a GPU: the kernels loaded into a context, and lanes,
+ * each of which carries one call at a time: scratch memory that peers have
+ * mapped, streams and events.
+ */
+#ifndef GPUHIER_DEVICE_H
+#define GPUHIER_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "coll_gpuhier_ipc_cache.h"
+#include "coll_gpuhier_reduce.h"
+#include "coll_gpuhier_schedule.h"
+#include "opal/class/opal_list.h"
+
+/* Streams of a lane. Stages of consecutive slices overlap, so each has its own. */
+typedef enum gpuhier_stream {
+    GPUHIER_STREAM_IN,       /* user's input into scratch */
+    GPUHIER_STREAM_RS,       /* reduce-scatter; fused with the all-gather in a single group */
+    GPUHIER_STREAM_EXCHANGE, /* reductions of the exchange; high priority */
+    GPUHIER_STREAM_AG,       /* all-gather; high priority, or AG of a slice queues behind RS of the next */
+    GPUHIER_STREAM_OUT,      /* scratch into user's output */
+    GPUHIER_STREAMS
+} gpuhier_stream_t;
+
+/*
+ * Scratch of a lane, in device memory, mapped by the peers (S: slices in flight):
+ *
+ *   0            256                            256 + S·slot                 256 + 2·S·slot
+ *   | proof word | in of slice 0, 1 .. S-1      | out of slice 0, 1 .. S-1   |
+ *
+ * A slot is longer than a slice by up to one unit; all ranks compute the same places.
+ */
+#define GPUHIER_SCRATCH_HEADER 256
+
+typedef struct gpuhier_device gpuhier_device_t;
+
+typedef struct gpuhier_lane {
+    opal_list_item_t super; /* in its device's list of free lanes, unless a call has it */
+    gpuhier_device_t *device;
+    CUdeviceptr scratch;
+    gpuhier_memref_t ref;    /* of scratch, offset 0 */
+    uint64_t proof;          /* the word at the start of scratch: who reads it there has mapped this memory */
+    CUstream stream[GPUHIER_STREAMS];
+    CUevent input;           /* work of the program that precedes the call */
+    CUevent done[GPUHIER_STREAMS][GPUHIER_SLICE_BUFFERS_MAX]; /* stage of the slice in this buffer */
+    /* Exchange buffers, made when a team has several groups: one slice each. Pinned host memory, or device memory when UCX takes it. */
+    void *shard[GPUHIER_SLICE_BUFFERS_MAX];
+    void *recv[GPUHIER_SLICE_BUFFERS_MAX];
+    bool exchange_on_device;
+} gpuhier_lane_t;
+
+OBJ_CLASS_DECLARATION(gpuhier_lane_t);
+
+/* One per context in use, from the first team's set-up until MPI_Finalize. */
+struct gpuhier_device {
+    opal_list_item_t super;
+    CUcontext context;
+    int ordinal;
+    gpuhier_reduce_t reduce;
+    opal_list_t free_lanes;
+    int lanes; /* made, free or not */
+    bool flush_needed; /* remote writes need cuFlushGPUDirectRDMAWrites before kernels read them */
+};
+
+OBJ_CLASS_DECLARATION(gpuhier_device_t);
+
+/* Bytes of one slot of scratch, the same on all ranks. */
+size_t gpuhier_slot_bytes(void);
+
+/* Place of a slice buffer in a lane's scratch, bytes from its start. */
+size_t gpuhier_scratch_in(int buffer);
+size_t gpuhier_scratch_out(int buffer);
+
+/* The device of a context, made with its first lane when new: loads kernels and allocates, so it may wait for the whole GPU. */
+int gpuhier_device_get(CUcontext context, gpuhier_device_t **device_p);
+
+/* A free lane, or a new one. Its events and buffers are those of earlier calls. The context is current. */
+int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_t **lane_p);
+void gpuhier_lane_give(gpuhier_lane_t *lane);
+
+/* Makes the lane's exchange buffers if it has none. on_device: UCX takes device memory. */
+int gpuhier_lane_exchange_buffers(gpuhier_lane_t *lane, bool on_device);
+
+/* Frees all devices and lanes; a driver or context that is already gone is no error. */
+void gpuhier_device_finalize(void);
+
+#endif /* GPUHIER_DEVICE_H */

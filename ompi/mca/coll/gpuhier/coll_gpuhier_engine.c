@@ -1,0 +1,434 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the start, the agreement and the end of a call; the stages that move its
+ * slices are in coll_gpuhier_pipeline.c. Called by allreduce.
+ *
+ * Every member publishes an arrival record at once, whatever happened to it
+ * locally, so that nobody waits for one that gave up: a local failure is a bit
+ * in the record's mask, and the call is declined by all before any user's buffer
+ * was written.
+ */
+#include "ompi_config.h"
+
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "coll_gpuhier_component.h"
+#include "coll_gpuhier_engine.h"
+#include "coll_gpuhier_exchange.h"
+#include "coll_gpuhier_pipeline.h"
+#include "coll_gpuhier_process.h"
+#include "opal/runtime/opal_progress.h"
+#include "opal/util/output.h"
+#include "opal/util/show_help.h"
+
+static gpuhier_slot_t *my_slot(const gpuhier_call_t *call)
+{
+    return gpuhier_team_slot(call->team, call->team->index, call->sequence);
+}
+
+/*
+ * May the peers map this buffer? A rank alone in its group needs no mapping. With
+ * ipc=auto a buffer must have come several times: mapping costs more than a copy.
+ */
+static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffer, CUdeviceptr address, gpuhier_memref_t *ref_p)
+{
+    const gpuhier_device_t *device = call->team->device;
+    if (!gpuhier_buffer_on_device(buffer) || buffer->device != device->ordinal) {
+        return false;
+    }
+    if (1 == call->team->group_size) {
+        return true;
+    }
+    unsigned uses = 0;
+    if (GPUHIER_IPC_SCRATCH == gpuhier_params.ipc || buffer->context != device->context
+        || OMPI_SUCCESS != gpuhier_export((const void *) (uintptr_t) address, buffer, ref_p, &uses)) {
+        return false;
+    }
+    return GPUHIER_IPC_USER == gpuhier_params.ipc || uses > (unsigned) gpuhier_params.ipc_uses;
+}
+
+/* Marks the point in the program's own work that the call must not overtake: all it queued on the legacy default stream. */
+static int input_mark(gpuhier_call_t *call)
+{
+    if (gpuhier_params.sync_before) {
+        int rc = gpuhier_cuda_error(gpuhier_cu.cuCtxSynchronize(), "cuCtxSynchronize");
+        if (OMPI_SUCCESS != rc) {
+            return rc;
+        }
+    }
+    return gpuhier_cuda_error(gpuhier_cu.cuEventRecord(call->lane->input, CU_STREAM_LEGACY), "cuEventRecord");
+}
+
+void gpuhier_engine_start(gpuhier_call_t *call, gpuhier_team_t *team, int kernel, size_t elem_bytes, const void *in, void *out,
+                          uint64_t count)
+{
+    memset(call, 0, offsetof(gpuhier_call_t, member));
+    call->team = team;
+    call->kernel = kernel;
+    call->elem_bytes = elem_bytes;
+    call->count = count;
+    call->in = (CUdeviceptr) (uintptr_t) in;
+    call->out = (CUdeviceptr) (uintptr_t) out;
+    call->sequence = ++team->sequence;
+    memset(call->member, 0, sizeof(call->member[0]) * (size_t) team->group_size);
+
+    gpuhier_slot_t *slot = my_slot(call);
+    gpuhier_arrival_t *arrival = &slot->arrival;
+    memset(arrival, 0, sizeof(*arrival));
+    gpuhier_buffer_t from, to;
+    gpuhier_buffer_inspect(in, &from);
+    gpuhier_buffer_inspect(out, &to);
+    if (!gpuhier_buffer_on_device(&from) || !gpuhier_buffer_on_device(&to)) {
+        arrival->mask |= GPUHIER_MASK_HOST;
+    }
+    int rc = team->broken;
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_lane_take(team->device, &call->lane);
+    if (OMPI_SUCCESS == rc && team->ngroups > 1) {
+        rc = gpuhier_lane_exchange_buffers(call->lane, team->net_on_device);
+        if (OMPI_SUCCESS == rc && NULL == team->exchange) {
+            rc = gpuhier_exchange_init(team);
+        }
+    }
+    rc = OMPI_SUCCESS != rc ? rc : input_mark(call);
+    if (OMPI_SUCCESS == rc) {
+        arrival->scratch = call->lane->ref;
+        arrival->fresh = 0 != memcmp(&call->lane->ref, &team->scratch[team->index], sizeof(call->lane->ref));
+        arrival->direct = direct_ref(call, &from, call->in, &arrival->in) && direct_ref(call, &to, call->out, &arrival->out);
+    } else {
+        arrival->mask |= GPUHIER_MASK_FAIL;
+    }
+    gpuhier_word_publish(&slot->arrived, call->sequence, 1);
+    call->state = GPUHIER_CALL_GATHER;
+}
+
+static bool all_reached(const gpuhier_call_t *call, size_t word_offset)
+{
+    for (int i = 0; i < call->team->group_size; ++i) {
+        gpuhier_slot_t *slot = gpuhier_team_slot(call->team, i, call->sequence);
+        if (!gpuhier_word_reached((gpuhier_word_t *) ((char *) slot + word_offset), call->sequence, 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Maps a member's scratch, and its buffers if it offers them. Returns false if its buffers cannot be had. */
+static bool member_map(gpuhier_call_t *call, int index, const gpuhier_arrival_t *arrival, uint64_t *mask_p)
+{
+    gpuhier_member_t *member = &call->member[index];
+    if (index == call->team->index) {
+        member->scratch = NULL != call->lane ? call->lane->scratch : 0;
+        member->in = call->in;
+        member->out = call->out;
+        return true;
+    }
+    if (OMPI_SUCCESS != gpuhier_map(&arrival->scratch, true, &member->pins[0], &member->scratch)) {
+        *mask_p |= GPUHIER_MASK_FAIL;
+        return true;
+    }
+    return !arrival->direct
+           || (OMPI_SUCCESS == gpuhier_map(&arrival->in, false, &member->pins[1], &member->in)
+               && OMPI_SUCCESS == gpuhier_map(&arrival->out, false, &member->pins[2], &member->out));
+}
+
+static void members_unmap(gpuhier_call_t *call)
+{
+    for (int i = 0; i < call->team->group_size; ++i) {
+        for (int p = 0; p < 3; ++p) {
+            gpuhier_unmap(call->member[i].pins[p]);
+            call->member[i].pins[p] = NULL;
+        }
+    }
+}
+
+static void call_end(gpuhier_call_t *call, int status)
+{
+    members_unmap(call);
+    if (NULL != call->lane && (OMPI_SUCCESS == status || GPUHIER_DECLINED == status)) {
+        gpuhier_lane_give(call->lane);
+    } /* else its memory may still be in use by the network: not used again */
+    call->lane = NULL;
+    call->status = status;
+    call->state = GPUHIER_CALL_DONE;
+}
+
+/* All records are known: who is staged, what the group's mask is, and the plan. */
+static void run_begin(gpuhier_call_t *call)
+{
+    const gpuhier_team_t *team = call->team;
+    uint64_t unmapped = 0;
+    bool any_staged = false;
+    for (int i = 0; i < team->group_size; ++i) {
+        const gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
+        call->mask |= slot->arrival.mask;
+        if (GPUHIER_CALL_OPENED == call->state) {
+            call->mask |= (uint32_t) slot->opened_mask;
+            unmapped |= slot->unmapped;
+        }
+    }
+    for (int i = 0; i < team->group_size; ++i) {
+        const gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
+        call->member[i].staged = !slot->arrival.direct || 0 != (unmapped >> i & 1);
+        any_staged = any_staged || call->member[i].staged;
+    }
+    gpuhier_limits_t limits = team->limits;
+    if (1 == team->ngroups && !any_staged) {
+        limits.slice_bytes = INT64_MAX; /* nothing to overlap: one kernel */
+    }
+    if (0 != gpuhier_plan_init(&call->plan, &team->shape, team->rank, call->count, call->elem_bytes, &limits)) {
+        call->mask |= GPUHIER_MASK_FAIL; /* the same on all ranks: it depends on what all know */
+    }
+    call->vote_mask[0] = call->mask;
+    call->mask_known = 1 == team->ngroups;
+    call->state = GPUHIER_CALL_RUN;
+}
+
+static int gather_step(gpuhier_call_t *call)
+{
+    const gpuhier_team_t *team = call->team;
+    if (!all_reached(call, offsetof(gpuhier_slot_t, arrived))) {
+        return 0;
+    }
+    bool round = false;
+    uint64_t unmapped = 0, mask = 0;
+    for (int i = 0; i < team->group_size; ++i) {
+        const gpuhier_arrival_t *arrival = &gpuhier_team_slot(team, i, call->sequence)->arrival;
+        if (0 != (arrival->mask & GPUHIER_MASK_FAIL)) {
+            continue;
+        }
+        round = round || (team->group_size > 1 && (arrival->direct || arrival->fresh));
+        if (!member_map(call, i, arrival, &mask)) {
+            unmapped |= (uint64_t) 1 << i;
+        }
+    }
+    if (!round) {
+        call->mask |= (uint32_t) mask;
+        run_begin(call);
+        return 1;
+    }
+    gpuhier_slot_t *slot = my_slot(call);
+    slot->unmapped = unmapped;
+    slot->opened_mask = mask;
+    gpuhier_word_publish(&slot->opened, call->sequence, 1);
+    call->state = GPUHIER_CALL_OPENED;
+    return 1;
+}
+
+static int opened_step(gpuhier_call_t *call)
+{
+    if (!all_reached(call, offsetof(gpuhier_slot_t, opened))) {
+        return 0;
+    }
+    run_begin(call);
+    return 1;
+}
+
+/* Learns the mask of all groups: the leader asks the other leaders, the others read it from him. Returns events or an error. */
+static int vote_run(gpuhier_call_t *call)
+{
+    gpuhier_slot_t *leader = gpuhier_team_slot(call->team, 0, call->sequence);
+    if (0 == call->team->index) {
+        bool done;
+        int events = gpuhier_exchange_vote(call, &done);
+        if (events < 0 || !done) {
+            return events;
+        }
+        gpuhier_word_publish(&leader->vote, call->sequence, 1 + call->vote_mask[0]);
+    } else if (!gpuhier_word_reached(&leader->vote, call->sequence, 1)) {
+        return 0;
+    }
+    call->mask = (uint32_t) gpuhier_word_read(&leader->vote) - 1;
+    call->mask_known = true;
+    return 1;
+}
+
+static int run_step(gpuhier_call_t *call)
+{
+    int events = 0;
+    if (!call->mask_known) {
+        events = vote_run(call);
+        if (events < 0 || !call->mask_known) {
+            return events;
+        }
+    }
+    if (0 != (call->mask & GPUHIER_MASK_FAIL)) {
+        call_end(call, GPUHIER_DECLINED);
+        return 1;
+    }
+    bool done = false;
+    int moved = gpuhier_pipeline_step(call, &done);
+    if (moved < 0) {
+        return moved;
+    }
+    if (done) {
+        call_end(call, OMPI_SUCCESS);
+    }
+    return events + moved + done;
+}
+
+int gpuhier_engine_step(gpuhier_call_t *call)
+{
+    int events = call->team->ngroups > 1 ? gpuhier_net_progress(gpuhier_process_net()) : 0;
+    int rc = 0;
+    switch (call->state) {
+    case GPUHIER_CALL_GATHER:
+        rc = gather_step(call);
+        break;
+    case GPUHIER_CALL_OPENED:
+        rc = opened_step(call);
+        break;
+    case GPUHIER_CALL_RUN:
+        rc = run_step(call);
+        break;
+    case GPUHIER_CALL_DONE:
+        break;
+    }
+    if (rc < 0) {
+        gpuhier_engine_fail(call, rc);
+        return 1;
+    }
+    return events + rc;
+}
+
+/* Nobody who has not begun may begin; those who have, and live, will see that I failed and come to rest. */
+static void members_quiet(gpuhier_call_t *call)
+{
+    const gpuhier_team_t *team = call->team;
+    for (int i = 0; i < team->group_size; ++i) {
+        gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
+        if (i == team->index
+            || gpuhier_word(call->sequence, GPUHIER_CLAIM_TAKEN)
+                   != gpuhier_word_advance(&slot->claim, call->sequence, GPUHIER_CLAIM_REVOKED, GPUHIER_CLAIM_TAKEN)) {
+            continue;
+        }
+        while (!gpuhier_word_reached(&slot->failed, call->sequence, GPUHIER_FAILED_QUIET)
+               && !gpuhier_word_reached(&slot->ag_done, call->sequence, (uint32_t) call->plan.nslices)
+               && gpuhier_process_lives(team->watched[i].pid, team->watched[i].start)) {
+            usleep(1000);
+        }
+    }
+}
+
+void gpuhier_engine_fail(gpuhier_call_t *call, int status)
+{
+    gpuhier_team_t *team = call->team;
+    team->broken = status;
+    gpuhier_word_publish(&my_slot(call)->failed, call->sequence, GPUHIER_FAILED_SAID);
+    /* The other groups wait for messages: closing the connections ends their waits with an error. */
+    for (int rank = 0; NULL != team->peers && rank < team->nranks; ++rank) {
+        gpuhier_net_peer_destroy(team->peers[rank]);
+        team->peers[rank] = NULL;
+    }
+    for (int s = 0; NULL != call->lane && s < GPUHIER_STREAMS; ++s) {
+        (void) gpuhier_cu.cuStreamSynchronize(call->lane->stream[s]); /* kernels never wait for anybody: this ends */
+    }
+    gpuhier_word_publish(&my_slot(call)->failed, call->sequence, GPUHIER_FAILED_QUIET);
+    members_quiet(call);
+    call_end(call, status);
+}
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double) time.tv_sec + 1e-9 * (double) time.tv_nsec;
+}
+
+static const char *state_name(gpuhier_call_state_t state)
+{
+    static const char *const names[] = {"waiting for the group's arrival", "waiting until all have mapped the buffers",
+                                        "moving slices", "done"};
+    return names[state];
+}
+
+/* What every member of my group has come to, for the one who wonders why nothing moves. */
+static void report(const gpuhier_call_t *call, double waited)
+{
+    const gpuhier_team_t *team = call->team;
+    opal_output(0, "coll:gpuhier: rank %d has waited %.0f s in call %u of communicator %s, %s", team->rank, waited, call->sequence,
+                team->comm->c_name, state_name(call->state));
+    for (int i = 0; i < team->group_size; ++i) {
+        gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
+        bool arrived = gpuhier_word_reached(&slot->arrived, call->sequence, 1);
+        uint64_t begin = gpuhier_word(call->sequence, 0);
+#define DONE_OF(word) (unsigned long long) (gpuhier_word_read(&slot->word) >= begin ? gpuhier_word_read(&slot->word) - begin : 0)
+        opal_output(0, "coll:gpuhier:   rank %d %s; slices ready %llu, reduced %llu, gathered %llu, copied out %llu",
+                    gpuhier_hierarchy_member(&team->hierarchy, team->group, i), arrived ? "has arrived" : "has not arrived",
+                    DONE_OF(in_ready), DONE_OF(rs_done), DONE_OF(ag_done), DONE_OF(out_done));
+#undef DONE_OF
+    }
+}
+
+/* While nothing moves: has a member failed or died, or did the user set a limit? OMPI_SUCCESS: go on waiting. */
+static int watch(const gpuhier_call_t *call, double waited)
+{
+    const gpuhier_team_t *team = call->team;
+    for (int i = 0; i < team->group_size; ++i) {
+        if (gpuhier_word_reached(&gpuhier_team_slot(team, i, call->sequence)->failed, call->sequence, GPUHIER_FAILED_SAID)) {
+            return OMPI_ERROR;
+        }
+    }
+    int dead = gpuhier_team_find_dead(team);
+    if (dead >= 0) {
+        opal_show_help("help-coll-gpuhier.txt", "dead peer", true, ompi_process_info.nodename, dead,
+                       (int) team->watched[team->hierarchy.index_of[dead]].pid, state_name(call->state));
+        return OMPI_ERR_UNREACH;
+    }
+    if (gpuhier_params.timeout > 0 && waited > gpuhier_params.timeout) {
+        report(call, waited);
+        return OMPI_ERR_TIMEOUT;
+    }
+    return OMPI_SUCCESS;
+}
+
+#define WATCH_EVERY 0.05 /* seconds between two looks at the peers' lives */
+
+int gpuhier_engine_wait(gpuhier_call_t *call)
+{
+    double idle_since = 0, next_watch = 0, next_report = 0;
+    unsigned idle = 0;
+    while (GPUHIER_CALL_DONE != call->state) {
+        gpuhier_cuda_scope_t scope;
+        gpuhier_engine_lock();
+        int events = gpuhier_cuda_enter(call->team->device->context, &scope);
+        if (OMPI_SUCCESS == events) {
+            events = gpuhier_engine_step(call);
+            gpuhier_cuda_leave(&scope);
+        } else {
+            gpuhier_engine_fail(call, events);
+        }
+        gpuhier_engine_unlock();
+        if (0 != events) {
+            idle = 0;
+            continue;
+        }
+        opal_progress(); /* yields too, when Open MPI knows that cores are shared */
+        if (0 != ++idle % 256) {
+            continue;
+        }
+        double time = now();
+        if (256 == idle) {
+            idle_since = time;
+            next_watch = time + WATCH_EVERY;
+            next_report = time + gpuhier_params.report_after;
+        }
+        if (time >= next_watch) {
+            next_watch = time + WATCH_EVERY;
+            int rc = watch(call, time - idle_since);
+            if (OMPI_SUCCESS != rc) {
+                gpuhier_engine_lock();
+                gpuhier_engine_fail(call, rc);
+                gpuhier_engine_unlock();
+            }
+        }
+        if (gpuhier_params.report_after > 0 && time >= next_report) {
+            report(call, time - idle_since);
+            next_report = time + gpuhier_params.report_after;
+        }
+    }
+    return call->status;
+}

@@ -1,0 +1,89 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The engine: one call as a state machine that never blocks.
+ *
+ *     start ---> GATHER --(all have arrived)--> OPENED --(all can map)--> RUN --> DONE
+ *                   |                              ^                        ^
+ *                   +-- nobody's memory is new ----------------------------+
+ *
+ * A blocking call is start, then step until it is done.
+ */
+#ifndef GPUHIER_ENGINE_H
+#define GPUHIER_ENGINE_H
+
+#include "coll_gpuhier_team.h"
+
+typedef enum gpuhier_call_state {
+    GPUHIER_CALL_GATHER, /* waits for the group's arrival records */
+    GPUHIER_CALL_OPENED, /* waits until every member has mapped what it must */
+    GPUHIER_CALL_RUN,    /* slices move */
+    GPUHIER_CALL_DONE
+} gpuhier_call_state_t;
+
+/* Slices of each stage: launched (or started) and done. All stages take slices in order. */
+typedef struct gpuhier_cursor {
+    uint64_t begun;
+    uint64_t done;
+} gpuhier_cursor_t;
+
+/* A member of my group, as this call sees it. Addresses are in my context. */
+typedef struct gpuhier_member {
+    bool staged;         /* works on its scratch, slice by slice; else on its own buffers */
+    CUdeviceptr in, out; /* not staged: element 0 of its buffers */
+    CUdeviceptr scratch;
+    gpuhier_mapping_t *pins[3];
+} gpuhier_member_t;
+
+/* One call. Owned by its caller, used by one thread at a time under the engine's lock. */
+typedef struct gpuhier_call {
+    gpuhier_call_state_t state;
+    int status;        /* DONE: OMPI_SUCCESS, an Open MPI code, or GPUHIER_DECLINED */
+    uint32_t mask;     /* DONE and not an error: GPUHIER_MASK_*, equal on all ranks */
+
+    gpuhier_team_t *team;
+    gpuhier_lane_t *lane;
+    uint32_t sequence;
+    int kernel;        /* index, see coll_gpuhier_reduce.h */
+    size_t elem_bytes;
+    uint64_t count;    /* elements */
+    CUdeviceptr in, out; /* the user's buffers; in == out in place. May be host memory: then staged */
+
+    bool mask_known;   /* the vote is complete */
+    bool claimed;      /* I may start work on my peers' buffers */
+    bool input_done;   /* what the program had queued before the call is complete */
+    gpuhier_plan_t plan;
+    gpuhier_cursor_t stage[GPUHIER_STREAMS];
+    uint64_t slices_ready; /* of my input, as published */
+    int vote_step;         /* leader: of the vote between groups */
+    uint32_t vote_mask[2]; /* leader: what I have gathered, what comes in */
+    gpuhier_net_op_t vote_send, vote_recv;
+    gpuhier_member_t member[GPUHIER_GROUP_MAX];
+} gpuhier_call_t;
+
+/* The ranks agreed, before any user's buffer was written, not to run this call: use the saved collective. */
+#define GPUHIER_DECLINED 1
+
+/*
+ * Starts an all-reduce of count elements (> 0) on the team. All members start
+ * the same calls in the same order. in, out: any memory; in == out: in place.
+ * Whatever goes wrong here is voted: the call starts all the same.
+ */
+void gpuhier_engine_start(gpuhier_call_t *call, gpuhier_team_t *team, int kernel, size_t elem_bytes, const void *in, void *out,
+                          uint64_t count);
+
+/* Does what can be done now. Returns the number of events, 0 when there was nothing; look at call->state. The team's context is current. */
+int gpuhier_engine_step(gpuhier_call_t *call);
+
+/*
+ * Ends the call with an error: tells the group and, by closing its connections,
+ * the other groups, and waits until no live member has GPU work on my buffers.
+ * The team is broken from then on.
+ */
+void gpuhier_engine_fail(gpuhier_call_t *call, int status);
+
+/* Steps until the call is done; yields and drives Open MPI's progress meanwhile, and watches for dead peers. Returns call->status. */
+int gpuhier_engine_wait(gpuhier_call_t *call);
+
+#endif /* GPUHIER_ENGINE_H */

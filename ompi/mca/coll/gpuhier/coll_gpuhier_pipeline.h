@@ -1,0 +1,19 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The stages that move the slices of a running call.
+ */
+#ifndef GPUHIER_PIPELINE_H
+#define GPUHIER_PIPELINE_H
+
+#include "coll_gpuhier_engine.h"
+
+/*
+ * Moves what can move now. *done_p: the result lies in every member's receive
+ * buffer and nobody will touch mine again. Returns the number of events, or an
+ * Open MPI error code (< 0).
+ */
+int gpuhier_pipeline_step(gpuhier_call_t *call, bool *done_p);
+
+#endif /* GPUHIER_PIPELINE_H */

@@ -1,0 +1,58 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Memory ordering between processes, in one place.
+ *
+ * A progress word is (sequence number of the call << 32 | how far). One process
+ * writes it, with release, so that whoever sees it with acquire also sees all
+ * that was written before: the arrival record, and what a kernel whose
+ * completion the writer's host has seen has stored.
+ */
+#ifndef GPUHIER_SYNC_H
+#define GPUHIER_SYNC_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef _Atomic uint64_t gpuhier_word_t;
+
+static inline uint64_t gpuhier_word(uint32_t sequence, uint32_t progress)
+{
+    return (uint64_t) sequence << 32 | progress;
+}
+
+static inline void gpuhier_word_publish(gpuhier_word_t *word, uint32_t sequence, uint32_t progress)
+{
+    atomic_store_explicit(word, gpuhier_word(sequence, progress), memory_order_release);
+}
+
+/* Has the writer come to `progress` in call `sequence`? A word left by the call before is smaller. */
+static inline bool gpuhier_word_reached(gpuhier_word_t *word, uint32_t sequence, uint32_t progress)
+{
+    return atomic_load_explicit(word, memory_order_acquire) >= gpuhier_word(sequence, progress);
+}
+
+static inline uint64_t gpuhier_word_read(gpuhier_word_t *word)
+{
+    return atomic_load_explicit(word, memory_order_acquire);
+}
+
+/*
+ * Takes a word to (sequence, progress) unless it is at (sequence, bar) or beyond
+ * already; several processes may try. Returns the word as it is afterwards.
+ */
+static inline uint64_t gpuhier_word_advance(gpuhier_word_t *word, uint32_t sequence, uint32_t progress, uint32_t bar)
+{
+    uint64_t seen = atomic_load_explicit(word, memory_order_acquire);
+    const uint64_t wanted = gpuhier_word(sequence, progress);
+    while (seen < gpuhier_word(sequence, bar)) {
+        if (atomic_compare_exchange_weak_explicit(word, &seen, wanted, memory_order_acq_rel, memory_order_acquire)) {
+            return wanted;
+        }
+    }
+    return seen;
+}
+
+#endif /* GPUHIER_SYNC_H */

@@ -1,0 +1,83 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A team: the engine's side of one communicator. Groups, the control block of
+ * this node, the lanes' device, and the connections to other groups.
+ */
+#ifndef GPUHIER_TEAM_H
+#define GPUHIER_TEAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "coll_gpuhier_device.h"
+#include "coll_gpuhier_module.h"
+#include "coll_gpuhier_net.h"
+#include "coll_gpuhier_schedule.h"
+#include "coll_gpuhier_segment.h"
+
+/* Enough of a process on this node to see whether it still lives. */
+typedef struct gpuhier_watched {
+    int64_t pid;
+    uint64_t start; /* of the process, in clock ticks since boot: tells a new process with the same pid */
+} gpuhier_watched_t;
+
+/*
+ * Made by all members together before their first accelerated call; owned by the
+ * module. All but sequence, broken and the exchange's state is constant then.
+ */
+typedef struct gpuhier_team {
+    opal_list_item_t super; /* in the list of all teams */
+    struct ompi_communicator_t *comm;
+    int rank;
+    int nranks;
+    uint32_t id;       /* random, the same on all members: tells this communicator's messages from others' */
+    uint32_t sequence; /* number of the last call; equal on all members between calls */
+    int broken;        /* 0, or the code with which every later call ends */
+
+    gpuhier_hierarchy_t hierarchy;
+    gpuhier_shape_t shape;
+    gpuhier_limits_t limits;
+    int group, index, group_size; /* mine */
+    int ngroups;
+
+    gpuhier_segment_t segment; /* of my node */
+    int *node_index;           /* [group_size] a member's place in the segment */
+    gpuhier_watched_t *watched; /* [group_size] */
+    gpuhier_memref_t *scratch; /* [group_size] each member's first lane, kept mapped */
+
+    gpuhier_device_t *device;
+
+    gpuhier_net_peer_t **peers; /* [nranks] the ranks of other groups that I exchange with, else NULL; NULL for one group */
+    bool net_on_device;         /* UCX takes device memory */
+    struct gpuhier_exchange *exchange; /* NULL for one group, and before the first call */
+} gpuhier_team_t;
+
+/*
+ * Sets up a team: collective over the communicator, through its saved
+ * collectives. buffer: a device buffer of this call, which gives the context.
+ * Every member returns the same outcome: OMPI_SUCCESS, or a code when any of
+ * them failed (each has said why).
+ */
+int gpuhier_team_create(gpuhier_module_t *module, struct ompi_communicator_t *comm, const gpuhier_buffer_t *buffer,
+                        gpuhier_team_t **team_p);
+
+OBJ_CLASS_DECLARATION(gpuhier_team_t);
+
+/* Local. NULL is ignored. */
+void gpuhier_team_destroy(gpuhier_team_t *team);
+
+/* Lets go of all teams' connections and CUDA events, while UCX and CUDA still work; the teams serve no more calls. */
+void gpuhier_teams_quiesce(void);
+
+/* This rank's slot, or a group member's, for the team's current call. */
+static inline gpuhier_slot_t *gpuhier_team_slot(const gpuhier_team_t *team, int index, uint32_t sequence)
+{
+    return gpuhier_segment_slot(&team->segment, team->node_index[index], sequence);
+}
+
+/* The communicator rank of a dead member of my group, -1 while all live. Looks into /proc: not for every poll. */
+int gpuhier_team_find_dead(const gpuhier_team_t *team);
+
+#endif /* GPUHIER_TEAM_H */

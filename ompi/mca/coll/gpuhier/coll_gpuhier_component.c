@@ -40,7 +40,7 @@ __attribute__((visibility("default"))) gpuhier_component_t mca_coll_gpuhier_comp
             .mca_close_component = component_close,
             .mca_register_component_params = component_register,
         },
-        .collm_data = {MCA_BASE_METADATA_PARAM_CHECKPOINT},
+        .collm_data = {.param_field = MCA_BASE_METADATA_PARAM_CHECKPOINT},
         .collm_init_query = init_query,
         .collm_comm_query = gpuhier_comm_query,
     },

@@ -44,7 +44,6 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
     if (base == comm->c_coll->coll_allreduce_module) {
         comm->c_coll->coll_allreduce = module->saved_allreduce;
         comm->c_coll->coll_allreduce_module = module->saved_allreduce_module;
-        module->saved_allreduce_module = NULL;
     }
 #else
     (void) comm;

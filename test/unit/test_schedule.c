@@ -73,8 +73,10 @@ static void visit_shape(void *arg, int nnodes, const int *ranks_per_node)
             size_t elem_bytes = GPUHIER_ALGORITHM_AUTO == a ? 65536 : 128;
             limits.slice_bytes = 1 << 30;
             run_one(tour, &world, counts[i], elem_bytes, limits);
-            limits.slice_bytes = 13 * elem_bytes;
-            run_one(tour, &world, counts[i], elem_bytes, limits);
+            if (counts[i] > 13) {
+                limits.slice_bytes = 13 * elem_bytes;
+                run_one(tour, &world, counts[i], elem_bytes, limits);
+            }
         }
         if (ncounts > 1) {
             limits.slice_bytes = 1 + tour->seed % 4000;

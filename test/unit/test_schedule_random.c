@@ -55,7 +55,7 @@ static void test_medium(void **state)
     uint64_t seed = pure_seed(100);
 
     (void) state;
-    for (int i = 0; i < (pure_full() ? 20000 : 2000); ++i) {
+    for (int i = 0; i < (pure_full() ? 20000 : 1000); ++i) {
         run_seed(seed + (uint64_t) i, 12, 16, 400);
     }
 }
@@ -65,7 +65,7 @@ static void test_large(void **state)
     uint64_t seed = pure_seed(200);
 
     (void) state;
-    for (int i = 0; i < (pure_full() ? 600 : 60); ++i) {
+    for (int i = 0; i < (pure_full() ? 600 : 30); ++i) {
         run_seed(seed + (uint64_t) i, 64, 72, 200);
     }
 }

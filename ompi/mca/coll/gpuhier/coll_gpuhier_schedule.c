@@ -282,7 +282,8 @@ int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int 
 
     if (rank < 0 || rank >= h->nranks || 0 == elem_bytes || count > (uint64_t) INT64_MAX / elem_bytes
         || 0 == limits->slice_bytes || limits->slice_buffers < GPUHIER_SLICE_BUFFERS_MIN
-        || limits->slice_buffers > GPUHIER_SLICE_BUFFERS_MAX || (unsigned) limits->algorithm >= GPUHIER_ALGORITHM_COUNT) {
+        || limits->slice_buffers > GPUHIER_SLICE_BUFFERS_MAX
+        || (unsigned) limits->algorithm >= GPUHIER_ALGORITHM_COUNT) {
         return -EINVAL;
     }
     plan.group = h->group_of[rank];
@@ -368,14 +369,18 @@ void gpuhier_plan_transfer(const gpuhier_plan_t *plan, uint64_t slice, int piece
     gpuhier_step_t s;
 
     gpuhier_exchange_step(plan->algorithm, plan->shape->hierarchy->ngroups, plan->group, step, &s);
-    transfer.send = range_chunks(whole, plan->unit, s.send_begin, s.send_end, plan->nchunks);
-    if (-1 != s.send_to && 0 != gpuhier_range_length(transfer.send)) {
-        transfer.send_to = gpuhier_shape_owner(plan->shape, piece, s.send_to);
+    if (-1 != s.send_to) {
+        transfer.send = range_chunks(whole, plan->unit, s.send_begin, s.send_end, plan->nchunks);
+        if (0 != gpuhier_range_length(transfer.send)) {
+            transfer.send_to = gpuhier_shape_owner(plan->shape, piece, s.send_to);
+        }
     }
-    transfer.recv = range_chunks(whole, plan->unit, s.recv_begin, s.recv_end, plan->nchunks);
-    if (-1 != s.recv_from && 0 != gpuhier_range_length(transfer.recv)) {
-        transfer.recv_from = gpuhier_shape_owner(plan->shape, piece, s.recv_from);
-        transfer.action = s.action;
+    if (-1 != s.recv_from) {
+        transfer.recv = range_chunks(whole, plan->unit, s.recv_begin, s.recv_end, plan->nchunks);
+        if (0 != gpuhier_range_length(transfer.recv)) {
+            transfer.recv_from = gpuhier_shape_owner(plan->shape, piece, s.recv_from);
+            transfer.action = s.action;
+        }
     }
     *transfer_p = transfer;
 }
@@ -413,8 +418,8 @@ uint64_t gpuhier_plan_link_bytes(const gpuhier_plan_t *plan, int to_index, int f
         uint64_t length = gpuhier_range_length(slices[i]);
         for (int side = 0; side < 2; ++side) {
             uint32_t index = (uint32_t) (0 == side ? to_index : from_index);
-            elems += times[i]
-                     * (gpuhier_cut(length, plan->unit, index + 1, size) - gpuhier_cut(length, plan->unit, index, size));
+            uint64_t begin = gpuhier_cut(length, plan->unit, index, size);
+            elems += times[i] * (gpuhier_cut(length, plan->unit, index + 1, size) - begin);
         }
     }
     return elems * plan->elem_bytes;

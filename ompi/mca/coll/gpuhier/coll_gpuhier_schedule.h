@@ -79,7 +79,7 @@ typedef struct gpuhier_step {
     gpuhier_action_t action;
 } gpuhier_step_t;
 
-/* Steps and chunks per piece. algorithm: not AUTO. One group: 0 steps. Equal for all groups; some of them idle in some steps. */
+/* Steps and chunks per piece. algorithm: not AUTO. One group: 0 steps. Equal for all groups; some idle in some steps. */
 int gpuhier_exchange_steps(gpuhier_algorithm_t algorithm, int ngroups);
 int gpuhier_exchange_chunks(gpuhier_algorithm_t algorithm, int ngroups);
 

@@ -110,7 +110,7 @@ try_namespaces() {
 choose_namespaces() {
     local tool why missing=()
 
-    for tool in unshare:util-linux nsenter:util-linux setpriv:util-linux mount:mount ip:iproute2 tc:iproute2; do
+    for tool in hostname:hostname unshare:util-linux nsenter:util-linux setpriv:util-linux mount:mount ip:iproute2 tc:iproute2; do
         type -P "${tool%:*}" >/dev/null || missing+=("${tool%:*} (package ${tool#*:})")
     done
     if (( ${#missing[@]} > 0 )); then
@@ -130,5 +130,5 @@ choose_namespaces() {
   Run it as root (in a container: with CAP_SYS_ADMIN and CAP_NET_ADMIN, for instance docker run --privileged),
   or permit unprivileged user namespaces: sysctl user.max_user_namespaces=10000, and where they exist
   kernel.unprivileged_userns_clone=1 and kernel.apparmor_restrict_unprivileged_userns=0;
-  the packages needed are util-linux, mount and iproute2. One node with one rail runs without."
+  the packages needed are util-linux, mount, hostname and iproute2. One node with one rail runs without."
 }

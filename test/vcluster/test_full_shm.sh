@@ -10,7 +10,7 @@ need_namespaces
 fill='if [ $VCLUSTER_NODE = 0 ]; then head -c 20M /dev/zero >/dev/shm/fill 2>/dev/null; fi
       echo $VCLUSTER_NODE $(df --output=size -k /dev/shm | tail -1) $(stat -c %s /dev/shm/fill 2>/dev/null)
       echo x >$TMPDIR/session && cat $TMPDIR/session'
-text=$("$here/run" "${host_only[@]}" --ranks 1 --shm 16M --timeout 40 -- sh -c "$fill" 2>&1)
+text=$(quiet_run --ranks 1 --shm 16M -- sh -c "$fill")
 expect 'status' 0 $?
 expect 'sizes' $'0 16384 16777216\n1 16384\nx\nx' "$(sort <<<"$text")"
 finish

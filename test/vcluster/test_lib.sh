@@ -26,6 +26,14 @@ expect_match() {
     fi
 }
 
+# Runs run; what mpirun and the ranks say on standard error goes to a file, since
+# some Open MPIs warn there, and is shown only when a test fails.
+errors=$(mktemp)
+trap 'rm -f "$errors"' EXIT
+quiet_run() {
+    "$here/run" "${host_only[@]}" --timeout 40 "$@" 2>"$errors"
+}
+
 skip() {
     echo "skipped: $1"
     exit 77
@@ -35,12 +43,12 @@ skip() {
 need_namespaces() {
     local text
 
-    text=$("$here/run" "${host_only[@]}" --ranks 1 -- true 2>&1) && return 0
+    text=$("$here/run" "${host_only[@]}" --nodes 2 --ranks 1 --timeout 40 -- true 2>&1) && return 0
     [[ $text == *'need namespaces'* ]] && skip 'this user may not make namespaces'
     return 0
 }
 
 finish() {
-    (( failures == 0 )) || echo "$failures failures" >&2
+    (( failures == 0 )) || { cat "$errors"; echo "$failures failures"; } >&2
     exit $(( failures > 0 ))
 }

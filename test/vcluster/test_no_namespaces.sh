@@ -12,7 +12,7 @@ if [[ ${1:-} == inside ]]; then
         echo 0 >"$file" || skip "cannot write $file"
     done
     unshare --net true 2>/dev/null && skip 'the limit on namespaces has no effect here'
-    text=$("$here/run" "${host_only[@]}" --nodes 1 --ranks 2 --timeout 40 -- sh -c 'echo rank $OMPI_COMM_WORLD_RANK' 2>&1)
+    text=$(quiet_run --nodes 1 --ranks 2 -- sh -c 'echo rank $OMPI_COMM_WORLD_RANK')
     expect 'status of one node' 0 $?
     expect 'ranks of one node' $'rank 0\nrank 1' "$(sort <<<"$text")"
     for options in '--nodes 2 --ranks 1' '--nodes 1 --ranks 1 --rails 2' '--nodes 1 --ranks 1 --rate 1gbit' \

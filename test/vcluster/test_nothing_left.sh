@@ -18,7 +18,7 @@ else
     where=(--nodes 2 --ranks 1 --rails 2 --rate 1gbit)
 fi
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+trap 'rm -rf "$scratch" "$errors"' EXIT
 mkdir "$scratch/tmp"
 export TMPDIR=$scratch/tmp
 
@@ -105,7 +105,7 @@ for signal in TERM INT HUP; do
 done
 ends 'SIGKILL' 137 KILL started -- bash -c "$untidy; sleep 303"
 # While nodes, network and mpirun are being started.
-for delay in 0.02 0.05 0.1 0.15 0.2 0.25 0.3; do
+for delay in 0.02 0.1 0.2 0.3; do
     ends "SIGKILL after $delay s" 137 KILL $delay -- sleep 303
     ends "SIGTERM after $delay s" 143 TERM $delay -- sleep 303
 done

@@ -15,20 +15,19 @@ rate=$GPUHIER_BUILD/test/vcluster/vcluster_rate
 # the smallest transfer here). The best of 3 rounds, up to 3 tries: another job on
 # the processors can only slow it down. Counters: payload to payload + 1.5 %.
 carries() {
-    local what=$1 wanted=$2 bytes=$3 mbit payload counted try text ok=0
+    local what=$1 wanted=$2 bytes=$3 mbit payload=0 counted=0 try text ok=0
 
     shift 3
     for try in 1 2 3; do
-        text=$("$here/run" "${host_only[@]}" --timeout 60 "$@" -- "$rate" "$bytes" 3 2>&1)
-        if ! read -r mbit payload counted <<<"$text" || [[ ! $counted =~ ^[0-9]+$ ]]; then
-            echo "$text" >&2
-            break
-        fi
+        text=$(quiet_run "$@" -- "$rate" "$bytes" 3)
+        read -r mbit payload counted <<<"$text"
+        [[ $counted =~ ^[0-9]+$ ]] || break
         echo "$what: $mbit Mbit/s of $wanted; payload $payload, counted $counted bytes"
         ok=$(awk -v got="$mbit" -v want="$wanted" 'BEGIN { print (got >= 0.97 * want && got <= 1.07 * want) }')
         (( ok )) && break
     done
     expect "$what: rate reached in $try tries" 1 "$ok"
+    expect_match "$what: measurement" '^[0-9.]+ [0-9]+ [0-9]+$' "$text"
     expect "$what: counters" 1 "$(( counted >= payload && counted * 1000 <= payload * 1015 ))"
 }
 

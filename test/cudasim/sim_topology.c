@@ -109,6 +109,15 @@ void sim_uuid_print(const uint8_t *uuid, char *text_p)
     }
 }
 
+void sim_topology_cpus(const sim_topology_t *topology, int numa, long cpus, long *first_p, long *last_p)
+{
+    if (cpus < topology->nnumas) {
+        cpus = topology->nnumas;
+    }
+    *first_p = numa * cpus / topology->nnumas;
+    *last_p = (numa + 1) * cpus / topology->nnumas - 1;
+}
+
 /* A 64-bit mixing step (splitmix64's finaliser): turns counters and inodes into words that differ everywhere. */
 static uint64_t mix(uint64_t value)
 {

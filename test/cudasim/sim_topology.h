@@ -63,6 +63,9 @@ int sim_topology_read(const char *path, sim_topology_t *topology_p);
  */
 int sim_topology_visible(const sim_topology_t *topology, int physical_p[SIM_MAX_GPUS]);
 
+/* The processors (first to last) of a NUMA node when the machine has cpus of them, or one per node if it has fewer. */
+void sim_topology_cpus(const sim_topology_t *topology, int numa, long cpus, long *first_p, long *last_p);
+
 /* Writes "GPU-xxxxxxxx-..." and "dddd:bb:dd.f"; both buffers hold at least 48 bytes. */
 void sim_uuid_print(const uint8_t *uuid, char *text_p);
 void sim_pci_print(const sim_pci_t *pci, char *text_p);

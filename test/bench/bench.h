@@ -117,7 +117,7 @@ int bench_stock_allreduce(bench_stock_t *stock, const void *send, void *recv, co
 typedef struct bench_floor bench_floor_t;
 bench_floor_t *bench_floor_create(const bench_options_t *options, const bench_place_t *place);
 void bench_floor_destroy(bench_floor_t *f);
-double bench_floor_us(bench_floor_t *f, const bench_row_t *row, int iterations);
+double bench_floor_us(bench_floor_t *f, const bench_row_t *row);
 
 /* bench_traffic.c: the bytes that one call moves, against the formulas. */
 typedef struct bench_traffic bench_traffic_t;

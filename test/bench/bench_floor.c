@@ -22,8 +22,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#define MAX_SAMPLES 64
+#define SAMPLES 4
+#define SAMPLE_SECONDS 0.01
+#define MAX_REPEATS 10000
 
 /* As in the component's order of magnitude: enough blocks to fill any GPU, each thread moving 16 bytes at a time. */
 #define MAX_BLOCKS 1056
@@ -168,19 +171,70 @@ static void fill_arguments(const bench_floor_t *f, const bench_row_t *row, gpuhi
     args->nsrc = args->ndst = (uint32_t) (nranks < GPUHIER_KERNEL_MAX_PEERS ? nranks : GPUHIER_KERNEL_MAX_PEERS);
 }
 
-static int compare(const void *a, const void *b)
+/* Seconds on the clock that all processes of a machine share; MPI_Wtime may count from each one's start. */
+static double now(void)
 {
-    double x = *(const double *) a, y = *(const double *) b;
-    return (x > y) - (x < y);
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double) t.tv_sec + 1e-9 * (double) t.tv_nsec;
 }
 
-static double memory_floor(bench_floor_t *f, const bench_row_t *row, int iterations)
+static void run_kernel(const bench_floor_t *f, CUfunction function, gpuhier_kernel_args_t *args, size_t element_bytes)
+{
+    void *params[] = {args};
+    size_t threads = args->count * element_bytes / 16 + 1;
+    size_t blocks = (threads + GPUHIER_KERNEL_BLOCK - 1) / GPUHIER_KERNEL_BLOCK;
+
+    CUDA_MUST(f->launch(function, (unsigned) (blocks < MAX_BLOCKS ? blocks : MAX_BLOCKS), 1, 1, GPUHIER_KERNEL_BLOCK, 1, 1,
+                        0, NULL, params, NULL));
+    CUDA_MUST(f->synchronize(NULL));
+}
+
+/*
+ * One sample: from the first rank's start to the last one's end on a node, over `repeats` kernels of
+ * every rank in a row, divided by them; the least of some samples is the floor. Ranks that share a core
+ * take turns, so no rank's own time would do; and repeats make the start, at which ranks leave a
+ * barrier one after the other, not count.
+ */
+static double sample_seconds(const bench_floor_t *f, CUfunction function, gpuhier_kernel_args_t *args, size_t element_bytes,
+                             int repeats)
+{
+    double ends[2]; /* minus the start, and the end: both are maxima */
+
+    MPI_Barrier(f->place->control);
+    ends[0] = -now();
+    for (int i = 0; i < repeats; ++i) {
+        run_kernel(f, function, args, element_bytes);
+    }
+    ends[1] = now();
+    MPI_Allreduce(MPI_IN_PLACE, ends, 2, MPI_DOUBLE, MPI_MAX, f->place->on_node);
+    double seconds = (ends[0] + ends[1]) / repeats;
+    MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, f->place->control);
+    return seconds;
+}
+
+/* Kernels in a row that take SAMPLE_SECONDS on a rank that has a core to itself; equal on all ranks. */
+static int pick_repeats(const bench_floor_t *f, CUfunction function, gpuhier_kernel_args_t *args, size_t element_bytes)
+{
+    double least = 0.0;
+
+    for (int i = 0; i < 4; ++i) {
+        double began = now();
+        run_kernel(f, function, args, element_bytes);
+        double seconds = now() - began;
+        least = 0 == i || seconds < least ? seconds : least;
+    }
+    MPI_Allreduce(MPI_IN_PLACE, &least, 1, MPI_DOUBLE, MPI_MAX, f->place->control);
+    double repeats = SAMPLE_SECONDS / (least > 1e-7 ? least : 1e-7);
+    return repeats > MAX_REPEATS ? MAX_REPEATS : 1 + (int) repeats;
+}
+
+static double memory_floor(bench_floor_t *f, const bench_row_t *row)
 {
     char name[64];
     CUfunction function = NULL;
     gpuhier_kernel_args_t args;
-    void *params[] = {&args};
-    double sample[MAX_SAMPLES];
+    double least = 0.0;
     int found;
 
     if (NULL == f->module) {
@@ -192,31 +246,17 @@ static double memory_floor(bench_floor_t *f, const bench_row_t *row, int iterati
         return 0.0;
     }
     fill_arguments(f, row, &args);
-    size_t threads = args.count * row->type->extent / 16 + 1;
-    size_t blocks = (threads + GPUHIER_KERNEL_BLOCK - 1) / GPUHIER_KERNEL_BLOCK;
-    if (blocks > MAX_BLOCKS) {
-        blocks = MAX_BLOCKS;
+    int repeats = pick_repeats(f, function, &args, row->type->extent);
+    for (int i = 0; i < SAMPLES; ++i) {
+        double seconds = sample_seconds(f, function, &args, row->type->extent, repeats);
+        least = 0 == i || seconds < least ? seconds : least;
     }
-    if (iterations > MAX_SAMPLES) {
-        iterations = MAX_SAMPLES;
-    }
-    for (int i = -1; i < iterations; ++i) {
-        MPI_Barrier(f->place->control);
-        double began = MPI_Wtime();
-        CUDA_MUST(f->launch(function, (unsigned) blocks, 1, 1, GPUHIER_KERNEL_BLOCK, 1, 1, 0, NULL, params, NULL));
-        CUDA_MUST(f->synchronize(NULL));
-        if (i >= 0) {
-            sample[i] = MPI_Wtime() - began;
-        }
-    }
-    MPI_Allreduce(MPI_IN_PLACE, sample, iterations, MPI_DOUBLE, MPI_MAX, f->place->control);
-    qsort(sample, (size_t) iterations, sizeof(sample[0]), compare);
-    return sample[iterations / 2] * 1e6;
+    return least * 1e6;
 }
 
-double bench_floor_us(bench_floor_t *f, const bench_row_t *row, int iterations)
+double bench_floor_us(bench_floor_t *f, const bench_row_t *row)
 {
-    double memory = memory_floor(f, row, iterations);
+    double memory = memory_floor(f, row);
     double wire = 0.0;
     int n = f->place->nnodes;
 

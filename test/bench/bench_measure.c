@@ -228,7 +228,7 @@ void bench_measure(const bench_options_t *options, const bench_place_t *place, b
                       row->op->op, place->gpuhier);
         bench_traffic_end(traffic, row);
     }
-    row->floor_us = bench_floor_us(floor, row, row->iterations);
+    row->floor_us = bench_floor_us(floor, row);
     MPI_Allreduce(MPI_IN_PLACE, wrong, 2, MPI_UINT64_T, MPI_SUM, place->control);
     row->wrong = wrong[0];
     row->stock_wrong = wrong[1];

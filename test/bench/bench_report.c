@@ -158,7 +158,7 @@ bool bench_report_plot(const char *path, const bench_row_t *rows, int nrows, con
         return false;
     }
     fprintf(gnuplot, "set terminal %s size 900,600\nset output '%s'\n", svg ? "svg" : "pngcairo", path);
-    fprintf(gnuplot, "set title 'MPI\\_Allreduce, %s %s, %d ranks on %d %s, %s GPUs' noenhanced\n", rows[0].type->name,
+    fprintf(gnuplot, "set title 'MPI_Allreduce, %s %s, %d ranks on %d %s, %s GPUs' noenhanced\n", rows[0].type->name,
             rows[0].op->name, place->nranks, place->nnodes, 1 == place->nnodes ? "node" : "nodes",
             place->is_emulated ? "emulated" : "real");
     fprintf(gnuplot, "set logscale x 2\nset logscale y 10\nset format x '%%.0b%%B'\nset xlabel 'bytes'\n"

@@ -375,7 +375,9 @@ static int setup_run(setup_t *setup, const gpuhier_buffer_t *buffer)
 int gpuhier_team_create(gpuhier_module_t *module, struct ompi_communicator_t *comm, const gpuhier_buffer_t *buffer,
                         gpuhier_team_t **team_p)
 {
+    gpuhier_engine_lock();
     gpuhier_team_t *team = OBJ_NEW(gpuhier_team_t);
+    gpuhier_engine_unlock();
     setup_t setup = {.team = team, .module = module, .comm = comm};
     if (!vote(&setup, NULL != team)) {
         gpuhier_team_destroy(team);

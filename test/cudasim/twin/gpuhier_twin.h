@@ -11,9 +11,7 @@
 #include "cudasim_twin.h"
 #include "gpuhier_kernels.h"
 
-/* Hidden: the library exports its table only. */
-namespace gpuhier __attribute__((visibility("hidden")))
-{
+namespace gpuhier {
 
 typedef void (*twin_form_t)(const cudasim_launch_t *launch, const gpuhier_kernel_args_t &args);
 

@@ -127,8 +127,9 @@ static void one_random_graph(uint64_t seed)
         ranks[i].node = pure_mix(pure_random_below(&random, nnodes));
         for (int j = 0; j < i; ++j) {
             bool can = pure_random_below(&random, 100) < density;
-            can_map[i * nranks + j] = can;
-            can_map[j * nranks + i] = can && !(one_sided && 0 == pure_random_below(&random, 8));
+            uint64_t side = one_sided ? pure_random_below(&random, 16) : 2; /* 0, 1: only one way */
+            can_map[i * nranks + j] = can && 0 != side;
+            can_map[j * nranks + i] = can && 1 != side;
         }
     }
     assert_int_equal(gpuhier_hierarchy_init(&h, nranks, ranks, graph_can_map, &graph, max_group), 0);

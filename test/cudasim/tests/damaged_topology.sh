@@ -1,0 +1,77 @@
+#!/bin/bash
+# Copyright (c) 2026 the gpuhier authors. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Damaged description files: each ends cuInit and nvmlInit with an error and one message that names the file,
+# the line and what is expected.
+set -u
+export LD_LIBRARY_PATH=$PWD/lib
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+failures=0
+
+# expect NAME LINE WORD: the file $dir/NAME is refused with a message "...NAME:LINE: ...WORD..."
+expect()
+{
+    local file=$dir/$1 text lines
+    text=$(CUDASIM_TOPOLOGY=$file ./limits_test init-fails 2>&1)
+    if [ $? -ne 0 ]; then
+        echo "$1: cuInit accepted it: $text"
+        failures=$((failures + 1))
+    fi
+    lines=$(grep -c . <<<"$text")
+    if [ "$lines" -ne 1 ] || ! grep -q "$1:$2: .*$3" <<<"$text"; then
+        echo "$1: wrong message: $text"
+        failures=$((failures + 1))
+    fi
+    if ./cudasim_topo "$file" >/dev/null 2>&1; then
+        echo "$1: cudasim_topo accepted it"
+        failures=$((failures + 1))
+    fi
+}
+
+printf 'gpu 0\ngpu 2\n' >"$dir/gap"
+expect gap 2 'gpu 1 is expected'
+printf '# only a comment\n' >"$dir/empty"
+expect empty 1 'gpu 0'
+printf 'gpu 0 pci 0000:zz:00.0\n' >"$dir/pci"
+expect pci 1 'PCI address'
+printf 'gpu 0 memory 12X\n' >"$dir/memory"
+expect memory 1 'memory size'
+printf 'gpu 0\n\ncpu 1\n' >"$dir/keyword"
+expect keyword 3 'gpu, nvlink, nopeer or nic'
+printf 'gpu 0\ngpu 1\nnvlink 0 2\n' >"$dir/link"
+expect link 3 'a GPU listed above'
+printf 'gpu 0\ngpu 1\nnvlink 1 1\n' >"$dir/self"
+expect self 3 'two different GPUs'
+printf 'gpu 0\ngpu 1\nnvlink 0 1 count 19\n' >"$dir/many"
+expect many 3 'number of links'
+printf 'gpu 0 numa\n' >"$dir/value"
+expect value 1 'its value is expected'
+head -c 4000 /dev/zero | tr '\0' 'x' >"$dir/long"
+expect long 1 'at most'
+head -c 600 /dev/urandom | tr '\n' 'a' >"$dir/noise"
+if CUDASIM_TOPOLOGY=$dir/noise ./cudasim_topo >/dev/null 2>&1; then
+    echo "noise was accepted"
+    failures=$((failures + 1))
+fi
+text=$(CUDASIM_TOPOLOGY=$dir/missing ./limits_test init-fails 2>&1) && grep -q "missing.*No such file" <<<"$text" || {
+    echo "a missing file: $text"
+    failures=$((failures + 1))
+}
+for setting in CUDASIM_GPUS=0 CUDASIM_GPUS=many CUDASIM_MEMORY=big CUDASIM_ASYNC=never CUDASIM_FAIL=cuInit \
+    CUDASIM_FAIL=cuInit:0:1 CUDASIM_FAIL=cuInit:1:NO_SUCH_ERROR CUDASIM_TWINS=/nonexistent.so CUDASIM_SEED=x; do
+    text=$(env "$setting" ./limits_test init-fails 2>&1)
+    if [ $? -ne 0 ] || [ "$(grep -c "${setting%%=*}" <<<"$text")" -ne 1 ]; then
+        echo "$setting: $text"
+        failures=$((failures + 1))
+    fi
+done
+# A good file comes back from cudasim_topo as it was meant.
+printf 'gpu 0 pci 0000:17:00.0 numa 0 memory 8G\ngpu 1 pci 0000:65:00.0 numa 1\nnvlink 0 1 count 4\nnopeer 0 1\nnic eth1 pci 0000:18:00.0 numa 1\n' >"$dir/good"
+./cudasim_topo "$dir/good" >"$dir/once" && ./cudasim_topo "$dir/once" >"$dir/twice" && cmp "$dir/once" "$dir/twice" &&
+    grep -q '^nvlink 0 1 count 4' "$dir/once" && grep -q '^nopeer 0 1' "$dir/once" && grep -q '^nic eth1 .*numa 1' "$dir/once" || {
+    echo "a good file does not come back"
+    failures=$((failures + 1))
+}
+[ $failures -eq 0 ]

@@ -15,5 +15,10 @@ if [[ ! $host =~ ^node[0-9]+$ || ! -r /dev/shm/.vcluster/nodes/${host#node} ]]; 
 fi
 read -r pid <"/dev/shm/.vcluster/nodes/${host#node}"
 export VCLUSTER_NODE=${host#node} CUDASIM_NODE=$host HOSTNAME=$host
+# Without HWLOC_THISSYSTEM hwloc binds nothing, which is right: the description
+# may have more NUMA nodes than this machine has processors.
+if [[ -n ${VCLUSTER_TOPOLOGY_TOOL:-} ]]; then
+    export HWLOC_XMLFILE=/dev/shm/.vcluster/hwloc.xml
+fi
 exec nsenter --target "$pid" --mount --uts --ipc --net --pid -- \
     sh -c 'cd "$0" 2>/dev/null; eval "$1"' "$PWD" "$*"

@@ -14,6 +14,12 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 n=$1
 read -r pid _ </proc/self/stat
 
+# What hwloc shall see on this node; agent.sh tells it so.
+make_topology() {
+    [[ -z ${VCLUSTER_TOPOLOGY_TOOL:-} ]] ||
+        "$VCLUSTER_TOPOLOGY_TOOL" --hwloc-xml >/dev/shm/.vcluster/hwloc.xml
+}
+
 make_node() {
     local size=${VCLUSTER_SHM:+,size=$VCLUSTER_SHM}
 
@@ -26,7 +32,8 @@ make_node() {
     mkdir /dev/shm/.vcluster &&
     mount -t tmpfs -o mode=1777 tmpfs /dev/shm/.vcluster &&
     # Open MPI's daemons look for it, though they start nothing.
-    cp "$here/agent.sh" /dev/shm/.vcluster/agent && chmod +x /dev/shm/.vcluster/agent
+    cp "$here/agent.sh" /dev/shm/.vcluster/agent && chmod +x /dev/shm/.vcluster/agent &&
+    make_topology
 }
 
 if ! make_node; then

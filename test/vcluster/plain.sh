@@ -13,6 +13,10 @@ run_plain() {
 
     folder=$(mktemp -d /dev/shm/vcluster.XXXXXX) || fail 125 'cannot make a folder in /dev/shm'
     mark=VCLUSTER_RUN=${folder##*.}.$$
+    if [[ -n ${VCLUSTER_TOPOLOGY_TOOL:-} ]]; then
+        "$VCLUSTER_TOPOLOGY_TOOL" --hwloc-xml >"$folder/hwloc.xml" || fail 125 "cannot write $folder/hwloc.xml"
+        export HWLOC_XMLFILE=$folder/hwloc.xml
+    fi
     # The pipe's end tells the janitor that run has ended; nobody else may
     # hold its other end.
     exec 8> >(exec setsid bash "$here/janitor.sh" "$mark" "$folder" 7>&- 8>&- >/dev/null 2>&1)

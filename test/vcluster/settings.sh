@@ -45,8 +45,31 @@ find_build_tree() {
     [[ -d $build ]] && build=$(cd "$build" && pwd)
     component=$build/ompi/mca/coll/gpuhier/component
     emulator=$build/test/cudasim/lib
-    (( stock )) || [[ -e $component/mca_coll_gpuhier.so ]] || fail 2 "there is no component in $component:
-  build it (./configure && make), say where with GPUHIER_BUILD=build-folder, or run with --stock"
+}
+
+# Takes from the description what the command line leaves open: the number of
+# GPUs and of rails; both must agree with it otherwise. The tool tells what is
+# wrong with a description, and where.
+read_topology() {
+    local tool=$build/test/cudasim/cudasim_topo text word name gpus_there=0 nics_there=0
+
+    [[ -n $topology ]] || return 0
+    (( ! real )) || fail 2 '--topology describes emulated GPUs: leave it or --real away'
+    [[ -x $tool ]] || fail 2 "--topology needs $tool:
+  build it (./configure && make), or say where with GPUHIER_BUILD=build-folder"
+    text=$("$tool" "$topology" 2>&1) || fail 2 "--topology: ${text#cudasim: }"
+    while read -r word name _; do
+        [[ $word == gpu ]] && gpus_there=$(( gpus_there + 1 ))
+        [[ $word == nic ]] && nics_there=$(( nics_there + 1 ))
+    done <<<"$text"
+    gpus=${gpus:-$gpus_there}
+    (( gpus == gpus_there )) || fail 2 "--gpus $gpus, but $topology describes $gpus_there: leave --gpus away"
+    (( nics_there == 0 )) || rails=${rails:-$nics_there}
+    while read -r word name _; do
+        [[ $word != nic ]] || [[ $name =~ ^rail([0-9]+)$ && ${BASH_REMATCH[1]} -lt ${rails:-1} ]] ||
+            fail 2 "$topology has a nic $name, but the interfaces of ${rails:-1} rails are called rail0 to rail$(( ${rails:-1} - 1 ))"
+    done <<<"$text"
+    topology_tool=$tool
 }
 
 # The emulated GPUs: libraries, number, description, kernels' twins.
@@ -57,7 +80,7 @@ set_gpus() {
     export LD_LIBRARY_PATH=$emulator${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     export CUDASIM_GPUS=$gpus
     if [[ -n $topology ]]; then
-        export CUDASIM_TOPOLOGY=$topology
+        export CUDASIM_TOPOLOGY=$topology VCLUSTER_TOPOLOGY_TOOL=$topology_tool
     fi
     if [[ -e $emulator/libgpuhier_twin.so ]]; then
         export CUDASIM_TWINS=$emulator/libgpuhier_twin.so${CUDASIM_TWINS:+:$CUDASIM_TWINS}
@@ -72,6 +95,8 @@ set_component() {
         default_to OMPI_MCA_coll '^gpuhier'
         return 0
     fi
+    [[ -e $component/mca_coll_gpuhier.so ]] || fail 2 "there is no component in $component:
+  build it (./configure && make), say where with GPUHIER_BUILD=build-folder, or run with --stock"
     own=$(ompi_info --param mca base --level 9 --parsable 2>/dev/null |
         sed -n 's/^mca:mca:base:param:mca_base_component_path:value://p')
     own=${own#\"}

@@ -304,6 +304,55 @@ static void run_garbage_blob(team_t *team)
     free(blob);
 }
 
+/*
+ * Several peers of one process, as several communicators have them: first used in
+ * different order by the two sides, one destroyed when its last message is sent
+ * but not received; the other works on.
+ */
+static void run_shared_process(team_t *team)
+{
+    const int other = 1 - team->me;
+    const size_t bytes = 100000;
+    gpuhier_net_peer_t *peers[2];
+    gpuhier_net_op_t send = {0};
+    gpuhier_net_op_t recv = {0};
+    char last[8] = "last";
+    char got[8] = "";
+    void *out = must_alloc(team, bytes);
+    void *in = must_alloc(team, bytes);
+    int i;
+
+    for (i = 0; i < 2; ++i) {
+        TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_peer_create(team->net, team->board->blobs[other],
+                                                                 team->board->blob_bytes[other], "member 'other'", &peers[i]));
+    }
+    gpuhier_net_send(peers[team->me], 0, 1, last, sizeof(last), false, &send);
+    team_wait(team, &send);
+    TEAM_CHECK(team, GPUHIER_NET_OP_DONE == send.state);
+    gpuhier_net_peer_destroy(peers[team->me]);
+    team_barrier(team);
+    team_idle(team, 100);
+    gpuhier_net_recv(team->net, peers[other], 0, 1, got, sizeof(got), false, &recv);
+    team_wait(team, &recv);
+    TEAM_CHECK(team, GPUHIER_NET_OP_DONE == recv.state && 0 == strcmp(got, "last"));
+    for (i = 0; i < 3; ++i) {
+        gpuhier_net_peer_t *peer = (1 == i) ? team->peers[other] : peers[other];
+
+        team_fill(out, bytes, (uint64_t) (i * 2 + team->me));
+        gpuhier_net_recv(team->net, peer, i, (uint64_t) (10 + i), in, bytes, false, &recv);
+        gpuhier_net_send(peer, i, (uint64_t) (10 + i), out, bytes, false, &send);
+        team_wait(team, &recv);
+        team_wait(team, &send);
+        TEAM_CHECK(team, GPUHIER_NET_OP_DONE == recv.state && GPUHIER_NET_OP_DONE == send.state);
+        TEAM_CHECK(team, team_matches(in, bytes, (uint64_t) (i * 2 + other)));
+    }
+    gpuhier_net_peer_destroy(peers[other]);
+    TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_peer_status(team->peers[other]) && 0 == team->failures_reported);
+    free(out);
+    free(in);
+    team_barrier(team);
+}
+
 static void run_bad_input(team_t *team)
 {
     const char *const devices[] = {"nosuch0"};
@@ -370,6 +419,7 @@ static const team_case_t cases[] = {
     {.name = "cancel", .run = run_cancel, .size = 2, .killed = -1},
     {.name = "truncation", .run = run_truncation, .size = 2, .killed = -1},
     {.name = "garbage_blob", .run = run_garbage_blob, .size = 2, .killed = -1},
+    {.name = "shared_process", .run = run_shared_process, .size = 2, .killed = -1},
     {.name = "bad_input", .run = run_bad_input, .size = 2, .killed = -1},
     {.name = "environment", .run = run_environment, .size = 2, .killed = -1},
 };

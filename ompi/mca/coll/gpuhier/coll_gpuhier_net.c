@@ -30,6 +30,8 @@
 #include "ompi/constants.h"
 
 #define CONFIG_PREFIX "GPUHIER"
+/* Close lets connections that others are just making come to rest: this long without an event, in milliseconds. */
+#define QUIET_MS 5
 /* Rounds of one rail's worker in one call of progress: enough to drain a burst, a bound for the caller's lock. */
 #define PROGRESS_ROUNDS 16
 
@@ -312,10 +314,26 @@ static void drain(gpuhier_net_t *net)
     }
 }
 
+/* Destroying a worker that has answers to a connection request queued makes UCX 1.13 abort. */
+static void settle(gpuhier_net_t *net)
+{
+    uint64_t now = gpuhier_net_now_ms();
+    uint64_t deadline = now + GPUHIER_NET_DRAIN_MS;
+    uint64_t quiet_since = now;
+    const struct timespec pause = {.tv_nsec = 100000};
+
+    while (now < deadline && now < quiet_since + QUIET_MS) {
+        if (0 != gpuhier_net_progress(net)) {
+            quiet_since = gpuhier_net_now_ms();
+        } else {
+            nanosleep(&pause, NULL);
+        }
+        now = gpuhier_net_now_ms();
+    }
+}
+
 void gpuhier_net_close(gpuhier_net_t *net)
 {
-    gpuhier_net_peer_t *peer;
-    gpuhier_net_peer_t *next;
     int rail;
 
     if (NULL == net) {
@@ -323,22 +341,15 @@ void gpuhier_net_close(gpuhier_net_t *net)
     }
     net->error_handler = NULL;
     drain(net);
+    settle(net);
     gpuhier_net_ops_cancel(net->anonymous);
-    for (peer = net->peers; NULL != peer; peer = next) {
-        next = peer->next;
-        gpuhier_net_peer_destroy(peer);
-    }
+    gpuhier_net_connections_close(net);
     for (rail = 0; rail < net->nrails; ++rail) {
         rail_close(&net->rails[rail]);
     }
     /* No worker is left that could touch what is still pending. */
     gpuhier_net_ops_abandon(&net->anonymous, OMPI_ERR_TIMEOUT);
-    for (peer = net->peers; NULL != peer; peer = next) {
-        next = peer->next;
-        gpuhier_net_ops_abandon(&peer->ops, OMPI_ERR_TIMEOUT);
-        free(peer->blob);
-        free(peer);
-    }
+    gpuhier_net_connections_free(net);
     free(net->blob);
     free(net);
 }

@@ -23,7 +23,8 @@
  *
  * Failures. Endpoints watch their peer. When it dies, every operation on it ends
  * with an error, and so does every later one; the error handler is called once
- * per peer. A receive that names no peer is not watched.
+ * per peer. What it had sent before, if it left in peace, is still received. A
+ * receive that names no peer is not watched.
  *
  * Threads. Workers are UCS_THREAD_MODE_SERIALIZED: any thread may call, one at a
  * time, under the caller's lock. Nothing here blocks, except open, peer_destroy
@@ -89,7 +90,7 @@ typedef struct gpuhier_net_op {
 } gpuhier_net_op_t;
 
 /*
- * Called once per peer that failed, from progress or from the call that found
+ * Called once for each peer whose connection failed, from progress or from the call that found
  * it. May be called while the net is in the middle of a call: it must not call
  * back into the net. text is one line that names the peer and UCX's reason.
  */
@@ -132,17 +133,24 @@ int gpuhier_net_address(const gpuhier_net_t *net, void **blob_p, size_t *bytes_p
  * A peer from the blob that it sent, which is checked first: OMPI_ERR_BAD_PARAM
  * if it is not an intact blob of this version. name appears in messages only
  * ("rank 3 on node17"). The blob may be freed after the call. The peer lives
- * until peer_destroy or close.
+ * until peer_destroy or close. Peers of the same process (of several
+ * communicators, say) share its connection: it is made once, stays until close,
+ * and when it fails, it fails for all of them.
  */
 int gpuhier_net_peer_create(gpuhier_net_t *net, const void *blob, size_t bytes, const char *name,
                             gpuhier_net_peer_t **peer_p);
 
-/* Ends what is pending on the peer (as errors) and closes its endpoints. NULL is ignored. */
+/*
+ * Forget the peer. What was sent still goes out. Operations of this peer that are
+ * pending end as errors; if that needs force (a send that nobody receives), the
+ * connection fails for all who share it. NULL is ignored.
+ */
 void gpuhier_net_peer_destroy(gpuhier_net_peer_t *peer);
 
 /*
  * Tell the net that the peer is dead, when the caller learnt it elsewhere. All
- * its operations end with an error in this or a later progress.
+ * operations on its process end with an error in a later progress. A process
+ * that lives after all is not told.
  */
 void gpuhier_net_peer_fail(gpuhier_net_peer_t *peer, int code);
 

@@ -5,7 +5,8 @@
  * The structures that the files of the net share; nobody else includes this.
  *
  *   coll_gpuhier_net.c          the net: contexts, workers, progress, close
- *   coll_gpuhier_net_peer.c     address blobs, peers, endpoints, failure
+ *   coll_gpuhier_net_address.c  address blobs
+ *   coll_gpuhier_net_peer.c     connections, peers, failure
  *   coll_gpuhier_net_op.c       sends, receives, status codes
  */
 #ifndef MCA_COLL_GPUHIER_NET_INTERNAL_H
@@ -32,6 +33,8 @@ typedef struct {
     uint64_t messages_received;
 } gpuhier_net_rail_t;
 
+typedef struct gpuhier_net_connection gpuhier_net_connection_t;
+
 struct gpuhier_net {
     int nrails;
     bool can_cuda;
@@ -39,7 +42,8 @@ struct gpuhier_net {
     gpuhier_net_rail_t rails[GPUHIER_NET_MAX_RAILS];
     void *blob; /* this process's address, see coll_gpuhier_net_peer.c */
     size_t blob_bytes;
-    gpuhier_net_peer_t *peers;   /* all that are not freed */
+    gpuhier_net_connection_t *connections; /* to all processes that were ever peers */
+    gpuhier_net_peer_t *orphans; /* destroyed, but UCX still holds operations of theirs */
     gpuhier_net_op_t *anonymous; /* pending receives that name no peer */
     unsigned pending;
     gpuhier_net_error_fn_t error_handler;
@@ -58,28 +62,42 @@ typedef struct {
 } gpuhier_net_link_t;
 
 /*
- * Another process. Owned by the net; made by peer_create, freed by peer_destroy
- * or close. A link exists per own rail and per rail of the peer that a logical
- * rail ever paired.
+ * To another process, whoever asks for it and how often: endpoints are matched
+ * with the other side's by the order in which they are made, so each process
+ * makes them once. Owned by the net, from the first peer that names the process
+ * until close: closing an endpoint earlier could lose what was sent last. A link
+ * exists per own rail and per rail of the other that a logical rail ever paired.
  *
  *   ALIVE --UCX's error callback, a failed connect, peer_fail--> FAILED
  *   FAILED --reap: endpoints closed by force, receives cancelled--> REAPED
  */
-typedef enum { GPUHIER_NET_PEER_ALIVE = 0, GPUHIER_NET_PEER_FAILED, GPUHIER_NET_PEER_REAPED } gpuhier_net_peer_state_t;
+typedef enum {
+    GPUHIER_NET_CONNECTION_ALIVE = 0,
+    GPUHIER_NET_CONNECTION_FAILED,
+    GPUHIER_NET_CONNECTION_REAPED
+} gpuhier_net_connection_state_t;
 
-struct gpuhier_net_peer {
+struct gpuhier_net_connection {
     gpuhier_net_t *net;
-    gpuhier_net_peer_t *next;
-    gpuhier_net_peer_t **prev_p;
-    gpuhier_net_peer_state_t state;
+    gpuhier_net_connection_t *next;
+    gpuhier_net_connection_state_t state;
     int status; /* OMPI_SUCCESS while alive */
-    int nrails; /* of the peer */
-    int sends_on; /* which endpoint of a double link I send by; the peer sends by the other */
+    int nrails; /* of the other process */
+    int sends_on; /* which endpoint of a double link I send by; the other sends by the other */
     bool is_self;
-    gpuhier_net_link_t links[GPUHIER_NET_MAX_RAILS][GPUHIER_NET_MAX_RAILS]; /* [own rail][peer's rail] */
+    gpuhier_net_link_t links[GPUHIER_NET_MAX_RAILS][GPUHIER_NET_MAX_RAILS]; /* [own rail][its rail] */
     ucp_address_t *addresses[GPUHIER_NET_MAX_RAILS];                        /* inside the blob */
     bool is_tcp[GPUHIER_NET_MAX_RAILS];
     void *blob; /* a copy of what it sent */
+    size_t blob_bytes;
+    gpuhier_net_peer_t *peers;
+};
+
+/* One user's view of a connection, with operations of its own. Owned by the net, from peer_create to peer_destroy. */
+struct gpuhier_net_peer {
+    gpuhier_net_connection_t *connection;
+    gpuhier_net_peer_t *next;
+    gpuhier_net_peer_t **prev_p;
     gpuhier_net_op_t *ops; /* pending ones */
     char name[GPUHIER_NET_NAME_MAX];
 };
@@ -87,17 +105,21 @@ struct gpuhier_net_peer {
 /* UCX's status as an Open MPI code. */
 int gpuhier_net_code(ucs_status_t status);
 
-/* The link of a logical rail, connected when it is not; a failure to connect marks the peer. */
-int gpuhier_net_peer_link(gpuhier_net_peer_t *peer, int rail, gpuhier_net_link_t **link_p);
-
 /* Make the net's own blob. */
 int gpuhier_net_blob_build(gpuhier_net_t *net);
 
-/* Mark the peer and report it once; what is pending on it is ended by the next reap. */
-void gpuhier_net_peer_mark(gpuhier_net_peer_t *peer, int code, const char *reason);
+/* Check a connection's copy of what the other process sent, and find the addresses in it. */
+int gpuhier_net_blob_parse(gpuhier_net_connection_t *connection);
 
-/* Close the endpoints of every peer marked since, and cancel its receives. Returns the number of peers reaped. */
+/* The link of a logical rail, connected when it is not; a failure to connect marks the connection. */
+int gpuhier_net_link_get(gpuhier_net_connection_t *connection, int rail, gpuhier_net_link_t **link_p);
+
+/* Close the endpoints of every connection marked as failed since, and cancel receives. Returns how many there were. */
 int gpuhier_net_reap(gpuhier_net_t *net);
+
+/* Close all connections by force; then, when the workers are gone, free them and all peers. */
+void gpuhier_net_connections_close(gpuhier_net_t *net);
+void gpuhier_net_connections_free(gpuhier_net_t *net);
 
 /* End every operation of a list that UCX will not complete any more. Only when UCX cannot touch them. */
 void gpuhier_net_ops_abandon(gpuhier_net_op_t **list, int code);

@@ -109,8 +109,8 @@ static void op_end(gpuhier_net_op_t *op, int code, size_t bytes)
  */
 static int op_code(const gpuhier_net_op_t *op, ucs_status_t status)
 {
-    if (UCS_OK != status && NULL != op->peer && GPUHIER_NET_PEER_ALIVE != op->peer->state) {
-        return op->peer->status;
+    if (UCS_OK != status && NULL != op->peer && GPUHIER_NET_CONNECTION_ALIVE != op->peer->connection->state) {
+        return op->peer->connection->status;
     }
     return gpuhier_net_code(status);
 }
@@ -183,17 +183,17 @@ int gpuhier_net_send(gpuhier_net_peer_t *peer, int rail, uint64_t tag, const voi
     gpuhier_net_link_t *link;
     int rc;
 
-    op_start(op, peer->net, peer, (rail < 0) ? 0 : rail, false, bytes);
+    op_start(op, peer->connection->net, peer, (rail < 0) ? 0 : rail, false, bytes);
     rc = op_check(op, rail, buf, bytes, is_cuda);
     if (OMPI_SUCCESS == rc) {
-        rc = gpuhier_net_peer_link(peer, rail, &link);
+        rc = gpuhier_net_link_get(peer->connection, rail, &link);
     }
     if (OMPI_SUCCESS != rc) {
         return op_refuse(op, rc);
     }
     param_common(&param, op, is_cuda);
     param.cb.send = send_done;
-    result = ucp_tag_send_nbx(link->endpoints[(1 == link->count) ? 0 : peer->sends_on], buf, bytes, tag, &param);
+    result = ucp_tag_send_nbx(link->endpoints[(1 == link->count) ? 0 : peer->connection->sends_on], buf, bytes, tag, &param);
     if (NULL == result) {
         op_end(op, OMPI_SUCCESS, bytes);
         return OMPI_SUCCESS;
@@ -221,7 +221,7 @@ int gpuhier_net_recv(gpuhier_net_t *net, gpuhier_net_peer_t *peer, int rail, uin
     }
     if (NULL != peer) {
         /* Connected although nothing is sent: a process that only receives must notice the death, too. */
-        (void) gpuhier_net_peer_link(peer, rail, &link);
+        (void) gpuhier_net_link_get(peer->connection, rail, &link);
     }
     param_common(&param, op, is_cuda);
     /*
@@ -240,7 +240,7 @@ int gpuhier_net_recv(gpuhier_net_t *net, gpuhier_net_peer_t *peer, int rail, uin
         return op->status;
     }
     op->request = result;
-    if (NULL != peer && GPUHIER_NET_PEER_ALIVE != peer->state) {
+    if (NULL != peer && GPUHIER_NET_CONNECTION_ALIVE != peer->connection->state) {
         /*
          * Posted all the same, because a peer that finished and left may have
          * sent this before; what was not there yet will not come.

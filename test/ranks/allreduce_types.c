@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Every predefined type with every operation that MPI defines for it, on device memory, against
- * MPI_Reduce_local; the promised ones must take the accelerated path, from the first call on.
+ * a reference in plain C; the promised ones must take the accelerated path, from the first call on.
  *
  *   allreduce_types [--stock]
  */

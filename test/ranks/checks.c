@@ -27,7 +27,7 @@ static void reduce_all(const value_case_t *c, int nranks, unsigned char *out)
 
 static void check_pair(suite_t *suite, const value_type_t *type, const value_op_t *op)
 {
-    value_case_t c = {type, op, NRANKS, ++suite->salt};
+    value_case_t c = {type, op, NRANKS, ++suite->salt, true};
     unsigned char *right = calloc(COUNT, type->extent), *wrong = calloc(COUNT, type->extent);
     size_t first = COUNT;
 

@@ -36,6 +36,9 @@ void suite_begin_host(suite_t *suite, const char *name, int *argc_p, char ***arg
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &suite->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &suite->nranks);
+    /* Counters count from their first reading. */
+    pvars_t start;
+    pvars_read(&start);
 }
 
 void suite_fail(suite_t *suite, const char *format, ...)

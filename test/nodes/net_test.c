@@ -151,7 +151,7 @@ static size_t resident(team_t *team)
 {
     FILE *file = fopen("/proc/self/statm", "r");
     unsigned long size;
-    unsigned long pages;
+    unsigned long pages = 0;
 
     TEAM_CHECK(team, NULL != file && 2 == fscanf(file, "%lu %lu", &size, &pages));
     fclose(file);

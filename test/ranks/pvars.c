@@ -4,8 +4,8 @@
  *
  * The component's counters and switches through MPI_T; see pvars.h.
  *
- * A variable's index is looked up by name at each use: indices are stable, but a component's
- * variables may appear only once its framework is open, and tests are not in a hurry.
+ * A counter's handle counts from its allocation on (Open MPI keeps to MPI's "starting value" handle
+ * by handle), so each is allocated at its first reading and kept until pvars_close().
  */
 #include "pvars.h"
 
@@ -15,6 +15,13 @@
 
 static bool is_open;
 static MPI_T_pvar_session session;
+
+#define MAX_HANDLES (8 + PVARS_MAX_RAILS)
+static struct {
+    char name[64];
+    MPI_T_pvar_handle handle;
+} handles[MAX_HANDLES];
+static int nhandles;
 
 static void open_once(void)
 {
@@ -29,6 +36,9 @@ static void open_once(void)
 void pvars_close(void)
 {
     if (is_open) {
+        while (nhandles > 0) {
+            MPI_T_pvar_handle_free(session, &handles[--nhandles].handle);
+        }
         MPI_T_pvar_session_free(&session);
         MPI_T_finalize();
         is_open = false;
@@ -52,25 +62,34 @@ static int find(const char *name)
     return -1;
 }
 
-/* Reads one counter; false when there is no such variable. */
+/* The handle of a counter, allocated when first asked for; NULL when there is no such variable. */
+static MPI_T_pvar_handle *handle_of(const char *name)
+{
+    for (int i = 0; i < nhandles; ++i) {
+        if (0 == strcmp(handles[i].name, name)) {
+            return &handles[i].handle;
+        }
+    }
+    int count = 0;
+    int index = find(name);
+    if (index < 0 || nhandles == MAX_HANDLES
+        || MPI_SUCCESS != MPI_T_pvar_handle_alloc(session, index, NULL, &handles[nhandles].handle, &count) || 1 != count) {
+        return NULL;
+    }
+    snprintf(handles[nhandles].name, sizeof(handles[nhandles].name), "%s", name);
+    return &handles[nhandles++].handle;
+}
+
+/* Reads one counter, counted from its first reading; false when there is no such variable. */
 static bool read_counter(const char *name, uint64_t *value_p)
 {
     unsigned long long raw = 0;
-    MPI_T_pvar_handle handle;
-    int count = 0;
-    int index = find(name);
-
-    if (index < 0 || MPI_SUCCESS != MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count)) {
+    MPI_T_pvar_handle *handle = handle_of(name);
+    if (NULL == handle || MPI_SUCCESS != MPI_T_pvar_read(session, *handle, &raw)) {
         return false;
     }
-    /* Continuous variables answer "cannot start"; the others want it. */
-    MPI_T_pvar_start(session, handle);
-    bool done = 1 == count && MPI_SUCCESS == MPI_T_pvar_read(session, handle, &raw);
-    MPI_T_pvar_handle_free(session, &handle);
-    if (done) {
-        *value_p = raw;
-    }
-    return done;
+    *value_p = raw;
+    return true;
 }
 
 void pvars_read(pvars_t *p)

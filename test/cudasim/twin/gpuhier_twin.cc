@@ -109,7 +109,7 @@ template <class T> struct results<T, true> {
             const T value = from[i].value;
             char *fields = (char *) (to + i);
             memcpy(fields, &value.a, sizeof(value.a));
-            memcpy(fields + sizeof(value) - sizeof(value.b), &value.b, sizeof(value.b));
+            memcpy(fields + __builtin_offsetof(T, b), &value.b, sizeof(value.b));
         }
     }
 };

@@ -11,7 +11,9 @@
 #include "cudasim_twin.h"
 #include "gpuhier_kernels.h"
 
-namespace gpuhier {
+/* Hidden: the library exports its table only. */
+namespace gpuhier __attribute__((visibility("hidden")))
+{
 
 typedef void (*twin_form_t)(const cudasim_launch_t *launch, const gpuhier_kernel_args_t &args);
 

@@ -54,9 +54,7 @@ static bool probe(gpuhier_module_t *module, struct ompi_communicator_t *comm, co
         return false;
     }
     if (NULL == module->team) {
-        gpuhier_engine_lock();
         rc = gpuhier_team_create(module, comm, owner, &module->team);
-        gpuhier_engine_unlock();
         module->team_failed = OMPI_SUCCESS != rc;
     }
     return NULL != module->team;
@@ -72,7 +70,7 @@ static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, int
     gpuhier_engine_lock();
     int rc = gpuhier_cuda_enter(team->device->context, &scope);
     if (OMPI_SUCCESS != rc) {
-        team->broken = rc; /* start says so to the others */
+        team->broken = rc; /* the context is gone: start tells the others */
     }
     gpuhier_engine_start(&call, team, kernel, elem_bytes, in, out, (uint64_t) count);
     if (OMPI_SUCCESS == rc) {

@@ -77,6 +77,13 @@ void gpuhier_engine_start(gpuhier_call_t *call, gpuhier_team_t *team, int kernel
     memset(call->member, 0, sizeof(call->member[0]) * (size_t) team->group_size);
 
     gpuhier_slot_t *slot = my_slot(call);
+    if (OMPI_SUCCESS != team->broken) {
+        /* A member that came out of the failed call unharmed may wait for me in this one. */
+        gpuhier_word_publish(&slot->failed, call->sequence, GPUHIER_FAILED_QUIET);
+        call->status = team->broken;
+        call->state = GPUHIER_CALL_DONE;
+        return;
+    }
     gpuhier_arrival_t *arrival = &slot->arrival;
     memset(arrival, 0, sizeof(*arrival));
     gpuhier_buffer_t from, to;
@@ -85,8 +92,7 @@ void gpuhier_engine_start(gpuhier_call_t *call, gpuhier_team_t *team, int kernel
     if (!gpuhier_buffer_on_device(&from) || !gpuhier_buffer_on_device(&to)) {
         arrival->mask |= GPUHIER_MASK_HOST;
     }
-    int rc = team->broken;
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_lane_take(team->device, &call->lane);
+    int rc = gpuhier_lane_take(team->device, &call->lane);
     if (OMPI_SUCCESS == rc && team->ngroups > 1) {
         rc = gpuhier_lane_exchange_buffers(call->lane, team->net_on_device);
         if (OMPI_SUCCESS == rc && NULL == team->exchange) {
@@ -179,7 +185,8 @@ static void run_begin(gpuhier_call_t *call)
     if (1 == team->ngroups && !any_staged) {
         limits.slice_bytes = INT64_MAX; /* nothing to overlap: one kernel */
     }
-    if (0 != gpuhier_plan_init(&call->plan, &team->shape, team->rank, call->count, call->elem_bytes, &limits)) {
+    if (0 != gpuhier_plan_init(&call->plan, &team->shape, team->rank, call->count, call->elem_bytes, &limits)
+        || call->plan.nslices > GPUHIER_WORD_PROGRESS_MAX) {
         call->mask |= GPUHIER_MASK_FAIL; /* the same on all ranks: it depends on what all know */
     }
     call->vote_mask[0] = call->mask;
@@ -241,7 +248,7 @@ static int vote_run(gpuhier_call_t *call)
     } else if (!gpuhier_word_reached(&leader->vote, call->sequence, 1)) {
         return 0;
     }
-    call->mask = (uint32_t) gpuhier_word_read(&leader->vote) - 1;
+    call->mask = (uint32_t) (gpuhier_word_read(&leader->vote) - gpuhier_word(call->sequence, 1));
     call->mask_known = true;
     return 1;
 }
@@ -306,7 +313,7 @@ static void members_quiet(gpuhier_call_t *call)
             continue;
         }
         while (!gpuhier_word_reached(&slot->failed, call->sequence, GPUHIER_FAILED_QUIET)
-               && !gpuhier_word_reached(&slot->ag_done, call->sequence, (uint32_t) call->plan.nslices)
+               && !gpuhier_word_reached(&slot->ag_done, call->sequence, call->plan.nslices)
                && gpuhier_process_lives(team->watched[i].pid, team->watched[i].start)) {
             usleep(1000);
         }
@@ -349,7 +356,7 @@ static const char *state_name(gpuhier_call_state_t state)
 static void report(const gpuhier_call_t *call, double waited)
 {
     const gpuhier_team_t *team = call->team;
-    opal_output(0, "coll:gpuhier: rank %d has waited %.0f s in call %u of communicator %s, %s", team->rank, waited, call->sequence,
+    opal_output(0, "coll:gpuhier: rank %d has waited %.0f s in call %llu of communicator %s, %s", team->rank, waited, (unsigned long long) call->sequence,
                 team->comm->c_name, state_name(call->state));
     for (int i = 0; i < team->group_size; ++i) {
         gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);

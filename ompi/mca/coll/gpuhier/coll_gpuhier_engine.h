@@ -44,7 +44,7 @@ typedef struct gpuhier_call {
 
     gpuhier_team_t *team;
     gpuhier_lane_t *lane;
-    uint32_t sequence;
+    uint64_t sequence;
     int kernel;        /* index, see coll_gpuhier_reduce.h */
     size_t elem_bytes;
     uint64_t count;    /* elements */
@@ -68,7 +68,8 @@ typedef struct gpuhier_call {
 /*
  * Starts an all-reduce of count elements (> 0) on the team. All members start
  * the same calls in the same order. in, out: any memory; in == out: in place.
- * Whatever goes wrong here is voted: the call starts all the same.
+ * Whatever goes wrong here is voted: the call starts all the same. On a broken
+ * team it is done at once, with the error that broke it.
  */
 void gpuhier_engine_start(gpuhier_call_t *call, gpuhier_team_t *team, int kernel, size_t elem_bytes, const void *in, void *out,
                           uint64_t count);

@@ -45,7 +45,7 @@ static bool members_at(const gpuhier_call_t *call, size_t word_offset, uint64_t 
 {
     for (int i = 0; i < call->team->group_size; ++i) {
         gpuhier_word_t *word = (gpuhier_word_t *) ((char *) slot_of(call, i) + word_offset);
-        if (!(staged_only && !call->member[i].staged) && !gpuhier_word_reached(word, call->sequence, (uint32_t) slices)) {
+        if (!(staged_only && !call->member[i].staged) && !gpuhier_word_reached(word, call->sequence, slices)) {
             return false;
         }
     }
@@ -143,7 +143,7 @@ static int input_direct(gpuhier_call_t *call)
         return rc;
     }
     call->input_done = true;
-    gpuhier_word_publish(&my_slot(call)->in_ready, call->sequence, (uint32_t) call->plan.nslices);
+    gpuhier_word_publish(&my_slot(call)->in_ready, call->sequence, call->plan.nslices);
     return 1;
 }
 
@@ -157,7 +157,7 @@ static int stage_in(gpuhier_call_t *call)
         return events;
     }
     if (events > 0) {
-        gpuhier_word_publish(&my_slot(call)->in_ready, call->sequence, (uint32_t) call->stage[GPUHIER_STREAM_IN].done);
+        gpuhier_word_publish(&my_slot(call)->in_ready, call->sequence, call->stage[GPUHIER_STREAM_IN].done);
     }
     uint64_t slice = call->stage[GPUHIER_STREAM_IN].begun, before;
     if (!stage_open(call, GPUHIER_STREAM_IN) || (has_predecessor(call, slice, &before) && !ALL_AT(call, rs_done, before))) {
@@ -235,7 +235,7 @@ static int stage_reduce(gpuhier_call_t *call)
         return events;
     }
     if (events > 0) {
-        uint32_t done = (uint32_t) call->stage[GPUHIER_STREAM_RS].done;
+        uint64_t done = call->stage[GPUHIER_STREAM_RS].done;
         gpuhier_word_publish(&my_slot(call)->rs_done, call->sequence, done);
         if (fused(call)) {
             gpuhier_word_publish(&my_slot(call)->ag_done, call->sequence, done);
@@ -301,7 +301,7 @@ static int stage_gather(gpuhier_call_t *call)
         return events;
     }
     if (events > 0) {
-        gpuhier_word_publish(&my_slot(call)->ag_done, call->sequence, (uint32_t) call->stage[GPUHIER_STREAM_AG].done);
+        gpuhier_word_publish(&my_slot(call)->ag_done, call->sequence, call->stage[GPUHIER_STREAM_AG].done);
     }
     uint64_t slice = call->stage[GPUHIER_STREAM_AG].begun, before;
     if (!stage_open(call, GPUHIER_STREAM_AG) || slice >= call->stage[GPUHIER_STREAM_EXCHANGE].done
@@ -322,7 +322,7 @@ static int stage_out(gpuhier_call_t *call)
         return events;
     }
     if (events > 0) {
-        gpuhier_word_publish(&my_slot(call)->out_done, call->sequence, (uint32_t) call->stage[GPUHIER_STREAM_OUT].done);
+        gpuhier_word_publish(&my_slot(call)->out_done, call->sequence, call->stage[GPUHIER_STREAM_OUT].done);
     }
     uint64_t slice = call->stage[GPUHIER_STREAM_OUT].begun;
     if (!stage_open(call, GPUHIER_STREAM_OUT) || !ALL_AT(call, ag_done, slice + 1)) {

@@ -122,7 +122,7 @@ void gpuhier_segment_unlink(uint64_t word);
 void gpuhier_segment_detach(gpuhier_segment_t *segment);
 
 /* Slot of the rank with this index on the node, for call number `sequence`. */
-static inline gpuhier_slot_t *gpuhier_segment_slot(const gpuhier_segment_t *segment, int index, uint32_t sequence)
+static inline gpuhier_slot_t *gpuhier_segment_slot(const gpuhier_segment_t *segment, int index, uint64_t sequence)
 {
     gpuhier_slot_t *slots = (gpuhier_slot_t *) (segment->header + 1);
     return &slots[(size_t) index * GPUHIER_SLOTS + sequence % GPUHIER_SLOTS];

@@ -4,8 +4,8 @@
  *
  * Memory ordering between processes, in one place.
  *
- * A progress word is (sequence number of the call << 32 | how far). One process
- * writes it, with release, so that whoever sees it with acquire also sees all
+ * A progress word is (sequence number of the call << 24 | how far). 40 bits count
+ * calls for months at a microsecond each. One process writes it, with release, so that whoever sees it with acquire also sees all
  * that was written before: the arrival record, and what a kernel whose
  * completion the writer's host has seen has stored.
  */
@@ -18,18 +18,21 @@
 
 typedef _Atomic uint64_t gpuhier_word_t;
 
-static inline uint64_t gpuhier_word(uint32_t sequence, uint32_t progress)
+#define GPUHIER_WORD_PROGRESS_BITS 24
+#define GPUHIER_WORD_PROGRESS_MAX ((UINT64_C(1) << GPUHIER_WORD_PROGRESS_BITS) - 1)
+
+static inline uint64_t gpuhier_word(uint64_t sequence, uint64_t progress)
 {
-    return (uint64_t) sequence << 32 | progress;
+    return sequence << GPUHIER_WORD_PROGRESS_BITS | progress;
 }
 
-static inline void gpuhier_word_publish(gpuhier_word_t *word, uint32_t sequence, uint32_t progress)
+static inline void gpuhier_word_publish(gpuhier_word_t *word, uint64_t sequence, uint64_t progress)
 {
     atomic_store_explicit(word, gpuhier_word(sequence, progress), memory_order_release);
 }
 
 /* Has the writer come to `progress` in call `sequence`? A word left by the call before is smaller. */
-static inline bool gpuhier_word_reached(gpuhier_word_t *word, uint32_t sequence, uint32_t progress)
+static inline bool gpuhier_word_reached(gpuhier_word_t *word, uint64_t sequence, uint64_t progress)
 {
     return atomic_load_explicit(word, memory_order_acquire) >= gpuhier_word(sequence, progress);
 }
@@ -43,7 +46,7 @@ static inline uint64_t gpuhier_word_read(gpuhier_word_t *word)
  * Takes a word to (sequence, progress) unless it is at (sequence, bar) or beyond
  * already; several processes may try. Returns the word as it is afterwards.
  */
-static inline uint64_t gpuhier_word_advance(gpuhier_word_t *word, uint32_t sequence, uint32_t progress, uint32_t bar)
+static inline uint64_t gpuhier_word_advance(gpuhier_word_t *word, uint64_t sequence, uint64_t progress, uint64_t bar)
 {
     uint64_t seen = atomic_load_explicit(word, memory_order_acquire);
     const uint64_t wanted = gpuhier_word(sequence, progress);

@@ -13,7 +13,9 @@
  *   groups     cliques of those answers (hierarchy, shape)
  *   addresses  UCX addresses, if there are several groups            allgatherv, vote
  *
- * Called by allreduce, when a first probe says that all ranks are ready.
+ * Called by allreduce, when a first probe says that all ranks are ready. The
+ * engine's lock is held during local steps only, never during a collective: two
+ * threads may set up teams at once, in another order on another rank.
  */
 #include "ompi_config.h"
 
@@ -88,10 +90,12 @@ static void hello_fill(setup_t *setup, const gpuhier_buffer_t *buffer, hello_t *
 {
     gpuhier_team_t *team = setup->team;
     memset(mine, 0, sizeof(*mine));
+    gpuhier_engine_lock();
     mine->status = gpuhier_device_get(buffer->context, &team->device);
     if (OMPI_SUCCESS == mine->status) {
         mine->status = gpuhier_lane_take(team->device, &setup->lane);
     }
+    gpuhier_engine_unlock();
     if (OMPI_SUCCESS == mine->status) {
         mine->scratch = setup->lane->ref;
         mine->proof = setup->lane->proof;
@@ -148,11 +152,13 @@ static bool trial(const hello_t *other)
     gpuhier_mapping_t *mapping;
     CUdeviceptr address;
     uint64_t word = 0;
-    if (OMPI_SUCCESS != gpuhier_map(&other->scratch, true, &mapping, &address)) {
-        return false;
+    gpuhier_engine_lock();
+    int rc = gpuhier_map(&other->scratch, true, &mapping, &address);
+    if (OMPI_SUCCESS == rc) {
+        rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyDtoH(&word, address, sizeof(word)), "cuMemcpyDtoH of a neighbour's scratch");
+        gpuhier_unmap(mapping);
     }
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyDtoH(&word, address, sizeof(word)), "cuMemcpyDtoH of a neighbour's scratch");
-    gpuhier_unmap(mapping);
+    gpuhier_engine_unlock();
     return OMPI_SUCCESS == rc && word == other->proof;
 }
 
@@ -274,8 +280,10 @@ static int addresses_exchange(setup_t *setup)
     const size_t n = (size_t) team->nranks;
     void *mine = NULL;
     size_t bytes = 0, total = 0;
+    gpuhier_engine_lock();
     int rc = gpuhier_process_net_open();
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_net_address(gpuhier_process_net(), &mine, &bytes);
+    gpuhier_engine_unlock();
     int *counts = malloc(sizeof(int) * n * 2), *places = NULL == counts ? NULL : counts + n, length = (int) bytes;
     team->peers = calloc(n, sizeof(*team->peers));
     char *all = NULL;
@@ -297,6 +305,7 @@ static int addresses_exchange(setup_t *setup)
         goto free_all;
     }
     rc = comm->c_coll->coll_allgatherv(mine, length, MPI_BYTE, all, counts, places, MPI_BYTE, comm, comm->c_coll->coll_allgatherv_module);
+    gpuhier_engine_lock();
     for (int rank = 0; rank < team->nranks && OMPI_SUCCESS == rc; ++rank) {
         if (is_partner(team, rank)) {
             char name[64];
@@ -306,6 +315,7 @@ static int addresses_exchange(setup_t *setup)
     }
     team->net_on_device = gpuhier_net_can_cuda(gpuhier_process_net());
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_lane_exchange_buffers(setup->lane, team->net_on_device);
+    gpuhier_engine_unlock();
 free_all:
     free(all);
     free(counts);
@@ -365,7 +375,9 @@ static int setup_run(setup_t *setup, const gpuhier_buffer_t *buffer)
 int gpuhier_team_create(gpuhier_module_t *module, struct ompi_communicator_t *comm, const gpuhier_buffer_t *buffer,
                         gpuhier_team_t **team_p)
 {
+    gpuhier_engine_lock();
     gpuhier_team_t *team = OBJ_NEW(gpuhier_team_t);
+    gpuhier_engine_unlock();
     setup_t setup = {.team = team, .module = module, .comm = comm};
     if (!vote(&setup, NULL != team)) {
         gpuhier_team_destroy(team);
@@ -385,9 +397,11 @@ int gpuhier_team_create(gpuhier_module_t *module, struct ompi_communicator_t *co
     } else {
         rc = entered ? OMPI_ERR_NOT_AVAILABLE : rc;
     }
+    gpuhier_engine_lock();
     if (NULL != setup.lane) {
         gpuhier_lane_give(setup.lane);
     }
+    gpuhier_engine_unlock();
     if (entered) {
         gpuhier_cuda_leave(&scope);
     }
@@ -397,7 +411,9 @@ int gpuhier_team_create(gpuhier_module_t *module, struct ompi_communicator_t *co
     if (OMPI_SUCCESS != rc) {
         opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: set-up of communicator %s failed here or on another rank (%d): Open MPI's own collectives serve it",
                             comm->c_name, rc);
+        gpuhier_engine_lock();
         gpuhier_team_destroy(team);
+        gpuhier_engine_unlock();
         return rc;
     }
     *team_p = team;

@@ -33,7 +33,7 @@ typedef struct gpuhier_team {
     int rank;
     int nranks;
     uint32_t id;       /* random, the same on all members: tells this communicator's messages from others' */
-    uint32_t sequence; /* number of the last call; equal on all members between calls */
+    uint64_t sequence; /* number of the last call; equal on all members between calls */
     int broken;        /* 0, or the code with which every later call ends */
 
     gpuhier_hierarchy_t hierarchy;
@@ -72,7 +72,7 @@ void gpuhier_team_destroy(gpuhier_team_t *team);
 void gpuhier_teams_quiesce(void);
 
 /* This rank's slot, or a group member's, for the team's current call. */
-static inline gpuhier_slot_t *gpuhier_team_slot(const gpuhier_team_t *team, int index, uint32_t sequence)
+static inline gpuhier_slot_t *gpuhier_team_slot(const gpuhier_team_t *team, int index, uint64_t sequence)
 {
     return gpuhier_segment_slot(&team->segment, team->node_index[index], sequence);
 }

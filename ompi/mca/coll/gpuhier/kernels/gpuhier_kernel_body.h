@@ -113,12 +113,12 @@ template <class A, class B> struct fields<pair<A, B>, true> {
     template <class M> static GPUHIER_WALK void store(const M &memory, uint64_t address, const T &value)
     {
         memory.template put<A>(address, value.a);
-        memory.template put<B>(address + sizeof(T) - sizeof(B), value.b);
+        memory.template put<B>(address + __builtin_offsetof(T, b), value.b);
     }
     template <class M> static GPUHIER_WALK void store_any(const M &memory, uint64_t address, const T &value)
     {
         store_bytes<M, A>(memory, address, value.a);
-        store_bytes<M, B>(memory, address + sizeof(T) - sizeof(B), value.b);
+        store_bytes<M, B>(memory, address + __builtin_offsetof(T, b), value.b);
     }
 };
 

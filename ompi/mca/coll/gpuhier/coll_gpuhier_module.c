@@ -76,12 +76,15 @@ OBJ_CLASS_INSTANCE(gpuhier_module_t, mca_coll_base_module_t, module_construct, m
 mca_coll_base_module_t *gpuhier_comm_query(struct ompi_communicator_t *comm, int *priority)
 {
     *priority = gpuhier_params.priority;
-    if (!gpuhier_params.enable || gpuhier_params.priority < 0 || OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2) {
+    if (!gpuhier_params.enable || gpuhier_params.priority < 0) {
         return NULL;
     }
     gpuhier_module_t *module = OBJ_NEW(gpuhier_module_t);
     if (NULL == module) {
         return NULL;
+    }
+    if (OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2) {
+        module->agree = GPUHIER_AGREE_NO; /* nothing to speed up; but device buffers come here too, and must be staged */
     }
     module->super.coll_module_enable = module_enable;
     module->super.coll_module_disable = module_disable;

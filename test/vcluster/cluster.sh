@@ -5,7 +5,7 @@
 # cluster.sh COMMAND...: makes the nodes and the network between them, runs
 # COMMAND (mpirun) beside them, and returns its status.
 #
-# Started by run as the first process of new PID, mount, network, host name
+# Started by start.sh as the first process of new PID, mount, network, host name
 # and IPC namespaces: the "head", a machine of its own on which mpirun runs
 # and no rank. Nothing is undone here: when this process ends, the kernel ends
 # every other one, and with the last process of a namespace the namespace.
@@ -15,8 +15,10 @@ set -u
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 . "$here/network.sh"
 
-# Before /proc is replaced it still tells the number of this process outside.
-read -r outside _ </proc/self/stat
+# Before /proc is replaced it still tells the numbers of this process and of its
+# parent outside (the fourth word; the second is "(bash)").
+read -r outside _ _ parent _ </proc/self/stat
+[[ $parent == "$VCLUSTER_PARENT" ]] || exit 125
 echo "$outside" >&7
 exec 7>&-
 

@@ -2,22 +2,21 @@
 # Copyright (c) 2026 the gpuhier authors. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# janitor.sh MARK FOLDER: waits for the end of its standard input, then kills
-# every process whose environment holds MARK until there is none, and removes
-# FOLDER. Started by plain.sh.
+# janitor.sh MARK: makes a folder in /dev/shm and says its name, waits for the
+# end of its standard input, then kills every process whose environment holds
+# MARK until there is none, and removes the folder. Started by plain.sh.
 set -u
-trap '' HUP INT TERM
+trap '' HUP INT TERM PIPE
 
-mark=$1 folder=$2
+mark=$1
+folder=$(mktemp -d /dev/shm/vcluster.XXXXXX) || exit 1
+echo "$folder" 2>/dev/null
+exec >/dev/null
 while read -r _; do :; done
 
 # Processes of other users and those that just ended cannot be read: not ours.
 marked() {
-    local file
-
-    for file in /proc/[0-9]*/environ; do
-        grep -qzxF -- "$mark" "$file" 2>/dev/null && echo "${file//[^0-9]/}"
-    done
+    grep -lzxF -- "$mark" /proc/[0-9]*/environ 2>/dev/null | tr -dc '0-9\n'
 }
 
 for (( i = 0; i < 100; i++ )); do

@@ -11,19 +11,22 @@
 run_plain() {
     local mark folder child status started=$SECONDS
 
-    folder=$(mktemp -d /dev/shm/vcluster.XXXXXX) || fail 125 'cannot make a folder in /dev/shm'
-    mark=VCLUSTER_RUN=${folder##*.}.$$
+    janitor_process=
+    mark=VCLUSTER_RUN=$$.$RANDOM$RANDOM
+    trap 'end_plain; exit 129' HUP
+    trap 'end_plain; exit 130' INT
+    trap 'end_plain; exit 143' TERM
+    coproc janitor { exec setsid bash "$here/janitor.sh" "$mark" 7>&- 2>/dev/null; }
+    janitor_process=$janitor_PID
+    # That this pipe ends tells the janitor that run has ended: nobody else may
+    # hold its other end.
+    exec 8>&"${janitor[1]}"
+    eval "exec ${janitor[1]}>&-"
+    read -r -t 20 folder <&"${janitor[0]}" || fail 125 'cannot make a folder in /dev/shm'
     if [[ -n ${VCLUSTER_TOPOLOGY_TOOL:-} ]]; then
         "$VCLUSTER_TOPOLOGY_TOOL" --hwloc-xml >"$folder/hwloc.xml" || fail 125 "cannot write $folder/hwloc.xml"
         export HWLOC_XMLFILE=$folder/hwloc.xml
     fi
-    # The pipe's end tells the janitor that run has ended; nobody else may
-    # hold its other end.
-    exec 8> >(exec setsid bash "$here/janitor.sh" "$mark" "$folder" 7>&- 8>&- >/dev/null 2>&1)
-    janitor=$!
-    trap 'end_plain; exit 129' HUP
-    trap 'end_plain; exit 130' INT
-    trap 'end_plain; exit 143' TERM
     exec 6<&0
     env "$mark" TMPDIR="$folder" \
         OMPI_MCA_btl_vader_backing_directory="$folder" OMPI_MCA_btl_sm_backing_directory="$folder" \
@@ -42,6 +45,6 @@ run_plain() {
 }
 
 end_plain() {
-    exec 8>&-
-    wait "$janitor" 2>/dev/null
+    eval "exec 8>&- ${janitor[1]:+${janitor[1]}>&-}"
+    wait "${janitor_process:-${janitor_PID:-}}" 2>/dev/null
 }

@@ -23,11 +23,7 @@ mkdir "$scratch/tmp"
 export TMPDIR=$scratch/tmp
 
 marked() {
-    local file
-
-    for file in /proc/[0-9]*/environ; do
-        grep -qzxF "VCLUSTER_TEST=$mark" "$file" 2>/dev/null && echo "${file//[^0-9]/}"
-    done
+    grep -lzxF "VCLUSTER_TEST=$mark" /proc/[0-9]*/environ 2>/dev/null | tr -dc '0-9\n'
 }
 
 # The machine as seen from outside the run. Names of mark's own files only, so
@@ -105,7 +101,7 @@ for signal in TERM INT HUP; do
 done
 ends 'SIGKILL' 137 KILL started -- bash -c "$untidy; sleep 303"
 # While nodes, network and mpirun are being started.
-for delay in 0.02 0.1 0.2 0.3; do
+for delay in 0.02 0.1 0.3; do
     ends "SIGKILL after $delay s" 137 KILL $delay -- sleep 303
     ends "SIGTERM after $delay s" 143 TERM $delay -- sleep 303
 done

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { MAX_BUFFERS = 2 * GPUHIER_KERNEL_MAX_PEERS, GUARD = 64, POISON = 0xa5, MAX_COUNT = 4099, MAX_OFFSET = GUARD + 4 * 16 };
+enum { MAX_BUFFERS = 2 * GPUHIER_KERNEL_MAX_PEERS, GUARD = 64, POISON = 0xa5, MAX_BYTES = 40000, MAX_OFFSET = GUARD + 4 * 16 };
 
 /* One buffer of a case: host memory, seen by the kernel at a device address unless it is "pinned". */
 typedef struct buffer {
@@ -227,7 +227,7 @@ static void kernel_run(const cudasim_kernel_t *kernel, const kernel_reference_t 
     shape_run(&s, &random);
     s.nsrc = NULL != reference ? 6 : 1;
     s.ndst = 2;
-    s.count = MAX_COUNT;
+    s.count = MAX_BYTES / s.elem_bytes - 3;
     shape_run(&s, &random);
 }
 
@@ -241,7 +241,7 @@ int main(int argc, char **argv)
         printf("cannot load the twin: %s\n", dlerror());
         return 1;
     }
-    capacity = MAX_COUNT * 16 + MAX_OFFSET + GUARD;
+    capacity = MAX_BYTES + MAX_OFFSET + GUARD;
     capacity += -capacity % 4096;
     arena_bytes = 2 * MAX_BUFFERS * capacity;
     arena = mmap(NULL, arena_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

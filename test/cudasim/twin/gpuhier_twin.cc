@@ -6,7 +6,7 @@
  * each kernel. Called by the emulated driver at a launch.
  *
  * Folded form (launch->exact 0): the whole grid as one loop. It works in blocks that stay in the
- * first-level cache: all sources of a block are combined into the first destination, which is then
+ * cache: all sources of a block are combined into the first destination, which is then
  * copied to the other destinations. As in the kernel, element i is read from every source before it
  * is written anywhere, so in-place calls are right. The arithmetic is the kernels' own source.
  * Exact form (launch->exact 1): gpuhier_twin_exact.cc.
@@ -29,8 +29,8 @@
 
 namespace gpuhier {
 
-static constexpr uint64_t block_bytes = 4096;
-static constexpr uint32_t max_combined = 4; /* sources that one loop reads; more code buys no speed */
+static constexpr uint64_t block_bytes = 16384; /* of a buffer, at a time: measured best from 2 to 8 sources */
+static constexpr uint32_t max_combined = 8; /* sources that one loop reads */
 
 /* An element at any address: what the host may read anywhere must be declared so. */
 template <class T> struct __attribute__((packed)) loose {
@@ -67,6 +67,12 @@ template <class T, class Op, int N> static void combine_fixed(loose<T> *to, cons
     }
 }
 
+/* How many of that many sources the next loop reads: a loop for every number would take long to compile. */
+static uint32_t combined_of(uint32_t nsrc)
+{
+    return nsrc >= max_combined ? max_combined : nsrc > 4 ? 4 : nsrc;
+}
+
 /* The same for any number of sources, in passes over a block that stays in the cache. */
 template <class T, class Op> static void combine(loose<T> *to, const loose<T> *const *from, uint32_t nsrc, uint64_t n)
 {
@@ -78,19 +84,20 @@ template <class T, class Op> static void combine(loose<T> *to, const loose<T> *c
         return;
     }
     while (done < nsrc) {
-        uint32_t used = 0;
-        if (done > 0) {
-            pass[used++] = to;
-        }
-        while (used < max_combined && done < nsrc) {
-            pass[used++] = from[done++];
+        const uint32_t before = done > 0; /* what is in to already counts as one source */
+        const uint32_t used = combined_of(before + nsrc - done);
+        pass[0] = to;
+        for (uint32_t k = before; k < used; ++k) {
+            pass[k] = from[done++];
         }
         if (2 == used) {
             combine_fixed<T, Op, 2>(to, pass, n);
         } else if (3 == used) {
             combine_fixed<T, Op, 3>(to, pass, n);
-        } else {
+        } else if (4 == used) {
             combine_fixed<T, Op, 4>(to, pass, n);
+        } else {
+            combine_fixed<T, Op, max_combined>(to, pass, n);
         }
     }
 }
@@ -128,7 +135,7 @@ template <class T, class Op> static void reduce_folded(const cudasim_launch_t *l
         dst[d] = (loose<T> *) cudasim_host_view(launch, (uintptr_t) args.dst[d]);
     }
     /* A destination may be a source, so a result that takes several passes, or has gaps, waits in scratch. */
-    const bool direct = args.nsrc <= max_combined && !is_padded<T>::value;
+    const bool direct = args.nsrc == combined_of(args.nsrc) && !is_padded<T>::value;
     for (uint64_t i = 0; i < args.count; i += block) {
         const uint64_t n = args.count - i < block ? args.count - i : block;
         loose<T> *to = direct ? dst[0] + i : scratch;

@@ -38,9 +38,11 @@ struct CUmod_st {
     uint32_t magic;
     CUcontext ctx;
     CUfunction functions;
+    CUmodule next, previous; /* in the list of all modules */
 };
 
 static pthread_mutex_t module_mutex = PTHREAD_MUTEX_INITIALIZER;
+static CUmodule modules; /* what a program does not unload is no leak of ours */
 
 static CUresult image_check(const void *image)
 {
@@ -77,6 +79,13 @@ CUresult sim_cuModuleLoadData(CUmodule *module_p, const void *image)
     }
     module->magic = MODULE_MAGIC;
     module->ctx = sim_context_current();
+    pthread_mutex_lock(&module_mutex);
+    module->next = modules;
+    if (NULL != modules) {
+        modules->previous = module;
+    }
+    modules = module;
+    pthread_mutex_unlock(&module_mutex);
     *module_p = module;
     return CUDA_SUCCESS;
 }
@@ -123,6 +132,16 @@ CUresult sim_cuModuleUnload(CUmodule module)
     if (atomic_load(&module->ctx->alive)) {
         sim_context_drain(module->ctx);
     }
+    pthread_mutex_lock(&module_mutex);
+    if (NULL != module->previous) {
+        module->previous->next = module->next;
+    } else {
+        modules = module->next;
+    }
+    if (NULL != module->next) {
+        module->next->previous = module->previous;
+    }
+    pthread_mutex_unlock(&module_mutex);
     while (NULL != (function = module->functions)) {
         module->functions = function->next;
         function->magic = 0;

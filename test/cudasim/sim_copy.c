@@ -155,6 +155,7 @@ CUresult sim_copy(const struct sim_copy *copy, CUstream stream, bool async)
     bool to_host, from_host, wait;
     uint64_t seq;
     CUresult rc;
+    bool sync = 0 != (stream->ctx->flags & CU_CTX_SYNC_MEMOPS);
 
     if (0 == copy->width || 0 == copy->height) {
         return CUDA_SUCCESS;
@@ -172,7 +173,7 @@ CUresult sim_copy(const struct sim_copy *copy, CUstream stream, bool async)
     sim_count(copies);
     to_host = SIM_HOST == to.place && !to.managed;
     from_host = SIM_HOST == from.place && !from.managed;
-    if (from.pageable && !to_host && !to.sync_memops && 1 == copy->height && SIM_EAGER != sim_engine_mode()) {
+    if (from.pageable && !to_host && !to.sync_memops && !sync && 1 == copy->height && SIM_EAGER != sim_engine_mode()) {
         copy_from_pageable(copy, &to, &from, async, stream);
         return after(stream);
     }
@@ -181,7 +182,7 @@ CUresult sim_copy(const struct sim_copy *copy, CUstream stream, bool async)
     } else if (async) {
         wait = to.pageable || from.pageable;
     } else {
-        wait = to_host || from_host || to.managed || from.managed || to.sync_memops || from.sync_memops;
+        wait = to_host || from_host || to.managed || from.managed || to.sync_memops || from.sync_memops || sync;
     }
     seq = copy_queue(copy, &to, &from, false, stream);
     if (wait) {
@@ -236,7 +237,7 @@ CUresult sim_fill(uintptr_t to, size_t pitch, uint32_t value, size_t element, si
     work = (void *) item->payload;
     *work = (struct fill_work){to, pitch, element, count, height, value, end.place};
     seq = sim_submit(stream, item);
-    if (!async && (SIM_HOST == end.place || end.sync_memops)) {
+    if (!async && (SIM_HOST == end.place || end.sync_memops || 0 != (stream->ctx->flags & CU_CTX_SYNC_MEMOPS))) {
         sim_stream_wait(stream, seq);
     }
     return after(stream);

@@ -74,7 +74,8 @@ struct CUevent_st {
     struct sim_shared_event *slot; /* NULL unless interprocess */
     uint64_t slot_id;
     void *slot_map; /* imported: the mapping that the slot lies in */
-    CUevent next;
+    CUevent next;     /* in the free list */
+    CUevent all_next; /* in the list of all events ever made: what a program forgets is no leak of ours */
 };
 
 struct sim_dep {

@@ -18,7 +18,7 @@
 #include "sim_engine.h"
 #include "sim_ipc.h"
 
-static CUevent free_events;
+static CUevent free_events, all_events;
 
 struct record {
     CUevent event;
@@ -27,21 +27,26 @@ struct record {
 
 CUevent sim_event_new(CUcontext ctx, unsigned flags)
 {
-    CUevent event;
+    CUevent event, after;
 
     sim_engine_lock();
     event = free_events;
     if (NULL != event) {
         free_events = event->next;
+    } else {
+        event = calloc(1, sizeof(*event));
+        if (NULL != event) {
+            event->all_next = all_events;
+            all_events = event;
+        }
     }
     sim_engine_unlock();
     if (NULL == event) {
-        event = malloc(sizeof(*event));
-        if (NULL == event) {
-            return NULL;
-        }
+        return NULL;
     }
+    after = event->all_next;
     memset(event, 0, sizeof(*event));
+    event->all_next = after;
     event->ctx = ctx;
     event->flags = flags;
     event->magic = SIM_EVENT_MAGIC;

@@ -177,7 +177,6 @@ CUresult sim_cuIpcGetMemHandle(CUipcMemHandle *handle_p, CUdeviceptr pointer)
     handle.bytes = alloc->size;
     memset(handle_p, 0, sizeof(*handle_p));
     memcpy(handle_p, &handle, sizeof(handle));
-    alloc->exported = true;
     sim_count(ipc_exports);
     return CUDA_SUCCESS;
 }

@@ -36,7 +36,6 @@ struct sim_slab {
     uint32_t block;
     uint32_t used; /* units */
     int device;
-    bool exported;
     CUcontext ctx;
     struct sim_slab *next;
     _Atomic(struct sim_alloc *) units[SLAB_UNITS];
@@ -306,7 +305,6 @@ static CUresult slab_new(CUcontext ctx, int physical, struct sim_slab **slab_p)
     slab->block = block;
     slab->used = 0;
     slab->device = physical;
-    slab->exported = false;
     slab->ctx = ctx;
     slab->next = slabs;
     slabs = slab;

@@ -35,11 +35,9 @@ struct sim_slab;
 struct sim_alloc {
     enum sim_kind kind;
     _Atomic bool sync_memops;
-    bool exported;       /* an IPC handle was given out */
     int device;          /* physical number of the GPU whose memory it is */
     uintptr_t base;
     size_t size;         /* bytes, as asked for */
-    size_t charge;       /* bytes counted against the GPU */
     uint32_t first_block;
     uint32_t nblocks;    /* 0: not in the window, or part of a slab */
     struct sim_slab *slab;

@@ -67,6 +67,14 @@ for setting in CUDASIM_GPUS=0 CUDASIM_GPUS=many CUDASIM_MEMORY=big CUDASIM_ASYNC
         failures=$((failures + 1))
     fi
 done
+# A limit on address space leaves no room for device addresses: said so. (Sanitizers need that space themselves.)
+if ! ldd ./limits_test | grep -q 'lib[at]san'; then
+    text=$(ulimit -v 4000000; ./limits_test init-fails 2>&1)
+    if [ $? -ne 0 ] || ! grep -q 'ulimit -v' <<<"$text"; then
+        echo "ulimit -v: $text"
+        failures=$((failures + 1))
+    fi
+fi
 # A good file comes back from cudasim_topo as it was meant.
 printf 'gpu 0 pci 0000:17:00.0 numa 0 memory 8G\ngpu 1 pci 0000:65:00.0 numa 1\nnvlink 0 1 count 4\nnopeer 0 1\nnic eth1 pci 0000:18:00.0 numa 1\n' >"$dir/good"
 ./cudasim_topo "$dir/good" >"$dir/once" && ./cudasim_topo "$dir/once" >"$dir/twice" && cmp "$dir/once" "$dir/twice" &&

@@ -109,10 +109,14 @@ static char *place(const gpuhier_call_t *call, uint64_t slice, void *const buffe
     return (char *) buffers[gpuhier_plan_buffer(&call->plan, slice)] + (range.begin - shard.begin) * call->elem_bytes;
 }
 
-/* The rail of a piece must be the same on both sides, which may have different indices: it follows from the piece. */
-static int rail_of(const gpuhier_call_t *call, int piece)
+/*
+ * The rail must be the same on both sides, which may have different indices and numbers of rails: it follows from the
+ * piece, and from the slice, so that a rank with several rails uses them in turn.
+ */
+static int rail_of(const gpuhier_call_t *call, uint64_t slice, int piece)
 {
-    return gpuhier_shape_owner_index(&call->team->shape, piece, call->team->shape.max_group_size);
+    return gpuhier_shape_owner_index(&call->team->shape, piece, call->team->shape.max_group_size)
+           + (int) (slice % GPUHIER_RAILS_MAX);
 }
 
 static int step_post(gpuhier_call_t *call, uint64_t slice, int piece, piece_state_t *state)
@@ -125,12 +129,12 @@ static int step_post(gpuhier_call_t *call, uint64_t slice, int piece, piece_stat
     state->send.state = state->recv.state = GPUHIER_NET_OP_DONE;
     if (t->recv_from >= 0) {
         void *const *into = GPUHIER_ACTION_COPY == t->action ? lane->shard : lane->recv;
-        rc = gpuhier_net_recv(gpuhier_process_net(), team->peers[t->recv_from], rail_of(call, piece), name,
+        rc = gpuhier_net_recv(gpuhier_process_net(), team->peers[t->recv_from], rail_of(call, slice, piece), name,
                               place(call, slice, into, t->recv), gpuhier_range_length(t->recv) * call->elem_bytes,
                               lane->exchange_on_device, &state->recv);
     }
     if (OMPI_SUCCESS == rc && t->send_to >= 0) {
-        rc = gpuhier_net_send(team->peers[t->send_to], rail_of(call, piece), name, place(call, slice, lane->shard, t->send),
+        rc = gpuhier_net_send(team->peers[t->send_to], rail_of(call, slice, piece), name, place(call, slice, lane->shard, t->send),
                               gpuhier_range_length(t->send) * call->elem_bytes, lane->exchange_on_device, &state->send);
     }
     return rc;

@@ -43,7 +43,10 @@ void gpuhier_engine_unlock(void)
     opal_mutex_unlock(&engine_lock);
 }
 
-/* Field 22 of /proc/PID/stat; the name in field 2 may hold blanks and brackets, so counting starts at its end. 0: unknown. */
+/*
+ * Field 22 of /proc/PID/stat; the name in field 2 may hold blanks and brackets, so counting starts at its end. 0:
+ * unknown. A process that has ended but was not waited for yet gets a time that no process has.
+ */
 static uint64_t start_time_of(int64_t pid)
 {
     char path[64], line[1024];
@@ -56,47 +59,13 @@ static uint64_t start_time_of(int64_t pid)
     fclose(file);
     line[length] = '\0';
     const char *at = strrchr(line, ')');
+    if (NULL != at && (0 == strncmp(at, ") Z", 3) || 0 == strncmp(at, ") X", 3))) {
+        return UINT64_MAX;
+    }
     for (int field = 2; NULL != at && field < 22; ++field) {
         at = strchr(at + 1, ' ');
     }
     return NULL == at ? 0 : strtoull(at + 1, NULL, 10);
-}
-
-static uint64_t boot_hash(void)
-{
-    char id[64] = "";
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (NULL != file) {
-        size_t length = fread(id, 1, sizeof(id) - 1, file);
-        id[length] = '\0';
-        fclose(file);
-    }
-    uint64_t hash = 14695981039346656037ull; /* FNV-1a */
-    for (const char *at = id; '\0' != *at; ++at) {
-        hash = (hash ^ (uint8_t) *at) * 1099511628211ull;
-    }
-    return hash;
-}
-
-void gpuhier_place_get(gpuhier_place_t *place_p)
-{
-    struct stat status;
-    memset(place_p, 0, sizeof(*place_p));
-    place_p->boot = boot_hash();
-    if (0 == stat("/dev/shm", &status)) {
-        place_p->shm_device = status.st_dev;
-        place_p->shm_inode = status.st_ino;
-    }
-    if (0 == stat("/proc/self/ns/ipc", &status)) {
-        place_p->ipc_inode = status.st_ino;
-    }
-    place_p->pid = getpid();
-    place_p->start_time = start_time_of(place_p->pid);
-}
-
-bool gpuhier_place_same_node(const gpuhier_place_t *a, const gpuhier_place_t *b)
-{
-    return a->boot == b->boot && a->shm_device == b->shm_device && a->shm_inode == b->shm_inode && a->ipc_inode == b->ipc_inode;
 }
 
 bool gpuhier_process_lives(int64_t pid, uint64_t start_time)
@@ -125,13 +94,13 @@ static gpuhier_net_cuda_mode_t cuda_mode(void)
     }
 }
 
-int gpuhier_process_net_open(void)
+int gpuhier_process_net_open(const char *const *rails, int nrails)
 {
     if (NULL != net) {
         return OMPI_SUCCESS;
     }
     const char *reason = NULL;
-    int rc = gpuhier_net_open(NULL, 0, cuda_mode(), &net, &reason);
+    int rc = gpuhier_net_open(rails, nrails, cuda_mode(), &net, &reason);
     if (OMPI_SUCCESS != rc) {
         net = NULL;
         opal_show_help("help-coll-gpuhier.txt", "no network", true, ompi_process_info.nodename, NULL != reason ? reason : "unknown");

@@ -53,7 +53,7 @@ typedef struct hello {
     uint64_t segment_word;   /* names the control block, should I be the one who makes it */
     uint32_t team_id;        /* the id, should I be rank 0 */
     uint32_t reserved;
-    gpuhier_place_t place;  /* process and node */
+    gpuhier_record_t record; /* process, node, and network devices by their distance to the GPU */
     gpuhier_memref_t scratch;
     uint64_t proof;          /* the word that lies at the start of scratch */
 } hello_t;
@@ -100,8 +100,8 @@ static void hello_fill(setup_t *setup, const gpuhier_buffer_t *buffer, hello_t *
         mine->scratch = setup->lane->ref;
         mine->proof = setup->lane->proof;
         mine->device = team->device->ordinal;
+        mine->record = team->device->record;
     }
-    gpuhier_place_get(&mine->place);
     if (sizeof(mine->segment_word) != getrandom(&mine->segment_word, sizeof(mine->segment_word), 0)
         || sizeof(mine->team_id) != getrandom(&mine->team_id, sizeof(mine->team_id), 0)) {
         mine->status = OMPI_ERROR;
@@ -118,7 +118,7 @@ static int neighbours_find(setup_t *setup)
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     for (int rank = 0; rank < nranks; ++rank) {
-        if (gpuhier_place_same_node(&setup->hello[rank].place, &me->place)) {
+        if (gpuhier_record_same_node(&setup->hello[rank].record, &me->record)) {
             if (rank == setup->team->rank) {
                 setup->my_local = setup->nlocal;
             }
@@ -132,7 +132,7 @@ static int neighbours_find(setup_t *setup)
     }
     for (int rank = 0; rank < nranks; ++rank) {
         int node = 0;
-        while (node < nodes && !gpuhier_place_same_node(&setup->hello[rank].place, &setup->hello[first[node]].place)) {
+        while (node < nodes && !gpuhier_record_same_node(&setup->hello[rank].record, &setup->hello[first[node]].record)) {
             ++node;
         }
         if (node == nodes) {
@@ -200,7 +200,7 @@ static int local_place(const setup_t *setup, int rank)
 {
     int place = 0;
     for (int other = 0; other < rank; ++other) {
-        place += gpuhier_place_same_node(&setup->hello[other].place, &setup->hello[rank].place);
+        place += gpuhier_record_same_node(&setup->hello[other].record, &setup->hello[rank].record);
     }
     return place;
 }
@@ -220,7 +220,7 @@ static int groups_make(setup_t *setup)
     }
     for (int rank = 0; rank < team->nranks; ++rank) {
         ranks[rank].node = 0;
-        while (!gpuhier_place_same_node(&setup->hello[rank].place, &setup->hello[ranks[rank].node].place)) {
+        while (!gpuhier_record_same_node(&setup->hello[rank].record, &setup->hello[ranks[rank].node].record)) {
             ++ranks[rank].node;
         }
     }
@@ -245,7 +245,7 @@ static int groups_make(setup_t *setup)
         int rank = gpuhier_hierarchy_member(h, team->group, i);
         const hello_t *member = &setup->hello[rank];
         team->node_index[i] = local_place(setup, rank);
-        team->watched[i] = (gpuhier_watched_t){member->place.pid, member->place.start_time};
+        team->watched[i] = (gpuhier_watched_t){member->record.pid, member->record.start_time};
         team->scratch[i] = member->scratch;
     }
     return OMPI_SUCCESS;
@@ -272,6 +272,22 @@ static bool is_partner(const gpuhier_team_t *team, int rank)
     return false;
 }
 
+/* Opens UCX on the devices that this rank has among those of its node. */
+static int rails_open(const setup_t *setup)
+{
+    const gpuhier_record_t **records = malloc(sizeof(*records) * (size_t) setup->nlocal);
+    const char *rails[GPUHIER_RAILS_MAX];
+    if (NULL == records) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    for (int i = 0; i < setup->nlocal; ++i) {
+        records[i] = &setup->hello[setup->local[i]].record;
+    }
+    int nrails = gpuhier_topology_pick_rails(records, setup->nlocal, setup->my_local, rails);
+    free(records);
+    return gpuhier_process_net_open(rails, nrails);
+}
+
 /* Exchanges UCX addresses and makes the peers; connections follow with the first message. */
 static int addresses_exchange(setup_t *setup)
 {
@@ -281,7 +297,7 @@ static int addresses_exchange(setup_t *setup)
     void *mine = NULL;
     size_t bytes = 0, total = 0;
     gpuhier_engine_lock();
-    int rc = gpuhier_process_net_open();
+    int rc = rails_open(setup);
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_net_address(gpuhier_process_net(), &mine, &bytes);
     gpuhier_engine_unlock();
     int *counts = malloc(sizeof(int) * n * 2), *places = NULL == counts ? NULL : counts + n, length = (int) bytes;
@@ -337,7 +353,7 @@ static void team_print(const setup_t *setup)
         for (int i = 0; i < gpuhier_hierarchy_group_size(&team->hierarchy, group); ++i) {
             int rank = gpuhier_hierarchy_member(&team->hierarchy, group, i);
             opal_output(0, "coll:gpuhier:   group %d index %d: rank %d, pid %d, gpu %d", group, i, rank,
-                        (int) setup->hello[rank].place.pid, setup->hello[rank].device);
+                        (int) setup->hello[rank].record.pid, setup->hello[rank].device);
         }
     }
 }

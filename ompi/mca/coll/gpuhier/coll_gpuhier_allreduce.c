@@ -46,7 +46,8 @@ static bool probe(gpuhier_module_t *module, struct ompi_communicator_t *comm, co
     gpuhier_buffer_inspect(in, &from);
     gpuhier_buffer_inspect(out, &to);
     const gpuhier_buffer_t *owner = NULL != from.context ? &from : &to;
-    int mine = gpuhier_buffer_on_device(&from) && gpuhier_buffer_on_device(&to) && (NULL != module->team || NULL != owner->context);
+    bool ready = NULL != module->team ? 0 == module->team->broken && 0 == module->team->torn : NULL != owner->context;
+    int mine = ready && gpuhier_buffer_on_device(&from) && gpuhier_buffer_on_device(&to);
     int all = 0;
     gpuhier_count(&gpuhier_counters.probes, 1);
     int rc = module->saved_allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm, module->saved_allreduce_module);
@@ -70,7 +71,7 @@ static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, int
     gpuhier_engine_lock();
     int rc = gpuhier_cuda_enter(team->device->context, &scope);
     if (OMPI_SUCCESS != rc) {
-        team->broken = rc; /* the context is gone: start tells the others */
+        team->broken = rc; /* the context is gone: I vote against this call and all others */
     }
     gpuhier_engine_start(&call, team, kernel, elem_bytes, in, out, (uint64_t) count);
     if (OMPI_SUCCESS == rc) {
@@ -79,7 +80,8 @@ static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, int
     gpuhier_engine_unlock();
     rc = gpuhier_engine_wait(&call);
     gpuhier_process_net_count();
-    if (0 != call.mask || OMPI_SUCCESS != rc) {
+    /* After an error the mode stays: a member whose own part went well does not know yet, and modes must be equal. */
+    if (rc >= 0 && 0 != call.mask) {
         gpuhier_modes_to_host(entry);
     }
     if (OMPI_SUCCESS == rc) {

@@ -90,8 +90,13 @@ int gpuhier_cuda_enter(CUcontext context, gpuhier_cuda_scope_t *scope)
         return rc;
     }
     scope->capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    return gpuhier_cuda_error(gpuhier_cu.cuThreadExchangeStreamCaptureMode(&scope->capture_mode),
-                              "cuThreadExchangeStreamCaptureMode");
+    rc = gpuhier_cuda_error(gpuhier_cu.cuThreadExchangeStreamCaptureMode(&scope->capture_mode),
+                            "cuThreadExchangeStreamCaptureMode");
+    if (OMPI_SUCCESS != rc) {
+        CUcontext ours;
+        (void) gpuhier_cu.cuCtxPopCurrent(&ours);
+    }
+    return rc;
 }
 
 void gpuhier_cuda_leave(gpuhier_cuda_scope_t *scope)
@@ -117,8 +122,12 @@ void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p)
                                    CU_POINTER_ATTRIBUTE_IS_MANAGED,     CU_POINTER_ATTRIBUTE_BUFFER_ID,
                                    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
     void *values[] = {&type, &context, &managed, &id, &device, &capable};
-    CUresult result = gpuhier_cu.cuPointerGetAttributes(sizeof(names) / sizeof(names[0]), names, values,
-                                                        (CUdeviceptr) (uintptr_t) address);
+    CUresult result = CUDA_ERROR_UNKNOWN;
+    /* Twice: the first answer may be the error of some earlier asynchronous work of the program. */
+    for (int tries = 0; tries < 2 && CUDA_SUCCESS != result && CUDA_ERROR_NOT_INITIALIZED != result; ++tries) {
+        result = gpuhier_cu.cuPointerGetAttributes(sizeof(names) / sizeof(names[0]), names, values,
+                                                   (CUdeviceptr) (uintptr_t) address);
+    }
     if (CUDA_SUCCESS != result || (CU_MEMORYTYPE_DEVICE != type && !managed)) {
         return;
     }

@@ -77,10 +77,8 @@ void gpuhier_engine_start(gpuhier_call_t *call, gpuhier_team_t *team, int kernel
     memset(call->member, 0, sizeof(call->member[0]) * (size_t) team->group_size);
 
     gpuhier_slot_t *slot = my_slot(call);
-    if (OMPI_SUCCESS != team->broken) {
-        /* A member that came out of the failed call unharmed may wait for me in this one. */
-        gpuhier_word_publish(&slot->failed, call->sequence, GPUHIER_FAILED_QUIET);
-        call->status = team->broken;
+    if (OMPI_SUCCESS != team->torn) {
+        call->status = team->torn; /* the others know, or will see: gpuhier_engine_fail() told them for good */
         call->state = GPUHIER_CALL_DONE;
         return;
     }
@@ -92,7 +90,8 @@ void gpuhier_engine_start(gpuhier_call_t *call, gpuhier_team_t *team, int kernel
     if (!gpuhier_buffer_on_device(&from) || !gpuhier_buffer_on_device(&to)) {
         arrival->mask |= GPUHIER_MASK_HOST;
     }
-    int rc = gpuhier_lane_take(team->device, &call->lane);
+    int rc = team->broken;
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_lane_take(team->device, &call->lane);
     if (OMPI_SUCCESS == rc && team->ngroups > 1) {
         rc = gpuhier_lane_exchange_buffers(call->lane, team->net_on_device);
         if (OMPI_SUCCESS == rc && NULL == team->exchange) {
@@ -106,6 +105,7 @@ void gpuhier_engine_start(gpuhier_call_t *call, gpuhier_team_t *team, int kernel
         arrival->direct = direct_ref(call, &from, call->in, &arrival->in) && direct_ref(call, &to, call->out, &arrival->out);
     } else {
         arrival->mask |= GPUHIER_MASK_FAIL;
+        call->declining = true;
     }
     gpuhier_word_publish(&slot->arrived, call->sequence, 1);
     call->state = GPUHIER_CALL_GATHER;
@@ -323,17 +323,26 @@ static void members_quiet(gpuhier_call_t *call)
 void gpuhier_engine_fail(gpuhier_call_t *call, int status)
 {
     gpuhier_team_t *team = call->team;
-    team->broken = status;
+    team->torn = status;
     gpuhier_word_publish(&my_slot(call)->failed, call->sequence, GPUHIER_FAILED_SAID);
     /* The other groups wait for messages: closing the connections ends their waits with an error. */
     for (int rank = 0; NULL != team->peers && rank < team->nranks; ++rank) {
         gpuhier_net_peer_destroy(team->peers[rank]);
         team->peers[rank] = NULL;
     }
+    gpuhier_cuda_scope_t scope;
+    bool entered = OMPI_SUCCESS == gpuhier_cuda_enter(team->device->context, &scope);
     for (int s = 0; NULL != call->lane && s < GPUHIER_STREAMS; ++s) {
         (void) gpuhier_cu.cuStreamSynchronize(call->lane->stream[s]); /* kernels never wait for anybody: this ends */
     }
-    gpuhier_word_publish(&my_slot(call)->failed, call->sequence, GPUHIER_FAILED_QUIET);
+    if (entered) {
+        gpuhier_cuda_leave(&scope);
+    }
+    /* For good: a member whose own part of this call went well learns it in the next one, though I may never call again. */
+    for (int slot = 0; slot < GPUHIER_SLOTS; ++slot) {
+        gpuhier_word_publish(&gpuhier_team_slot(team, team->index, call->sequence + (uint64_t) slot)->failed, GPUHIER_WORD_SEQUENCE_MAX,
+                             GPUHIER_FAILED_QUIET);
+    }
     members_quiet(call);
     call_end(call, status);
 }
@@ -401,12 +410,14 @@ int gpuhier_engine_wait(gpuhier_call_t *call)
     while (GPUHIER_CALL_DONE != call->state) {
         gpuhier_cuda_scope_t scope;
         gpuhier_engine_lock();
-        int events = gpuhier_cuda_enter(call->team->device->context, &scope);
-        if (OMPI_SUCCESS == events) {
+        int events = 1, rc = gpuhier_cuda_enter(call->team->device->context, &scope);
+        if (OMPI_SUCCESS == rc || call->declining) {
             events = gpuhier_engine_step(call);
-            gpuhier_cuda_leave(&scope);
         } else {
-            gpuhier_engine_fail(call, events);
+            gpuhier_engine_fail(call, rc);
+        }
+        if (OMPI_SUCCESS == rc) {
+            gpuhier_cuda_leave(&scope);
         }
         gpuhier_engine_unlock();
         if (0 != events) {
@@ -425,7 +436,7 @@ int gpuhier_engine_wait(gpuhier_call_t *call)
         }
         if (time >= next_watch) {
             next_watch = time + WATCH_EVERY;
-            int rc = watch(call, time - idle_since);
+            rc = watch(call, time - idle_since);
             if (OMPI_SUCCESS != rc) {
                 gpuhier_engine_lock();
                 gpuhier_engine_fail(call, rc);

@@ -50,6 +50,7 @@ typedef struct gpuhier_call {
     uint64_t count;    /* elements */
     CUdeviceptr in, out; /* the user's buffers; in == out in place. May be host memory: then staged */
 
+    bool declining;    /* I voted against the call: it ends with GPUHIER_DECLINED, which needs no CUDA */
     bool mask_known;   /* the vote is complete */
     bool claimed;      /* I may start work on my peers' buffers */
     bool input_done;   /* what the program had queued before the call is complete */
@@ -68,8 +69,8 @@ typedef struct gpuhier_call {
 /*
  * Starts an all-reduce of count elements (> 0) on the team. All members start
  * the same calls in the same order. in, out: any memory; in == out: in place.
- * Whatever goes wrong here is voted: the call starts all the same. On a broken
- * team it is done at once, with the error that broke it.
+ * Whatever goes wrong here is voted: the call starts all the same. On a torn
+ * team it is done at once, with the error that tore it.
  */
 void gpuhier_engine_start(gpuhier_call_t *call, gpuhier_team_t *team, int kernel, size_t elem_bytes, const void *in, void *out,
                           uint64_t count);
@@ -80,7 +81,8 @@ int gpuhier_engine_step(gpuhier_call_t *call);
 /*
  * Ends the call with an error: tells the group and, by closing its connections,
  * the other groups, and waits until no live member has GPU work on my buffers.
- * The team is broken from then on.
+ * The team is torn from then on: its connections are gone, and its members see
+ * that I failed in whatever later call they make.
  */
 void gpuhier_engine_fail(gpuhier_call_t *call, int status);
 

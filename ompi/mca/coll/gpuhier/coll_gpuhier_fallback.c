@@ -17,7 +17,8 @@
 #include "coll_gpuhier_cuda.h"
 #include "coll_gpuhier_fallback.h"
 #include "ompi/datatype/ompi_datatype.h"
-#include "opal/util/output.h"
+#include "ompi/runtime/mpiruntime.h"
+#include "opal/util/show_help.h"
 
 /* One buffer of the call and, when it is device memory, its host copy. */
 typedef struct staged {
@@ -27,20 +28,22 @@ typedef struct staged {
     size_t bytes;
 } staged_t;
 
+/*
+ * Tried twice: the first error may be that of some earlier asynchronous work of the program, which any call may report.
+ * A context that cannot be pushed is most often the current one already.
+ */
 static int copy(staged_t *buffer, bool to_host)
 {
     gpuhier_cuda_scope_t scope;
     /* Memory of a stream-ordered pool has no context of its own: the current one does. */
-    if (NULL != buffer->place.context) {
-        int rc = gpuhier_cuda_enter(buffer->place.context, &scope);
-        if (OMPI_SUCCESS != rc) {
-            return rc;
-        }
-    }
+    bool entered = NULL != buffer->place.context && OMPI_SUCCESS == gpuhier_cuda_enter(buffer->place.context, &scope);
     CUdeviceptr device = (CUdeviceptr) (uintptr_t) buffer->device;
-    int rc = to_host ? gpuhier_cuda_error(gpuhier_cu.cuMemcpyDtoH(buffer->host, device, buffer->bytes), "cuMemcpyDtoH")
+    int rc = OMPI_ERROR;
+    for (int tries = 0; tries < 2 && OMPI_SUCCESS != rc; ++tries) {
+        rc = to_host ? gpuhier_cuda_error(gpuhier_cu.cuMemcpyDtoH(buffer->host, device, buffer->bytes), "cuMemcpyDtoH")
                      : gpuhier_cuda_error(gpuhier_cu.cuMemcpyHtoD(device, buffer->host, buffer->bytes), "cuMemcpyHtoD");
-    if (NULL != buffer->place.context) {
+    }
+    if (entered) {
         gpuhier_cuda_leave(&scope);
     }
     return rc;
@@ -83,7 +86,12 @@ int gpuhier_fallback_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t cou
     staged_t send = {0}, recv = {0};
     int rc = stage(&send, sbuf, bytes, gap, true);
     rc = OMPI_SUCCESS != rc ? rc : stage(&recv, rbuf, bytes, gap, in_place || has_gaps);
-    if (OMPI_SUCCESS == rc) {
+    if (OMPI_SUCCESS != rc) {
+        /* The others are in the collective already, or will be, and would wait for this rank for ever: no error code helps them. */
+        opal_show_help("help-coll-gpuhier.txt", "staging failed", true, ompi_process_info.nodename, ompi_comm_rank(comm), bytes,
+                       OMPI_ERR_OUT_OF_RESOURCE == rc ? "out of memory" : "the CUDA driver refused the copy");
+        ompi_mpi_abort(comm, MPI_ERR_OTHER);
+    } else {
         gpuhier_count(&gpuhier_counters.calls_staged, NULL != send.host || NULL != recv.host);
         rc = module->saved_allreduce(NULL != send.host ? send.host - gap : sbuf, NULL != recv.host ? recv.host - gap : rbuf, count,
                                      dtype, op, comm, module->saved_allreduce_module);

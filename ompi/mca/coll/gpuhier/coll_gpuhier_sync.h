@@ -20,6 +20,7 @@ typedef _Atomic uint64_t gpuhier_word_t;
 
 #define GPUHIER_WORD_PROGRESS_BITS 24
 #define GPUHIER_WORD_PROGRESS_MAX ((UINT64_C(1) << GPUHIER_WORD_PROGRESS_BITS) - 1)
+#define GPUHIER_WORD_SEQUENCE_MAX (UINT64_MAX >> GPUHIER_WORD_PROGRESS_BITS)
 
 static inline uint64_t gpuhier_word(uint64_t sequence, uint64_t progress)
 {

@@ -453,7 +453,7 @@ void gpuhier_teams_quiesce(void)
         return;
     }
     OPAL_LIST_FOREACH(team, &teams, gpuhier_team_t) {
-        team->broken = OMPI_ERR_NOT_AVAILABLE;
+        team->torn = OMPI_ERR_NOT_AVAILABLE;
         outside_release(team);
     }
 }

@@ -25,7 +25,7 @@ typedef struct gpuhier_watched {
 
 /*
  * Made by all members together before their first accelerated call; owned by the
- * module. All but sequence, broken and the exchange's state is constant then.
+ * module. All but sequence, broken, torn and the exchange's state is constant then.
  */
 typedef struct gpuhier_team {
     opal_list_item_t super; /* in the list of all teams */
@@ -34,7 +34,8 @@ typedef struct gpuhier_team {
     int nranks;
     uint32_t id;       /* random, the same on all members: tells this communicator's messages from others' */
     uint64_t sequence; /* number of the last call; equal on all members between calls */
-    int broken;        /* 0, or the code with which every later call ends */
+    int broken;        /* not 0: this rank cannot take part any more; it votes against every call, and all decline */
+    int torn;          /* not 0: a call failed here while data moved; every later call ends with this code */
 
     gpuhier_hierarchy_t hierarchy;
     gpuhier_shape_t shape;

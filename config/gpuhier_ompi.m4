@@ -50,6 +50,9 @@ AC_DEFUN([GPUHIER_OMPI_HEADERS], [
     ])
     OMPI_LDFLAGS="-L$gpuhier_ompi_libdir"
     OMPI_LIBS="-lmpi -lopen-pal"
+    # Not the system's: found by the linker before another Open MPI's, and by programs when they run.
+    AS_CASE([$with_ompi], [""|yes|no], [],
+        [OMPI_LIBS="$OMPI_LDFLAGS -Wl,-rpath,$gpuhier_ompi_libdir $OMPI_LIBS"])
     componentdir=$OMPI_COMPONENTS
     helpdir=$gpuhier_ompi_datadir
     AS_IF([test -n "$with_component_dir"], [componentdir=$with_component_dir; helpdir=$with_component_dir])

@@ -36,6 +36,9 @@ gpuhier_env_component()
         return 1
     fi
     export OMPI_MCA_mca_base_component_path=$GPUHIER_BUILD/ompi/mca/coll/gpuhier/component:$default
+    # Open MPI 5 hands that on to PMIx, which complains of every file there that is not its own: an empty folder.
+    mkdir -p "$GPUHIER_BUILD/test/none"
+    export PMIX_MCA_mca_base_component_path=$GPUHIER_BUILD/test/none
 }
 
 gpuhier_env_emulator()

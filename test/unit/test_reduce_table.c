@@ -85,7 +85,8 @@ static const type_row_t type_rows[] = {
     ROW(MPI_C_LONG_DOUBLE_COMPLEX, NULL, ""),
     ROW(MPI_WCHAR, NULL, ""),
     ROW(MPI_PACKED, NULL, ""),
-    /* Fortran's, as they are when its default kinds are C's int, float and double. */
+    /* Fortran's, as they are when its default kinds are C's int, float and double; an Open MPI without Fortran has none. */
+#if OMPI_HAVE_FORTRAN_INTEGER8 && OMPI_HAVE_FORTRAN_REAL8
     ROW(MPI_INTEGER, "int32", INTEGER),
     ROW(MPI_INTEGER1, "int8", INTEGER),
     ROW(MPI_INTEGER2, "int16", INTEGER),
@@ -103,6 +104,7 @@ static const type_row_t type_rows[] = {
     ROW(MPI_2INTEGER, "2int", PAIR),
     ROW(MPI_2REAL, "2float", PAIR),
     ROW(MPI_2DOUBLE_PRECISION, "2double", PAIR),
+#endif
 };
 
 static int failures;

@@ -2,18 +2,21 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A latency benchmark of MPI_Allreduce in the manner of the OSU programs: it
- * knows MPI and the CUDA runtime, and nothing of this project. It stands for
- * the user's program when a CUDA-aware Open MPI, its UCX and the emulated GPUs
- * are put together, so it is written against CUDA's own headers and linked with
- * the toolkit's shared libcudart.
+ * A latency benchmark of MPI_Allreduce, or of an exchange around the ring of
+ * ranks, in the manner of the OSU programs: it knows MPI and the CUDA runtime,
+ * and nothing of this project. It stands for the user's program when a
+ * CUDA-aware Open MPI, its UCX and the emulated GPUs are put together, so it is
+ * written against CUDA's own headers and linked with the toolkit's shared
+ * libcudart.
  *
  * For each size: warm-up, a timed loop, and one checked call. The checked call
  * has inputs that depend on rank and index, a poisoned output and guard zones
- * around every buffer; every element is compared with a sum made on the host,
+ * around every buffer; every element is compared with what the host works out,
  * exactly (all values are small integers). Not checked: rounding.
  *
- *   osu_like [-d device|managed|host] [-t float|double|int] [-m MIN:MAX] [-i N] [-x N] [-n] [-l] [-c NAME]
+ *   osu_like [-o allreduce|exchange] [-d device|managed|host] [-t float|double|int] [-m MIN:MAX] [-i N] [-x N]
+ *            [-n] [-l] [-c NAME]
+ *     -o  what is measured: MPI_Allreduce, or MPI_Sendrecv with both neighbours
  *     -d  where the buffers are             -m  bytes of a message, doubled from MIN to MAX
  *     -i  timed calls per size              -x  calls before the timed ones
  *     -n  MPI_IN_PLACE                      -l  MPI_Init first, CUDA afterwards
@@ -36,8 +39,10 @@
 #define POISON_BYTE 0x5a
 
 enum place { ON_DEVICE, MANAGED, ON_HOST };
+static const char *const places[] = {"device", "managed", "host"};
 
 struct options {
+    int exchange; /* in place of the all-reduce */
     enum place place;
     MPI_Datatype type;
     size_t size;     /* of an element, bytes */
@@ -78,29 +83,57 @@ static void check_cuda(cudaError_t status, const char *what)
 
 static void usage(void)
 {
-    fprintf(stderr, "usage: osu_like [-d device|managed|host] [-t float|double|int] [-m MIN:MAX] [-i N] [-x N] "
-                    "[-n] [-l] [-c NAME]\n");
+    fprintf(stderr, "usage: osu_like [-o allreduce|exchange] [-d device|managed|host] [-t float|double|int] "
+                    "[-m MIN:MAX] [-i N] [-x N] [-n] [-l] [-c NAME]\n");
     exit(2);
+}
+
+static enum place place_parse(const char *text)
+{
+    for (int i = 0; i < (int) (sizeof(places) / sizeof(places[0])); i++) {
+        if (0 == strcmp(text, places[i])) {
+            return (enum place) i;
+        }
+    }
+    usage();
+    return ON_HOST;
+}
+
+/* Names the element type; returns its size in bytes. */
+static size_t type_parse(const char *text, MPI_Datatype *type_p)
+{
+    if (0 == strcmp(text, "float")) {
+        *type_p = MPI_FLOAT;
+        return sizeof(float);
+    }
+    if (0 == strcmp(text, "double")) {
+        *type_p = MPI_DOUBLE;
+        return sizeof(double);
+    }
+    if (0 == strcmp(text, "int")) {
+        *type_p = MPI_INT;
+        return sizeof(int);
+    }
+    usage();
+    return 0;
 }
 
 static struct options options_parse(int argc, char **argv)
 {
-    struct options options = {ON_DEVICE, MPI_DATATYPE_NULL, 0, 4, 1 << 20, 20, 5, 0, 0, NULL};
+    struct options options = {0, ON_DEVICE, MPI_DATATYPE_NULL, 0, 4, 1 << 20, 20, 5, 0, 0, NULL};
     const char *type = "float";
     int letter;
 
-    while (-1 != (letter = getopt(argc, argv, "d:t:m:i:x:nlc:"))) {
+    while (-1 != (letter = getopt(argc, argv, "o:d:t:m:i:x:nlc:"))) {
         switch (letter) {
-        case 'd':
-            if (0 == strcmp(optarg, "device")) {
-                options.place = ON_DEVICE;
-            } else if (0 == strcmp(optarg, "managed")) {
-                options.place = MANAGED;
-            } else if (0 == strcmp(optarg, "host")) {
-                options.place = ON_HOST;
-            } else {
+        case 'o':
+            options.exchange = 0 == strcmp(optarg, "exchange");
+            if (!options.exchange && 0 != strcmp(optarg, "allreduce")) {
                 usage();
             }
+            break;
+        case 'd':
+            options.place = place_parse(optarg);
             break;
         case 't':
             type = optarg;
@@ -129,22 +162,11 @@ static struct options options_parse(int argc, char **argv)
             usage();
         }
     }
-    if (0 == strcmp(type, "float")) {
-        options.type = MPI_FLOAT;
-        options.size = sizeof(float);
-    } else if (0 == strcmp(type, "double")) {
-        options.type = MPI_DOUBLE;
-        options.size = sizeof(double);
-    } else if (0 == strcmp(type, "int")) {
-        options.type = MPI_INT;
-        options.size = sizeof(int);
-    } else {
-        usage();
-    }
+    options.size = type_parse(type, &options.type);
     if (options.min < options.size) {
         options.min = options.size;
     }
-    if (optind != argc || options.iterations < 1 || options.warmup < 0 || options.max < options.min) {
+    if (optind != argc || (options.exchange && options.in_place) || options.iterations < 1 || options.warmup < 0 || options.max < options.min) {
         usage();
     }
     return options;
@@ -260,6 +282,36 @@ static int element_is(const void *array, size_t index, MPI_Datatype type, int64_
     return (int) value == ((const int *) array)[index];
 }
 
+/* The call that is measured. */
+static void call(const struct options *options, struct buffer *send, struct buffer *receive, size_t count)
+{
+    int rank, ranks;
+
+    if (!options->exchange) {
+        MPI_Allreduce(options->in_place ? MPI_IN_PLACE : send->data, receive->data, (int) count, options->type,
+                      MPI_SUM, MPI_COMM_WORLD);
+        return;
+    }
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    MPI_Sendrecv(send->data, (int) count, options->type, (rank + 1) % ranks, 0, receive->data, (int) count,
+                 options->type, (rank + ranks - 1) % ranks, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+/* What an element of the output must be. */
+static int64_t expected(const struct options *options, int rank, int ranks, size_t index)
+{
+    int64_t sum = 0;
+
+    if (options->exchange) {
+        return contribution((rank + ranks - 1) % ranks, index);
+    }
+    for (int peer = 0; peer < ranks; peer++) {
+        sum += contribution(peer, index);
+    }
+    return sum;
+}
+
 /* One call with checked data; returns the number of wrong elements and guard bytes on this rank. */
 static size_t checked_call(const struct options *options, struct buffer *send, struct buffer *receive, size_t count)
 {
@@ -277,8 +329,7 @@ static size_t checked_call(const struct options *options, struct buffer *send, s
     }
     fill(receive->data, POISON_BYTE, receive->bytes);
     move(options->in_place ? receive->data : send->data, host, count * options->size);
-    MPI_Allreduce(options->in_place ? MPI_IN_PLACE : send->data, receive->data, (int) count, options->type, MPI_SUM,
-                  MPI_COMM_WORLD);
+    call(options, send, receive, count);
     if (!options->in_place) {
         /* The input must have stayed as it was. */
         move(host, send->data, count * options->size);
@@ -288,12 +339,7 @@ static size_t checked_call(const struct options *options, struct buffer *send, s
     }
     move(host, receive->data, count * options->size);
     for (size_t i = 0; i < count; i++) {
-        int64_t sum = 0;
-
-        for (int peer = 0; peer < ranks; peer++) {
-            sum += contribution(peer, i);
-        }
-        wrong += !element_is(host, i, options->type, sum);
+        wrong += !element_is(host, i, options->type, expected(options, rank, ranks, i));
     }
     free(host);
     return wrong + buffer_guards_wrong(send) + buffer_guards_wrong(receive);
@@ -302,7 +348,6 @@ static size_t checked_call(const struct options *options, struct buffer *send, s
 /* Mean time of one call on this rank, in microseconds. */
 static double timed_calls(const struct options *options, struct buffer *send, struct buffer *receive, size_t count)
 {
-    const void *input = options->in_place ? MPI_IN_PLACE : send->data;
     double spent = 0.0;
 
     /* In place, sums of sums would overflow: zeros stay zeros. */
@@ -313,7 +358,7 @@ static double timed_calls(const struct options *options, struct buffer *send, st
 
         MPI_Barrier(MPI_COMM_WORLD);
         begin = MPI_Wtime();
-        MPI_Allreduce(input, receive->data, (int) count, options->type, MPI_SUM, MPI_COMM_WORLD);
+        call(options, send, receive, count);
         if (i >= 0) {
             spent += MPI_Wtime() - begin;
         }
@@ -371,7 +416,6 @@ static void counter_print(const char *name)
 
 int main(int argc, char **argv)
 {
-    static const char *const places[] = {"device", "managed", "host"};
     struct options options = options_parse(argc, argv);
     unsigned long long wrong = 0;
     int rank, ranks;
@@ -387,7 +431,8 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (0 == rank) {
-        printf("# allreduce, sum, %d ranks, %s buffers%s\n", ranks, places[place], options.in_place ? ", in place" : "");
+        printf("# %s, %d ranks, %s buffers%s\n", options.exchange ? "exchange" : "allreduce, sum", ranks, places[place],
+               options.in_place ? ", in place" : "");
         printf("# %8s %14s %14s %14s %10s\n", "bytes", "mean us", "least us", "most us", "#wrong");
     }
     for (size_t bytes = options.min; bytes <= options.max; bytes *= 2) {

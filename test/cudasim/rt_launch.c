@@ -420,3 +420,9 @@ cudaError_t rt_cudaGetDriverEntryPointByVersion(const char *name, void **functio
     }
     return rt_error(rc);
 }
+
+cudaError_t rt_cudaGetDriverEntryPoint(const char *name, void **function_p, unsigned long long flags,
+                                       enum cudaDriverEntryPointQueryResult *status_p)
+{
+    return rt_cudaGetDriverEntryPointByVersion(name, function_p, CUDART_VERSION, flags, status_p);
+}

@@ -4,8 +4,8 @@
  *
  * The engine: queues of work, and who executes it when.
  *
- * Owns streams, their queues and the three modes. Does not own what the work is
- * (sim_copy.c, sim_launch.c) nor events (sim_event.c). Every piece of work has a
+ * Owns the queues and the three modes. Does not own what the work is (sim_copy.c,
+ * sim_launch.c), stream objects (sim_stream.c) nor events (sim_event.c). Every piece of work has a
  * number in its stream and names the work of other streams that it must follow:
  * what an event stood for when it was waited for, and the legacy default stream's
  * implicit order. These always point to work submitted before, so there are no cycles.
@@ -39,8 +39,6 @@ static pthread_mutex_t engine_mutex = PTHREAD_MUTEX_INITIALIZER;
 static enum sim_mode mode;
 static uint64_t seed, max_delay_us, lazy_ns;
 static struct sim_item *free_items;
-static CUstream free_streams, all_streams;
-static uint64_t next_stream_id = 1, next_thread_id = 1;
 static bool ager_started;
 static pthread_cond_t ager_wake = PTHREAD_COND_INITIALIZER;
 
@@ -57,6 +55,11 @@ void sim_engine_unlock(void)
 enum sim_mode sim_engine_mode(void)
 {
     return mode;
+}
+
+uint64_t sim_engine_seed(void)
+{
+    return seed;
 }
 
 uint64_t sim_now_ns(void)
@@ -204,26 +207,9 @@ static void await_slot(const struct sim_item *item)
 {
     uint64_t us = 1;
 
-    while (NULL != item->slot && atomic_load_explicit(&item->slot->completed, memory_order_acquire) < item->slot_value) {
+    while (NULL != item->slot && sim_event_slot_open(item->slot, item->slot_value)) {
         nap(us);
         us = us < 200 ? 2 * us : us;
-    }
-}
-
-static void stream_retire(CUstream stream)
-{
-    CUstream *link = &stream->ctx->streams;
-
-    while (NULL != *link && *link != stream) {
-        link = &(*link)->next;
-    }
-    if (*link == stream) {
-        *link = stream->next;
-    }
-    stream->magic = 0;
-    if (!stream->has_worker) {
-        stream->next = free_streams;
-        free_streams = stream;
     }
 }
 
@@ -236,7 +222,7 @@ static void stream_advance(CUstream stream, struct sim_item *item)
     item_free(item);
     pthread_cond_broadcast(&stream->done);
     if (stream->destroyed && NULL == stream->head) {
-        stream_retire(stream);
+        sim_stream_retire(stream);
     }
 }
 
@@ -307,10 +293,7 @@ static void *worker(void *argument)
         stream_advance(stream, item);
     }
     stream->has_worker = false;
-    if (0 == stream->magic) {
-        stream->next = free_streams;
-        free_streams = stream;
-    }
+    sim_stream_reuse(stream);
     sim_engine_unlock();
     return NULL;
 }
@@ -348,7 +331,7 @@ static void *ager(void *unused)
     sim_engine_lock();
     for (;;) {
         now = sim_now_ns();
-        for (stream = all_streams; NULL != stream; stream = stream->all_next) {
+        for (stream = sim_all_streams; NULL != stream; stream = stream->all_next) {
             target = stream->kicked;
             if (NULL != stream->head && now > stream->head->queued_ns + lazy_ns && target < stream->head->seq) {
                 target = stream->head->seq;
@@ -451,7 +434,7 @@ static void drain_locked(CUcontext ctx, int physical)
 {
     CUstream stream;
 
-    for (stream = all_streams; NULL != stream; stream = stream->all_next) {
+    for (stream = sim_all_streams; NULL != stream; stream = stream->all_next) {
         if (0 != stream->magic && (NULL == ctx || stream->ctx == ctx) &&
             (physical < 0 || stream->ctx->physical == physical)) {
             stream->drain_to = stream->submitted;
@@ -460,7 +443,7 @@ static void drain_locked(CUcontext ctx, int physical)
         }
     }
     /* The list only grows, and at its head: going on after the lock was open is safe. */
-    for (stream = all_streams; NULL != stream; stream = stream->all_next) {
+    for (stream = sim_all_streams; NULL != stream; stream = stream->all_next) {
         stream_run(stream, stream->drain_to);
     }
 }
@@ -510,134 +493,6 @@ void sim_stream_kick(CUstream stream, uint64_t seq)
     if (SIM_LAZY == mode && stream->kicked < seq) {
         stream->kicked = seq;
         pthread_cond_signal(&ager_wake);
-    }
-    sim_engine_unlock();
-}
-
-/* ---- streams ---- */
-
-static CUstream stream_new_locked(CUcontext ctx, unsigned flags, int priority)
-{
-    CUstream stream = free_streams;
-
-    if (NULL != stream) {
-        /* Its numbers go on, so that an event that still refers to the old one stays complete. */
-        free_streams = stream->next;
-    } else {
-        stream = must(calloc(1, sizeof(*stream)));
-        pthread_cond_init(&stream->work, NULL);
-        pthread_cond_init(&stream->done, NULL);
-        stream->all_next = all_streams;
-        all_streams = stream;
-    }
-    stream->ctx = ctx;
-    stream->flags = flags;
-    stream->priority = priority;
-    stream->blocking = 0 == (flags & CU_STREAM_NON_BLOCKING);
-    stream->destroyed = false;
-    stream->queries = 0;
-    stream->thread = 0;
-    stream->id = next_stream_id++;
-    stream->random = (seed * 0x9e3779b97f4a7c15ull) ^ (stream->id * 0xbf58476d1ce4e5b9ull);
-    stream->random += (0 == stream->random);
-    stream->next = ctx->streams;
-    ctx->streams = stream;
-    stream->magic = SIM_STREAM_MAGIC;
-    return stream;
-}
-
-CUstream sim_stream_new(CUcontext ctx, unsigned flags, int priority)
-{
-    CUstream stream;
-
-    sim_engine_lock();
-    stream = stream_new_locked(ctx, flags, priority);
-    sim_engine_unlock();
-    return stream;
-}
-
-static CUstream legacy_stream(CUcontext ctx)
-{
-    CUstream stream = atomic_load_explicit(&ctx->legacy, memory_order_acquire);
-
-    if (NULL != stream) {
-        return stream;
-    }
-    sim_engine_lock();
-    if (NULL == ctx->legacy) {
-        ctx->legacy = stream_new_locked(ctx, CU_STREAM_DEFAULT, 0);
-    }
-    stream = ctx->legacy;
-    sim_engine_unlock();
-    return stream;
-}
-
-static CUstream per_thread_stream(CUcontext ctx)
-{
-    CUstream stream;
-
-    sim_engine_lock();
-    if (0 == sim_thread.id) {
-        sim_thread.id = next_thread_id++;
-    }
-    for (stream = ctx->streams; NULL != stream; stream = stream->next) {
-        if (stream->thread == sim_thread.id) {
-            break;
-        }
-    }
-    if (NULL == stream) {
-        stream = stream_new_locked(ctx, CU_STREAM_DEFAULT, 0);
-        stream->thread = sim_thread.id;
-    }
-    sim_engine_unlock();
-    return stream;
-}
-
-CUresult sim_stream_resolve(CUstream handle, CUstream *stream_p)
-{
-    CUcontext ctx = sim_context_current();
-
-    if (NULL == handle) {
-        handle = sim_thread.per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
-    }
-    if (CU_STREAM_LEGACY == handle || CU_STREAM_PER_THREAD == handle) {
-        if (NULL == ctx) {
-            return CUDA_ERROR_INVALID_CONTEXT;
-        }
-        *stream_p = (CU_STREAM_LEGACY == handle) ? legacy_stream(ctx) : per_thread_stream(ctx);
-        return CUDA_SUCCESS;
-    }
-    if (SIM_STREAM_MAGIC != handle->magic || handle->destroyed) {
-        return CUDA_ERROR_INVALID_HANDLE;
-    }
-    *stream_p = handle;
-    return CUDA_SUCCESS;
-}
-
-void sim_stream_destroy(CUstream stream)
-{
-    sim_engine_lock();
-    stream->destroyed = true;
-    pthread_cond_signal(&stream->work);
-    if (NULL == stream->head && !stream->busy) {
-        stream_retire(stream);
-    }
-    sim_engine_unlock();
-}
-
-void sim_streams_context_clear(CUcontext ctx)
-{
-    sim_engine_lock();
-    ctx->legacy = NULL;
-    while (NULL != ctx->streams) {
-        CUstream stream = ctx->streams;
-        stream->destroyed = true;
-        pthread_cond_signal(&stream->work);
-        if (NULL == stream->head && !stream->busy) {
-            stream_retire(stream);
-        } else {
-            ctx->streams = stream->next; /* submitted by another thread meanwhile: retired when done */
-        }
     }
     sim_engine_unlock();
 }

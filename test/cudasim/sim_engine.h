@@ -109,6 +109,8 @@ struct sim_item {
 int sim_engine_setup(void);
 enum sim_mode sim_engine_mode(void);
 
+uint64_t sim_engine_seed(void);
+
 void sim_engine_lock(void);
 void sim_engine_unlock(void);
 
@@ -116,6 +118,11 @@ void sim_engine_unlock(void);
 CUresult sim_stream_resolve(CUstream handle, CUstream *stream_p);
 CUstream sim_stream_new(CUcontext ctx, unsigned flags, int priority);
 void sim_stream_destroy(CUstream stream);
+
+/* Under the lock: all streams ever made, linked by all_next; takes a finished one out of its context; reuses one. */
+extern CUstream sim_all_streams;
+void sim_stream_retire(CUstream stream);
+void sim_stream_reuse(CUstream stream);
 
 /* Ends all streams of a context that is no more; its work is done. */
 void sim_streams_context_clear(CUcontext ctx);
@@ -154,6 +161,9 @@ void sim_event_record(CUevent event, CUstream stream);
 void sim_event_wait_on_stream(CUstream stream, CUevent event);
 bool sim_event_query(CUevent event);
 void sim_event_synchronize(CUevent event);
+
+/* Whether that record of an interprocess event is still to come; not from a process that has died. */
+bool sim_event_slot_open(struct sim_shared_event *slot, uint64_t value);
 
 uint64_t sim_now_ns(void);
 

@@ -9,10 +9,13 @@
  * An event stands for a number in a stream; an interprocess event for a number
  * of records in a slot that all its users share, written by whoever records it.
  */
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "sim_counters.h"
 #include "sim_engine.h"
@@ -90,6 +93,17 @@ CUresult sim_event_check(CUevent event)
     return CUDA_SUCCESS;
 }
 
+bool sim_event_slot_open(struct sim_shared_event *slot, uint64_t value)
+{
+    pid_t recorder;
+
+    if (atomic_load_explicit(&slot->completed, memory_order_acquire) >= value) {
+        return false;
+    }
+    recorder = (pid_t) atomic_load(&slot->recorder);
+    return 0 == recorder || 0 == kill(recorder, 0) || ESRCH != errno;
+}
+
 static void slot_complete(struct sim_shared_event *slot, uint64_t value)
 {
     uint64_t seen = atomic_load(&slot->completed);
@@ -131,6 +145,7 @@ void sim_event_record(CUevent event, CUstream stream)
     record->slot_value = 0;
     sim_engine_lock();
     if (NULL != event->slot) {
+        atomic_store(&event->slot->recorder, (uint64_t) getpid());
         record->slot_value = atomic_fetch_add(&event->slot->recorded, 1) + 1;
     }
     event->pending++;
@@ -188,7 +203,7 @@ bool sim_event_query(CUevent event)
     if (NULL != stream && !sim_stream_poll(stream, seq)) {
         return false;
     }
-    return NULL == event->slot || atomic_load_explicit(&event->slot->completed, memory_order_acquire) >= value;
+    return NULL == event->slot || !sim_event_slot_open(event->slot, value);
 }
 
 void sim_event_synchronize(CUevent event)
@@ -205,7 +220,7 @@ void sim_event_synchronize(CUevent event)
     if (NULL != stream) {
         sim_stream_wait(stream, seq);
     }
-    while (NULL != event->slot && atomic_load_explicit(&event->slot->completed, memory_order_acquire) < value) {
+    while (NULL != event->slot && sim_event_slot_open(event->slot, value)) {
         nanosleep(&pause, NULL);
         pause.tv_nsec = pause.tv_nsec < 200000 ? 2 * pause.tv_nsec : pause.tv_nsec;
     }

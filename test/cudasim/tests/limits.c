@@ -10,6 +10,7 @@
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -217,6 +218,12 @@ static void hookable(void)
     }
 }
 
+static void hang(void *unused)
+{
+    (void) unused;
+    sleep(60);
+}
+
 /* Another node's memory cannot be opened, whatever the process number says. */
 static void other_node(void)
 {
@@ -284,6 +291,43 @@ static void freed_while_open(void)
     EXPECT(CUDA_SUCCESS == cuMemAlloc(&pointer, 40 * MIB));
 }
 
+/* An event that another process recorded and died over is waited for no longer. */
+static void dead_recorder(void)
+{
+    CUipcEventHandle handle;
+    CUevent event;
+    int down[2], up[2], status = 0;
+    char byte = 0;
+    pid_t pid;
+
+    setenv("CUDASIM_ASYNC", "lazy", 1);
+    setenv("CUDASIM_LAZY_MS", "100000", 1);
+    EXPECT(0 == pipe(down) && 0 == pipe(up));
+    pid = fork();
+    if (0 == pid) {
+        CUstream stream;
+
+        EXPECT((ssize_t) sizeof(handle) == read(down[0], &handle, sizeof(handle)));
+        start();
+        EXPECT(CUDA_SUCCESS == cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        EXPECT(CUDA_SUCCESS == cuLaunchHostFunc(stream, hang, NULL));
+        EXPECT(CUDA_SUCCESS == cuIpcOpenEventHandle(&event, handle));
+        EXPECT(CUDA_SUCCESS == cuEventRecord(event, stream));
+        EXPECT(1 == write(up[1], 0 == failures ? "y" : "n", 1));
+        pause();
+    }
+    start();
+    EXPECT(CUDA_SUCCESS == cuEventCreate(&event, CU_EVENT_INTERPROCESS | CU_EVENT_DISABLE_TIMING));
+    EXPECT(CUDA_SUCCESS == cuIpcGetEventHandle(&handle, event));
+    EXPECT((ssize_t) sizeof(handle) == write(down[1], &handle, sizeof(handle)));
+    EXPECT(1 == read(up[0], &byte, 1) && 'y' == byte);
+    EXPECT(CUDA_ERROR_NOT_READY == cuEventQuery(event));
+    kill(pid, SIGKILL);
+    EXPECT(pid == waitpid(pid, &status, 0));
+    EXPECT(CUDA_SUCCESS == cuEventSynchronize(event));
+    EXPECT(CUDA_SUCCESS == cuEventQuery(event));
+}
+
 /* Exports memory and events, then waits to be killed. */
 static void hold(void)
 {
@@ -311,7 +355,8 @@ static const struct {
     {"none-visible", none_visible}, {"disabled", disabled},
     {"faults", faults},         {"counters", counters},
     {"hookable", hookable},     {"other-node", other_node},
-    {"freed-while-open", freed_while_open}, {"hold", hold},
+    {"freed-while-open", freed_while_open}, {"dead-recorder", dead_recorder},
+    {"hold", hold},
 };
 
 int main(int argc, char **argv)

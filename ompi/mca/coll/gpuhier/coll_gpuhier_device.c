@@ -14,7 +14,6 @@
 
 #include "coll_gpuhier_component.h"
 #include "coll_gpuhier_device.h"
-#include "opal/util/show_help.h"
 
 static void lane_construct(gpuhier_lane_t *lane)
 {
@@ -159,32 +158,6 @@ static int attribute(CUdevice_attribute name, int ordinal)
     return value;
 }
 
-/* Where the GPU is, and which network devices are near it; a list of devices that the user gave may be wrong. */
-static int record_make(gpuhier_device_t *device)
-{
-    gpuhier_gpu_info_t gpu = {.ordinal = device->ordinal,
-                              .cc_major = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device->ordinal),
-                              .cc_minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device->ordinal)};
-    CUdevice handle;
-    CUuuid uuid;
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuDeviceGet(&handle, device->ordinal), "cuDeviceGet");
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuDeviceGetUuid(&uuid, handle), "cuDeviceGetUuid");
-    if (OMPI_SUCCESS != rc) {
-        return rc;
-    }
-    memcpy(gpu.uuid, uuid.bytes, sizeof(gpu.uuid));
-    gpu.pci.domain = (uint32_t) attribute(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID, device->ordinal);
-    gpu.pci.bus = (uint8_t) attribute(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, device->ordinal);
-    gpu.pci.device = (uint8_t) attribute(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, device->ordinal);
-    char *report;
-    rc = gpuhier_topology_local(&gpu, gpuhier_params.devices, &device->record, &report);
-    if (OMPI_SUCCESS != rc) {
-        opal_show_help("help-coll-gpuhier.txt", "no network", true, ompi_process_info.nodename, NULL != report ? report : "out of memory");
-    }
-    free(report);
-    return rc;
-}
-
 static int device_make(CUcontext context, gpuhier_device_t **device_p)
 {
     gpuhier_device_t *device = OBJ_NEW(gpuhier_device_t);
@@ -195,7 +168,6 @@ static int device_make(CUcontext context, gpuhier_device_t **device_p)
     CUdevice handle;
     int rc = gpuhier_cuda_error(gpuhier_cu.cuCtxGetDevice(&handle), "cuCtxGetDevice");
     device->ordinal = (int) handle;
-    rc = OMPI_SUCCESS != rc ? rc : record_make(device);
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_reduce_open(&device->reduce);
     if (OMPI_SUCCESS != rc) {
         OBJ_RELEASE(device);

@@ -15,7 +15,6 @@
 #include "coll_gpuhier_ipc_cache.h"
 #include "coll_gpuhier_reduce.h"
 #include "coll_gpuhier_schedule.h"
-#include "coll_gpuhier_topology.h"
 #include "opal/class/opal_list.h"
 
 /* Streams of a lane. Stages of consecutive slices overlap, so each has its own. */
@@ -65,7 +64,6 @@ struct gpuhier_device {
     gpuhier_reduce_t reduce;
     opal_list_t free_lanes;
     int lanes; /* made, free or not */
-    gpuhier_record_t record; /* this process on this GPU, as other ranks see it */
     bool flush_needed; /* remote writes need cuFlushGPUDirectRDMAWrites before kernels read them */
 };
 

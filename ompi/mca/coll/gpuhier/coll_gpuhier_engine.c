@@ -314,7 +314,7 @@ static void members_quiet(gpuhier_call_t *call)
         }
         while (!gpuhier_word_reached(&slot->failed, call->sequence, GPUHIER_FAILED_QUIET)
                && !gpuhier_word_reached(&slot->ag_done, call->sequence, call->plan.nslices)
-               && gpuhier_process_lives(team->watched[i].pid, team->watched[i].start)) {
+               && gpuhier_record_process_lives(&team->members[team->index], &team->members[i])) {
             usleep(1000);
         }
     }
@@ -325,7 +325,7 @@ void gpuhier_engine_fail(gpuhier_call_t *call, int status)
     gpuhier_team_t *team = call->team;
     team->torn = status;
     gpuhier_word_publish(&my_slot(call)->failed, call->sequence, GPUHIER_FAILED_SAID);
-    /* The other groups wait for messages: closing the connections ends their waits with an error. */
+    gpuhier_exchange_give_up(team); /* the other groups wait for messages */
     for (int rank = 0; NULL != team->peers && rank < team->nranks; ++rank) {
         gpuhier_net_peer_destroy(team->peers[rank]);
         team->peers[rank] = NULL;
@@ -388,10 +388,13 @@ static int watch(const gpuhier_call_t *call, double waited)
             return OMPI_ERROR;
         }
     }
+    if (gpuhier_exchange_check(team) >= 0) {
+        return OMPI_ERR_UNREACH;
+    }
     int dead = gpuhier_team_find_dead(team);
     if (dead >= 0) {
         opal_show_help("help-coll-gpuhier.txt", "dead peer", true, ompi_process_info.nodename, dead,
-                       (int) team->watched[team->hierarchy.index_of[dead]].pid, state_name(call->state));
+                       (int) team->members[team->hierarchy.index_of[dead]].pid, state_name(call->state));
         return OMPI_ERR_UNREACH;
     }
     if (gpuhier_params.timeout > 0 && waited > gpuhier_params.timeout) {

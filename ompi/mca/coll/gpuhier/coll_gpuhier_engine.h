@@ -79,10 +79,10 @@ void gpuhier_engine_start(gpuhier_call_t *call, gpuhier_team_t *team, int kernel
 int gpuhier_engine_step(gpuhier_call_t *call);
 
 /*
- * Ends the call with an error: tells the group and, by closing its connections,
- * the other groups, and waits until no live member has GPU work on my buffers.
- * The team is torn from then on: its connections are gone, and its members see
- * that I failed in whatever later call they make.
+ * Ends the call with an error: tells the group and the other groups, and waits
+ * until no live member has GPU work on my buffers. The team is torn from then on:
+ * its connections are gone, and its members see that I failed in whatever later
+ * call they make.
  */
 void gpuhier_engine_fail(gpuhier_call_t *call, int status);
 

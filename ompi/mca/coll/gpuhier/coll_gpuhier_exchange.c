@@ -15,7 +15,7 @@
  *     63..32 team id   31..28 call   27..20 slice   19..10 piece   9..0 step
  * each modulo its width tells apart what can be in flight at once: two calls,
  * four slices, and the pieces of one owner, which are neighbours.
- * The vote is piece 1023 of slice 255.
+ * The vote is piece 1023 of slice 255, the notice of a failure piece 1022.
  */
 #include "ompi_config.h"
 
@@ -32,18 +32,26 @@ typedef struct piece_state {
     piece_phase_t phase;
     int step;
     gpuhier_transfer_t transfer;
-    gpuhier_net_op_t send, recv;
+    gpuhier_net_op_t send[GPUHIER_RAILS_MAX], recv[GPUHIER_RAILS_MAX]; /* by stripe */
     CUevent reduced;
 } piece_state_t;
 
-/* [slices in flight][my pieces] */
+/* A partner's word that it gave up: an empty message, which is expected as long as the team lives. */
+typedef struct notice {
+    int rank;
+    gpuhier_net_op_t recv, send;
+} notice_t;
+
 typedef struct gpuhier_exchange {
     int npieces;
-    piece_state_t pieces[];
+    piece_state_t *pieces; /* [slices in flight][my pieces] */
+    int nnotices;
+    notice_t *notices;     /* [partners] */
 } gpuhier_exchange_t;
 
 #define VOTE_SLICE 255u
 #define VOTE_PIECE 1023u
+#define NOTICE_PIECE 1022u /* of slice 255, call 0, step 0 */
 
 static uint64_t tag(const gpuhier_call_t *call, uint64_t slice, uint64_t piece, uint64_t step)
 {
@@ -58,24 +66,61 @@ static piece_state_t *state_of(const gpuhier_call_t *call, uint64_t slice, int p
     return &exchange->pieces[buffer * exchange->npieces + piece - call->plan.first_piece];
 }
 
+static uint64_t notice_tag(const gpuhier_team_t *team)
+{
+    return (uint64_t) team->id << 32 | (uint64_t) VOTE_SLICE << 20 | (uint64_t) NOTICE_PIECE << 10;
+}
+
+/* Expects a word from every partner, should it give up: its own group sees that in shared memory, we do not. */
+static int notices_post(gpuhier_team_t *team, gpuhier_exchange_t *exchange)
+{
+    for (int rank = 0; rank < team->nranks; ++rank) {
+        exchange->nnotices += NULL != team->peers[rank];
+    }
+    exchange->notices = calloc((size_t) exchange->nnotices, sizeof(*exchange->notices));
+    if (NULL == exchange->notices) {
+        exchange->nnotices = 0;
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    notice_t *notice = exchange->notices;
+    for (int rank = 0; rank < team->nranks; ++rank) {
+        if (NULL == team->peers[rank]) {
+            continue;
+        }
+        notice->rank = rank;
+        /* The sender is part of the tag: all partners send the same word. */
+        int rc = gpuhier_net_recv(gpuhier_process_net(), team->peers[rank], 0, notice_tag(team) | ((uint64_t) rank & 1023u), NULL, 0, false,
+                                  &notice->recv);
+        if (OMPI_SUCCESS != rc) {
+            return rc;
+        }
+        ++notice;
+    }
+    return OMPI_SUCCESS;
+}
+
 int gpuhier_exchange_init(gpuhier_team_t *team)
 {
-    int npieces = gpuhier_shape_first_piece(&team->shape, team->index + 1, team->group_size)
-                  - gpuhier_shape_first_piece(&team->shape, team->index, team->group_size);
-    size_t states = (size_t) npieces * (size_t) team->limits.slice_buffers;
-    gpuhier_exchange_t *exchange = calloc(1, sizeof(*exchange) + states * sizeof(piece_state_t));
+    gpuhier_exchange_t *exchange = calloc(1, sizeof(*exchange));
     if (NULL == exchange) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    exchange->npieces = npieces;
-    team->exchange = exchange;
+    team->exchange = exchange; /* on an error, the team's destruction frees it */
+    exchange->npieces = gpuhier_shape_first_piece(&team->shape, team->index + 1, team->group_size)
+                        - gpuhier_shape_first_piece(&team->shape, team->index, team->group_size);
+    size_t states = (size_t) exchange->npieces * (size_t) team->limits.slice_buffers;
+    exchange->pieces = calloc(states, sizeof(piece_state_t));
+    if (NULL == exchange->pieces) {
+        exchange->npieces = 0;
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
     for (size_t i = 0; i < states; ++i) {
         int rc = gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&exchange->pieces[i].reduced, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
         if (OMPI_SUCCESS != rc) {
-            return rc; /* the team's destruction frees the rest */
+            return rc;
         }
     }
-    return OMPI_SUCCESS;
+    return notices_post(team, exchange);
 }
 
 void gpuhier_exchange_fini(gpuhier_team_t *team)
@@ -89,8 +134,35 @@ void gpuhier_exchange_fini(gpuhier_team_t *team)
             (void) gpuhier_cu.cuEventDestroy(exchange->pieces[i].reduced); /* an event needs no context to be current */
         }
     }
+    free(exchange->pieces);
+    free(exchange->notices);
     free(exchange);
     team->exchange = NULL;
+}
+
+int gpuhier_exchange_check(const gpuhier_team_t *team)
+{
+    const gpuhier_exchange_t *exchange = team->exchange;
+    for (int i = 0; NULL != exchange && i < exchange->nnotices; ++i) {
+        if (GPUHIER_NET_OP_PENDING != exchange->notices[i].recv.state) {
+            return exchange->notices[i].rank;
+        }
+    }
+    return -1;
+}
+
+#define NOTICE_ROUNDS 1000 /* of progress, for the words to get out; the connections deliver them later otherwise */
+
+void gpuhier_exchange_give_up(gpuhier_team_t *team)
+{
+    gpuhier_exchange_t *exchange = team->exchange;
+    for (int i = 0; NULL != exchange && i < exchange->nnotices; ++i) {
+        notice_t *notice = &exchange->notices[i];
+        (void) gpuhier_net_send(team->peers[notice->rank], 0, notice_tag(team) | ((uint64_t) team->rank & 1023u), NULL, 0, false, &notice->send);
+    }
+    for (int round = 0; NULL != exchange && exchange->nnotices > 0 && round < NOTICE_ROUNDS; ++round) {
+        (void) gpuhier_net_progress(gpuhier_process_net());
+    }
 }
 
 void gpuhier_exchange_begin(gpuhier_call_t *call, uint64_t slice)
@@ -109,33 +181,40 @@ static char *place(const gpuhier_call_t *call, uint64_t slice, void *const buffe
     return (char *) buffers[gpuhier_plan_buffer(&call->plan, slice)] + (range.begin - shard.begin) * call->elem_bytes;
 }
 
-/*
- * The rail must be the same on both sides, which may have different indices and numbers of rails: it follows from the
- * piece, and from the slice, so that a rank with several rails uses them in turn.
- */
-static int rail_of(const gpuhier_call_t *call, uint64_t slice, int piece)
+/* Posts the stripes of one side of a step. Both sides cut a message of `bytes` alike. */
+static int stripes_post(gpuhier_call_t *call, int piece, uint64_t name, int rank, bool sending, char *at, size_t bytes, gpuhier_net_op_t ops[])
 {
-    return gpuhier_shape_owner_index(&call->team->shape, piece, call->team->shape.max_group_size)
-           + (int) (slice % GPUHIER_RAILS_MAX);
+    const gpuhier_team_t *team = call->team;
+    const gpuhier_piece_rails_t *rails = &team->rails[piece];
+    const bool on_device = call->lane->exchange_on_device;
+    const int stripes = gpuhier_stripes(rails, bytes);
+    int rc = OMPI_SUCCESS;
+    for (int i = 0; i < stripes && OMPI_SUCCESS == rc; ++i) {
+        size_t begin = gpuhier_stripe_begin(bytes, stripes, i), length = gpuhier_stripe_begin(bytes, stripes, i + 1) - begin;
+        rc = sending ? gpuhier_net_send(team->peers[rank], rails->rail[i], name, at + begin, length, on_device, &ops[i])
+                     : gpuhier_net_recv(gpuhier_process_net(), team->peers[rank], rails->rail[i], name, at + begin, length, on_device, &ops[i]);
+    }
+    return rc;
 }
 
 static int step_post(gpuhier_call_t *call, uint64_t slice, int piece, piece_state_t *state)
 {
-    gpuhier_team_t *team = call->team;
     gpuhier_lane_t *lane = call->lane;
     const gpuhier_transfer_t *t = &state->transfer;
     const uint64_t name = tag(call, slice, (uint64_t) piece, (uint64_t) state->step);
     int rc = OMPI_SUCCESS;
-    state->send.state = state->recv.state = GPUHIER_NET_OP_DONE;
+    for (int i = 0; i < GPUHIER_RAILS_MAX; ++i) {
+        state->send[i].state = state->recv[i].state = GPUHIER_NET_OP_DONE;
+        state->recv[i].bytes = 0;
+    }
     if (t->recv_from >= 0) {
         void *const *into = GPUHIER_ACTION_COPY == t->action ? lane->shard : lane->recv;
-        rc = gpuhier_net_recv(gpuhier_process_net(), team->peers[t->recv_from], rail_of(call, slice, piece), name,
-                              place(call, slice, into, t->recv), gpuhier_range_length(t->recv) * call->elem_bytes,
-                              lane->exchange_on_device, &state->recv);
+        rc = stripes_post(call, piece, name, t->recv_from, false, place(call, slice, into, t->recv),
+                          gpuhier_range_length(t->recv) * call->elem_bytes, state->recv);
     }
     if (OMPI_SUCCESS == rc && t->send_to >= 0) {
-        rc = gpuhier_net_send(team->peers[t->send_to], rail_of(call, slice, piece), name, place(call, slice, lane->shard, t->send),
-                              gpuhier_range_length(t->send) * call->elem_bytes, lane->exchange_on_device, &state->send);
+        rc = stripes_post(call, piece, name, t->send_to, true, place(call, slice, lane->shard, t->send),
+                          gpuhier_range_length(t->send) * call->elem_bytes, state->send);
     }
     return rc;
 }
@@ -168,18 +247,36 @@ static int reduce_launch(gpuhier_call_t *call, uint64_t slice, piece_state_t *st
                               : gpuhier_cuda_error(gpuhier_cu.cuEventRecord(state->reduced, lane->stream[GPUHIER_STREAM_EXCHANGE]), "cuEventRecord");
 }
 
-static int wire_check(gpuhier_call_t *call, uint64_t slice, piece_state_t *state)
+/* Are all stripes of a step through? 1 if so, 0 if not, < 0 for an error. */
+static int wire_done(const gpuhier_call_t *call, const piece_state_t *state)
 {
-    if (GPUHIER_NET_OP_ERROR == state->send.state || GPUHIER_NET_OP_ERROR == state->recv.state) {
-        return GPUHIER_NET_OP_ERROR == state->send.state ? state->send.status : state->recv.status;
-    }
-    if (gpuhier_net_op_is_pending(&state->send) || gpuhier_net_op_is_pending(&state->recv)) {
-        return 0;
+    uint64_t received = 0;
+    for (int i = 0; i < GPUHIER_RAILS_MAX; ++i) {
+        const gpuhier_net_op_t *ops[] = {&state->send[i], &state->recv[i]};
+        for (int k = 0; k < 2; ++k) {
+            if (GPUHIER_NET_OP_ERROR == ops[k]->state) {
+                return ops[k]->status;
+            }
+            if (gpuhier_net_op_is_pending(ops[k])) {
+                return 0;
+            }
+        }
+        received += state->recv[i].bytes;
     }
     const gpuhier_transfer_t *t = &state->transfer;
-    if (t->recv_from >= 0 && state->recv.bytes != gpuhier_range_length(t->recv) * call->elem_bytes) {
+    if (t->recv_from >= 0 && received != gpuhier_range_length(t->recv) * call->elem_bytes) {
         return OMPI_ERR_BAD_PARAM; /* what a peer sends is checked before use */
     }
+    return 1;
+}
+
+static int wire_check(gpuhier_call_t *call, uint64_t slice, piece_state_t *state)
+{
+    int done = wire_done(call, state);
+    if (done <= 0) {
+        return done;
+    }
+    const gpuhier_transfer_t *t = &state->transfer;
     if (GPUHIER_ACTION_REDUCE_LOCAL_FIRST == t->action || GPUHIER_ACTION_REDUCE_RECEIVED_FIRST == t->action) {
         int rc = reduce_launch(call, slice, state);
         state->phase = PIECE_REDUCE;

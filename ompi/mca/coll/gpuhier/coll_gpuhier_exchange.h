@@ -14,6 +14,12 @@
 int gpuhier_exchange_init(gpuhier_team_t *team);
 void gpuhier_exchange_fini(gpuhier_team_t *team);
 
+/* The communicator rank of a partner in another group that has given up or is unreachable; -1 while there is none. */
+int gpuhier_exchange_check(const gpuhier_team_t *team);
+
+/* Tells the partners in other groups that this rank has given up; does not wait for them. */
+void gpuhier_exchange_give_up(gpuhier_team_t *team);
+
 /* Begins the exchange of a slice, whose shard lies reduced in the lane's shard buffer. */
 void gpuhier_exchange_begin(gpuhier_call_t *call, uint64_t slice);
 

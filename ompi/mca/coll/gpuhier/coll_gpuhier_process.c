@@ -11,13 +11,9 @@
  */
 #include "ompi_config.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "coll_gpuhier_component.h"
 #include "coll_gpuhier_device.h"
@@ -32,6 +28,8 @@ static opal_mutex_t engine_lock = OPAL_MUTEX_STATIC_INIT;
 static gpuhier_net_t *net;
 static uint64_t counted[GPUHIER_RAILS_MAX]; /* bytes already in the counters */
 static int keyval = MPI_KEYVAL_INVALID;
+static gpuhier_record_t record; /* made once: finding the devices takes milliseconds */
+static bool record_known;
 
 void gpuhier_engine_lock(void)
 {
@@ -43,38 +41,57 @@ void gpuhier_engine_unlock(void)
     opal_mutex_unlock(&engine_lock);
 }
 
-/*
- * Field 22 of /proc/PID/stat; the name in field 2 may hold blanks and brackets, so counting starts at its end. 0:
- * unknown. A process that has ended but was not waited for yet gets a time that no process has.
- */
-static uint64_t start_time_of(int64_t pid)
+/* "domain:bus:device.function", as CUDA prints it. */
+static void pci_parse(const char *text, gpuhier_pci_id_t *pci_p)
 {
-    char path[64], line[1024];
-    snprintf(path, sizeof(path), "/proc/%lld/stat", (long long) pid);
-    FILE *file = fopen(path, "re");
-    if (NULL == file) {
-        return 0;
+    unsigned domain = 0, bus = 0, device = 0, function = 0;
+    if (4 == sscanf(text, "%x:%x:%x.%x", &domain, &bus, &device, &function)) {
+        *pci_p = (gpuhier_pci_id_t){.domain = domain, .bus = (uint8_t) bus, .device = (uint8_t) device, .function = (uint8_t) function};
     }
-    size_t length = fread(line, 1, sizeof(line) - 1, file);
-    fclose(file);
-    line[length] = '\0';
-    const char *at = strrchr(line, ')');
-    if (NULL != at && (0 == strncmp(at, ") Z", 3) || 0 == strncmp(at, ") X", 3))) {
-        return UINT64_MAX;
-    }
-    for (int field = 2; NULL != at && field < 22; ++field) {
-        at = strchr(at + 1, ' ');
-    }
-    return NULL == at ? 0 : strtoull(at + 1, NULL, 10);
 }
 
-bool gpuhier_process_lives(int64_t pid, uint64_t start_time)
+static int gpu_describe(int ordinal, gpuhier_gpu_info_t *gpu_p)
 {
-    if (0 != kill((pid_t) pid, 0) && ESRCH == errno) {
-        return false;
+    CUdevice device;
+    CUuuid uuid;
+    char pci[32] = "";
+    memset(gpu_p, 0, sizeof(*gpu_p));
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuDeviceGet(&device, ordinal), "cuDeviceGet");
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuDeviceGetUuid(&uuid, device), "cuDeviceGetUuid");
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuDeviceGetPCIBusId(pci, sizeof(pci), device), "cuDeviceGetPCIBusId");
+    rc = OMPI_SUCCESS != rc ? rc
+                            : gpuhier_cuda_error(gpuhier_cu.cuDeviceGetAttribute(&gpu_p->cc_major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device),
+                                                 "cuDeviceGetAttribute");
+    rc = OMPI_SUCCESS != rc ? rc
+                            : gpuhier_cuda_error(gpuhier_cu.cuDeviceGetAttribute(&gpu_p->cc_minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device),
+                                                 "cuDeviceGetAttribute");
+    if (OMPI_SUCCESS == rc) {
+        memcpy(gpu_p->uuid, &uuid, sizeof(gpu_p->uuid));
+        pci_parse(pci, &gpu_p->pci);
+        gpu_p->ordinal = ordinal;
     }
-    uint64_t now = start_time_of(pid);
-    return 0 == now || 0 == start_time || now == start_time;
+    return rc;
+}
+
+int gpuhier_process_record(int ordinal, gpuhier_record_t *record_p)
+{
+    if (record_known && ordinal == record.gpu_ordinal) {
+        *record_p = record;
+        return OMPI_SUCCESS;
+    }
+    gpuhier_gpu_info_t gpu;
+    char *report = NULL;
+    int rc = gpu_describe(ordinal, &gpu);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_topology_local(&gpu, gpuhier_params.devices, &record, &report);
+    record_known = OMPI_SUCCESS == rc;
+    if (NULL != report && (gpuhier_params.print_info || OMPI_SUCCESS != rc)) {
+        opal_output(0, "coll:gpuhier: %s", report);
+    }
+    free(report);
+    if (record_known) {
+        *record_p = record;
+    }
+    return rc;
 }
 
 gpuhier_net_t *gpuhier_process_net(void)
@@ -94,13 +111,15 @@ static gpuhier_net_cuda_mode_t cuda_mode(void)
     }
 }
 
-int gpuhier_process_net_open(const char *const *rails, int nrails)
+int gpuhier_process_net_open(const gpuhier_record_t *mine)
 {
     if (NULL != net) {
         return OMPI_SUCCESS;
     }
     const char *reason = NULL;
-    int rc = gpuhier_net_open(rails, nrails, cuda_mode(), &net, &reason);
+    const char *devices[GPUHIER_RAILS_MAX];
+    int nrails = gpuhier_rails_devices(mine, devices);
+    int rc = gpuhier_net_open(devices, nrails, cuda_mode(), &net, &reason);
     if (OMPI_SUCCESS != rc) {
         net = NULL;
         opal_show_help("help-coll-gpuhier.txt", "no network", true, ompi_process_info.nodename, NULL != reason ? reason : "unknown");
@@ -127,6 +146,7 @@ static int finalize(MPI_Comm comm, int key, void *value, void *extra)
     gpuhier_teams_quiesce();
     gpuhier_net_close(net);
     net = NULL;
+    record_known = false;
     gpuhier_ipc_finalize();
     gpuhier_device_finalize();
     gpuhier_engine_unlock();

@@ -10,12 +10,15 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "coll_gpuhier_net.h"
+#include "coll_gpuhier_topology.h"
 
-/* Does the process still live, as far as this one can see? True when in doubt (another pid namespace). */
-bool gpuhier_process_lives(int64_t pid, uint64_t start_time);
+/*
+ * This process's record: where it is, its GPU (by CUDA's ordinal) and its network
+ * devices. Made once for a GPU. Returns an Open MPI code.
+ */
+int gpuhier_process_record(int ordinal, gpuhier_record_t *record_p);
 
 /* Serialises the engine: several threads may call collectives on different communicators. */
 void gpuhier_engine_lock(void);
@@ -25,10 +28,11 @@ void gpuhier_engine_unlock(void);
 gpuhier_net_t *gpuhier_process_net(void);
 
 /*
- * Opens UCX on this rank's rails (see gpuhier_net_open), once: later communicators use the same. The CUDA context that
- * later calls will use is current. Returns an Open MPI code.
+ * Opens UCX, once, with a rail for each network device of this process's record,
+ * in order of rail numbers. The CUDA context that later calls will use is
+ * current. Returns an Open MPI code.
  */
-int gpuhier_process_net_open(const char *const *rails, int nrails);
+int gpuhier_process_net_open(const gpuhier_record_t *mine);
 
 /* Adds what UCX has sent since the last call to the counters net_bytes_sent. */
 void gpuhier_process_net_count(void);

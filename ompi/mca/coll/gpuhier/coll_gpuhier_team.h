@@ -14,14 +14,9 @@
 #include "coll_gpuhier_device.h"
 #include "coll_gpuhier_module.h"
 #include "coll_gpuhier_net.h"
+#include "coll_gpuhier_rails.h"
 #include "coll_gpuhier_schedule.h"
 #include "coll_gpuhier_segment.h"
-
-/* Enough of a process on this node to see whether it still lives. */
-typedef struct gpuhier_watched {
-    int64_t pid;
-    uint64_t start; /* of the process, in clock ticks since boot: tells a new process with the same pid */
-} gpuhier_watched_t;
 
 /*
  * Made by all members together before their first accelerated call; owned by the
@@ -45,12 +40,13 @@ typedef struct gpuhier_team {
 
     gpuhier_segment_t segment; /* of my node */
     int *node_index;           /* [group_size] a member's place in the segment */
-    gpuhier_watched_t *watched; /* [group_size] */
+    gpuhier_record_t *members; /* [group_size] */
     gpuhier_memref_t *scratch; /* [group_size] each member's first lane, kept mapped */
 
     gpuhier_device_t *device;
 
     gpuhier_net_peer_t **peers; /* [nranks] the ranks of other groups that I exchange with, else NULL; NULL for one group */
+    gpuhier_piece_rails_t *rails; /* [pieces] */
     bool net_on_device;         /* UCX takes device memory */
     struct gpuhier_exchange *exchange; /* NULL for one group, and before the first call */
 } gpuhier_team_t;

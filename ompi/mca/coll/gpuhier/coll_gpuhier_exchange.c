@@ -270,13 +270,29 @@ static int wire_done(const gpuhier_call_t *call, const piece_state_t *state)
     return 1;
 }
 
-static int wire_check(gpuhier_call_t *call, uint64_t slice, piece_state_t *state)
+/* Payload of a step that is through, by rail; votes and notices are no payload. */
+static void sent_count(const gpuhier_call_t *call, int piece, const gpuhier_transfer_t *t)
+{
+    if (t->send_to < 0) {
+        return;
+    }
+    const gpuhier_piece_rails_t *rails = &call->team->rails[piece];
+    const size_t bytes = gpuhier_range_length(t->send) * call->elem_bytes;
+    const int stripes = gpuhier_stripes(rails, bytes), nrails = gpuhier_net_rails(gpuhier_process_net());
+    for (int i = 0; i < stripes; ++i) {
+        gpuhier_count(&gpuhier_counters.net_bytes_sent[rails->rail[i] % nrails],
+                      gpuhier_stripe_begin(bytes, stripes, i + 1) - gpuhier_stripe_begin(bytes, stripes, i));
+    }
+}
+
+static int wire_check(gpuhier_call_t *call, uint64_t slice, int piece, piece_state_t *state)
 {
     int done = wire_done(call, state);
     if (done <= 0) {
         return done;
     }
     const gpuhier_transfer_t *t = &state->transfer;
+    sent_count(call, piece, t);
     if (GPUHIER_ACTION_REDUCE_LOCAL_FIRST == t->action || GPUHIER_ACTION_REDUCE_RECEIVED_FIRST == t->action) {
         int rc = reduce_launch(call, slice, state);
         state->phase = PIECE_REDUCE;
@@ -302,7 +318,7 @@ static int piece_step(gpuhier_call_t *call, uint64_t slice, int piece, piece_sta
         return OMPI_SUCCESS != rc ? rc : 1;
     }
     case PIECE_WIRE:
-        return wire_check(call, slice, state);
+        return wire_check(call, slice, piece, state);
     case PIECE_REDUCE: {
         CUresult result = gpuhier_cu.cuEventQuery(state->reduced);
         if (CUDA_ERROR_NOT_READY == result) {

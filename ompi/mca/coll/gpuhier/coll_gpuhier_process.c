@@ -26,7 +26,6 @@
 
 static opal_mutex_t engine_lock = OPAL_MUTEX_STATIC_INIT;
 static gpuhier_net_t *net;
-static uint64_t counted[GPUHIER_RAILS_MAX]; /* bytes already in the counters */
 static int keyval = MPI_KEYVAL_INVALID;
 static gpuhier_record_t record; /* made once: finding the devices takes milliseconds */
 static bool record_known;
@@ -125,15 +124,6 @@ int gpuhier_process_net_open(const gpuhier_record_t *mine)
         opal_show_help("help-coll-gpuhier.txt", "no network", true, ompi_process_info.nodename, NULL != reason ? reason : "unknown");
     }
     return rc;
-}
-
-void gpuhier_process_net_count(void)
-{
-    for (int rail = 0; NULL != net && rail < gpuhier_net_rails(net) && rail < GPUHIER_RAILS_MAX; ++rail) {
-        uint64_t sent = gpuhier_net_bytes_sent(net, rail);
-        gpuhier_count(&gpuhier_counters.net_bytes_sent[rail], sent - counted[rail]);
-        counted[rail] = sent;
-    }
 }
 
 static int finalize(MPI_Comm comm, int key, void *value, void *extra)

@@ -34,9 +34,6 @@ gpuhier_net_t *gpuhier_process_net(void);
  */
 int gpuhier_process_net_open(const gpuhier_record_t *mine);
 
-/* Adds what UCX has sent since the last call to the counters net_bytes_sent. */
-void gpuhier_process_net_count(void);
-
 /* Has everything released when MPI_Finalize begins, once some of it exists. Returns an Open MPI code. */
 int gpuhier_process_finalize_register(void);
 

@@ -11,8 +11,7 @@
  *   rails  (the component's counters of payload bytes) Between N nodes every piece of the message
  *          is exchanged: 2 (N - 1) B bytes over all ranks, or (p log2 p + 2 r) B by recursive doubling with
  *          p the largest power of two up to N, r = N - p. With two nodes every rank sends its
- *          own shard once. Beside that the lowest rank of each node votes: one word of 4 bytes in each of
- *          ceil(log2 N) rounds.
+ *          own shard once.
  *   wires  (the kernel's counters of the node's interfaces) From 1 MiB on, no less than the node's payload
  *          and at most 8 % more.
  *
@@ -32,7 +31,6 @@
 #define WIRE_FROM_BYTES ((size_t) 1 << 20)
 #define WIRE_EXCESS 0.08
 #define MAX_GPUS 64
-#define VOTE_BYTES 4
 
 struct bench_traffic {
     const bench_place_t *place;
@@ -201,14 +199,12 @@ static void check_rails(const bench_traffic_t *t, bench_row_t *row, uint64_t sen
         seats *= 2;
         ++rounds;
     }
-    uint64_t vote = (rounds + (n > seats ? 1 : 0)) * VOTE_BYTES; /* of one node */
-    uint64_t scattered = 2 * (n - 1) * row->bytes + n * vote;
-    uint64_t doubled = (seats * rounds + 2 * (n - seats)) * row->bytes + n * vote;
+    uint64_t scattered = 2 * (n - 1) * row->bytes;
+    uint64_t doubled = (seats * rounds + 2 * (n - seats)) * row->bytes;
     MPI_Allreduce(&sent, &total, 1, MPI_UINT64_T, MPI_SUM, p->control);
     wrong = total != scattered && total != doubled;
     if (2 == n && t->has_slice_bytes) {
-        wrong |= sent != shard_elements(t, row, p->local_rank, p->local_size) * row->type->extent +
-                             (0 == p->local_rank ? vote : 0);
+        wrong |= sent != shard_elements(t, row, p->local_rank, p->local_size) * row->type->extent;
     }
     MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_MAX, p->control);
     if (0 != wrong) {

@@ -137,7 +137,7 @@ static int print_gpus(const info_settings_t *settings)
     static gpuhier_record_t records[GPUS_MAX];
     const gpuhier_record_t *records_p[GPUS_MAX];
     gpuhier_gpu_info_t gpu;
-    driver_t driver;
+    driver_t driver = {0};
     char *report;
     int count = 0;
     int version = 0;

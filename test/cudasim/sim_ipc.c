@@ -198,6 +198,7 @@ static CUresult mapping_new(const struct handle *handle, CUcontext ctx, struct m
     }
     shared = &mapping->peer->shared->blocks[handle->block];
     atomic_fetch_add(&shared->importers, 1);
+    atomic_store(&shared->importer, (uint32_t) getpid());
     if (handle->id != atomic_load(&shared->id)) {
         rc = CUDA_ERROR_INVALID_VALUE; /* freed meanwhile */
         goto drop_peer;

@@ -17,7 +17,9 @@
  */
 #include "sim_memory.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -208,13 +210,25 @@ struct sim_alloc *sim_memory_find(uintptr_t address)
     return (NULL != alloc && address - alloc->base < alloc->size) ? alloc : NULL;
 }
 
+/* Whether another process still has the block open; the only one, if it was killed, has not. */
+static bool block_held(struct sim_shared_block *shared)
+{
+    uint32_t importers = atomic_load(&shared->importers);
+
+    if (1 == importers && 0 != kill((pid_t) atomic_load(&shared->importer), 0) && ESRCH == errno) {
+        atomic_store(&shared->importers, 0);
+        return false;
+    }
+    return importers > 0;
+}
+
 /* Gives back freed blocks whose last importer has gone. */
 static void zombies_reap(void)
 {
     struct zombie **link = &zombies, *zombie;
 
     while (NULL != (zombie = *link)) {
-        if (0 != atomic_load(&sim_window.shared->blocks[zombie->first].importers)) {
+        if (block_held(&sim_window.shared->blocks[zombie->first])) {
             link = &zombie->next;
             continue;
         }
@@ -250,7 +264,7 @@ void sim_memory_blocks_free(int physical, uint32_t first, uint32_t count)
     struct zombie *zombie;
 
     atomic_store(&shared->id, 0);
-    if (0 != atomic_load(&shared->importers)) {
+    if (block_held(shared)) {
         zombie = must(malloc(sizeof(*zombie)));
         zombie->first = first;
         zombie->count = count;

@@ -23,7 +23,7 @@
 struct sim_shared_block {
     _Atomic uint64_t id; /* 0: no allocation that can be opened starts here */
     _Atomic uint32_t importers;
-    uint32_t reserved;
+    _Atomic uint32_t importer; /* process of the last one: a dead one holds nothing */
 };
 
 /* An interprocess event: the n-th record was submitted, and the n-th is complete. */

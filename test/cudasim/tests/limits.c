@@ -255,7 +255,7 @@ static void other_node(void)
  * Memory that another process has open is not reused when it is freed, and is when that process has gone: 40 of
  * 64 MiB, freed while open, then 40 again.
  */
-static void freed_while_open(void)
+static void freed_while_open_by(int killed)
 {
     CUipcMemHandle handle;
     CUdeviceptr pointer, opened;
@@ -272,6 +272,9 @@ static void freed_while_open(void)
         EXPECT(CUDA_SUCCESS == cuIpcOpenMemHandle(&opened, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
         EXPECT(1 == write(up[1], "o", 1));
         EXPECT(1 == read(down[0], &byte, 1));
+        if (killed) {
+            raise(SIGKILL);
+        }
         EXPECT(CUDA_SUCCESS == cuMemcpyDtoH(&byte, opened, 1) && 9 == byte);
         EXPECT(CUDA_SUCCESS == cuIpcCloseMemHandle(opened));
         EXPECT(1 == write(up[1], "c", 1));
@@ -286,9 +289,18 @@ static void freed_while_open(void)
     EXPECT(CUDA_SUCCESS == cuMemFree(pointer));
     EXPECT(CUDA_ERROR_OUT_OF_MEMORY == cuMemAlloc(&pointer, 40 * MIB));
     EXPECT(1 == write(down[1], "f", 1));
-    EXPECT(1 == read(up[0], &byte, 1));
-    EXPECT(pid == waitpid(pid, &status, 0) && 0 == status);
+    EXPECT(pid == waitpid(pid, &status, 0) && (killed ? SIGKILL : 0) == status);
     EXPECT(CUDA_SUCCESS == cuMemAlloc(&pointer, 40 * MIB));
+}
+
+static void freed_while_open(void)
+{
+    freed_while_open_by(0);
+}
+
+static void freed_while_open_by_killed(void)
+{
+    freed_while_open_by(1);
 }
 
 /* An event that another process recorded and died over is waited for no longer. */
@@ -355,7 +367,8 @@ static const struct {
     {"none-visible", none_visible}, {"disabled", disabled},
     {"faults", faults},         {"counters", counters},
     {"hookable", hookable},     {"other-node", other_node},
-    {"freed-while-open", freed_while_open}, {"dead-recorder", dead_recorder},
+    {"freed-while-open", freed_while_open}, {"freed-while-open-by-killed", freed_while_open_by_killed},
+    {"dead-recorder", dead_recorder},
     {"hold", hold},
 };
 

@@ -268,7 +268,7 @@ static int addresses_exchange(setup_t *setup)
         rc = OMPI_ERR_OUT_OF_RESOURCE;
         goto free_all;
     }
-    rc = comm->c_coll->coll_allgatherv(mine, length, MPI_BYTE, all, counts, places, MPI_BYTE, comm, comm->c_coll->coll_allgatherv_module);
+    rc = gpuhier_comm_allgatherv(mine, length, all, counts, places, comm);
     gpuhier_engine_lock();
     for (int rank = 0; rank < team->nranks && OMPI_SUCCESS == rc; ++rank) {
         if (is_partner(team, rank)) {

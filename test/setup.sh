@@ -178,4 +178,11 @@ if ! make -C "$build" -q >/dev/null 2>&1 9>&-; then
     echo "setup: make"
 fi
 make -C "$build" -j"$jobs" >"$log" 2>&1 </dev/null 9>&- || fail "make failed" 40
+
+# Tests have no network, so what they want from one is fetched here.
+if [ "$with_check" = 1 ] && [ "${GPUHIER_BUILD_PEERS:-0}" = 1 ]; then
+    "$src/test/peers/build-ompi5" >"$log" 9>&-
+    status=$?
+    [ $status = 0 ] || [ $status = 77 ] || fail "test/peers/build-ompi5 failed"
+fi
 exit 0

@@ -326,8 +326,10 @@ void gpuhier_engine_fail(gpuhier_call_t *call, int status)
     team->torn = status;
     gpuhier_word_publish(&my_slot(call)->failed, call->sequence, GPUHIER_FAILED_SAID);
     gpuhier_exchange_give_up(team); /* the other groups wait for messages */
+    /* Messages of this call may never be received, but their connections serve other communicators. Only the vote's memory ends with the call. */
+    const bool by_force = gpuhier_net_op_is_pending(&call->vote_send);
     for (int rank = 0; NULL != team->peers && rank < team->nranks; ++rank) {
-        gpuhier_net_peer_destroy(team->peers[rank]);
+        by_force ? gpuhier_net_peer_destroy(team->peers[rank]) : gpuhier_net_peer_abandon(team->peers[rank]);
         team->peers[rank] = NULL;
     }
     gpuhier_cuda_scope_t scope;

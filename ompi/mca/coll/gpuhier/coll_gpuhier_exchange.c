@@ -15,16 +15,19 @@
  *     63..32 team id   31..28 call   27..20 slice   19..10 piece   9..0 step
  * each modulo its width tells apart what can be in flight at once: two calls,
  * four slices, and the pieces of one owner, which are neighbours.
- * The vote is piece 1023 of slice 255, the notice of a failure piece 1022.
+ * The vote is piece 1023 of slice 255, the notice of a failure piece 1022 of call 0,
+ * the hello at set-up the same of call 1.
  */
 #include "ompi_config.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "coll_gpuhier_component.h"
 #include "coll_gpuhier_exchange.h"
 #include "coll_gpuhier_process.h"
+#include "opal/runtime/opal_progress.h"
 
 typedef enum piece_phase { PIECE_IDLE, PIECE_WIRE, PIECE_REDUCE, PIECE_DONE } piece_phase_t;
 
@@ -40,6 +43,7 @@ typedef struct piece_state {
 typedef struct notice {
     int rank;
     gpuhier_net_op_t recv, send;
+    gpuhier_net_op_t hello_recv, hello_send; /* at set-up */
 } notice_t;
 
 typedef struct gpuhier_exchange {
@@ -51,7 +55,9 @@ typedef struct gpuhier_exchange {
 
 #define VOTE_SLICE 255u
 #define VOTE_PIECE 1023u
-#define NOTICE_PIECE 1022u /* of slice 255, call 0, step 0 */
+#define NOTICE_PIECE 1022u /* of slice 255, call 0, step: the sender's rank */
+#define HELLO_CALL (UINT64_C(1) << 28)
+#define HELLO_SECONDS 30.0 /* partners have just voted, so they are near */
 
 static uint64_t tag(const gpuhier_call_t *call, uint64_t slice, uint64_t piece, uint64_t step)
 {
@@ -99,13 +105,9 @@ static int notices_post(gpuhier_team_t *team, gpuhier_exchange_t *exchange)
     return OMPI_SUCCESS;
 }
 
-int gpuhier_exchange_init(gpuhier_team_t *team)
+static int exchange_make(gpuhier_team_t *team)
 {
-    gpuhier_exchange_t *exchange = calloc(1, sizeof(*exchange));
-    if (NULL == exchange) {
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    team->exchange = exchange; /* on an error, the team's destruction frees it */
+    gpuhier_exchange_t *exchange = team->exchange;
     exchange->npieces = gpuhier_shape_first_piece(&team->shape, team->index + 1, team->group_size)
                         - gpuhier_shape_first_piece(&team->shape, team->index, team->group_size);
     size_t states = (size_t) exchange->npieces * (size_t) team->limits.slice_buffers;
@@ -123,20 +125,108 @@ int gpuhier_exchange_init(gpuhier_team_t *team)
     return notices_post(team, exchange);
 }
 
+int gpuhier_exchange_init(gpuhier_team_t *team)
+{
+    team->exchange = calloc(1, sizeof(*team->exchange));
+    if (NULL == team->exchange) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    int rc = exchange_make(team);
+    if (OMPI_SUCCESS != rc) {
+        gpuhier_exchange_fini(team);
+    }
+    return rc;
+}
+
+/* How many hellos are still under way; *rc_p gets the error of one that ended with one. */
+static int hellos_pending(const gpuhier_exchange_t *exchange, int *rc_p)
+{
+    int pending = 0;
+    for (int i = 0; i < exchange->nnotices; ++i) {
+        const gpuhier_net_op_t *ops[] = {&exchange->notices[i].hello_send, &exchange->notices[i].hello_recv};
+        for (int k = 0; k < 2; ++k) {
+            pending += gpuhier_net_op_is_pending(ops[k]);
+            if (GPUHIER_NET_OP_ERROR == ops[k]->state) {
+                *rc_p = ops[k]->status;
+            }
+        }
+    }
+    return pending;
+}
+
+int gpuhier_exchange_connect(gpuhier_team_t *team)
+{
+    gpuhier_exchange_t *exchange = team->exchange;
+    int rc = OMPI_SUCCESS;
+    gpuhier_engine_lock();
+    for (int i = 0; i < exchange->nnotices && OMPI_SUCCESS == rc; ++i) {
+        notice_t *notice = &exchange->notices[i];
+        const uint64_t name = notice_tag(team) | HELLO_CALL;
+        rc = gpuhier_net_recv(gpuhier_process_net(), team->peers[notice->rank], 0, name | ((uint64_t) notice->rank & 1023u), NULL, 0, false,
+                              &notice->hello_recv);
+        if (OMPI_SUCCESS == rc) {
+            rc = gpuhier_net_send(team->peers[notice->rank], 0, name | ((uint64_t) team->rank & 1023u), NULL, 0, false, &notice->hello_send);
+        }
+    }
+    gpuhier_engine_unlock();
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    const double begin = (double) time.tv_sec + 1e-9 * (double) time.tv_nsec;
+    while (OMPI_SUCCESS == rc && hellos_pending(exchange, &rc) > 0 && OMPI_SUCCESS == rc) {
+        gpuhier_engine_lock();
+        (void) gpuhier_net_progress(gpuhier_process_net());
+        gpuhier_engine_unlock();
+        opal_progress();
+        clock_gettime(CLOCK_MONOTONIC, &time);
+        rc = (double) time.tv_sec + 1e-9 * (double) time.tv_nsec - begin < HELLO_SECONDS ? OMPI_SUCCESS : OMPI_ERR_TIMEOUT;
+    }
+    return rc;
+}
+
+/* Takes back what can be; true when UCX keeps one of the addresses: a message of a failed call that nobody received. */
+static bool notice_in_use(notice_t *notice)
+{
+    gpuhier_net_op_t *ops[] = {&notice->recv, &notice->send, &notice->hello_recv, &notice->hello_send};
+    bool in_use = false;
+    for (int i = 0; i < 4; ++i) {
+        if (gpuhier_net_op_is_pending(ops[i])) {
+            gpuhier_net_cancel(ops[i]);
+        }
+        in_use = in_use || gpuhier_net_op_is_pending(ops[i]);
+    }
+    return in_use;
+}
+
+static bool piece_in_use(const piece_state_t *state)
+{
+    bool in_use = false;
+    for (int i = 0; i < GPUHIER_RAILS_MAX; ++i) {
+        in_use = in_use || gpuhier_net_op_is_pending(&state->send[i]) || gpuhier_net_op_is_pending(&state->recv[i]);
+    }
+    return in_use;
+}
+
 void gpuhier_exchange_fini(gpuhier_team_t *team)
 {
     gpuhier_exchange_t *exchange = team->exchange;
+    bool in_use = false;
     if (NULL == exchange) {
         return;
     }
     for (int i = 0; i < exchange->npieces * team->limits.slice_buffers; ++i) {
+        in_use = in_use || piece_in_use(&exchange->pieces[i]);
         if (NULL != exchange->pieces[i].reduced) {
             (void) gpuhier_cu.cuEventDestroy(exchange->pieces[i].reduced); /* an event needs no context to be current */
         }
     }
-    free(exchange->pieces);
-    free(exchange->notices);
-    free(exchange);
+    for (int i = 0; i < exchange->nnotices; ++i) {
+        in_use = notice_in_use(&exchange->notices[i]) || in_use;
+    }
+    if (!in_use) {
+        free(exchange->pieces);
+        free(exchange->notices);
+        free(exchange);
+    }
     team->exchange = NULL;
 }
 

@@ -14,6 +14,14 @@
 int gpuhier_exchange_init(gpuhier_team_t *team);
 void gpuhier_exchange_fini(gpuhier_team_t *team);
 
+/*
+ * Exchanges a word with each partner, since UCX connects with the first message and
+ * that takes both sides: over a connection that stands, the notice of a rank that
+ * gives up later leaves at once, also when its partner is not in the call yet. All
+ * members call it. Waits HELLO_SECONDS at most; returns an Open MPI code.
+ */
+int gpuhier_exchange_connect(gpuhier_team_t *team);
+
 /* The communicator rank of a partner in another group that has given up or is unreachable; -1 while there is none. */
 int gpuhier_exchange_check(const gpuhier_team_t *team);
 

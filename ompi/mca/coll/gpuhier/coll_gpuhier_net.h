@@ -148,6 +148,13 @@ int gpuhier_net_peer_create(gpuhier_net_t *net, const void *blob, size_t bytes, 
 void gpuhier_net_peer_destroy(gpuhier_net_peer_t *peer);
 
 /*
+ * The same without force: operations that do not end by themselves stay pending
+ * until close or the death of the process, with their memory in use until then.
+ * For a peer of one communicator that failed, while others share the connection.
+ */
+void gpuhier_net_peer_abandon(gpuhier_net_peer_t *peer);
+
+/*
  * Tell the net that the peer is dead, when the caller learnt it elsewhere. All
  * operations on its process end with an error in a later progress. A process
  * that lives after all is not told.

@@ -253,7 +253,7 @@ static void wait_ops(gpuhier_net_peer_t *peer, uint64_t ms)
     }
 }
 
-void gpuhier_net_peer_destroy(gpuhier_net_peer_t *peer)
+static void peer_let_go(gpuhier_net_peer_t *peer, bool by_force)
 {
     gpuhier_net_t *net;
 
@@ -267,7 +267,7 @@ void gpuhier_net_peer_destroy(gpuhier_net_peer_t *peer)
         gpuhier_net_ops_cancel(peer->ops);
         wait_ops(peer, GRACE_MS);
     }
-    if (NULL != peer->ops) {
+    if (NULL != peer->ops && by_force) {
         connection_mark(peer->connection, OMPI_ERR_UNREACH, "given up with messages pending");
         gpuhier_net_reap(net);
         wait_ops(peer, GPUHIER_NET_DRAIN_MS);
@@ -278,6 +278,16 @@ void gpuhier_net_peer_destroy(gpuhier_net_peer_t *peer)
         return;
     }
     free(peer);
+}
+
+void gpuhier_net_peer_destroy(gpuhier_net_peer_t *peer)
+{
+    peer_let_go(peer, true);
+}
+
+void gpuhier_net_peer_abandon(gpuhier_net_peer_t *peer)
+{
+    peer_let_go(peer, false);
 }
 
 int gpuhier_net_peer_status(const gpuhier_net_peer_t *peer)

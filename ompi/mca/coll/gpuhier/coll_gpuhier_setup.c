@@ -12,6 +12,7 @@
  *              proof word: who can really map whom
  *   groups     cliques of those answers (hierarchy, shape)
  *   addresses  UCX addresses, if there are several groups            allgatherv, vote
+ *   hello      a word with each partner: UCX connects            vote
  *
  * The engine's lock is held during local steps only, never during a collective:
  * two threads may set up teams at once, in another order on another rank.
@@ -25,6 +26,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "coll_gpuhier_exchange.h"
 #include "coll_gpuhier_process.h"
 #include "coll_gpuhier_setup.h"
 #include "opal/util/output.h"
@@ -336,6 +338,15 @@ static int steps_run(setup_t *setup, const gpuhier_buffer_t *buffer)
     }
     if (team->ngroups > 1) {
         rc = addresses_exchange(setup);
+        if (OMPI_SUCCESS == rc) {
+            gpuhier_engine_lock();
+            rc = gpuhier_exchange_init(team);
+            gpuhier_engine_unlock();
+        }
+        if (!vote(setup, OMPI_SUCCESS == rc)) {
+            return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
+        }
+        rc = gpuhier_exchange_connect(team);
         if (!vote(setup, OMPI_SUCCESS == rc)) {
             return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
         }

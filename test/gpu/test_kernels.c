@@ -19,6 +19,10 @@
 
 #include "ompi/constants.h"
 
+/* What kernels/gpuhier_fatbin.S embeds. */
+extern const unsigned char gpuhier_fatbin[];
+extern const uint64_t gpuhier_fatbin_size;
+
 enum { GUARD = 64, POISON = 0xa5, MAX_SRC = 16, MAX_DST = 16, BUFFERS = MAX_SRC + MAX_DST };
 
 static gpuhier_reduce_t kernels;
@@ -193,7 +197,20 @@ static void check_arguments(void)
     }
 }
 
-/* Milliseconds of one call of run, the median of several; run leaves its work on the stream. */
+/* The emulated driver takes any image; a real one wants nvcc's container, whole: a header of 16 bytes, then its length. */
+static void check_fatbin(void)
+{
+    static const unsigned char magic[4] = {0x50, 0xed, 0x55, 0xba};
+    uint64_t length;
+
+    memcpy(&length, gpuhier_fatbin + 8, sizeof(length));
+    if (0 != memcmp(gpuhier_fatbin, magic, sizeof(magic)) || 16 + length != gpuhier_fatbin_size) {
+        printf("the embedded kernels are no fatbin, or not all of it\n");
+        ++failures;
+    }
+}
+
+/* Milliseconds of one call of run, the best of several; run leaves its work on the stream. */
 static float measure(void (*run)(void *), void *arg)
 {
     enum { ROUNDS = 15, INNER = 20 };
@@ -313,6 +330,7 @@ int main(void)
         kernel_check(i);
     }
     check_arguments();
+    check_fatbin();
     printf("%s: %d kernels, %lu cases, %lu failures\n", name, gpuhier_reduce_count() + 1, cases, failures);
 
     const bool emulated = NULL != dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cudasim_counter");

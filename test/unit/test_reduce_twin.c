@@ -206,8 +206,8 @@ static void shape_run(shape_t *s, uint64_t *random)
 
 static void kernel_run(const cudasim_kernel_t *kernel, const kernel_reference_t *reference)
 {
-    static const uint32_t nsrc[] = {1, 2, 3, 4, 5, 7, 8, 9, 16};
-    static const uint64_t count[] = {0, 1, 2, 3, 7, 31, 97, 509};
+    static const uint32_t nsrc[] = {1, 2, 3, 4, 7, 8, 9, 16};
+    static const uint64_t count[] = {0, 1, 2, 7, 31, 509};
     uint64_t random = 20260101;
     shape_t s = {.kernel = kernel, .reference = reference, .elem_bytes = NULL != reference ? reference->elem_bytes : 1};
 

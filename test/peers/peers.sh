@@ -144,7 +144,7 @@ peer_apt_setup()
     peer_apt=(apt-get -q -o "Dir::Etc::sourcelist=$peer_work/apt/sources.list"
         -o Dir::Etc::sourceparts=/dev/null -o "Dir::State::Lists=$peer_work/apt/lists"
         -o "Dir::Cache=$peer_work/apt/cache" -o APT::Sandbox::User=root
-        -o Acquire::Retries=2 -o Acquire::http::Timeout=30)
+        -o Acquire::Retries=2 -o Acquire::http::Timeout=30 -o APT::Update::Error-Mode=any)
     peer_say "reading the package lists of $suite"
     timeout "$peer_net_deadline" "${peer_apt[@]}" update >> "$peer_log" 2>&1 ||
         peer_give_up "cannot read the package lists of Debian's $suite (no network? see $peer_log)"

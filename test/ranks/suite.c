@@ -6,7 +6,6 @@
  */
 #include "calls.h"
 
-#include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,15 +40,6 @@ void suite_begin_host(suite_t *suite, const char *name, int *argc_p, char ***arg
     pvars_t start;
     pvars_read(&start);
 }
-
-#if defined(__SANITIZE_ADDRESS__)
-/* Open MPI unloads its components before leaks are looked for; whose a leak is can be told only while its library is mapped. */
-int dlclose(void *handle)
-{
-    (void) handle;
-    return 0;
-}
-#endif
 
 void suite_fail(suite_t *suite, const char *format, ...)
 {

@@ -79,6 +79,9 @@ static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, int
     }
     gpuhier_engine_unlock();
     rc = gpuhier_engine_wait(&call);
+    gpuhier_engine_lock();
+    gpuhier_ipc_trim(gpuhier_params.ipc_cache_bytes);
+    gpuhier_engine_unlock();
     /* After an error the mode stays: a member whose own part went well does not know yet, and modes must be equal. */
     if (rc >= 0 && 0 != call.mask) {
         gpuhier_modes_to_host(entry);

@@ -15,10 +15,10 @@
 #include "ompi_config.h"
 
 #include "coll_gpuhier_cuda.h"
-#include "coll_gpuhier_engine.h"
 #include "coll_gpuhier_fallback.h"
 #include "coll_gpuhier_module.h"
 #include "coll_gpuhier_process.h"
+#include "coll_gpuhier_queue.h"
 #include "coll_gpuhier_reduce.h"
 #include "opal/util/output.h"
 
@@ -66,19 +66,10 @@ static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, int
                       gpuhier_count_t count)
 {
     gpuhier_call_t call;
-    gpuhier_cuda_scope_t scope;
-    gpuhier_team_t *team = module->team;
     gpuhier_engine_lock();
-    int rc = gpuhier_cuda_enter(team->device->context, &scope);
-    if (OMPI_SUCCESS != rc) {
-        team->broken = rc; /* the context is gone: I vote against this call and all others */
-    }
-    gpuhier_engine_start(&call, team, kernel, elem_bytes, in, out, (uint64_t) count);
-    if (OMPI_SUCCESS == rc) {
-        gpuhier_cuda_leave(&scope);
-    }
+    gpuhier_queue_post(&call, module->team, kernel, elem_bytes, in, out, (uint64_t) count);
     gpuhier_engine_unlock();
-    rc = gpuhier_engine_wait(&call);
+    int rc = gpuhier_queue_wait(&call);
     gpuhier_engine_lock();
     gpuhier_ipc_trim(gpuhier_params.ipc_cache_bytes);
     gpuhier_engine_unlock();

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns scratch memory, streams and events, grouped in lanes. Does not know what
+ * Owns scratch memory, streams and events, grouped in lanes, and single events. Does not know what
  * runs on them. Called by the team at set-up and by the engine at the start and
  * end of a call, under the engine's lock.
  */
@@ -28,6 +28,7 @@ static void device_construct(gpuhier_device_t *device)
 }
 static void device_destruct(gpuhier_device_t *device)
 {
+    free(device->events);
     OBJ_DESTRUCT(&device->free_lanes);
 }
 OBJ_CLASS_INSTANCE(gpuhier_device_t, opal_list_item_t, device_construct, device_destruct);
@@ -63,7 +64,7 @@ static int streams_make(gpuhier_lane_t *lane)
             rc = gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&lane->done[s][b], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
         }
     }
-    return OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&lane->input, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    return rc;
 }
 
 /* Scratch must be ordinary device memory: that is what legacy IPC maps. */
@@ -120,9 +121,6 @@ static void lane_destroy(gpuhier_lane_t *lane)
         if (NULL != lane->stream[s]) {
             note(gpuhier_cu.cuStreamDestroy(lane->stream[s]), "cuStreamDestroy");
         }
-    }
-    if (NULL != lane->input) {
-        note(gpuhier_cu.cuEventDestroy(lane->input), "cuEventDestroy");
     }
     if (0 != lane->scratch) {
         note(gpuhier_cu.cuMemFree(lane->scratch), "cuMemFree");
@@ -222,6 +220,30 @@ void gpuhier_lane_give(gpuhier_lane_t *lane)
     opal_list_prepend(&lane->device->free_lanes, &lane->super);
 }
 
+int gpuhier_event_take(gpuhier_device_t *device, CUevent *event_p)
+{
+    if (device->nevents > 0) {
+        *event_p = device->events[--device->nevents];
+        return OMPI_SUCCESS;
+    }
+    return gpuhier_cuda_error(gpuhier_cu.cuEventCreate(event_p, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+}
+
+void gpuhier_event_give(gpuhier_device_t *device, CUevent event)
+{
+    if (device->nevents == device->events_room) {
+        const int room = 0 == device->events_room ? 16 : 2 * device->events_room;
+        CUevent *events = realloc(device->events, sizeof(*events) * (size_t) room);
+        if (NULL == events) {
+            note(gpuhier_cu.cuEventDestroy(event), "cuEventDestroy");
+            return;
+        }
+        device->events = events;
+        device->events_room = room;
+    }
+    device->events[device->nevents++] = event;
+}
+
 int gpuhier_lane_exchange_buffers(gpuhier_lane_t *lane, bool on_device)
 {
     if (NULL != lane->shard[0]) {
@@ -262,6 +284,9 @@ void gpuhier_device_finalize(void)
         bool entered = OMPI_SUCCESS == gpuhier_cuda_enter(device->context, &scope);
         while (entered && NULL != (item = opal_list_remove_first(&device->free_lanes))) {
             lane_destroy((gpuhier_lane_t *) item);
+        }
+        while (entered && device->nevents > 0) {
+            note(gpuhier_cu.cuEventDestroy(device->events[--device->nevents]), "cuEventDestroy");
         }
         if (entered) {
             gpuhier_reduce_close(&device->reduce);

@@ -46,7 +46,6 @@ typedef struct gpuhier_lane {
     gpuhier_memref_t ref;    /* of scratch, offset 0 */
     uint64_t proof;          /* the word at the start of scratch: who reads it there has mapped this memory */
     CUstream stream[GPUHIER_STREAMS];
-    CUevent input;           /* work of the program that precedes the call */
     CUevent done[GPUHIER_STREAMS][GPUHIER_SLICE_BUFFERS_MAX]; /* stage of the slice in this buffer */
     /* Exchange buffers, made when a team has several groups: one slice each. Pinned host memory, or device memory when UCX takes it. */
     void *shard[GPUHIER_SLICE_BUFFERS_MAX];
@@ -64,6 +63,8 @@ struct gpuhier_device {
     gpuhier_reduce_t reduce;
     opal_list_t free_lanes;
     int lanes; /* made, free or not */
+    CUevent *events; /* [nevents] free ones, for calls that have no lane yet */
+    int nevents, events_room;
     bool flush_needed; /* remote writes need cuFlushGPUDirectRDMAWrites before kernels read them */
 };
 
@@ -82,6 +83,10 @@ int gpuhier_device_get(CUcontext context, gpuhier_device_t **device_p);
 /* A free lane, or a new one. Its events and buffers are those of earlier calls. The context is current. */
 int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_t **lane_p);
 void gpuhier_lane_give(gpuhier_lane_t *lane);
+
+/* A free event, or a new one, for the time that a call lives. The context is current. */
+int gpuhier_event_take(gpuhier_device_t *device, CUevent *event_p);
+void gpuhier_event_give(gpuhier_device_t *device, CUevent event);
 
 /* Makes the lane's exchange buffers if it has none. on_device: UCX takes device memory. */
 int gpuhier_lane_exchange_buffers(gpuhier_lane_t *lane, bool on_device);

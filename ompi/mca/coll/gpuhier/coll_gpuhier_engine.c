@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns the start, the agreement and the end of a call; the stages that move its
- * slices are in coll_gpuhier_pipeline.c. Called by allreduce.
+ * slices are in coll_gpuhier_pipeline.c. Called by the queue.
  *
  * Every member publishes an arrival record at once, whatever happened to it
  * locally, so that nobody waits for one that gave up: a local failure is a bit
@@ -13,7 +13,6 @@
 #include "ompi_config.h"
 
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "coll_gpuhier_component.h"
@@ -21,9 +20,6 @@
 #include "coll_gpuhier_exchange.h"
 #include "coll_gpuhier_pipeline.h"
 #include "coll_gpuhier_process.h"
-#include "opal/runtime/opal_progress.h"
-#include "opal/util/output.h"
-#include "opal/util/show_help.h"
 
 static gpuhier_slot_t *my_slot(const gpuhier_call_t *call)
 {
@@ -51,20 +47,51 @@ static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffe
     return GPUHIER_IPC_USER == gpuhier_params.ipc || uses > (unsigned) gpuhier_params.ipc_uses;
 }
 
-/* Marks the point in the program's own work that the call must not overtake: all it queued on the legacy default stream. */
-static int input_mark(gpuhier_call_t *call)
+static void members_unmap(gpuhier_call_t *call)
 {
-    if (gpuhier_params.sync_before) {
-        int rc = gpuhier_cuda_error(gpuhier_cu.cuCtxSynchronize(), "cuCtxSynchronize");
-        if (OMPI_SUCCESS != rc) {
-            return rc;
+    for (int i = 0; i < call->team->group_size; ++i) {
+        for (int p = 0; p < 3; ++p) {
+            gpuhier_unmap(call->member[i].pins[p]);
+            call->member[i].pins[p] = NULL;
         }
     }
-    return gpuhier_cuda_error(gpuhier_cu.cuEventRecord(call->lane->input, CU_STREAM_LEGACY), "cuEventRecord");
 }
 
-void gpuhier_engine_start(gpuhier_call_t *call, gpuhier_team_t *team, int kernel, size_t elem_bytes, const void *in, void *out,
-                          uint64_t count)
+static void call_end(gpuhier_call_t *call, int status)
+{
+    members_unmap(call);
+    if (NULL != call->lane && (OMPI_SUCCESS == status || GPUHIER_DECLINED == status)) {
+        gpuhier_lane_give(call->lane);
+    } /* else its memory may still be in use by the network: not used again */
+    call->lane = NULL;
+    if (NULL != call->input) {
+        gpuhier_event_give(call->team->device, call->input);
+        call->input = NULL;
+    }
+    call->status = status;
+    call->state = GPUHIER_CALL_DONE;
+}
+
+/* An event behind all that the program has queued on the legacy default stream. */
+static int input_mark(gpuhier_call_t *call)
+{
+    gpuhier_device_t *device = call->team->device;
+    int rc = gpuhier_params.sync_before ? gpuhier_cuda_error(gpuhier_cu.cuCtxSynchronize(), "cuCtxSynchronize") : OMPI_SUCCESS;
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_event_take(device, &call->input);
+    if (OMPI_SUCCESS != rc) {
+        call->input = NULL;
+        return rc;
+    }
+    rc = gpuhier_cuda_error(gpuhier_cu.cuEventRecord(call->input, CU_STREAM_LEGACY), "cuEventRecord");
+    if (OMPI_SUCCESS != rc) {
+        gpuhier_event_give(device, call->input);
+        call->input = NULL;
+    }
+    return rc;
+}
+
+void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, int kernel, size_t elem_bytes, const void *in, void *out,
+                            uint64_t count)
 {
     memset(call, 0, offsetof(gpuhier_call_t, member));
     call->team = team;
@@ -73,36 +100,49 @@ void gpuhier_engine_start(gpuhier_call_t *call, gpuhier_team_t *team, int kernel
     call->count = count;
     call->in = (CUdeviceptr) (uintptr_t) in;
     call->out = (CUdeviceptr) (uintptr_t) out;
-    call->sequence = ++team->sequence;
-    memset(call->member, 0, sizeof(call->member[0]) * (size_t) team->group_size);
+    gpuhier_buffer_inspect(in, &call->from);
+    gpuhier_buffer_inspect(out, &call->to);
+    if (OMPI_SUCCESS == team->broken) {
+        (void) input_mark(call);
+    }
+}
 
-    gpuhier_slot_t *slot = my_slot(call);
-    if (OMPI_SUCCESS != team->torn) {
-        call->status = team->torn; /* the others know, or will see: gpuhier_engine_fail() told them for good */
-        call->state = GPUHIER_CALL_DONE;
-        return;
+/* What the call needs of the device. */
+static int resources_take(gpuhier_call_t *call)
+{
+    gpuhier_team_t *team = call->team;
+    if (OMPI_SUCCESS != team->broken || NULL == call->input) {
+        return OMPI_SUCCESS != team->broken ? team->broken : OMPI_ERROR;
     }
-    gpuhier_arrival_t *arrival = &slot->arrival;
-    memset(arrival, 0, sizeof(*arrival));
-    gpuhier_buffer_t from, to;
-    gpuhier_buffer_inspect(in, &from);
-    gpuhier_buffer_inspect(out, &to);
-    if (!gpuhier_buffer_on_device(&from) || !gpuhier_buffer_on_device(&to)) {
-        arrival->mask |= GPUHIER_MASK_HOST;
-    }
-    int rc = team->broken;
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_lane_take(team->device, &call->lane);
+    int rc = gpuhier_lane_take(team->device, &call->lane);
     if (OMPI_SUCCESS == rc && team->ngroups > 1) {
         rc = gpuhier_lane_exchange_buffers(call->lane, team->net_on_device);
         if (OMPI_SUCCESS == rc && NULL == team->exchange) {
             rc = gpuhier_exchange_init(team);
         }
     }
-    rc = OMPI_SUCCESS != rc ? rc : input_mark(call);
-    if (OMPI_SUCCESS == rc) {
+    return rc;
+}
+
+void gpuhier_engine_begin(gpuhier_call_t *call)
+{
+    gpuhier_team_t *team = call->team;
+    call->sequence = ++team->sequence;
+    memset(call->member, 0, sizeof(call->member[0]) * (size_t) team->group_size);
+    if (OMPI_SUCCESS != team->torn) {
+        call_end(call, team->torn); /* the others know, or will see: gpuhier_engine_fail() told them for good */
+        return;
+    }
+    gpuhier_slot_t *slot = my_slot(call);
+    gpuhier_arrival_t *arrival = &slot->arrival;
+    memset(arrival, 0, sizeof(*arrival));
+    if (!gpuhier_buffer_on_device(&call->from) || !gpuhier_buffer_on_device(&call->to)) {
+        arrival->mask |= GPUHIER_MASK_HOST;
+    }
+    if (OMPI_SUCCESS == resources_take(call)) {
         arrival->scratch = call->lane->ref;
         arrival->fresh = 0 != memcmp(&call->lane->ref, &team->scratch[team->index], sizeof(call->lane->ref));
-        arrival->direct = direct_ref(call, &from, call->in, &arrival->in) && direct_ref(call, &to, call->out, &arrival->out);
+        arrival->direct = direct_ref(call, &call->from, call->in, &arrival->in) && direct_ref(call, &call->to, call->out, &arrival->out);
     } else {
         arrival->mask |= GPUHIER_MASK_FAIL;
         call->declining = true;
@@ -139,27 +179,6 @@ static bool member_map(gpuhier_call_t *call, int index, const gpuhier_arrival_t 
     return !arrival->direct
            || (OMPI_SUCCESS == gpuhier_map(&arrival->in, false, &member->pins[1], &member->in)
                && OMPI_SUCCESS == gpuhier_map(&arrival->out, false, &member->pins[2], &member->out));
-}
-
-static void members_unmap(gpuhier_call_t *call)
-{
-    for (int i = 0; i < call->team->group_size; ++i) {
-        for (int p = 0; p < 3; ++p) {
-            gpuhier_unmap(call->member[i].pins[p]);
-            call->member[i].pins[p] = NULL;
-        }
-    }
-}
-
-static void call_end(gpuhier_call_t *call, int status)
-{
-    members_unmap(call);
-    if (NULL != call->lane && (OMPI_SUCCESS == status || GPUHIER_DECLINED == status)) {
-        gpuhier_lane_give(call->lane);
-    } /* else its memory may still be in use by the network: not used again */
-    call->lane = NULL;
-    call->status = status;
-    call->state = GPUHIER_CALL_DONE;
 }
 
 /* All records are known: who is staged, what the group's mask is, and the plan. */
@@ -284,6 +303,8 @@ int gpuhier_engine_step(gpuhier_call_t *call)
         (void) gpuhier_net_progress(gpuhier_process_net()); /* not counted: UCX has events of its own while nothing moves here */
     }
     switch (call->state) {
+    case GPUHIER_CALL_QUEUED:
+        break;
     case GPUHIER_CALL_GATHER:
         rc = gather_step(call);
         break;
@@ -351,109 +372,9 @@ void gpuhier_engine_fail(gpuhier_call_t *call, int status)
     call_end(call, status);
 }
 
-static double now(void)
+const char *gpuhier_engine_state_name(gpuhier_call_state_t state)
 {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double) time.tv_sec + 1e-9 * (double) time.tv_nsec;
-}
-
-static const char *state_name(gpuhier_call_state_t state)
-{
-    static const char *const names[] = {"waiting for the group's arrival", "waiting until all have mapped the buffers",
-                                        "moving slices", "done"};
+    static const char *const names[] = {"waiting for an earlier call", "waiting for the group's arrival",
+                                        "waiting until all have mapped the buffers", "moving slices", "done"};
     return names[state];
-}
-
-/* What every member of my group has come to, for the one who wonders why nothing moves. */
-static void report(const gpuhier_call_t *call, double waited)
-{
-    const gpuhier_team_t *team = call->team;
-    opal_output(0, "coll:gpuhier: rank %d has waited %.0f s in call %llu of communicator %s, %s", team->rank, waited, (unsigned long long) call->sequence,
-                team->comm->c_name, state_name(call->state));
-    for (int i = 0; i < team->group_size; ++i) {
-        gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
-        bool arrived = gpuhier_word_reached(&slot->arrived, call->sequence, 1);
-        uint64_t begin = gpuhier_word(call->sequence, 0);
-#define DONE_OF(word) (unsigned long long) (gpuhier_word_read(&slot->word) >= begin ? gpuhier_word_read(&slot->word) - begin : 0)
-        opal_output(0, "coll:gpuhier:   rank %d %s; slices ready %llu, reduced %llu, gathered %llu, copied out %llu",
-                    gpuhier_hierarchy_member(&team->hierarchy, team->group, i), arrived ? "has arrived" : "has not arrived",
-                    DONE_OF(in_ready), DONE_OF(rs_done), DONE_OF(ag_done), DONE_OF(out_done));
-#undef DONE_OF
-    }
-}
-
-/* While nothing moves: has a member failed or died, or did the user set a limit? OMPI_SUCCESS: go on waiting. */
-static int watch(const gpuhier_call_t *call, double waited)
-{
-    const gpuhier_team_t *team = call->team;
-    for (int i = 0; i < team->group_size; ++i) {
-        if (gpuhier_word_reached(&gpuhier_team_slot(team, i, call->sequence)->failed, call->sequence, GPUHIER_FAILED_SAID)) {
-            return OMPI_ERROR;
-        }
-    }
-    if (gpuhier_exchange_check(team) >= 0) {
-        return OMPI_ERR_UNREACH;
-    }
-    int dead = gpuhier_team_find_dead(team);
-    if (dead >= 0) {
-        opal_show_help("help-coll-gpuhier.txt", "dead peer", true, ompi_process_info.nodename, dead,
-                       (int) team->members[team->hierarchy.index_of[dead]].pid, state_name(call->state));
-        return OMPI_ERR_UNREACH;
-    }
-    if (gpuhier_params.timeout > 0 && waited > gpuhier_params.timeout) {
-        report(call, waited);
-        return OMPI_ERR_TIMEOUT;
-    }
-    return OMPI_SUCCESS;
-}
-
-#define WATCH_EVERY 0.05 /* seconds between two looks at the peers' lives */
-
-int gpuhier_engine_wait(gpuhier_call_t *call)
-{
-    double idle_since = 0, next_watch = 0, next_report = 0;
-    unsigned idle = 0;
-    while (GPUHIER_CALL_DONE != call->state) {
-        gpuhier_cuda_scope_t scope;
-        gpuhier_engine_lock();
-        int events = 1, rc = gpuhier_cuda_enter(call->team->device->context, &scope);
-        if (OMPI_SUCCESS == rc || call->declining) {
-            events = gpuhier_engine_step(call);
-        } else {
-            gpuhier_engine_fail(call, rc);
-        }
-        if (OMPI_SUCCESS == rc) {
-            gpuhier_cuda_leave(&scope);
-        }
-        gpuhier_engine_unlock();
-        if (0 != events) {
-            idle = 0;
-            continue;
-        }
-        opal_progress(); /* yields too, when Open MPI knows that cores are shared */
-        if (0 != ++idle % 256) {
-            continue;
-        }
-        double time = now();
-        if (256 == idle) {
-            idle_since = time;
-            next_watch = time + WATCH_EVERY;
-            next_report = time + gpuhier_params.report_after;
-        }
-        if (time >= next_watch) {
-            next_watch = time + WATCH_EVERY;
-            rc = watch(call, time - idle_since);
-            if (OMPI_SUCCESS != rc) {
-                gpuhier_engine_lock();
-                gpuhier_engine_fail(call, rc);
-                gpuhier_engine_unlock();
-            }
-        }
-        if (gpuhier_params.report_after > 0 && time >= next_report) {
-            report(call, time - idle_since);
-            next_report = time + gpuhier_params.report_after;
-        }
-    }
-    return call->status;
 }

@@ -4,11 +4,12 @@
  *
  * The engine: one call as a state machine that never blocks.
  *
- *     start ---> GATHER --(all have arrived)--> OPENED --(all can map)--> RUN --> DONE
- *                   |                              ^                        ^
- *                   +-- nobody's memory is new ----------------------------+
+ *   QUEUED --(first in its team's queue)--> GATHER --(all have arrived)--> OPENED --(all can map)--> RUN --> DONE
+ *                                              |                             ^                       ^
+ *                                              +-- nobody's memory is new ---------------------------+
  *
- * A blocking call is start, then step until it is done.
+ * Calls of one team run one after the other, in the order in which they were
+ * posted: coll_gpuhier_queue.h.
  */
 #ifndef GPUHIER_ENGINE_H
 #define GPUHIER_ENGINE_H
@@ -16,6 +17,7 @@
 #include "coll_gpuhier_team.h"
 
 typedef enum gpuhier_call_state {
+    GPUHIER_CALL_QUEUED, /* calls of the team that were posted before have not ended */
     GPUHIER_CALL_GATHER, /* waits for the group's arrival records */
     GPUHIER_CALL_OPENED, /* waits until every member has mapped what it must */
     GPUHIER_CALL_RUN,    /* slices move */
@@ -36,8 +38,21 @@ typedef struct gpuhier_member {
     gpuhier_mapping_t *pins[3];
 } gpuhier_member_t;
 
-/* One call. Owned by its caller, used by one thread at a time under the engine's lock. */
+/* How long nothing has moved; see coll_gpuhier_watch.h. */
+typedef struct gpuhier_idle {
+    uint64_t polls; /* without an event */
+    double last;   /* seconds: when the clock was read last */
+    double waited; /* of which since nothing moves */
+    double next_look, next_report;
+} gpuhier_idle_t;
+
+/*
+ * One call. Made by gpuhier_engine_prepare(), owned by its caller until it is DONE, used by one
+ * thread at a time under the engine's lock. What stands before `member` is zeroed, members are
+ * only as far as there are any.
+ */
 typedef struct gpuhier_call {
+    struct gpuhier_call *next; /* in the team's queue, or among those that have ended */
     gpuhier_call_state_t state;
     int status;        /* DONE: OMPI_SUCCESS, an Open MPI code, or GPUHIER_DECLINED */
     uint32_t mask;     /* DONE and not an error: GPUHIER_MASK_*, equal on all ranks */
@@ -49,6 +64,9 @@ typedef struct gpuhier_call {
     size_t elem_bytes;
     uint64_t count;    /* elements */
     CUdeviceptr in, out; /* the user's buffers; in == out in place. May be host memory: then staged */
+    gpuhier_buffer_t from, to; /* what they are */
+    CUevent input;     /* what the program had queued before the call; NULL when it could not be recorded */
+    gpuhier_idle_t idle;
 
     bool declining;    /* I voted against the call: it ends with GPUHIER_DECLINED, which needs no CUDA */
     bool mask_known;   /* the vote is complete */
@@ -67,13 +85,19 @@ typedef struct gpuhier_call {
 #define GPUHIER_DECLINED 1
 
 /*
- * Starts an all-reduce of count elements (> 0) on the team. All members start
- * the same calls in the same order. in, out: any memory; in == out: in place.
- * Whatever goes wrong here is voted: the call starts all the same. On a torn
- * team it is done at once, with the error that tore it.
+ * Describes an all-reduce of count elements (> 0) on the team, and marks the point in the
+ * program's own work that it must not overtake. Local. in, out: any memory; in == out: in
+ * place. The team's context is current, unless team->broken. Whatever goes wrong here is
+ * voted when the call begins.
  */
-void gpuhier_engine_start(gpuhier_call_t *call, gpuhier_team_t *team, int kernel, size_t elem_bytes, const void *in, void *out,
-                          uint64_t count);
+void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, int kernel, size_t elem_bytes, const void *in, void *out,
+                            uint64_t count);
+
+/*
+ * Begins a prepared call: publishes my arrival, whatever happened to me. All members begin the
+ * same calls in the same order. On a torn team the call is done at once, with the error that tore it.
+ */
+void gpuhier_engine_begin(gpuhier_call_t *call);
 
 /* Does what can be done now. Returns the number of events, 0 when there was nothing; look at call->state. The team's context is current. */
 int gpuhier_engine_step(gpuhier_call_t *call);
@@ -86,7 +110,7 @@ int gpuhier_engine_step(gpuhier_call_t *call);
  */
 void gpuhier_engine_fail(gpuhier_call_t *call, int status);
 
-/* Steps until the call is done; yields and drives Open MPI's progress meanwhile, and watches for dead peers. Returns call->status. */
-int gpuhier_engine_wait(gpuhier_call_t *call);
+/* "moving slices" and the like, for messages. */
+const char *gpuhier_engine_state_name(gpuhier_call_state_t state);
 
 #endif /* GPUHIER_ENGINE_H */

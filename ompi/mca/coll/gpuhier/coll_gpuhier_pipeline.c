@@ -134,7 +134,7 @@ static int input_direct(gpuhier_call_t *call)
     if (call->input_done) {
         return 0;
     }
-    CUresult result = gpuhier_cu.cuEventQuery(call->lane->input);
+    CUresult result = gpuhier_cu.cuEventQuery(call->input);
     if (CUDA_ERROR_NOT_READY == result) {
         return 0;
     }
@@ -164,7 +164,7 @@ static int stage_in(gpuhier_call_t *call)
         return events;
     }
     if (!call->input_done) {
-        int rc = gpuhier_cuda_error(gpuhier_cu.cuStreamWaitEvent(call->lane->stream[GPUHIER_STREAM_IN], call->lane->input, 0), "cuStreamWaitEvent");
+        int rc = gpuhier_cuda_error(gpuhier_cu.cuStreamWaitEvent(call->lane->stream[GPUHIER_STREAM_IN], call->input, 0), "cuStreamWaitEvent");
         if (OMPI_SUCCESS != rc) {
             return rc;
         }

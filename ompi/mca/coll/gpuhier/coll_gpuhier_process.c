@@ -35,6 +35,11 @@ void gpuhier_engine_lock(void)
     opal_mutex_lock(&engine_lock);
 }
 
+bool gpuhier_engine_trylock(void)
+{
+    return 0 == opal_mutex_trylock(&engine_lock);
+}
+
 void gpuhier_engine_unlock(void)
 {
     opal_mutex_unlock(&engine_lock);

@@ -22,6 +22,7 @@ int gpuhier_process_record(int ordinal, gpuhier_record_t *record_p);
 
 /* Serialises the engine: several threads may call collectives on different communicators. */
 void gpuhier_engine_lock(void);
+bool gpuhier_engine_trylock(void); /* true: the lock is held */
 void gpuhier_engine_unlock(void);
 
 /* The process's connections; NULL before gpuhier_process_net_open(). */

@@ -20,7 +20,7 @@
 
 /*
  * Made by all members together before their first accelerated call; owned by the
- * module. All but sequence, broken, torn and the exchange's state is constant then.
+ * module. All but sequence, the queue, broken, torn and the exchange's state is constant then.
  */
 typedef struct gpuhier_team {
     opal_list_item_t super; /* in the list of all teams */
@@ -28,7 +28,8 @@ typedef struct gpuhier_team {
     int rank;
     int nranks;
     uint32_t id;       /* random, the same on all members: tells this communicator's messages from others' */
-    uint64_t sequence; /* number of the last call; equal on all members between calls */
+    uint64_t sequence; /* number of the last call that began; equal on all members between calls */
+    struct gpuhier_call *first, *last; /* calls that have not ended, in the order in which they were posted; the first one runs */
     int broken;        /* not 0: this rank cannot take part any more; it votes against every call, and all decline */
     int torn;          /* not 0: a call failed here while data moved; every later call ends with this code */
 

@@ -1,0 +1,20 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What is looked at while nothing moves: has a member failed or died, did the
+ * user set a limit, is it time to say who is missing?
+ */
+#ifndef GPUHIER_WATCH_H
+#define GPUHIER_WATCH_H
+
+#include "coll_gpuhier_engine.h"
+
+/*
+ * To be called for each poll of a running call that brought no event, under the engine's lock;
+ * whoever sees an event sets call->idle.polls to 0. Looks at the peers some 20 times a second.
+ * OMPI_SUCCESS: go on waiting; else the code with which the call must end.
+ */
+int gpuhier_watch_idle(gpuhier_call_t *call);
+
+#endif /* GPUHIER_WATCH_H */

@@ -15,8 +15,8 @@
  *   wires  (the kernel's counters of the node's interfaces) From 1 MiB on, no less than the node's payload
  *          and at most 8 % more.
  *
- * Shards: the message is cut into units of 128 bytes, slices of at most slice_bytes and as equal as units
- * permit, each slice into P shards at whole units. All ranks of a node are taken to form one group, as
+ * Shards: the message is cut into units of 128 bytes, slices of at most the bytes of slice_limit() and as equal
+ * as units permit, each slice into P shards at whole units. All ranks of a node are taken to form one group, as
  * they do when all its GPUs can map each other.
  */
 #include "bench.h"
@@ -113,12 +113,28 @@ static uint64_t units_of(uint64_t elements, uint64_t unit)
     return (elements + unit - 1) / unit;
 }
 
+/* On one node a message is one slice; between nodes an eighth of it, but no less than 64 KiB for each rank, and no more than the parameter says. */
+static uint64_t slice_limit(const bench_traffic_t *t, const bench_row_t *row)
+{
+    uint64_t most_ranks = 1;
+
+    for (int node = 0; node < t->place->nnodes && node < 64; ++node) {
+        uint64_t ranks = (uint64_t) t->place->group_ranks[node];
+        most_ranks = ranks > most_ranks ? ranks : most_ranks;
+    }
+    if (1 == t->place->nnodes) {
+        return UINT64_MAX;
+    }
+    uint64_t slice = row->bytes / 8 > 65536 * most_ranks ? row->bytes / 8 : 65536 * most_ranks;
+    return slice < t->slice_bytes ? slice : t->slice_bytes;
+}
+
 /* Elements of the shard of `index` of P ranks, over all slices. */
 static uint64_t shard_elements(const bench_traffic_t *t, const bench_row_t *row, int index, int nranks)
 {
     uint64_t unit = row->type->extent < UNIT_BYTES ? UNIT_BYTES / row->type->extent : 1;
     uint64_t units = units_of(row->count, unit);
-    uint64_t limit = t->slice_bytes / (unit * row->type->extent);
+    uint64_t limit = slice_limit(t, row) / (unit * row->type->extent);
     uint64_t nslices = units_of(units, 0 == limit ? 1 : limit);
     uint64_t done_units = 0, sum = 0;
 

@@ -16,7 +16,7 @@
 static bool is_open;
 static MPI_T_pvar_session session;
 
-#define MAX_HANDLES (8 + PVARS_MAX_RAILS)
+#define MAX_HANDLES (16 + PVARS_MAX_RAILS)
 static struct {
     char name[64];
     MPI_T_pvar_handle handle;
@@ -99,6 +99,7 @@ void pvars_read(pvars_t *p)
     p->present = read_counter("coll_gpuhier_calls_accelerated", &p->accelerated) &&
                  read_counter("coll_gpuhier_calls_saved", &p->saved) &&
                  read_counter("coll_gpuhier_calls_staged", &p->staged) && read_counter("coll_gpuhier_probes", &p->probes);
+    (void) read_counter("coll_gpuhier_net_steps_sent", &p->net_steps_sent);
     for (p->nrails = 0; p->present && p->nrails < PVARS_MAX_RAILS; ++p->nrails) {
         char name[64];
         snprintf(name, sizeof(name), "coll_gpuhier_net_bytes_sent_%d", p->nrails);

@@ -24,6 +24,7 @@ typedef struct pvars {
     uint64_t probes;
     int nrails;
     uint64_t net_bytes_sent[PVARS_MAX_RAILS];
+    uint64_t net_steps_sent; /* 0 where there is no such counter */
 } pvars_t;
 
 void pvars_read(pvars_t *p);

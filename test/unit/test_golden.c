@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coll_gpuhier_schedule.h"
+#include "coll_gpuhier_choice.h"
 #include "pure_world.h"
 
 typedef struct schedule_case {
@@ -260,11 +260,48 @@ static void test_groups(void **state)
     free(text);
 }
 
+/* Algorithm and slices by size, as print_info and gpuhier_info say them. */
+static void test_choices(void **state)
+{
+    static const struct {
+        int nnodes, ranks_per_node[16];
+    } shapes[] = {{1, {4}}, {2, {1, 1}}, {2, {4, 4}}, {2, {3, 4}}, {3, {1, 1, 1}}, {3, {4, 4, 4}}, {4, {1, 1, 1, 1}},
+                  {4, {4, 4, 4, 4}}, {16, {8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8}}};
+    const gpuhier_limits_t limits = {4 << 20, 3, GPUHIER_ALGORITHM_AUTO};
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+
+    (void) state;
+    assert_non_null(out);
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); ++i) {
+        gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
+        pure_world_t world;
+        pure_world_init(&world, shapes[i].nnodes, shapes[i].ranks_per_node, PURE_BLOCK, 0, GPUHIER_GROUP_MAX);
+        fprintf(out, "ranks of groups:");
+        for (int g = 0; g < shapes[i].nnodes; ++g) {
+            fprintf(out, " %d", shapes[i].ranks_per_node[g]);
+        }
+        fprintf(out, "\n");
+        int nrows = gpuhier_choice_table(&world.shape, &limits, rows);
+        assert_true(nrows > 0);
+        for (int r = 0; r < nrows; ++r) {
+            char line[128];
+            fprintf(out, "  %s\n", gpuhier_choice_text(&rows[r], shapes[i].nnodes, line, sizeof(line)));
+        }
+        pure_world_fini(&world);
+    }
+    assert_int_equal(fclose(out), 0);
+    compare("choices", text);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_schedules),
         cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_choices),
     };
 
     return cmocka_run_group_tests_name("golden", tests, NULL, NULL);

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coll_gpuhier_schedule.h"
+#include "coll_gpuhier_choice.h"
 
 /* Rows of a table that are printed before the rest is left out. */
 #define ROWS_MAX 16
@@ -110,6 +110,20 @@ static void print_pipeline(const gpuhier_plan_t *plan)
            (1 == plan->nsteps) ? "" : "s");
 }
 
+/* What a message of any size would get on these ranks. */
+static void print_choices(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits)
+{
+    gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
+    const int nrows = gpuhier_choice_table(shape, limits, rows);
+    char text[128];
+    int i;
+
+    printf("by size:\n");
+    for (i = 0; i < nrows; ++i) {
+        printf("  %s\n", gpuhier_choice_text(&rows[i], shape->hierarchy->ngroups, text, sizeof(text)));
+    }
+}
+
 /* Bytes of each kind of traffic, and, where rates are told, the time that they need at least. */
 static int print_traffic(const gpuhier_shape_t *shape, const info_settings_t *settings, const gpuhier_limits_t *limits,
                          uint64_t count)
@@ -126,7 +140,7 @@ static int print_traffic(const gpuhier_shape_t *shape, const info_settings_t *se
         uint64_t sent;
         uint64_t linked = 0;
 
-        if (0 != gpuhier_plan_init(&plan, shape, rank, count, settings->elem_bytes, limits)) {
+        if (0 != gpuhier_choice_plan(&plan, shape, rank, count, settings->elem_bytes, limits)) {
             return 1;
         }
         sent = gpuhier_plan_sent_bytes(&plan);
@@ -177,7 +191,7 @@ static int explain(const gpuhier_hierarchy_t *h, const info_settings_t *settings
         fprintf(stderr, "gpuhier_info: out of memory\n");
         return 1;
     }
-    if (0 != gpuhier_plan_init(&plan, &shape, 0, count, settings->elem_bytes, limits)) {
+    if (0 != gpuhier_choice_plan(&plan, &shape, 0, count, settings->elem_bytes, limits)) {
         fprintf(stderr, "gpuhier_info: such a call cannot be: 2 to 4 slices in flight, less than 8 EiB\n");
         rc = 1;
     } else {
@@ -187,6 +201,7 @@ static int explain(const gpuhier_hierarchy_t *h, const info_settings_t *settings
         print_groups(h);
         print_pieces(&shape);
         print_pipeline(&plan);
+        print_choices(&shape, limits);
         rc = print_traffic(&shape, settings, limits, count);
     }
     gpuhier_shape_fini(&shape);

@@ -57,6 +57,7 @@ typedef struct gpuhier_counters {
     _Atomic uint64_t calls_staged;      /* of those, the ones whose device buffers we staged through the host */
     _Atomic uint64_t probes;            /* probes sent */
     _Atomic uint64_t net_bytes_sent[GPUHIER_RAILS_MAX]; /* payload bytes handed to UCX, by rail */
+    _Atomic uint64_t net_steps_sent;    /* steps of exchanges in which this rank sent payload, whatever the number of stripes */
 } gpuhier_counters_t;
 
 extern gpuhier_counters_t gpuhier_counters;

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "coll_gpuhier_choice.h"
 #include "coll_gpuhier_component.h"
 #include "coll_gpuhier_engine.h"
 #include "coll_gpuhier_exchange.h"
@@ -204,7 +205,7 @@ static void run_begin(gpuhier_call_t *call)
     if (1 == team->ngroups && !any_staged) {
         limits.slice_bytes = INT64_MAX; /* nothing to overlap: one kernel */
     }
-    if (0 != gpuhier_plan_init(&call->plan, &team->shape, team->rank, call->count, call->elem_bytes, &limits)
+    if (0 != gpuhier_choice_plan(&call->plan, &team->shape, team->rank, call->count, call->elem_bytes, &limits)
         || call->plan.nslices > GPUHIER_WORD_PROGRESS_MAX) {
         call->mask |= GPUHIER_MASK_FAIL; /* the same on all ranks: it depends on what all know */
     }

@@ -366,6 +366,7 @@ static void sent_count(const gpuhier_call_t *call, int piece, const gpuhier_tran
     if (t->send_to < 0) {
         return;
     }
+    gpuhier_count(&gpuhier_counters.net_steps_sent, 1);
     const gpuhier_piece_rails_t *rails = &call->team->rails[piece];
     const size_t bytes = gpuhier_range_length(t->send) * call->elem_bytes;
     const int stripes = gpuhier_stripes(rails, bytes), nrails = gpuhier_net_rails(gpuhier_process_net());

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "coll_gpuhier_component.h"
+#include "coll_gpuhier_schedule.h"
 #include "opal/mca/base/mca_base_pvar.h"
 #include "opal/mca/base/mca_base_var.h"
 
@@ -51,6 +52,17 @@ static int reg_choice(const char *name, const char *text, mca_base_var_enum_valu
     return rc;
 }
 
+/* The names are the schedule's own. */
+static int reg_algorithm(int *storage)
+{
+    mca_base_var_enum_value_t choices[GPUHIER_ALGORITHM_COUNT + 1] = {{0, NULL}};
+    for (int i = 0; i < GPUHIER_ALGORITHM_COUNT; ++i) {
+        choices[i] = (mca_base_var_enum_value_t){i, gpuhier_algorithms[i].name};
+    }
+    return reg_choice("algorithm", "Exchange between groups of ranks; auto goes by their number and the message's bytes (gpuhier_info shows how); alike on all ranks",
+                      choices, storage);
+}
+
 static int counter_read(const mca_base_pvar_t *pvar, void *value, void *obj)
 {
     (void) obj;
@@ -75,6 +87,7 @@ static int counters_register(void)
     rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_saved", "Calls left to the collective that was there before", &gpuhier_counters.calls_saved);
     rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_staged", "Of calls_saved, those whose device buffers were staged through host memory", &gpuhier_counters.calls_staged);
     rc = OMPI_SUCCESS != rc ? rc : reg_counter("probes", "Probes that asked all ranks whether they pass device memory", &gpuhier_counters.probes);
+    rc = OMPI_SUCCESS != rc ? rc : reg_counter("net_steps_sent", "Steps of exchanges between groups in which this rank sent payload", &gpuhier_counters.net_steps_sent);
     for (int rail = 0; rail < GPUHIER_RAILS_MAX && OMPI_SUCCESS == rc; ++rail) {
         char name[32];
         snprintf(name, sizeof(name), "net_bytes_sent_%d", rail);
@@ -98,7 +111,7 @@ int gpuhier_params_register(void)
          MCA_BASE_VAR_TYPE_BOOL, MCA_BASE_VAR_SCOPE_ALL, &p->enable},
         {"devices", "Rails by UCX's device names, e.g. mlx5_0:1,mlx5_1:1 (default: the nearest to each GPU)",
          MCA_BASE_VAR_TYPE_STRING, fixed, &p->devices},
-        {"slice_bytes", "Bytes of the message in one slice of the pipeline; alike on all ranks", MCA_BASE_VAR_TYPE_SIZE_T, fixed,
+        {"slice_bytes", "Bytes of the message in one slice of the pipeline at most; between groups shorter messages have shorter slices; alike on all ranks", MCA_BASE_VAR_TYPE_SIZE_T, fixed,
          &p->slice_bytes},
         {"slices_in_flight", "Slices in the pipeline at once, 2 to 4; alike on all ranks", MCA_BASE_VAR_TYPE_INT, fixed,
          &p->slices_in_flight},
@@ -123,6 +136,7 @@ int gpuhier_params_register(void)
     int rc = reg_choice("ipc", "How peers reach a user's buffer: auto, scratch (copied through ours), user (mapped at once)",
                         ipc_modes, &p->ipc);
     rc = OMPI_SUCCESS != rc ? rc : reg_choice("net", "How shards reach the network: auto, direct (from GPU memory), staged (through pinned host memory)", net_modes, &p->net);
+    rc = OMPI_SUCCESS != rc ? rc : reg_algorithm(&p->algorithm);
     if (p->slices_in_flight < 2) {
         p->slices_in_flight = 2;
     } else if (p->slices_in_flight > 4) {

@@ -26,6 +26,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "coll_gpuhier_choice.h"
 #include "coll_gpuhier_exchange.h"
 #include "coll_gpuhier_process.h"
 #include "coll_gpuhier_setup.h"
@@ -295,7 +296,7 @@ static void team_print(const setup_t *setup)
     if (!gpuhier_params.print_info || 0 != team->rank) {
         return;
     }
-    opal_output(0, "coll:gpuhier: communicator %s: %d ranks in %d group%s, %d piece%s, slices of %zu bytes, %s between groups",
+    opal_output(0, "coll:gpuhier: communicator %s: %d ranks in %d group%s, %d piece%s, slices of at most %zu bytes, %s between groups",
                 team->comm->c_name, team->nranks, team->ngroups, 1 == team->ngroups ? "" : "s", team->shape.npieces,
                 1 == team->shape.npieces ? "" : "s", gpuhier_params.slice_bytes,
                 1 == team->ngroups ? "nothing" : team->net_on_device ? "GPU memory over UCX" : "pinned host memory over UCX");
@@ -305,6 +306,12 @@ static void team_print(const setup_t *setup)
             opal_output(0, "coll:gpuhier:   group %d index %d: rank %d, pid %d, gpu %d", group, i, rank,
                         (int) setup->records[rank].pid, (int) setup->records[rank].gpu_ordinal);
         }
+    }
+    gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
+    const int nrows = gpuhier_choice_table(&team->shape, &team->limits, rows);
+    for (int i = 0; i < nrows; ++i) {
+        char text[128];
+        opal_output(0, "coll:gpuhier:   %s", gpuhier_choice_text(&rows[i], team->ngroups, text, sizeof(text)));
     }
 }
 

@@ -1,0 +1,50 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Pure layer: what a call's size and the shape of its ranks decide before there
+ * is a plan, and that decision for every size as a table to be printed.
+ */
+#ifndef COLL_GPUHIER_CHOICE_H
+#define COLL_GPUHIER_CHOICE_H
+
+#include "coll_gpuhier_schedule.h"
+
+/* A message between groups is cut into about as many slices: the first and the last do not overlap with anything. */
+#define GPUHIER_SLICES_WANTED 8
+
+/* But a rank's part of a slice is no shorter, in bytes: below it a slice costs more than its overlap gains. */
+#define GPUHIER_SLICE_SHARD_MIN ((uint64_t) 64 << 10)
+
+/*
+ * Bytes of a slice for a message of `bytes`; never more than limits->slice_bytes, for which the scratch was
+ * made. One group: that limit, since its stages are one kernel. Equal on all ranks:
+ *     min(limit, max(bytes / GPUHIER_SLICES_WANTED, GPUHIER_SLICE_SHARD_MIN * ranks of the largest group))
+ */
+uint64_t gpuhier_choice_slice_bytes(const gpuhier_shape_t *shape, uint64_t bytes, const gpuhier_limits_t *limits);
+
+/* gpuhier_plan_init() with that slice. */
+int gpuhier_choice_plan(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int rank, uint64_t count, size_t elem_bytes,
+                        const gpuhier_limits_t *limits);
+
+/* Messages of min_bytes and more, up to the next row's, are treated alike. */
+typedef struct gpuhier_choice {
+    uint64_t min_bytes;
+    gpuhier_algorithm_t algorithm; /* between groups */
+    int nsteps;                    /* of it */
+    uint64_t nslices;              /* of the shortest message of this row */
+    bool more_slices;              /* longer ones have more: slices have reached their limit */
+} gpuhier_choice_t;
+
+#define GPUHIER_CHOICES_MAX 48
+
+/*
+ * All choices for messages of doubles from 8 bytes to 1 TiB, by powers of two, in rows of equal algorithm and
+ * number of slices. Returns the number of rows, 0 if the limits are out of range.
+ */
+int gpuhier_choice_table(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, gpuhier_choice_t rows[GPUHIER_CHOICES_MAX]);
+
+/* A row in words: "from 4 MiB: ring in 4 steps, 8 slices". Returns text. */
+const char *gpuhier_choice_text(const gpuhier_choice_t *row, int ngroups, char *text, size_t room);
+
+#endif /* COLL_GPUHIER_CHOICE_H */

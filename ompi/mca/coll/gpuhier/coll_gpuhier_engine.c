@@ -273,26 +273,27 @@ static int vote_run(gpuhier_call_t *call)
     return 1;
 }
 
+/* While the groups vote, slices are reduced into scratch already; messages, and writes to the users' buffers, wait. */
 static int run_step(gpuhier_call_t *call)
 {
-    int events = 0;
-    if (!call->mask_known) {
-        events = vote_run(call);
-        if (events < 0 || !call->mask_known) {
-            return events;
-        }
+    int events = call->mask_known ? 0 : vote_run(call);
+    if (events < 0) {
+        return events;
     }
-    if (0 != (call->mask & GPUHIER_MASK_FAIL)) {
-        call_end(call, GPUHIER_DECLINED);
-        return 1;
+    const bool failed = 0 != (call->mask & GPUHIER_MASK_FAIL);
+    if (failed && !call->mask_known) {
+        return events; /* my own group has nothing to do but vote */
     }
-    bool done = false;
-    int moved = gpuhier_pipeline_step(call, &done);
+    bool done = failed && 1 == call->team->ngroups;
+    int moved = 0;
+    if (!done) {
+        moved = failed ? gpuhier_pipeline_quit(call, &done) : gpuhier_pipeline_step(call, &done);
+    }
     if (moved < 0) {
         return moved;
     }
     if (done) {
-        call_end(call, OMPI_SUCCESS);
+        call_end(call, failed ? GPUHIER_DECLINED : OMPI_SUCCESS);
     }
     return events + moved + done;
 }

@@ -8,7 +8,7 @@
  *   IN        the buffer is free: every member has reduced slice k - S       (staged ranks only)
  *   RS        every member's input of k is ready; with several groups, my
  *             shard buffer is free: my AG of k - S is done
- *   EXCHANGE  my RS of k is done                                             (several groups only)
+ *   EXCHANGE  my RS of k is done, and all groups take part                   (several groups only)
  *   AG        my EXCHANGE of k is done; every staged member has copied
  *             slice k - S out
  *   OUT       every member's AG of k is done                                 (staged ranks only)
@@ -253,6 +253,9 @@ static int stage_exchange(gpuhier_call_t *call)
 {
     gpuhier_cursor_t *cursor = &call->stage[GPUHIER_STREAM_EXCHANGE];
     int events = 0;
+    if (!call->mask_known) {
+        return 0; /* a call that is voted down leaves no message behind */
+    }
     while (cursor->begun < call->stage[GPUHIER_STREAM_RS].done) {
         gpuhier_exchange_begin(call, cursor->begun++);
         ++events;
@@ -349,5 +352,26 @@ int gpuhier_pipeline_step(gpuhier_call_t *call, bool *done_p)
     const uint64_t nslices = call->plan.nslices;
     *done_p = ALL_AT(call, ag_done, nslices)
               && (!call->member[call->team->index].staged || nslices == call->stage[GPUHIER_STREAM_OUT].done);
+    return events;
+}
+
+int gpuhier_pipeline_quit(gpuhier_call_t *call, bool *done_p)
+{
+    static const gpuhier_stream_t begun[] = {GPUHIER_STREAM_IN, GPUHIER_STREAM_RS};
+    *done_p = false;
+    for (size_t i = 0; i < sizeof(begun) / sizeof(begun[0]); ++i) {
+        int rc;
+        while (0 < (rc = stage_complete(call, begun[i]))) {
+        }
+        if (rc < 0 || call->stage[begun[i]].done < call->stage[begun[i]].begun) {
+            return rc;
+        }
+    }
+    int events = 0;
+    if (!gpuhier_word_reached(&my_slot(call)->rs_done, call->sequence, GPUHIER_WORD_PROGRESS_MAX)) {
+        gpuhier_word_publish(&my_slot(call)->rs_done, call->sequence, GPUHIER_WORD_PROGRESS_MAX);
+        events = 1;
+    }
+    *done_p = ALL_AT(call, rs_done, GPUHIER_WORD_PROGRESS_MAX);
     return events;
 }

@@ -16,4 +16,11 @@
  */
 int gpuhier_pipeline_step(gpuhier_call_t *call, bool *done_p);
 
+/*
+ * Comes to rest in a call of several groups that was voted down: slices may have been
+ * reduced, into scratch only, before the vote was known. *done_p: no member of my group reads
+ * another's buffers any more. Returns as the step does.
+ */
+int gpuhier_pipeline_quit(gpuhier_call_t *call, bool *done_p);
+
 #endif /* GPUHIER_PIPELINE_H */

@@ -92,6 +92,7 @@ static void context_end(CUcontext ctx)
     sim_ipc_context_clear(ctx);
     sim_memory_context_clear(ctx);
     sim_streams_context_clear(ctx);
+    sim_events_context_clear(ctx);
 }
 
 /* ---- primary contexts ---- */

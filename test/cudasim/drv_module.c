@@ -37,6 +37,7 @@ struct CUfunc_st {
 struct CUmod_st {
     uint32_t magic;
     CUcontext ctx;
+    uint64_t ctx_id; /* a reset context has another: the module has gone with the old one */
     CUfunction functions;
     CUmodule next, previous; /* in the list of all modules */
 };
@@ -79,6 +80,7 @@ CUresult sim_cuModuleLoadData(CUmodule *module_p, const void *image)
     }
     module->magic = MODULE_MAGIC;
     module->ctx = sim_context_current();
+    module->ctx_id = module->ctx->id;
     pthread_mutex_lock(&module_mutex);
     module->next = modules;
     if (NULL != modules) {
@@ -348,7 +350,8 @@ CUresult sim_cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned i
     if (CUDA_SUCCESS != rc) {
         return rc;
     }
-    if (stream->ctx != sim_context_current() || function->module->ctx != stream->ctx) {
+    if (stream->ctx != sim_context_current() || function->module->ctx != stream->ctx ||
+        function->module->ctx_id != stream->ctx->id) {
         return CUDA_ERROR_INVALID_HANDLE;
     }
     if (0 == grid_x || 0 == grid_y || 0 == grid_z || 0 == block_x || 0 == block_y || 0 == block_z ||

@@ -28,6 +28,7 @@ struct fatbin {
 /* A kernel as one context has it. */
 struct loaded {
     CUcontext ctx;
+    unsigned long long id; /* of the context: a reset one has another, and no modules */
     CUmodule module;
     CUfunction function;
     struct loaded *next;
@@ -194,10 +195,14 @@ static struct kernel *kernel_find(const void *symbol)
 static cudaError_t kernel_load(struct kernel *kernel, CUcontext ctx, CUfunction *function_p)
 {
     struct loaded *loaded;
-    CUresult rc;
+    unsigned long long id;
+    CUresult rc = cuCtxGetId(ctx, &id);
 
+    if (CUDA_SUCCESS != rc) {
+        return rt_error(rc);
+    }
     for (loaded = kernel->loaded; NULL != loaded; loaded = loaded->next) {
-        if (loaded->ctx == ctx) {
+        if (loaded->ctx == ctx && loaded->id == id) {
             *function_p = loaded->function;
             return cudaSuccess;
         }
@@ -207,6 +212,7 @@ static cudaError_t kernel_load(struct kernel *kernel, CUcontext ctx, CUfunction 
         return cudaErrorMemoryAllocation;
     }
     loaded->ctx = ctx;
+    loaded->id = id;
     rc = cuModuleLoadFatBinary(&loaded->module, kernel->fatbin->image);
     if (CUDA_SUCCESS == rc) {
         rc = cuModuleGetFunction(&loaded->function, loaded->module, kernel->name);

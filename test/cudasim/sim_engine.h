@@ -157,6 +157,9 @@ void sim_stream_kick(CUstream stream, uint64_t seq);
 CUevent sim_event_new(CUcontext ctx, unsigned flags);
 void sim_event_destroy(CUevent event);
 CUresult sim_event_check(CUevent event);
+
+/* Ends all events of a context that is no more; its work is done. */
+void sim_events_context_clear(CUcontext ctx);
 void sim_event_record(CUevent event, CUstream stream);
 void sim_event_wait_on_stream(CUstream stream, CUevent event);
 bool sim_event_query(CUevent event);

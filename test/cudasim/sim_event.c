@@ -85,6 +85,25 @@ void sim_event_destroy(CUevent event)
     sim_uncount(events_live);
 }
 
+/* Their handles stay invalid for good: a program that still uses one is told so, not given another's event. */
+void sim_events_context_clear(CUcontext ctx)
+{
+    CUevent event;
+
+    sim_engine_lock();
+    for (event = all_events; NULL != event; event = event->all_next) {
+        if (ctx == event->ctx && SIM_EVENT_MAGIC == event->magic && !event->imported) {
+            event->magic = 0;
+            event->destroyed = true;
+            if (NULL != event->slot) {
+                atomic_store(&event->slot->id, 0);
+            }
+            sim_uncount(events_live);
+        }
+    }
+    sim_engine_unlock();
+}
+
 CUresult sim_event_check(CUevent event)
 {
     if (NULL == event || SIM_EVENT_MAGIC != event->magic) {

@@ -36,9 +36,25 @@ static bool members_agree(gpuhier_module_t *module, struct ompi_communicator_t *
     return GPUHIER_AGREE_YES == module->agree;
 }
 
+/* What a rank says to a probe; the least of all counts. */
+enum { PROBE_NO, PROBE_SET_UP, PROBE_READY };
+
+/* This rank's answer: with device memory, a team that is as good as ever, or a new one, when there is none or its CUDA context is gone. */
+static int probe_answer(const gpuhier_module_t *module, const gpuhier_buffer_t *from, const gpuhier_buffer_t *to)
+{
+    gpuhier_team_t *team = module->team;
+    if (!gpuhier_buffer_on_device(from) || !gpuhier_buffer_on_device(to) || (NULL != team && OMPI_SUCCESS != team->torn)) {
+        return PROBE_NO;
+    }
+    gpuhier_engine_lock();
+    bool ready = NULL != team && gpuhier_device_check(team->device) && OMPI_SUCCESS == team->broken;
+    gpuhier_engine_unlock();
+    return ready ? PROBE_READY : NULL != from->context || NULL != to->context ? PROBE_SET_UP : PROBE_NO;
+}
+
 /*
  * Asks all ranks whether they pass device memory, through the saved allreduce;
- * if all do, sets the team up. True on all ranks alike.
+ * if all do, sets the team up, anew if need be. True on all ranks alike.
  */
 static bool probe(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in, const void *out)
 {
@@ -46,15 +62,21 @@ static bool probe(gpuhier_module_t *module, struct ompi_communicator_t *comm, co
     gpuhier_buffer_inspect(in, &from);
     gpuhier_buffer_inspect(out, &to);
     const gpuhier_buffer_t *owner = NULL != from.context ? &from : &to;
-    bool ready = NULL != module->team ? 0 == module->team->broken && 0 == module->team->torn : NULL != owner->context;
-    int mine = ready && gpuhier_buffer_on_device(&from) && gpuhier_buffer_on_device(&to);
-    int all = 0;
+    int mine = probe_answer(module, &from, &to), all = PROBE_NO;
     gpuhier_count(&gpuhier_counters.probes, 1);
     int rc = module->saved_allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm, module->saved_allreduce_module);
-    if (OMPI_SUCCESS != rc || 0 == all) {
+    if (OMPI_SUCCESS != rc || PROBE_NO == all) {
         return false;
     }
-    if (NULL == module->team) {
+    if (PROBE_SET_UP == all) {
+        if (NULL != module->team) {
+            gpuhier_queue_drain(module->team);
+            gpuhier_engine_lock();
+            gpuhier_team_outlived(module->team);
+            gpuhier_team_destroy(module->team);
+            gpuhier_engine_unlock();
+            module->team = NULL;
+        }
         rc = gpuhier_team_create(module, comm, owner, &module->team);
         module->team_failed = OMPI_SUCCESS != rc;
     }
@@ -71,7 +93,7 @@ static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, int
     gpuhier_engine_unlock();
     int rc = gpuhier_queue_wait(&call);
     gpuhier_engine_lock();
-    gpuhier_ipc_trim(gpuhier_params.ipc_cache_bytes);
+    gpuhier_ipc_trim(gpuhier_params.ipc_cache_bytes, gpuhier_params.ipc_idle);
     gpuhier_engine_unlock();
     /* After an error the mode stays: a member whose own part went well does not know yet, and modes must be equal. */
     if (rc >= 0 && 0 != call.mask) {

@@ -39,6 +39,7 @@ typedef struct gpuhier_params {
     int probe;             /* path: false leaves every call to the saved collective */
     int ipc_uses;          /* uses of a user's buffer before it is mapped directly */
     size_t ipc_cache_bytes; /* bytes of peers' user buffers kept mapped */
+    double ipc_idle;       /* seconds after which an unused one of them is unmapped; 0: only to make room */
     double timeout;        /* seconds without progress after which a call is an error; 0: never */
     double report_after;   /* seconds without progress after which every rank's state is printed */
     bool sync_before;      /* synchronise the device before reading the send buffer */

@@ -85,6 +85,9 @@ bool gpuhier_cuda_gone(CUresult result)
 
 int gpuhier_cuda_enter(CUcontext context, gpuhier_cuda_scope_t *scope)
 {
+    if (NULL == context) {
+        return OMPI_ERR_NOT_AVAILABLE;
+    }
     int rc = gpuhier_cuda_error(gpuhier_cu.cuCtxPushCurrent(context), "cuCtxPushCurrent");
     if (OMPI_SUCCESS != rc) {
         return rc;
@@ -104,6 +107,15 @@ void gpuhier_cuda_leave(gpuhier_cuda_scope_t *scope)
     CUcontext ours;
     (void) gpuhier_cu.cuThreadExchangeStreamCaptureMode(&scope->capture_mode);
     (void) gpuhier_cu.cuCtxPopCurrent(&ours);
+}
+
+bool gpuhier_buffer_is_gone(CUdeviceptr address, uint64_t id)
+{
+    CUpointer_attribute name = CU_POINTER_ATTRIBUTE_BUFFER_ID;
+    unsigned long long now = 0;
+    void *value = &now;
+    CUresult result = gpuhier_cu.cuPointerGetAttributes(1, &name, &value, address);
+    return CUDA_SUCCESS == result ? now != id : CUDA_ERROR_DEINITIALIZED == result || CUDA_ERROR_CONTEXT_IS_DESTROYED == result;
 }
 
 void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p)

@@ -98,7 +98,7 @@ int gpuhier_cuda_error(CUresult result, const char *what);
 bool gpuhier_cuda_gone(CUresult result);
 
 /*
- * Makes context current and puts this thread's stream captures out of harm's way, until gpuhier_cuda_leave().
+ * Makes context current (NULL is one that is gone: an error) and puts this thread's stream captures out of harm's way, until gpuhier_cuda_leave().
  * Returns an Open MPI code; on an error nothing has been changed and leave must not be called.
  */
 typedef struct gpuhier_cuda_scope {
@@ -121,6 +121,9 @@ typedef struct gpuhier_buffer {
     uint64_t id;        /* unique among this process's allocations, 0 when unknown */
     bool ipc_capable;   /* cuIpcGetMemHandle may be tried */
 } gpuhier_buffer_t;
+
+/* Is the allocation that had this address and buffer id gone? A driver that gives no answer has not said so. Needs no context. */
+bool gpuhier_buffer_is_gone(CUdeviceptr address, uint64_t id);
 
 /* Never fails: what the driver does not know (or a driver that nobody has initialised) means host memory. */
 void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p);

@@ -14,6 +14,7 @@
 
 #include "coll_gpuhier_component.h"
 #include "coll_gpuhier_device.h"
+#include "opal/util/output.h"
 
 static void lane_construct(gpuhier_lane_t *lane)
 {
@@ -146,6 +147,11 @@ static int lane_make(gpuhier_device_t *device, gpuhier_lane_t **lane_p)
     return OMPI_SUCCESS;
 }
 
+static void lane_forget(gpuhier_lane_t *lane)
+{
+    OBJ_RELEASE(lane); /* no CUDA call: the driver has freed it all, and its handles may be others' by now */
+}
+
 static int attribute(CUdevice_attribute name, int ordinal)
 {
     int value = 0;
@@ -180,9 +186,38 @@ static int device_make(CUcontext context, gpuhier_device_t **device_p)
         OBJ_RELEASE(device);
         return rc;
     }
+    device->witness = lane->scratch;
+    device->witness_id = lane->ref.id;
     gpuhier_lane_give(lane);
     *device_p = device;
     return OMPI_SUCCESS;
+}
+
+bool gpuhier_device_check(gpuhier_device_t *device)
+{
+    if (NULL == device->context || !gpuhier_buffer_is_gone(device->witness, device->witness_id)) {
+        return NULL != device->context;
+    }
+    opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: the CUDA context of GPU %d was destroyed or reset", device->ordinal);
+    gpuhier_ipc_forget(device->context);
+    device->context = NULL;
+    device->nevents = 0;
+    opal_list_item_t *item;
+    while (NULL != (item = opal_list_remove_first(&device->free_lanes))) {
+        lane_forget((gpuhier_lane_t *) item);
+    }
+    return false;
+}
+
+void gpuhier_devices_check(void)
+{
+    gpuhier_device_t *device;
+    if (!ready) {
+        return;
+    }
+    OPAL_LIST_FOREACH(device, &devices, gpuhier_device_t) {
+        (void) gpuhier_device_check(device);
+    }
 }
 
 int gpuhier_device_get(CUcontext context, gpuhier_device_t **device_p)
@@ -193,7 +228,7 @@ int gpuhier_device_get(CUcontext context, gpuhier_device_t **device_p)
     }
     gpuhier_device_t *device;
     OPAL_LIST_FOREACH(device, &devices, gpuhier_device_t) {
-        if (context == device->context) {
+        if (context == device->context && gpuhier_device_check(device)) {
             *device_p = device;
             return OMPI_SUCCESS;
         }
@@ -217,6 +252,10 @@ int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_t **lane_p)
 
 void gpuhier_lane_give(gpuhier_lane_t *lane)
 {
+    if (NULL == lane->device->context) {
+        lane_forget(lane);
+        return;
+    }
     opal_list_prepend(&lane->device->free_lanes, &lane->super);
 }
 
@@ -231,6 +270,9 @@ int gpuhier_event_take(gpuhier_device_t *device, CUevent *event_p)
 
 void gpuhier_event_give(gpuhier_device_t *device, CUevent event)
 {
+    if (NULL == device->context) {
+        return;
+    }
     if (device->nevents == device->events_room) {
         const int room = 0 == device->events_room ? 16 : 2 * device->events_room;
         CUevent *events = realloc(device->events, sizeof(*events) * (size_t) room);
@@ -277,6 +319,7 @@ void gpuhier_device_finalize(void)
     if (!ready) {
         return;
     }
+    gpuhier_devices_check();
     opal_list_item_t *item;
     while (NULL != (item = opal_list_remove_first(&devices))) {
         gpuhier_device_t *device = (gpuhier_device_t *) item;

@@ -55,10 +55,16 @@ typedef struct gpuhier_lane {
 
 OBJ_CLASS_DECLARATION(gpuhier_lane_t);
 
-/* One per context in use, from the first team's set-up until MPI_Finalize. */
+/*
+ * One per context in use, from the first team's set-up until MPI_Finalize. A program may destroy or reset its context
+ * meanwhile, and what was made there with it: gpuhier_device_check() notices. A new context may then have the old one's
+ * handle, and new streams, events and memory of the program the old ones' handles and addresses.
+ */
 struct gpuhier_device {
     opal_list_item_t super;
-    CUcontext context;
+    CUcontext context; /* NULL once it is gone */
+    CUdeviceptr witness; /* scratch of the first lane, which exists as long as the context does ... */
+    uint64_t witness_id; /* ... under this buffer id */
     int ordinal;
     gpuhier_reduce_t reduce;
     opal_list_t free_lanes;
@@ -79,6 +85,12 @@ size_t gpuhier_scratch_out(int buffer);
 
 /* The device of a context, made with its first lane when new: loads kernels and allocates, so it may wait for the whole GPU. */
 int gpuhier_device_get(CUcontext context, gpuhier_device_t **device_p);
+
+/* Is the device's context still the one that it was made in? Else its context is NULL from now on, and nothing of it is used again. */
+bool gpuhier_device_check(gpuhier_device_t *device);
+
+/* gpuhier_device_check() of all, before things are freed. */
+void gpuhier_devices_check(void);
 
 /* A free lane, or a new one. Its events and buffers are those of earlier calls. The context is current. */
 int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_t **lane_p);

@@ -215,7 +215,7 @@ void gpuhier_exchange_fini(gpuhier_team_t *team)
     }
     for (int i = 0; i < exchange->npieces * team->limits.slice_buffers; ++i) {
         in_use = in_use || piece_in_use(&exchange->pieces[i]);
-        if (NULL != exchange->pieces[i].reduced) {
+        if (NULL != exchange->pieces[i].reduced && NULL != team->device->context) {
             (void) gpuhier_cu.cuEventDestroy(exchange->pieces[i].reduced); /* an event needs no context to be current */
         }
     }

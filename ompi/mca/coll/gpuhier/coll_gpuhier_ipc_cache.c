@@ -7,15 +7,16 @@
  * much stays mapped: the engine does.
  *
  * A mapping outlives the owner's cuMemFree, and the owner's user would see that
- * as a leak; so user memory stays mapped within a budget only, the least recently
- * used going first. Scratch stays until the end. All calls are made under the
- * engine's lock.
+ * as a leak; so user memory stays mapped within a budget and for a while only, the
+ * least recently used going first. Scratch stays until the end, or until its owner
+ * is known to have lost it. All calls are made under the engine's lock.
  */
 #include "ompi_config.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "coll_gpuhier_compat.h"
 #include "coll_gpuhier_ipc_cache.h"
@@ -33,6 +34,7 @@ struct gpuhier_mapping {
     map_key_t key;
     CUcontext context;   /* it was opened in, and is closed in */
     CUdeviceptr address; /* of the allocation's base, here */
+    double used; /* when it was last asked for, in seconds */
     int pins;
     bool keep;
 };
@@ -143,6 +145,13 @@ int gpuhier_export(const void *address, const gpuhier_buffer_t *buffer, gpuhier_
     return OMPI_SUCCESS;
 }
 
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+    return (double) time.tv_sec + 1e-9 * (double) time.tv_nsec;
+}
+
 static map_key_t key_of(const gpuhier_memref_t *ref)
 {
     CUcontext context = NULL;
@@ -163,12 +172,50 @@ bool gpuhier_is_mapped(const gpuhier_memref_t *ref)
     return gpuhier_process_word() == ref->process || NULL != mapping_find(&key);
 }
 
+static void mapping_drop(gpuhier_mapping_t *mapping)
+{
+    opal_hash_table_remove_value_ptr(&mappings, &mapping->key, sizeof(mapping->key));
+    opal_list_remove_item(&recent, &mapping->super);
+    user_bytes -= mapping->keep ? 0 : mapping->key.bytes;
+    OBJ_RELEASE(mapping);
+}
+
+static void mapping_close(gpuhier_mapping_t *mapping)
+{
+    gpuhier_cuda_scope_t scope;
+    if (OMPI_SUCCESS == gpuhier_cuda_enter(mapping->context, &scope)) {
+        CUresult result = gpuhier_cu.cuIpcCloseMemHandle(mapping->address);
+        if (!gpuhier_cuda_gone(result)) {
+            (void) gpuhier_cuda_error(result, "cuIpcCloseMemHandle");
+        }
+        gpuhier_cuda_leave(&scope);
+    }
+    mapping_drop(mapping);
+}
+
+/*
+ * Closes what its owner has freed: mappings of addresses that another allocation has now. The owner's
+ * memory is given back only then, and the driver may refuse to map the new one beside it.
+ */
+static void stale_close(const map_key_t *key)
+{
+    gpuhier_mapping_t *mapping, *next;
+    OPAL_LIST_FOREACH_SAFE(mapping, next, &recent, gpuhier_mapping_t) {
+        const map_key_t *old = &mapping->key;
+        if (0 == mapping->pins && key->process == old->process && key->context == old->context
+            && key->base < old->base + old->bytes && old->base < key->base + key->bytes) {
+            mapping_close(mapping);
+        }
+    }
+}
+
 static int mapping_open(const gpuhier_memref_t *ref, const map_key_t *key, bool keep, gpuhier_mapping_t **mapping_p)
 {
     gpuhier_mapping_t *mapping = OBJ_NEW(gpuhier_mapping_t);
     if (NULL == mapping) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
+    stale_close(key);
     mapping->key = *key;
     mapping->context = (CUcontext) (uintptr_t) key->context;
     mapping->pins = 0;
@@ -207,6 +254,7 @@ int gpuhier_map(const gpuhier_memref_t *ref, bool keep, gpuhier_mapping_t **mapp
         opal_list_remove_item(&recent, &mapping->super);
         opal_list_append(&recent, &mapping->super);
     }
+    mapping->used = now();
     ++mapping->pins;
     *mapping_p = mapping;
     *address_p = mapping->address + ref->offset;
@@ -220,35 +268,43 @@ void gpuhier_unmap(gpuhier_mapping_t *mapping)
     }
 }
 
-static void mapping_close(gpuhier_mapping_t *mapping)
-{
-    gpuhier_cuda_scope_t scope;
-    if (OMPI_SUCCESS == gpuhier_cuda_enter(mapping->context, &scope)) {
-        CUresult result = gpuhier_cu.cuIpcCloseMemHandle(mapping->address);
-        if (!gpuhier_cuda_gone(result)) {
-            (void) gpuhier_cuda_error(result, "cuIpcCloseMemHandle");
-        }
-        gpuhier_cuda_leave(&scope);
-    }
-    opal_hash_table_remove_value_ptr(&mappings, &mapping->key, sizeof(mapping->key));
-    opal_list_remove_item(&recent, &mapping->super);
-    user_bytes -= mapping->keep ? 0 : mapping->key.bytes;
-    OBJ_RELEASE(mapping);
-}
-
-void gpuhier_ipc_trim(size_t budget)
+void gpuhier_ipc_forget(CUcontext context)
 {
     gpuhier_mapping_t *mapping, *next;
-    if (!ready || user_bytes <= budget) {
+    if (!ready) {
         return;
     }
     OPAL_LIST_FOREACH_SAFE(mapping, next, &recent, gpuhier_mapping_t) {
-        if (user_bytes <= budget) {
+        if (context == mapping->context) {
+            mapping_drop(mapping);
+        }
+    }
+}
+
+void gpuhier_ipc_trim(size_t budget, double idle)
+{
+    gpuhier_mapping_t *mapping, *next;
+    if (!ready) {
+        return;
+    }
+    const double oldest = idle > 0 ? now() - idle : 0;
+    OPAL_LIST_FOREACH_SAFE(mapping, next, &recent, gpuhier_mapping_t) {
+        if (user_bytes <= budget && mapping->used >= oldest) {
             return;
         }
         if (0 == mapping->pins && !mapping->keep) {
             mapping_close(mapping);
         }
+    }
+}
+
+void gpuhier_ipc_unkeep(const gpuhier_memref_t *ref)
+{
+    map_key_t key = key_of(ref);
+    gpuhier_mapping_t *mapping = mapping_find(&key);
+    if (NULL != mapping && mapping->keep) {
+        mapping->keep = false;
+        user_bytes += key.bytes;
     }
 }
 

@@ -46,7 +46,7 @@ uint64_t gpuhier_process_word(void);
  * Maps what ref names into the current context (opened once, then found), pins
  * it until gpuhier_unmap(), and gives the address of the place. A reference to
  * this process's own memory gives that memory.
- * keep: never closed to make room (scratch). Returns an Open MPI code.
+ * keep: not closed to make room (scratch). Returns an Open MPI code.
  */
 int gpuhier_map(const gpuhier_memref_t *ref, bool keep, gpuhier_mapping_t **mapping_p, CUdeviceptr *address_p);
 
@@ -56,8 +56,17 @@ bool gpuhier_is_mapped(const gpuhier_memref_t *ref);
 /* NULL is ignored. */
 void gpuhier_unmap(gpuhier_mapping_t *mapping);
 
-/* Closes mappings that nobody uses until at most budget bytes of user memory stay mapped. Not for use inside progress: closing may wait for the device. */
-void gpuhier_ipc_trim(size_t budget);
+/*
+ * Closes mappings that nobody uses until at most budget bytes of user memory stay mapped, and those that were last used
+ * idle seconds ago or earlier (0: however long ago). Not for use inside progress: closing may wait for the device.
+ */
+void gpuhier_ipc_trim(size_t budget, double idle);
+
+/* What was mapped to be kept may be closed from now on: its owner has perhaps lost it. The context it was mapped in is current. */
+void gpuhier_ipc_unkeep(const gpuhier_memref_t *ref);
+
+/* Forgets what is mapped in a context that is gone, without a CUDA call: the addresses may be others' by now. */
+void gpuhier_ipc_forget(CUcontext context);
 
 /* Closes everything, at the end of the process's MPI life; a driver that is already gone is no error. */
 void gpuhier_ipc_finalize(void);

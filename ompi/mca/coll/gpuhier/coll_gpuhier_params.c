@@ -22,6 +22,7 @@ gpuhier_params_t gpuhier_params = {
     .probe = 1,
     .ipc_uses = 3,
     .ipc_cache_bytes = (size_t) 1 << 30,
+    .ipc_idle = 10.0,
     .report_after = 30.0,
 };
 
@@ -119,6 +120,8 @@ int gpuhier_params_register(void)
          MCA_BASE_VAR_TYPE_INT, fixed, &p->probe},
         {"ipc_uses", "With ipc=auto, uses of a buffer before the peers map it directly", MCA_BASE_VAR_TYPE_INT, fixed, &p->ipc_uses},
         {"ipc_cache_bytes", "Bytes of peers' user buffers kept mapped", MCA_BASE_VAR_TYPE_SIZE_T, fixed, &p->ipc_cache_bytes},
+        {"ipc_idle", "Seconds after which peers' user buffers are unmapped if they were not used; 0: only to make room",
+         MCA_BASE_VAR_TYPE_DOUBLE, fixed, &p->ipc_idle},
         {"timeout", "Seconds without progress after which a call fails; 0: wait for late ranks for ever, as MPI allows",
          MCA_BASE_VAR_TYPE_DOUBLE, fixed, &p->timeout},
         {"report_after", "Seconds without progress after which the state of all ranks is printed; 0: never",

@@ -26,6 +26,7 @@
 
 static opal_mutex_t engine_lock = OPAL_MUTEX_STATIC_INIT;
 static gpuhier_net_t *net;
+static const gpuhier_device_t *net_device; /* whose context was current when it was opened */
 static int keyval = MPI_KEYVAL_INVALID;
 static gpuhier_record_t record; /* made once: finding the devices takes milliseconds */
 static bool record_known;
@@ -115,11 +116,13 @@ static gpuhier_net_cuda_mode_t cuda_mode(void)
     }
 }
 
-int gpuhier_process_net_open(const gpuhier_record_t *mine)
+int gpuhier_process_net_open(const gpuhier_record_t *mine, const gpuhier_device_t *device)
 {
     if (NULL != net) {
-        return OMPI_SUCCESS;
+        /* UCX keeps streams and events of the context that it saw first. */
+        return gpuhier_net_can_cuda(net) && NULL == net_device->context ? OMPI_ERR_NOT_SUPPORTED : OMPI_SUCCESS;
     }
+    net_device = device;
     const char *reason = NULL;
     const char *devices[GPUHIER_RAILS_MAX];
     int nrails = gpuhier_rails_devices(mine, devices);
@@ -138,6 +141,7 @@ static int finalize(MPI_Comm comm, int key, void *value, void *extra)
     (void) value;
     (void) extra;
     gpuhier_engine_lock();
+    gpuhier_devices_check();
     gpuhier_teams_quiesce();
     gpuhier_net_close(net);
     net = NULL;

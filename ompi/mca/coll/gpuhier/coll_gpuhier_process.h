@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "coll_gpuhier_device.h"
 #include "coll_gpuhier_net.h"
 #include "coll_gpuhier_topology.h"
 
@@ -30,10 +31,11 @@ gpuhier_net_t *gpuhier_process_net(void);
 
 /*
  * Opens UCX, once, with a rail for each network device of this process's record,
- * in order of rail numbers. The CUDA context that later calls will use is
- * current. Returns an Open MPI code.
+ * in order of rail numbers. device: whose context is current, as it will be in later
+ * calls. Returns an Open MPI code: OMPI_ERR_NOT_SUPPORTED when UCX takes GPU memory
+ * and the context in which it was opened is gone.
  */
-int gpuhier_process_net_open(const gpuhier_record_t *mine);
+int gpuhier_process_net_open(const gpuhier_record_t *mine, const gpuhier_device_t *device);
 
 /* Has everything released when MPI_Finalize begins, once some of it exists. Returns an Open MPI code. */
 int gpuhier_process_finalize_register(void);

@@ -12,7 +12,7 @@
 #include "coll_gpuhier_watch.h"
 #include "opal/runtime/opal_progress.h"
 
-/* Makes the team's context current. A failure means that the context is gone: I vote against every call from now on. */
+/* Makes the team's context current. A failure means that the context is gone: I vote against every call until the team is made anew. */
 static int team_enter(gpuhier_team_t *team, gpuhier_cuda_scope_t *scope)
 {
     int rc = gpuhier_cuda_enter(team->device->context, scope);
@@ -37,6 +37,7 @@ void gpuhier_queue_post(gpuhier_call_t *call, gpuhier_team_t *team, int kernel, 
                         uint64_t count)
 {
     gpuhier_cuda_scope_t scope;
+    (void) gpuhier_device_check(team->device);
     int rc = team_enter(team, &scope);
     gpuhier_engine_prepare(call, team, kernel, elem_bytes, in, out, count);
     if (NULL != team->first) {
@@ -92,6 +93,19 @@ int gpuhier_queue_wait(gpuhier_call_t *call)
         }
         if (0 == events) {
             opal_progress(); /* yields too, when Open MPI knows that cores are shared */
+        }
+    }
+}
+
+void gpuhier_queue_drain(gpuhier_team_t *team)
+{
+    for (bool empty = false; !empty;) {
+        gpuhier_engine_lock();
+        int events = team_drive(team);
+        empty = NULL == team->first;
+        gpuhier_engine_unlock();
+        if (0 == events && !empty) {
+            opal_progress();
         }
     }
 }

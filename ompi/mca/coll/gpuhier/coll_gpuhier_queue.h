@@ -29,4 +29,7 @@ void gpuhier_queue_post(gpuhier_call_t *call, gpuhier_team_t *team, int kernel, 
  */
 int gpuhier_queue_wait(gpuhier_call_t *call);
 
+/* Drives the team's calls until none is left. Not under the lock. */
+void gpuhier_queue_drain(gpuhier_team_t *team);
+
 #endif /* GPUHIER_QUEUE_H */

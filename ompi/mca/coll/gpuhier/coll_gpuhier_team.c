@@ -81,6 +81,18 @@ void gpuhier_teams_quiesce(void)
     }
 }
 
+void gpuhier_team_outlived(gpuhier_team_t *team)
+{
+    gpuhier_cuda_scope_t scope;
+    if (OMPI_SUCCESS != gpuhier_cuda_enter(team->device->context, &scope)) {
+        return; /* then my own is gone, and what was mapped in it */
+    }
+    for (int i = 0; i < team->group_size; ++i) {
+        gpuhier_ipc_unkeep(&team->scratch[i]);
+    }
+    gpuhier_cuda_leave(&scope);
+}
+
 void gpuhier_team_destroy(gpuhier_team_t *team)
 {
     if (NULL == team) {

@@ -63,6 +63,9 @@ int gpuhier_team_create(gpuhier_module_t *module, struct ompi_communicator_t *co
 
 OBJ_CLASS_DECLARATION(gpuhier_team_t);
 
+/* A member lost its CUDA context, and the team is about to be made anew: none of the members' scratch is worth keeping mapped. */
+void gpuhier_team_outlived(gpuhier_team_t *team);
+
 /* Local. NULL is ignored. */
 void gpuhier_team_destroy(gpuhier_team_t *team);
 

@@ -1,0 +1,201 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * CUDA contexts that end while MPI goes on: cudaDeviceReset and cuCtxDestroy between calls and
+ * before MPI_Finalize. What the program makes afterwards, often at the same addresses and under the
+ * same handles, must neither be taken for what was there before nor be freed with it.
+ *
+ *   context_lives [--stock] reset | destroy  all | one | last
+ *
+ *   reset    cudaDeviceReset, the program works in the primary context
+ *   destroy  cuCtxDestroy, it works in a context of its own
+ *   all      on all ranks, between calls: they are accelerated again; one: on rank 0 only
+ *   last     on all ranks, before MPI_Finalize, after which the program still has its new memory
+ */
+#define _GNU_SOURCE
+#include "calls.h"
+
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ROUNDS 3
+#define CALLS 12
+#define KEPT_BYTES ((size_t) 80 << 20) /* more than the component's scratch, so that it comes to lie where that was */
+
+/* Of the driver; a context is a pointer, a device and a result are numbers. */
+typedef int (*create_fn_t)(void **, unsigned, int);
+typedef int (*destroy_fn_t)(void *);
+
+static create_fn_t context_create;
+static destroy_fn_t context_destroy;
+static void *own; /* the program's own context, with `destroy` */
+static bool by_destroy;
+
+/* The driver's functions under the versions that every driver has. */
+static void driver_find(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    void *create = NULL == library ? NULL : dlsym(library, "cuCtxCreate_v2");
+    void *destroy = NULL == library ? NULL : dlsym(library, "cuCtxDestroy_v2");
+
+    if (NULL == create || NULL == destroy) {
+        fprintf(stderr, "context_lives: no driver\n");
+        exit(2);
+    }
+    memcpy(&context_create, &create, sizeof(create));
+    memcpy(&context_destroy, &destroy, sizeof(destroy));
+}
+
+static void context_begin(void)
+{
+    int device;
+
+    if (by_destroy) {
+        CUDA_MUST(cudaGetDevice(&device));
+        CUDA_MUST(context_create(&own, 0, device));
+    } else {
+        CUDA_MUST(cudaFree(NULL));
+    }
+}
+
+static void context_end(void)
+{
+    if (by_destroy) {
+        CUDA_MUST(context_destroy(own));
+    } else {
+        CUDA_MUST(cudaDeviceReset());
+    }
+}
+
+/* A few calls on a communicator; how many of them ran on the GPUs. */
+static unsigned long calls(suite_t *suite, MPI_Comm comm, int ncalls)
+{
+    pvars_t before, after;
+
+    pvars_read(&before);
+    for (int i = 0; i < ncalls; ++i) {
+        call_t call = {.comm = comm,
+                       .type = value_type_find("double"),
+                       .op = value_op_find("sum"),
+                       .count = 1 == i % 3 ? 100000 : 1000,
+                       .in_place = 1 == i % 2,
+                       .path = PATH_ANY};
+        suite_call(suite, &call);
+    }
+    pvars_read(&after);
+    return (unsigned long) (after.accelerated - before.accelerated);
+}
+
+/* Memory that lies where the component's was must be the program's alone. */
+static unsigned char *keep_new(void)
+{
+    unsigned char *kept;
+
+    CUDA_MUST(cudaMalloc((void **) &kept, KEPT_BYTES));
+    CUDA_MUST(cudaMemset(kept, 0x3c, KEPT_BYTES));
+    CUDA_MUST(cudaDeviceSynchronize());
+    return kept;
+}
+
+static size_t count_changed(const unsigned char *kept)
+{
+    unsigned char *host = malloc(KEPT_BYTES);
+    size_t changed = 0;
+
+    if (NULL == host) {
+        return KEPT_BYTES;
+    }
+    CUDA_MUST(cudaMemcpy(host, kept, KEPT_BYTES, cudaMemcpyDeviceToHost));
+    for (size_t i = 0; i < KEPT_BYTES; ++i) {
+        changed += 0x3c != host[i];
+    }
+    free(host);
+    return changed;
+}
+
+/* Memory of others that this process has open, by the emulator's count; 0 where there is none. */
+static unsigned long long count_open(void)
+{
+    unsigned long long open = 0;
+    int (*counter)(const char *, unsigned long long *);
+    void *place = dlsym(RTLD_DEFAULT, "cudasim_counter");
+
+    memcpy(&counter, &place, sizeof(counter));
+    if (NULL != place) {
+        (void) counter("ipc_live", &open);
+    }
+    return open;
+}
+
+/* Each of two communicators finds out by itself; in between, memory of the program lies in the old places. */
+static void between(suite_t *suite, MPI_Comm other, bool on_all)
+{
+    unsigned long long open = 0;
+
+    for (int round = 0; round < ROUNDS; ++round) {
+        if (on_all || 0 == suite->rank) {
+            context_end();
+            context_begin();
+        }
+        unsigned char *kept = keep_new();
+        unsigned long accelerated = calls(suite, MPI_COMM_WORLD, CALLS) + calls(suite, other, CALLS);
+        /* The first call of either size notices and is voted down, the next of that size probes and is accelerated. */
+        if (PATH_ANY != suite->default_path && accelerated < 2 * CALLS - 4) {
+            suite_fail(suite, "round %d: only %lu of %d calls were accelerated", round, accelerated, 2 * CALLS);
+        }
+        if (0 != count_changed(kept)) {
+            suite_fail(suite, "round %d: %zu bytes of other memory were written", round, count_changed(kept));
+        }
+        CUDA_MUST(cudaFree(kept));
+        /* What is not used for coll_gpuhier_ipc_idle, which these tests set to a moment, goes after the next call. */
+        usleep(300000);
+        calls(suite, MPI_COMM_WORLD, 2);
+        open = 0 == round ? count_open() : open;
+        if (count_open() > open) {
+            suite_fail(suite, "round %d: %llu pieces of other ranks' memory are open, %llu were at first", round, count_open(), open);
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *how = argc > 2 ? argv[argc - 2] : "", *when = argv[argc - 1];
+    suite_t suite;
+    MPI_Comm other;
+
+    by_destroy = 0 == strcmp(how, "destroy");
+    if (!by_destroy && 0 != strcmp(how, "reset")) {
+        fprintf(stderr, "usage: context_lives [--stock] reset | destroy  all | one | last\n");
+        return 2;
+    }
+    driver_find();
+    suite_begin(&suite, "context_lives", &argc, &argv);
+    context_begin();
+    MPI_Comm_dup(MPI_COMM_WORLD, &other);
+    if (2 * CALLS != calls(&suite, MPI_COMM_WORLD, CALLS) + calls(&suite, other, CALLS) && PATH_ANY != suite.default_path) {
+        suite_fail(&suite, "the first calls were not accelerated");
+    }
+    if (0 != strcmp(when, "last")) {
+        between(&suite, other, 0 == strcmp(when, "all"));
+        MPI_Comm_free(&other);
+        return suite_end(&suite);
+    }
+    context_end();
+    context_begin();
+    unsigned char *kept = keep_new();
+    cudaStream_t stream;
+    CUDA_MUST(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    int status = suite_end(&suite);
+    CUDA_MUST(cudaStreamSynchronize(stream));
+    if (0 != count_changed(kept)) {
+        fprintf(stderr, "context_lives: MPI_Finalize changed memory of the program\n");
+        status = 1;
+    }
+    CUDA_MUST(cudaFree(kept));
+    return status;
+}

@@ -131,10 +131,10 @@ static bool kernel_name(const value_type_t *type, const value_op_t *op, char *na
 
     switch (type->kind) {
     case VALUE_INT:
+    case VALUE_INTEGER:
         snprintf(name, bytes, "gpuhier_%s_%sint%zu", op->name, ordered ? "" : "u", 8 * type->bytes);
         return true;
     case VALUE_UINT:
-    case VALUE_BYTE:
         snprintf(name, bytes, "gpuhier_%s_uint%zu", op->name, 8 * type->bytes);
         return true;
     case VALUE_FLOAT:

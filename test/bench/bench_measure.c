@@ -44,7 +44,7 @@ static void work_begin(work_t *w)
 {
     size_t bytes = w->row->bytes;
 
-    w->values = (value_case_t){w->row->type, w->row->op, w->place->nranks, next_salt(), MODE_GPUHIER != w->options->mode || w->options->any_path};
+    w->values = (value_case_t){w->row->type, w->row->op, w->place->nranks, next_salt(), MODE_GPUHIER != w->options->mode || w->options->any_path, false};
     w->host = calloc(1, bytes + 1);
     w->gpuhier = calloc((size_t) w->options->iterations, sizeof(double));
     w->staged = calloc((size_t) w->options->iterations, sizeof(double));

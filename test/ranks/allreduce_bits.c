@@ -16,7 +16,7 @@
 
 static void one(suite_t *suite, const char *type_name, const char *op_name, size_t count)
 {
-    value_case_t c = {value_type_find(type_name), value_op_find(op_name), suite->nranks, ++suite->salt, false};
+    value_case_t c = {value_type_find(type_name), value_op_find(op_name), suite->nranks, ++suite->salt, false, false};
     size_t bytes = count * c.type->extent;
     unsigned char *input = malloc(bytes), *first = malloc(bytes), *again = malloc(bytes);
 

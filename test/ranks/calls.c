@@ -73,7 +73,7 @@ static void check_path(suite_t *suite, const call_t *call, const char *what, con
 bool suite_call(suite_t *suite, const call_t *call)
 {
     MPI_Comm comm = MPI_COMM_NULL == call->comm ? MPI_COMM_WORLD : call->comm;
-    value_case_t c = {call->type, call->op, 0, ++suite->salt, PATH_ACCELERATED != call->path};
+    value_case_t c = {call->type, call->op, 0, ++suite->salt, PATH_ACCELERATED != call->path, call->twice};
     unsigned long failures = suite->failures;
     size_t bytes = call->count * call->type->extent;
     buffer_t send = {0}, recv;

@@ -45,6 +45,7 @@ typedef struct call {
     size_t send_offset; /* bytes */
     size_t recv_offset;
     bool in_place;
+    bool twice; /* compare with MPI_Reduce_local as well */
     call_path_t path;
 } call_t;
 

@@ -44,7 +44,7 @@ static bool cuda_is_initialised(void)
 
 static void host_allreduce(suite_t *suite, const value_type_t *type, const value_op_t *op, size_t count, bool in_place)
 {
-    value_case_t c = {type, op, suite->nranks, ++suite->salt, true};
+    value_case_t c = {type, op, suite->nranks, ++suite->salt, true, false};
     size_t bytes = count * type->extent, first_wrong = 0;
     unsigned char *send = calloc(1, bytes), *recv = calloc(1, bytes);
 

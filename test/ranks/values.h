@@ -20,35 +20,40 @@
 #include <stdint.h>
 
 typedef enum value_kind {
+    VALUE_NOTHING = 0, /* no operation is defined */
     VALUE_INT = 1,
     VALUE_UINT = 2,
-    VALUE_BYTE = 4,
+    VALUE_INTEGER = 4, /* Fortran's default one: signed, but not for logical operations */
     VALUE_BOOL = 8,
     VALUE_FLOAT = 16,
     VALUE_COMPLEX = 32,
-    VALUE_PAIR_INT = 64,  /* {integer, int} */
-    VALUE_PAIR_FLOAT = 128 /* {floating point, int} */
+    VALUE_PAIR_INT = 64,    /* {integer, int} */
+    VALUE_PAIR_FLOAT = 128, /* {floating point, int} */
+    VALUE_PAIR_REAL = 256   /* {floating point, the same} */
 } value_kind_t;
 
 /* What one type needs of the component: nothing here is known to it. Constant. */
 typedef struct value_type {
-    const char *name; /* as in MPI, without "MPI_", lower case */
+    const char *name;     /* as in MPI, without "MPI_", lower case */
+    const char *mpi_name; /* with it */
     MPI_Datatype type;
     value_kind_t kind;
     size_t bytes;        /* of the scalar; of one part for complex; of the value for pairs */
     size_t extent;       /* bytes from one element to the next */
-    size_t index_offset; /* pairs: bytes from the element to its int */
+    size_t index_offset; /* pairs: bytes from the element to its index */
     bool accelerated;    /* the component promises to accelerate it */
 } value_type_t;
 
 typedef struct value_op {
     const char *name;
     MPI_Op op;
-    unsigned kinds; /* of value_kind_t that MPI defines the operation for */
+    unsigned kinds; /* of value_kind_t that Open MPI defines the operation for */
 } value_op_t;
 
 extern const value_type_t value_types[];
 extern const int value_ntypes;
+extern const value_type_t value_refused[]; /* types without any operation; no name to be found by */
+extern const int value_nrefused;
 extern const value_op_t value_ops[];
 extern const int value_nops;
 
@@ -61,6 +66,9 @@ static inline bool value_is_defined(const value_type_t *type, const value_op_t *
     return 0 != (op->kinds & (unsigned) type->kind);
 }
 
+/* Does this Open MPI take the pair? Asked of MPI_Reduce_local; needs MPI_ERRORS_RETURN on MPI_COMM_SELF and MPI_COMM_WORLD. */
+bool value_is_accepted(const value_type_t *type, MPI_Op op);
+
 /* One generated input: every rank can make every other rank's. */
 typedef struct value_case {
     const value_type_t *type;
@@ -68,6 +76,7 @@ typedef struct value_case {
     int nranks;
     uint64_t salt;    /* another salt, other values */
     bool by_open_mpi; /* Open MPI may have reduced it: take its own result too where it is known to differ */
+    bool twice;       /* compare with MPI_Reduce_local as well, but for what is known to differ */
 } value_case_t;
 
 /*

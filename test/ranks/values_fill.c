@@ -1,0 +1,128 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The generator of known inputs; see values.h.
+ *
+ * An input is a hash of (salt, rank, index), brought into a range that suits type and
+ * operation.
+ */
+#include "values_scalar.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The finalizer of splitmix64 (Steele, Lea and Flood, 2014): every input bit reaches every output bit. */
+static inline uint64_t mix(uint64_t x)
+{
+    x += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+static bool is_logical(const value_op_t *op)
+{
+    return MPI_LAND == op->op || MPI_LOR == op->op || MPI_LXOR == op->op;
+}
+
+static int64_t integer_value(const value_case_t *c, int rank, size_t index, uint64_t hash)
+{
+    int bits = (int) (8 * c->type->bytes);
+    bool is_signed = kind_is_signed(c->type->kind);
+
+    if (VALUE_BOOL == c->type->kind) {
+        return (int64_t) (hash & 1);
+    }
+    if (is_logical(c->op)) {
+        /* One in P is the value that decides: zero for LAND, another for LOR. Not only 1 is true. */
+        bool is_rare = 0 == hash % (uint64_t) c->nranks;
+        int64_t is_true = (int64_t) (1 + (hash >> 32) % 100);
+        if (MPI_LOR == c->op->op) {
+            return is_rare ? is_true : 0;
+        }
+        return is_rare ? 0 : is_true;
+    }
+    if (MPI_PROD == c->op->op && is_signed) {
+        /* One rank brings a factor, the others a sign: no type overflows. */
+        return (size_t) rank == index % (size_t) c->nranks ? (int64_t) (2 + hash % 50) : (hash & 1 ? 1 : -1);
+    }
+    if (MPI_SUM == c->op->op && is_signed) {
+        uint64_t limit = (UINT64_C(1) << (bits - 1)) / (uint64_t) c->nranks;
+        return limit < 2 ? (int64_t) (hash & 1) : (int64_t) (hash % (2 * limit - 1)) - (int64_t) (limit - 1);
+    }
+    if (MPI_SUM == c->op->op) {
+        /* What an unsigned sum beyond the type's range gives is not defined by MPI, and Open MPI 4.1 saturates short ones. */
+        return (int64_t) ((hash >> (64 - bits)) / (uint64_t) c->nranks);
+    }
+    return (int64_t) (hash >> (64 - bits));
+}
+
+static long double float_value(const value_case_t *c, uint64_t hash)
+{
+    /* 24 bits: exact in every type, and sums round in float. */
+    double unit = (double) (hash >> 40) * 0x1p-23 - 1.0;
+
+    if (MPI_PROD == c->op->op) {
+        return 1.0 + unit / 8;
+    }
+    if (MPI_SUM == c->op->op) {
+        return ldexp(unit, (int) (hash & 7));
+    }
+    return unit;
+}
+
+/* The common case of the benchmark, kept apart because it makes gigabytes. */
+static void fill_double_sum(uint64_t seed, size_t first, size_t count, double *out)
+{
+    for (size_t i = 0; i < count; ++i) {
+        uint64_t hash = mix(seed ^ (first + i));
+        out[i] = ((double) (int64_t) (hash >> 40) * 0x1p-23 - 1.0) * (double) (1u << (hash & 7));
+    }
+}
+
+void value_fill(const value_case_t *c, int rank, size_t first, size_t count, void *out)
+{
+    const value_type_t *type = c->type;
+    uint64_t seed = mix(c->salt * UINT64_C(0x100000001b3) + (uint64_t) rank + 1);
+
+    if (MPI_DOUBLE == type->type && MPI_SUM == c->op->op) {
+        fill_double_sum(seed, first, count, out);
+        return;
+    }
+    for (size_t i = 0; i < count; ++i) {
+        unsigned char *element = (unsigned char *) out + i * type->extent;
+        uint64_t hash = mix(seed ^ (first + i));
+        switch (type->kind) {
+        case VALUE_INT:
+        case VALUE_UINT:
+        case VALUE_INTEGER:
+        case VALUE_BOOL:
+            store_integer(element, type->bytes, integer_value(c, rank, first + i, hash));
+            break;
+        case VALUE_FLOAT:
+            store_float(element, type->bytes, float_value(c, hash));
+            break;
+        case VALUE_COMPLEX:
+            store_float(element, type->bytes, float_value(c, hash));
+            store_float(element + type->bytes, type->bytes, float_value(c, mix(hash)));
+            break;
+        case VALUE_PAIR_INT:
+        case VALUE_PAIR_FLOAT:
+        case VALUE_PAIR_REAL: {
+            /* Few values, so that ties are frequent; the smaller index must win them. */
+            int64_t value = (int64_t) (hash % 5) - 2;
+            int index = (int) ((hash >> 20) % 1000) * c->nranks + rank;
+            if (VALUE_PAIR_INT == type->kind) {
+                store_integer(element, type->bytes, value);
+            } else {
+                store_float(element, type->bytes, (long double) value * 0.75L);
+            }
+            store_index(type, element, index);
+            break;
+        }
+        case VALUE_NOTHING:
+            break;
+        }
+    }
+}

@@ -13,7 +13,6 @@
 #include "ompi_config.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "coll_gpuhier_choice.h"
 #include "coll_gpuhier_component.h"
@@ -298,6 +297,78 @@ static int run_step(gpuhier_call_t *call)
     return events + moved + done;
 }
 
+/* Is my own GPU done with the call? Kernels never wait for anybody, so it will be; a context that is gone is. */
+static bool streams_idle(const gpuhier_call_t *call)
+{
+    for (int s = 0; NULL != call->lane && NULL != call->team->device->context && s < GPUHIER_STREAMS; ++s) {
+        if (CUDA_ERROR_NOT_READY == gpuhier_cu.cuStreamQuery(call->lane->stream[s])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+#define LOOKS_APART 1024u /* polls between two looks into /proc */
+
+/* Nobody who has not begun may begin; those who have, and live, will see that I failed and come to rest. */
+static bool members_quiet(gpuhier_call_t *call)
+{
+    const gpuhier_team_t *team = call->team;
+    const bool look = 0 == call->polls++ % LOOKS_APART;
+    for (int i = 0; i < team->group_size; ++i) {
+        gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
+        if (i == team->index
+            || gpuhier_word(call->sequence, GPUHIER_CLAIM_TAKEN)
+                   != gpuhier_word_advance(&slot->claim, call->sequence, GPUHIER_CLAIM_REVOKED, GPUHIER_CLAIM_TAKEN)) {
+            continue;
+        }
+        if (!gpuhier_word_reached(&slot->failed, call->sequence, GPUHIER_FAILED_QUIET)
+            && !gpuhier_word_reached(&slot->ag_done, call->sequence, call->plan.nslices)
+            && !(look && !gpuhier_record_process_lives(&team->members[team->index], &team->members[i]))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Returns the number of events. */
+static int failed_step(gpuhier_call_t *call)
+{
+    gpuhier_team_t *team = call->team;
+    if (!call->quiet) {
+        if (!streams_idle(call)) {
+            return 0;
+        }
+        /* For good: a member whose own part of this call went well learns it in the next one, though I may never call again. */
+        for (int slot = 0; slot < GPUHIER_SLOTS; ++slot) {
+            gpuhier_word_publish(&gpuhier_team_slot(team, team->index, call->sequence + (uint64_t) slot)->failed, GPUHIER_WORD_SEQUENCE_MAX,
+                                 GPUHIER_FAILED_QUIET);
+        }
+        call->quiet = true;
+    }
+    if (!members_quiet(call)) {
+        return 0;
+    }
+    call_end(call, call->status);
+    return 1;
+}
+
+void gpuhier_engine_fail(gpuhier_call_t *call, int status)
+{
+    gpuhier_team_t *team = call->team;
+    team->torn = status;
+    gpuhier_word_publish(&my_slot(call)->failed, call->sequence, GPUHIER_FAILED_SAID);
+    gpuhier_exchange_give_up(team); /* the other groups wait for messages */
+    /* Messages of this call may never be received, but their connections serve other communicators. Only the vote's memory ends with the call. */
+    const bool by_force = gpuhier_net_op_is_pending(&call->vote_send);
+    for (int rank = 0; NULL != team->peers && rank < team->nranks; ++rank) {
+        by_force ? gpuhier_net_peer_destroy(team->peers[rank]) : gpuhier_net_peer_abandon(team->peers[rank]);
+        team->peers[rank] = NULL;
+    }
+    call->status = status;
+    call->state = GPUHIER_CALL_FAILED;
+}
+
 int gpuhier_engine_step(gpuhier_call_t *call)
 {
     int rc = 0;
@@ -316,6 +387,9 @@ int gpuhier_engine_step(gpuhier_call_t *call)
     case GPUHIER_CALL_RUN:
         rc = run_step(call);
         break;
+    case GPUHIER_CALL_FAILED:
+        rc = failed_step(call);
+        break;
     case GPUHIER_CALL_DONE:
         break;
     }
@@ -326,57 +400,10 @@ int gpuhier_engine_step(gpuhier_call_t *call)
     return rc;
 }
 
-/* Nobody who has not begun may begin; those who have, and live, will see that I failed and come to rest. */
-static void members_quiet(gpuhier_call_t *call)
-{
-    const gpuhier_team_t *team = call->team;
-    for (int i = 0; i < team->group_size; ++i) {
-        gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
-        if (i == team->index
-            || gpuhier_word(call->sequence, GPUHIER_CLAIM_TAKEN)
-                   != gpuhier_word_advance(&slot->claim, call->sequence, GPUHIER_CLAIM_REVOKED, GPUHIER_CLAIM_TAKEN)) {
-            continue;
-        }
-        while (!gpuhier_word_reached(&slot->failed, call->sequence, GPUHIER_FAILED_QUIET)
-               && !gpuhier_word_reached(&slot->ag_done, call->sequence, call->plan.nslices)
-               && gpuhier_record_process_lives(&team->members[team->index], &team->members[i])) {
-            usleep(1000);
-        }
-    }
-}
-
-void gpuhier_engine_fail(gpuhier_call_t *call, int status)
-{
-    gpuhier_team_t *team = call->team;
-    team->torn = status;
-    gpuhier_word_publish(&my_slot(call)->failed, call->sequence, GPUHIER_FAILED_SAID);
-    gpuhier_exchange_give_up(team); /* the other groups wait for messages */
-    /* Messages of this call may never be received, but their connections serve other communicators. Only the vote's memory ends with the call. */
-    const bool by_force = gpuhier_net_op_is_pending(&call->vote_send);
-    for (int rank = 0; NULL != team->peers && rank < team->nranks; ++rank) {
-        by_force ? gpuhier_net_peer_destroy(team->peers[rank]) : gpuhier_net_peer_abandon(team->peers[rank]);
-        team->peers[rank] = NULL;
-    }
-    gpuhier_cuda_scope_t scope;
-    bool entered = OMPI_SUCCESS == gpuhier_cuda_enter(team->device->context, &scope);
-    for (int s = 0; NULL != call->lane && s < GPUHIER_STREAMS; ++s) {
-        (void) gpuhier_cu.cuStreamSynchronize(call->lane->stream[s]); /* kernels never wait for anybody: this ends */
-    }
-    if (entered) {
-        gpuhier_cuda_leave(&scope);
-    }
-    /* For good: a member whose own part of this call went well learns it in the next one, though I may never call again. */
-    for (int slot = 0; slot < GPUHIER_SLOTS; ++slot) {
-        gpuhier_word_publish(&gpuhier_team_slot(team, team->index, call->sequence + (uint64_t) slot)->failed, GPUHIER_WORD_SEQUENCE_MAX,
-                             GPUHIER_FAILED_QUIET);
-    }
-    members_quiet(call);
-    call_end(call, status);
-}
-
 const char *gpuhier_engine_state_name(gpuhier_call_state_t state)
 {
     static const char *const names[] = {"waiting for an earlier call", "waiting for the group's arrival",
-                                        "waiting until all have mapped the buffers", "moving slices", "done"};
+                                        "waiting until all have mapped the buffers", "moving slices",
+                                        "failed, waiting for the others to come to rest", "done"};
     return names[state];
 }

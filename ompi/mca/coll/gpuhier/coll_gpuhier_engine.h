@@ -8,6 +8,8 @@
  *                                              |                             ^                       ^
  *                                              +-- nobody's memory is new ---------------------------+
  *
+ *   any but QUEUED --(error)--> FAILED --(nobody's GPU works on my buffers)--> DONE
+ *
  * Calls of one team run one after the other, in the order in which they were
  * posted: coll_gpuhier_queue.h.
  */
@@ -21,6 +23,7 @@ typedef enum gpuhier_call_state {
     GPUHIER_CALL_GATHER, /* waits for the group's arrival records */
     GPUHIER_CALL_OPENED, /* waits until every member has mapped what it must */
     GPUHIER_CALL_RUN,    /* slices move */
+    GPUHIER_CALL_FAILED, /* waits until nobody's GPU works on my buffers any more; then DONE with an error */
     GPUHIER_CALL_DONE
 } gpuhier_call_state_t;
 
@@ -71,6 +74,8 @@ typedef struct gpuhier_call {
     bool declining;    /* I voted against the call: it ends with GPUHIER_DECLINED, which needs no CUDA */
     bool mask_known;   /* the vote is complete */
     bool claimed;      /* I may start work on my peers' buffers */
+    bool quiet;        /* FAILED: no GPU work of mine is left, and I have said so */
+    unsigned polls;    /* FAILED: of the others */
     bool input_done;   /* what the program had queued before the call is complete */
     gpuhier_plan_t plan;
     gpuhier_cursor_t stage[GPUHIER_STREAMS];
@@ -103,10 +108,11 @@ void gpuhier_engine_begin(gpuhier_call_t *call);
 int gpuhier_engine_step(gpuhier_call_t *call);
 
 /*
- * Ends the call with an error: tells the group and the other groups, and waits
- * until no live member has GPU work on my buffers. The team is torn from then on:
- * its connections are gone, and its members see that I failed in whatever later
- * call they make.
+ * Has the call end with an error: tells the group and the other groups; the call is DONE when
+ * no live member has GPU work on my buffers, which steps find out. (A member may be stopped, or be waiting
+ * for another thread of this process: hence no waiting here, with the lock held.) The team is torn
+ * from now on: its connections are gone, and its members see that I failed in whatever later call they
+ * make. Must not be called again for the same call.
  */
 void gpuhier_engine_fail(gpuhier_call_t *call, int status);
 

@@ -62,9 +62,9 @@ static int team_drive(gpuhier_team_t *team)
         return 0;
     }
     int events = 1, rc = team_enter(team, &scope);
-    if (OMPI_SUCCESS == rc || call->declining) {
+    if (OMPI_SUCCESS == rc || call->declining || GPUHIER_CALL_FAILED == call->state) {
         events = gpuhier_engine_step(call);
-        int problem = 0 == events ? gpuhier_watch_idle(call) : OMPI_SUCCESS;
+        int problem = 0 == events && GPUHIER_CALL_FAILED != call->state ? gpuhier_watch_idle(call) : OMPI_SUCCESS;
         if (OMPI_SUCCESS != problem) {
             gpuhier_engine_fail(call, problem);
         }

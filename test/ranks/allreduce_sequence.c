@@ -74,10 +74,10 @@ int main(int argc, char **argv)
                        .count = pick(1u << (1 + pick(15))),
                        .in_place = 0 == pick(3),
                        .path = PATH_ANY};
-        unsigned kind = pick(4);
+        unsigned kind = pick(BUFFER_NKINDS);
         call.send_offset = pick(4) * type->extent;
         call.recv_offset = pick(4) * type->extent;
-        if (kind < BUFFER_NKINDS && 0 == pick(4)) {
+        if (0 == pick(4)) {
             call.send_kind = call.recv_kind = (buffer_kind_t) kind;
         }
         suite_call(&suite, &call);

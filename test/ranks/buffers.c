@@ -13,7 +13,7 @@
 
 #define POISON 0xa5
 
-static const char *const kind_names[BUFFER_NKINDS] = {"device", "host", "managed", "pinned", "pool"};
+static const char *const kind_names[BUFFER_NKINDS] = {"device", "host", "managed", "pinned", "pool", "chunks", "other", "registered"};
 
 void buffer_cuda_must(int error, const char *call, const char *file, int line)
 {
@@ -43,6 +43,35 @@ static size_t total_bytes(const buffer_t *buffer)
     return 2 * BUFFER_GUARD + buffer->offset + buffer->bytes;
 }
 
+/* Makes the buffer's device the current one; returns the one that was. */
+static int device_enter(const buffer_t *buffer)
+{
+    int before;
+    CUDA_MUST(cudaGetDevice(&before));
+    if (before != buffer->device) {
+        CUDA_MUST(cudaSetDevice(buffer->device));
+    }
+    return before;
+}
+
+static void device_leave(const buffer_t *buffer, int before)
+{
+    if (before != buffer->device) {
+        CUDA_MUST(cudaSetDevice(before));
+    }
+}
+
+static int device_of(buffer_kind_t kind)
+{
+    int device = 0, count = 1;
+    if (BUFFER_HOST == kind) {
+        return 0;
+    }
+    CUDA_MUST(cudaGetDevice(&device));
+    CUDA_MUST(cudaGetDeviceCount(&count));
+    return BUFFER_OTHER == kind ? (device + 1) % count : device;
+}
+
 void buffer_alloc(buffer_t *buffer, buffer_kind_t kind, size_t bytes, size_t offset)
 {
     void *base = NULL;
@@ -50,10 +79,25 @@ void buffer_alloc(buffer_t *buffer, buffer_kind_t kind, size_t bytes, size_t off
     buffer->kind = kind;
     buffer->bytes = bytes;
     buffer->offset = offset;
+    buffer->chunks = NULL;
+    buffer->device = device_of(kind);
     size_t total = total_bytes(buffer);
     switch (kind) {
     case BUFFER_DEVICE:
         CUDA_MUST(cudaMalloc(&base, total));
+        break;
+    case BUFFER_OTHER: {
+        int before = device_enter(buffer);
+        CUDA_MUST(cudaMalloc(&base, total));
+        device_leave(buffer, before);
+        break;
+    }
+    case BUFFER_CHUNKS:
+        base = buffer_chunks_alloc(total, &buffer->chunks);
+        break;
+    case BUFFER_REGISTERED:
+        base = malloc(total);
+        CUDA_MUST(cudaHostRegister(base, total, cudaHostRegisterDefault));
         break;
     case BUFFER_MANAGED:
         CUDA_MUST(cudaMallocManaged(&base, total, cudaMemAttachGlobal));
@@ -83,8 +127,16 @@ void buffer_free(buffer_t *buffer)
 {
     switch (buffer->kind) {
     case BUFFER_DEVICE:
+    case BUFFER_OTHER:
     case BUFFER_MANAGED:
         CUDA_MUST(cudaFree(buffer->base));
+        break;
+    case BUFFER_CHUNKS:
+        buffer_chunks_free(buffer->chunks);
+        break;
+    case BUFFER_REGISTERED:
+        CUDA_MUST(cudaHostUnregister(buffer->base));
+        free(buffer->base);
         break;
     case BUFFER_PINNED:
         CUDA_MUST(cudaFreeHost(buffer->base));
@@ -107,32 +159,37 @@ void buffer_poison(buffer_t *buffer)
         memset(buffer->base, POISON, total_bytes(buffer));
         return;
     }
+    int before = device_enter(buffer);
     CUDA_MUST(cudaMemset(buffer->base, POISON, total_bytes(buffer)));
     /* A memset may return early, and the next thing to touch this memory may be another process. */
     CUDA_MUST(cudaDeviceSynchronize());
+    device_leave(buffer, before);
 }
 
-static void copy(void *to, const void *from, size_t bytes, buffer_kind_t kind)
+/* Copies to or from the buffer. */
+static void copy(const buffer_t *buffer, void *to, const void *from, size_t bytes)
 {
     if (0 == bytes) {
         return;
     }
-    if (BUFFER_HOST == kind) {
+    if (BUFFER_HOST == buffer->kind) {
         memcpy(to, from, bytes);
         return;
     }
+    int before = device_enter(buffer);
     CUDA_MUST(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
     CUDA_MUST(cudaDeviceSynchronize());
+    device_leave(buffer, before);
 }
 
 void buffer_write(buffer_t *buffer, const void *from, size_t bytes)
 {
-    copy(buffer->message, from, bytes, buffer->kind);
+    copy(buffer, buffer->message, from, bytes);
 }
 
 void buffer_read(const buffer_t *buffer, void *to, size_t bytes)
 {
-    copy(to, buffer->message, bytes, buffer->kind);
+    copy(buffer, to, buffer->message, bytes);
 }
 
 static size_t count_poison(const unsigned char *bytes, size_t count)
@@ -151,8 +208,8 @@ size_t buffer_check_guards(const buffer_t *buffer)
     if (NULL == host) {
         return 1;
     }
-    copy(host, buffer->base, before, buffer->kind);
-    copy(host + before, buffer->message + buffer->bytes, BUFFER_GUARD, buffer->kind);
+    copy(buffer, host, buffer->base, before);
+    copy(buffer, host + before, buffer->message + buffer->bytes, BUFFER_GUARD);
     size_t changed = before + BUFFER_GUARD - count_poison(host, before + BUFFER_GUARD);
     free(host);
     return changed;
@@ -164,7 +221,7 @@ size_t buffer_count_poison(const buffer_t *buffer)
     if (NULL == host) {
         return buffer->bytes;
     }
-    copy(host, buffer->message, buffer->bytes, buffer->kind);
+    copy(buffer, host, buffer->message, buffer->bytes);
     size_t same = count_poison(host, buffer->bytes);
     free(host);
     return same;

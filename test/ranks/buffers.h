@@ -24,8 +24,17 @@ typedef enum buffer_kind {
     BUFFER_MANAGED, /* cudaMallocManaged */
     BUFFER_PINNED,  /* cudaMallocHost */
     BUFFER_POOL,    /* cudaMallocAsync: CUDA IPC cannot map it */
+    BUFFER_CHUNKS,  /* cuMemCreate and cuMemMap, several chunks; the message crosses from one to the next */
+    BUFFER_OTHER,   /* cudaMalloc on another GPU than the current one, where there is one */
+    BUFFER_REGISTERED, /* malloc and cudaHostRegister */
     BUFFER_NKINDS
 } buffer_kind_t;
+
+/* Does the GPU own it (or share it)? */
+static inline bool buffer_kind_on_device(buffer_kind_t kind)
+{
+    return BUFFER_HOST != kind && BUFFER_PINNED != kind && BUFFER_REGISTERED != kind;
+}
 
 #define BUFFER_GUARD 512 /* bytes on each side */
 
@@ -36,6 +45,8 @@ typedef struct buffer {
     char *message; /* base + BUFFER_GUARD + offset */
     size_t offset; /* bytes by which the message is out of alignment */
     size_t bytes;  /* of the message */
+    int device;    /* on which it was allocated: the current one, but for BUFFER_OTHER */
+    struct buffer_chunks *chunks; /* BUFFER_CHUNKS */
 } buffer_t;
 
 const char *buffer_kind_name(buffer_kind_t kind);
@@ -59,6 +70,10 @@ size_t buffer_check_guards(const buffer_t *buffer);
 
 /* Returns the number of message bytes that still are poison: a result nobody wrote. */
 size_t buffer_count_poison(const buffer_t *buffer);
+
+/* In buffers_chunks.c: memory of the current device; complete, and mapped for it. */
+void *buffer_chunks_alloc(size_t bytes, struct buffer_chunks **chunks_p);
+void buffer_chunks_free(struct buffer_chunks *chunks);
 
 /* Ends the process with file and line when a CUDA call failed. */
 #define CUDA_MUST(call) buffer_cuda_must((int) (call), #call, __FILE__, __LINE__)

@@ -65,8 +65,14 @@ static void check_path(suite_t *suite, const call_t *call, const char *what, con
         suite_fail(suite, "%s: was not accelerated (saved %llu, staged %llu)", what,
                    (unsigned long long) (after.saved - before->saved), (unsigned long long) (after.staged - before->staged));
     }
-    if (PATH_SAVED == call->path && 0 != accelerated) {
-        suite_fail(suite, "%s: was accelerated, but should not be", what);
+    if (PATH_SAVED == call->path) {
+        const bool on_device = buffer_kind_on_device(call->recv_kind) || (!call->in_place && buffer_kind_on_device(call->send_kind));
+        const uint64_t staged = on_device && !suite->cuda_aware ? 1 : 0;
+        if (0 != accelerated) {
+            suite_fail(suite, "%s: was accelerated, but should not be", what);
+        } else if (staged != after.staged - before->staged) {
+            suite_fail(suite, "%s: was %sstaged", what, 0 == staged ? "" : "not ");
+        }
     }
 }
 

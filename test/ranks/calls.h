@@ -19,7 +19,7 @@
 typedef enum call_path {
     PATH_ANY,         /* any path that gives the right result */
     PATH_ACCELERATED, /* the component's own, counted as such */
-    PATH_SAVED        /* not the component's own */
+    PATH_SAVED        /* not the component's own; with device buffers staged, unless Open MPI takes them itself */
 } call_path_t;
 
 /* One test program's state; lives in main. */
@@ -31,6 +31,7 @@ typedef struct suite {
     unsigned long calls;
     unsigned long failures;
     bool full;             /* the whole matrix was asked for */
+    bool cuda_aware;       /* this Open MPI takes device buffers itself */
     call_path_t default_path; /* PATH_ANY under --stock, where no path can be asserted */
 } suite_t;
 

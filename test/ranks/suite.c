@@ -6,6 +6,7 @@
  */
 #include "calls.h"
 
+#include <mpi-ext.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,10 @@ void suite_begin_host(suite_t *suite, const char *name, int *argc_p, char ***arg
         MPI_Init(argc_p, argv_p);
     }
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+#if defined(MPIX_CUDA_AWARE_SUPPORT)
+    suite->cuda_aware = 1 == MPIX_Query_cuda_support();
+#endif
     MPI_Comm_rank(MPI_COMM_WORLD, &suite->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &suite->nranks);
     /* Counters count from their first reading. */

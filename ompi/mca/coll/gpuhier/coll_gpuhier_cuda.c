@@ -118,6 +118,29 @@ bool gpuhier_buffer_is_gone(CUdeviceptr address, uint64_t id)
     return CUDA_SUCCESS == result ? now != id : CUDA_ERROR_DEINITIALIZED == result || CUDA_ERROR_CONTEXT_IS_DESTROYED == result;
 }
 
+/*
+ * The context in which to work on memory that belongs to none (pools, mapped chunks): the current one if it is on the
+ * memory's device, else the device's primary one, if the program uses that.
+ */
+static CUcontext context_for(int ordinal)
+{
+    CUcontext current = NULL, primary = NULL;
+    CUdevice device;
+    unsigned flags;
+    int active = 0;
+    if (CUDA_SUCCESS == gpuhier_cu.cuCtxGetCurrent(&current) && NULL != current
+        && CUDA_SUCCESS == gpuhier_cu.cuCtxGetDevice(&device) && ordinal == (int) device) {
+        return current;
+    }
+    if (CUDA_SUCCESS == gpuhier_cu.cuDeviceGet(&device, ordinal)
+        && CUDA_SUCCESS == gpuhier_cu.cuDevicePrimaryCtxGetState(device, &flags, &active) && active
+        && CUDA_SUCCESS == gpuhier_cu.cuDevicePrimaryCtxRetain(&primary, device)) {
+        (void) gpuhier_cu.cuDevicePrimaryCtxRelease(device); /* the program keeps it alive, not we */
+        return primary;
+    }
+    return current;
+}
+
 void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p)
 {
     memset(buffer_p, 0, sizeof(*buffer_p));
@@ -144,11 +167,8 @@ void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p)
         return;
     }
     buffer_p->kind = managed ? GPUHIER_BUFFER_MANAGED : GPUHIER_BUFFER_DEVICE;
-    buffer_p->context = context;
+    buffer_p->context = NULL != context ? context : context_for(device);
     buffer_p->device = device;
     buffer_p->id = id;
     buffer_p->ipc_capable = 0 != capable;
-    if (NULL == context) {
-        (void) gpuhier_cu.cuCtxGetCurrent(&buffer_p->context); /* no context owns a pool's memory */
-    }
 }

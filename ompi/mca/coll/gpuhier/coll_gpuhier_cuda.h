@@ -116,7 +116,7 @@ typedef enum gpuhier_buffer_kind {
 /* What the driver says about one pointer, at the time of the question. */
 typedef struct gpuhier_buffer {
     gpuhier_buffer_kind_t kind;
-    CUcontext context;  /* that owns the memory, or, for a pool's, the current one; NULL for host memory */
+    CUcontext context;  /* that owns the memory, or, when none does, one of its device; NULL for host memory */
     int device;         /* ordinal, -1 for host memory */
     uint64_t id;        /* unique among this process's allocations, 0 when unknown */
     bool ipc_capable;   /* cuIpcGetMemHandle may be tried */

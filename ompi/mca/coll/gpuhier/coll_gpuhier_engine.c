@@ -33,14 +33,14 @@ static gpuhier_slot_t *my_slot(const gpuhier_call_t *call)
 static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffer, CUdeviceptr address, gpuhier_memref_t *ref_p)
 {
     const gpuhier_device_t *device = call->team->device;
-    if (!gpuhier_buffer_on_device(buffer) || buffer->device != device->ordinal) {
+    if (!gpuhier_buffer_on_device(buffer) || buffer->device != device->ordinal || buffer->context != device->context) {
         return false;
     }
     if (1 == call->team->group_size) {
         return true;
     }
     unsigned uses = 0;
-    if (GPUHIER_IPC_SCRATCH == gpuhier_params.ipc || buffer->context != device->context
+    if (GPUHIER_IPC_SCRATCH == gpuhier_params.ipc
         || OMPI_SUCCESS != gpuhier_export((const void *) (uintptr_t) address, buffer, ref_p, &uses)) {
         return false;
     }
@@ -57,6 +57,21 @@ static void members_unmap(gpuhier_call_t *call)
     }
 }
 
+/* Lets go of the marks in the program's own work; harmless when there are none. */
+static void order_forget(gpuhier_call_t *call)
+{
+    if (NULL != call->input) {
+        gpuhier_event_give(call->team->device, call->input);
+        call->input = NULL;
+    }
+    for (int i = 0; i < 2; ++i) {
+        if (NULL != call->elsewhere[i]) {
+            (void) gpuhier_cu.cuEventDestroy(call->elsewhere[i]); /* which needs no context to be current */
+            call->elsewhere[i] = NULL;
+        }
+    }
+}
+
 static void call_end(gpuhier_call_t *call, int status)
 {
     members_unmap(call);
@@ -64,10 +79,7 @@ static void call_end(gpuhier_call_t *call, int status)
         gpuhier_lane_give(call->lane);
     } /* else its memory may still be in use by the network: not used again */
     call->lane = NULL;
-    if (NULL != call->input) {
-        gpuhier_event_give(call->team->device, call->input);
-        call->input = NULL;
-    }
+    order_forget(call);
     call->status = status;
     call->state = GPUHIER_CALL_DONE;
 }
@@ -90,6 +102,42 @@ static int input_mark(gpuhier_call_t *call)
     return rc;
 }
 
+/*
+ * The same in the context of a buffer that is not the team's (another GPU's memory): its default stream is another one.
+ * Such a buffer is staged, and the copy waits for the event.
+ */
+static int elsewhere_mark(const gpuhier_call_t *call, const gpuhier_buffer_t *buffer, CUevent *event_p)
+{
+    gpuhier_cuda_scope_t scope;
+    if (!gpuhier_buffer_on_device(buffer) || NULL == buffer->context || buffer->context == call->team->device->context) {
+        return OMPI_SUCCESS;
+    }
+    int rc = gpuhier_cuda_enter(buffer->context, &scope);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    rc = gpuhier_params.sync_before ? gpuhier_cuda_error(gpuhier_cu.cuCtxSynchronize(), "cuCtxSynchronize") : OMPI_SUCCESS;
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuEventCreate(event_p, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    if (OMPI_SUCCESS == rc) {
+        rc = gpuhier_cuda_error(gpuhier_cu.cuEventRecord(*event_p, CU_STREAM_LEGACY), "cuEventRecord");
+    }
+    gpuhier_cuda_leave(&scope);
+    return rc;
+}
+
+/* Marks all that the call must not overtake. call->input is NULL if that failed. */
+static void order_mark(gpuhier_call_t *call)
+{
+    int rc = input_mark(call);
+    rc = OMPI_SUCCESS != rc ? rc : elsewhere_mark(call, &call->from, &call->elsewhere[0]);
+    if (OMPI_SUCCESS == rc && call->to.context != call->from.context) {
+        rc = elsewhere_mark(call, &call->to, &call->elsewhere[1]);
+    }
+    if (OMPI_SUCCESS != rc) {
+        order_forget(call);
+    }
+}
+
 void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, int kernel, size_t elem_bytes, const void *in, void *out,
                             uint64_t count)
 {
@@ -103,7 +151,7 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, int kern
     gpuhier_buffer_inspect(in, &call->from);
     gpuhier_buffer_inspect(out, &call->to);
     if (OMPI_SUCCESS == team->broken) {
-        (void) input_mark(call);
+        order_mark(call);
     }
 }
 

@@ -69,6 +69,7 @@ typedef struct gpuhier_call {
     CUdeviceptr in, out; /* the user's buffers; in == out in place. May be host memory: then staged */
     gpuhier_buffer_t from, to; /* what they are */
     CUevent input;     /* what the program had queued before the call; NULL when it could not be recorded */
+    CUevent elsewhere[2]; /* the same in the contexts of from and to, where those are not the team's; else NULL */
     gpuhier_idle_t idle;
 
     bool declining;    /* I voted against the call: it ends with GPUHIER_DECLINED, which needs no CUDA */

@@ -147,6 +147,25 @@ static int input_direct(gpuhier_call_t *call)
     return 1;
 }
 
+/*
+ * A staged rank's copies in wait for that work on the GPU, and for the same on its buffers' own GPUs. What is copied
+ * out waits with them: it comes after what all ranks have copied in.
+ */
+static int input_staged(gpuhier_call_t *call)
+{
+    const CUevent marks[] = {call->input, call->elsewhere[0], call->elsewhere[1]};
+    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); ++i) {
+        int rc = NULL == marks[i] ? OMPI_SUCCESS
+                                  : gpuhier_cuda_error(gpuhier_cu.cuStreamWaitEvent(call->lane->stream[GPUHIER_STREAM_IN], marks[i], 0),
+                                                       "cuStreamWaitEvent");
+        if (OMPI_SUCCESS != rc) {
+            return rc;
+        }
+    }
+    call->input_done = true;
+    return OMPI_SUCCESS;
+}
+
 static int stage_in(gpuhier_call_t *call)
 {
     if (!call->member[call->team->index].staged) {
@@ -164,11 +183,10 @@ static int stage_in(gpuhier_call_t *call)
         return events;
     }
     if (!call->input_done) {
-        int rc = gpuhier_cuda_error(gpuhier_cu.cuStreamWaitEvent(call->lane->stream[GPUHIER_STREAM_IN], call->input, 0), "cuStreamWaitEvent");
+        int rc = input_staged(call);
         if (OMPI_SUCCESS != rc) {
             return rc;
         }
-        call->input_done = true;
     }
     gpuhier_range_t range = gpuhier_plan_slice(&call->plan, slice);
     int rc = copy_queue(call, GPUHIER_STREAM_IN, input_at(call, call->team->index, slice, range.begin),

@@ -1,0 +1,167 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * One process, several GPUs: the pointer decides where a call works, not the current device.
+ *   - buffers on one GPU, then on another, call by call, the current device being either or none;
+ *   - input still queued on the default stream of the buffer's own GPU;
+ *   - a thread that has no CUDA context calls with memory that belongs to none (pools, mapped chunks).
+ * Once on the accelerated path, once staged.
+ *
+ *   allreduce_devices [--stock]
+ */
+#include "calls.h"
+
+#include <cuda_runtime_api.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT 30011
+#define BALLAST (4 << 20) /* bytes of queued work in front of the input, so that it is late */
+
+/* What is called: on the GPU, and one that is staged where Open MPI is not CUDA-aware. */
+static const char *const types[] = {"double", "long_double"};
+
+typedef struct scene {
+    suite_t *suite;
+    value_case_t c;
+    size_t bytes;
+    unsigned char *input, *result; /* pinned */
+    int home;                      /* the device that the suite chose */
+} scene_t;
+
+static void check(scene_t *s, const buffer_t *recv, const char *what)
+{
+    size_t first_wrong = 0;
+    buffer_read(recv, s->result, s->bytes);
+    size_t wrong = value_check(&s->c, 0, COUNT, s->result, &first_wrong);
+    if (wrong > 0) {
+        suite_fail(s->suite, "%s, %s: %zu elements are wrong from %zu on", s->c.type->name, what, wrong, first_wrong);
+    }
+}
+
+static void call(scene_t *s, const buffer_t *send, const buffer_t *recv, const char *what)
+{
+    pvars_t before, after;
+    pvars_read(&before);
+    int error = MPI_Allreduce(send->message, recv->message, COUNT, s->c.type->type, s->c.op->op, MPI_COMM_WORLD);
+    pvars_read(&after);
+    ++s->suite->calls;
+    if (MPI_SUCCESS != error) {
+        suite_fail(s->suite, "%s, %s: MPI_Allreduce returned %d", s->c.type->name, what, error);
+    }
+    if (PATH_ACCELERATED == s->suite->default_path
+        && (uint64_t) s->c.type->accelerated != after.accelerated - before.accelerated) {
+        suite_fail(s->suite, "%s, %s: %s", s->c.type->name, what, s->c.type->accelerated ? "not accelerated" : "accelerated");
+    }
+}
+
+static void new_input(scene_t *s)
+{
+    s->c.salt = ++s->suite->salt;
+    value_fill(&s->c, s->suite->rank, 0, COUNT, s->input);
+}
+
+/* Device and current device take turns, out of step. */
+static void alternate(scene_t *s)
+{
+    static const buffer_kind_t kinds[] = {BUFFER_DEVICE, BUFFER_OTHER};
+    int ngpus = 1;
+    CUDA_MUST(cudaGetDeviceCount(&ngpus));
+    for (int i = 0; i < 12; ++i) {
+        buffer_t send, recv;
+        new_input(s);
+        buffer_alloc(&send, kinds[i % 2], s->bytes, 0);
+        buffer_alloc(&recv, kinds[i / 3 % 2], s->bytes, 0);
+        buffer_write(&send, s->input, s->bytes);
+        CUDA_MUST(cudaSetDevice((s->home + i / 2) % ngpus));
+        call(s, &send, &recv, "devices alternate");
+        CUDA_MUST(cudaSetDevice(s->home));
+        check(s, &recv, "devices alternate");
+        buffer_free(&send);
+        buffer_free(&recv);
+    }
+}
+
+/* The other GPU's default stream still works on the input, and on the old contents of the output. */
+static void queued_elsewhere(scene_t *s)
+{
+    buffer_t send, recv, ballast;
+    buffer_alloc(&send, BUFFER_OTHER, s->bytes, 0);
+    buffer_alloc(&recv, BUFFER_OTHER, s->bytes, 0);
+    buffer_alloc(&ballast, BUFFER_OTHER, BALLAST, 0);
+    for (int i = 0; i < 10; ++i) {
+        new_input(s);
+        CUDA_MUST(cudaSetDevice(send.device));
+        CUDA_MUST(cudaMemsetAsync(ballast.message, i, BALLAST, 0));
+        CUDA_MUST(cudaMemsetAsync(recv.message, i, s->bytes, 0));
+        CUDA_MUST(cudaMemcpyAsync(send.message, s->input, s->bytes, cudaMemcpyHostToDevice, 0));
+        CUDA_MUST(cudaSetDevice(s->home));
+        call(s, &send, &recv, "input queued on another device");
+        check(s, &recv, "input queued on another device");
+    }
+    buffer_free(&send);
+    buffer_free(&recv);
+    buffer_free(&ballast);
+}
+
+typedef struct work {
+    scene_t *scene;
+    const buffer_t *send, *recv;
+} work_t;
+
+static void *thread_main(void *arg)
+{
+    work_t *work = arg;
+    call(work->scene, work->send, work->recv, "a thread without a context");
+    return NULL;
+}
+
+static void thread_without_context(scene_t *s)
+{
+    for (int kind = 0; kind < BUFFER_NKINDS; ++kind) {
+        buffer_t send, recv;
+        pthread_t thread;
+        work_t work = {s, &send, &recv};
+        if (!buffer_kind_on_device((buffer_kind_t) kind)) {
+            continue;
+        }
+        new_input(s);
+        buffer_alloc(&send, (buffer_kind_t) kind, s->bytes, 0);
+        buffer_alloc(&recv, (buffer_kind_t) kind, s->bytes, 0);
+        buffer_write(&send, s->input, s->bytes);
+        if (0 != pthread_create(&thread, NULL, thread_main, &work)) {
+            suite_fail(s->suite, "no thread");
+            return;
+        }
+        pthread_join(thread, NULL);
+        check(s, &recv, buffer_kind_name((buffer_kind_t) kind));
+        buffer_free(&send);
+        buffer_free(&recv);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    suite_t suite;
+    int provided;
+
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
+    suite_begin(&suite, "allreduce_devices", &argc, &argv);
+    for (size_t t = 0; t < sizeof(types) / sizeof(types[0]); ++t) {
+        scene_t s = {.suite = &suite};
+        s.c = (value_case_t){value_type_find(types[t]), value_op_find("sum"), suite.nranks, 0, false, false};
+        s.bytes = COUNT * s.c.type->extent;
+        CUDA_MUST(cudaGetDevice(&s.home));
+        CUDA_MUST(cudaMallocHost((void **) &s.input, s.bytes));
+        CUDA_MUST(cudaMallocHost((void **) &s.result, s.bytes));
+        memset(s.input, 0, s.bytes); /* padding of long double */
+        thread_without_context(&s);
+        alternate(&s);
+        queued_elsewhere(&s);
+        CUDA_MUST(cudaFreeHost(s.input));
+        CUDA_MUST(cudaFreeHost(s.result));
+    }
+    return suite_end(&suite);
+}

@@ -1,0 +1,160 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * MPI_THREAD_MULTIPLE: several threads, each with a communicator of its own, sum device buffers,
+ * while one thread sends messages around and one uses collectives on host memory. Communicators are
+ * set up, used and freed in all of them at once.
+ *
+ *   threads [--stock] [calls of each thread]
+ */
+#include "calls.h"
+
+#include <mpi.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SUMMERS 3  /* threads that sum device buffers */
+#define COUNT 3000 /* doubles at most */
+#define RENEW 20   /* calls between two communicators */
+
+/* One thread: what it is given, and how often something was wrong. */
+typedef struct work {
+    const suite_t *suite;
+    int index;
+    int ncalls;
+    MPI_Comm parent;
+    unsigned long wrong, calls;
+} work_t;
+
+static void complain(work_t *work, const char *what, int call)
+{
+    if (0 == work->wrong++) {
+        fprintf(stderr, "threads: rank %d: thread %d: %s, call %d\n", work->suite->rank, work->index, what, call);
+    }
+}
+
+static void sum_once(work_t *work, MPI_Comm comm, buffer_t *send, buffer_t *recv, int call)
+{
+    value_case_t c = {.type = value_type_find("double"),
+                      .op = value_op_find("sum"),
+                      .nranks = work->suite->nranks,
+                      .salt = (uint64_t) (work->index * 100000 + call)};
+    size_t count = 1 + (size_t) (call * 37 % COUNT), first_wrong;
+    double *host = malloc(count * sizeof(*host));
+
+    if (NULL == host) {
+        exit(3);
+    }
+    value_fill(&c, work->suite->rank, 0, count, host);
+    buffer_write(send, host, count * sizeof(*host));
+    if (MPI_SUCCESS != MPI_Allreduce(send->message, recv->message, (int) count, MPI_DOUBLE, MPI_SUM, comm)) {
+        complain(work, "MPI_Allreduce failed", call);
+    }
+    buffer_read(recv, host, count * sizeof(*host));
+    if (0 != value_check(&c, 0, count, host, &first_wrong)) {
+        complain(work, "wrong sum", call);
+    }
+    free(host);
+}
+
+static void *sum(void *arg)
+{
+    work_t *work = arg;
+    buffer_t send, recv;
+    MPI_Comm comm = MPI_COMM_NULL;
+
+    suite_choose_gpu(); /* a thread's own choice */
+    buffer_alloc(&send, BUFFER_DEVICE, COUNT * sizeof(double), 0);
+    buffer_alloc(&recv, BUFFER_DEVICE, COUNT * sizeof(double), 0);
+    for (int call = 0; call < work->ncalls; ++call) {
+        if (0 == call % RENEW) {
+            if (MPI_COMM_NULL != comm) {
+                MPI_Comm_free(&comm);
+            }
+            MPI_Comm_dup(work->parent, &comm);
+        }
+        sum_once(work, comm, &send, &recv, call);
+        ++work->calls;
+    }
+    MPI_Comm_free(&comm);
+    buffer_free(&send);
+    buffer_free(&recv);
+    return NULL;
+}
+
+static void *send_around(void *arg)
+{
+    work_t *work = arg;
+    const int rank = work->suite->rank, nranks = work->suite->nranks;
+    const int next = (rank + 1) % nranks, previous = (rank + nranks - 1) % nranks;
+
+    for (int call = 0; call < work->ncalls; ++call) {
+        int sent = rank + 1000 * call, got = -1;
+        MPI_Sendrecv(&sent, 1, MPI_INT, next, call, &got, 1, MPI_INT, previous, call, work->parent, MPI_STATUS_IGNORE);
+        if (previous + 1000 * call != got) {
+            complain(work, "a wrong message", call);
+        }
+        ++work->calls;
+    }
+    return NULL;
+}
+
+static void *collect(void *arg)
+{
+    work_t *work = arg;
+    const int rank = work->suite->rank, nranks = work->suite->nranks;
+
+    for (int call = 0; call < work->ncalls; ++call) {
+        int in[50], out[50], word = rank == call % nranks ? call : -1;
+        for (int i = 0; i < 50; ++i) {
+            in[i] = rank + call + i;
+        }
+        MPI_Bcast(&word, 1, MPI_INT, call % nranks, work->parent);
+        MPI_Allreduce(in, out, 50, MPI_INT, MPI_SUM, work->parent);
+        if (call != word || nranks * (call + 49) + nranks * (nranks - 1) / 2 != out[49]) {
+            complain(work, "a wrong result on the host", call);
+        }
+        ++work->calls;
+    }
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    work_t works[SUMMERS + 2];
+    pthread_t threads[SUMMERS + 2];
+    suite_t suite;
+    pvars_t before, after;
+    int provided;
+
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    if (MPI_THREAD_MULTIPLE != provided) {
+        printf("this Open MPI has no MPI_THREAD_MULTIPLE\n");
+        MPI_Finalize();
+        return 77;
+    }
+    suite_begin(&suite, "threads", &argc, &argv);
+    const int ncalls = argc > 1 ? atoi(argv[1]) : suite.full ? 2000 : 200;
+    pvars_read(&before);
+    for (int i = 0; i < SUMMERS + 2; ++i) {
+        works[i] = (work_t){.suite = &suite, .index = i, .ncalls = ncalls};
+        MPI_Comm_dup(MPI_COMM_WORLD, &works[i].parent);
+    }
+    for (int i = 0; i < SUMMERS + 2; ++i) {
+        pthread_create(&threads[i], NULL, i < SUMMERS ? sum : SUMMERS == i ? send_around : collect, &works[i]);
+    }
+    for (int i = 0; i < SUMMERS + 2; ++i) {
+        pthread_join(threads[i], NULL);
+        suite.failures += works[i].wrong;
+        suite.calls += works[i].calls;
+        MPI_Comm_free(&works[i].parent);
+    }
+    pvars_read(&after);
+    if (PATH_ANY != suite.default_path && after.accelerated - before.accelerated != (uint64_t) SUMMERS * (uint64_t) ncalls) {
+        suite_fail(&suite, "%llu of %d calls were accelerated", (unsigned long long) (after.accelerated - before.accelerated), SUMMERS * ncalls);
+    }
+    return suite_end(&suite);
+}

@@ -55,4 +55,6 @@ gpuhier_env_sanitizers()
     export ASAN_OPTIONS=detect_leaks=1:malloc_context_size=2:exitcode=66:abort_on_error=0:allocator_may_return_null=1:detect_odr_violation=1
     export LSAN_OPTIONS=suppressions=$GPUHIER_SRC/test/lsan.supp:print_suppressions=0
     export UBSAN_OPTIONS=halt_on_error=1:exitcode=66:print_stacktrace=1
+    # What libraries do among themselves is not watched.
+    export TSAN_OPTIONS=ignore_noninstrumented_modules=1:exitcode=66:history_size=4
 }

@@ -108,7 +108,7 @@ static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, int
 int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                       struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
 {
-    gpuhier_module_t *module = (gpuhier_module_t *) base;
+    gpuhier_module_t *module = gpuhier_module_of(base);
     size_t elem_bytes = 0;
     int kernel = 0 == count ? -1 : gpuhier_reduce_find(op, dtype, &elem_bytes);
     if (kernel < 0 || module->team_failed || !members_agree(module, comm)) {

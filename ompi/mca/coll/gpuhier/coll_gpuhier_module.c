@@ -26,6 +26,7 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     comm->c_coll->coll_allreduce = gpuhier_allreduce;
     comm->c_coll->coll_allreduce_module = base;
 #endif
+    atomic_store_explicit(&module->enabled, true, memory_order_release);
     return OMPI_SUCCESS;
 }
 
@@ -59,6 +60,7 @@ static void module_construct(gpuhier_module_t *module)
     module->agree = GPUHIER_AGREE_UNKNOWN;
     module->team = NULL;
     module->team_failed = false;
+    atomic_init(&module->enabled, false);
     gpuhier_modes_init(&module->modes);
 }
 

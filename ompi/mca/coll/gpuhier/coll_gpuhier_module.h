@@ -28,9 +28,18 @@ typedef struct gpuhier_module {
     gpuhier_modes_t modes;
     struct gpuhier_team *team; /* the engine's side of this communicator; NULL until the first accelerated call */
     bool team_failed;          /* its set-up was voted down: never tried again */
+    _Atomic bool enabled;      /* published last, when the communicator is made, by whichever thread drives Open MPI's progress then */
 } gpuhier_module_t;
 
 OBJ_CLASS_DECLARATION(gpuhier_module_t);
+
+/* The module that Open MPI hands to a collective, with all that the thread which made it has written. */
+static inline gpuhier_module_t *gpuhier_module_of(mca_coll_base_module_t *base)
+{
+    gpuhier_module_t *module = (gpuhier_module_t *) base;
+    (void) atomic_load_explicit(&module->enabled, memory_order_acquire);
+    return module;
+}
 
 mca_coll_base_module_t *gpuhier_comm_query(struct ompi_communicator_t *comm, int *priority);
 

@@ -35,11 +35,13 @@ static uintptr_t window;
 static buffer_t buffers[MAX_BUFFERS];
 static unsigned nbuffers;
 static unsigned long stray; /* reports of addresses outside any buffer */
+static unsigned long reports;
 static unsigned long cases, failures;
 
 static void traffic(const struct cudasim_launch *launch, uintptr_t address, size_t bytes, int is_write)
 {
     (void) launch;
+    ++reports;
     for (unsigned b = 0; b < nbuffers; ++b) {
         const uintptr_t start = (uintptr_t) buffers[b].address - buffers[b].offset;
         if (address >= start && address + bytes <= start + capacity) {
@@ -58,11 +60,13 @@ typedef struct shape {
     uint32_t nsrc, ndst;
     uint64_t count;
     int alignment; /* see offset_of */
+    unsigned odd;  /* ALIGN_ANY: this buffer begins so many bytes after where it would, like the others, */
+    size_t shift, common; /* and the others so many after a boundary */
     bool in_place; /* destination d is source d */
     bool exact;
 } shape_t;
 
-enum { ALIGN_16, ALIGN_ELEMENT, ALIGN_MIXED, ALIGN_ONE_ODD, ALIGN_BYTES, ALIGN_KINDS };
+enum { ALIGN_16, ALIGN_ELEMENT, ALIGN_MIXED, ALIGN_ONE_ODD, ALIGN_BYTES, ALIGN_KINDS, ALIGN_ANY = ALIGN_KINDS };
 
 static size_t offset_of(const shape_t *s, unsigned b)
 {
@@ -75,6 +79,8 @@ static size_t offset_of(const shape_t *s, unsigned b)
         return GUARD + (b % 5) * s->elem_bytes;
     case ALIGN_ONE_ODD:
         return GUARD + (1 == b ? s->elem_bytes : 0);
+    case ALIGN_ANY:
+        return GUARD + s->common + (s->odd == b ? s->shift : 0);
     default:
         return GUARD + 1 + b % 3;
     }
@@ -171,7 +177,7 @@ static void case_run(const shape_t *s, uint64_t *random)
     launch.alias_offset = (ptrdiff_t) ((uintptr_t) arena - window);
     launch.exact = s->exact;
     launch.traffic = traffic;
-    stray = 0;
+    stray = reports = 0;
     s->kernel->run(&launch, params);
 
     for (unsigned b = 0; b < nbuffers; ++b) {
@@ -204,6 +210,35 @@ static void shape_run(shape_t *s, uint64_t *random)
     }
 }
 
+/*
+ * One buffer at each of the 16 places of a byte while the others are congruent, on a boundary, by one element off or by a
+ * byte: the exact form must be right, and move chunks of 16 bytes all the same unless the elements have padding.
+ */
+static void alignments_run(shape_t *s, uint64_t *random)
+{
+    const size_t commons[] = {0, s->elem_bytes % 16, 1};
+    const size_t gap_bytes = NULL != s->reference ? s->reference->gap_bytes : 0;
+
+    s->alignment = ALIGN_ANY;
+    s->exact = true;
+    s->ndst = 3;
+    s->nsrc = NULL != s->reference ? 3 : 1;
+    s->count = 61 * 16 / s->elem_bytes;
+    for (s->shift = 0; s->shift < 16; ++s->shift) {
+        for (unsigned c = 0; c < sizeof(commons) / sizeof(commons[0]); ++c) {
+            s->common = commons[c];
+            s->in_place = (s->shift + c) % 2;
+            s->odd = s->in_place ? (unsigned) (s->shift / 2) % s->nsrc : (unsigned) s->shift / 2 % (s->nsrc + s->ndst);
+            case_run(s, random);
+            /* 61 chunks and what is left of one at each end, and of the last. */
+            const unsigned long most = (60 + 3 * 16 / s->elem_bytes) * (s->nsrc + s->ndst);
+            if (0 == gap_bytes && reports > most) {
+                case_failed(s, "moves elements one by one", reports);
+            }
+        }
+    }
+}
+
 static void kernel_run(const cudasim_kernel_t *kernel, const kernel_reference_t *reference)
 {
     static const uint32_t nsrc[] = {1, 2, 3, 4, 7, 8, 9, 16};
@@ -229,6 +264,7 @@ static void kernel_run(const cudasim_kernel_t *kernel, const kernel_reference_t 
     s.ndst = 2;
     s.count = MAX_BYTES / s.elem_bytes - 3;
     shape_run(&s, &random);
+    alignments_run(&s, &random);
 }
 
 int main(int argc, char **argv)

@@ -10,10 +10,12 @@
  *      | e e | chunk 0 | chunk 1 | ...        | chunk n-1 | e e e |
  *            ^ 16-byte boundary of most buffers
  *
- * A chunk is 16 bytes (one element for padded pairs) and one access in each buffer; chunk c goes to
- * thread c mod threads, and so do the elements of head and tail. This needs buffers that are
- * congruent modulo 16, which they are when all were allocated and are used from the same offset on.
- * Otherwise all elements are moved one by one, each access as wide as its own address permits.
+ * A chunk is 16 bytes (one element for padded pairs); chunk c goes to thread c mod threads, and so do the
+ * elements of head and tail. Where all buffers are congruent modulo 16, as they are when all were
+ * allocated and are used from the same offset on, a chunk is one access in each buffer. Otherwise
+ * chunks begin on the boundaries of most buffers; a chunk of an odd source is cut out of two aligned
+ * loads, and to an odd destination it goes in stores as wide as that one permits. So one rank's odd buffer
+ * costs its own accesses only. Padded pairs of different alignment are moved one by one.
  *
  * In place: a thread has read element i from all sources before it writes i anywhere, and no other
  * thread touches i. The compiler keeps that order because nothing here is declared restrict.
@@ -171,26 +173,56 @@ template <class M, class T> struct one_access<M, T, true> {
 /* Which elements are moved in chunks; the others are moved one by one. */
 struct layout {
     uint64_t head;   /* elements before the first chunk */
-    uint64_t chunks; /* 0 unless all buffers are congruent */
+    uint64_t chunks;
     uint64_t single; /* elements outside chunks: head and tail, or all */
+    bool odd;        /* some buffers' chunks do not begin on a boundary */
 };
 
-template <class T> GPUHIER_WALK layout lay_out(const gpuhier_kernel_args_t &args)
+/* An address to which more than half of the buffers are congruent, if there is one; else that of some buffer. */
+GPUHIER_WALK uint64_t usual_address(const gpuhier_kernel_args_t &args, uint32_t nsrc)
 {
-    const uint64_t base = args.src[0];
-    const uint64_t gap = (0 - base) % chunk<T>::align;
-    uint64_t differ = gap % sizeof(T);
-    layout l = {0, 0, args.count};
+    uint64_t usual = args.dst[0];
+    uint32_t votes = 0;
 
-    for (uint32_t s = 0; s < args.nsrc; ++s) {
+    for (uint32_t i = 0; i < nsrc + args.ndst; ++i) {
+        const uint64_t address = i < nsrc ? args.src[i] : args.dst[i - nsrc];
+        if (0 == (address ^ usual) % sizeof(wide)) {
+            ++votes;
+        } else if (0 == votes) {
+            usual = address;
+            votes = 1;
+        } else {
+            --votes;
+        }
+    }
+    return usual;
+}
+
+template <class T> GPUHIER_WALK layout lay_out(const gpuhier_kernel_args_t &args, uint32_t nsrc)
+{
+    uint64_t base = args.src[0], differ = 0;
+    layout l = {0, 0, args.count, false};
+
+    for (uint32_t s = 0; s < nsrc; ++s) {
         differ |= args.src[s] ^ base;
     }
     for (uint32_t d = 0; d < args.ndst; ++d) {
         differ |= args.dst[d] ^ base;
     }
-    if (0 == differ % chunk<T>::align && gap / sizeof(T) < args.count) {
+    if (0 != differ % chunk<T>::align) {
+        l.odd = true;
+        base = usual_address(args, nsrc);
+    }
+    uint64_t gap = (0 - base) % chunk<T>::align;
+    if (0 != gap % sizeof(T)) {
+        l.odd = true; /* no element begins on a boundary */
+        gap = 0;
+    }
+    if (gap / sizeof(T) < args.count && !(l.odd && is_padded<T>::value)) {
         l.head = gap / sizeof(T);
         l.chunks = (args.count - l.head) / chunk<T>::elements;
+        /* The second of the loads that an odd chunk is cut from must not reach beyond the buffer. */
+        l.chunks -= l.odd && l.chunks > 0 ? 1 : 0;
         l.single = args.count - l.chunks * chunk<T>::elements;
     }
     return l;
@@ -256,78 +288,186 @@ GPUHIER_WALK void reduce_chunks(const M &memory, const gpuhier_kernel_args_t &ar
     }
 }
 
+/* 16 bytes from any address: if it is odd, out of the two aligned 16 bytes in which they lie. */
+template <class M> GPUHIER_WALK wide load_wide(const M &memory, uint64_t address)
+{
+    const uint64_t from = address - address % sizeof(wide);
+
+    memory.touch(address, sizeof(wide), false);
+    /* No branch around the shift: then both loads are in flight at once. */
+    const wide low = memory.template get<wide>(from);
+    wide high = low;
+    if (from != address) {
+        high = memory.template get<wide>(from + sizeof(wide));
+    }
+    const uint32_t words = (uint32_t) (address / 4) % 4, bits = (uint32_t) (address % 4) * 8;
+    uint32_t w[8];
+    wide value;
+    __builtin_memcpy(w, &low, sizeof(low));
+    __builtin_memcpy(w + 4, &high, sizeof(high));
+    /* By two words, by one, by bits: indices must be constants, or w would lie in memory. */
+    GPUHIER_UNROLL
+    for (int k = 0; k < 6; ++k) {
+        w[k] = words & 2 ? w[k + 2] : w[k];
+    }
+    GPUHIER_UNROLL
+    for (int k = 0; k < 5; ++k) {
+        w[k] = words & 1 ? w[k + 1] : w[k];
+    }
+    GPUHIER_UNROLL
+    for (int k = 0; k < 4; ++k) {
+        value.word[k] = (uint32_t) (((uint64_t) w[k + 1] << 32 | w[k]) >> bits);
+    }
+    return value;
+}
+
+/* 16 bytes in stores of one Unit each. */
+template <class M, class Unit> GPUHIER_WALK void store_units(const M &memory, uint64_t address, const wide &value)
+{
+    Unit unit[sizeof(wide) / sizeof(Unit)];
+
+    __builtin_memcpy(unit, &value, sizeof(value));
+    GPUHIER_UNROLL
+    for (unsigned k = 0; k < sizeof(wide) / sizeof(Unit); ++k) {
+        memory.template put<Unit>(address + k * sizeof(Unit), unit[k]);
+    }
+}
+
+template <class M> GPUHIER_WALK void store_wide(const M &memory, uint64_t address, const wide &value)
+{
+    memory.touch(address, sizeof(wide), true);
+    if (0 == address % sizeof(wide)) {
+        memory.template put<wide>(address, value);
+    } else if (0 == address % sizeof(uint64_t)) {
+        store_units<M, uint64_t>(memory, address, value);
+    } else if (0 == address % sizeof(uint32_t)) {
+        store_units<M, uint32_t>(memory, address, value);
+    } else {
+        store_units<M, unsigned char>(memory, address, value);
+    }
+}
+
+/*
+ * The same where some buffers are odd. Two chunks at a time and source after source: this is in every
+ * kernel, and a loop as long as the one above would double them.
+ */
+template <class M, class T, class Op, bool Padded = is_padded<T>::value> struct odd_chunks {
+    static GPUHIER_WALK void reduce(const M &memory, const gpuhier_kernel_args_t &args, uint32_t nsrc, const layout &l,
+                                    uint64_t thread, uint64_t threads)
+    {
+        constexpr int batch = 2;
+        const uint64_t start = l.head * sizeof(T);
+
+        for (uint64_t c = thread; c < l.chunks; c += batch * threads) {
+            chunk<T> acc[batch] = {};
+            for (uint32_t s = 0; s < nsrc; ++s) {
+                chunk<T> x[batch] = {};
+                GPUHIER_UNROLL
+                for (int b = 0; b < batch; ++b) {
+                    const uint64_t at = c + b * threads;
+                    if (at < l.chunks) {
+                        x[b].packed = load_wide(memory, args.src[s] + start + at * sizeof(wide));
+                    }
+                }
+                GPUHIER_UNROLL
+                for (int b = 0; b < batch; ++b) {
+                    if (0 == s) {
+                        acc[b] = x[b];
+                    } else if (c + b * threads < l.chunks) {
+                        acc[b].template combine<Op>(x[b]);
+                    }
+                }
+            }
+            for (uint32_t d = 0; d < args.ndst; ++d) {
+                GPUHIER_UNROLL
+                for (int b = 0; b < batch; ++b) {
+                    const uint64_t at = c + b * threads;
+                    if (at < l.chunks) {
+                        store_wide(memory, args.dst[d] + start + at * sizeof(wide), acc[b].packed);
+                    }
+                }
+            }
+        }
+    }
+};
+template <class M, class T, class Op> struct odd_chunks<M, T, Op, true> {
+    static GPUHIER_WALK void reduce(const M &, const gpuhier_kernel_args_t &, uint32_t, const layout &, uint64_t, uint64_t)
+    {
+    }
+};
+
 /* What thread number thread of threads does; every thread of the grid calls this once. */
 template <class M, class T, class Op>
 GPUHIER_WALK void reduce_thread(const M &memory, const gpuhier_kernel_args_t &args, uint64_t thread, uint64_t threads)
 {
-    const layout l = lay_out<T>(args);
+    const layout l = lay_out<T>(args, args.nsrc);
 
     for (uint64_t k = thread; k < l.single; k += threads) {
         reduce_element<M, T, Op>(memory, args, k < l.head ? k : k + l.chunks * chunk<T>::elements);
     }
-    /* 8 loads in flight, 4 with two sources. A second variant for few sources would double nvcc's time. */
-    reduce_chunks<M, T, Op, 4, 2>(memory, args, l, thread, threads);
+    if (l.odd) {
+        odd_chunks<M, T, Op>::reduce(memory, args, args.nsrc, l, thread, threads);
+    } else {
+        /* 8 loads in flight, 4 with two sources. A second variant for few sources would double nvcc's time. */
+        reduce_chunks<M, T, Op, 4, 2>(memory, args, l, thread, threads);
+    }
 }
 
-/* Copies of count bytes in units of U; all addresses are congruent modulo sizeof(U). */
-template <class M, class U>
-GPUHIER_WALK void copy_units(const M &memory, const gpuhier_kernel_args_t &args, uint64_t thread, uint64_t threads)
+/* Chunks of a copy whose buffers are all congruent. */
+template <class M>
+GPUHIER_WALK void copy_chunks(const M &memory, const gpuhier_kernel_args_t &args, const layout &l, uint64_t thread,
+                              uint64_t threads)
 {
     constexpr int batch = 4;
-    const uint64_t gap = (0 - args.src[0]) % sizeof(U);
-    const uint64_t head = gap < args.count ? gap : args.count;
-    const uint64_t units = (args.count - head) / sizeof(U);
-    const uint64_t single = args.count - units * sizeof(U);
 
-    for (uint64_t k = thread; k < single; k += threads) {
-        const uint64_t at = k < head ? k : k + units * sizeof(U);
-        memory.touch(args.src[0] + at, 1, false);
-        const unsigned char value = memory.template get<unsigned char>(args.src[0] + at);
-        for (uint32_t d = 0; d < args.ndst; ++d) {
-            memory.touch(args.dst[d] + at, 1, true);
-            memory.template put<unsigned char>(args.dst[d] + at, value);
-        }
-    }
-    for (uint64_t u = thread; u < units; u += batch * threads) {
-        U value[batch] = {};
+    for (uint64_t c = thread; c < l.chunks; c += batch * threads) {
+        wide value[batch] = {};
         GPUHIER_UNROLL
         for (int b = 0; b < batch; ++b) {
-            const uint64_t at = u + b * threads;
-            if (at < units) {
-                memory.touch(args.src[0] + head + at * sizeof(U), sizeof(U), false);
-                value[b] = memory.template get<U>(args.src[0] + head + at * sizeof(U));
+            const uint64_t at = c + b * threads;
+            if (at < l.chunks) {
+                memory.touch(args.src[0] + l.head + at * sizeof(wide), sizeof(wide), false);
+                value[b] = memory.template get<wide>(args.src[0] + l.head + at * sizeof(wide));
             }
         }
         for (uint32_t d = 0; d < args.ndst; ++d) {
             GPUHIER_UNROLL
             for (int b = 0; b < batch; ++b) {
-                const uint64_t at = u + b * threads;
-                if (at < units) {
-                    memory.touch(args.dst[d] + head + at * sizeof(U), sizeof(U), true);
-                    memory.template put<U>(args.dst[d] + head + at * sizeof(U), value[b]);
+                const uint64_t at = c + b * threads;
+                if (at < l.chunks) {
+                    memory.touch(args.dst[d] + l.head + at * sizeof(wide), sizeof(wide), true);
+                    memory.template put<wide>(args.dst[d] + l.head + at * sizeof(wide), value[b]);
                 }
             }
         }
     }
 }
 
-/* What thread number thread of threads does of gpuhier_copy: the widest units that all addresses permit. */
+/* A copy reduces nothing: it has one source. */
+struct op_copy {
+    static GPUHIER_WALK uint8_t apply(uint8_t a, uint8_t)
+    {
+        return a;
+    }
+};
+
+/* What thread number thread of threads does of gpuhier_copy. */
 template <class M>
 GPUHIER_WALK void copy_thread(const M &memory, const gpuhier_kernel_args_t &args, uint64_t thread, uint64_t threads)
 {
-    uint64_t differ = 0;
+    const layout l = lay_out<uint8_t>(args, 1);
 
-    for (uint32_t d = 0; d < args.ndst; ++d) {
-        differ |= args.dst[d] ^ args.src[0];
+    for (uint64_t k = thread; k < l.single; k += threads) {
+        const uint64_t at = k < l.head ? k : k + l.chunks * sizeof(wide);
+        const uint8_t value = load_element<M, uint8_t>(memory, args.src[0] + at);
+        for (uint32_t d = 0; d < args.ndst; ++d) {
+            store_element<M, uint8_t>(memory, args.dst[d] + at, value);
+        }
     }
-    if (0 == differ % sizeof(wide)) {
-        copy_units<M, wide>(memory, args, thread, threads);
-    } else if (0 == differ % sizeof(uint64_t)) {
-        copy_units<M, uint64_t>(memory, args, thread, threads);
-    } else if (0 == differ % sizeof(uint32_t)) {
-        copy_units<M, uint32_t>(memory, args, thread, threads);
+    if (l.odd) {
+        odd_chunks<M, uint8_t, op_copy>::reduce(memory, args, 1, l, thread, threads);
     } else {
-        copy_units<M, unsigned char>(memory, args, thread, threads);
+        copy_chunks<M>(memory, args, l, thread, threads);
     }
 }
 

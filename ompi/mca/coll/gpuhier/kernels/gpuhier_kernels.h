@@ -14,7 +14,7 @@
  *
  * A source may be a destination too (in place), at the same address: element i is read and
  * then written by one thread. Ranges that overlap in any other way are an error.
- * Any alignment works; it is fastest when all addresses are congruent modulo 16.
+ * Any alignment works; a buffer that is not congruent to most others modulo 16 costs more accesses of its own.
  *
  * Used by: coll_gpuhier_reduce.c (which launches), gpuhier_kernels.cu (the GPU's code), the
  * host twin in test/cudasim/twin, and the engine, which fills the arguments. Plain C and C++.

@@ -421,7 +421,7 @@ int gpuhier_engine_step(gpuhier_call_t *call)
 {
     int rc = 0;
     if (call->team->ngroups > 1) {
-        (void) gpuhier_net_progress(gpuhier_process_net()); /* not counted: UCX has events of its own while nothing moves here */
+        call->team->net_events += (unsigned) gpuhier_net_progress(gpuhier_process_net()); /* UCX has events of its own while nothing moves here */
     }
     switch (call->state) {
     case GPUHIER_CALL_QUEUED:

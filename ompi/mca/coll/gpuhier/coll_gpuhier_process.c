@@ -21,6 +21,7 @@
 #include "coll_gpuhier_process.h"
 #include "coll_gpuhier_team.h"
 #include "ompi/attribute/attribute.h"
+#include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 
@@ -44,6 +45,20 @@ bool gpuhier_engine_trylock(void)
 void gpuhier_engine_unlock(void)
 {
     opal_mutex_unlock(&engine_lock);
+}
+
+bool gpuhier_process_shares_cores(void)
+{
+    static _Atomic int shares = -1;
+    if (shares < 0) {
+        /* Open MPI tells the old value only when it is told a new one; what matters is set by the end of MPI_Init. */
+        const bool yields = opal_progress_set_yield_when_idle(true);
+        if (!yields) {
+            opal_progress_set_yield_when_idle(false);
+        }
+        shares = yields;
+    }
+    return 0 != shares;
 }
 
 /* "domain:bus:device.function", as CUDA prints it. */

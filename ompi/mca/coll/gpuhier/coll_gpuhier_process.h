@@ -37,6 +37,9 @@ gpuhier_net_t *gpuhier_process_net(void);
  */
 int gpuhier_process_net_open(const gpuhier_record_t *mine, const gpuhier_device_t *device);
 
+/* Did Open MPI find, or the user say, that processes share cores? (mpi_yield_when_idle) */
+bool gpuhier_process_shares_cores(void);
+
 /* Has everything released when MPI_Finalize begins, once some of it exists. Returns an Open MPI code. */
 int gpuhier_process_finalize_register(void);
 

@@ -7,6 +7,8 @@
  */
 #include "ompi_config.h"
 
+#include <unistd.h>
+
 #include "coll_gpuhier_process.h"
 #include "coll_gpuhier_queue.h"
 #include "coll_gpuhier_watch.h"
@@ -81,18 +83,34 @@ static int team_drive(gpuhier_team_t *team)
     return events;
 }
 
+/*
+ * A process that polls beside others on its core takes it from the one that all wait for: yielding, it
+ * still looks busy to the kernel, which then moves nobody to where there is room. So after some polls
+ * in vain it sleeps for a moment; longer than asked, as the kernel has some 50 us of slack.
+ */
+#define NAP_AFTER_POLLS 64
+#define NAP_US 20
+
 int gpuhier_queue_wait(gpuhier_call_t *call)
 {
+    gpuhier_team_t *team = call->team;
+    uint64_t net_events = 0;
+    unsigned vain = 0; /* polls that moved nothing, here or in UCX */
     for (;;) {
         gpuhier_engine_lock();
-        int events = GPUHIER_CALL_DONE == call->state ? 0 : team_drive(call->team);
+        int events = GPUHIER_CALL_DONE == call->state ? 0 : team_drive(team);
         bool done = GPUHIER_CALL_DONE == call->state;
+        vain = 0 == events && net_events == team->net_events ? vain + 1 : 0;
+        net_events = team->net_events;
         gpuhier_engine_unlock();
         if (done) {
             return call->status;
         }
         if (0 == events) {
             opal_progress(); /* yields too, when Open MPI knows that cores are shared */
+        }
+        if (vain > NAP_AFTER_POLLS && gpuhier_process_shares_cores()) {
+            usleep(NAP_US);
         }
     }
 }

@@ -49,6 +49,7 @@ typedef struct gpuhier_team {
     gpuhier_net_peer_t **peers; /* [nranks] the ranks of other groups that I exchange with, else NULL; NULL for one group */
     gpuhier_piece_rails_t *rails; /* [pieces] */
     bool net_on_device;         /* UCX takes device memory */
+    uint64_t net_events;        /* of UCX, while this team's calls were driven */
     struct gpuhier_exchange *exchange; /* NULL for one group, and before the first call */
 } gpuhier_team_t;
 

@@ -87,6 +87,9 @@ typedef struct bench_row {
     double time_us;
     double stock_us;
     double floor_us;
+    double cpu_us;        /* of all ranks together per call, waiting included */
+    double *samples;      /* us, [iterations], in order of time; NULL: not measured. The row owns them */
+    double *stock_samples;
     uint64_t wrong; /* elements, and guard bytes overwritten, over all ranks and checked calls */
     uint64_t stock_wrong;
     bench_path_t path;

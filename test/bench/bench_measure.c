@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define MIN_ITERATIONS 3
 
@@ -30,6 +31,7 @@ typedef struct work {
     buffer_t recv;
     double *gpuhier;     /* seconds per sample */
     double *staged;
+    double cpu;          /* seconds of this process in timed calls of gpuhier */
     pvars_t before;
     uint64_t calls;      /* of gpuhier, since `before` */
 } work_t;
@@ -77,14 +79,23 @@ static void prepare(work_t *w)
     }
 }
 
+static double cpu_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double) t.tv_sec + 1e-9 * (double) t.tv_nsec;
+}
+
 static double call_gpuhier(work_t *w)
 {
     prepare(w);
     MPI_Barrier(w->place->control);
+    double cpu = cpu_seconds();
     double began = MPI_Wtime();
     MPI_Allreduce(w->row->in_place ? MPI_IN_PLACE : w->send.message, w->recv.message, (int) w->row->count,
                   w->row->type->type, w->row->op->op, w->place->gpuhier);
     double seconds = MPI_Wtime() - began;
+    w->cpu += cpu_seconds() - cpu;
     ++w->calls;
     return seconds;
 }
@@ -153,10 +164,14 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median over samples of the slowest rank's time, in microseconds; right on all ranks. */
-static double median_us(double *samples, int n, MPI_Comm comm)
+/* The median over samples of the slowest rank's time, in microseconds; right on all ranks. Keeps them, in order of time. */
+static double median_us(double *samples, int n, MPI_Comm comm, double **kept_p)
 {
     MPI_Allreduce(MPI_IN_PLACE, samples, n, MPI_DOUBLE, MPI_MAX, comm);
+    *kept_p = malloc((size_t) n * sizeof(double));
+    for (int i = 0; NULL != *kept_p && i < n; ++i) {
+        (*kept_p)[i] = samples[i] * 1e6;
+    }
     qsort(samples, (size_t) n, sizeof(double), compare);
     return (0 == n % 2 ? (samples[n / 2 - 1] + samples[n / 2]) / 2 : samples[n / 2]) * 1e6;
 }
@@ -202,6 +217,7 @@ void bench_measure(const bench_options_t *options, const bench_place_t *place, b
     }
     double per_sample = options->warmups > 0 ? (MPI_Wtime() - began) / options->warmups : 0.0;
     row->iterations = pick_iterations(&w, per_sample, budget);
+    w.cpu = 0.0;
     for (int i = 0; i < row->iterations; ++i) {
         bool last = i == row->iterations - 1;
         if (gpuhier) {
@@ -214,11 +230,13 @@ void bench_measure(const bench_options_t *options, const bench_place_t *place, b
         }
     }
     if (gpuhier) {
-        row->time_us = median_us(w.gpuhier, row->iterations, place->control);
+        row->time_us = median_us(w.gpuhier, row->iterations, place->control, &row->samples);
+        MPI_Allreduce(&w.cpu, &row->cpu_us, 1, MPI_DOUBLE, MPI_SUM, place->control);
+        row->cpu_us *= 1e6 / row->iterations;
         row->path = find_path(&w);
     }
     if (staged) {
-        row->stock_us = median_us(w.staged, row->iterations, place->control);
+        row->stock_us = median_us(w.staged, row->iterations, place->control, &row->stock_samples);
     }
     row->traffic_is_right = true;
     if (gpuhier && options->counters && BENCH_PATH_GPUHIER == row->path) {

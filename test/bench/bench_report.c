@@ -89,6 +89,15 @@ static void json_number(FILE *file, const char *name, double value, const char *
     }
 }
 
+static void json_samples(FILE *file, const char *name, const double *samples, int n)
+{
+    fprintf(file, "\"%s\": [", name);
+    for (int i = 0; NULL != samples && i < n; ++i) {
+        fprintf(file, "%s%.3f", 0 == i ? "" : ", ", samples[i]);
+    }
+    fprintf(file, "], ");
+}
+
 bool bench_report_json(const char *path, const bench_row_t *rows, int nrows, const bench_place_t *place)
 {
     FILE *file = fopen(path, "w");
@@ -106,11 +115,15 @@ bool bench_report_json(const char *path, const bench_row_t *rows, int nrows, con
         json_number(file, "time_us", row->time_us, ", ");
         json_number(file, "stock_us", row->stock_us, ", ");
         json_number(file, "floor_us", row->floor_us, ", ");
+        json_number(file, "cpu_us", row->cpu_us, ", ");
+        json_samples(file, "samples_us", row->samples, row->iterations);
+        json_samples(file, "stock_samples_us", row->stock_samples, row->iterations);
         if (busbw > 0.0) {
             fprintf(file, "\"busbw_gbs\": %.6f, ", busbw);
         } else {
             fprintf(file, "\"busbw_gbs\": null, ");
         }
+        fprintf(file, "\"traffic_is_right\": %s, ", row->traffic_is_right ? "true" : "false");
         fprintf(file, "\"wrong\": %llu, \"path\": \"%s\"}%s\n", (unsigned long long) (row->wrong + row->stock_wrong),
                 bench_path_name(row->path), i + 1 < nrows ? "," : "");
     }

@@ -101,6 +101,10 @@ static int measure_rows(const bench_options_t *options, const bench_place_t *pla
     bench_traffic_destroy(traffic);
     bench_floor_destroy(floor);
     bench_stock_destroy(stock);
+    for (int i = 0; i < nrows; ++i) {
+        free(rows[i].samples);
+        free(rows[i].stock_samples);
+    }
     free(rows);
     return failures;
 }

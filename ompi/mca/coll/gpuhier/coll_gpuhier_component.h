@@ -40,6 +40,7 @@ typedef struct gpuhier_params {
     int ipc_uses;          /* uses of a user's buffer before it is mapped directly */
     size_t ipc_cache_bytes; /* bytes of peers' user buffers kept mapped */
     double ipc_idle;       /* seconds after which an unused one of them is unmapped; 0: only to make room */
+    size_t stage_bytes;    /* page-locked host memory kept for staging */
     double timeout;        /* seconds without progress after which a call is an error; 0: never */
     double report_after;   /* seconds without progress after which every rank's state is printed */
     bool sync_before;      /* synchronise the device before reading the send buffer */

@@ -44,9 +44,12 @@
     X(cuMemFree)                               \
     X(cuMemHostAlloc)                          \
     X(cuMemFreeHost)                           \
+    X(cuMemHostRegister)                       \
+    X(cuMemHostUnregister)                     \
     X(cuMemGetAddressRange)                    \
     X(cuMemcpy)                                \
     X(cuMemcpyAsync)                           \
+    X(cuMemcpy2DAsync)                         \
     X(cuMemcpyDtoH)                            \
     X(cuMemcpyHtoD)                            \
     X(cuPointerGetAttributes)                  \

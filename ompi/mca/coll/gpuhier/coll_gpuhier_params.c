@@ -23,6 +23,7 @@ gpuhier_params_t gpuhier_params = {
     .ipc_uses = 3,
     .ipc_cache_bytes = (size_t) 1 << 30,
     .ipc_idle = 10.0,
+    .stage_bytes = (size_t) 64 << 20,
     .report_after = 30.0,
 };
 
@@ -122,6 +123,8 @@ int gpuhier_params_register(void)
         {"ipc_cache_bytes", "Bytes of peers' user buffers kept mapped", MCA_BASE_VAR_TYPE_SIZE_T, fixed, &p->ipc_cache_bytes},
         {"ipc_idle", "Seconds after which peers' user buffers are unmapped if they were not used; 0: only to make room",
          MCA_BASE_VAR_TYPE_DOUBLE, fixed, &p->ipc_idle},
+        {"stage_bytes", "Bytes of page-locked host memory kept for staging; longer messages are copied through two slices of it",
+         MCA_BASE_VAR_TYPE_SIZE_T, fixed, &p->stage_bytes},
         {"timeout", "Seconds without progress after which a call fails; 0: wait for late ranks for ever, as MPI allows",
          MCA_BASE_VAR_TYPE_DOUBLE, fixed, &p->timeout},
         {"report_after", "Seconds without progress after which the state of all ranks is printed; 0: never",

@@ -19,6 +19,7 @@
 #include "coll_gpuhier_device.h"
 #include "coll_gpuhier_ipc_cache.h"
 #include "coll_gpuhier_process.h"
+#include "coll_gpuhier_staging.h"
 #include "coll_gpuhier_team.h"
 #include "ompi/attribute/attribute.h"
 #include "opal/runtime/opal_progress.h"
@@ -163,6 +164,7 @@ static int finalize(MPI_Comm comm, int key, void *value, void *extra)
     record_known = false;
     gpuhier_ipc_finalize();
     gpuhier_device_finalize();
+    gpuhier_staging_finalize();
     gpuhier_engine_unlock();
     return MPI_SUCCESS;
 }

@@ -12,7 +12,7 @@
 #
 #   --build DIR       build folder (default: GPUHIER_BUILD, else build/ in the source tree)
 #   --configure FILE  runs this script (of contrib/) in place of configure
-#   --with-check      also what only the test suite needs (clang, cmocka)
+#   --with-check      also what only the test suite needs (clang, cmocka, mpi4py)
 #   --packages-only   stops before autogen.sh
 #
 # Prints what it does, one line a step; the output of a step goes to a log file, whose
@@ -92,6 +92,7 @@ need()
     case $kind in
     command) command -v "$thing" >/dev/null 2>&1 && return ;;
     header) have_header "$thing" && return ;;
+    python) /usr/bin/python3 -c "import $thing" >/dev/null 2>&1 && return ;;
     esac
     case " ${missing[*]-} " in
     *" $package "*) ;;
@@ -125,6 +126,10 @@ find_missing()
     if [ "$with_check" = 1 ]; then
         need header cmocka.h libcmocka-dev
         need command clang clang
+        # A test that wants these is skipped without: no reason to bother anybody who may not install them.
+        if [ "$(id -u)" = 0 ]; then
+            need python mpi4py python3-mpi4py
+        fi
     fi
 }
 

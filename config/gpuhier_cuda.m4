@@ -1,6 +1,6 @@
 # GPUHIER_CHECK_CUDA: the toolkit. The component needs its headers and nvcc to build, and only libcuda.so.1 to run.
 #
-# Substitutes CUDA_HOME CUDA_CPPFLAGS CUDART_LIBS NVCC NVCC_GENCODE.
+# Substitutes CUDA_HOME CUDA_CPPFLAGS CUDART_LIBS NVCC NVCC_GENCODE. GPUHIER_CUDA_ARCHS is in the component's configure.m4.
 AC_DEFUN([GPUHIER_CHECK_CUDA], [
     AC_ARG_WITH([cuda], [AS_HELP_STRING([--with-cuda=DIR],
                 [CUDA toolkit (default: CUDA_HOME, /usr/local/cuda, or where nvcc is)])])
@@ -27,26 +27,4 @@ AC_DEFUN([GPUHIER_CHECK_CUDA], [
     AC_SUBST([CUDA_CPPFLAGS])
     AC_SUBST([CUDART_LIBS])
     AC_SUBST([NVCC_GENCODE])
-])
-
-# Machine code of one minor version runs on all later ones of its major version, so the lowest of each major is enough,
-# from sm_75 on; PTX serves what comes later. The kernels move memory and gain nothing from newer PTX,
-# so all are made from one PTX of the oldest: that halves the time that nvcc takes.
-AC_DEFUN([GPUHIER_CUDA_ARCHS], [
-    gpuhier_known=`"$NVCC" --list-gpu-code | $SED -n 's/^sm_\(@<:@0-9@:>@*\)$/\1/p' | sort -n`
-    gpuhier_codes=
-    gpuhier_cuda_archs=
-    gpuhier_major_seen=
-    gpuhier_oldest=
-    for gpuhier_arch in $gpuhier_known; do
-        AS_IF([test $gpuhier_arch -lt 75], [continue])
-        AS_IF([test -z "$gpuhier_oldest"], [gpuhier_oldest=$gpuhier_arch])
-        gpuhier_major=`expr $gpuhier_arch / 10`
-        AS_CASE([" $gpuhier_major_seen "], [*" $gpuhier_major "*], [continue])
-        gpuhier_major_seen="$gpuhier_major_seen $gpuhier_major"
-        gpuhier_codes="${gpuhier_codes}sm_$gpuhier_arch,"
-        gpuhier_cuda_archs="$gpuhier_cuda_archs sm_$gpuhier_arch"
-    done
-    NVCC_GENCODE="-gencode arch=compute_$gpuhier_oldest,code=@<:@${gpuhier_codes}compute_$gpuhier_oldest@:>@"
-    gpuhier_cuda_archs="$gpuhier_cuda_archs, PTX $gpuhier_oldest"
 ])

@@ -1,6 +1,6 @@
 # GPUHIER_CHECK_OMPI: the Open MPI that the component is built for, with its internal headers.
 #
-# Substitutes OMPI_PREFIX OMPI_VERSION OMPI_CPPFLAGS OMPI_LDFLAGS OMPI_LIBS MPICC MPIRUN componentdir helpdir.
+# Substitutes OMPI_PREFIX OMPI_VERSION OMPI_CPPFLAGS OMPI_LDFLAGS OMPI_LIBS MPICC MPIRUN; sets componentdir and helpdir.
 AC_DEFUN([GPUHIER_CHECK_OMPI], [
     AC_ARG_WITH([ompi], [AS_HELP_STRING([--with-ompi=DIR], [Open MPI's installation prefix (default: mpicc on PATH)])])
     AC_ARG_WITH([ompi-src], [AS_HELP_STRING([--with-ompi-src=DIR],
@@ -24,8 +24,6 @@ AC_DEFUN([GPUHIER_CHECK_OMPI], [
     AC_SUBST([OMPI_LDFLAGS])
     AC_SUBST([OMPI_LIBS])
     AC_SUBST([OMPI_COMPONENTS])
-    AC_SUBST([componentdir])
-    AC_SUBST([helpdir])
 ])
 
 # One value out of ompi_info --path.

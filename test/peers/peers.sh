@@ -157,6 +157,20 @@ peer_apt_fetch()
         peer_give_up "cannot download ${*: -1} (see $peer_log)"
 }
 
+# peer_ompi5_source: sets peer_ompi5_tar, the source of Open MPI 5.0.7 from Debian 13, kept in the cache. The tar
+# file as released: Debian's patches move folders and would make the build regenerate its own scripts.
+peer_ompi5_source()
+{
+    local name=openmpi_5.0.7.orig.tar.xz
+    peer_ompi5_tar=$peer_cache/$name
+    [ ! -f "$peer_ompi5_tar" ] || return 0
+    peer_apt_setup trixie "deb-src main"
+    peer_say "fetching the source package"
+    peer_apt_fetch source --download-only openmpi
+    [ -f "$name" ] || peer_give_up "Debian's source package is no longer version 5.0.7"
+    mv "$name" "$peer_ompi5_tar"
+}
+
 # peer_run WHAT COMMAND...: one step of a build, its output in the log
 peer_run()
 {

@@ -8,15 +8,22 @@
 #                  what the environment says about another Open MPI
 #   use_osu_like   compiles osu_like.c with that Open MPI; sets osu_like, the program
 
-use_ompi5()
+# use_prefix SCRIPT: sets prefix, what build-SCRIPT made
+use_prefix()
 {
     local check=--check
     if [ "${GPUHIER_BUILD_PEERS:-0}" = 1 ]; then
         check=
     fi
     # shellcheck disable=SC2086
-    ompi5=$("$GPUHIER_SRC/test/peers/build-ompi5" $check) || exit
-    ompi5=${ompi5##*$'\n'}
+    prefix=$("$GPUHIER_SRC/test/peers/build-$1" $check) || exit
+    prefix=${prefix##*$'\n'}
+}
+
+use_ompi5()
+{
+    use_prefix ompi5
+    ompi5=$prefix
     unset OMPI_MCA_mca_base_component_path GPUHIER_OMPI_COMPONENT_DIR OPAL_PREFIX
 }
 

@@ -65,7 +65,10 @@ static void help_find(void)
 static int component_register(void)
 {
     int rc = gpuhier_params_register();
-    return OMPI_SUCCESS != rc ? rc : gpuhier_rescue_framework();
+#if GPUHIER_OUT_OF_TREE
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_rescue_framework();
+#endif
+    return rc;
 }
 
 static int component_open(void)

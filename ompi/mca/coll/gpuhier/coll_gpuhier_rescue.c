@@ -8,6 +8,9 @@
  * list is dropped, all components are found again, and our own second entry is
  * taken out. Lists with other names or with ^ stay as the user typed them.
  *
+ * Compiled only where the component is built beside an installed Open MPI: in
+ * Open MPI's own source tree no component bends what the user selects.
+ *
  * Called while the MCA system registers our parameters: the framework's list
  * holds just us, so its walk ends after us whatever is appended here.
  */

@@ -65,6 +65,13 @@ static void check_path(suite_t *suite, const call_t *call, const char *what, con
         suite_fail(suite, "%s: was not accelerated (saved %llu, staged %llu)", what,
                    (unsigned long long) (after.saved - before->saved), (unsigned long long) (after.staged - before->staged));
     }
+    uint64_t small_bytes = 0;
+    if (1 == accelerated && pvars_number("coll_gpuhier_small_bytes", &small_bytes)) {
+        uint64_t wanted = call->count * call->type->extent <= small_bytes ? 1 : 0;
+        if (wanted != after.small - before->small) {
+            suite_fail(suite, "%s: was %sreduced by the host", what, 1 == wanted ? "not " : "");
+        }
+    }
     if (PATH_SAVED == call->path) {
         const bool on_device = buffer_kind_on_device(call->recv_kind) || (!call->in_place && buffer_kind_on_device(call->send_kind));
         const uint64_t staged = on_device && !suite->cuda_aware ? 1 : 0;

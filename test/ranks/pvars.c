@@ -97,6 +97,7 @@ void pvars_read(pvars_t *p)
     memset(p, 0, sizeof(*p));
     open_once();
     p->present = read_counter("coll_gpuhier_calls_accelerated", &p->accelerated) &&
+                 read_counter("coll_gpuhier_calls_small", &p->small) &&
                  read_counter("coll_gpuhier_calls_saved", &p->saved) &&
                  read_counter("coll_gpuhier_calls_staged", &p->staged) && read_counter("coll_gpuhier_probes", &p->probes);
     (void) read_counter("coll_gpuhier_net_steps_sent", &p->net_steps_sent);

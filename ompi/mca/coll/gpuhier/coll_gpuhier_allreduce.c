@@ -83,6 +83,8 @@ static bool probe(gpuhier_module_t *module, struct ompi_communicator_t *comm, co
     return NULL != module->team;
 }
 
+#define TRIM_EVERY 64 /* short messages, which map nothing */
+
 /* Runs the call on the GPUs. GPUHIER_DECLINED: no user's buffer was written, use the saved collective. */
 static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, int kernel, size_t elem_bytes, const void *in, void *out,
                       gpuhier_count_t count)
@@ -92,15 +94,18 @@ static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, int
     gpuhier_queue_post(&call, module->team, kernel, elem_bytes, in, out, (uint64_t) count);
     gpuhier_engine_unlock();
     int rc = gpuhier_queue_wait(&call);
-    gpuhier_engine_lock();
-    gpuhier_ipc_trim(gpuhier_params.ipc_cache_bytes, gpuhier_params.ipc_idle);
-    gpuhier_engine_unlock();
+    if (!call.is_small || 0 == call.sequence % TRIM_EVERY) {
+        gpuhier_engine_lock();
+        gpuhier_ipc_trim(gpuhier_params.ipc_cache_bytes, gpuhier_params.ipc_idle);
+        gpuhier_engine_unlock();
+    }
     /* After an error the mode stays: a member whose own part went well does not know yet, and modes must be equal. */
     if (rc >= 0 && 0 != call.mask) {
         gpuhier_modes_to_host(entry);
     }
     if (OMPI_SUCCESS == rc) {
         gpuhier_count(&gpuhier_counters.calls_accelerated, 1);
+        gpuhier_count(&gpuhier_counters.calls_small, call.is_small);
     }
     return rc;
 }

@@ -36,6 +36,7 @@ typedef struct gpuhier_params {
     int algorithm;         /* path: exchange between groups, gpuhier_algorithm_t */
     size_t slice_bytes;    /* path: a slice of the message */
     int slices_in_flight;  /* path: scratch slots, 2 to 4 */
+    size_t small_bytes;    /* path: messages up to that length are reduced by the host; 0: none */
     int probe;             /* path: false leaves every call to the saved collective */
     int ipc_uses;          /* uses of a user's buffer before it is mapped directly */
     size_t ipc_cache_bytes; /* bytes of peers' user buffers kept mapped */
@@ -55,6 +56,7 @@ extern gpuhier_params_t gpuhier_params;
 /* Counters of this process, shown as MPI_T performance variables coll_gpuhier_*. Monotone, relaxed. */
 typedef struct gpuhier_counters {
     _Atomic uint64_t calls_accelerated; /* calls that ran on the engine to the end */
+    _Atomic uint64_t calls_small;       /* of those, the ones in the small form */
     _Atomic uint64_t calls_saved;       /* calls handed to the saved collective */
     _Atomic uint64_t calls_staged;      /* of those, the ones whose device buffers we staged through the host */
     _Atomic uint64_t probes;            /* probes sent */

@@ -87,6 +87,15 @@ static int scratch_make(gpuhier_lane_t *lane)
                               : gpuhier_cuda_error(gpuhier_cu.cuMemcpyHtoD(lane->scratch, &lane->proof, sizeof(lane->proof)), "cuMemcpyHtoD");
 }
 
+/* Pinned, so that its copies are asynchronous. */
+static int pinned_make(gpuhier_lane_t *lane)
+{
+    if (0 == gpuhier_params.small_bytes) {
+        return OMPI_SUCCESS;
+    }
+    return gpuhier_cuda_error(gpuhier_cu.cuMemHostAlloc(&lane->pinned, gpuhier_params.small_bytes, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc");
+}
+
 static void note(CUresult result, const char *what)
 {
     if (!gpuhier_cuda_gone(result)) {
@@ -123,6 +132,9 @@ static void lane_destroy(gpuhier_lane_t *lane)
             note(gpuhier_cu.cuStreamDestroy(lane->stream[s]), "cuStreamDestroy");
         }
     }
+    if (NULL != lane->pinned) {
+        note(gpuhier_cu.cuMemFreeHost(lane->pinned), "cuMemFreeHost");
+    }
     if (0 != lane->scratch) {
         note(gpuhier_cu.cuMemFree(lane->scratch), "cuMemFree");
     }
@@ -138,6 +150,7 @@ static int lane_make(gpuhier_device_t *device, gpuhier_lane_t **lane_p)
     lane->device = device;
     int rc = streams_make(lane);
     rc = OMPI_SUCCESS != rc ? rc : scratch_make(lane);
+    rc = OMPI_SUCCESS != rc ? rc : pinned_make(lane);
     if (OMPI_SUCCESS != rc) {
         lane_destroy(lane);
         return rc;

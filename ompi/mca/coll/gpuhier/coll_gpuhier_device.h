@@ -47,6 +47,7 @@ typedef struct gpuhier_lane {
     uint64_t proof;          /* the word at the start of scratch: who reads it there has mapped this memory */
     CUstream stream[GPUHIER_STREAMS];
     CUevent done[GPUHIER_STREAMS][GPUHIER_SLICE_BUFFERS_MAX]; /* stage of the slice in this buffer */
+    void *pinned;            /* host memory of coll_gpuhier_small_bytes, NULL when that is 0: the small form's input, then its result */
     /* Exchange buffers, made when a team has several groups: one slice each. Pinned host memory, or device memory when UCX takes it. */
     void *shard[GPUHIER_SLICE_BUFFERS_MAX];
     void *recv[GPUHIER_SLICE_BUFFERS_MAX];

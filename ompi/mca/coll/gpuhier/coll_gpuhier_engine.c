@@ -49,7 +49,7 @@ static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffe
 
 static void members_unmap(gpuhier_call_t *call)
 {
-    for (int i = 0; i < call->team->group_size; ++i) {
+    for (int i = 0; !call->is_small && i < call->team->group_size; ++i) {
         for (int p = 0; p < 3; ++p) {
             gpuhier_unmap(call->member[i].pins[p]);
             call->member[i].pins[p] = NULL;
@@ -149,8 +149,13 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, int kern
     call->in = (CUdeviceptr) (uintptr_t) in;
     call->out = (CUdeviceptr) (uintptr_t) out;
     gpuhier_buffer_inspect(in, &call->from);
-    gpuhier_buffer_inspect(out, &call->to);
-    if (OMPI_SUCCESS == team->broken) {
+    if (in == out) {
+        call->to = call->from;
+    } else {
+        gpuhier_buffer_inspect(out, &call->to);
+    }
+    call->is_small = gpuhier_small_takes(count * elem_bytes);
+    if (OMPI_SUCCESS == team->broken && !(call->is_small && gpuhier_small_is_on_host(call))) {
         order_mark(call);
     }
 }
@@ -176,9 +181,16 @@ void gpuhier_engine_begin(gpuhier_call_t *call)
 {
     gpuhier_team_t *team = call->team;
     call->sequence = ++team->sequence;
-    memset(call->member, 0, sizeof(call->member[0]) * (size_t) team->group_size);
+    if (!call->is_small) {
+        memset(call->member, 0, sizeof(call->member[0]) * (size_t) team->group_size);
+    }
     if (OMPI_SUCCESS != team->torn) {
         call_end(call, team->torn); /* the others know, or will see: gpuhier_engine_fail() told them for good */
+        return;
+    }
+    if (call->is_small) {
+        call->state = GPUHIER_CALL_SMALL;
+        gpuhier_small_begin(call);
         return;
     }
     gpuhier_slot_t *slot = my_slot(call);
@@ -417,10 +429,20 @@ void gpuhier_engine_fail(gpuhier_call_t *call, int status)
     call->state = GPUHIER_CALL_FAILED;
 }
 
+static int small_step(gpuhier_call_t *call)
+{
+    bool done = false;
+    int events = gpuhier_small_step(call, &done);
+    if (events >= 0 && done) {
+        call_end(call, 0 != (call->mask & GPUHIER_MASK_FAIL) ? GPUHIER_DECLINED : OMPI_SUCCESS);
+    }
+    return events;
+}
+
 int gpuhier_engine_step(gpuhier_call_t *call)
 {
     int rc = 0;
-    if (call->team->ngroups > 1) {
+    if (call->team->ngroups > 1 && (GPUHIER_CALL_SMALL != call->state || gpuhier_small_wants_net(call))) {
         call->team->net_events += (unsigned) gpuhier_net_progress(gpuhier_process_net()); /* UCX has events of its own while nothing moves here */
     }
     switch (call->state) {
@@ -434,6 +456,9 @@ int gpuhier_engine_step(gpuhier_call_t *call)
         break;
     case GPUHIER_CALL_RUN:
         rc = run_step(call);
+        break;
+    case GPUHIER_CALL_SMALL:
+        rc = small_step(call);
         break;
     case GPUHIER_CALL_FAILED:
         rc = failed_step(call);
@@ -452,6 +477,6 @@ const char *gpuhier_engine_state_name(gpuhier_call_state_t state)
 {
     static const char *const names[] = {"waiting for an earlier call", "waiting for the group's arrival",
                                         "waiting until all have mapped the buffers", "moving slices",
-                                        "failed, waiting for the others to come to rest", "done"};
+                                        "in a short message", "failed, waiting for the others to come to rest", "done"};
     return names[state];
 }

@@ -10,12 +10,15 @@
  *
  *   any but QUEUED --(error)--> FAILED --(nobody's GPU works on my buffers)--> DONE
  *
+ * A short message takes another way: QUEUED --> SMALL --> DONE, see coll_gpuhier_small.h.
+ *
  * Calls of one team run one after the other, in the order in which they were
  * posted: coll_gpuhier_queue.h.
  */
 #ifndef GPUHIER_ENGINE_H
 #define GPUHIER_ENGINE_H
 
+#include "coll_gpuhier_small.h"
 #include "coll_gpuhier_team.h"
 
 typedef enum gpuhier_call_state {
@@ -23,6 +26,7 @@ typedef enum gpuhier_call_state {
     GPUHIER_CALL_GATHER, /* waits for the group's arrival records */
     GPUHIER_CALL_OPENED, /* waits until every member has mapped what it must */
     GPUHIER_CALL_RUN,    /* slices move */
+    GPUHIER_CALL_SMALL,  /* the small form, whose phase is in `small` */
     GPUHIER_CALL_FAILED, /* waits until nobody's GPU works on my buffers any more; then DONE with an error */
     GPUHIER_CALL_DONE
 } gpuhier_call_state_t;
@@ -78,6 +82,8 @@ typedef struct gpuhier_call {
     bool quiet;        /* FAILED: no GPU work of mine is left, and I have said so */
     unsigned polls;    /* FAILED: of the others */
     bool input_done;   /* what the program had queued before the call is complete */
+    bool is_small;     /* takes the small form; then nothing below but `small` is used */
+    gpuhier_small_t small;
     gpuhier_plan_t plan;
     gpuhier_cursor_t stage[GPUHIER_STREAMS];
     uint64_t slices_ready; /* of my input, as published */

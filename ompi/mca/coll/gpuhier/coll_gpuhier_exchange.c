@@ -16,7 +16,7 @@
  * each modulo its width tells apart what can be in flight at once: two calls,
  * four slices, and the pieces of one owner, which are neighbours.
  * The vote is piece 1023 of slice 255, the notice of a failure piece 1022 of call 0,
- * the hello at set-up the same of call 1.
+ * the hello at set-up the same of call 1, the small form's messages piece 1021.
  */
 #include "ompi_config.h"
 
@@ -55,6 +55,7 @@ typedef struct gpuhier_exchange {
 
 #define VOTE_SLICE 255u
 #define VOTE_PIECE 1023u
+#define SMALL_PIECE 1021u
 #define NOTICE_PIECE 1022u /* of slice 255, call 0, step: the sender's rank */
 #define HELLO_CALL (UINT64_C(1) << 28)
 #define HELLO_SECONDS 30.0 /* partners have just voted, so they are near */
@@ -63,6 +64,11 @@ static uint64_t tag(const gpuhier_call_t *call, uint64_t slice, uint64_t piece, 
 {
     return (uint64_t) call->team->id << 32 | (uint64_t) (call->sequence & 15u) << 28 | (slice & 255u) << 20 | (piece & 1023u) << 10
            | (step & 1023u);
+}
+
+uint64_t gpuhier_exchange_small_tag(const gpuhier_call_t *call, int step)
+{
+    return tag(call, VOTE_SLICE, SMALL_PIECE, (uint64_t) step);
 }
 
 static piece_state_t *state_of(const gpuhier_call_t *call, uint64_t slice, int piece)

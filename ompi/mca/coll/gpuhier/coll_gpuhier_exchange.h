@@ -40,4 +40,7 @@ int gpuhier_exchange_progress(gpuhier_call_t *call, uint64_t slice, bool *done_p
 /* Drives the leaders' vote: call->vote_mask[0] in, OR-ed over all groups when *done_p. Same returns. */
 int gpuhier_exchange_vote(gpuhier_call_t *call, bool *done_p);
 
+/* The name of the message of a step of the small form; see the tags in the source. */
+uint64_t gpuhier_exchange_small_tag(const gpuhier_call_t *call, int step);
+
 #endif /* GPUHIER_EXCHANGE_H */

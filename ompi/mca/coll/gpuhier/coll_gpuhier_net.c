@@ -58,7 +58,7 @@ static const struct {
     /* The list above names a transport that a UCX without CUDA does not have; that is no mistake to warn of. */
     {"WARN_INVALID_CONFIG", "n"},
     /* Payload above this waits at the sender until the receive is posted. Must equal GPUHIER_NET_EAGER_MAX. */
-    {"RNDV_THRESH", "8192"},
+    {"RNDV_THRESH", "8256"},
     /*
      * UCX's tcp (1.13 to 1.20) completes a partly sent zero-copy fragment twice when its peer dies, and then aborts
      * the process. This option means active messages only: rendezvous by RDMA is as direct as ever.
@@ -71,7 +71,8 @@ static const struct {
     {"MAX_RNDV_RAILS", "1"},
 };
 
-_Static_assert(8192 == GPUHIER_NET_EAGER_MAX, "RNDV_THRESH in options[] is the same number");
+_Static_assert(65600 == GPUHIER_NET_TCP_EAGER_MAX, "RNDV_THRESH in context_init() is the same number");
+_Static_assert(8256 == GPUHIER_NET_EAGER_MAX, "RNDV_THRESH in options[] is the same number");
 
 /* The text of open's last error: one per thread, so that no caller has to free it. */
 static _Thread_local char open_error[256];
@@ -132,6 +133,12 @@ static ucs_status_t config_set_tcp(ucp_config_t *config, const char *device)
     return ucp_config_modify(config, (major > 1 || minor >= 17) ? "TCP_TX_SEG_SIZE" : "TX_SEG_SIZE", "64k");
 }
 
+/* Certainly tcp, and nothing else? */
+static bool is_tcp(const char *device)
+{
+    return NULL != device && 0 != if_nametoindex(device);
+}
+
 /* A context configured for one device, or for all when device is NULL. */
 static ucs_status_t context_init(const char *device, ucp_context_h *context_p)
 {
@@ -146,6 +153,10 @@ static ucs_status_t context_init(const char *device, ucp_context_h *context_p)
     }
     for (i = 0; i < sizeof(options) / sizeof(options[0]) && UCS_OK == status; ++i) {
         status = config_set(config, options[i].name, options[i].value);
+    }
+    if (UCS_OK == status && is_tcp(device)) {
+        /* Here a rendezvous costs more than it saves: nothing is sent without the processor, from GPU memory neither. */
+        status = config_set(config, "RNDV_THRESH", "65600");
     }
     if (UCS_OK == status) {
         status = config_set_tcp(config, device);
@@ -213,7 +224,7 @@ static int rail_open(gpuhier_net_rail_t *rail, const char *device, bool *cuda_p)
         rail_close(rail);
         return gpuhier_net_code(status);
     }
-    rail->is_tcp = NULL != device && 0 != if_nametoindex(device);
+    rail->is_tcp = is_tcp(device);
     *cuda_p = 0 != (attr.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA));
     return OMPI_SUCCESS;
 }

@@ -16,7 +16,7 @@
  * (L modulo its rails) and arrives at the receiver's rail (L modulo its rails),
  * so both sides just name the same L even when they have a different number.
  *
- * Memory. A payload above the rendezvous threshold (GPUHIER_NET_EAGER_MAX)
+ * Memory. A payload above the rendezvous threshold (GPUHIER_NET_EAGER_MAX, or GPUHIER_NET_TCP_EAGER_MAX)
  * moves only into a posted receive; before that it costs its receiver a small
  * header. Messages up to the threshold are sent at once and are buffered by the
  * receiver when not yet posted: whoever sends them bounds their number.
@@ -47,8 +47,10 @@
 #include <stdint.h>
 
 #define GPUHIER_NET_MAX_RAILS 8
-/* Largest payload in bytes that is sent before its receive is posted. */
-#define GPUHIER_NET_EAGER_MAX 8192
+/* Largest payload in bytes that is sent before its receive is posted: a short message's 8 KiB and its header. */
+#define GPUHIER_NET_EAGER_MAX 8256
+/* The same on a rail that is certainly tcp. */
+#define GPUHIER_NET_TCP_EAGER_MAX 65600
 /* How long close and peer_destroy wait for UCX to let go, in milliseconds. */
 #define GPUHIER_NET_DRAIN_MS 2000
 

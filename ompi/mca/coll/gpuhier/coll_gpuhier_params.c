@@ -14,11 +14,14 @@
 #include "opal/mca/base/mca_base_pvar.h"
 #include "opal/mca/base/mca_base_var.h"
 
+#define SMALL_BYTES_MAX ((size_t) 1 << 20) /* each rank has two areas of that length in each communicator */
+
 gpuhier_params_t gpuhier_params = {
     .priority = 95,
     .enable = true,
     .slice_bytes = 4u << 20,
     .slices_in_flight = 3,
+    .small_bytes = 8u << 10,
     .probe = 1,
     .ipc_uses = 3,
     .ipc_cache_bytes = (size_t) 1 << 30,
@@ -86,6 +89,7 @@ static int reg_counter(const char *name, const char *text, _Atomic uint64_t *cou
 static int counters_register(void)
 {
     int rc = reg_counter("calls_accelerated", "Calls that ran on the GPUs from begin to end", &gpuhier_counters.calls_accelerated);
+    rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_small", "Of calls_accelerated, those short enough to be reduced by the host", &gpuhier_counters.calls_small);
     rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_saved", "Calls left to the collective that was there before", &gpuhier_counters.calls_saved);
     rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_staged", "Of calls_saved, those whose device buffers were staged through host memory", &gpuhier_counters.calls_staged);
     rc = OMPI_SUCCESS != rc ? rc : reg_counter("probes", "Probes that asked all ranks whether they pass device memory", &gpuhier_counters.probes);
@@ -117,6 +121,8 @@ int gpuhier_params_register(void)
          &p->slice_bytes},
         {"slices_in_flight", "Slices in the pipeline at once, 2 to 4; alike on all ranks", MCA_BASE_VAR_TYPE_INT, fixed,
          &p->slices_in_flight},
+        {"small_bytes", "Messages of at most that many bytes are copied to the host and reduced there, 0 to 1048576; 0: none; alike on all ranks",
+         MCA_BASE_VAR_TYPE_SIZE_T, fixed, &p->small_bytes},
         {"probe", "Ask, now and then, whether all ranks pass device memory; 0 never accelerates; alike on all ranks",
          MCA_BASE_VAR_TYPE_INT, fixed, &p->probe},
         {"ipc_uses", "With ipc=auto, uses of a buffer before the peers map it directly", MCA_BASE_VAR_TYPE_INT, fixed, &p->ipc_uses},
@@ -151,13 +157,16 @@ int gpuhier_params_register(void)
     if (p->slice_bytes < 4096) {
         p->slice_bytes = 4096;
     }
+    if (p->small_bytes > SMALL_BYTES_MAX) {
+        p->small_bytes = SMALL_BYTES_MAX;
+    }
     return OMPI_SUCCESS != rc ? rc : counters_register();
 }
 
 uint64_t gpuhier_params_hash(void)
 {
     const uint64_t values[] = {(uint64_t) gpuhier_params.algorithm, gpuhier_params.slice_bytes,
-                               (uint64_t) gpuhier_params.slices_in_flight, (uint64_t) gpuhier_params.probe};
+                               (uint64_t) gpuhier_params.slices_in_flight, (uint64_t) gpuhier_params.probe, gpuhier_params.small_bytes};
     uint64_t hash = 14695981039346656037ull; /* FNV-1a, by 64-bit words */
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); ++i) {
         hash = (hash ^ values[i]) * 1099511628211ull;

@@ -147,11 +147,7 @@ static int input_direct(gpuhier_call_t *call)
     return 1;
 }
 
-/*
- * A staged rank's copies in wait for that work on the GPU, and for the same on its buffers' own GPUs. What is copied
- * out waits with them: it comes after what all ranks have copied in.
- */
-static int input_staged(gpuhier_call_t *call)
+int gpuhier_pipeline_order(gpuhier_call_t *call)
 {
     const CUevent marks[] = {call->input, call->elsewhere[0], call->elsewhere[1]};
     for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); ++i) {
@@ -183,7 +179,7 @@ static int stage_in(gpuhier_call_t *call)
         return events;
     }
     if (!call->input_done) {
-        int rc = input_staged(call);
+        int rc = gpuhier_pipeline_order(call);
         if (OMPI_SUCCESS != rc) {
             return rc;
         }

@@ -23,4 +23,10 @@ int gpuhier_pipeline_step(gpuhier_call_t *call, bool *done_p);
  */
 int gpuhier_pipeline_quit(gpuhier_call_t *call, bool *done_p);
 
+/*
+ * Puts the lane's stream for copies in behind the program's own work that precedes the call, also that on its buffers' own
+ * GPUs, when they are others. What is copied out waits with it: it comes after what all ranks have copied in. Returns an Open MPI code.
+ */
+int gpuhier_pipeline_order(gpuhier_call_t *call);
+
 #endif /* GPUHIER_PIPELINE_H */

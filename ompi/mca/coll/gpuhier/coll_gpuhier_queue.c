@@ -48,6 +48,9 @@ void gpuhier_queue_post(gpuhier_call_t *call, gpuhier_team_t *team, int kernel, 
     } else {
         team->first = team->last = call;
         gpuhier_engine_begin(call);
+        if (OMPI_SUCCESS == rc) {
+            (void) gpuhier_engine_step(call); /* a short message may need no more than this */
+        }
         queue_advance(team);
     }
     if (OMPI_SUCCESS == rc) {
@@ -55,12 +58,18 @@ void gpuhier_queue_post(gpuhier_call_t *call, gpuhier_team_t *team, int kernel, 
     }
 }
 
+#define STEP_EVERY 64 /* looks at shared memory for which a short message is not stepped */
+
 /* Does what can be done now for the first call. Returns the number of events. */
 static int team_drive(gpuhier_team_t *team)
 {
     gpuhier_call_t *call = team->first;
     gpuhier_cuda_scope_t scope;
     if (NULL == call) {
+        return 0;
+    }
+    if (0 != (call->idle.polls + 1) % STEP_EVERY && gpuhier_small_is_idle(call)) {
+        ++call->idle.polls;
         return 0;
     }
     int events = 1, rc = team_enter(team, &scope);

@@ -23,11 +23,15 @@
 #include "opal/util/show_help.h"
 
 #define SEGMENT_MAGIC 0x6770756869657231ull /* "gpuhier1" */
-#define SEGMENT_VERSION 1u
+#define SEGMENT_VERSION 2u
 
-static size_t segment_bytes(int nranks)
+/* The view of a segment that is not mapped yet: its sizes. */
+static gpuhier_segment_t segment_plan(int nranks, size_t small_bytes)
 {
-    return sizeof(gpuhier_segment_header_t) + (size_t) nranks * GPUHIER_SLOTS * sizeof(gpuhier_slot_t);
+    const size_t line = GPUHIER_CACHE_LINE;
+    const size_t area_bytes = 0 == small_bytes ? 0 : (sizeof(gpuhier_area_t) + small_bytes + line - 1) / line * line;
+    const size_t bytes = sizeof(gpuhier_segment_header_t) + (size_t) nranks * GPUHIER_SLOTS * (sizeof(gpuhier_slot_t) + area_bytes);
+    return (gpuhier_segment_t){NULL, bytes, area_bytes, nranks};
 }
 
 void gpuhier_segment_name(uint64_t word, char name[GPUHIER_SEGMENT_NAME_BYTES])
@@ -35,32 +39,34 @@ void gpuhier_segment_name(uint64_t word, char name[GPUHIER_SEGMENT_NAME_BYTES])
     snprintf(name, GPUHIER_SEGMENT_NAME_BYTES, "/gpuhier-%016" PRIx64, word);
 }
 
-static int segment_map(int file, int nranks, gpuhier_segment_t *segment_p)
+static int segment_map(int file, gpuhier_segment_t *segment)
 {
-    size_t bytes = segment_bytes(nranks);
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    void *memory = mmap(NULL, segment->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (MAP_FAILED == memory) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    *segment_p = (gpuhier_segment_t){memory, bytes, nranks};
+    segment->header = memory;
     return OMPI_SUCCESS;
 }
 
-int gpuhier_segment_create(uint64_t word, int nranks, gpuhier_segment_t *segment_p)
+int gpuhier_segment_create(uint64_t word, int nranks, size_t small_bytes, gpuhier_segment_t *segment_p)
 {
     char name[GPUHIER_SEGMENT_NAME_BYTES];
     gpuhier_segment_name(word, name);
     int file = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    int problem = file < 0 ? errno : posix_fallocate(file, 0, (off_t) segment_bytes(nranks));
-    int rc = 0 == problem ? segment_map(file, nranks, segment_p) : OMPI_ERR_OUT_OF_RESOURCE;
+    gpuhier_segment_t segment = segment_plan(nranks, small_bytes);
+    int problem = file < 0 ? errno : posix_fallocate(file, 0, (off_t) segment.bytes);
+    int rc = 0 == problem ? segment_map(file, &segment) : OMPI_ERR_OUT_OF_RESOURCE;
     if (OMPI_SUCCESS != rc) {
-        opal_show_help("help-coll-gpuhier.txt", "no shared memory", true, ompi_process_info.nodename, segment_bytes(nranks),
+        opal_show_help("help-coll-gpuhier.txt", "no shared memory", true, ompi_process_info.nodename, segment.bytes,
                        strerror(0 != problem ? problem : ENOMEM));
         if (file >= 0) {
             shm_unlink(name);
         }
     } else {
-        *segment_p->header = (gpuhier_segment_header_t){.magic = SEGMENT_MAGIC, .version = SEGMENT_VERSION, .nranks = (uint32_t) nranks, .word = word};
+        *segment.header = (gpuhier_segment_header_t){.magic = SEGMENT_MAGIC, .version = SEGMENT_VERSION, .nranks = (uint32_t) nranks,
+                                                     .word = word, .area_bytes = segment.area_bytes};
+        *segment_p = segment;
     }
     if (file >= 0) {
         close(file);
@@ -68,7 +74,7 @@ int gpuhier_segment_create(uint64_t word, int nranks, gpuhier_segment_t *segment
     return rc;
 }
 
-int gpuhier_segment_attach(uint64_t word, int nranks, gpuhier_segment_t *segment_p)
+int gpuhier_segment_attach(uint64_t word, int nranks, size_t small_bytes, gpuhier_segment_t *segment_p)
 {
     char name[GPUHIER_SEGMENT_NAME_BYTES];
     gpuhier_segment_name(word, name);
@@ -77,16 +83,15 @@ int gpuhier_segment_attach(uint64_t word, int nranks, gpuhier_segment_t *segment
         return OMPI_ERR_NOT_FOUND;
     }
     struct stat status;
-    gpuhier_segment_t segment;
-    int rc = 0 == fstat(file, &status) && (size_t) status.st_size == segment_bytes(nranks) ? segment_map(file, nranks, &segment)
-                                                                                           : OMPI_ERR_BAD_PARAM;
+    gpuhier_segment_t segment = segment_plan(nranks, small_bytes);
+    int rc = 0 == fstat(file, &status) && (size_t) status.st_size == segment.bytes ? segment_map(file, &segment) : OMPI_ERR_BAD_PARAM;
     close(file);
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
     const gpuhier_segment_header_t *header = segment.header;
     if (SEGMENT_MAGIC != header->magic || SEGMENT_VERSION != header->version || (uint32_t) nranks != header->nranks
-        || word != header->word) {
+        || word != header->word || segment.area_bytes != header->area_bytes) {
         gpuhier_segment_detach(&segment);
         return OMPI_ERR_BAD_PARAM;
     }

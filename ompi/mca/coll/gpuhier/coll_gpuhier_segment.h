@@ -5,12 +5,13 @@
  * The control block of the ranks of one node in one communicator: arrival
  * records and progress words, in shared memory.
  *
- *   +--------+----------------------+----------------------+---
- *   | header | rank 0: slot, slot   | rank 1: slot, slot   | ..
- *   +--------+----------------------+----------------------+---
+ *   +--------+--------------------+--------------------+----+--------------------+---
+ *   | header | rank 0: slot, slot | rank 1: slot, slot | .. | rank 0: area, area | ..
+ *   +--------+--------------------+--------------------+----+--------------------+---
  *
- * Call number s uses slot s % GPUHIER_SLOTS of every rank. A rank that starts
- * call s + 2 has seen all ranks arrive at s + 1, hence leave s: two slots do.
+ * Call number s uses slot and area s % GPUHIER_SLOTS of every rank. A rank that starts
+ * call s + 2 has seen all ranks arrive at s + 1, hence leave s: two do. (In the small form with
+ * several groups only the leader has seen that; the others have it from the leader's word.)
  */
 #ifndef GPUHIER_SEGMENT_H
 #define GPUHIER_SEGMENT_H
@@ -84,13 +85,26 @@ _Static_assert(sizeof(gpuhier_arrival_t) <= 384, "the arrival record outgrew its
 _Static_assert(3 * GPUHIER_CACHE_LINE + 384 == sizeof(gpuhier_slot_t), "a slot is whole cache lines");
 _Static_assert(3 * GPUHIER_CACHE_LINE == offsetof(gpuhier_slot_t, arrival), "words before the record");
 
+/*
+ * One rank, one call of the small form: its word and its data, which begin in the same cache line. Written by that
+ * rank only, but for `data` of the group's leader, into which its owners put the shards of the result.
+ */
+typedef struct gpuhier_area {
+    gpuhier_word_t arrived; /* 1 + 2 * GPUHIER_MASK_*: the data are valid, unless the mask has FAIL */
+    gpuhier_word_t result;  /* one group: 1: my shard lies in the leader's data; several, leader: 1 + mask of all groups: the result does */
+    uint8_t data[];         /* coll_gpuhier_small_bytes */
+} gpuhier_area_t;
+
+_Static_assert(16 == offsetof(gpuhier_area_t, data), "data are aligned for every element");
+
 /* Header of the file; written by its maker before anybody else attaches. */
 typedef struct gpuhier_segment_header {
     uint64_t magic;
     uint32_t version;
     uint32_t nranks; /* on this node */
     uint64_t word;   /* random, told to the members by message: proves that they opened the same file */
-    uint8_t pad[GPUHIER_CACHE_LINE - 24];
+    uint64_t area_bytes; /* of each area, whole cache lines */
+    uint8_t pad[GPUHIER_CACHE_LINE - 32];
 } gpuhier_segment_header_t;
 
 _Static_assert(GPUHIER_CACHE_LINE == sizeof(gpuhier_segment_header_t), "header is one line");
@@ -99,6 +113,7 @@ _Static_assert(GPUHIER_CACHE_LINE == sizeof(gpuhier_segment_header_t), "header i
 typedef struct gpuhier_segment {
     gpuhier_segment_header_t *header;
     size_t bytes;
+    size_t area_bytes;
     int nranks;
 } gpuhier_segment_t;
 
@@ -108,13 +123,13 @@ typedef struct gpuhier_segment {
 void gpuhier_segment_name(uint64_t word, char name[GPUHIER_SEGMENT_NAME_BYTES]);
 
 /*
- * Makes the segment named by word for nranks ranks: mode 0600, must not exist, memory reserved now (so that a full
+ * Makes the segment named by word for nranks ranks, with areas for small_bytes of data: mode 0600, must not exist, memory reserved now (so that a full
  * /dev/shm is an error here and not a SIGBUS later). Returns an Open MPI code, and then leaves nothing behind.
  */
-int gpuhier_segment_create(uint64_t word, int nranks, gpuhier_segment_t *segment_p);
+int gpuhier_segment_create(uint64_t word, int nranks, size_t small_bytes, gpuhier_segment_t *segment_p);
 
 /* Opens it: OMPI_ERR_NOT_FOUND when this process does not see it, OMPI_ERR_BAD_PARAM when it is not the one meant. */
-int gpuhier_segment_attach(uint64_t word, int nranks, gpuhier_segment_t *segment_p);
+int gpuhier_segment_attach(uint64_t word, int nranks, size_t small_bytes, gpuhier_segment_t *segment_p);
 
 /* Takes the name away, once all have attached; the maker calls it. */
 void gpuhier_segment_unlink(uint64_t word);
@@ -126,6 +141,13 @@ static inline gpuhier_slot_t *gpuhier_segment_slot(const gpuhier_segment_t *segm
 {
     gpuhier_slot_t *slots = (gpuhier_slot_t *) (segment->header + 1);
     return &slots[(size_t) index * GPUHIER_SLOTS + sequence % GPUHIER_SLOTS];
+}
+
+/* The same for its area. */
+static inline gpuhier_area_t *gpuhier_segment_area(const gpuhier_segment_t *segment, int index, uint64_t sequence)
+{
+    char *areas = (char *) (segment->header + 1) + (size_t) segment->nranks * GPUHIER_SLOTS * sizeof(gpuhier_slot_t);
+    return (gpuhier_area_t *) (areas + ((size_t) index * GPUHIER_SLOTS + sequence % GPUHIER_SLOTS) * segment->area_bytes);
 }
 
 #endif /* GPUHIER_SEGMENT_H */

@@ -30,6 +30,7 @@
 #include "coll_gpuhier_exchange.h"
 #include "coll_gpuhier_process.h"
 #include "coll_gpuhier_setup.h"
+#include "coll_gpuhier_small_exchange.h"
 #include "opal/util/output.h"
 
 /* What each rank tells all others at set-up. Plain bytes of one build: gpuhier_agree() has seen to that. */
@@ -146,7 +147,7 @@ static int node_join(setup_t *setup)
     gpuhier_team_t *team = setup->team;
     const uint64_t word = setup->hello[setup->local[0]].segment_word;
     const bool maker = 0 == setup->places[team->rank];
-    int rc = maker ? gpuhier_segment_create(word, setup->nlocal, &team->segment) : OMPI_SUCCESS;
+    int rc = maker ? gpuhier_segment_create(word, setup->nlocal, gpuhier_params.small_bytes, &team->segment) : OMPI_SUCCESS;
     if (!vote(setup, OMPI_SUCCESS == rc)) {
         if (maker && OMPI_SUCCESS == rc) {
             gpuhier_segment_unlink(word);
@@ -155,7 +156,7 @@ static int node_join(setup_t *setup)
     }
     uint8_t *mine = calloc(1, (size_t) setup->widest);
     setup->maps = calloc((size_t) team->nranks, (size_t) setup->widest);
-    rc = maker ? OMPI_SUCCESS : gpuhier_segment_attach(word, setup->nlocal, &team->segment);
+    rc = maker ? OMPI_SUCCESS : gpuhier_segment_attach(word, setup->nlocal, gpuhier_params.small_bytes, &team->segment);
     if (NULL == mine || NULL == setup->maps) {
         rc = OMPI_ERR_OUT_OF_RESOURCE;
     }
@@ -348,6 +349,7 @@ static int steps_run(setup_t *setup, const gpuhier_buffer_t *buffer)
         if (OMPI_SUCCESS == rc) {
             gpuhier_engine_lock();
             rc = gpuhier_exchange_init(team);
+            rc = OMPI_SUCCESS != rc ? rc : gpuhier_small_exchange_init(team);
             gpuhier_engine_unlock();
         }
         if (!vote(setup, OMPI_SUCCESS == rc)) {

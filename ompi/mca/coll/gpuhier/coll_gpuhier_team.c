@@ -13,6 +13,7 @@
 #include "coll_gpuhier_exchange.h"
 #include "coll_gpuhier_process.h"
 #include "coll_gpuhier_setup.h"
+#include "coll_gpuhier_small_exchange.h"
 #include "coll_gpuhier_team.h"
 #include "opal/util/output.h"
 
@@ -67,6 +68,7 @@ static void outside_release(gpuhier_team_t *team)
         team->peers[rank] = NULL;
     }
     gpuhier_exchange_fini(team);
+    gpuhier_small_exchange_fini(team);
 }
 
 void gpuhier_teams_quiesce(void)

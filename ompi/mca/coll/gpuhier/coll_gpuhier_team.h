@@ -51,6 +51,7 @@ typedef struct gpuhier_team {
     bool net_on_device;         /* UCX takes device memory */
     uint64_t net_events;        /* of UCX, while this team's calls were driven */
     struct gpuhier_exchange *exchange; /* NULL for one group, and before the first call */
+    struct gpuhier_small_exchange *small_exchange; /* of the small form; NULL but for the leader of one of several groups */
 } gpuhier_team_t;
 
 /*

@@ -35,6 +35,10 @@ static void report(const gpuhier_call_t *call, double waited)
     const gpuhier_team_t *team = call->team;
     opal_output(0, "coll:gpuhier: rank %d has waited %.0f s in call %llu of communicator %s, %s", team->rank, waited, (unsigned long long) call->sequence,
                 team->comm->c_name, gpuhier_engine_state_name(call->state));
+    if (call->is_small) {
+        gpuhier_small_report(call);
+        return;
+    }
     for (int i = 0; i < team->group_size; ++i) {
         gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
         bool arrived = gpuhier_word_reached(&slot->arrived, call->sequence, 1);

@@ -1,0 +1,21 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The reductions of GPUHIER_KERNEL_LIST on host memory, for messages too short to be worth a kernel.
+ * Same bits as the kernels' (but for the payload of a NaN). Needs libc only: no MPI, no CUDA.
+ */
+#ifndef GPUHIER_HOST_REDUCE_H
+#define GPUHIER_HOST_REDUCE_H
+
+#include <stddef.h>
+
+/*
+ * to = ((from[0] op from[1]) op ..) op from[nsources - 1], element by element; count in elements,
+ * nsources >= 1. index: of the kernel, see coll_gpuhier_reduce.h. All addresses are aligned as the
+ * element's fields are. to may be one of the first two sources and overlaps nothing else. The gaps
+ * of padded pairs come from from[0].
+ */
+void gpuhier_host_reduce(int index, void *to, const void *const from[], int nsources, size_t count);
+
+#endif /* GPUHIER_HOST_REDUCE_H */

@@ -1,0 +1,178 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Communicators that are not made and freed as usual.
+ *
+ *   comm_lives [--stock] many [N]   N (default 200) alive at once, of all ranks or of pairs, all accelerated
+ *   comm_lives [--stock] inter      an inter-communicator, and what it is merged to
+ *   comm_lives [--stock] spawn      MPI_Comm_spawn of as many ranks again, and the merged communicator
+ *   comm_lives [--stock] unfreed    MPI_Finalize with communicators alive that were used
+ */
+#include "calls.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void sum(suite_t *suite, MPI_Comm comm, size_t count, call_path_t path)
+{
+    call_t call = {.comm = comm,
+                   .type = value_type_find("double"),
+                   .op = value_op_find("sum"),
+                   .count = count,
+                   .in_place = 1 == count % 2,
+                   .path = path};
+    suite_call(suite, &call);
+}
+
+/* Pairs of neighbours; with an odd number of ranks the last stays alone. */
+static call_path_t pair_make(const suite_t *suite, MPI_Comm *comm_p)
+{
+    int size;
+
+    MPI_Comm_split(MPI_COMM_WORLD, suite->rank / 2, -suite->rank, comm_p);
+    MPI_Comm_size(*comm_p, &size);
+    return size > 1 ? PATH_ACCELERATED : PATH_SAVED;
+}
+
+static void many(suite_t *suite, int ncomms)
+{
+    MPI_Comm *comms = malloc(sizeof(*comms) * (size_t) ncomms);
+    call_path_t *paths = malloc(sizeof(*paths) * (size_t) ncomms);
+
+    if (NULL == comms || NULL == paths) {
+        exit(3);
+    }
+    for (int i = 0; i < ncomms; ++i) {
+        paths[i] = PATH_ACCELERATED;
+        if (0 == i % 2) {
+            MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+        } else {
+            paths[i] = pair_make(suite, &comms[i]);
+        }
+        sum(suite, comms[i], 1000, paths[i]);
+    }
+    for (int i = ncomms - 1; i >= 0; --i) {
+        sum(suite, comms[i], 1001, paths[i]);
+    }
+    for (int i = 0; i < ncomms; ++i) {
+        MPI_Comm_free(&comms[(i * 7) % ncomms]); /* 7 does not divide their number: each once */
+    }
+    sum(suite, MPI_COMM_WORLD, 1000, PATH_ACCELERATED);
+    free(comms);
+    free(paths);
+}
+
+/* The sum of one group is the other's result. */
+static void inter_sum(suite_t *suite, MPI_Comm inter, int mine, int others)
+{
+    const int count = 1000;
+    int remote;
+    double host[1000];
+    buffer_t send, recv;
+
+    MPI_Comm_remote_size(inter, &remote);
+    buffer_alloc(&send, BUFFER_DEVICE, sizeof(host), 0);
+    buffer_alloc(&recv, BUFFER_DEVICE, sizeof(host), 0);
+    for (int i = 0; i < count; ++i) {
+        host[i] = mine + i;
+    }
+    buffer_write(&send, host, sizeof(host));
+    if (MPI_SUCCESS != MPI_Allreduce(send.message, recv.message, count, MPI_DOUBLE, MPI_SUM, inter)) {
+        suite_fail(suite, "MPI_Allreduce on an inter-communicator failed");
+    }
+    ++suite->calls;
+    buffer_read(&recv, host, sizeof(host));
+    for (int i = 0; i < count; ++i) {
+        if ((double) remote * (others + i) != host[i]) {
+            suite_fail(suite, "inter-communicator: element %d is %g, not %g", i, host[i], (double) remote * (others + i));
+            break;
+        }
+    }
+    buffer_free(&send);
+    buffer_free(&recv);
+}
+
+static void inter(suite_t *suite)
+{
+    const int side = suite->rank < suite->nranks / 2 ? 0 : 1;
+    MPI_Comm half, between, merged;
+
+    MPI_Comm_split(MPI_COMM_WORLD, side, suite->rank, &half);
+    MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 0 == side ? suite->nranks / 2 : 0, 3, &between);
+    for (int i = 0; i < 3; ++i) {
+        inter_sum(suite, between, 10 * (side + 1), 10 * (2 - side));
+    }
+    MPI_Intercomm_merge(between, side, &merged);
+    sum(suite, merged, 1000, PATH_ACCELERATED);
+    sum(suite, merged, 1001, PATH_ACCELERATED);
+    inter_sum(suite, between, 1 + side, 2 - side);
+    MPI_Comm_free(&merged);
+    MPI_Comm_free(&between);
+    MPI_Comm_free(&half);
+}
+
+static void spawn(suite_t *suite, const char *program)
+{
+    MPI_Comm parent, children, merged;
+    char *arguments[] = {"spawn", NULL}, *stock_arguments[] = {"--stock", "spawn", NULL};
+    int size;
+
+    MPI_Comm_get_parent(&parent);
+    sum(suite, MPI_COMM_WORLD, 1000, PATH_ACCELERATED); /* parents and children make the same calls: values depend on their number */
+    if (MPI_COMM_NULL == parent) {
+        MPI_Comm_spawn(program, PATH_ANY == suite->default_path ? stock_arguments : arguments, suite->nranks, MPI_INFO_NULL, 0,
+                       MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
+    } else {
+        children = parent;
+    }
+    inter_sum(suite, children, MPI_COMM_NULL == parent ? 5 : 50, MPI_COMM_NULL == parent ? 50 : 5);
+    MPI_Intercomm_merge(children, MPI_COMM_NULL != parent, &merged);
+    MPI_Comm_size(merged, &size);
+    if (2 * suite->nranks != size) {
+        suite_fail(suite, "%d ranks in the merged communicator", size);
+    }
+    for (size_t count = 1000; count < 1004; ++count) {
+        sum(suite, merged, count, PATH_ACCELERATED);
+    }
+    sum(suite, MPI_COMM_WORLD, 1000, PATH_ACCELERATED);
+    MPI_Comm_free(&merged);
+    MPI_Comm_disconnect(&children);
+}
+
+static void unfreed(suite_t *suite)
+{
+    for (int i = 0; i < 20; ++i) {
+        MPI_Comm comm;
+        call_path_t path = PATH_ACCELERATED;
+        if (0 == i % 2) {
+            MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        } else {
+            path = pair_make(suite, &comm);
+        }
+        sum(suite, comm, 1000, path);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    suite_t suite;
+    const char *program = argv[0];
+
+    suite_begin(&suite, "comm_lives", &argc, &argv);
+    const char *what = argc > 1 ? argv[1] : "";
+    if (0 == strcmp(what, "many")) {
+        many(&suite, argc > 2 ? atoi(argv[2]) : 200);
+    } else if (0 == strcmp(what, "inter")) {
+        inter(&suite);
+    } else if (0 == strcmp(what, "spawn")) {
+        spawn(&suite, program);
+    } else if (0 == strcmp(what, "unfreed")) {
+        unfreed(&suite);
+    } else {
+        fprintf(stderr, "usage: comm_lives [--stock] many [N] | inter | spawn | unfreed\n");
+        return 2;
+    }
+    return suite_end(&suite);
+}

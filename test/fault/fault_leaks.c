@@ -22,7 +22,12 @@
 #include "fault_lib.h"
 
 #define GROWTH_KIB 512 /* resident memory in all that malloc and Open MPI may keep */
-#define SLOWER 1.5     /* time of one, late to early */
+#if OMPI_MAJOR_VERSION >= 5
+#    define GROWTH_KIB_EACH 1.0 /* Open MPI 5.0.7 over tcp keeps 0.7 KiB of each communicator by itself */
+#else
+#    define GROWTH_KIB_EACH 0.0
+#endif
+#define SLOWER 2.0 /* time of one with a call, in times of one without, late to early: so that a busy machine does not matter */
 
 /* What there is of everything. */
 enum { DESCRIPTORS, MAPPINGS, SHM_FILES, GPU_BYTES, GPU_ALLOCATIONS, IPC_OPEN, GPU_EVENTS, RESIDENT_KIB, NKINDS };
@@ -128,7 +133,7 @@ static void make(const suite_t *suite, int i, MPI_Comm *comm_p)
     }
 }
 
-/* Makes, uses and frees communicators first .. end - 1; times[i - first] gets the time of each dup with a call. Returns how many could be accelerated. */
+/* Makes, uses and frees communicators first .. end - 1; times[i] gets the time of number i. Returns how many could be accelerated. */
 static uint64_t use(suite_t *suite, pair_t *pair, int first, int end, double *times)
 {
     uint64_t could = 0;
@@ -146,7 +151,7 @@ static uint64_t use(suite_t *suite, pair_t *pair, int first, int end, double *ti
             ++suite->calls;
         }
         MPI_Comm_free(&comm);
-        times[i - first] = 0 == i % 5 && 0 != i % 3 ? now() - begin : 0;
+        times[i] = now() - begin;
     }
     return could;
 }
@@ -157,27 +162,50 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What a dup with a call takes when the machine lets it: the fastest tenth. Dups that have none are 0 in times, and so are others. */
-static double usual(double *times, int count)
+/* Seconds that a dup takes when the machine lets it, the fastest tenth of those first .. end - 1; with a call or without. */
+static double usual(const double *times, int first, int end, bool call)
 {
-    int zeros = 0;
-    qsort(times, (size_t) count, sizeof(*times), by_value);
-    while (zeros < count - 1 && times[zeros] <= 0) {
-        ++zeros;
+    double *of_kind = malloc(sizeof(*of_kind) * (size_t) (end - first + 1));
+    int count = 0;
+    for (int i = first; NULL != of_kind && i < end; ++i) {
+        if (0 == i % 5 && call == (0 != i % 3)) {
+            of_kind[count++] = times[i];
+        }
     }
-    return times[zeros + (count - zeros) / 10];
+    if (0 == count) {
+        free(of_kind);
+        return 0;
+    }
+    qsort(of_kind, (size_t) count, sizeof(*of_kind), by_value);
+    double found = of_kind[count / 10];
+    free(of_kind);
+    return found;
 }
 
 static void compare(suite_t *suite, const long before[NKINDS], const long after[NKINDS], int ncomms)
 {
     for (int kind = 0; kind < NKINDS; ++kind) {
         long grown = after[kind] - before[kind];
-        if (grown > (RESIDENT_KIB == kind ? GROWTH_KIB : 0)) {
+        if (grown > (RESIDENT_KIB == kind ? GROWTH_KIB + (long) (GROWTH_KIB_EACH * ncomms) : 0)) {
             suite_fail(suite, "%d communicators left %ld %s", ncomms, grown, names[kind]);
         }
     }
     if (0 == suite->rank) {
         printf("fault_leaks: %ld KiB more after %d communicators\n", after[RESIDENT_KIB] - before[RESIDENT_KIB], ncomms);
+    }
+}
+
+static void compare_times(suite_t *suite, const double *times, int all)
+{
+    const int quarter = all / 4;
+    const double early = usual(times, quarter, 2 * quarter, true), late = usual(times, all - quarter, all, true);
+    const double early_plain = usual(times, quarter, 2 * quarter, false), late_plain = usual(times, all - quarter, all, false);
+    if (0 == suite->rank) {
+        printf("fault_leaks: a dup with a call, and its end: %.0f us early, %.0f us late; without a call %.0f us and %.0f us\n", early * 1e6,
+               late * 1e6, early_plain * 1e6, late_plain * 1e6);
+    }
+    if (late * early_plain > SLOWER * early * late_plain) {
+        suite_fail(suite, "communicators take longer: %.0f us, after %.0f us", late * 1e6, early * 1e6);
     }
 }
 
@@ -198,7 +226,7 @@ int main(int argc, char **argv)
     MPI_Barrier(MPI_COMM_WORLD);
     look(before);
     MPI_Barrier(MPI_COMM_WORLD);
-    could += use(&suite, &pair, half, all, times + half);
+    could += use(&suite, &pair, half, all, times);
     MPI_Barrier(MPI_COMM_WORLD);
     look(after);
     pvars_read(&end);
@@ -207,14 +235,7 @@ int main(int argc, char **argv)
         suite_fail(&suite, "%llu calls ran on the GPUs, not %llu", (unsigned long long) (end.accelerated - begin.accelerated),
                    (unsigned long long) could);
     }
-    const int quarter = all / 4;
-    const double early = usual(times + quarter, quarter), late = usual(times + all - quarter, quarter);
-    if (0 == suite.rank) {
-        printf("fault_leaks: a dup with a call and its end: %.0f us early, %.0f us late\n", early * 1e6, late * 1e6);
-    }
-    if (late > SLOWER * early) {
-        suite_fail(&suite, "communicators take longer: %.0f us, after %.0f us", late * 1e6, early * 1e6);
-    }
+    compare_times(&suite, times, all);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Group_free(&everybody);
     pair_free(&pair);

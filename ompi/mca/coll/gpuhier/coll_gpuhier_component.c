@@ -84,5 +84,6 @@ static int component_open(void)
 
 static int component_close(void)
 {
+    gpuhier_agree_forget();
     return OMPI_SUCCESS;
 }

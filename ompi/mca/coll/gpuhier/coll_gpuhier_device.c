@@ -8,6 +8,7 @@
  */
 #include "ompi_config.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -206,12 +207,20 @@ static int device_make(CUcontext context, gpuhier_device_t **device_p)
     return OMPI_SUCCESS;
 }
 
+static _Atomic bool any_lost;
+
+bool gpuhier_device_any_lost(void)
+{
+    return atomic_load_explicit(&any_lost, memory_order_relaxed);
+}
+
 bool gpuhier_device_check(gpuhier_device_t *device)
 {
     if (NULL == device->context || !gpuhier_buffer_is_gone(device->witness, device->witness_id)) {
         return NULL != device->context;
     }
     opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: the CUDA context of GPU %d was destroyed or reset", device->ordinal);
+    atomic_store_explicit(&any_lost, true, memory_order_relaxed);
     gpuhier_ipc_forget(device->context);
     device->context = NULL;
     device->nevents = 0;

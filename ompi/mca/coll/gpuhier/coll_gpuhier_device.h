@@ -90,6 +90,9 @@ int gpuhier_device_get(CUcontext context, gpuhier_device_t **device_p);
 /* Is the device's context still the one that it was made in? Else its context is NULL from now on, and nothing of it is used again. */
 bool gpuhier_device_check(gpuhier_device_t *device);
 
+/* Has any context been lost? Open MPI 5's own CUDA code keeps a stream of the first context that it met, and ends the job without it. */
+bool gpuhier_device_any_lost(void);
+
 /* gpuhier_device_check() of all, before things are freed. */
 void gpuhier_devices_check(void);
 

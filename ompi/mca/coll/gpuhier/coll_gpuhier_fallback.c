@@ -12,6 +12,7 @@
 #include "ompi_config.h"
 
 #include "coll_gpuhier_cuda.h"
+#include "coll_gpuhier_device.h"
 #include "coll_gpuhier_fallback.h"
 #include "coll_gpuhier_staging.h"
 #include "ompi/runtime/mpiruntime.h"
@@ -43,7 +44,7 @@ int gpuhier_fallback_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t cou
                                struct ompi_op_t *op, struct ompi_communicator_t *comm, gpuhier_module_t *module)
 {
     gpuhier_count(&gpuhier_counters.calls_saved, 1);
-    if (gpuhier_ompi_is_cuda_aware() || !gpuhier_cuda_present()) {
+    if ((gpuhier_ompi_is_cuda_aware() && !gpuhier_device_any_lost()) || !gpuhier_cuda_present()) {
         return module->saved_allreduce(sbuf, rbuf, count, dtype, op, comm, module->saved_allreduce_module);
     }
     staged_t staged = {0};

@@ -53,5 +53,6 @@ int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struc
 /* coll_gpuhier_agree.c: publish at start, and compare, what all members must have in common before any of us sends a word. */
 int gpuhier_agree_publish(void);
 bool gpuhier_agree(struct ompi_communicator_t *comm);
+void gpuhier_agree_forget(void);
 
 #endif /* GPUHIER_MODULE_H */

@@ -132,11 +132,15 @@ static gpuhier_net_cuda_mode_t cuda_mode(void)
     }
 }
 
+bool gpuhier_process_net_on_device(void)
+{
+    return gpuhier_net_can_cuda(net) && NULL != net_device->context;
+}
+
 int gpuhier_process_net_open(const gpuhier_record_t *mine, const gpuhier_device_t *device)
 {
     if (NULL != net) {
-        /* UCX keeps streams and events of the context that it saw first. */
-        return gpuhier_net_can_cuda(net) && NULL == net_device->context ? OMPI_ERR_NOT_SUPPORTED : OMPI_SUCCESS;
+        return OMPI_SUCCESS;
     }
     net_device = device;
     const char *reason = NULL;

@@ -281,7 +281,7 @@ static int addresses_exchange(setup_t *setup)
             rc = gpuhier_net_peer_create(gpuhier_process_net(), all + places[rank], (size_t) counts[rank], name, &team->peers[rank]);
         }
     }
-    team->net_on_device = gpuhier_net_can_cuda(gpuhier_process_net());
+    team->net_on_device = gpuhier_process_net_on_device();
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_lane_exchange_buffers(setup->lane, team->net_on_device);
     gpuhier_engine_unlock();
 free_all:

@@ -34,6 +34,8 @@
 #define QUIET_MS 5
 /* Rounds of one rail's worker in one call of progress: enough to drain a burst, a bound for the caller's lock. */
 #define PROGRESS_ROUNDS 16
+/* A rail on which nothing is under way is looked at every so many calls: a look costs system calls. */
+#define IDLE_RAIL_EVERY 16
 
 /*
  * What gpuhier sets in every context. UCX applies UCX_<X> to contexts with a
@@ -287,7 +289,12 @@ int gpuhier_net_progress(gpuhier_net_t *net)
     int rail;
     int round;
 
+    ++net->rounds;
     for (rail = 0; rail < net->nrails; ++rail) {
+        if (0 == net->rails[rail].pending && 0 == net->rails[rail].warm && 0 != net->rounds % IDLE_RAIL_EVERY) {
+            continue;
+        }
+        net->rails[rail].warm -= net->rails[rail].warm > 0 ? 1 : 0;
         for (round = 0; round < PROGRESS_ROUNDS; ++round) {
             unsigned done = ucp_worker_progress(net->rails[rail].worker);
 

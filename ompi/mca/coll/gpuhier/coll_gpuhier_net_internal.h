@@ -19,6 +19,9 @@
 #define GPUHIER_NET_DEVICE_MAX 64
 #define GPUHIER_NET_NAME_MAX 96
 
+/* What was sent last may still lie in UCX's buffers: calls of progress that see to it. */
+#define GPUHIER_NET_WARM_ROUNDS 256
+
 /* One network device with a UCX context and worker of its own. Owned by the net. */
 typedef struct {
     ucp_context_h context;
@@ -27,6 +30,8 @@ typedef struct {
     size_t address_bytes;
     bool is_tcp; /* certainly; false where UCX might choose something else */
     char device[GPUHIER_NET_DEVICE_MAX];
+    unsigned pending; /* operations; those that name no peer included */
+    unsigned warm;    /* calls of progress that still look here although nothing is pending */
     uint64_t bytes_sent;
     uint64_t bytes_received;
     uint64_t messages_sent;
@@ -46,6 +51,7 @@ struct gpuhier_net {
     gpuhier_net_peer_t *orphans; /* destroyed, but UCX still holds operations of theirs */
     gpuhier_net_op_t *anonymous; /* pending receives that name no peer */
     unsigned pending;
+    unsigned rounds; /* calls of progress */
     gpuhier_net_error_fn_t error_handler;
     void *error_arg;
 };

@@ -66,6 +66,7 @@ static void op_link(gpuhier_net_op_t *op, gpuhier_net_op_t **list)
     }
     *list = op;
     op->net->pending++;
+    op->net->rails[op->rail].pending++;
 }
 
 static void op_unlink(gpuhier_net_op_t *op)
@@ -77,6 +78,7 @@ static void op_unlink(gpuhier_net_op_t *op)
     op->next = NULL;
     op->prev_p = NULL;
     op->net->pending--;
+    op->net->rails[op->rail].pending--;
 }
 
 /* The operation's end, for linked and unlinked ones. state is written last: it hands the op back. */
@@ -86,6 +88,7 @@ static void op_end(gpuhier_net_op_t *op, int code, size_t bytes)
 
     op->request = NULL;
     op->status = code;
+    rail->warm = GPUHIER_NET_WARM_ROUNDS;
     if (OMPI_SUCCESS != code) {
         op->bytes = 0;
         op->state = GPUHIER_NET_OP_ERROR;

@@ -7,6 +7,8 @@
  */
 #include "ompi_config.h"
 
+#include <sched.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "coll_gpuhier_process.h"
@@ -95,31 +97,64 @@ static int team_drive(gpuhier_team_t *team)
 /*
  * A process that polls beside others on its core takes it from the one that all wait for: yielding, it
  * still looks busy to the kernel, which then moves nobody to where there is room. So after some polls
- * in vain it sleeps for a moment; longer than asked, as the kernel has some 50 us of slack.
+ * in vain it sleeps, each time a little longer, but for no more than about a sixteenth of the time that it has waited. The
+ * kernel's usual slack, 50 us, would be most of that.
  */
-#define NAP_AFTER_POLLS 64
-#define NAP_US 20
+#define VAIN_POLLS 64
+#define NAP_MIN_US 25u
+#define NAP_MAX_US 400u
+#define NAP_SLACK_NS 1000ul
+
+/* Open MPI's progress makes system calls, and other messages can wait for so many polls of ours. */
+#define PROGRESS_EVERY 8
+
+static void nap(unsigned us)
+{
+    const int slack = prctl(PR_GET_TIMERSLACK);
+    prctl(PR_SET_TIMERSLACK, NAP_SLACK_NS);
+    usleep(us);
+    if (slack > 0) {
+        prctl(PR_SET_TIMERSLACK, (unsigned long) slack);
+    }
+}
+
+/* Between two polls that moved no slice. vain: how many there were since one did. *nap_us: the next sleep. */
+static void poll_pause(unsigned vain, bool net_moved, unsigned *nap_us)
+{
+    const bool shares = gpuhier_process_shares_cores();
+    if (vain > VAIN_POLLS || 1 == vain % PROGRESS_EVERY) {
+        opal_progress(); /* yields too where cores are shared */
+    } else if (shares) {
+        sched_yield();
+    }
+    if (net_moved) {
+        *nap_us = NAP_MIN_US;
+    } else if (shares && vain > VAIN_POLLS) {
+        nap(*nap_us);
+        *nap_us += *nap_us < NAP_MAX_US ? *nap_us / 16 : 0;
+    }
+}
 
 int gpuhier_queue_wait(gpuhier_call_t *call)
 {
     gpuhier_team_t *team = call->team;
     uint64_t net_events = 0;
-    unsigned vain = 0; /* polls that moved nothing, here or in UCX */
+    unsigned vain = 0, nap_us = NAP_MIN_US;
     for (;;) {
         gpuhier_engine_lock();
         int events = GPUHIER_CALL_DONE == call->state ? 0 : team_drive(team);
         bool done = GPUHIER_CALL_DONE == call->state;
-        vain = 0 == events && net_events == team->net_events ? vain + 1 : 0;
+        bool net_moved = net_events != team->net_events;
         net_events = team->net_events;
         gpuhier_engine_unlock();
         if (done) {
             return call->status;
         }
-        if (0 == events) {
-            opal_progress(); /* yields too, when Open MPI knows that cores are shared */
-        }
-        if (vain > NAP_AFTER_POLLS && gpuhier_process_shares_cores()) {
-            usleep(NAP_US);
+        if (0 != events) {
+            vain = 0;
+            nap_us = NAP_MIN_US;
+        } else {
+            poll_pause(++vain, net_moved, &nap_us);
         }
     }
 }

@@ -94,6 +94,7 @@ typedef struct bench_row {
     uint64_t stock_wrong;
     bench_path_t path;
     bool traffic_is_right; /* true when not asked for */
+    double rail_balance;   /* payload on the least loaded rail of a node, by that on the most loaded; 0: not counted */
     char traffic[160];     /* what --counters found */
 } bench_row_t;
 

@@ -116,6 +116,7 @@ bool bench_report_json(const char *path, const bench_row_t *rows, int nrows, con
         json_number(file, "stock_us", row->stock_us, ", ");
         json_number(file, "floor_us", row->floor_us, ", ");
         json_number(file, "cpu_us", row->cpu_us, ", ");
+        json_number(file, "rail_balance", row->rail_balance, ", ");
         json_samples(file, "samples_us", row->samples, row->iterations);
         json_samples(file, "stock_samples_us", row->stock_samples, row->iterations);
         if (busbw > 0.0) {

@@ -36,6 +36,7 @@
 
 struct bench_traffic {
     const bench_place_t *place;
+    int rails; /* of a node */
     int (*counter)(const char *name, unsigned long long *value_p);
     void (*reset)(void);
     uint64_t slice_bytes;
@@ -78,12 +79,12 @@ bench_traffic_t *bench_traffic_create(const bench_place_t *place, const bench_op
     bench_traffic_t *t = calloc(1, sizeof(*t));
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
 
-    (void) options;
     if (NULL == t) {
         fprintf(stderr, "gpuhier_bench: no memory\n");
         MPI_Abort(MPI_COMM_WORLD, 3);
     }
     t->place = place;
+    t->rails = options->rails < PVARS_MAX_RAILS ? options->rails : PVARS_MAX_RAILS;
     if (NULL != driver) {
         *(void **) &t->counter = dlsym(driver, "cudasim_counter");
         *(void **) &t->reset = dlsym(driver, "cudasim_counters_reset");
@@ -245,6 +246,23 @@ static void check_rails(const bench_traffic_t *t, bench_row_t *row, uint64_t sen
     }
 }
 
+/* The worst node's: least by most of its rails. */
+static void balance_rails(const bench_traffic_t *t, bench_row_t *row, const pvars_t *after)
+{
+    uint64_t sent[PVARS_MAX_RAILS], least = UINT64_MAX, most = 0;
+
+    for (int rail = 0; rail < PVARS_MAX_RAILS; ++rail) {
+        sent[rail] = after->net_bytes_sent[rail] - t->before.net_bytes_sent[rail];
+    }
+    MPI_Allreduce(MPI_IN_PLACE, sent, PVARS_MAX_RAILS, MPI_UINT64_T, MPI_SUM, t->place->on_node);
+    for (int rail = 0; rail < t->rails; ++rail) {
+        least = sent[rail] < least ? sent[rail] : least;
+        most = sent[rail] > most ? sent[rail] : most;
+    }
+    row->rail_balance = most > 0 ? (double) least / (double) most : 0.0;
+    MPI_Allreduce(MPI_IN_PLACE, &row->rail_balance, 1, MPI_DOUBLE, MPI_MIN, t->place->control);
+}
+
 static void check_wires(const bench_traffic_t *t, bench_row_t *row, uint64_t sent, uint64_t wire)
 {
     const bench_place_t *p = t->place;
@@ -282,5 +300,6 @@ void bench_traffic_end(bench_traffic_t *t, bench_row_t *row)
         uint64_t sent = pvars_net_bytes(&t->before, &after);
         check_rails(t, row, sent);
         check_wires(t, row, sent, wire);
+        balance_rails(t, row, &after);
     }
 }

@@ -1,0 +1,169 @@
+# Copyright (c) 2026 the gpuhier authors. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+"""The figures. A function with @figure measures one or some of them and returns a list of judged() or missing().
+
+A ratio to a floor or to another library comes from one run, whose calls alternate: absolute times of emulated GPUs say nothing.
+"""
+
+import os
+
+from suite_measure import BUILD, Failure, judged, memory_available, missing, ratio_bound, size_text
+
+FIGURES = []
+
+
+def figure(name):
+    """Puts a function into the list under a name that --only finds."""
+
+    def keep(function):
+        function.name = name
+        FIGURES.append(function)
+        return function
+
+    return keep
+
+
+def raw_of(row):
+    return {key: row[key] for key in ("bytes", "type", "time_us", "stock_us", "floor_us", "cpu_us", "samples_us", "stock_samples_us")}
+
+
+# -- one node, large messages ----------------------------------------------------------------
+
+
+def one_node(ranks, kind):
+    def measure(suite):
+        largest = (16 if suite.quick else 256) << 20
+        # Send and receive buffer, the host's copy, and the floor's two, for each rank.
+        room = 5 * ranks * largest
+        if room > 0.7 * memory_available():
+            largest = 64 << 20
+        bench = f"-b 4M -e {largest} -f 4 -d {kind} -w 5 -n {15 if suite.quick else 30} -c 0 --mode gpuhier -t 20"
+        figures = []
+        for row in suite.rows(f"--nodes 1 --gpus {ranks}", bench, f"one_node_{ranks}_{kind}"):
+            figures.append(judged(f"one_node.{ranks}_ranks.{kind}.{row['bytes']}",
+                                  f"1 node x {ranks} ranks, sum of {kind}, {size_text(row['bytes'])}: time / floor",
+                                  row["time_us"] / row["floor_us"], 1.3, "<=", raw_of(row)))
+        return figures
+
+    return measure
+
+
+for _ranks in (4, 8):
+    for _kind in ("double", "float"):
+        figure(f"one_node.{_ranks}_ranks.{_kind}")(one_node(_ranks, _kind))
+
+
+@figure("one_node.stock5")
+def one_node_stock5(suite):
+    """The stock CUDA-aware Open MPI 5.0.7 in the same run, on the build that test/peers/on-ompi5 makes."""
+    name, title = "one_node.stock5", "1 node x 4 ranks: Open MPI 5.0.7's own CUDA path / gpuhier"
+    build = os.path.join(BUILD, "test/peers/on-ompi5")
+    prefix = ompi_of(build)
+    if prefix is None:
+        return [missing(name, title, "needs test/check.sh peers/on-ompi5-build first")]
+    cluster = f"--nodes 1 --gpus 4 --ompi {prefix} --mca pml ob1 --mca btl self,smcuda"
+    large = suite.rows(cluster, f"-b 4M -e {16 if suite.quick else 64}M -f 4 -w 5 -n 11 -c 0 -t 20", "stock5_large", build)
+    small = suite.rows(cluster, f"-b 8 -e 1M -f {8 if suite.quick else 2} -w 5 -n 41 -c 0 -t 20", "stock5_small", build)
+    figures = []
+    for row in large:
+        figures.append(judged(f"{name}.{row['bytes']}", f"{title}, {size_text(row['bytes'])}", row["stock_us"] / row["time_us"], 4.0, ">=", raw_of(row)))
+    for row in small:
+        bound = ratio_bound(row["samples_us"], row["stock_samples_us"])
+        figures.append(judged(f"{name}.{row['bytes']}", f"1 node x 4 ranks: gpuhier / Open MPI 5.0.7's own CUDA path, {size_text(row['bytes'])} (upper bound)",
+                              bound, 1.05, "<=", raw_of(row)))
+    return figures
+
+
+def ompi_of(build):
+    """The Open MPI that a build was configured with, by --with-ompi=; None if there is no such build."""
+    try:
+        with open(os.path.join(build, "config.status"), encoding="utf-8") as file:
+            words = file.read().replace("'", " ").split()
+    except OSError:
+        return None
+    if not os.path.exists(os.path.join(build, "test/bench/gpuhier_bench")):
+        return None
+    return next((word.split("=", 1)[1] for word in words if word.startswith("--with-ompi=")), None)
+
+
+# -- several nodes, the wire being the limit ---------------------------------------------------
+
+RAILS = 4
+
+
+def wire_us(row, nodes, mbit):
+    return 2 * (nodes - 1) / nodes * row["bytes"] / (RAILS * mbit / 8)
+
+
+def nodes_at(suite, shape, mbit, plot=None):
+    megabytes = 16 if suite.quick else 64
+    return suite.rows(f"{shape} --rails {RAILS} --rate {mbit}mbit",
+                      f"-b {megabytes}M -e {megabytes}M -w 5 -n {3 if suite.quick else 9} -c 0 --mode gpuhier --counters", plot)[0]
+
+
+def wire_figures(suite, label, shape, nodes, mbit):
+    row = nodes_at(suite, shape, mbit)
+    name = f"nodes.{label}.{mbit}mbit"
+    title = f"{label} ranks, {RAILS} rails of {mbit} Mbit/s a node, {size_text(row['bytes'])}"
+    if not row["traffic_is_right"]:
+        raise Failure(f"{title}: other bytes on the wires than computed")
+    return [
+        judged(name + ".wire", title + ": wire's time / time", wire_us(row, nodes, mbit) / row["time_us"], 0.92, ">=", raw_of(row)),
+        judged(name + ".rails", title + ": least loaded rail / most loaded", row["rail_balance"], 0.97, ">=", raw_of(row)),
+    ]
+
+
+# Two cores carry so many bytes a second and no more: where that is less than the wire, a slower wire shows what the schedule does.
+for _label, _shape, _nodes, _mbits in (
+    ("4+4", "--nodes 2 --gpus 4", 2, (500, 100)),
+    ("3+4", "--nodes 2 --gpus 4 --ranks 3,4", 2, (500, 100)),
+    ("4+4+4", "--nodes 3 --gpus 4", 3, (500, 100)),
+    ("4+4+4+4", "--nodes 4 --gpus 4", 4, (500, 100)),
+):
+    for _mbit in _mbits:
+        figure(f"nodes.{_label}.{_mbit}mbit")(
+            lambda suite, label=_label, shape=_shape, nodes=_nodes, mbit=_mbit: wire_figures(suite, label, shape, nodes, mbit))
+
+
+@figure("nodes.ucx")
+def nodes_ucx(suite):
+    """What UCX alone moves over the same rails, both ways at once, just before and just after."""
+    figures = []
+    for mbit in (500, 100):
+        rates = [suite.ucx_rate(2, RAILS, f"{mbit}mbit")]
+        row = nodes_at(suite, "--nodes 2 --gpus 4", mbit)
+        rates.append(suite.ucx_rate(2, RAILS, f"{mbit}mbit"))
+        rate = sum(rates) / 2
+        figures.append(judged(f"nodes.ucx.{mbit}mbit", f"4+4 ranks, {RAILS} rails of {mbit} Mbit/s a node, {size_text(row['bytes'])}: rate / UCX's own, both ways",
+                              row["bytes"] / (row["time_us"] * 1e-6) / rate, 0.97, ">=", {**raw_of(row), "ucx_bytes_a_second": rates}))
+    return figures
+
+
+@figure("nodes.overlap")
+def nodes_overlap(suite):
+    """The exchange alone is what one rank a node does with the same rails: it has nobody to reduce with."""
+    figures = []
+    for mbit in (500, 100):
+        alone = nodes_at(suite, "--nodes 2 --gpus 1", mbit)
+        row = nodes_at(suite, "--nodes 2 --gpus 4", mbit)
+        figures.append(judged(f"nodes.overlap.{mbit}mbit", f"4+4 ranks, {RAILS} rails of {mbit} Mbit/s a node, {size_text(row['bytes'])}: time / exchange alone",
+                              row["time_us"] / alone["time_us"], 1.1, "<=", {"all": raw_of(row), "exchange": raw_of(alone)}))
+    return figures
+
+
+# -- the choice of an algorithm ----------------------------------------------------------------
+
+
+@figure("choice")
+def choice(suite):
+    """What the table picks, by the best of all that can be forced, over sizes."""
+    figures = []
+    for nodes in (3,) if suite.quick else (3, 4):
+        bench = f"-b 4K -e {256 if suite.quick else 4096}K -f 8 -w 5 -n 21 -c 0 --mode gpuhier -t 10"
+        runs = {name: suite.rows(f"--nodes {nodes} --gpus 1 --mca coll_gpuhier_algorithm {name}", bench)
+                for name in ("auto", "recursive_doubling", "ring", "halving")}
+        for i, row in enumerate(runs["auto"]):
+            best = min(rows[i]["time_us"] for name, rows in runs.items() if name != "auto")
+            figures.append(judged(f"choice.{nodes}.{row['bytes']}", f"{nodes} nodes x 1 rank, {size_text(row['bytes'])}: time of the algorithm chosen / of the best",
+                                  row["time_us"] / best, 1.25, "<=", {name: raw_of(rows[i]) for name, rows in runs.items()}))
+    return figures

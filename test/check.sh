@@ -6,8 +6,8 @@
 #
 #   test/check.sh [options] [pattern...]
 #
-#   pattern       runs only these tests: a folder (nodes), the beginning of folder/name (ranks/types), or
-#                 a part of a name (lazy); may be a glob
+#   pattern       runs only these tests: a folder (nodes/), the beginning of folder/name (ranks/types), or
+#                 a part of a name (lazy), and then all of a folder with that name, too; may be a glob
 #   --asan        in a build with AddressSanitizer and UBSan: the unit and ranks tests
 #   --full        the whole matrix instead of the pairwise choice (GPUHIER_CHECK_FULL=1 for the tests)
 #   --loop [N]    again and again until a test fails, or N rounds
@@ -120,9 +120,6 @@ is_wanted()
     fi
     [ ${#patterns[@]} -gt 0 ] || return 0
     for pattern in "${patterns[@]}"; do
-        if [ -d "$src/test/${pattern%/}" ]; then
-            pattern=${pattern%/}/
-        fi
         case $1 in
         $pattern*) return 0 ;;
         */*) [[ $pattern == */* ]] || [[ ${1#*/} != *$pattern* ]] || return 0 ;;

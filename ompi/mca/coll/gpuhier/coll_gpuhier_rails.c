@@ -17,26 +17,34 @@ static int by_name(const void *a, const void *b)
     return strverscmp(*(const char *const *) a, *(const char *const *) b); /* mlx5_2 before mlx5_10 */
 }
 
-int gpuhier_rails_devices(const gpuhier_record_t *record, const char *names_p[GPUHIER_RAILS_MAX])
+/* All of the node's devices, in order of their names. */
+static int devices_sorted(const gpuhier_record_t *record, const char *names[GPUHIER_RECORD_NICS_MAX])
 {
-    const char *names[GPUHIER_RECORD_NICS_MAX];
     for (int i = 0; i < record->nics; ++i) {
         names[i] = record->nic[i].device;
     }
     qsort(names, record->nics, sizeof(names[0]), by_name);
-    int count = record->nics < GPUHIER_RAILS_MAX ? record->nics : GPUHIER_RAILS_MAX;
+    return record->nics;
+}
+
+int gpuhier_rails_devices(const gpuhier_record_t *record, const char *names_p[GPUHIER_RAILS_MAX])
+{
+    const char *names[GPUHIER_RECORD_NICS_MAX];
+    int count = devices_sorted(record, names);
+    count = count < GPUHIER_RAILS_MAX ? count : GPUHIER_RAILS_MAX;
     memcpy(names_p, names, sizeof(names[0]) * (size_t) count);
     return count;
 }
 
+/* Ranks near a device beyond those that are used share the used ones evenly. */
 static int number_of(const char *device, const char *const names[], int count)
 {
     for (int i = 0; i < count; ++i) {
         if (0 == strcmp(device, names[i])) {
-            return i;
+            return i % GPUHIER_RAILS_MAX;
         }
     }
-    return 0; /* beyond the eight that are used */
+    return 0;
 }
 
 static int deciding_group(const gpuhier_shape_t *shape)
@@ -53,7 +61,7 @@ static int deciding_group(const gpuhier_shape_t *shape)
 static int rails_of(const gpuhier_record_t *records, int nranks, int rank, uint8_t rails[GPUHIER_RAILS_MAX])
 {
     const gpuhier_record_t **node = malloc(sizeof(*node) * (size_t) nranks);
-    const char *picked[GPUHIER_RAILS_MAX], *devices[GPUHIER_RAILS_MAX];
+    const char *picked[GPUHIER_RAILS_MAX], *devices[GPUHIER_RECORD_NICS_MAX];
     int count = 0, me = 0;
     rails[0] = 0;
     if (NULL == node) {
@@ -66,12 +74,16 @@ static int rails_of(const gpuhier_record_t *records, int nranks, int rank, uint8
         }
     }
     int npicked = gpuhier_topology_pick_rails(node, count, me, picked);
-    int ndevices = gpuhier_rails_devices(&records[rank], devices);
+    int ndevices = devices_sorted(&records[rank], devices);
+    int nrails = 0;
     for (int i = 0; i < npicked; ++i) {
-        rails[i] = (uint8_t) number_of(picked[i], devices, ndevices);
+        uint8_t rail = (uint8_t) number_of(picked[i], devices, ndevices);
+        if (NULL == memchr(rails, rail, (size_t) nrails)) {
+            rails[nrails++] = rail;
+        }
     }
     free(node);
-    return npicked > 0 ? npicked : 1;
+    return nrails > 0 ? nrails : 1;
 }
 
 void gpuhier_rails_plan(const gpuhier_shape_t *shape, const gpuhier_record_t *records, gpuhier_piece_rails_t *rails_p)

@@ -1,0 +1,312 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The rails of ranks, by their place, and those of pieces.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "ompi_config.h"
+
+#include "coll_gpuhier_rails.h"
+#include "coll_gpuhier_schedule.h"
+#include "topology_draw.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RANKS_MAX 16
+
+static gpuhier_record_t world[RANKS_MAX];
+static const gpuhier_record_t *world_p[RANKS_MAX];
+
+/* A record with these devices at these distances (in rising order), device d being "nic<d>". */
+static void set_nics(int rank, const int *devices, const uint8_t *distances, int count)
+{
+    gpuhier_record_t *record = &world[rank];
+    int i;
+
+    memset(record, 0, sizeof(*record));
+    record->version = GPUHIER_RECORD_VERSION;
+    record->bytes = sizeof(*record);
+    record->nics = (uint8_t) count;
+    for (i = 0; i < count; ++i) {
+        snprintf(record->nic[i].device, sizeof(record->nic[i].device), "nic%d", devices[i]);
+        record->nic[i].distance = (NULL == distances) ? GPUHIER_DISTANCE_UNKNOWN : distances[i];
+    }
+    world_p[rank] = record;
+}
+
+static void all_equal(int ranks, int nics)
+{
+    int devices[GPUHIER_RECORD_NICS_MAX];
+    int i;
+
+    for (i = 0; i < nics; ++i) {
+        devices[i] = i;
+    }
+    for (i = 0; i < ranks; ++i) {
+        set_nics(i, devices, NULL, nics);
+    }
+}
+
+/* The rails of a rank, as "nic0 nic2". */
+static const char *rails_of(int ranks, int me)
+{
+    static char text[GPUHIER_RAILS_MAX * GPUHIER_RECORD_DEVICE_MAX];
+    const char *rails[GPUHIER_RAILS_MAX];
+    int count = gpuhier_topology_pick_rails(world_p, ranks, me, rails);
+    int at = 0;
+    int i;
+
+    text[0] = '\0';
+    for (i = 0; i < count; ++i) {
+        at += snprintf(text + at, sizeof(text) - (size_t) at, "%s%s", (0 == i) ? "" : " ", rails[i]);
+    }
+    return text;
+}
+
+/* The drawn 8x8 machine: each rank takes the NIC of its own switch. */
+static void test_rails_8x8(void **state)
+{
+    machine_t machine = {.packages = 2, .host_bridges = 2, .switches = 2, .gpus = 1, .nics = 1};
+    hwloc_topology_t topology = topology_draw(&machine);
+    gpuhier_found_nic_t nics[8];
+    char expected[16];
+    int g;
+    int d;
+
+    (void) state;
+    for (g = 0; g < 8; ++g) {
+        int devices[8];
+        uint8_t distances[8];
+        int kept = 0;
+        int wanted;
+
+        topology_name_nics(nics, 8);
+        gpuhier_topology_distances(topology, &machine.gpu[g], nics, 8);
+        for (wanted = 0; wanted < 256; ++wanted) {
+            for (d = 0; d < 8; ++d) {
+                if (nics[d].distance == wanted) {
+                    devices[kept] = d;
+                    distances[kept++] = nics[d].distance;
+                }
+            }
+        }
+        set_nics(g, devices, distances, kept);
+    }
+    for (g = 0; g < 8; ++g) {
+        snprintf(expected, sizeof(expected), "nic%d", g);
+        assert_string_equal(expected, rails_of(8, g));
+    }
+    /* Alone on the node: all of them, the own first. */
+    world_p[0] = &world[5];
+    assert_string_equal("nic5 nic4 nic6 nic7 nic0 nic1 nic2 nic3", rails_of(1, 0));
+    hwloc_topology_destroy(topology);
+}
+
+static void test_rails_equal(void **state)
+{
+    static const char *const two_of_four[] = {"nic0 nic2", "nic1 nic3"};
+    static const char *const five_of_three[] = {"nic0", "nic1", "nic2", "nic0", "nic1"};
+    char expected[16];
+    int i;
+
+    (void) state;
+    all_equal(4, 4);
+    for (i = 0; i < 4; ++i) {
+        snprintf(expected, sizeof(expected), "nic%d", i);
+        assert_string_equal(expected, rails_of(4, i));
+    }
+    all_equal(8, 1);
+    for (i = 0; i < 8; ++i) {
+        assert_string_equal("nic0", rails_of(8, i));
+    }
+    all_equal(2, 4);
+    for (i = 0; i < 2; ++i) {
+        assert_string_equal(two_of_four[i], rails_of(2, i));
+    }
+    all_equal(5, 3);
+    for (i = 0; i < 5; ++i) {
+        assert_string_equal(five_of_three[i], rails_of(5, i));
+    }
+    all_equal(1, 4);
+    assert_string_equal("nic0 nic1 nic2 nic3", rails_of(1, 0));
+    all_equal(1, 16);
+    assert_string_equal("nic0 nic1 nic2 nic3 nic4 nic5 nic6 nic7", rails_of(1, 0));
+    all_equal(3, 0);
+    assert_string_equal("", rails_of(3, 1));
+}
+
+/* Two NICs near each GPU are both used; a rank with one choice is served before one with two. */
+static void test_rails_shared(void **state)
+{
+    const uint8_t near_far[] = {0, 0, 128, 128};
+
+    (void) state;
+    set_nics(0, (int[]){0, 1, 2, 3}, near_far, 4);
+    set_nics(1, (int[]){2, 3, 0, 1}, near_far, 4);
+    assert_string_equal("nic0 nic1", rails_of(2, 0));
+    assert_string_equal("nic2 nic3", rails_of(2, 1));
+    set_nics(0, (int[]){0, 1}, near_far, 2);
+    set_nics(1, (int[]){0}, near_far, 1);
+    assert_string_equal("nic1", rails_of(2, 0));
+    assert_string_equal("nic0", rails_of(2, 1));
+}
+
+/* Random nodes: everyone has a rail, only near ones, none lies idle, and equal choices are used evenly. */
+static void test_rails_random(void **state)
+{
+    const char *rails[GPUHIER_RAILS_MAX];
+    int round;
+
+    (void) state;
+    srand(20260101);
+    for (round = 0; round < 3000; ++round) {
+        int ranks = 2 + rand() % (RANKS_MAX - 1);
+        int nics = 1 + rand() % GPUHIER_RECORD_NICS_MAX;
+        int same = rand() % 2;
+        int load[GPUHIER_RECORD_NICS_MAX] = {0};
+        int near[GPUHIER_RECORD_NICS_MAX] = {0};
+        int most = 0;
+        int least = RANKS_MAX;
+        int full = 0;
+        int r;
+        int i;
+
+        for (r = 0; r < ranks; ++r) {
+            int devices[GPUHIER_RECORD_NICS_MAX];
+            uint8_t distances[GPUHIER_RECORD_NICS_MAX];
+            int width = same ? nics : 1 + rand() % nics;
+            int first = same ? 0 : rand() % nics;
+
+            for (i = 0; i < nics; ++i) {
+                devices[i] = (first + i) % nics;
+                distances[i] = (i < width) ? 3 : 64;
+            }
+            set_nics(r, devices, distances, nics);
+            for (i = 0; i < width; ++i) {
+                near[devices[i]]++;
+            }
+        }
+        for (r = 0; r < ranks; ++r) {
+            int count = gpuhier_topology_pick_rails(world_p, ranks, r, rails);
+
+            assert_in_range(count, 1, GPUHIER_RAILS_MAX);
+            full += GPUHIER_RAILS_MAX == count;
+            for (i = 0; i < count; ++i) {
+                int device = atoi(rails[i] + 3);
+                int place;
+
+                for (place = 0; 0 != strcmp(world[r].nic[place].device, rails[i]); ++place) {
+                    assert_true(place < nics);
+                }
+                assert_int_equal(3, world[r].nic[place].distance);
+                assert_ptr_equal(rails[i], world[r].nic[place].device);
+                load[device]++;
+            }
+        }
+        for (i = 0; i < nics; ++i) {
+            if (near[i] > 0) {
+                assert_true(load[i] > 0 || full > 0);
+            }
+            most = (load[i] > most) ? load[i] : most;
+            least = (load[i] < least) ? load[i] : least;
+        }
+        if (same) {
+            assert_true(most - least <= 1);
+        }
+    }
+}
+
+/* -- rails of pieces ------------------------------------------------------------------------ */
+
+static bool nobody_maps(void *arg, int rank, int other)
+{
+    (void) arg;
+    (void) rank;
+    (void) other;
+    return false;
+}
+
+/* Each rank a group of its own, on a node of its own, near one device of many: how often is each rail the one of a piece? */
+static void plan_of_near(int nics, int near, gpuhier_piece_rails_t *rails)
+{
+    const gpuhier_hier_rank_t nodes[2] = {{0}, {1}};
+    gpuhier_record_t records[2];
+    gpuhier_hierarchy_t hierarchy;
+    gpuhier_shape_t shape;
+    int devices[GPUHIER_RECORD_NICS_MAX];
+    uint8_t distances[GPUHIER_RECORD_NICS_MAX];
+    int i;
+
+    for (i = 0; i < nics; ++i) {
+        devices[i] = (near + i) % nics;
+        distances[i] = (0 == i) ? 0 : 64;
+    }
+    set_nics(0, devices, distances, nics);
+    records[0] = records[1] = world[0];
+    records[1].node.boot_id[0] = 1;
+    memset(&hierarchy, 0, sizeof(hierarchy));
+    memset(&shape, 0, sizeof(shape));
+    assert_int_equal(0, gpuhier_hierarchy_init(&hierarchy, 2, nodes, nobody_maps, NULL, 1));
+    assert_int_equal(0, gpuhier_shape_init(&shape, &hierarchy));
+    assert_int_equal(1, shape.npieces);
+    gpuhier_rails_plan(&shape, records, rails);
+    gpuhier_shape_fini(&shape);
+    gpuhier_hierarchy_fini(&hierarchy);
+}
+
+/* Devices beyond the rails that there are share them evenly: of 16, each rail gets two. */
+static void test_rails_many(void **state)
+{
+    gpuhier_piece_rails_t rails;
+    int nics;
+
+    (void) state;
+    for (nics = 1; nics <= GPUHIER_RECORD_NICS_MAX; ++nics) {
+        int load[GPUHIER_RAILS_MAX] = {0};
+        int used = (nics < GPUHIER_RAILS_MAX) ? nics : GPUHIER_RAILS_MAX;
+        int near;
+        int i;
+
+        for (near = 0; near < nics; ++near) {
+            plan_of_near(nics, near, &rails);
+            assert_in_range(rails.count, 1, GPUHIER_RAILS_MAX);
+            assert_in_range(rails.rail[0], 0, used - 1);
+            assert_int_equal(near % used, rails.rail[0]);
+            for (i = 1; i < rails.count; ++i) {
+                assert_null(memchr(rails.rail, rails.rail[i], (size_t) i)); /* no rail twice */
+            }
+            load[rails.rail[0]]++;
+        }
+        for (i = 0; i < used; ++i) {
+            assert_in_range(load[i], nics / used, (nics + used - 1) / used);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rails_8x8),
+        cmocka_unit_test(test_rails_equal),
+        cmocka_unit_test(test_rails_shared),
+        cmocka_unit_test(test_rails_random),
+        cmocka_unit_test(test_rails_many),
+    };
+
+    /* Keeps hwloc's plugins loaded: what libpciaccess holds for the whole process looks like a leak without them. */
+    static hwloc_topology_t keep;
+
+    if (0 != hwloc_topology_init(&keep)) {
+        return 1;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -58,8 +58,11 @@ static inline int gpuhier_comm_allgatherv(const void *mine, int bytes, void *all
 #endif
 
 #if OMPI_MAJOR_VERSION >= 5
+#    include "opal/class/opal_cstring.h"
 #    include "opal/mca/accelerator/base/base.h"
+#    include "opal/util/string_copy.h"
 #endif
+#include "opal/util/info.h"
 
 /* True when this Open MPI takes CUDA device pointers in its own collectives. */
 static inline bool gpuhier_ompi_is_cuda_aware(void)
@@ -71,6 +74,28 @@ static inline bool gpuhier_ompi_is_cuda_aware(void)
 #else
     return false;
 #endif
+}
+
+/*
+ * The components that a communicator's maker wants for it (HAN does, for those that it works on): value gets
+ * the text, cut to bytes. False when nothing was said.
+ */
+static inline bool gpuhier_comm_preference(const struct ompi_communicator_t *comm, char *value, size_t bytes)
+{
+    int flag = 0;
+    if (NULL == comm->super.s_info) {
+        return false;
+    }
+#if OMPI_MAJOR_VERSION >= 5
+    opal_cstring_t *text = NULL;
+    if (OPAL_SUCCESS == opal_info_get(comm->super.s_info, "ompi_comm_coll_preference", &text, &flag) && 0 != flag) {
+        opal_string_copy(value, text->string, bytes);
+        OBJ_RELEASE(text);
+    }
+#else
+    (void) opal_info_get(comm->super.s_info, "ompi_comm_coll_preference", (int) bytes - 1, value, &flag);
+#endif
+    return 0 != flag;
 }
 
 #endif /* GPUHIER_COMPAT_H */

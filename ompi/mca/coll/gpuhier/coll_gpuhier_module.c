@@ -12,6 +12,7 @@
 #include "coll_gpuhier_process.h"
 #include "coll_gpuhier_team.h"
 #include "ompi/mca/coll/base/coll_base_functions.h"
+#include "opal/util/output.h"
 
 static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
 {
@@ -79,6 +80,11 @@ mca_coll_base_module_t *gpuhier_comm_query(struct ompi_communicator_t *comm, int
 {
     *priority = gpuhier_params.priority;
     if (!gpuhier_params.enable || gpuhier_params.priority < 0) {
+        return NULL;
+    }
+    char preference[256] = "";
+    if (gpuhier_comm_preference(comm, preference, sizeof(preference)) && NULL == strstr(preference, "gpuhier")) {
+        opal_output_verbose(9, gpuhier_output(), "coll:gpuhier: communicator %s is for %s", comm->c_name, preference);
         return NULL;
     }
     gpuhier_module_t *module = OBJ_NEW(gpuhier_module_t);

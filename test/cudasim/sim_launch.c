@@ -115,28 +115,41 @@ static bool reachable(CUcontext ctx, const struct sim_alloc *alloc)
     return alloc->device == ctx->physical || 0 != atomic_load(&ctx->peers[alloc->device]);
 }
 
-static void traffic(const cudasim_launch_t *launch, uintptr_t address, size_t bytes, int is_write)
+/* One access, or as much of it as lies in one allocation: mapped chunks may follow each other. Returns the bytes checked, 0 for an illegal access. */
+static size_t traffic_piece(const struct launch_work *work, uintptr_t address, size_t bytes, int is_write)
 {
-    const struct launch_work *work = (const void *) launch;
     const struct sim_alloc *alloc = sim_memory_find(address);
+    const size_t room = NULL == alloc ? 0 : alloc->base + alloc->size - address;
     char text[200];
-    int place;
 
-    if (NULL == alloc || address + bytes > alloc->base + alloc->size || !reachable(work->ctx, alloc)) {
+    if (NULL == alloc || (bytes > room && SIM_KIND_MAPPED != alloc->kind) || !reachable(work->ctx, alloc)) {
         snprintf(text, sizeof(text), "kernel %s %s %zu bytes at %p, which is %s", work->kernel->name,
                  is_write ? "writes" : "reads", bytes, (void *) address,
                  NULL == alloc ? "no memory that a GPU can access"
                                : (reachable(work->ctx, alloc) ? "beyond the end of an allocation"
                                                               : "memory of a GPU without peer access to it"));
         sim_context_poison(work->ctx, CUDA_ERROR_ILLEGAL_ADDRESS, text);
-        return;
+        return 0;
     }
-    place = alloc->kind >= SIM_KIND_HOST ? SIM_HOST : alloc->device;
+    const size_t length = bytes < room ? bytes : room;
+    const int place = alloc->kind >= SIM_KIND_HOST ? SIM_HOST : alloc->device;
     if (is_write) {
-        sim_count_link(launch->device, place, bytes);
+        sim_count_link(work->launch.device, place, length);
     } else {
-        sim_count_link(place, launch->device, bytes);
+        sim_count_link(place, work->launch.device, length);
     }
+    return length;
+}
+
+static void traffic(const cudasim_launch_t *launch, uintptr_t address, size_t bytes, int is_write)
+{
+    size_t length;
+
+    do {
+        length = traffic_piece((const void *) launch, address, bytes, is_write);
+        address += length;
+        bytes -= length;
+    } while (length > 0 && bytes > 0);
 }
 
 static void run_launch(struct sim_item *item)

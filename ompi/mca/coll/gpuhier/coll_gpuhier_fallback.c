@@ -11,33 +11,62 @@
  */
 #include "ompi_config.h"
 
+#include <string.h>
+
 #include "coll_gpuhier_cuda.h"
 #include "coll_gpuhier_device.h"
 #include "coll_gpuhier_fallback.h"
-#include "coll_gpuhier_staging.h"
 #include "ompi/runtime/mpiruntime.h"
 #include "opal/util/show_help.h"
 
-/* The host copies of one call. */
-typedef struct staged {
-    gpuhier_staging_t send, recv;
-    bool send_on_device, recv_on_device;
-    bool one_copy; /* both on the device: one copy serves for both, in place */
-} staged_t;
-
-static int stage(staged_t *staged, const void *sbuf, const void *rbuf, size_t count, struct ompi_datatype_t *dtype, bool may_share)
+int gpuhier_staged_open(gpuhier_staged_t *staged, const void *sbuf, const void *rbuf, size_t count, struct ompi_datatype_t *dtype,
+                        bool may_share)
 {
-    const bool in_place = MPI_IN_PLACE == sbuf;
-    staged->send_on_device = !in_place && gpuhier_staging_inspect(&staged->send, sbuf, count, dtype);
+    memset(staged, 0, sizeof(*staged));
+    staged->in_place = MPI_IN_PLACE == sbuf;
+    staged->send_on_device = !staged->in_place && gpuhier_staging_inspect(&staged->send, sbuf, count, dtype);
     staged->recv_on_device = gpuhier_staging_inspect(&staged->recv, rbuf, count, dtype);
     staged->one_copy = staged->send_on_device && staged->recv_on_device && may_share;
     int rc = staged->recv_on_device ? gpuhier_staging_open(&staged->recv) : OMPI_SUCCESS;
     if (OMPI_SUCCESS == rc && staged->send_on_device) {
         staged->send.host = staged->one_copy ? staged->recv.host : NULL;
         rc = staged->one_copy ? OMPI_SUCCESS : gpuhier_staging_open(&staged->send);
-        rc = OMPI_SUCCESS != rc ? rc : gpuhier_staging_read(&staged->send);
     }
-    return OMPI_SUCCESS == rc && staged->recv_on_device && in_place ? gpuhier_staging_read(&staged->recv) : rc;
+    return rc;
+}
+
+void gpuhier_staged_close(gpuhier_staged_t *staged)
+{
+    gpuhier_staging_close(&staged->send);
+    gpuhier_staging_close(&staged->recv);
+}
+
+const void *gpuhier_staged_sbuf(const gpuhier_staged_t *staged, const void *sbuf)
+{
+    return staged->one_copy ? MPI_IN_PLACE : staged->send_on_device ? gpuhier_staging_address(&staged->send) : sbuf;
+}
+
+void *gpuhier_staged_rbuf(const gpuhier_staged_t *staged, void *rbuf)
+{
+    return staged->recv_on_device ? gpuhier_staging_address(&staged->recv) : rbuf;
+}
+
+int gpuhier_staged_read(const gpuhier_staged_t *staged)
+{
+    int rc = staged->send_on_device ? gpuhier_staging_read(&staged->send) : OMPI_SUCCESS;
+    return OMPI_SUCCESS == rc && staged->recv_on_device && staged->in_place ? gpuhier_staging_read(&staged->recv) : rc;
+}
+
+int gpuhier_staged_write(const gpuhier_staged_t *staged)
+{
+    return staged->recv_on_device ? gpuhier_staging_write(&staged->recv) : OMPI_SUCCESS;
+}
+
+void gpuhier_staged_abort(const gpuhier_staged_t *staged, struct ompi_communicator_t *comm, int code)
+{
+    opal_show_help("help-coll-gpuhier.txt", "staging failed", true, ompi_process_info.nodename, ompi_comm_rank(comm), staged->recv.bytes,
+                   OMPI_ERR_OUT_OF_RESOURCE == code ? "out of memory" : "the CUDA driver refused the copy");
+    ompi_mpi_abort(comm, MPI_ERR_OTHER);
 }
 
 int gpuhier_fallback_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
@@ -47,23 +76,17 @@ int gpuhier_fallback_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t cou
     if ((gpuhier_ompi_is_cuda_aware() && !gpuhier_device_any_lost()) || !gpuhier_cuda_present()) {
         return module->saved_allreduce(sbuf, rbuf, count, dtype, op, comm, module->saved_allreduce_module);
     }
-    staged_t staged = {0};
-    int rc = stage(&staged, sbuf, rbuf, (size_t) count, dtype, !OMPI_COMM_IS_INTER(comm));
+    gpuhier_staged_t staged;
+    int rc = gpuhier_staged_open(&staged, sbuf, rbuf, (size_t) count, dtype, !OMPI_COMM_IS_INTER(comm));
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_staged_read(&staged);
     if (OMPI_SUCCESS != rc) {
-        /* The others are in the collective already, or will be, and would wait for this rank for ever: no error code helps them. */
-        opal_show_help("help-coll-gpuhier.txt", "staging failed", true, ompi_process_info.nodename, ompi_comm_rank(comm), staged.recv.bytes,
-                       OMPI_ERR_OUT_OF_RESOURCE == rc ? "out of memory" : "the CUDA driver refused the copy");
-        ompi_mpi_abort(comm, MPI_ERR_OTHER);
+        gpuhier_staged_abort(&staged, comm, rc);
     } else {
-        const void *from = staged.one_copy ? MPI_IN_PLACE : staged.send_on_device ? gpuhier_staging_address(&staged.send) : sbuf;
-        gpuhier_count(&gpuhier_counters.calls_staged, staged.send_on_device || staged.recv_on_device);
-        rc = module->saved_allreduce(from, staged.recv_on_device ? gpuhier_staging_address(&staged.recv) : rbuf, count, dtype, op, comm,
+        gpuhier_count(&gpuhier_counters.calls_staged, gpuhier_staged_any(&staged));
+        rc = module->saved_allreduce(gpuhier_staged_sbuf(&staged, sbuf), gpuhier_staged_rbuf(&staged, rbuf), count, dtype, op, comm,
                                      module->saved_allreduce_module);
     }
-    if (OMPI_SUCCESS == rc && staged.recv_on_device) {
-        rc = gpuhier_staging_write(&staged.recv);
-    }
-    gpuhier_staging_close(&staged.send);
-    gpuhier_staging_close(&staged.recv);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_staged_write(&staged);
+    gpuhier_staged_close(&staged);
     return rc;
 }

@@ -22,8 +22,7 @@
 #include "coll_gpuhier_reduce.h"
 #include "opal/util/output.h"
 
-/* May this communicator's calls run on GPUs at all? Asked of the modex once. */
-static bool members_agree(gpuhier_module_t *module, struct ompi_communicator_t *comm)
+bool gpuhier_members_agree(gpuhier_module_t *module, struct ompi_communicator_t *comm)
 {
     if (GPUHIER_AGREE_UNKNOWN == module->agree) {
         bool yes = gpuhier_params.probe && gpuhier_cuda_present() && gpuhier_agree(comm);
@@ -89,18 +88,23 @@ static bool probe(gpuhier_module_t *module, struct ompi_communicator_t *comm, co
 static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, int kernel, size_t elem_bytes, const void *in, void *out,
                       gpuhier_count_t count)
 {
-    gpuhier_call_t call;
+    gpuhier_call_t call, *ended = NULL;
+    const gpuhier_call_args_t args = {.kernel = kernel, .elem_bytes = elem_bytes, .count = (uint64_t) count, .in = in, .out = out};
     gpuhier_engine_lock();
-    gpuhier_queue_post(&call, module->team, kernel, elem_bytes, in, out, (uint64_t) count);
+    gpuhier_queue_post(&call, module->team, &args, &ended);
     gpuhier_engine_unlock();
+    gpuhier_queue_tell(ended);
     int rc = gpuhier_queue_wait(&call);
     if (!call.is_small || 0 == call.sequence % TRIM_EVERY) {
         gpuhier_engine_lock();
         gpuhier_ipc_trim(gpuhier_params.ipc_cache_bytes, gpuhier_params.ipc_idle);
         gpuhier_engine_unlock();
     }
+    /* Nonblocking calls that were posted before have ended before, on all ranks. */
+    const uint32_t mask = call.mask | entry->outcome;
     /* After an error the mode stays: a member whose own part went well does not know yet, and modes must be equal. */
-    if (rc >= 0 && 0 != call.mask) {
+    if (rc >= 0 && 0 != mask) {
+        entry->outcome = 0;
         gpuhier_modes_to_host(entry);
     }
     if (OMPI_SUCCESS == rc) {
@@ -116,7 +120,7 @@ int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struc
     gpuhier_module_t *module = gpuhier_module_of(base);
     size_t elem_bytes = 0;
     int kernel = 0 == count ? -1 : gpuhier_reduce_find(op, dtype, &elem_bytes);
-    if (kernel < 0 || module->team_failed || !members_agree(module, comm)) {
+    if (kernel < 0 || module->team_failed || !gpuhier_members_agree(module, comm)) {
         return gpuhier_fallback_allreduce(sbuf, rbuf, count, dtype, op, comm, module);
     }
     gpuhier_mode_entry_t *entry = gpuhier_modes_entry(&module->modes, gpuhier_reduce_class(kernel), (size_t) count * elem_bytes);

@@ -57,6 +57,8 @@ extern gpuhier_params_t gpuhier_params;
 typedef struct gpuhier_counters {
     _Atomic uint64_t calls_accelerated; /* calls that ran on the engine to the end */
     _Atomic uint64_t calls_small;       /* of those, the ones in the small form */
+    _Atomic uint64_t calls_nonblocking; /* of those, nonblocking ones and starts of persistent requests */
+    _Atomic uint64_t calls_on_host;     /* nonblocking calls that were voted down, and ended on the engine in host memory */
     _Atomic uint64_t calls_saved;       /* calls handed to the saved collective */
     _Atomic uint64_t calls_staged;      /* of those, the ones whose device buffers we staged through the host */
     _Atomic uint64_t probes;            /* probes sent */

@@ -72,16 +72,29 @@ static void order_forget(gpuhier_call_t *call)
     }
 }
 
-static void call_end(gpuhier_call_t *call, int status)
+/* keep: its lane may still be in use by the network, and is not used again. */
+static void resources_give(gpuhier_call_t *call, bool keep)
 {
     members_unmap(call);
-    if (NULL != call->lane && (OMPI_SUCCESS == status || GPUHIER_DECLINED == status)) {
+    if (NULL != call->lane && !keep) {
         gpuhier_lane_give(call->lane);
-    } /* else its memory may still be in use by the network: not used again */
+    }
     call->lane = NULL;
     order_forget(call);
+}
+
+static void call_end(gpuhier_call_t *call, int status)
+{
+    resources_give(call, OMPI_SUCCESS != status && GPUHIER_DECLINED != status);
+    gpuhier_hostcall_end(call);
     call->status = status;
     call->state = GPUHIER_CALL_DONE;
+}
+
+void gpuhier_engine_drop(gpuhier_call_t *call, int status)
+{
+    memset(call->member, 0, sizeof(call->member[0]) * (size_t) call->team->group_size);
+    call_end(call, status);
 }
 
 /* An event behind all that the program has queued on the legacy default stream. */
@@ -138,23 +151,27 @@ static void order_mark(gpuhier_call_t *call)
     }
 }
 
-void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, int kernel, size_t elem_bytes, const void *in, void *out,
-                            uint64_t count)
+void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args)
 {
     memset(call, 0, offsetof(gpuhier_call_t, member));
     call->team = team;
-    call->kernel = kernel;
-    call->elem_bytes = elem_bytes;
-    call->count = count;
-    call->in = (CUdeviceptr) (uintptr_t) in;
-    call->out = (CUdeviceptr) (uintptr_t) out;
-    gpuhier_buffer_inspect(in, &call->from);
-    if (in == out) {
+    call->kernel = args->kernel;
+    call->elem_bytes = args->elem_bytes;
+    call->count = args->count;
+    call->in = (CUdeviceptr) (uintptr_t) args->in;
+    call->out = (CUdeviceptr) (uintptr_t) args->out;
+    call->ended = args->ended;
+    call->outcome_p = args->outcome_p;
+    call->op = args->op;
+    call->dtype = args->dtype;
+    call->tag = args->tag;
+    gpuhier_buffer_inspect(args->in, &call->from);
+    if (args->in == args->out) {
         call->to = call->from;
     } else {
-        gpuhier_buffer_inspect(out, &call->to);
+        gpuhier_buffer_inspect(args->out, &call->to);
     }
-    call->is_small = gpuhier_small_takes(count * elem_bytes);
+    call->is_small = gpuhier_small_takes(call->count * call->elem_bytes);
     if (OMPI_SUCCESS == team->broken && !(call->is_small && gpuhier_small_is_on_host(call))) {
         order_mark(call);
     }
@@ -332,6 +349,29 @@ static int vote_run(gpuhier_call_t *call)
     return 1;
 }
 
+/* All ranks are here, and no user's buffer was written. */
+static void decline(gpuhier_call_t *call)
+{
+    if (NULL == call->ended) {
+        call_end(call, GPUHIER_DECLINED);
+        return;
+    }
+    resources_give(call, false);
+    gpuhier_hostcall_begin(call);
+    call->state = GPUHIER_CALL_HOST;
+}
+
+static int host_step(gpuhier_call_t *call)
+{
+    bool done;
+    int status, events = gpuhier_hostcall_step(call, &done, &status);
+    if (events >= 0 && done) {
+        call_end(call, status);
+        call->on_host = true;
+    }
+    return events;
+}
+
 /* While the groups vote, slices are reduced into scratch already; messages, and writes to the users' buffers, wait. */
 static int run_step(gpuhier_call_t *call)
 {
@@ -351,8 +391,10 @@ static int run_step(gpuhier_call_t *call)
     if (moved < 0) {
         return moved;
     }
-    if (done) {
-        call_end(call, failed ? GPUHIER_DECLINED : OMPI_SUCCESS);
+    if (done && failed) {
+        decline(call);
+    } else if (done) {
+        call_end(call, OMPI_SUCCESS);
     }
     return events + moved + done;
 }
@@ -391,19 +433,24 @@ static bool members_quiet(gpuhier_call_t *call)
     return true;
 }
 
+/* For good: a member whose own part of this call went well learns it in the next one, though I may never call again. */
+static void quiet_say(const gpuhier_call_t *call)
+{
+    const gpuhier_team_t *team = call->team;
+    for (int slot = 0; slot < GPUHIER_SLOTS; ++slot) {
+        gpuhier_word_publish(&gpuhier_team_slot(team, team->index, call->sequence + (uint64_t) slot)->failed, GPUHIER_WORD_SEQUENCE_MAX,
+                             GPUHIER_FAILED_QUIET);
+    }
+}
+
 /* Returns the number of events. */
 static int failed_step(gpuhier_call_t *call)
 {
-    gpuhier_team_t *team = call->team;
     if (!call->quiet) {
         if (!streams_idle(call)) {
             return 0;
         }
-        /* For good: a member whose own part of this call went well learns it in the next one, though I may never call again. */
-        for (int slot = 0; slot < GPUHIER_SLOTS; ++slot) {
-            gpuhier_word_publish(&gpuhier_team_slot(team, team->index, call->sequence + (uint64_t) slot)->failed, GPUHIER_WORD_SEQUENCE_MAX,
-                                 GPUHIER_FAILED_QUIET);
-        }
+        quiet_say(call);
         call->quiet = true;
     }
     if (!members_quiet(call)) {
@@ -434,7 +481,11 @@ static int small_step(gpuhier_call_t *call)
     bool done = false;
     int events = gpuhier_small_step(call, &done);
     if (events >= 0 && done) {
-        call_end(call, 0 != (call->mask & GPUHIER_MASK_FAIL) ? GPUHIER_DECLINED : OMPI_SUCCESS);
+        if (0 != (call->mask & GPUHIER_MASK_FAIL)) {
+            decline(call);
+        } else {
+            call_end(call, OMPI_SUCCESS);
+        }
     }
     return events;
 }
@@ -460,6 +511,9 @@ int gpuhier_engine_step(gpuhier_call_t *call)
     case GPUHIER_CALL_SMALL:
         rc = small_step(call);
         break;
+    case GPUHIER_CALL_HOST:
+        rc = host_step(call);
+        break;
     case GPUHIER_CALL_FAILED:
         rc = failed_step(call);
         break;
@@ -473,10 +527,28 @@ int gpuhier_engine_step(gpuhier_call_t *call)
     return rc;
 }
 
+void gpuhier_engine_abandon(gpuhier_call_t *call, int status)
+{
+    if (GPUHIER_CALL_FAILED != call->state) {
+        gpuhier_engine_fail(call, status);
+    }
+    gpuhier_cuda_scope_t scope;
+    bool entered = NULL != call->lane && OMPI_SUCCESS == gpuhier_cuda_enter(call->team->device->context, &scope);
+    for (int s = 0; entered && s < GPUHIER_STREAMS; ++s) {
+        (void) gpuhier_cu.cuStreamSynchronize(call->lane->stream[s]); /* kernels never wait for anybody: this ends */
+    }
+    if (entered) {
+        gpuhier_cuda_leave(&scope);
+    }
+    quiet_say(call);
+    call_end(call, status);
+}
+
 const char *gpuhier_engine_state_name(gpuhier_call_state_t state)
 {
     static const char *const names[] = {"waiting for an earlier call", "waiting for the group's arrival",
                                         "waiting until all have mapped the buffers", "moving slices",
-                                        "in a short message", "failed, waiting for the others to come to rest", "done"};
+                                        "in a short message", "reducing on the host",
+                                        "failed, waiting for the others to come to rest", "done"};
     return names[state];
 }

@@ -8,6 +8,9 @@
  *                                              |                             ^                       ^
  *                                              +-- nobody's memory is new ---------------------------+
  *
+ * A call that is voted down leaves RUN (or SMALL) before anything was moved: to DONE, with GPUHIER_DECLINED, when
+ * somebody waits for it; else to HOST, where it is brought to its end in host memory.
+ *
  *   any but QUEUED --(error)--> FAILED --(nobody's GPU works on my buffers)--> DONE
  *
  * A short message takes another way: QUEUED --> SMALL --> DONE, see coll_gpuhier_small.h.
@@ -18,8 +21,11 @@
 #ifndef GPUHIER_ENGINE_H
 #define GPUHIER_ENGINE_H
 
+#include "coll_gpuhier_hostcall.h"
 #include "coll_gpuhier_small.h"
 #include "coll_gpuhier_team.h"
+
+struct gpuhier_call;
 
 typedef enum gpuhier_call_state {
     GPUHIER_CALL_QUEUED, /* calls of the team that were posted before have not ended */
@@ -27,6 +33,7 @@ typedef enum gpuhier_call_state {
     GPUHIER_CALL_OPENED, /* waits until every member has mapped what it must */
     GPUHIER_CALL_RUN,    /* slices move */
     GPUHIER_CALL_SMALL,  /* the small form, whose phase is in `small` */
+    GPUHIER_CALL_HOST,   /* voted down: see coll_gpuhier_hostcall.h */
     GPUHIER_CALL_FAILED, /* waits until nobody's GPU works on my buffers any more; then DONE with an error */
     GPUHIER_CALL_DONE
 } gpuhier_call_state_t;
@@ -53,6 +60,21 @@ typedef struct gpuhier_idle {
     double next_look, next_report;
 } gpuhier_idle_t;
 
+/* What a call is to do. */
+typedef struct gpuhier_call_args {
+    int kernel;        /* index, see coll_gpuhier_reduce.h */
+    size_t elem_bytes;
+    uint64_t count;    /* elements, > 0 */
+    const void *in;    /* any memory; in == out: in place */
+    void *out;
+    /* The rest is zero for a call that somebody waits for (gpuhier_queue_wait()). */
+    void (*ended)(struct gpuhier_call *call); /* told without the lock, once the state is DONE; the call is the caller's again */
+    uint8_t *outcome_p; /* the call's mask is OR-ed into it when it ends without an error */
+    struct ompi_op_t *op; /* what `kernel` stands for, in case the call ends on the host */
+    struct ompi_datatype_t *dtype;
+    int tag;           /* gpuhier_hostcall_tag() */
+} gpuhier_call_args_t;
+
 /*
  * One call. Made by gpuhier_engine_prepare(), owned by its caller until it is DONE, used by one
  * thread at a time under the engine's lock. What stands before `member` is zeroed, members are
@@ -75,9 +97,16 @@ typedef struct gpuhier_call {
     CUevent input;     /* what the program had queued before the call; NULL when it could not be recorded */
     CUevent elsewhere[2]; /* the same in the contexts of from and to, where those are not the team's; else NULL */
     gpuhier_idle_t idle;
+    void (*ended)(struct gpuhier_call *call); /* and the next four: as in the arguments */
+    uint8_t *outcome_p;
+    struct ompi_op_t *op;
+    struct ompi_datatype_t *dtype;
+    int tag;
+    gpuhier_hostcall_t host;
 
     bool declining;    /* I voted against the call: it ends with GPUHIER_DECLINED, which needs no CUDA */
     bool mask_known;   /* the vote is complete */
+    bool on_host;      /* DONE: it ended in host memory */
     bool claimed;      /* I may start work on my peers' buffers */
     bool quiet;        /* FAILED: no GPU work of mine is left, and I have said so */
     unsigned polls;    /* FAILED: of the others */
@@ -97,13 +126,11 @@ typedef struct gpuhier_call {
 #define GPUHIER_DECLINED 1
 
 /*
- * Describes an all-reduce of count elements (> 0) on the team, and marks the point in the
- * program's own work that it must not overtake. Local. in, out: any memory; in == out: in
- * place. The team's context is current, unless team->broken. Whatever goes wrong here is
- * voted when the call begins.
+ * Describes an all-reduce on the team, and marks the point in the program's own work that it
+ * must not overtake. Local. The team's context is current, unless team->broken. Whatever
+ * goes wrong here is voted when the call begins.
  */
-void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, int kernel, size_t elem_bytes, const void *in, void *out,
-                            uint64_t count);
+void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args);
 
 /*
  * Begins a prepared call: publishes my arrival, whatever happened to me. All members begin the
@@ -114,6 +141,9 @@ void gpuhier_engine_begin(gpuhier_call_t *call);
 /* Does what can be done now. Returns the number of events, 0 when there was nothing; look at call->state. The team's context is current. */
 int gpuhier_engine_step(gpuhier_call_t *call);
 
+/* Ends a call that has not begun. */
+void gpuhier_engine_drop(gpuhier_call_t *call, int status);
+
 /*
  * Has the call end with an error: tells the group and the other groups; the call is DONE when
  * no live member has GPU work on my buffers, which steps find out. (A member may be stopped, or be waiting
@@ -122,6 +152,9 @@ int gpuhier_engine_step(gpuhier_call_t *call);
  * make. Must not be called again for the same call.
  */
 void gpuhier_engine_fail(gpuhier_call_t *call, int status);
+
+/* The same, without waiting for anybody: at the end of the process's MPI life. */
+void gpuhier_engine_abandon(gpuhier_call_t *call, int status);
 
 /* "moving slices" and the like, for messages. */
 const char *gpuhier_engine_state_name(gpuhier_call_state_t state);

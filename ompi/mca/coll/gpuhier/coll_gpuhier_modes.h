@@ -30,6 +30,7 @@ typedef struct gpuhier_mode_entry {
     uint32_t calls; /* blocking calls in HOST since the entry last became HOST */
     uint8_t mode;   /* gpuhier_mode_t */
     uint8_t flips;  /* times it went back from ACC to HOST */
+    uint8_t outcome; /* not 0: the mask of nonblocking calls since; counts when the next blocking call ends */
 } gpuhier_mode_entry_t;
 
 /* One row a class, allocated when the class is first seen. */

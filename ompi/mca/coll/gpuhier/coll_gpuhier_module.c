@@ -9,10 +9,17 @@
 #include "ompi_config.h"
 
 #include "coll_gpuhier_module.h"
+#include "coll_gpuhier_nonblocking.h"
 #include "coll_gpuhier_process.h"
 #include "coll_gpuhier_team.h"
 #include "ompi/mca/coll/base/coll_base_functions.h"
 #include "opal/util/output.h"
+
+/* The collectives that we take over. Open MPI installs ours by itself after this, unless GPUHIER_COLL_INSTALLS_ITSELF. */
+#define GPUHIER_COLLECTIVES(X) \
+    X(allreduce)               \
+    X(iallreduce)              \
+    X(allreduce_init)
 
 static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
 {
@@ -20,12 +27,24 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     if (NULL == comm->c_coll->coll_allreduce || NULL == comm->c_coll->coll_allreduce_module) {
         return OMPI_ERR_NOT_AVAILABLE; /* nothing to fall back to */
     }
-    module->saved_allreduce = comm->c_coll->coll_allreduce;
-    module->saved_allreduce_module = comm->c_coll->coll_allreduce_module;
-    OBJ_RETAIN(module->saved_allreduce_module);
+#define SAVE(name)                                                                                      \
+    if (NULL != comm->c_coll->coll_##name && NULL != comm->c_coll->coll_##name##_module) {              \
+        module->saved_##name = comm->c_coll->coll_##name;                                               \
+        module->saved_##name##_module = comm->c_coll->coll_##name##_module;                             \
+        OBJ_RETAIN(module->saved_##name##_module);                                                      \
+    } else {                                                                                            \
+        module->super.coll_##name = NULL;                                                               \
+    }
+    GPUHIER_COLLECTIVES(SAVE)
+#undef SAVE
 #if GPUHIER_COLL_INSTALLS_ITSELF
-    comm->c_coll->coll_allreduce = gpuhier_allreduce;
-    comm->c_coll->coll_allreduce_module = base;
+#define INSTALL(name)                                                                                   \
+    if (NULL != module->super.coll_##name) {                                                            \
+        comm->c_coll->coll_##name = module->super.coll_##name;                                          \
+        comm->c_coll->coll_##name##_module = base;                                                      \
+    }
+    GPUHIER_COLLECTIVES(INSTALL)
+#undef INSTALL
 #endif
     atomic_store_explicit(&module->enabled, true, memory_order_release);
     return OMPI_SUCCESS;
@@ -33,20 +52,26 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
 
 static void saved_release(gpuhier_module_t *module)
 {
-    if (NULL != module->saved_allreduce_module) {
-        OBJ_RELEASE(module->saved_allreduce_module);
-        module->saved_allreduce_module = NULL;
+#define RELEASE(name)                                                                                   \
+    if (NULL != module->saved_##name##_module) {                                                        \
+        OBJ_RELEASE(module->saved_##name##_module);                                                     \
+        module->saved_##name##_module = NULL;                                                           \
     }
+    GPUHIER_COLLECTIVES(RELEASE)
+#undef RELEASE
 }
 
 static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
 {
     gpuhier_module_t *module = (gpuhier_module_t *) base;
 #if GPUHIER_COLL_INSTALLS_ITSELF
-    if (base == comm->c_coll->coll_allreduce_module) {
-        comm->c_coll->coll_allreduce = module->saved_allreduce;
-        comm->c_coll->coll_allreduce_module = module->saved_allreduce_module;
+#define RESTORE(name)                                                                                   \
+    if (base == comm->c_coll->coll_##name##_module) {                                                   \
+        comm->c_coll->coll_##name = module->saved_##name;                                               \
+        comm->c_coll->coll_##name##_module = module->saved_##name##_module;                             \
     }
+    GPUHIER_COLLECTIVES(RESTORE)
+#undef RESTORE
 #else
     (void) comm;
 #endif
@@ -56,8 +81,11 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
 
 static void module_construct(gpuhier_module_t *module)
 {
-    module->saved_allreduce = NULL;
-    module->saved_allreduce_module = NULL;
+#define CLEAR(name)                                                                                     \
+    module->saved_##name = NULL;                                                                        \
+    module->saved_##name##_module = NULL;
+    GPUHIER_COLLECTIVES(CLEAR)
+#undef CLEAR
     module->agree = GPUHIER_AGREE_UNKNOWN;
     module->team = NULL;
     module->team_failed = false;
@@ -97,5 +125,7 @@ mca_coll_base_module_t *gpuhier_comm_query(struct ompi_communicator_t *comm, int
     module->super.coll_module_enable = module_enable;
     module->super.coll_module_disable = module_disable;
     module->super.coll_allreduce = gpuhier_allreduce;
+    module->super.coll_iallreduce = gpuhier_iallreduce;
+    module->super.coll_allreduce_init = gpuhier_allreduce_init;
     return &module->super;
 }

@@ -23,7 +23,11 @@ struct gpuhier_team;
 typedef struct gpuhier_module {
     mca_coll_base_module_t super;
     mca_coll_base_module_allreduce_fn_t saved_allreduce;
-    mca_coll_base_module_t *saved_allreduce_module; /* retained while we are enabled */
+    mca_coll_base_module_t *saved_allreduce_module; /* retained while we are enabled, as are the next two */
+    mca_coll_base_module_iallreduce_fn_t saved_iallreduce; /* NULL, and so our own: there is none */
+    mca_coll_base_module_t *saved_iallreduce_module;
+    mca_coll_base_module_allreduce_init_fn_t saved_allreduce_init; /* likewise */
+    mca_coll_base_module_t *saved_allreduce_init_module;
     enum { GPUHIER_AGREE_UNKNOWN, GPUHIER_AGREE_NO, GPUHIER_AGREE_YES } agree;
     gpuhier_modes_t modes;
     struct gpuhier_team *team; /* the engine's side of this communicator; NULL until the first accelerated call */
@@ -49,6 +53,9 @@ mca_coll_base_module_t *gpuhier_comm_query(struct ompi_communicator_t *comm, int
  */
 int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                       struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
+
+/* May this communicator's calls run on GPUs at all? Asked of the modex once. The same answer on all ranks. */
+bool gpuhier_members_agree(gpuhier_module_t *module, struct ompi_communicator_t *comm);
 
 /* coll_gpuhier_agree.c: publish at start, and compare, what all members must have in common before any of us sends a word. */
 int gpuhier_agree_publish(void);

@@ -90,6 +90,8 @@ static int counters_register(void)
 {
     int rc = reg_counter("calls_accelerated", "Calls that ran on the GPUs from begin to end", &gpuhier_counters.calls_accelerated);
     rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_small", "Of calls_accelerated, those short enough to be reduced by the host", &gpuhier_counters.calls_small);
+    rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_nonblocking", "Of calls_accelerated, nonblocking calls and starts of persistent requests", &gpuhier_counters.calls_nonblocking);
+    rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_on_host", "Nonblocking calls that could not go on on the GPUs and were reduced in host memory", &gpuhier_counters.calls_on_host);
     rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_saved", "Calls left to the collective that was there before", &gpuhier_counters.calls_saved);
     rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_staged", "Of calls_saved, those whose device buffers were staged through host memory", &gpuhier_counters.calls_staged);
     rc = OMPI_SUCCESS != rc ? rc : reg_counter("probes", "Probes that asked all ranks whether they pass device memory", &gpuhier_counters.probes);

@@ -19,6 +19,8 @@
 #include "coll_gpuhier_device.h"
 #include "coll_gpuhier_ipc_cache.h"
 #include "coll_gpuhier_process.h"
+#include "coll_gpuhier_queue.h"
+#include "coll_gpuhier_request.h"
 #include "coll_gpuhier_staging.h"
 #include "coll_gpuhier_team.h"
 #include "ompi/attribute/attribute.h"
@@ -160,9 +162,11 @@ static int finalize(MPI_Comm comm, int key, void *value, void *extra)
     (void) key;
     (void) value;
     (void) extra;
+    gpuhier_call_t *ended = NULL;
     gpuhier_engine_lock();
     gpuhier_devices_check();
-    gpuhier_teams_quiesce();
+    gpuhier_teams_quiesce(&ended);
+    gpuhier_requests_quiesce();
     gpuhier_net_close(net);
     net = NULL;
     record_known = false;
@@ -170,6 +174,7 @@ static int finalize(MPI_Comm comm, int key, void *value, void *extra)
     gpuhier_device_finalize();
     gpuhier_staging_finalize();
     gpuhier_engine_unlock();
+    gpuhier_queue_tell(ended);
     return MPI_SUCCESS;
 }
 

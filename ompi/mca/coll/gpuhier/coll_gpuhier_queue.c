@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns the order of a team's calls and the waiting for them. What a call does when
- * it is driven is the engine's. Called by allreduce.
+ * it is driven is the engine's. Called by allreduce, and by requests.
  */
 #include "ompi_config.h"
 
@@ -26,24 +26,75 @@ static int team_enter(gpuhier_team_t *team, gpuhier_cuda_scope_t *scope)
     return rc;
 }
 
+static opal_list_t busy; /* teams with calls that nobody waits for, by their member of that name */
+static bool listed;      /* busy is constructed */
+
+static gpuhier_team_t *team_of(opal_list_item_t *item)
+{
+    return (gpuhier_team_t *) (void *) ((char *) item - offsetof(gpuhier_team_t, busy));
+}
+
+static void unwaited_add(gpuhier_team_t *team)
+{
+    if (!listed) {
+        OBJ_CONSTRUCT(&busy, opal_list_t);
+        listed = true;
+    }
+    if (0 == team->unwaited++) {
+        OBJ_CONSTRUCT(&team->busy, opal_list_item_t);
+        opal_list_append(&busy, &team->busy);
+    }
+}
+
+static void unwaited_remove(gpuhier_team_t *team)
+{
+    if (0 == --team->unwaited) {
+        opal_list_remove_item(&busy, &team->busy);
+        OBJ_DESTRUCT(&team->busy);
+    }
+}
+
+bool gpuhier_queue_is_busy(void)
+{
+    return listed && !opal_list_is_empty(&busy);
+}
+
+/* Takes the first call, which has ended, out of the queue. */
+static void first_remove(gpuhier_team_t *team, gpuhier_call_t **ended_p)
+{
+    gpuhier_call_t *call = team->first;
+    team->first = call->next;
+    if (NULL == call->ended) {
+        return;
+    }
+    if (call->status >= 0 && NULL != call->outcome_p) {
+        *call->outcome_p |= (uint8_t) call->mask;
+    }
+    call->next = *ended_p;
+    *ended_p = call;
+    unwaited_remove(team);
+}
+
 /* Takes calls that have ended out of the queue, and begins the next one. The context is current, unless the team is broken. */
-static void queue_advance(gpuhier_team_t *team)
+static void queue_advance(gpuhier_team_t *team, gpuhier_call_t **ended_p)
 {
     while (NULL != team->first && GPUHIER_CALL_DONE == team->first->state) {
-        team->first = team->first->next;
+        first_remove(team, ended_p);
         if (NULL != team->first) {
             gpuhier_engine_begin(team->first);
         }
     }
 }
 
-void gpuhier_queue_post(gpuhier_call_t *call, gpuhier_team_t *team, int kernel, size_t elem_bytes, const void *in, void *out,
-                        uint64_t count)
+void gpuhier_queue_post(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args, gpuhier_call_t **ended_p)
 {
     gpuhier_cuda_scope_t scope;
     (void) gpuhier_device_check(team->device);
     int rc = team_enter(team, &scope);
-    gpuhier_engine_prepare(call, team, kernel, elem_bytes, in, out, count);
+    gpuhier_engine_prepare(call, team, args);
+    if (NULL != call->ended) {
+        unwaited_add(team);
+    }
     if (NULL != team->first) {
         team->last->next = call;
         team->last = call;
@@ -53,17 +104,25 @@ void gpuhier_queue_post(gpuhier_call_t *call, gpuhier_team_t *team, int kernel, 
         if (OMPI_SUCCESS == rc) {
             (void) gpuhier_engine_step(call); /* a short message may need no more than this */
         }
-        queue_advance(team);
+        queue_advance(team, ended_p);
     }
     if (OMPI_SUCCESS == rc) {
         gpuhier_cuda_leave(&scope);
     }
 }
 
+void gpuhier_queue_tell(gpuhier_call_t *ended)
+{
+    while (NULL != ended) {
+        gpuhier_call_t *call = ended;
+        ended = call->next; /* the call may be gone when its owner has been told */
+        call->ended(call);
+    }
+}
 #define STEP_EVERY 64 /* looks at shared memory for which a short message is not stepped */
 
 /* Does what can be done now for the first call. Returns the number of events. */
-static int team_drive(gpuhier_team_t *team)
+static int team_drive(gpuhier_team_t *team, gpuhier_call_t **ended_p)
 {
     gpuhier_call_t *call = team->first;
     gpuhier_cuda_scope_t scope;
@@ -87,7 +146,7 @@ static int team_drive(gpuhier_team_t *team)
     if (0 != events) {
         call->idle.polls = 0;
     }
-    queue_advance(team);
+    queue_advance(team, ended_p);
     if (OMPI_SUCCESS == rc) {
         gpuhier_cuda_leave(&scope);
     }
@@ -141,12 +200,14 @@ int gpuhier_queue_wait(gpuhier_call_t *call)
     uint64_t net_events = 0;
     unsigned vain = 0, nap_us = NAP_MIN_US;
     for (;;) {
+        gpuhier_call_t *ended = NULL;
         gpuhier_engine_lock();
-        int events = GPUHIER_CALL_DONE == call->state ? 0 : team_drive(team);
+        int events = GPUHIER_CALL_DONE == call->state ? 0 : team_drive(team, &ended);
         bool done = GPUHIER_CALL_DONE == call->state;
         bool net_moved = net_events != team->net_events;
         net_events = team->net_events;
         gpuhier_engine_unlock();
+        gpuhier_queue_tell(ended);
         if (done) {
             return call->status;
         }
@@ -162,12 +223,39 @@ int gpuhier_queue_wait(gpuhier_call_t *call)
 void gpuhier_queue_drain(gpuhier_team_t *team)
 {
     for (bool empty = false; !empty;) {
+        gpuhier_call_t *ended = NULL;
         gpuhier_engine_lock();
-        int events = team_drive(team);
+        int events = team_drive(team, &ended);
         empty = NULL == team->first;
         gpuhier_engine_unlock();
+        gpuhier_queue_tell(ended);
         if (0 == events && !empty) {
             opal_progress();
         }
+    }
+}
+
+int gpuhier_queue_drive_all(gpuhier_call_t **ended_p)
+{
+    int events = 0;
+    if (gpuhier_queue_is_busy()) {
+        opal_list_item_t *item, *next;
+        OPAL_LIST_FOREACH_SAFE(item, next, &busy, opal_list_item_t) {
+            events += team_drive(team_of(item), ended_p);
+        }
+    }
+    return events;
+}
+
+void gpuhier_queue_abandon(gpuhier_team_t *team, int status, gpuhier_call_t **ended_p)
+{
+    if (NULL != team->first) {
+        gpuhier_engine_abandon(team->first, status);
+    }
+    for (gpuhier_call_t *call = team->first; NULL != call; call = team->first) {
+        if (GPUHIER_CALL_DONE != call->state) {
+            gpuhier_engine_drop(call, status);
+        }
+        first_remove(team, ended_p);
     }
 }

@@ -9,7 +9,9 @@
  *     post -> last .. first --begin--> runs --(DONE)--> out; the next one begins
  *
  * Whoever holds the engine's lock drives the first call: its own waiter, the
- * waiter of a later one, or another thread.
+ * waiter of a later one, another thread, or progress (coll_gpuhier_request.c). A call that
+ * nobody waits for has an `ended` function. It is put on a list when it is done,
+ * and told by whoever drove it, after unlocking.
  */
 #ifndef GPUHIER_QUEUE_H
 #define GPUHIER_QUEUE_H
@@ -17,11 +19,13 @@
 #include "coll_gpuhier_engine.h"
 
 /*
- * Posts an all-reduce (see gpuhier_engine_prepare()) behind the team's others. Local; begins it when it is the first.
- * The call is the queue's until its state is DONE. The engine's lock is held.
+ * Posts an all-reduce behind the team's others. Local; begins it when it is the first. The call is the
+ * queue's until its state is DONE. The engine's lock is held. *ended_p: see gpuhier_queue_tell().
  */
-void gpuhier_queue_post(gpuhier_call_t *call, gpuhier_team_t *team, int kernel, size_t elem_bytes, const void *in, void *out,
-                        uint64_t count);
+void gpuhier_queue_post(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args, gpuhier_call_t **ended_p);
+
+/* Tells the calls of a list that was NULL at first that they have ended. The engine's lock is not held. */
+void gpuhier_queue_tell(gpuhier_call_t *ended);
 
 /*
  * Waits until a posted call is done; drives its team and Open MPI's progress meanwhile, and
@@ -29,7 +33,19 @@ void gpuhier_queue_post(gpuhier_call_t *call, gpuhier_team_t *team, int kernel, 
  */
 int gpuhier_queue_wait(gpuhier_call_t *call);
 
-/* Drives the team's calls until none is left. Not under the lock. */
+/* Waits until the team has no calls. The lock is not held. */
 void gpuhier_queue_drain(gpuhier_team_t *team);
+
+/*
+ * Does what can be done now for each team that has calls which nobody waits for. Returns the number of events. The
+ * lock is held.
+ */
+int gpuhier_queue_drive_all(gpuhier_call_t **ended_p);
+
+/* Are there any such teams? The lock is held. */
+bool gpuhier_queue_is_busy(void);
+
+/* Ends all calls of the team with an error, waiting for nobody. The lock is held. */
+void gpuhier_queue_abandon(gpuhier_team_t *team, int status, gpuhier_call_t **ended_p);
 
 #endif /* GPUHIER_QUEUE_H */

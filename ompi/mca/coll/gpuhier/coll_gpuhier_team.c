@@ -12,6 +12,7 @@
 
 #include "coll_gpuhier_exchange.h"
 #include "coll_gpuhier_process.h"
+#include "coll_gpuhier_queue.h"
 #include "coll_gpuhier_setup.h"
 #include "coll_gpuhier_small_exchange.h"
 #include "coll_gpuhier_team.h"
@@ -71,13 +72,14 @@ static void outside_release(gpuhier_team_t *team)
     gpuhier_small_exchange_fini(team);
 }
 
-void gpuhier_teams_quiesce(void)
+void gpuhier_teams_quiesce(gpuhier_call_t **ended_p)
 {
     gpuhier_team_t *team;
     if (!listed) {
         return;
     }
     OPAL_LIST_FOREACH(team, &teams, gpuhier_team_t) {
+        gpuhier_queue_abandon(team, OMPI_ERR_NOT_AVAILABLE, ended_p);
         team->torn = OMPI_ERR_NOT_AVAILABLE;
         outside_release(team);
     }

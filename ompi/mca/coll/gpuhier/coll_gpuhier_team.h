@@ -30,6 +30,8 @@ typedef struct gpuhier_team {
     uint32_t id;       /* random, the same on all members: tells this communicator's messages from others' */
     uint64_t sequence; /* number of the last call that began; equal on all members between calls */
     struct gpuhier_call *first, *last; /* calls that have not ended, in the order in which they were posted; the first one runs */
+    int unwaited;      /* of them, those that nobody waits for */
+    opal_list_item_t busy; /* in the queue's list while there are any */
     int broken;        /* not 0: this rank cannot take part any more; it votes against every call, and all decline */
     int torn;          /* not 0: a call failed here while data moved; every later call ends with this code */
 
@@ -71,8 +73,11 @@ void gpuhier_team_outlived(gpuhier_team_t *team);
 /* Local. NULL is ignored. */
 void gpuhier_team_destroy(gpuhier_team_t *team);
 
-/* Lets go of all teams' connections and CUDA events, while UCX and CUDA still work; the teams serve no more calls. */
-void gpuhier_teams_quiesce(void);
+/*
+ * Ends what the program has left in flight, and lets go of all teams' connections and CUDA events, while UCX and
+ * CUDA still work; the teams serve no more calls. *ended_p: see gpuhier_queue_tell().
+ */
+void gpuhier_teams_quiesce(struct gpuhier_call **ended_p);
 
 /* This rank's slot, or a group member's, for the team's current call. */
 static inline gpuhier_slot_t *gpuhier_team_slot(const gpuhier_team_t *team, int index, uint64_t sequence)

@@ -1,0 +1,156 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Persistent MPI_Allreduce: started again and again, several at once and in another order on each rank, beside
+ * blocking and nonblocking calls; inactive requests; host and mixed buffers; a communicator freed meanwhile.
+ *
+ *   allreduce_persistent [--stock]
+ */
+#include "flight.h"
+
+#include <stdio.h>
+
+#define NREQUESTS 6
+#define NSTARTS 1000
+#define NREFILLS 10 /* of the starts, those with new values */
+
+static const size_t counts[NREQUESTS] = {1, 9, 1000, 30001, 77, 5000};
+
+static void must(suite_t *suite, int error, const char *what)
+{
+    if (MPI_SUCCESS != error) {
+        suite_fail(suite, "%s returned %d", what, error);
+    }
+}
+
+static void run_restarts(suite_t *suite)
+{
+    flight_t flight;
+    pvars_t before;
+    pvars_read(&before);
+    flight_make(suite, &flight, MPI_COMM_WORLD, "float", "sum", 3000, BUFFER_DEVICE, BUFFER_DEVICE, false);
+    flight_init(suite, &flight);
+    for (int i = 0; i < NSTARTS; ++i) {
+        ++suite->calls;
+        must(suite, MPI_Start(&flight.request), "MPI_Start");
+        must(suite, MPI_Wait(&flight.request, MPI_STATUS_IGNORE), "MPI_Wait");
+        if (0 == i % (NSTARTS / NREFILLS)) {
+            flight_check(suite, &flight, "a request started again");
+            flight_fill(suite, &flight);
+        }
+    }
+    flight_check_path(suite, "a request started again", &before, NSTARTS, NSTARTS);
+    must(suite, MPI_Request_free(&flight.request), "MPI_Request_free");
+    flight_free(&flight);
+}
+
+/* Only making requests is ordered; each rank starts them in an order of its own. */
+static void start_in_order(suite_t *suite, flight_t *flights, int turn)
+{
+    MPI_Request requests[NREQUESTS];
+    if (0 == turn % 2) {
+        for (int i = 0; i < NREQUESTS; ++i) {
+            requests[i] = flights[(i + turn + suite->rank) % NREQUESTS].request;
+        }
+        must(suite, MPI_Startall(NREQUESTS, requests), "MPI_Startall");
+        return;
+    }
+    for (int i = 0; i < NREQUESTS; ++i) {
+        must(suite, MPI_Start(&flights[0 == suite->rank % 2 ? i : NREQUESTS - 1 - i].request), "MPI_Start");
+    }
+}
+
+static void run_many(suite_t *suite, buffer_kind_t kind, bool mixed, bool accelerated)
+{
+    flight_t flights[NREQUESTS], other;
+    MPI_Comm comm;
+    char what[96];
+    pvars_t before;
+    snprintf(what, sizeof(what), "%s buffers%s", buffer_kind_name(kind), mixed ? ", mixed" : "");
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    for (int i = 0; i < NREQUESTS; ++i) {
+        buffer_kind_t mine = mixed && suite->rank % 2 == i % 2 ? BUFFER_HOST : kind;
+        flight_make(suite, &flights[i], comm, "double", i % 2 ? "sum" : "min", counts[i], mine, mine, 0 == i % 3);
+        flight_init(suite, &flights[i]);
+    }
+    for (int turn = 0; turn < 4; ++turn) {
+        pvars_read(&before);
+        start_in_order(suite, flights, turn);
+        suite->calls += NREQUESTS;
+        flight_make(suite, &other, comm, "double", "sum", 2000, BUFFER_DEVICE, BUFFER_DEVICE, false);
+        flight_post(suite, &other);
+        call_t call = {.comm = comm, .type = value_type_find("int"), .op = value_op_find("sum"), .count = 500};
+        suite_call(suite, &call);
+        for (int i = NREQUESTS - 1; i >= 0; --i) {
+            must(suite, MPI_Wait(&flights[i].request, MPI_STATUS_IGNORE), "MPI_Wait");
+        }
+        must(suite, MPI_Wait(&other.request, MPI_STATUS_IGNORE), "MPI_Wait of another call");
+        flight_check(suite, &other, "a nonblocking call beside");
+        flight_free(&other);
+        for (int i = 0; i < NREQUESTS; ++i) {
+            flight_check(suite, &flights[i], what);
+            flight_fill(suite, &flights[i]);
+        }
+        flight_check_path(suite, what, &before, accelerated ? NREQUESTS + 1 : 1, accelerated ? NREQUESTS : 0);
+    }
+    for (int i = 0; i < NREQUESTS; ++i) {
+        must(suite, MPI_Request_free(&flights[i].request), "MPI_Request_free");
+        flight_free(&flights[i]);
+    }
+    MPI_Comm_free(&comm);
+}
+
+/* An inactive request is complete; its communicator lives as long as it does. */
+static void run_inactive(suite_t *suite)
+{
+    flight_t flight;
+    MPI_Comm comm;
+    int done = 0;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    flight_make(suite, &flight, comm, "int", "max", 3000, BUFFER_DEVICE, BUFFER_DEVICE, true);
+    flight_init(suite, &flight);
+    MPI_Comm_free(&comm);
+    for (int i = 0; i < 2; ++i) {
+        must(suite, MPI_Wait(&flight.request, MPI_STATUS_IGNORE), "MPI_Wait of an inactive request");
+        must(suite, MPI_Test(&flight.request, &done, MPI_STATUS_IGNORE), "MPI_Test of an inactive request");
+        if (!done) {
+            suite_fail(suite, "an inactive request is not complete");
+        }
+        ++suite->calls;
+        must(suite, MPI_Start(&flight.request), "MPI_Start");
+        for (done = 0; !done;) {
+            must(suite, MPI_Test(&flight.request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+        }
+        flight_check(suite, &flight, "a communicator freed before the start");
+        flight_fill(suite, &flight);
+    }
+    must(suite, MPI_Request_free(&flight.request), "MPI_Request_free");
+    flight_free(&flight);
+    /* One that is never started. */
+    flight_make(suite, &flight, MPI_COMM_WORLD, "int", "max", 3000, BUFFER_DEVICE, BUFFER_DEVICE, false);
+    flight_init(suite, &flight);
+    must(suite, MPI_Request_free(&flight.request), "MPI_Request_free of a request never started");
+    flight_free(&flight);
+}
+
+int main(int argc, char **argv)
+{
+    suite_t suite;
+    flight_t probe;
+    suite_begin(&suite, "allreduce_persistent", &argc, &argv);
+    flight_make(&suite, &probe, MPI_COMM_WORLD, "int", "sum", 1, BUFFER_HOST, BUFFER_HOST, false);
+    if (!flight_init(&suite, &probe)) {
+        printf("this Open MPI has no persistent collectives\n");
+        return 77;
+    }
+    MPI_Request_free(&probe.request);
+    flight_free(&probe);
+    run_restarts(&suite);
+    run_many(&suite, BUFFER_DEVICE, false, true);
+    run_many(&suite, BUFFER_POOL, false, true);
+    run_many(&suite, BUFFER_HOST, false, false);
+    run_many(&suite, BUFFER_DEVICE, true, false);
+    run_inactive(&suite);
+    return suite_end(&suite);
+}

@@ -48,6 +48,8 @@ AC_DEFUN([GPUHIER_OMPI_HEADERS], [
     ])
     OMPI_LDFLAGS="-L$gpuhier_ompi_libdir"
     OMPI_LIBS="-lmpi -lopen-pal"
+    # Open MPI 6: libmpi has the bindings only.
+    AS_IF([test -e "$gpuhier_ompi_libdir/libopen_mpi.so"], [OMPI_LIBS="-lmpi -lopen_mpi -lopen-pal"])
     # Not the system's: found by the linker before another Open MPI's, and by programs when they run.
     AS_CASE([$with_ompi], [""|yes|no], [],
         [OMPI_LIBS="$OMPI_LDFLAGS -Wl,-rpath,$gpuhier_ompi_libdir $OMPI_LIBS"])

@@ -125,7 +125,7 @@ static uint64_t units_of(uint64_t elements, uint64_t unit)
     return (elements + unit - 1) / unit;
 }
 
-/* On one node a message is one slice; between nodes an eighth of it, but no less than 64 KiB for each rank, and no more than the parameter says. */
+/* On one node a message is one slice; between nodes an eighth of it, but no less than 128 KiB for each rank, and no more than the parameter says. */
 static uint64_t slice_limit(const bench_traffic_t *t, const bench_row_t *row)
 {
     uint64_t most_ranks = 1;
@@ -137,7 +137,7 @@ static uint64_t slice_limit(const bench_traffic_t *t, const bench_row_t *row)
     if (1 == t->place->nnodes) {
         return UINT64_MAX;
     }
-    uint64_t slice = row->bytes / 8 > 65536 * most_ranks ? row->bytes / 8 : 65536 * most_ranks;
+    uint64_t slice = row->bytes / 8 > 131072 * most_ranks ? row->bytes / 8 : 131072 * most_ranks;
     return slice < t->slice_bytes ? slice : t->slice_bytes;
 }
 

@@ -96,7 +96,7 @@ def wire_us(row, nodes, mbit):
 
 
 def nodes_at(suite, shape, mbit, plot=None):
-    megabytes = 16 if suite.quick else 64
+    megabytes = 16 if suite.quick and mbit < 500 else 64
     return suite.rows(f"{shape} --rails {RAILS} --rate {mbit}mbit",
                       f"-b {megabytes}M -e {megabytes}M -w 5 -n {3 if suite.quick else 9} -c 0 --mode gpuhier --counters", plot)[0]
 

@@ -38,8 +38,10 @@ says 0 '^  memory: at least 67.1 us' "${call[@]}" --memory-gbyte 2000
 says 0 'at most 24.0 MiB sent by one rank$' --nodes 4 --ranks 4 --bytes 64M --algorithm ring
 says 0 '^exchange of a piece: ring, 6 steps$' --nodes 4 --ranks 4 --bytes 64M --algorithm ring
 # What other sizes would get.
-says 0 '^  from 512 KiB: recursive_doubling in 1 step, 2 slices$' "${call[@]}"
+says 0 '^  from 1 MiB: recursive_doubling in 1 step, 2 slices$' "${call[@]}"
 says 0 '^  from 64 MiB: halving in 4 steps, 16 slices or more$' --nodes 4 --ranks 4 --bytes 1K
+says 0 '^  from 8 bytes: reduced by the host$' "${call[@]}"
+says 0 '^  from 8 bytes: recursive_doubling in 1 step, 1 slice$' "${call[@]}" --small-bytes 0
 # Uneven nodes: the common refinement of sevenths and eighths.
 says 0 '^pieces of a slice: 14, ' --nodes 2 --ranks 7,8 --bytes 1M
 says 0 'nothing goes over the network$' --nodes 1 --ranks 8 --bytes 1M

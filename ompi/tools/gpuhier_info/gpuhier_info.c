@@ -22,6 +22,7 @@ static const char usage[] =
     "       gpuhier_info --nodes N --ranks R[,R..] --bytes B [option...]\n"
     "         explain one MPI_Allreduce of B bytes on N nodes of R ranks (one number, or one for each node)\n"
     "  --type-bytes T        bytes of an element (default 8)\n"
+    "  --small-bytes S       coll_gpuhier_small_bytes (default 8K)\n"
     "  --slice-bytes S       coll_gpuhier_slice_bytes (default 4M)\n"
     "  --slices-in-flight I  coll_gpuhier_slices_in_flight (default 3)\n"
     "  --algorithm NAME      coll_gpuhier_algorithm (default auto)\n"
@@ -109,6 +110,8 @@ static bool parse_option(info_settings_t *settings, int *listed, const char *opt
         ok = parse_bytes(value, 0, &settings->bytes);
     } else if (0 == strcmp(option, "--type-bytes")) {
         ok = parse_bytes(value, 1, &settings->elem_bytes);
+    } else if (0 == strcmp(option, "--small-bytes")) {
+        ok = parse_bytes(value, 0, &settings->small_bytes);
     } else if (0 == strcmp(option, "--slice-bytes")) {
         ok = parse_bytes(value, 1, &settings->slice_bytes);
     } else if (0 == strcmp(option, "--slices-in-flight")) {
@@ -124,7 +127,7 @@ static bool parse_option(info_settings_t *settings, int *listed, const char *opt
 
 int main(int argc, char **argv)
 {
-    info_settings_t settings = {.elem_bytes = 8, .slice_bytes = 4u << 20, .slices_in_flight = 3};
+    info_settings_t settings = {.elem_bytes = 8, .slice_bytes = 4u << 20, .small_bytes = 8u << 10, .slices_in_flight = 3};
     int listed = 0;
     int i;
 

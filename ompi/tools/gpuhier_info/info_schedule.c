@@ -111,10 +111,10 @@ static void print_pipeline(const gpuhier_plan_t *plan)
 }
 
 /* What a message of any size would get on these ranks. */
-static void print_choices(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits)
+static void print_choices(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, uint64_t small_bytes)
 {
     gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
-    const int nrows = gpuhier_choice_table(shape, limits, rows);
+    const int nrows = gpuhier_choice_table(shape, limits, small_bytes, rows);
     char text[128];
     int i;
 
@@ -201,7 +201,7 @@ static int explain(const gpuhier_hierarchy_t *h, const info_settings_t *settings
         print_groups(h);
         print_pieces(&shape);
         print_pipeline(&plan);
-        print_choices(&shape, limits);
+        print_choices(&shape, limits, settings->small_bytes);
         rc = print_traffic(&shape, settings, limits, count);
     }
     gpuhier_shape_fini(&shape);

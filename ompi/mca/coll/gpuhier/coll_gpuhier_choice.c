@@ -29,23 +29,31 @@ int gpuhier_choice_plan(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, in
     return gpuhier_plan_init(plan_p, shape, rank, count, elem_bytes, &chosen);
 }
 
-int gpuhier_choice_table(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, gpuhier_choice_t rows[GPUHIER_CHOICES_MAX])
+int gpuhier_choice_table(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, uint64_t small_bytes,
+                         gpuhier_choice_t rows[GPUHIER_CHOICES_MAX])
 {
     int n = 0;
-    for (uint64_t bytes = sizeof(double); bytes <= (uint64_t) 1 << 40; bytes *= 2) {
+    uint64_t bytes = sizeof(double);
+    if (small_bytes >= bytes) {
+        rows[n++] = (gpuhier_choice_t){.min_bytes = bytes, .on_host = true};
+    }
+    while (bytes <= small_bytes) {
+        bytes *= 2;
+    }
+    for (; bytes <= (uint64_t) 1 << 40; bytes *= 2) {
         gpuhier_plan_t plan;
         if (0 != gpuhier_choice_plan(&plan, shape, 0, bytes / sizeof(double), sizeof(double), limits)) {
             return 0;
         }
         const bool longest = plan.nslices > 1 && gpuhier_choice_slice_bytes(shape, bytes, limits) == limits->slice_bytes;
         gpuhier_choice_t *row = n > 0 ? &rows[n - 1] : NULL;
-        if (NULL != row && row->algorithm == plan.algorithm && (row->nslices == plan.nslices || row->more_slices)) {
+        if (NULL != row && !row->on_host && row->algorithm == plan.algorithm && (row->nslices == plan.nslices || row->more_slices)) {
             continue;
         }
         if (GPUHIER_CHOICES_MAX == n) {
             break; /* cannot be: 38 sizes */
         }
-        rows[n++] = (gpuhier_choice_t){bytes, plan.algorithm, plan.nsteps, plan.nslices, longest};
+        rows[n++] = (gpuhier_choice_t){bytes, false, plan.algorithm, plan.nsteps, plan.nslices, longest};
     }
     return n;
 }
@@ -68,6 +76,10 @@ const char *gpuhier_choice_text(const gpuhier_choice_t *row, int ngroups, char *
     if (ngroups > 1) {
         snprintf(exchange, sizeof(exchange), "%s in %d step%s, ", gpuhier_algorithms[row->algorithm].name, row->nsteps,
                  1 == row->nsteps ? "" : "s");
+    }
+    if (row->on_host) {
+        snprintf(text, room, "from %s: reduced by the host", bytes_text(row->min_bytes, size, sizeof(size)));
+        return text;
     }
     snprintf(text, room, "from %s: %s%llu slice%s%s", bytes_text(row->min_bytes, size, sizeof(size)), exchange,
              (unsigned long long) row->nslices, 1 == row->nslices ? "" : "s", row->more_slices ? " or more" : "");

@@ -13,8 +13,12 @@
 /* A message between groups is cut into about as many slices: the first and the last do not overlap with anything. */
 #define GPUHIER_SLICES_WANTED 8
 
-/* But a rank's part of a slice is no shorter, in bytes: below it a slice costs more than its overlap gains. */
-#define GPUHIER_SLICE_SHARD_MIN ((uint64_t) 64 << 10)
+/*
+ * But a rank's part of a slice is no shorter, in bytes: below it a slice costs more than its overlap gains. Medians on
+ * 2026-11-22, 2 nodes x 1 emulated GPU, UCX 1.13 over unshaped veths, two busy cores: 256 KiB take 115 us in one
+ * slice, 150 in two; 512 KiB 310 us in four, 610 to 730 in one or two; 1 MiB 570 us in eight, 1200 to 2000 in one or four.
+ */
+#define GPUHIER_SLICE_SHARD_MIN ((uint64_t) 128 << 10)
 
 /*
  * Bytes of a slice for a message of `bytes`; never more than limits->slice_bytes, for which the scratch was
@@ -30,6 +34,7 @@ int gpuhier_choice_plan(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, in
 /* Messages of min_bytes and more, up to the next row's, are treated alike. */
 typedef struct gpuhier_choice {
     uint64_t min_bytes;
+    bool on_host;                  /* the small form: reduced by the host, one kernel and slices do not come into it */
     gpuhier_algorithm_t algorithm; /* between groups */
     int nsteps;                    /* of it */
     uint64_t nslices;              /* of the shortest message of this row */
@@ -40,9 +45,10 @@ typedef struct gpuhier_choice {
 
 /*
  * All choices for messages of doubles from 8 bytes to 1 TiB, by powers of two, in rows of equal algorithm and
- * number of slices. Returns the number of rows, 0 if the limits are out of range.
+ * number of slices. small_bytes: coll_gpuhier_small_bytes. Returns the number of rows, 0 if the limits are out of range.
  */
-int gpuhier_choice_table(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, gpuhier_choice_t rows[GPUHIER_CHOICES_MAX]);
+int gpuhier_choice_table(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, uint64_t small_bytes,
+                         gpuhier_choice_t rows[GPUHIER_CHOICES_MAX]);
 
 /* A row in words: "from 4 MiB: ring in 4 steps, 8 slices". Returns text. */
 const char *gpuhier_choice_text(const gpuhier_choice_t *row, int ngroups, char *text, size_t room);

@@ -309,7 +309,7 @@ static void team_print(const setup_t *setup)
         }
     }
     gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
-    const int nrows = gpuhier_choice_table(&team->shape, &team->limits, rows);
+    const int nrows = gpuhier_choice_table(&team->shape, &team->limits, gpuhier_params.small_bytes, rows);
     for (int i = 0; i < nrows; ++i) {
         char text[128];
         opal_output(0, "coll:gpuhier:   %s", gpuhier_choice_text(&rows[i], team->ngroups, text, sizeof(text)));

@@ -13,7 +13,22 @@ AC_DEFUN([GPUHIER_CHECK_COMPILER], [
     AS_IF([test "$gpuhier_cv_std" = no],
           [AC_MSG_ERROR([the C compiler $CC does not know C11 atomics; use gcc 4.9 or clang 3.6 or newer])])
     CC="$CC $gpuhier_cv_std"
+    AC_CACHE_CHECK([how to compare and swap 16 bytes], [gpuhier_cv_cx16], [
+        gpuhier_cv_cx16=no
+        gpuhier_save_cflags=$CFLAGS
+        for gpuhier_option in "" -mcx16; do
+            CFLAGS="$gpuhier_save_cflags $gpuhier_option"
+            AC_LINK_IFELSE([AC_LANG_PROGRAM([[static __int128 word;]],
+                                            [[return __sync_bool_compare_and_swap(&word, word, word + 1);]])],
+                           [gpuhier_cv_cx16=$gpuhier_option
+                            break])
+        done
+        CFLAGS=$gpuhier_save_cflags
+    ])
     AC_LANG_POP([C])
+    # Open MPI's headers do it, in its lists that several threads use, if its own compiler could.
+    CX16_CFLAGS=
+    AS_IF([test "$gpuhier_cv_cx16" != no], [CX16_CFLAGS=$gpuhier_cv_cx16])
     AC_ARG_ENABLE([werror], [AS_HELP_STRING([--enable-werror], [make compiler warnings errors])])
     WARN_CFLAGS="-Wall -Wextra"
     AS_IF([test "$enable_werror" = yes], [WARN_CFLAGS="$WARN_CFLAGS -Werror"])

@@ -2,7 +2,7 @@
 # Open MPI; in Open MPI's own tree its configure.m4 tells. After the checks for Open MPI, UCX, hwloc and CUDA.
 AC_DEFUN([GPUHIER_COMPONENT], [
     coll_gpuhier_CPPFLAGS="-DGPUHIER_OUT_OF_TREE=1 $OMPI_CPPFLAGS $UCX_CPPFLAGS $HWLOC_CPPFLAGS $CUDA_CPPFLAGS"
-    coll_gpuhier_CFLAGS=$WARN_CFLAGS
+    coll_gpuhier_CFLAGS="$WARN_CFLAGS $CX16_CFLAGS"
     coll_gpuhier_LDFLAGS=$OMPI_LDFLAGS
     coll_gpuhier_LIBS="$UCX_LIBS $HWLOC_LIBS -ldl -lpthread"
     coll_gpuhier_DSO_LIBS=$OMPI_LIBS

@@ -3,16 +3,43 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The accelerated path gives the same bits on all ranks and on every repetition, whatever the
- * timing and wherever the buffers lie.
+ * timing and wherever the buffers lie; also for sums that another order of the operands would change. In
+ * one group the order is that of the ranks: exactly that result is wanted.
  *
  *   allreduce_bits [--stock]
+ *
+ * Prints a digest of all results: what bits_test.sh compares between runs.
  */
 #include "calls.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define REPETITIONS 8
+
+static uint64_t digest = UINT64_C(14695981039346656037); /* FNV-1a of all results */
+
+static void digest_add(const unsigned char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; ++i) {
+        digest = (digest ^ bytes[i]) * UINT64_C(1099511628211);
+    }
+}
+
+/* Rank 0's bits, by the host, to everyone. */
+static void compare_ranks(suite_t *suite, const unsigned char *mine, size_t bytes, const char *what)
+{
+    unsigned char *theirs = malloc(bytes);
+    memcpy(theirs, mine, bytes);
+    MPI_Bcast(theirs, (int) bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+    if (0 != memcmp(mine, theirs, bytes)) {
+        suite_fail(suite, "%s: other bits than rank 0", what);
+    }
+    free(theirs);
+    digest_add(mine, bytes);
+}
 
 static void one(suite_t *suite, const char *type_name, const char *op_name, size_t count)
 {
@@ -41,12 +68,74 @@ static void one(suite_t *suite, const char *type_name, const char *op_name, size
         buffer_free(&send);
         buffer_free(&recv);
     }
-    /* Rank 0's bits, by the host, to everyone. */
-    memcpy(again, first, bytes);
-    MPI_Bcast(again, (int) bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
-    if (0 != memcmp(first, again, bytes)) {
-        suite_fail(suite, "%s %s count %zu: other bits than rank 0", type_name, op_name, count);
+    char what[96];
+    snprintf(what, sizeof(what), "%s %s count %zu", type_name, op_name, count);
+    compare_ranks(suite, first, bytes, what);
+    free(input);
+    free(first);
+    free(again);
+}
+
+/*
+ * Terms of very different size that nearly cancel: even ranks bring a large number, odd ones about the same
+ * with the other sign, so that what is left of the sum is rounding, and the order decides.
+ */
+static double ill_conditioned(int rank, uint64_t i)
+{
+    uint64_t x = i * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t) (rank / 2) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 31)) * UINT64_C(0x94d049bb133111eb);
+    const double large = ldexp(1.0 + (double) (x >> 40) * 0x1p-24, (int) (x % 60));
+    const double small = 0.1 * (double) (1 + rank) + (double) (i % 1000) * 0.01;
+    return 0 == rank % 2 ? large + small : -large + small;
+}
+
+/* The sum in the order of the ranks, or the other way round. */
+static double ordered_sum(int nranks, uint64_t i, bool backwards)
+{
+    double sum = ill_conditioned(backwards ? nranks - 1 : 0, i);
+    for (int k = 1; k < nranks; ++k) {
+        sum += ill_conditioned(backwards ? nranks - 1 - k : k, i);
     }
+    return sum;
+}
+
+/* The same buffers again and again: with ipc=auto the peers map them at some point, and kernels work on them, in one slice. */
+static void ill_conditioned_sums(suite_t *suite, size_t count)
+{
+    const size_t bytes = count * sizeof(double);
+    const char *nodes = getenv("VCLUSTER_NODES");
+    double *input = malloc(bytes), *first = malloc(bytes), *again = malloc(bytes);
+    buffer_t send, recv;
+    size_t sensitive = 0;
+
+    buffer_alloc(&send, BUFFER_DEVICE, bytes, 0);
+    buffer_alloc(&recv, BUFFER_DEVICE, bytes, 0);
+    for (size_t i = 0; i < count; ++i) {
+        input[i] = ill_conditioned(suite->rank, i);
+        sensitive += ordered_sum(suite->nranks, i, false) != ordered_sum(suite->nranks, i, true);
+    }
+    if (suite->nranks > 2 && sensitive < count / 4) {
+        suite_fail(suite, "the order of the operands changes %zu of %zu sums only", sensitive, count);
+    }
+    buffer_write(&send, input, bytes);
+    for (int i = 0; i < REPETITIONS; ++i) {
+        buffer_poison(&recv);
+        MPI_Allreduce(send.message, recv.message, (int) count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        ++suite->calls;
+        buffer_read(&recv, 0 == i ? first : again, bytes);
+        if (i > 0 && 0 != memcmp(first, again, bytes)) {
+            suite_fail(suite, "ill-conditioned sum, count %zu: repetition %d has other bits", count, i);
+        }
+    }
+    for (size_t i = 0; i < count && PATH_ACCELERATED == suite->default_path && NULL != nodes && 1 == atoi(nodes); ++i) {
+        if (first[i] != ordered_sum(suite->nranks, i, false)) {
+            suite_fail(suite, "ill-conditioned sum, count %zu: element %zu was not added in the order of the ranks", count, i);
+            break;
+        }
+    }
+    compare_ranks(suite, (unsigned char *) first, bytes, "ill-conditioned sum");
+    buffer_free(&send);
+    buffer_free(&recv);
     free(input);
     free(first);
     free(again);
@@ -64,6 +153,10 @@ int main(int argc, char **argv)
         one(&suite, "float", "prod", counts[i]);
         one(&suite, "c_double_complex", "prod", counts[i]);
         one(&suite, "c_float_complex", "sum", counts[i]);
+        ill_conditioned_sums(&suite, counts[i]);
+    }
+    if (0 == suite.rank) {
+        printf("allreduce_bits: digest %016llx\n", (unsigned long long) digest);
     }
     return suite_end(&suite);
 }

@@ -75,11 +75,7 @@ static int component_register(void)
 static int component_open(void)
 {
     help_find();
-    int rc = gpuhier_requests_open();
-    if (OMPI_SUCCESS != rc) {
-        return rc;
-    }
-    rc = gpuhier_agree_publish();
+    int rc = gpuhier_agree_publish();
     if (OMPI_SUCCESS != rc) {
         /* Unpublished, no other rank will count on us; our own calls take the saved path. */
         opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: publishing to the other ranks failed (%d): not used in this job", rc);

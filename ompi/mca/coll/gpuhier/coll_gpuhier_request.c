@@ -23,7 +23,6 @@
 #include "coll_gpuhier_request.h"
 #include "ompi/datatype/ompi_datatype.h"
 #include "ompi/errhandler/errcode-internal.h"
-#include "opal/class/opal_free_list.h"
 #include "opal/runtime/opal_progress.h"
 
 #if __has_include("ompi/mpi/fortran/base/fint_2_int.h")
@@ -31,8 +30,13 @@
 _Static_assert(sizeof(ompi_coll_base_nbc_request_t) <= sizeof(gpuhier_request_base_t), "Open MPI writes beyond its part of a request");
 #endif
 
-static opal_free_list_t requests; /* free ones; Open MPI may look at a request just after it was freed, so their memory stays */
-static gpuhier_request_t *saved;  /* active ones that wait for the saved collective */
+/*
+ * Free ones, by `next`. Open MPI may look at a request just after it was freed, so their memory stays. Not one of Open MPI's
+ * own lists: those use an instruction, inline, that only code for newer processors has.
+ */
+static gpuhier_request_t *unused;
+static opal_mutex_t unused_lock = OPAL_MUTEX_STATIC_INIT;
+static gpuhier_request_t *saved;  /* active ones that wait for the saved collective; under the engine's lock */
 static bool registered;           /* with Open MPI's progress */
 
 static void complete(gpuhier_request_t *request, int code)
@@ -202,22 +206,23 @@ static void request_construct(gpuhier_request_t *request)
 }
 OBJ_CLASS_INSTANCE(gpuhier_request_t, ompi_request_t, request_construct, NULL);
 
-int gpuhier_requests_open(void)
-{
-    OBJ_CONSTRUCT(&requests, opal_free_list_t);
-    return opal_free_list_init(&requests, sizeof(gpuhier_request_t), opal_cache_line_size, OBJ_CLASS(gpuhier_request_t), 0, 0, 0, -1, 8, NULL, 0,
-                               NULL, NULL, NULL);
-}
-
 void gpuhier_requests_close(void)
 {
     gpuhier_requests_quiesce(); /* a process without teams has not done so in MPI_Finalize */
-    OBJ_DESTRUCT(&requests);
+    while (NULL != unused) {
+        gpuhier_request_t *request = unused;
+        unused = request->next;
+        OBJ_RELEASE(request);
+    }
 }
 
 gpuhier_request_t *gpuhier_request_get(struct ompi_communicator_t *comm, bool persistent)
 {
-    gpuhier_request_t *request = (gpuhier_request_t *) opal_free_list_get(&requests);
+    opal_mutex_lock(&unused_lock);
+    gpuhier_request_t *request = unused;
+    unused = NULL != request ? request->next : NULL;
+    opal_mutex_unlock(&unused_lock);
+    request = NULL != request ? request : OBJ_NEW(gpuhier_request_t);
     if (NULL == request) {
         return NULL;
     }
@@ -249,5 +254,8 @@ void gpuhier_request_drop(gpuhier_request_t *request)
 {
     resources_free(request);
     OMPI_REQUEST_FINI(&request->base.super);
-    opal_free_list_return(&requests, (opal_free_list_item_t *) request);
+    opal_mutex_lock(&unused_lock);
+    request->next = unused;
+    unused = request;
+    opal_mutex_unlock(&unused_lock);
 }

@@ -33,7 +33,7 @@ typedef struct gpuhier_request_base {
 typedef struct gpuhier_request {
     gpuhier_request_base_t base;
     struct ompi_communicator_t *comm; /* retained, and its module with it */
-    struct gpuhier_request *next;     /* among those that wait for the saved collective */
+    struct gpuhier_request *next;     /* among those that wait for the saved collective, or free ones */
 
     gpuhier_team_t *team;
     bool owns_team;                   /* persistent: see coll_gpuhier_persistent.c */
@@ -47,8 +47,7 @@ typedef struct gpuhier_request {
 
 OBJ_CLASS_DECLARATION(gpuhier_request_t);
 
-/* With the component. Return Open MPI codes. */
-int gpuhier_requests_open(void);
+/* Frees all, when the component is closed. */
 void gpuhier_requests_close(void);
 
 /* An inactive request of neither kind yet, NULL when memory ran out. Not yet the user's: gpuhier_request_drop() takes it back. */

@@ -6,7 +6,7 @@
  * requests active, inactive and never started, and with communicators alive. MPI forbids most of that; it must
  * neither crash nor hang.
  *
- *   finalize_pending
+ *   finalize_pending [gpu]      gpu: without the staged ones, which Open MPI itself does not survive everywhere
  */
 
 #include "flight.h"
@@ -40,7 +40,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < 4; ++i) {
         flight_post(&suite, &engine[i]);
     }
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < 2 && argc < 2; ++i) {
         flight_post(&suite, &staged[i]);
     }
     MPI_Start(&persistent[1].request);

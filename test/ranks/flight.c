@@ -9,10 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if MPI_VERSION < 4 && !defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
-#    if __has_include(<mpi-ext.h>)
-#        include <mpi-ext.h>
-#    endif
+#if OMPI_MAJOR_VERSION < 5
+#    include <mpi-ext.h>
 #endif
 
 static size_t bytes_of(const flight_t *flight)
@@ -83,7 +81,7 @@ void flight_post(suite_t *suite, flight_t *flight)
 
 bool flight_init(suite_t *suite, flight_t *flight)
 {
-#if MPI_VERSION >= 4
+#if OMPI_MAJOR_VERSION >= 5
     int error = MPI_Allreduce_init(input_of(flight), flight->recv.message, (int) flight->count, flight->values.type->type,
                                    flight->values.op->op, flight->comm, MPI_INFO_NULL, &flight->request);
 #elif defined(OMPI_HAVE_MPI_EXT_PCOLLREQ) && OMPI_HAVE_MPI_EXT_PCOLLREQ

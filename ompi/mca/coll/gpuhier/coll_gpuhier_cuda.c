@@ -10,8 +10,10 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "coll_gpuhier_compat.h"
 #include "coll_gpuhier_cuda.h"
@@ -19,11 +21,32 @@
 
 gpuhier_cu_t gpuhier_cu;
 
+#define HEAP_FIELD 47 /* of proc(5): start_brk */
+
 static bool present;
+static uintptr_t heap_begin = UINTPTR_MAX; /* set when the driver is looked for */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* Where the heap begins, of /proc/self/stat; the highest address, which makes the heap empty, when that does not say. */
+static uintptr_t heap_find(void)
+{
+    char line[1024] = "";
+    unsigned long begin = 0;
+    FILE *file = fopen("/proc/self/stat", "r");
+    if (NULL != file) {
+        const char *at = NULL != fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL; /* the name before it may hold anything */
+        for (int field = 2; NULL != at && field < HEAP_FIELD; ++field) {
+            at = strchr(at + 1, ' ');
+        }
+        begin = NULL != at ? strtoul(at, NULL, 10) : 0;
+        fclose(file);
+    }
+    return 0 != begin ? begin : UINTPTR_MAX;
+}
 
 static void driver_find(void)
 {
+    heap_begin = heap_find();
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (NULL == library) {
         return;
@@ -141,11 +164,20 @@ static CUcontext context_for(int ordinal)
     return current;
 }
 
+/*
+ * Is it in the heap that grows by brk()? Nothing else is ever mapped there, so it is host memory for certain, and a short message
+ * from malloc() need not wait for the driver's answer.
+ */
+static bool on_heap(const void *address)
+{
+    return (uintptr_t) address >= heap_begin && (uintptr_t) address < (uintptr_t) sbrk(0);
+}
+
 void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p)
 {
     memset(buffer_p, 0, sizeof(*buffer_p));
     buffer_p->device = -1;
-    if (NULL == address || !gpuhier_cuda_present()) {
+    if (NULL == address || on_heap(address) || !gpuhier_cuda_present()) {
         return;
     }
     CUmemorytype type = (CUmemorytype) 0;

@@ -16,6 +16,7 @@
 #include "coll_gpuhier_cuda.h"
 #include "coll_gpuhier_device.h"
 #include "coll_gpuhier_fallback.h"
+#include "ompi/datatype/ompi_datatype.h"
 #include "ompi/runtime/mpiruntime.h"
 #include "opal/util/show_help.h"
 
@@ -69,11 +70,23 @@ void gpuhier_staged_abort(const gpuhier_staged_t *staged, struct ompi_communicat
     ompi_mpi_abort(comm, MPI_ERR_OTHER);
 }
 
+/* The first byte that the type touches says where the buffer lies; of staging, only what is on a device is asked more. */
+static bool on_device(const void *user, const struct ompi_datatype_t *dtype)
+{
+    gpuhier_buffer_t place;
+    if (MPI_IN_PLACE == user) {
+        return false;
+    }
+    gpuhier_buffer_inspect((const char *) user + dtype->super.true_lb, &place);
+    return gpuhier_buffer_on_device(&place);
+}
+
 int gpuhier_fallback_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
                                struct ompi_op_t *op, struct ompi_communicator_t *comm, gpuhier_module_t *module)
 {
     gpuhier_count(&gpuhier_counters.calls_saved, 1);
-    if ((gpuhier_ompi_is_cuda_aware() && !gpuhier_device_any_lost()) || !gpuhier_cuda_present()) {
+    if ((gpuhier_ompi_is_cuda_aware() && !gpuhier_device_any_lost()) || !gpuhier_cuda_present()
+        || (!on_device(rbuf, dtype) && !on_device(sbuf, dtype))) {
         return module->saved_allreduce(sbuf, rbuf, count, dtype, op, comm, module->saved_allreduce_module);
     }
     gpuhier_staged_t staged;

@@ -36,6 +36,8 @@ typedef struct bench_options {
     bool check;
     bool counters;
     bool any_path;
+    double at_most;     /* times stock that a row may take; 0: any */
+    bool host;          /* host buffers: what they cost with the component loaded, and without */
     bench_mode_t mode;
     const value_type_t *types[BENCH_MAX_NAMES];
     int ntypes;
@@ -88,6 +90,7 @@ typedef struct bench_row {
     double stock_us;
     double floor_us;
     double cpu_us;        /* of all ranks together per call, waiting included */
+    double stock_cpu_us;
     double *samples;      /* us, [iterations], in order of time; NULL: not measured. The row owns them */
     double *stock_samples;
     uint64_t wrong; /* elements, and guard bytes overwritten, over all ranks and checked calls */
@@ -108,8 +111,8 @@ void bench_place_free(bench_place_t *place);
 /* bench_stock.c: what a program does without the component. */
 typedef struct bench_stock bench_stock_t;
 
-/* cuda_aware: pass device pointers to MPI; else stage through pinned memory of max_bytes, made here. */
-bench_stock_t *bench_stock_create(size_t max_bytes);
+/* Host buffers, and device buffers of a CUDA-aware MPI, are passed as they are; others are staged through pinned memory, made here. */
+bench_stock_t *bench_stock_create(const bench_options_t *options);
 void bench_stock_destroy(bench_stock_t *stock);
 const char *bench_stock_name(const bench_stock_t *stock);
 int bench_stock_allreduce(bench_stock_t *stock, const void *send, void *recv, const bench_row_t *row, MPI_Comm comm);
@@ -135,6 +138,9 @@ void bench_traffic_end(bench_traffic_t *t, bench_row_t *row);
 /* bench_measure.c: fills everything in row but its identity. Collective. budget: seconds for this row, 0: none. */
 void bench_measure(const bench_options_t *options, const bench_place_t *place, bench_stock_t *stock,
                    bench_floor_t *floor, bench_traffic_t *traffic, double budget, bench_row_t *row);
+
+/* bench_dup.c: the time of MPI_Comm_dup with the component, divided by that without it; printed too. Collective. */
+double bench_dup_ratio(const bench_place_t *place);
 
 /* bench_report.c: the table, the files. Rank 0 only. */
 void bench_report_header(const bench_options_t *options, const bench_place_t *place, const char *stock_name);

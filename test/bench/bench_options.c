@@ -26,6 +26,8 @@ static const char usage[] =
     "  -c, --check 0|1         compare every element with a reference (1)\n"
     "      --mode WHAT         gpuhier, stock or both, alternately (both)\n"
     "      --counters          bytes over links and rails of one call per row, against the formulas\n"
+    "      --host              host buffers: no row may be accelerated; MPI_Comm_dup as well; no floor\n"
+    "      --at-most RATIO     a row that takes more than RATIO times stock's time is a failure\n"
     "      --any-path          a row that the component did not accelerate is no failure\n"
     "      --wire-gbps RATE    Gbit/s of one rail, for the floor (VCLUSTER_RATE, else none)\n"
     "      --rails N           rails per node (VCLUSTER_RAILS, else 1)\n"
@@ -37,6 +39,8 @@ enum {
     OPTION_MODE = 256,
     OPTION_COUNTERS,
     OPTION_ANY_PATH,
+    OPTION_HOST,
+    OPTION_AT_MOST,
     OPTION_WIRE,
     OPTION_RAILS,
     OPTION_JSON,
@@ -57,6 +61,8 @@ static const struct option long_options[] = {
     {"check", required_argument, NULL, 'c'},
     {"mode", required_argument, NULL, OPTION_MODE},
     {"counters", no_argument, NULL, OPTION_COUNTERS},
+    {"host", no_argument, NULL, OPTION_HOST},
+    {"at-most", required_argument, NULL, OPTION_AT_MOST},
     {"any-path", no_argument, NULL, OPTION_ANY_PATH},
     {"wire-gbps", required_argument, NULL, OPTION_WIRE},
     {"rails", required_argument, NULL, OPTION_RAILS},
@@ -231,6 +237,11 @@ static bool parse_one(int letter, const char *text, bench_options_t *o)
         return parse_mode(text, o);
     case OPTION_COUNTERS:
         return o->counters = true;
+    case OPTION_HOST:
+        return o->host = true;
+    case OPTION_AT_MOST:
+        o->at_most = strtod(text, &end);
+        return end != text && 0 == *end && o->at_most > 0.0;
     case OPTION_ANY_PATH:
         return o->any_path = true;
     case OPTION_WIRE:

@@ -26,7 +26,13 @@ bool bench_row_is_right(const bench_row_t *row, const bench_options_t *options)
     if (0 != row->wrong || 0 != row->stock_wrong || !row->traffic_is_right) {
         return false;
     }
-    return MODE_STOCK == options->mode || options->any_path || !row->type->accelerated || BENCH_PATH_GPUHIER == row->path;
+    if (options->at_most > 0.0 && row->stock_us > 0.0 && row->time_us > options->at_most * row->stock_us) {
+        return false;
+    }
+    if (options->host && MODE_STOCK != options->mode && BENCH_PATH_SAVED != row->path) {
+        return false;
+    }
+    return options->host || MODE_STOCK == options->mode || options->any_path || !row->type->accelerated || BENCH_PATH_GPUHIER == row->path;
 }
 
 void bench_report_header(const bench_options_t *options, const bench_place_t *place, const char *stock_name)
@@ -116,6 +122,7 @@ bool bench_report_json(const char *path, const bench_row_t *rows, int nrows, con
         json_number(file, "stock_us", row->stock_us, ", ");
         json_number(file, "floor_us", row->floor_us, ", ");
         json_number(file, "cpu_us", row->cpu_us, ", ");
+        json_number(file, "stock_cpu_us", row->stock_cpu_us, ", ");
         json_number(file, "rail_balance", row->rail_balance, ", ");
         json_samples(file, "samples_us", row->samples, row->iterations);
         json_samples(file, "stock_samples_us", row->stock_samples, row->iterations);

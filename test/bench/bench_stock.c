@@ -13,11 +13,12 @@
 #include <stdlib.h>
 
 struct bench_stock {
+    bool host;
     bool cuda_aware;
     void *pinned; /* one message */
 };
 
-bench_stock_t *bench_stock_create(size_t max_bytes)
+bench_stock_t *bench_stock_create(const bench_options_t *options)
 {
     bench_stock_t *stock = calloc(1, sizeof(*stock));
 
@@ -25,11 +26,12 @@ bench_stock_t *bench_stock_create(size_t max_bytes)
         fprintf(stderr, "gpuhier_bench: no memory\n");
         MPI_Abort(MPI_COMM_WORLD, 3);
     }
+    stock->host = options->host;
 #if defined(OMPI_HAVE_MPI_EXT_CUDA) && OMPI_HAVE_MPI_EXT_CUDA
     stock->cuda_aware = 1 == MPIX_Query_cuda_support();
 #endif
-    if (!stock->cuda_aware) {
-        CUDA_MUST(cudaMallocHost(&stock->pinned, max_bytes + 64));
+    if (!stock->cuda_aware && !stock->host) {
+        CUDA_MUST(cudaMallocHost(&stock->pinned, options->max_bytes + 64));
     }
     return stock;
 }
@@ -44,12 +46,15 @@ void bench_stock_destroy(bench_stock_t *stock)
 
 const char *bench_stock_name(const bench_stock_t *stock)
 {
+    if (stock->host) {
+        return "Open MPI without the component, host buffers";
+    }
     return stock->cuda_aware ? "Open MPI's own CUDA path" : "staging through pinned host memory";
 }
 
 int bench_stock_allreduce(bench_stock_t *stock, const void *send, void *recv, const bench_row_t *row, MPI_Comm comm)
 {
-    if (stock->cuda_aware) {
+    if (stock->cuda_aware || stock->host) {
         return MPI_Allreduce(row->in_place ? MPI_IN_PLACE : send, recv, (int) row->count, row->type->type, row->op->op, comm);
     }
     CUDA_MUST(cudaMemcpy(stock->pinned, row->in_place ? recv : send, row->bytes, cudaMemcpyDeviceToHost));

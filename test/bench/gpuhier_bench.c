@@ -69,7 +69,7 @@ static int measure_rows(const bench_options_t *options, const bench_place_t *pla
     bench_row_t *rows;
     int nrows = list_rows(options, &rows);
     int failures = 0;
-    bench_stock_t *stock = bench_stock_create(options->max_bytes);
+    bench_stock_t *stock = bench_stock_create(options);
     bench_floor_t *floor = bench_floor_create(options, place);
     bench_traffic_t *traffic = bench_traffic_create(place, options);
     bool speaks = 0 == place->rank;
@@ -84,6 +84,10 @@ static int measure_rows(const bench_options_t *options, const bench_place_t *pla
         if (speaks) {
             bench_report_row(&rows[i], place);
         }
+    }
+    if (options->host && place->has_component) {
+        double ratio = bench_dup_ratio(place);
+        failures += options->at_most > 0.0 && ratio > options->at_most ? 1 : 0;
     }
     if (speaks) {
         printf("# %d rows, %d failed\n", nrows, failures);

@@ -56,5 +56,5 @@ gpuhier_env_sanitizers()
     export LSAN_OPTIONS=suppressions=$GPUHIER_SRC/test/lsan.supp:print_suppressions=0
     export UBSAN_OPTIONS=halt_on_error=1:exitcode=66:print_stacktrace=1
     # What libraries do among themselves is not watched.
-    export TSAN_OPTIONS=ignore_noninstrumented_modules=1:exitcode=66:history_size=4
+    export TSAN_OPTIONS=ignore_noninstrumented_modules=1:exitcode=66:history_size=4:suppressions=$GPUHIER_SRC/test/tsan.supp:print_suppressions=0
 }

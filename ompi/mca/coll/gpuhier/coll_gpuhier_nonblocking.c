@@ -69,7 +69,7 @@ static int saved(gpuhier_module_t *module, const void *sbuf, void *rbuf, gpuhier
 int gpuhier_iallreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                        struct ompi_communicator_t *comm, ompi_request_t **request_p, mca_coll_base_module_t *base)
 {
-    gpuhier_module_t *module = (gpuhier_module_t *) base;
+    gpuhier_module_t *module = gpuhier_module_of(base);
     gpuhier_call_args_t args = {.in = MPI_IN_PLACE == sbuf ? rbuf : sbuf, .out = rbuf, .count = (uint64_t) count, .op = op, .dtype = dtype};
     args.kernel = NULL == module->team || 0 == count ? -1 : gpuhier_reduce_find(op, dtype, &args.elem_bytes);
     if (args.kernel >= 0 && args.count * args.elem_bytes > SAVED_BYTES) {

@@ -87,7 +87,7 @@ int gpuhier_allreduce_init(const void *sbuf, void *rbuf, gpuhier_count_t count, 
                            struct ompi_communicator_t *comm, struct ompi_info_t *info, ompi_request_t **request_p,
                            mca_coll_base_module_t *base)
 {
-    gpuhier_module_t *module = (gpuhier_module_t *) base;
+    gpuhier_module_t *module = gpuhier_module_of(base);
     gpuhier_call_args_t args = {.in = MPI_IN_PLACE == sbuf ? rbuf : sbuf, .out = rbuf, .count = (uint64_t) count, .op = op, .dtype = dtype};
     gpuhier_buffer_t owner;
     args.kernel = 0 == count ? -1 : gpuhier_reduce_find(op, dtype, &args.elem_bytes);

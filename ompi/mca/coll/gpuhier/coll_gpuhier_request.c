@@ -42,6 +42,7 @@ static bool registered;           /* with Open MPI's progress */
 static void complete(gpuhier_request_t *request, int code)
 {
     request->base.super.req_status.MPI_ERROR = ompi_errcode_get_mpi_code(code);
+    atomic_store_explicit(&request->ended, true, memory_order_release);
     ompi_request_complete(&request->base.super, true);
 }
 
@@ -120,6 +121,7 @@ static void progress_need(void)
 
 static void activate(gpuhier_request_t *request)
 {
+    (void) atomic_exchange_explicit(&request->ended, false, memory_order_acquire);
     ompi_request_t *base = &request->base.super;
     base->req_status.MPI_ERROR = MPI_SUCCESS;
     base->req_complete = REQUEST_PENDING;
@@ -184,6 +186,7 @@ static void resources_free(gpuhier_request_t *request)
 static int request_free(ompi_request_t **request_p)
 {
     gpuhier_request_t *request = (gpuhier_request_t *) *request_p;
+    (void) atomic_load_explicit(&request->ended, memory_order_acquire);
     if (!REQUEST_COMPLETE(&request->base.super)) {
         return MPI_ERR_REQUEST; /* MPI forbids it, for collectives; as Open MPI's own do */
     }

@@ -33,6 +33,7 @@ typedef struct gpuhier_request_base {
 typedef struct gpuhier_request {
     gpuhier_request_base_t base;
     struct ompi_communicator_t *comm; /* retained, and its module with it */
+    _Atomic bool ended;               /* published before Open MPI hears of it, by whichever thread drove the call to its end */
     struct gpuhier_request *next;     /* among those that wait for the saved collective, or free ones */
 
     gpuhier_team_t *team;

@@ -11,6 +11,8 @@
 
 #include "flight.h"
 
+#include <stdio.h>
+
 #define COUNT 30001
 
 int main(int argc, char **argv)
@@ -19,6 +21,10 @@ int main(int argc, char **argv)
     suite_t suite;
     MPI_Comm accelerated, saved;
 
+#if defined(__SANITIZE_ADDRESS__)
+    printf("leaves memory behind, as what is in flight may still use it\n");
+    return 77;
+#endif
     suite_begin(&suite, "finalize_pending", &argc, &argv);
     MPI_Comm_dup(MPI_COMM_WORLD, &accelerated);
     MPI_Comm_dup(MPI_COMM_WORLD, &saved);

@@ -81,12 +81,21 @@ static bool on_device(const void *user, const struct ompi_datatype_t *dtype)
     return gpuhier_buffer_on_device(&place);
 }
 
+/*
+ * May this Open MPI have the call's buffers as they are? A CUDA-aware one may, but for types of the program's own: coll/cuda
+ * takes element 0 for the first byte, which a negative lower bound makes wrong, and writes what lies in gaps.
+ */
+static bool open_mpi_takes(struct ompi_datatype_t *dtype)
+{
+    return !gpuhier_cuda_present()
+           || (gpuhier_ompi_is_cuda_aware() && !gpuhier_device_any_lost() && ompi_datatype_is_predefined(dtype));
+}
+
 int gpuhier_fallback_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
                                struct ompi_op_t *op, struct ompi_communicator_t *comm, gpuhier_module_t *module)
 {
     gpuhier_count(&gpuhier_counters.calls_saved, 1);
-    if ((gpuhier_ompi_is_cuda_aware() && !gpuhier_device_any_lost()) || !gpuhier_cuda_present()
-        || (!on_device(rbuf, dtype) && !on_device(sbuf, dtype))) {
+    if (open_mpi_takes(dtype) || (!on_device(rbuf, dtype) && !on_device(sbuf, dtype))) {
         return module->saved_allreduce(sbuf, rbuf, count, dtype, op, comm, module->saved_allreduce_module);
     }
     gpuhier_staged_t staged;

@@ -8,6 +8,7 @@
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,8 +60,12 @@ void bench_place_init(bench_place_t *p)
     CUDA_MUST(cudaGetDeviceCount(&p->ngpus));
     CUDA_MUST(cudaSetDevice((NULL == local ? p->rank : atoi(local)) % p->ngpus));
 
+    pvars_read(&counters);
     MPI_Comm_dup(MPI_COMM_WORLD, &p->gpuhier);
-    pvars_enable(false);
+    if (!pvars_enable(false) && counters.present) {
+        fprintf(stderr, "gpuhier_bench: the component cannot be switched off: coll_gpuhier_enable cannot be written\n");
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    }
     MPI_Comm_dup(MPI_COMM_WORLD, &p->stock);
     MPI_Comm_dup(MPI_COMM_WORLD, &p->control);
     MPI_Comm_split_type(p->control, MPI_COMM_TYPE_SHARED, p->rank, MPI_INFO_NULL, &p->on_node);
@@ -70,7 +75,6 @@ void bench_place_init(bench_place_t *p)
     find_nodes(p);
     choose_gpu(p);
 
-    pvars_read(&counters);
     present = counters.present;
     MPI_Allreduce(MPI_IN_PLACE, &present, 1, MPI_INT, MPI_MIN, p->control);
     p->has_component = 0 != present;

@@ -40,8 +40,10 @@ static mca_base_var_enum_value_t net_modes[] = {
 static int reg(const char *name, const char *text, mca_base_var_type_t type, mca_base_var_enum_t *values,
                mca_base_var_scope_t scope, void *storage)
 {
+    /* Open MPI 5 writes those only that say so. */
+    const int flags = MCA_BASE_VAR_SCOPE_ALL == scope ? MCA_BASE_VAR_FLAG_SETTABLE : 0;
     int index = mca_base_component_var_register(&mca_coll_gpuhier_component.super.collm_version, name, text, type, values, 0,
-                                                0, OPAL_INFO_LVL_5, scope, storage);
+                                                (mca_base_var_flag_t) flags, OPAL_INFO_LVL_5, scope, storage);
     return index < 0 ? index : OMPI_SUCCESS;
 }
 

@@ -196,6 +196,41 @@ static void run_kinds(suite_t *suite)
     }
 }
 
+/* What the default stream was still doing to an input when its call was posted is waited for, also by calls that wait their turn. */
+static void run_order(suite_t *suite)
+{
+    enum { LATE = 8 };
+    flight_t flights[LATE];
+    buffer_t pinned[LATE], ballast;
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    buffer_alloc(&ballast, BUFFER_DEVICE, 1 << 20, 0);
+    for (int warm_up = 1; warm_up >= 0; --warm_up) { /* first staged, then on the GPUs */
+        for (int i = 0; i < LATE; ++i) {
+            const size_t count = counts[i % NCOUNTS];
+            flight_make(suite, &flights[i], comm, "double", "sum", count, BUFFER_DEVICE, BUFFER_DEVICE, false);
+            buffer_alloc(&pinned[i], BUFFER_PINNED, count * sizeof(double), 0);
+            flight_fill_pinned(suite, &flights[i], &pinned[i]);
+        }
+        for (int i = 0; i < LATE; ++i) {
+            CUDA_MUST(cudaMemsetAsync(ballast.message, i, ballast.bytes, 0)); /* keeps the stream busy */
+            flight_fill_queue(&flights[i], &pinned[i]);
+            flight_post(suite, &flights[i]);
+        }
+        for (int i = LATE - 1; i >= 0; --i) {
+            must(suite, MPI_Wait(&flights[i].request, MPI_STATUS_IGNORE), "MPI_Wait");
+            flight_check(suite, &flights[i], "an input that came late");
+            flight_free(&flights[i]);
+            buffer_free(&pinned[i]);
+        }
+        if (warm_up) {
+            warm(suite, comm, "double", "sum");
+        }
+    }
+    buffer_free(&ballast);
+    MPI_Comm_free(&comm);
+}
+
 /* Without a blocking call nobody has asked: the saved collective, staged where need be. Small calls always. */
 static void run_saved(suite_t *suite)
 {
@@ -323,6 +358,7 @@ int main(int argc, char **argv)
     run_many(&suite);
     run_kinds(&suite);
     run_saved(&suite);
+    run_order(&suite);
     run_derived(&suite);
     run_rules(&suite);
     if (PATH_ANY != suite.default_path) {

@@ -6,6 +6,7 @@
  */
 #include "flight.h"
 
+#include <cuda_runtime_api.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +62,19 @@ void flight_fill(suite_t *suite, flight_t *flight)
     buffer_poison(&flight->recv);
     buffer_write(flight->in_place ? &flight->recv : &flight->send, input, bytes_of(flight));
     free(input);
+}
+
+void flight_fill_pinned(suite_t *suite, flight_t *flight, buffer_t *pinned)
+{
+    flight->values.salt = ++suite->salt;
+    value_fill(&flight->values, flight->rank, 0, flight->count, pinned->message);
+    buffer_poison(&flight->recv);
+    buffer_poison(&flight->send);
+}
+
+void flight_fill_queue(flight_t *flight, const buffer_t *pinned)
+{
+    CUDA_MUST(cudaMemcpyAsync(flight->send.message, pinned->message, bytes_of(flight), cudaMemcpyDefault, 0));
 }
 
 static const void *input_of(const flight_t *flight)

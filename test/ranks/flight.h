@@ -30,6 +30,13 @@ void flight_free(flight_t *flight);
 /* New values; poison in the receive buffer unless in place. */
 void flight_fill(suite_t *suite, flight_t *flight);
 
+/*
+ * New values in two steps, not in place: first they are put into `pinned` (page-locked, as long as the message); then
+ * a copy is queued on the legacy default stream, and may be under way when this returns.
+ */
+void flight_fill_pinned(suite_t *suite, flight_t *flight, buffer_t *pinned);
+void flight_fill_queue(flight_t *flight, const buffer_t *pinned);
+
 /* MPI_Iallreduce. */
 void flight_post(suite_t *suite, flight_t *flight);
 

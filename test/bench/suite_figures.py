@@ -168,3 +168,31 @@ def choice(suite):
             figures.append(judged(f"choice.{nodes}.{row['bytes']}", f"{nodes} nodes x 1 rank, {size_text(row['bytes'])}: time of the algorithm chosen / of the best",
                                   row["time_us"] / best, 1.25, "<=", {name: raw_of(rows[i]) for name, rows in runs.items()}))
     return figures
+
+
+# -- short messages, and what the component must not cost ---------------------------------------
+
+SHAPES = (("1 node x 2 ranks", "--nodes 1 --gpus 2"), ("1 node x 4 ranks", "--nodes 1 --gpus 4"), ("2 nodes x 1 rank", "--nodes 2 --gpus 1"))
+
+
+def beside_stock(suite, name, what, bench):
+    figures = []
+    for label, shape in SHAPES if name == "small" else (SHAPES[0], SHAPES[2]):
+        for row in suite.rows(shape, bench):
+            bound = ratio_bound(row["samples_us"], row["stock_samples_us"])
+            figures.append(judged(f"{name}.{label.replace(' ', '')}.{row['bytes']}", f"{label}, {what}, {size_text(row['bytes'])} (upper bound)",
+                                  bound, 1.05, "<=", raw_of(row)))
+    return figures
+
+
+@figure("small")
+def small(suite):
+    """Against staging through page-locked memory by hand, on the Open MPI at hand."""
+    return beside_stock(suite, "small", "device buffers: gpuhier / stock", f"-b 8 -e 64K -f {8 if suite.quick else 2} -w 10 -n {201 if suite.quick else 1001} -t 20")
+
+
+@figure("host")
+def host(suite):
+    """Host buffers with the component loaded."""
+    return beside_stock(suite, "host", "host buffers: with the component / without",
+                        f"--host -b 8 -e 4M -f {8 if suite.quick else 2} -w 10 -n {201 if suite.quick else 1001} -t 20")

@@ -18,10 +18,10 @@
 #include "coll_gpuhier_component.h"
 #include "coll_gpuhier_device.h"
 #include "coll_gpuhier_ipc_cache.h"
+#include "coll_gpuhier_locked.h"
 #include "coll_gpuhier_process.h"
 #include "coll_gpuhier_queue.h"
 #include "coll_gpuhier_request.h"
-#include "coll_gpuhier_staging.h"
 #include "coll_gpuhier_team.h"
 #include "ompi/attribute/attribute.h"
 #include "opal/runtime/opal_progress.h"
@@ -172,7 +172,7 @@ static int finalize(MPI_Comm comm, int key, void *value, void *extra)
     record_known = false;
     gpuhier_ipc_finalize();
     gpuhier_device_finalize();
-    gpuhier_staging_finalize();
+    gpuhier_locked_finalize();
     gpuhier_engine_unlock();
     gpuhier_queue_tell(ended);
     return MPI_SUCCESS;
@@ -180,9 +180,13 @@ static int finalize(MPI_Comm comm, int key, void *value, void *extra)
 
 int gpuhier_process_finalize_register(void)
 {
-    if (MPI_KEYVAL_INVALID != keyval) {
-        return OMPI_SUCCESS;
+    static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT; /* not the engine's: staging has none */
+    int rc = MPI_SUCCESS;
+    opal_mutex_lock(&lock);
+    if (MPI_KEYVAL_INVALID == keyval) {
+        rc = MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finalize, &keyval, NULL);
+        rc = MPI_SUCCESS != rc ? rc : MPI_Comm_set_attr(MPI_COMM_SELF, keyval, &keyval);
     }
-    int rc = MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finalize, &keyval, NULL);
-    return MPI_SUCCESS == rc && MPI_SUCCESS == MPI_Comm_set_attr(MPI_COMM_SELF, keyval, &keyval) ? OMPI_SUCCESS : OMPI_ERROR;
+    opal_mutex_unlock(&lock);
+    return MPI_SUCCESS == rc ? OMPI_SUCCESS : OMPI_ERROR;
 }

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the copies between device buffers and the host memory that stands for
- * them, and that memory. Called by fallback.
+ * Owns the copies between device buffers and the host memory that stands for them.
+ * Called by fallback, and by nonblocking calls that end in host memory.
  *
  *   up to coll_gpuhier_stage_bytes   one page-locked block holds the message, and stays for later calls: a copy is one
  *                                    transfer, at the full rate of the bus
@@ -12,122 +12,19 @@
  *   a type with gaps                 its pieces, equally spaced ones at once: what lies between them is not written
  *
  * All transfers are queued on the legacy default stream, behind the program's earlier work there.
- *
- * Page-locked memory is ordinary memory that was registered with the driver: when the context that
- * registered it is destroyed, it still is memory, only slower.
  */
 #include "ompi_config.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 
-#include "coll_gpuhier_process.h"
+#include "coll_gpuhier_locked.h"
 #include "coll_gpuhier_staging.h"
 #include "ompi/datatype/ompi_datatype.h"
 #include "opal/datatype/opal_convertor.h"
 
-#define BLOCK_ROUND ((size_t) 64 << 10) /* blocks are multiples of it, so that near sizes share one */
 #define SLICE_BYTES ((size_t) 2 << 20)  /* of a long message's transfer */
-#define PAGE_BYTES 4096
-
-/* -- page-locked memory that is kept ------------------------------------------------ */
-
-/* In the list while nobody uses it. */
-typedef struct block {
-    struct block *next;
-    char *memory;
-    size_t bytes;
-    CUcontext context; /* that registered it */
-} block_t;
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the next two */
-static block_t *unused;
-static size_t locked_bytes; /* of all blocks, used or not */
-
-static void block_free(block_t *block)
-{
-    gpuhier_cuda_scope_t scope;
-    if (OMPI_SUCCESS == gpuhier_cuda_enter(block->context, &scope)) {
-        (void) gpuhier_cu.cuMemHostUnregister(block->memory);
-        gpuhier_cuda_leave(&scope);
-    }
-    locked_bytes -= block->bytes;
-    free(block->memory);
-    free(block);
-}
-
-/* Out of the list: the smallest block that is long enough, NULL if there is none. */
-static block_t *unused_take(size_t bytes)
-{
-    block_t **best = NULL;
-    for (block_t **at = &unused; NULL != *at; at = &(*at)->next) {
-        if ((*at)->bytes >= bytes && (NULL == best || (*at)->bytes < (*best)->bytes)) {
-            best = at;
-        }
-    }
-    block_t *block = NULL != best ? *best : NULL;
-    if (NULL != block) {
-        *best = block->next;
-    }
-    return block;
-}
-
-/* The context is current. NULL: the driver would not lock so much. */
-static block_t *block_make(size_t bytes, CUcontext context)
-{
-    block_t *block = calloc(1, sizeof(*block));
-    if (NULL == block || 0 != posix_memalign((void **) &block->memory, PAGE_BYTES, bytes)) {
-        free(block);
-        return NULL;
-    }
-    if (OMPI_SUCCESS != gpuhier_cuda_error(gpuhier_cu.cuMemHostRegister(block->memory, bytes, CU_MEMHOSTREGISTER_PORTABLE), "cuMemHostRegister")) {
-        free(block->memory);
-        free(block);
-        return NULL;
-    }
-    block->bytes = bytes;
-    block->context = context;
-    locked_bytes += bytes;
-    return block;
-}
-
-/* A block for `bytes`, NULL when the budget or the driver does not allow it. The context is current. */
-static block_t *block_take(size_t bytes, CUcontext context)
-{
-    const size_t budget = gpuhier_params.stage_bytes, rounded = (bytes + BLOCK_ROUND - 1) / BLOCK_ROUND * BLOCK_ROUND;
-    if (bytes > budget || OMPI_SUCCESS != gpuhier_process_finalize_register()) {
-        return NULL;
-    }
-    pthread_mutex_lock(&lock);
-    block_t *block = unused_take(bytes);
-    while (NULL == block && locked_bytes + rounded > budget && NULL != unused) {
-        block_free(unused_take(0)); /* the shortest first: many of one length are rare */
-    }
-    if (NULL == block && locked_bytes + rounded <= budget) {
-        block = block_make(rounded, context);
-    }
-    pthread_mutex_unlock(&lock);
-    return block;
-}
-
-static void block_give(block_t *block)
-{
-    pthread_mutex_lock(&lock);
-    block->next = unused;
-    unused = block;
-    pthread_mutex_unlock(&lock);
-}
-
-void gpuhier_staging_finalize(void)
-{
-    pthread_mutex_lock(&lock);
-    while (NULL != unused) {
-        block_free(unused_take(0));
-    }
-    pthread_mutex_unlock(&lock);
-}
 
 /* -- transfers ---------------------------------------------------------------------- */
 
@@ -204,7 +101,7 @@ static int copy_long(const gpuhier_staging_t *s, bool to_host)
 {
     CUcontext context = s->place.context;
     CUevent events[2] = {NULL, NULL};
-    block_t *block = block_take(2 * SLICE_BYTES, context);
+    gpuhier_locked_t *block = gpuhier_locked_take(2 * SLICE_BYTES, context);
     if (NULL == block) {
         return OMPI_ERR_NOT_AVAILABLE;
     }
@@ -218,7 +115,7 @@ static int copy_long(const gpuhier_staging_t *s, bool to_host)
             (void) gpuhier_cu.cuEventDestroy(events[i]);
         }
     }
-    block_give(block);
+    gpuhier_locked_give(block);
     return rc;
 }
 
@@ -368,7 +265,7 @@ int gpuhier_staging_open(gpuhier_staging_t *s)
 {
     gpuhier_cuda_scope_t scope;
     if (NULL != s->place.context && OMPI_SUCCESS == gpuhier_cuda_enter(s->place.context, &scope)) {
-        block_t *block = block_take(s->bytes, s->place.context);
+        gpuhier_locked_t *block = gpuhier_locked_take(s->bytes, s->place.context);
         if (NULL != block) {
             s->kept = block;
             s->host = block->memory;
@@ -413,7 +310,7 @@ int gpuhier_staging_write(const gpuhier_staging_t *s)
 void gpuhier_staging_close(gpuhier_staging_t *s)
 {
     if (NULL != s->kept) {
-        block_give(s->kept);
+        gpuhier_locked_give(s->kept);
     }
     free(s->own);
     s->host = NULL;

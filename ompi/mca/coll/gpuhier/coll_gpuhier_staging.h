@@ -26,7 +26,7 @@ typedef struct gpuhier_staging {
     size_t bytes;   /* from that one to the last; 0: nothing to stage */
     bool dense;     /* it touches all of them, in order */
     char *host;     /* stands for the first byte; NULL: the user's buffer is used itself */
-    void *kept;     /* the page-locked block that host lies in, to be given back */
+    struct gpuhier_locked *kept; /* the page-locked block that host lies in, to be given back */
     void *own;      /* the memory that host lies in, to be freed */
 } gpuhier_staging_t;
 
@@ -52,8 +52,5 @@ int gpuhier_staging_write(const gpuhier_staging_t *s);
 
 /* Lets go of the host copy, if there is one. */
 void gpuhier_staging_close(gpuhier_staging_t *s);
-
-/* Frees what is kept for later calls. */
-void gpuhier_staging_finalize(void);
 
 #endif /* GPUHIER_STAGING_H */

@@ -13,37 +13,12 @@
 #include "coll_gpuhier_engine.h"
 #include "coll_gpuhier_hostcall.h"
 #include "coll_gpuhier_staging.h"
+#include "coll_gpuhier_tree.h"
 #include "ompi/datatype/ompi_datatype.h"
 #include "ompi/mca/coll/base/coll_tags.h"
 #include "ompi/mca/pml/pml.h"
 #include "ompi/request/request.h"
 #include "opal/sys/atomic.h"
-
-/* Children of a rank: itself plus 1, 2, 4 .. below its own lowest bit, as far as there are ranks. */
-static int children_of(int rank, int nranks)
-{
-    int children = 0;
-    while ((1L << children) < nranks - rank && 0 == (rank >> children & 1)) {
-        ++children;
-    }
-    return children;
-}
-
-bool gpuhier_hostcall_move(int rank, int nranks, int move, gpuhier_hostcall_kind_t *kind_p, int *peer_p)
-{
-    const int children = children_of(rank, nranks), upward = 0 == rank ? 0 : 2;
-    if (move < children) {
-        *kind_p = GPUHIER_HOSTCALL_FROM_CHILD;
-        *peer_p = rank + (1 << move);
-    } else if (move < children + upward) {
-        *kind_p = move == children ? GPUHIER_HOSTCALL_TO_PARENT : GPUHIER_HOSTCALL_FROM_PARENT;
-        *peer_p = rank & (rank - 1);
-    } else {
-        *kind_p = GPUHIER_HOSTCALL_TO_CHILD;
-        *peer_p = rank + (1 << (2 * children + upward - 1 - move));
-    }
-    return move < 2 * children + upward;
-}
 
 int gpuhier_hostcall_tag(struct ompi_communicator_t *comm)
 {
@@ -84,13 +59,13 @@ void gpuhier_hostcall_begin(gpuhier_call_t *call)
                     || OMPI_SUCCESS != user_copy(call, call->in, &call->from, true);
 }
 
-static int message_post(gpuhier_call_t *call, gpuhier_hostcall_kind_t kind, int peer)
+static int message_post(gpuhier_call_t *call, gpuhier_tree_move_t move, int peer)
 {
     gpuhier_hostcall_t *host = &call->host;
     const size_t bytes = host->on_data ? bytes_of(call) : sizeof(host->verdict);
     void *mine = host->on_data ? (void *) host->data : &host->verdict, *heard = host->on_data ? (void *) host->heard_data : &host->heard;
-    host->receiving = GPUHIER_HOSTCALL_FROM_CHILD == kind;
-    if (host->receiving || GPUHIER_HOSTCALL_FROM_PARENT == kind) {
+    host->receiving = GPUHIER_TREE_FROM_CHILD == move;
+    if (host->receiving || GPUHIER_TREE_FROM_PARENT == move) {
         return MCA_PML_CALL(irecv(host->receiving ? heard : mine, bytes, MPI_BYTE, peer, call->tag, call->team->comm, &host->message));
     }
     return MCA_PML_CALL(isend(mine, bytes, MPI_BYTE, peer, call->tag, MCA_PML_BASE_SEND_STANDARD, call->team->comm, &host->message));
@@ -140,14 +115,14 @@ int gpuhier_hostcall_step(gpuhier_call_t *call, bool *done_p, int *status_p)
     int events = 0;
     *done_p = false;
     for (;; ++events) {
-        gpuhier_hostcall_kind_t kind;
+        gpuhier_tree_move_t move;
         int peer, rc = message_done(call);
         if (rc <= 0) {
             return 0 == rc ? events : rc;
         }
-        if (gpuhier_hostcall_move(team->rank, team->nranks, host->move, &kind, &peer)) {
+        if (gpuhier_tree_move(team->rank, team->nranks, host->move, &move, &peer)) {
             ++host->move;
-            rc = message_post(call, kind, peer);
+            rc = message_post(call, move, peer);
             if (OMPI_SUCCESS != rc) {
                 return rc;
             }

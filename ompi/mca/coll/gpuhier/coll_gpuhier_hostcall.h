@@ -10,13 +10,10 @@
  * have called others. Here the tag is taken when the call is posted, or the persistent
  * request made, which MPI puts in the same order on all ranks.
  *
- * Messages go up and down a binomial tree with rank 0 as its root, twice:
+ * Messages go up and down a binomial tree (coll_gpuhier_tree.h) with rank 0 as its root, twice:
  *
  *   verdict   up: OR of "my input cannot be had"      down: the outcome for all
  *   data      up: the tree's partial results          down: the result
- *
- *   0 <-- 1      0 <-- 4 <-- 5      children are received from, and later sent to, in
- *   0 <-- 2 <-- 3      4 <-- 6 ..   order of their distance: 1, 2, 4 .. and 4, 2, 1
  */
 #ifndef GPUHIER_HOSTCALL_H
 #define GPUHIER_HOSTCALL_H
@@ -31,24 +28,12 @@ struct gpuhier_call;
 /* Part of the call. The buffers are freed when the call ends, unless messages still use them. */
 typedef struct gpuhier_hostcall {
     bool on_data;              /* the verdict is known: data moves */
-    int move;                  /* of this round, see gpuhier_hostcall_move() */
+    int move;                  /* of this round, see coll_gpuhier_tree.h */
     bool receiving;            /* what `message` is, from a child: to be reduced */
     struct ompi_request_t *message; /* in flight; NULL: none */
     uint32_t verdict, heard;   /* not 0: somebody's input cannot be had */
     char *data, *heard_data;   /* the same for the data round: mine, a child's */
 } gpuhier_hostcall_t;
-
-/*
- * Move number `move` of a rank in one round: who it exchanges a message with. Returns false past the
- * last one. Pure.
- */
-typedef enum gpuhier_hostcall_kind {
-    GPUHIER_HOSTCALL_FROM_CHILD,
-    GPUHIER_HOSTCALL_TO_PARENT,
-    GPUHIER_HOSTCALL_FROM_PARENT,
-    GPUHIER_HOSTCALL_TO_CHILD
-} gpuhier_hostcall_kind_t;
-bool gpuhier_hostcall_move(int rank, int nranks, int move, gpuhier_hostcall_kind_t *kind_p, int *peer_p);
 
 /* Reserves a tag for one call: not local in effect, all ranks reserve in the same order. */
 int gpuhier_hostcall_tag(struct ompi_communicator_t *comm);

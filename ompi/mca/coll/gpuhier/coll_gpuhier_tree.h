@@ -1,0 +1,25 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A binomial tree of ranks, up and down. Pure: no MPI, no CUDA.
+ *
+ *   0 <-- 1      0 <-- 4 <-- 5      children are received from, and later sent to, in
+ *   0 <-- 2 <-- 3      4 <-- 6 ..   order of their distance: 1, 2, 4 .. and 4, 2, 1
+ */
+#ifndef GPUHIER_TREE_H
+#define GPUHIER_TREE_H
+
+#include <stdbool.h>
+
+typedef enum gpuhier_tree_move {
+    GPUHIER_TREE_FROM_CHILD, /* its subtree's partial result */
+    GPUHIER_TREE_TO_PARENT,  /* mine */
+    GPUHIER_TREE_FROM_PARENT, /* the result */
+    GPUHIER_TREE_TO_CHILD
+} gpuhier_tree_move_t;
+
+/* Move number `number` of a rank: which, and the rank on the other side. Returns false past the last one; then outputs mean nothing. */
+bool gpuhier_tree_move(int rank, int nranks, int number, gpuhier_tree_move_t *move_p, int *peer_p);
+
+#endif /* GPUHIER_TREE_H */

@@ -57,12 +57,13 @@ def print_table(figures):
     print(f"\n{len(figures)} figures, {len(measured)} measured, {met} met their goals")
 
 
-def docs_text(figures, quick):
+def docs_text(figures, quick, load):
     today = datetime.date.today().isoformat()
     lines = [
         MARK,
         "",
-        f"Measured on {today}{' (--quick)' if quick else ''}: {machine()}. Emulated GPUs and nodes: ratios count, times do not.",
+        f"Measured on {today}{' (--quick)' if quick else ''}: {machine()}. Emulated GPUs and nodes: ratios count, times do not. "
+        f"Processes of others that wanted a core, by the load before the first figure: {load:.1f}.",
         "",
         "| figure | value | goal | |",
         "|---|---|---|---|",
@@ -73,14 +74,14 @@ def docs_text(figures, quick):
     return "\n".join(lines + ["", MARK_END])
 
 
-def write_docs(path, figures, quick):
+def write_docs(path, figures, quick, load):
     with open(path, encoding="utf-8") as file:
         text = file.read()
     begin, end = text.find(MARK), text.find(MARK_END)
     if begin < 0 or end < begin:
         sys.exit(f"suite: {path} has no marks between which figures belong")
     with open(path, "w", encoding="utf-8") as file:
-        file.write(text[:begin] + docs_text(figures, quick) + text[end + len(MARK_END):])
+        file.write(text[:begin] + docs_text(figures, quick, load) + text[end + len(MARK_END):])
 
 
 def arguments():
@@ -109,6 +110,7 @@ def main():
         return 2
     if options.plot:
         os.makedirs(options.plot, exist_ok=True)
+    load = os.getloadavg()[0]
     suite = suite_measure.Suite(quick=options.quick, plots=options.plot)
     figures, failed = [], 0
     for function in wanted:
@@ -125,7 +127,7 @@ def main():
             json.dump(figures, file, indent=1)
             file.write("\n")
     if options.docs:
-        write_docs(options.docs, figures, options.quick)
+        write_docs(options.docs, figures, options.quick, load)
     return 1 if failed else 0
 
 

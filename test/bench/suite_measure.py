@@ -24,6 +24,11 @@ def median(values):
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
+def tenth(values):
+    """The value below which a tenth of them lie."""
+    return sorted(values)[len(values) // 10]
+
+
 def ratio_bound(mine, theirs, rounds=2000):
     """The upper end of the 95 % interval of the median of mine[i] / theirs[i], by bootstrap with a fixed seed."""
     ratios = [a / b for a, b in zip(mine, theirs)]

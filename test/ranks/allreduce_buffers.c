@@ -111,6 +111,23 @@ static void run_reallocated(suite_t *suite)
     free(host);
 }
 
+/* The same with a type that has no kernel. */
+static void run_staged(suite_t *suite)
+{
+    for (int send = 0; send < BUFFER_NKINDS; ++send) {
+        for (int recv = 0; recv < BUFFER_NKINDS; ++recv) {
+            call_t call = make_call(1021);
+            call.type = value_type_find("long_double");
+            call.send_kind = (buffer_kind_t) send;
+            call.recv_kind = (buffer_kind_t) recv;
+            call.send_offset = (size_t) (send % 3) * sizeof(long double);
+            call.in_place = send == recv;
+            call.path = PATH_SAVED;
+            suite_call(suite, &call);
+        }
+    }
+}
+
 static void run_mixed(suite_t *suite)
 {
     for (int i = 0; i < NCOUNTS; ++i) {
@@ -155,6 +172,7 @@ int main(int argc, char **argv)
     }
     run_reallocated(&suite);
     run_uniform(&suite);
+    run_staged(&suite);
     run_mixed(&suite);
     run_flips(&suite);
     return suite_end(&suite);

@@ -8,6 +8,7 @@
  * may the time that one takes. The second half is compared with the end of the first.
  *
  *   fault_leaks [communicators]     (default 3000; 10000 in the whole matrix)
+ *   fault_leaks N requests          N persistent requests instead, each made, started and freed, and N nonblocking calls
  */
 #define _GNU_SOURCE
 #include <cuda_runtime_api.h>
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 #include "fault_lib.h"
+#include "flight.h"
 
 #define GROWTH_KIB 512 /* resident memory in all that malloc and Open MPI may keep */
 #if OMPI_MAJOR_VERSION >= 5
@@ -133,6 +135,22 @@ static void make(const suite_t *suite, int i, MPI_Comm *comm_p)
     }
 }
 
+/* The same with requests. */
+static uint64_t use_requests(suite_t *suite, flight_t *flight, int first, int end)
+{
+    for (int i = first; i < end; ++i) {
+        flight_fill(suite, flight);
+        flight_init(suite, flight);
+        MPI_Start(&flight->request);
+        MPI_Wait(&flight->request, MPI_STATUS_IGNORE);
+        flight_check(suite, flight, "a persistent request");
+        MPI_Request_free(&flight->request);
+        flight_post(suite, flight);
+        MPI_Wait(&flight->request, MPI_STATUS_IGNORE);
+    }
+    return 2 * (uint64_t) (end - first);
+}
+
 /* Makes, uses and frees communicators first .. end - 1; times[i] gets the time of number i. Returns how many could be accelerated. */
 static uint64_t use(suite_t *suite, pair_t *pair, int first, int end, double *times)
 {
@@ -182,16 +200,16 @@ static double usual(const double *times, int first, int end, bool call)
     return found;
 }
 
-static void compare(suite_t *suite, const long before[NKINDS], const long after[NKINDS], int ncomms)
+static void compare(suite_t *suite, const long before[NKINDS], const long after[NKINDS], int ncomms, const char *what)
 {
     for (int kind = 0; kind < NKINDS; ++kind) {
         long grown = after[kind] - before[kind];
         if (grown > (RESIDENT_KIB == kind ? GROWTH_KIB + (long) (GROWTH_KIB_EACH * ncomms) : 0)) {
-            suite_fail(suite, "%d communicators left %ld %s", ncomms, grown, names[kind]);
+            suite_fail(suite, "%d %s left %ld %s", ncomms, what, grown, names[kind]);
         }
     }
     if (0 == suite->rank) {
-        printf("fault_leaks: %ld KiB more after %d communicators\n", after[RESIDENT_KIB] - before[RESIDENT_KIB], ncomms);
+        printf("fault_leaks: %ld KiB more after %d %s\n", after[RESIDENT_KIB] - before[RESIDENT_KIB], ncomms, what);
     }
 }
 
@@ -221,21 +239,28 @@ int main(int argc, char **argv)
     double *times = malloc(sizeof(*times) * (size_t) (all + 1));
     MPI_Comm_group(MPI_COMM_WORLD, &everybody);
     pair_alloc(&pair, 1000);
+    const bool requests = argc > 2;
+    flight_t flight;
+    flight_make(&suite, &flight, MPI_COMM_WORLD, "double", "sum", 1000, BUFFER_DEVICE, BUFFER_DEVICE, false);
+    pair_call(&suite, MPI_COMM_WORLD, &pair, 1000, ++suite.salt); /* nonblocking calls follow the blocking ones */
     pvars_read(&begin);
-    uint64_t could = use(&suite, &pair, 0, half, times);
+    uint64_t could = requests ? use_requests(&suite, &flight, 0, half) : use(&suite, &pair, 0, half, times);
     MPI_Barrier(MPI_COMM_WORLD);
     look(before);
     MPI_Barrier(MPI_COMM_WORLD);
-    could += use(&suite, &pair, half, all, times);
+    could += requests ? use_requests(&suite, &flight, half, all) : use(&suite, &pair, half, all, times);
     MPI_Barrier(MPI_COMM_WORLD);
     look(after);
     pvars_read(&end);
-    compare(&suite, before, after, all - half);
+    compare(&suite, before, after, all - half, requests ? "requests" : "communicators");
     if (PATH_ANY != suite.default_path && end.accelerated - begin.accelerated != could) {
         suite_fail(&suite, "%llu calls ran on the GPUs, not %llu", (unsigned long long) (end.accelerated - begin.accelerated),
                    (unsigned long long) could);
     }
-    compare_times(&suite, times, all);
+    if (!requests) {
+        compare_times(&suite, times, all);
+    }
+    flight_free(&flight);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Group_free(&everybody);
     pair_free(&pair);

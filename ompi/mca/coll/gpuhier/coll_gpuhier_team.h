@@ -19,8 +19,8 @@
 #include "coll_gpuhier_segment.h"
 
 /*
- * Made by all members together before their first accelerated call; owned by the
- * module. All but sequence, the queue, broken, torn and the exchange's state is constant then.
+ * Made by all members together: before a communicator's first accelerated call, and then
+ * owned by its module; or with a persistent request, and then owned by that. All but sequence, the queue, broken, torn and the exchange's state is constant then.
  */
 typedef struct gpuhier_team {
     opal_list_item_t super; /* in the list of all teams */

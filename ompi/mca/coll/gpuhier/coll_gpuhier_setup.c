@@ -6,13 +6,15 @@
  * collective of the saved components, also those whose own part failed: they say
  * so and the whole communicator gives up together.
  *
+ *   device     kernels and scratch are there                         vote
  *   hello      what every rank is: process, node, GPU, scratch       allgather
  *   segment    lowest rank of each node makes the control block      vote
  *   trials     attach it; map every neighbour's scratch, read its    allgather
- *              proof word: who can really map whom
- *   groups     cliques of those answers (hierarchy, shape)
- *   addresses  UCX addresses, if there are several groups            allgatherv, vote
- *   hello      a word with each partner: UCX connects            vote
+ *              proof word: who can really map whom; or a failure
+ *   groups     cliques of those answers (hierarchy, shape)           vote
+ *   addresses  UCX addresses, if there are several groups            allgather of their lengths, or a failure;
+ *                                                                    vote, allgatherv, vote
+ *   connect    a word with each partner: UCX connects                vote
  *
  * The engine's lock is held during local steps only, never during a collective:
  * two threads may set up teams at once, in another order on another rank.
@@ -40,6 +42,7 @@ typedef struct hello {
     uint32_t reserved;
     gpuhier_memref_t scratch;
     uint64_t proof;          /* the word that lies at the start of scratch */
+    gpuhier_record_t record;
 } hello_t;
 
 /* The set-up's own state; freed when it ends. */
@@ -53,8 +56,9 @@ typedef struct setup {
     uint64_t *nodes;           /* [nranks] lowest rank of the rank's node */
     int *places;               /* [nranks] place of the rank among those of its node */
     int *local;                /* [nlocal] ranks of my node, rising */
+    int *counts;               /* [2 * nranks] for addresses: their lengths, and places in one piece of memory */
     int nlocal, widest;        /* widest: ranks on the fullest node */
-    uint8_t *maps;             /* [nranks][widest] maps[i][k]: rank i can map the k-th rank of its node */
+    uint8_t *maps;             /* [nranks][1 + widest] first: rank i has attached its node's control block; then k: it can map the k-th rank of its node */
 } setup_t;
 
 /* True on all ranks when it was true on all. */
@@ -73,19 +77,18 @@ static int gather(const setup_t *setup, const void *mine, void *all, size_t byte
                                         comm->c_coll->coll_allgather_module);
 }
 
-/* My own part. Returns an Open MPI code; hello and record are whole, whatever it is. */
-static int hello_fill(setup_t *setup, const gpuhier_buffer_t *buffer, hello_t *mine, gpuhier_record_t *record)
+/* My own part. Returns an Open MPI code; hello is whole, whatever it is. */
+static int hello_fill(setup_t *setup, const gpuhier_buffer_t *buffer, hello_t *mine)
 {
     gpuhier_team_t *team = setup->team;
     memset(mine, 0, sizeof(*mine));
-    memset(record, 0, sizeof(*record));
     gpuhier_engine_lock();
     int rc = gpuhier_device_get(buffer->context, &team->device);
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_lane_take(team->device, &setup->lane);
     if (OMPI_SUCCESS == rc) {
         mine->scratch = setup->lane->ref;
         mine->proof = setup->lane->proof;
-        rc = gpuhier_process_record(team->device->ordinal, record);
+        rc = gpuhier_process_record(team->device->ordinal, &mine->record);
     }
     gpuhier_engine_unlock();
     if (sizeof(mine->segment_word) != getrandom(&mine->segment_word, sizeof(mine->segment_word), 0)
@@ -141,43 +144,53 @@ static bool trial(const hello_t *other)
     return OMPI_SUCCESS == rc && word == other->proof;
 }
 
-/* Makes or attaches the control block, and tries who can be mapped. */
-static int node_join(setup_t *setup)
+static uint8_t *map_row(const setup_t *setup, int rank)
+{
+    return &setup->maps[(size_t) rank * (size_t) (1 + setup->widest)];
+}
+
+/* Makes or attaches the control block, and tries who can be mapped. rc: of what came before, here. */
+static int node_join(setup_t *setup, int rc)
 {
     gpuhier_team_t *team = setup->team;
-    const uint64_t word = setup->hello[setup->local[0]].segment_word;
-    const bool maker = 0 == setup->places[team->rank];
-    int rc = maker ? gpuhier_segment_create(word, setup->nlocal, gpuhier_params.small_bytes, &team->segment) : OMPI_SUCCESS;
+    const uint64_t word = OMPI_SUCCESS == rc ? setup->hello[setup->local[0]].segment_word : 0;
+    const bool maker = OMPI_SUCCESS == rc && 0 == setup->places[team->rank];
+    if (OMPI_SUCCESS == rc) {
+        setup->maps = calloc((size_t) team->nranks + 1, (size_t) (1 + setup->widest)); /* and one more, to send from */
+        rc = NULL == setup->maps ? OMPI_ERR_OUT_OF_RESOURCE : OMPI_SUCCESS;
+    }
+    bool made = false;
+    if (OMPI_SUCCESS == rc && maker) {
+        rc = gpuhier_segment_create(word, setup->nlocal, gpuhier_params.small_bytes, &team->segment);
+        made = OMPI_SUCCESS == rc;
+    }
     if (!vote(setup, OMPI_SUCCESS == rc)) {
-        if (maker && OMPI_SUCCESS == rc) {
+        if (made) {
             gpuhier_segment_unlink(word);
         }
         return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
     }
-    uint8_t *mine = calloc(1, (size_t) setup->widest);
-    setup->maps = calloc((size_t) team->nranks, (size_t) setup->widest);
+    uint8_t *mine = map_row(setup, team->nranks);
     rc = maker ? OMPI_SUCCESS : gpuhier_segment_attach(word, setup->nlocal, gpuhier_params.small_bytes, &team->segment);
-    if (NULL == mine || NULL == setup->maps) {
-        rc = OMPI_ERR_OUT_OF_RESOURCE;
-    }
+    mine[0] = OMPI_SUCCESS == rc;
     for (int k = 0; k < setup->nlocal && OMPI_SUCCESS == rc; ++k) {
-        mine[k] = k == setup->places[team->rank] || trial(&setup->hello[setup->local[k]]);
+        mine[1 + k] = k == setup->places[team->rank] || trial(&setup->hello[setup->local[k]]);
     }
-    bool all = vote(setup, OMPI_SUCCESS == rc);
-    if (maker) {
+    int gathered = gather(setup, mine, setup->maps, (size_t) (1 + setup->widest));
+    if (made) {
         gpuhier_segment_unlink(word);
     }
-    if (all) {
-        rc = gather(setup, mine, setup->maps, (size_t) setup->widest);
+    rc = OMPI_SUCCESS != rc ? rc : gathered;
+    for (int rank = 0; rank < team->nranks && OMPI_SUCCESS == rc; ++rank) {
+        rc = 0 != map_row(setup, rank)[0] ? OMPI_SUCCESS : OMPI_ERR_NOT_AVAILABLE;
     }
-    free(mine);
-    return all ? rc : OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
+    return rc;
 }
 
 static bool can_map(void *arg, int rank, int other)
 {
     const setup_t *setup = arg;
-    return 0 != setup->maps[(size_t) rank * (size_t) setup->widest + (size_t) setup->places[other]];
+    return 0 != map_row(setup, rank)[1 + setup->places[other]];
 }
 
 /* Copies what the engine needs of my group's members. */
@@ -250,23 +263,25 @@ static int addresses_exchange(setup_t *setup)
     int rc = gpuhier_process_net_open(&setup->records[team->rank], team->device);
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_net_address(gpuhier_process_net(), &mine, &bytes);
     gpuhier_engine_unlock();
-    int *counts = malloc(sizeof(int) * n * 2), *places = NULL == counts ? NULL : counts + n, length = (int) bytes;
+    int *counts = setup->counts, *places = counts + n, length = (int) bytes;
     team->peers = calloc(n, sizeof(*team->peers));
     team->rails = malloc(sizeof(*team->rails) * (size_t) team->shape.npieces);
     char *all = NULL;
-    if (OMPI_SUCCESS == rc && (NULL == counts || NULL == team->peers || NULL == team->rails)) {
+    if (OMPI_SUCCESS == rc && (NULL == team->peers || NULL == team->rails)) {
         rc = OMPI_ERR_OUT_OF_RESOURCE;
     }
-    if (!vote(setup, OMPI_SUCCESS == rc)) {
-        rc = OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
-        goto free_all;
-    }
-    gpuhier_rails_plan(&team->shape, setup->records, team->rails);
-    rc = gather(setup, &length, counts, sizeof(length));
+    length = OMPI_SUCCESS == rc ? length : -1;
+    int gathered = gather(setup, &length, counts, sizeof(length));
+    rc = OMPI_SUCCESS != rc ? rc : gathered;
     for (size_t i = 0; i < n && OMPI_SUCCESS == rc; ++i) {
         places[i] = (int) total;
         total += (size_t) counts[i];
+        rc = counts[i] < 0 ? OMPI_ERR_NOT_AVAILABLE : OMPI_SUCCESS;
     }
+    if (OMPI_SUCCESS != rc) {
+        goto free_all; /* all do */
+    }
+    gpuhier_rails_plan(&team->shape, setup->records, team->rails);
     all = malloc(total + 1);
     if (!vote(setup, OMPI_SUCCESS == rc && NULL != all)) {
         rc = OMPI_ERR_OUT_OF_RESOURCE;
@@ -286,7 +301,6 @@ static int addresses_exchange(setup_t *setup)
     gpuhier_engine_unlock();
 free_all:
     free(all);
-    free(counts);
     free(mine);
     return rc;
 }
@@ -316,30 +330,34 @@ static void team_print(const setup_t *setup)
     }
 }
 
-/* The voted steps. The context is current. */
-static int steps_run(setup_t *setup, const gpuhier_buffer_t *buffer)
+/* Gathers the hellos, once all ranks have one. */
+static int hellos_gather(setup_t *setup, const hello_t *mine)
+{
+    int rc = gather(setup, mine, setup->hello, sizeof(*mine));
+    for (int rank = 0; rank < setup->team->nranks; ++rank) {
+        setup->records[rank] = setup->hello[rank].record;
+    }
+    return OMPI_SUCCESS != rc ? rc : nodes_number(setup);
+}
+
+/* The voted steps. entered: OMPI_SUCCESS when the context is current; then it stays so. */
+static int steps_run(setup_t *setup, const gpuhier_buffer_t *buffer, int entered)
 {
     gpuhier_team_t *team = setup->team;
     const size_t n = (size_t) team->nranks;
     hello_t mine;
-    gpuhier_record_t record;
-    int rc = hello_fill(setup, buffer, &mine, &record);
+    int rc = OMPI_SUCCESS != entered ? entered : hello_fill(setup, buffer, &mine);
     setup->hello = malloc(sizeof(*setup->hello) * n);
     setup->records = malloc(sizeof(*setup->records) * n);
-    if (NULL == setup->hello || NULL == setup->records) {
+    setup->counts = malloc(sizeof(*setup->counts) * n * 2);
+    if (NULL == setup->hello || NULL == setup->records || NULL == setup->counts) {
         rc = OMPI_ERR_OUT_OF_RESOURCE;
     }
     if (!vote(setup, OMPI_SUCCESS == rc)) {
         return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
     }
-    rc = gather(setup, &mine, setup->hello, sizeof(mine));
-    rc = OMPI_SUCCESS != rc ? rc : gather(setup, &record, setup->records, sizeof(record));
-    rc = OMPI_SUCCESS != rc ? rc : nodes_number(setup);
-    if (!vote(setup, OMPI_SUCCESS == rc)) {
-        return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
-    }
+    rc = node_join(setup, hellos_gather(setup, &mine));
     team->id = setup->hello[0].team_id;
-    rc = node_join(setup);
     rc = OMPI_SUCCESS != rc ? rc : groups_make(setup);
     if (!vote(setup, OMPI_SUCCESS == rc)) {
         return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
@@ -371,11 +389,7 @@ int gpuhier_setup_run(gpuhier_team_t *team, gpuhier_module_t *module, const gpuh
     int rc = gpuhier_process_finalize_register();
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_cuda_enter(buffer->context, &scope);
     bool entered = OMPI_SUCCESS == rc;
-    if (vote(&setup, entered)) {
-        rc = steps_run(&setup, buffer);
-    } else {
-        rc = entered ? OMPI_ERR_NOT_AVAILABLE : rc;
-    }
+    rc = steps_run(&setup, buffer, rc);
     gpuhier_engine_lock();
     if (NULL != setup.lane) {
         gpuhier_lane_give(setup.lane);
@@ -389,6 +403,7 @@ int gpuhier_setup_run(gpuhier_team_t *team, gpuhier_module_t *module, const gpuh
     free(setup.nodes);
     free(setup.places);
     free(setup.local);
+    free(setup.counts);
     free(setup.maps);
     return rc;
 }

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "coll_gpuhier_compat.h"
 #include "coll_gpuhier_cuda.h"
@@ -24,7 +23,8 @@ gpuhier_cu_t gpuhier_cu;
 #define HEAP_FIELD 47 /* of proc(5): start_brk */
 
 static bool present;
-static uintptr_t heap_begin = UINTPTR_MAX; /* set when the driver is looked for */
+static uintptr_t heap_begin = UINTPTR_MAX; /* set when the driver is looked for, as the next */
+static void *const *heap_end; /* glibc's own note of it, NULL without: UCX makes sbrk(0) a system call */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* Where the heap begins, of /proc/self/stat; the highest address, which makes the heap empty, when that does not say. */
@@ -47,6 +47,7 @@ static uintptr_t heap_find(void)
 static void driver_find(void)
 {
     heap_begin = heap_find();
+    heap_end = dlsym(RTLD_DEFAULT, "__curbrk");
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (NULL == library) {
         return;
@@ -170,7 +171,7 @@ static CUcontext context_for(int ordinal)
  */
 static bool on_heap(const void *address)
 {
-    return (uintptr_t) address >= heap_begin && (uintptr_t) address < (uintptr_t) sbrk(0);
+    return (uintptr_t) address >= heap_begin && NULL != heap_end && (uintptr_t) address < (uintptr_t) *heap_end;
 }
 
 void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p)

@@ -114,12 +114,28 @@ static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, int
     return rc;
 }
 
+/* gpuhier_reduce_find(), which is not asked the same twice in a row. With a kernel both are predefined, and so live for ever. */
+static int find(gpuhier_module_t *module, const struct ompi_op_t *op, const struct ompi_datatype_t *dtype, size_t *elem_bytes_p)
+{
+    gpuhier_found_t *last = &module->last;
+    if (op != last->op || dtype != last->dtype) {
+        size_t elem_bytes = 0;
+        int kernel = gpuhier_reduce_find(op, dtype, &elem_bytes);
+        if (kernel < 0) {
+            return kernel;
+        }
+        *last = (gpuhier_found_t){op, dtype, kernel, elem_bytes};
+    }
+    *elem_bytes_p = last->elem_bytes;
+    return last->kernel;
+}
+
 int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                       struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
 {
     gpuhier_module_t *module = gpuhier_module_of(base);
     size_t elem_bytes = 0;
-    int kernel = 0 == count ? -1 : gpuhier_reduce_find(op, dtype, &elem_bytes);
+    int kernel = 0 == count ? -1 : find(module, op, dtype, &elem_bytes);
     if (kernel < 0 || module->team_failed || !gpuhier_members_agree(module, comm)) {
         return gpuhier_fallback_allreduce(sbuf, rbuf, count, dtype, op, comm, module);
     }

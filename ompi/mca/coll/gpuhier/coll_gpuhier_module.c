@@ -87,6 +87,7 @@ static void module_construct(gpuhier_module_t *module)
     GPUHIER_COLLECTIVES(CLEAR)
 #undef CLEAR
     module->agree = GPUHIER_AGREE_UNKNOWN;
+    module->last = (gpuhier_found_t){.dtype = NULL};
     module->team = NULL;
     module->team_failed = false;
     atomic_init(&module->enabled, false);

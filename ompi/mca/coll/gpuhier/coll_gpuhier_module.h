@@ -16,6 +16,14 @@
 
 struct gpuhier_team;
 
+/* What gpuhier_reduce_find() said last. */
+typedef struct gpuhier_found {
+    const struct ompi_op_t *op;
+    const struct ompi_datatype_t *dtype; /* NULL: nothing was found yet */
+    int kernel;
+    size_t elem_bytes;
+} gpuhier_found_t;
+
 /*
  * Made by comm_query, destroyed with the communicator. One thread at a time
  * calls collectives on a communicator (MPI's rule), so nothing here is locked.
@@ -29,6 +37,7 @@ typedef struct gpuhier_module {
     mca_coll_base_module_allreduce_init_fn_t saved_allreduce_init; /* likewise */
     mca_coll_base_module_t *saved_allreduce_init_module;
     enum { GPUHIER_AGREE_UNKNOWN, GPUHIER_AGREE_NO, GPUHIER_AGREE_YES } agree;
+    gpuhier_found_t last;
     gpuhier_modes_t modes;
     struct gpuhier_team *team; /* the engine's side of this communicator; NULL until the first accelerated call */
     bool team_failed;          /* its set-up was voted down: never tried again */

@@ -97,8 +97,7 @@ void gpuhier_engine_drop(gpuhier_call_t *call, int status)
     call_end(call, status);
 }
 
-/* An event behind all that the program has queued on the legacy default stream. */
-static int input_mark(gpuhier_call_t *call)
+int gpuhier_engine_mark(gpuhier_call_t *call)
 {
     gpuhier_device_t *device = call->team->device;
     int rc = gpuhier_params.sync_before ? gpuhier_cuda_error(gpuhier_cu.cuCtxSynchronize(), "cuCtxSynchronize") : OMPI_SUCCESS;
@@ -141,7 +140,7 @@ static int elsewhere_mark(const gpuhier_call_t *call, const gpuhier_buffer_t *bu
 /* Marks all that the call must not overtake. call->input is NULL if that failed. */
 static void order_mark(gpuhier_call_t *call)
 {
-    int rc = input_mark(call);
+    int rc = gpuhier_engine_mark(call);
     rc = OMPI_SUCCESS != rc ? rc : elsewhere_mark(call, &call->from, &call->elsewhere[0]);
     if (OMPI_SUCCESS == rc && call->to.context != call->from.context) {
         rc = elsewhere_mark(call, &call->to, &call->elsewhere[1]);
@@ -172,7 +171,8 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
         gpuhier_buffer_inspect(args->out, &call->to);
     }
     call->is_small = gpuhier_small_takes(call->count * call->elem_bytes);
-    if (OMPI_SUCCESS == team->broken && !(call->is_small && gpuhier_small_is_on_host(call))) {
+    const bool marked_later = call->is_small && (gpuhier_small_is_on_host(call) || (NULL == team->first && gpuhier_small_marks_itself(call)));
+    if (OMPI_SUCCESS == team->broken && !marked_later) {
         order_mark(call);
     }
 }

@@ -138,6 +138,9 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
  */
 void gpuhier_engine_begin(gpuhier_call_t *call);
 
+/* Makes call->input: an event behind all that the program, and we, have queued on the legacy default stream. Returns an Open MPI code. */
+int gpuhier_engine_mark(gpuhier_call_t *call);
+
 /* Does what can be done now. Returns the number of events, 0 when there was nothing; look at call->state. The team's context is current. */
 int gpuhier_engine_step(gpuhier_call_t *call);
 

@@ -116,17 +116,24 @@ GPUHIER_KERNEL_LIST(FUNCTION)
 typedef struct host_kernel {
     void (*reduce)(void *to, const void *acc, const void *x, size_t count);
     size_t elem_bytes;
+    int is_padded;
 } host_kernel_t;
 
 /* In the order of the list, which gives a kernel's index. */
-#define ENTRY(op, type) {op##_##type, sizeof(elem_##type)},
+#define PADDED_scalar(type) 0
+#define PADDED_complex(type) 0
+#define PADDED_pair(type) (sizeof(elem_##type) != sizeof(((elem_##type *) 0)->a) + sizeof(((elem_##type *) 0)->b))
+#define PADDED(type) PADDED_OF(KIND_##type, type)
+#define PADDED_OF(kind, type) PADDED_PASTED(kind, type)
+#define PADDED_PASTED(kind, type) PADDED_##kind(type)
+#define ENTRY(op, type) {op##_##type, sizeof(elem_##type), PADDED(type)},
 static const host_kernel_t host_kernels[] = {GPUHIER_KERNEL_LIST(ENTRY)};
 
 void gpuhier_host_reduce(int index, void *to, const void *const from[], int nsources, size_t count)
 {
     const host_kernel_t *kernel = &host_kernels[index];
-    /* The copy also brings the gaps of padded pairs, which the functions leave alone. */
-    if (to != from[0] && (nsources < 2 || to != from[1])) {
+    /* The functions leave the gaps of padded pairs alone: those come with a copy. */
+    if (to != from[0] && (nsources < 2 || (kernel->is_padded && to != from[1]))) {
         memcpy(to, from[0], count * kernel->elem_bytes);
     }
     for (int i = 1; i < nsources; ++i) {

@@ -82,12 +82,39 @@ static int copy_queue(gpuhier_call_t *call, CUdeviceptr to, CUdeviceptr from)
     return gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to, from, bytes_of(call), stream), "cuMemcpyAsync");
 }
 
+bool gpuhier_small_marks_itself(gpuhier_call_t *call)
+{
+    const CUcontext context = call->team->device->context;
+    call->small.marks_itself = !gpuhier_params.sync_before && !in_on_host(call) && call->from.context == context
+                               && (out_on_host(call) || call->to.context == context);
+    return call->small.marks_itself;
+}
+
+/* Starts the copy of my input to pinned memory. */
+static int input_queue(gpuhier_call_t *call)
+{
+    const CUdeviceptr pinned = (CUdeviceptr) (uintptr_t) call->lane->pinned;
+    if (!call->small.marks_itself) {
+        return copy_queue(call, pinned, call->in);
+    }
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(pinned, call->in, bytes_of(call), CU_STREAM_LEGACY), "cuMemcpyAsync");
+    if (OMPI_SUCCESS == rc) {
+        rc = gpuhier_engine_mark(call);
+        if (OMPI_SUCCESS != rc) {
+            call->lane = NULL; /* not used again: nobody can tell when the copy is over */
+        }
+    }
+    call->input_done = OMPI_SUCCESS == rc; /* the output, queued when the input has come, need not wait for it */
+    return rc;
+}
+
 /* Is the copy complete? 1 if so, 0 if not, < 0 for an error. */
 static int copy_done(const gpuhier_call_t *call)
 {
+    const bool by_event = call->small.marks_itself && GPUHIER_SMALL_INPUT == call->small.phase;
     CUresult result = CUDA_ERROR_NOT_READY;
     for (int i = 0; i < QUERIES && CUDA_ERROR_NOT_READY == result; ++i) {
-        result = gpuhier_cu.cuStreamQuery(call->lane->stream[GPUHIER_STREAM_IN]);
+        result = by_event ? gpuhier_cu.cuEventQuery(call->input) : gpuhier_cu.cuStreamQuery(call->lane->stream[GPUHIER_STREAM_IN]);
     }
     if (CUDA_ERROR_NOT_READY == result) {
         return 0;
@@ -113,12 +140,12 @@ void gpuhier_small_begin(gpuhier_call_t *call)
 {
     gpuhier_team_t *team = call->team;
     int rc = team->broken;
-    if (OMPI_SUCCESS == rc && NULL == call->input && !gpuhier_small_is_on_host(call)) {
+    if (OMPI_SUCCESS == rc && NULL == call->input && !call->small.marks_itself && !gpuhier_small_is_on_host(call)) {
         rc = OMPI_ERROR;
     }
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_lane_take(team->device, &call->lane);
     if (OMPI_SUCCESS == rc && !in_on_host(call)) {
-        rc = copy_queue(call, (CUdeviceptr) (uintptr_t) call->lane->pinned, call->in);
+        rc = input_queue(call);
     }
     if (in_on_host(call) || out_on_host(call)) {
         call->mask |= GPUHIER_MASK_HOST;

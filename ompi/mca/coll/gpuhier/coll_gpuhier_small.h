@@ -30,6 +30,7 @@ typedef enum gpuhier_small_phase {
 /* Part of a call; as long-lived, owned and locked as that. */
 typedef struct gpuhier_small {
     gpuhier_small_phase_t phase;
+    bool marks_itself;            /* the call begins at once: its input is copied on the program's own stream, and the mark is behind that */
     int arrived;                  /* members of my group, from the first on, whose contribution is known to be there */
     int step;                     /* leader: of the exchange */
     bool posted;                  /* leader: the messages of the step are under way */
@@ -40,6 +41,9 @@ bool gpuhier_small_takes(size_t bytes);
 
 /* Does the call need nothing of the GPU? */
 bool gpuhier_small_is_on_host(const struct gpuhier_call *call);
+
+/* May the call, which begins at once, copy its input on the program's own stream? Notes that it does. */
+bool gpuhier_small_marks_itself(struct gpuhier_call *call);
 
 /* Begins a prepared call: starts the copy of my input. Whatever goes wrong is voted. */
 void gpuhier_small_begin(struct gpuhier_call *call);

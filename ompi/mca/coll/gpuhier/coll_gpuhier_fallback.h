@@ -20,8 +20,8 @@ typedef struct gpuhier_staged {
 } gpuhier_staged_t;
 
 /*
- * Finds out which buffers are device memory and makes their host copies, without contents as yet. may_share: the collective takes
- * MPI_IN_PLACE. Returns an Open MPI code; gpuhier_staged_close() is right in any case.
+ * Finds out which buffers are device memory and makes their host copies, without contents as yet. may_share: the collective may be
+ * given MPI_IN_PLACE here and not on other ranks. (Libnbc chooses its algorithm by that, so not for nonblocking calls.) Returns an Open MPI code; gpuhier_staged_close() is right in any case.
  */
 int gpuhier_staged_open(gpuhier_staged_t *staged, const void *sbuf, const void *rbuf, size_t count, struct ompi_datatype_t *dtype,
                         bool may_share);

@@ -55,6 +55,7 @@ gpuhier $PACKAGE_VERSION is configured:
   hwloc      $gpuhier_hwloc_version
   CUDA       $gpuhier_cuda_version in $CUDA_HOME (kernels for $gpuhier_cuda_archs)
   cmocka     $gpuhier_cmocka_version
+  SimGrid    $gpuhier_simgrid
   component  goes to $componentdir
   help text  goes to $helpdir
 

@@ -47,3 +47,24 @@ AC_DEFUN([GPUHIER_CHECK_CMOCKA], [
         [gpuhier_cmocka_version="not found: no unit tests (install libcmocka-dev)"])
     AM_CONDITIONAL([HAVE_CMOCKA], [AS_CASE([$gpuhier_cmocka_version], [not*], [false], [true])])
 ])
+
+# SimGrid is for test/sim only. Its headers are C++17, and its errors those of templates: the language is asked for first.
+AC_DEFUN([GPUHIER_CHECK_SIMGRID], [
+    AC_LANG_PUSH([C++])
+    SIMGRID_CXXFLAGS=-std=gnu++17
+    SIMGRID_LIBS=-lsimgrid
+    gpuhier_save_cxxflags=$CXXFLAGS
+    gpuhier_save_libs=$LIBS
+    CXXFLAGS="$CXXFLAGS $SIMGRID_CXXFLAGS"
+    LIBS="$LIBS $SIMGRID_LIBS"
+    AC_MSG_CHECKING([for SimGrid])
+    AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <simgrid/s4u.hpp>]], [[simgrid::s4u::create_star_zone("zone");]])],
+        [gpuhier_simgrid=yes], [gpuhier_simgrid="no: no simulation (install libsimgrid-dev)"])
+    AC_MSG_RESULT([$gpuhier_simgrid])
+    CXXFLAGS=$gpuhier_save_cxxflags
+    LIBS=$gpuhier_save_libs
+    AC_LANG_POP([C++])
+    AC_SUBST([SIMGRID_CXXFLAGS])
+    AC_SUBST([SIMGRID_LIBS])
+    AM_CONDITIONAL([HAVE_SIMGRID], [test "$gpuhier_simgrid" = yes])
+])

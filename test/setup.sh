@@ -12,7 +12,7 @@
 #
 #   --build DIR       build folder (default: GPUHIER_BUILD, else build/ in the source tree)
 #   --configure FILE  runs this script (of contrib/) in place of configure
-#   --with-check      also what only the test suite needs (clang, cmocka, mpi4py)
+#   --with-check      also what only the test suite needs (clang, cmocka, mpi4py, SimGrid)
 #   --packages-only   stops before autogen.sh
 #
 # Prints what it does, one line a step; the output of a step goes to a log file, whose
@@ -129,6 +129,7 @@ find_missing()
         # A test that wants these is skipped without: no reason to bother anybody who may not install them.
         if [ "$(id -u)" = 0 ]; then
             need python mpi4py python3-mpi4py
+            need header simgrid/actor.h libsimgrid-dev
         fi
     fi
 }

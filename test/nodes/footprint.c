@@ -1,0 +1,84 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the set-up of one communicator costs each rank: anonymous memory and sockets
+ * (UCX's tcp has some for each connection) before the first accelerated call and
+ * after it. Emulated GPU memory is shared memory and does not count.
+ *
+ *   footprint [MOST_SOCKETS]   fails if any rank has opened more than MOST_SOCKETS for each other node
+ */
+#include "calls.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static long anonymous_kib(void)
+{
+    char line[256];
+    long kib = -1;
+    FILE *status = fopen("/proc/self/status", "r");
+
+    while (NULL != status && NULL != fgets(line, sizeof(line), status)) {
+        (void) sscanf(line, "RssAnon: %ld", &kib);
+    }
+    if (NULL != status) {
+        fclose(status);
+    }
+    return kib;
+}
+
+static long sockets(void)
+{
+    char path[300], target[64];
+    long n = 0;
+    DIR *folder = opendir("/proc/self/fd");
+
+    for (struct dirent *entry; NULL != folder && NULL != (entry = readdir(folder));) {
+        snprintf(path, sizeof(path), "/proc/self/fd/%s", entry->d_name);
+        ssize_t length = readlink(path, target, sizeof(target) - 1);
+        n += length > 7 && 0 == memcmp(target, "socket:", 7);
+    }
+    if (NULL != folder) {
+        closedir(folder);
+    }
+    return n;
+}
+
+int main(int argc, char **argv)
+{
+    suite_t suite;
+    MPI_Comm node;
+    int leader, per_node;
+    suite_begin(&suite, "footprint", &argc, &argv);
+    const long most = argc > 1 ? atol(argv[1]) : 1 << 20;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_rank(node, &leader);
+    MPI_Comm_size(node, &per_node);
+    const call_t call = {.comm = MPI_COMM_WORLD, .type = value_type_find("double"), .op = value_op_find("sum"), .count = 1 << 14,
+                         .send_kind = BUFFER_DEVICE, .recv_kind = BUFFER_DEVICE, .path = suite.default_path};
+    /* Open MPI's own connections are there already, all of them. */
+    int nodes = 0, first = 0 == leader;
+    MPI_Allreduce(&first, &nodes, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    char *to_all = calloc((size_t) suite.nranks, 1024), *from_all = calloc((size_t) suite.nranks, 1024);
+    MPI_Alltoall(to_all, 1024, MPI_BYTE, from_all, 1024, MPI_BYTE, MPI_COMM_WORLD);
+    free(to_all);
+    free(from_all);
+
+    long before[2] = {anonymous_kib(), sockets()}, grown[2], largest[2];
+    suite_call(&suite, &call);
+    grown[0] = anonymous_kib() - before[0];
+    grown[1] = sockets() - before[1];
+    if (grown[1] > most * (nodes - 1)) {
+        suite_fail(&suite, "%ld sockets for %d nodes", grown[1], nodes);
+    }
+    MPI_Reduce(grown, largest, 2, MPI_LONG, MPI_MAX, 0, MPI_COMM_WORLD);
+    if (0 == suite.rank) {
+        printf("%d nodes of %d ranks: at most %ld KiB and %ld sockets a rank\n", nodes, per_node, largest[0], largest[1]);
+    }
+    MPI_Comm_free(&node);
+    return suite_end(&suite);
+}

@@ -86,12 +86,12 @@ _Static_assert(3 * GPUHIER_CACHE_LINE + 384 == sizeof(gpuhier_slot_t), "a slot i
 _Static_assert(3 * GPUHIER_CACHE_LINE == offsetof(gpuhier_slot_t, arrival), "words before the record");
 
 /*
- * One rank, one call of the small form: its word and its data, which begin in the same cache line. Written by that
- * rank only, but for `data` of the group's leader, into which its owners put the shards of the result.
+ * One rank, one call of the small form: its words and its data, which begin in the same cache line. Written by that
+ * rank only.
  */
 typedef struct gpuhier_area {
     gpuhier_word_t arrived; /* 1 + 2 * GPUHIER_MASK_*: the data are valid, unless the mask has FAIL */
-    gpuhier_word_t result;  /* one group: 1: my shard lies in the leader's data; several, leader: 1 + mask of all groups: the result does */
+    gpuhier_word_t result;  /* several groups, by the leader: 1 + 2 * the mask of all groups: the data are the result, unless it has FAIL */
     uint8_t data[];         /* coll_gpuhier_small_bytes */
 } gpuhier_area_t;
 

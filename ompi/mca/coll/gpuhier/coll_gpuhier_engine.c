@@ -20,6 +20,7 @@
 #include "coll_gpuhier_exchange.h"
 #include "coll_gpuhier_pipeline.h"
 #include "coll_gpuhier_process.h"
+#include "coll_gpuhier_watch.h"
 
 static gpuhier_slot_t *my_slot(const gpuhier_call_t *call)
 {
@@ -521,6 +522,7 @@ int gpuhier_engine_step(gpuhier_call_t *call)
         break;
     }
     if (rc < 0) {
+        gpuhier_watch_tell(call, rc);
         gpuhier_engine_fail(call, rc);
         return 1;
     }

@@ -139,6 +139,13 @@ bool gpuhier_process_net_on_device(void)
     return gpuhier_net_can_cuda(net) && NULL != net_device->context;
 }
 
+static void net_failed(void *arg, gpuhier_net_peer_t *peer, int code, const char *text)
+{
+    (void) arg;
+    (void) peer;
+    opal_output_verbose(5, gpuhier_output(), "coll:gpuhier: %s (%d)", text, code);
+}
+
 int gpuhier_process_net_open(const gpuhier_record_t *mine, const gpuhier_device_t *device)
 {
     if (NULL != net) {
@@ -152,6 +159,8 @@ int gpuhier_process_net_open(const gpuhier_record_t *mine, const gpuhier_device_
     if (OMPI_SUCCESS != rc) {
         net = NULL;
         opal_show_help("help-coll-gpuhier.txt", "no network", true, ompi_process_info.nodename, NULL != reason ? reason : "unknown");
+    } else {
+        gpuhier_net_set_error_handler(net, net_failed, NULL);
     }
     return rc;
 }

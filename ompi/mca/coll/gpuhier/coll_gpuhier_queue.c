@@ -141,6 +141,7 @@ static int team_drive(gpuhier_team_t *team, gpuhier_call_t **ended_p)
             gpuhier_engine_fail(call, problem);
         }
     } else {
+        gpuhier_watch_tell(call, rc);
         gpuhier_engine_fail(call, rc);
     }
     if (0 != events) {

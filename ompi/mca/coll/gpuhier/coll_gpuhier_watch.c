@@ -51,6 +51,12 @@ static void report(const gpuhier_call_t *call, double waited)
     }
 }
 
+void gpuhier_watch_tell(const gpuhier_call_t *call, int status)
+{
+    opal_show_help("help-coll-gpuhier.txt", "call failed", true, ompi_process_info.nodename, call->team->rank, call->team->comm->c_name,
+                   gpuhier_engine_state_name(call->state), opal_strerror(status));
+}
+
 /* While nothing moves: has a member failed or died, or did the user set a limit? OMPI_SUCCESS: go on waiting. */
 static int look(const gpuhier_call_t *call, double waited)
 {
@@ -61,6 +67,7 @@ static int look(const gpuhier_call_t *call, double waited)
         }
     }
     if (gpuhier_exchange_check(team) >= 0) {
+        gpuhier_watch_tell(call, OMPI_ERR_UNREACH); /* a rank of another group has given up, or its node is gone */
         return OMPI_ERR_UNREACH;
     }
     int dead = gpuhier_team_find_dead(team);

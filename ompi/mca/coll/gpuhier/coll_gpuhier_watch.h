@@ -17,4 +17,7 @@
  */
 int gpuhier_watch_idle(gpuhier_call_t *call);
 
+/* Tells the user that a call is about to end with this error. For whoever notices first: what a rank has from others, they have told. */
+void gpuhier_watch_tell(const gpuhier_call_t *call, int status);
+
 #endif /* GPUHIER_WATCH_H */

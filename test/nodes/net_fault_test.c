@@ -326,6 +326,59 @@ static void run_left_in_peace(team_t *team)
     check_dead(team, peer);
 }
 
+/* A process that leaves stays until the other needs nothing more, and then both go. */
+static void run_leave(team_t *team)
+{
+    gpuhier_net_peer_t *peer = team->peers[1 - team->me];
+    gpuhier_net_op_t ops[2] = {0};
+    char buf[2][SMALL];
+
+    exchange(team, TAG_EXCHANGE);
+    if (0 == team->me) {
+        struct timespec busy = {.tv_nsec = 300000000};
+
+        nanosleep(&busy, NULL); /* no progress, while the other has long sent what I still want */
+        for (int i = 0; i < 2; ++i) {
+            gpuhier_net_recv(team->net, peer, i, TAG_PENDING, buf[i], SMALL, false, &ops[i]);
+            team_wait(team, &ops[i]);
+            TEAM_CHECK(team, GPUHIER_NET_OP_DONE == ops[i].state && team_matches(buf[i], SMALL, 9));
+        }
+        TEAM_CHECK(team, 0 == team->failures_reported && OMPI_SUCCESS == gpuhier_net_peer_status(peer));
+        atomic_store(&team->board->flags[0], 1);
+    } else {
+        for (int i = 0; i < 2; ++i) {
+            team_fill(buf[i], SMALL, 9);
+            gpuhier_net_send(peer, i, TAG_PENDING, buf[i], SMALL, false, &ops[i]);
+            team_wait(team, &ops[i]);
+        }
+    }
+    gpuhier_net_leave(team->net);
+    for (bool left = false; !left; left = gpuhier_net_has_left(team->net)) {
+        team_idle(team, 1);
+    }
+    TEAM_CHECK(team, 1 == atomic_load(&team->board->flags[0]));
+    gpuhier_net_close(team->net);
+    team->net = NULL;
+}
+
+/* The other dies instead: that is no reason to stay. */
+static void run_leave_dead(team_t *team)
+{
+    struct timespec start, end;
+
+    exchange(team, TAG_EXCHANGE);
+    if (1 == team->me) {
+        die();
+    }
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    gpuhier_net_leave(team->net);
+    for (bool left = false; !left; left = gpuhier_net_has_left(team->net)) {
+        team_idle(team, 1);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    TEAM_CHECK(team, end.tv_sec - start.tv_sec < 10);
+}
+
 /* close with everything pending: it ends in time, and so does every operation. */
 static void run_close_pending(team_t *team)
 {
@@ -364,6 +417,8 @@ static const team_case_t cases[] = {
     {.name = "declared_dead", .run = run_declared_dead, .size = 2, .killed = -1},
     {.name = "destroyed_pending", .run = run_destroyed_pending, .size = 2, .killed = -1},
     {.name = "left_in_peace", .run = run_left_in_peace, .size = 2, .killed = -1},
+    {.name = "leave", .run = run_leave, .size = 2, .killed = -1},
+    {.name = "leave_dead", .run = run_leave_dead, .size = 2, .killed = 1},
     {.name = "close_pending", .run = run_close_pending, .size = 2, .killed = -1},
 };
 

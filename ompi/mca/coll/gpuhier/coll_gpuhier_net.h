@@ -51,6 +51,8 @@
 #define GPUHIER_NET_EAGER_MAX 8256
 /* The same on a rail that is certainly tcp. */
 #define GPUHIER_NET_TCP_EAGER_MAX 65600
+/* The upper 32 bits of tags that are the net's own. */
+#define GPUHIER_NET_TEAM_RESERVED UINT32_MAX
 /* How long close and peer_destroy wait for UCX to let go, in milliseconds. */
 #define GPUHIER_NET_DRAIN_MS 2000
 
@@ -109,6 +111,16 @@ typedef void (*gpuhier_net_error_fn_t)(void *arg, gpuhier_net_peer_t *peer, int 
  */
 int gpuhier_net_open(const char *const *devices, int nrails, gpuhier_net_cuda_mode_t cuda_mode,
                      gpuhier_net_t **net_p, const char **error_p);
+
+/*
+ * Begin to leave: tell all processes that are connected that nothing more is
+ * wanted of them. To be called before close when everything this process waited
+ * for has come; then progress, until gpuhier_net_has_left() says that all of
+ * them have told us the same, are gone, or keep us waiting too long: half a
+ * minute, or a second when a peer of theirs was abandoned.
+ */
+void gpuhier_net_leave(gpuhier_net_t *net);
+bool gpuhier_net_has_left(const gpuhier_net_t *net);
 
 /*
  * Send out what was sent, for GPUHIER_NET_DRAIN_MS at most; then end every

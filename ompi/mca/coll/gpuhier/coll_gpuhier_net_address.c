@@ -98,6 +98,14 @@ int gpuhier_net_blob_build(gpuhier_net_t *net)
     return OMPI_SUCCESS;
 }
 
+uint64_t gpuhier_net_blob_digest(const void *blob)
+{
+    blob_header_t header;
+
+    memcpy(&header, blob, sizeof(header));
+    return header.checksum;
+}
+
 int gpuhier_net_address(const gpuhier_net_t *net, void **blob_p, size_t *bytes_p)
 {
     void *copy = malloc(net->blob_bytes);

@@ -8,6 +8,7 @@
  *   coll_gpuhier_net_address.c  address blobs
  *   coll_gpuhier_net_peer.c     connections, peers, failure
  *   coll_gpuhier_net_op.c       sends, receives, status codes
+ *   coll_gpuhier_net_leave.c    leaving without tearing others out of their calls
  */
 #ifndef MCA_COLL_GPUHIER_NET_INTERNAL_H
 #define MCA_COLL_GPUHIER_NET_INTERNAL_H
@@ -52,6 +53,7 @@ struct gpuhier_net {
     gpuhier_net_op_t *anonymous; /* pending receives that name no peer */
     unsigned pending;
     unsigned rounds; /* calls of progress */
+    uint64_t left_at; /* milliseconds: when it began to leave */
     gpuhier_net_error_fn_t error_handler;
     void *error_arg;
 };
@@ -91,12 +93,17 @@ struct gpuhier_net_connection {
     int nrails; /* of the other process */
     int sends_on; /* which endpoint of a double link I send by; the other sends by the other */
     bool is_self;
+    bool is_torn; /* a peer was abandoned */
     gpuhier_net_link_t links[GPUHIER_NET_MAX_RAILS][GPUHIER_NET_MAX_RAILS]; /* [own rail][its rail] */
     ucp_address_t *addresses[GPUHIER_NET_MAX_RAILS];                        /* inside the blob */
     bool is_tcp[GPUHIER_NET_MAX_RAILS];
     void *blob; /* a copy of what it sent */
     size_t blob_bytes;
     gpuhier_net_peer_t *peers;
+    gpuhier_net_peer_t *leaving; /* one of the peers, from leave on; the words of both sides are its operations */
+    gpuhier_net_op_t leave_send;
+    gpuhier_net_op_t leave_recv;
+    uint64_t leave_ms; /* how long the other's word is waited for */
 };
 
 /* One user's view of a connection, with operations of its own. Owned by the net, from peer_create to peer_destroy. */
@@ -116,6 +123,9 @@ int gpuhier_net_blob_build(gpuhier_net_t *net);
 
 /* Check a connection's copy of what the other process sent, and find the addresses in it. */
 int gpuhier_net_blob_parse(gpuhier_net_connection_t *connection);
+
+/* The checksum in a blob's header, which all who have the blob know it by. */
+uint64_t gpuhier_net_blob_digest(const void *blob);
 
 /* The link of a logical rail, connected when it is not; a failure to connect marks the connection. */
 int gpuhier_net_link_get(gpuhier_net_connection_t *connection, int rail, gpuhier_net_link_t **link_p);

@@ -287,6 +287,9 @@ void gpuhier_net_peer_destroy(gpuhier_net_peer_t *peer)
 
 void gpuhier_net_peer_abandon(gpuhier_net_peer_t *peer)
 {
+    if (NULL != peer) {
+        peer->connection->is_torn = true;
+    }
     peer_let_go(peer, false);
 }
 

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "coll_gpuhier_component.h"
 #include "coll_gpuhier_device.h"
@@ -165,6 +166,30 @@ int gpuhier_process_net_open(const gpuhier_record_t *mine, const gpuhier_device_
     return rc;
 }
 
+#define LEAVE_PAUSE_NS 20000
+
+/* Others may still be in their last call with me, in need of Open MPI's progress here as well. */
+static void leave(void)
+{
+    const struct timespec pause = {.tv_nsec = LEAVE_PAUSE_NS};
+    bool left = NULL == net;
+    if (!left) {
+        gpuhier_engine_lock();
+        gpuhier_net_leave(net);
+        gpuhier_engine_unlock();
+    }
+    while (!left) {
+        gpuhier_engine_lock();
+        int events = gpuhier_net_progress(net);
+        left = gpuhier_net_has_left(net);
+        gpuhier_engine_unlock();
+        opal_progress();
+        if (0 == events) {
+            nanosleep(&pause, NULL);
+        }
+    }
+}
+
 static int finalize(MPI_Comm comm, int key, void *value, void *extra)
 {
     (void) comm;
@@ -172,6 +197,7 @@ static int finalize(MPI_Comm comm, int key, void *value, void *extra)
     (void) value;
     (void) extra;
     gpuhier_call_t *ended = NULL;
+    leave();
     gpuhier_engine_lock();
     gpuhier_devices_check();
     gpuhier_teams_quiesce(&ended);

@@ -95,6 +95,7 @@ static int hello_fill(setup_t *setup, const gpuhier_buffer_t *buffer, hello_t *m
         || sizeof(mine->team_id) != getrandom(&mine->team_id, sizeof(mine->team_id), 0)) {
         return OMPI_ERROR;
     }
+    mine->team_id -= GPUHIER_NET_TEAM_RESERVED == mine->team_id ? 1 : 0;
     return rc;
 }
 

@@ -70,7 +70,7 @@ Outcome simulate(const Case &c, const std::string &what)
     }
     Case chosen = c;
     for (int i = 0; i < GPUHIER_ALGORITHM_COUNT; ++i) {
-        if (what == gpuhier_algorithms[i].name) {
+        if (what == gpuhier_algorithm_names[i]) {
             chosen.algorithm = static_cast<gpuhier_algorithm_t>(i);
             return sim_gpuhier(chosen);
         }

@@ -31,13 +31,13 @@ typedef struct schedule_case {
 } schedule_case_t;
 
 static const schedule_case_t cases[] = {
-    {"schedule-4+4", 2, {4, 4}, PURE_BLOCK, 1000, 8, {4096, 3, GPUHIER_ALGORITHM_AUTO}},
-    {"schedule-7+8", 2, {7, 8}, PURE_BLOCK, 4999, 4, {1 << 20, 2, GPUHIER_ALGORITHM_AUTO}},
-    {"schedule-3+1+2-cyclic-ring", 3, {3, 1, 2}, PURE_CYCLIC, 300, 8, {1024, 2, GPUHIER_ALGORITHM_RING}},
-    {"schedule-6x1-doubling", 6, {1, 1, 1, 1, 1, 1}, PURE_BLOCK, 64, 8, {4096, 2, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING}},
-    {"schedule-6x1-halving", 6, {1, 1, 1, 1, 1, 1}, PURE_BLOCK, 100, 8, {4096, 2, GPUHIER_ALGORITHM_HALVING}},
-    {"schedule-8x1-auto-large", 8, {1, 1, 1, 1, 1, 1, 1, 1}, PURE_BLOCK, 1 << 20, 8, {1 << 20, 4, GPUHIER_ALGORITHM_AUTO}},
-    {"schedule-1x4", 1, {4}, PURE_BLOCK, 77, 16, {512, 3, GPUHIER_ALGORITHM_AUTO}},
+    {"schedule-4+4", 2, {4, 4}, PURE_BLOCK, 1000, 8, {.slice_bytes = 4096, .slice_buffers = 3, .algorithm = GPUHIER_ALGORITHM_AUTO}},
+    {"schedule-7+8", 2, {7, 8}, PURE_BLOCK, 4999, 4, {.slice_bytes = 1 << 20, .slice_buffers = 2, .algorithm = GPUHIER_ALGORITHM_AUTO}},
+    {"schedule-3+1+2-cyclic-ring", 3, {3, 1, 2}, PURE_CYCLIC, 300, 8, {.slice_bytes = 1024, .slice_buffers = 2, .algorithm = GPUHIER_ALGORITHM_RING}},
+    {"schedule-6x1-doubling", 6, {1, 1, 1, 1, 1, 1}, PURE_BLOCK, 64, 8, {.slice_bytes = 4096, .slice_buffers = 2, .algorithm = GPUHIER_ALGORITHM_RECURSIVE_DOUBLING}},
+    {"schedule-6x1-halving", 6, {1, 1, 1, 1, 1, 1}, PURE_BLOCK, 100, 8, {.slice_bytes = 4096, .slice_buffers = 2, .algorithm = GPUHIER_ALGORITHM_HALVING}},
+    {"schedule-8x1-auto-large", 8, {1, 1, 1, 1, 1, 1, 1, 1}, PURE_BLOCK, 1 << 20, 8, {.slice_bytes = 1 << 20, .slice_buffers = 4, .algorithm = GPUHIER_ALGORITHM_AUTO}},
+    {"schedule-1x4", 1, {4}, PURE_BLOCK, 77, 16, {.slice_bytes = 512, .slice_buffers = 3, .algorithm = GPUHIER_ALGORITHM_AUTO}},
 };
 
 static void print_groups(FILE *out, const gpuhier_hierarchy_t *h)
@@ -142,7 +142,7 @@ static void print_schedule(FILE *out, const schedule_case_t *c)
     print_pieces(out, &world.shape);
     print_slices(out, plans, nranks);
     print_table(out, &plans[0]);
-    fprintf(out, "exchange: %s, %d steps, %d chunks\n", gpuhier_algorithms[plans[0].algorithm].name, plans[0].nsteps,
+    fprintf(out, "exchange: %s, %d steps, %d chunks\n", gpuhier_algorithm_names[plans[0].algorithm], plans[0].nsteps,
             plans[0].nchunks);
     for (int rank = 0; rank < nranks; ++rank) {
         print_transfers(out, &plans[rank], 0);
@@ -267,18 +267,23 @@ static void test_choices(void **state)
         int nnodes, ranks_per_node[16];
     } shapes[] = {{1, {4}}, {2, {1, 1}}, {2, {4, 4}}, {2, {3, 4}}, {3, {1, 1, 1}}, {3, {4, 4, 4}}, {4, {1, 1, 1, 1}},
                   {4, {4, 4, 4, 4}}, {16, {8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8}}};
-    const gpuhier_limits_t limits = {4 << 20, 3, GPUHIER_ALGORITHM_AUTO};
+    const size_t nshapes = sizeof(shapes) / sizeof(shapes[0]);
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
 
     (void) state;
     assert_non_null(out);
-    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); ++i) {
+    for (size_t k = 0; k < GPUHIER_WIRE_COUNT * nshapes; ++k) {
+        const size_t i = k % nshapes;
+        const gpuhier_limits_t limits = {.slice_bytes = 4 << 20, .slice_buffers = 3, .wire = (gpuhier_wire_t) (k / nshapes)};
         gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
         pure_world_t world;
+        if (limits.wire > 0 && 1 == shapes[i].nnodes) {
+            continue;
+        }
         pure_world_init(&world, shapes[i].nnodes, shapes[i].ranks_per_node, PURE_BLOCK, 0, GPUHIER_GROUP_MAX);
-        fprintf(out, "ranks of groups:");
+        fprintf(out, "%s, ranks of groups:", gpuhier_wires[limits.wire].name);
         for (int g = 0; g < shapes[i].nnodes; ++g) {
             fprintf(out, " %d", shapes[i].ranks_per_node[g]);
         }

@@ -40,6 +40,8 @@ says 0 '^exchange of a piece: ring, 6 steps$' --nodes 4 --ranks 4 --bytes 64M --
 # What other sizes would get.
 says 0 '^  from 1 MiB: recursive_doubling in 1 step, 2 slices$' "${call[@]}"
 says 0 '^  from 64 MiB: halving in 4 steps, 16 slices or more$' --nodes 4 --ranks 4 --bytes 1K
+says 0 '^  from 16 KiB: recursive_doubling in 2 steps, 1 slice$' --nodes 4 --ranks 4 --bytes 1K
+says 0 '^  from 512 KiB: halving in 4 steps, 1 slice$' --nodes 4 --ranks 4 --bytes 1K --wire tcp
 says 0 '^  from 8 bytes: reduced by the host$' "${call[@]}"
 says 0 '^  from 8 bytes: recursive_doubling in 1 step, 1 slice$' "${call[@]}" --small-bytes 0
 # Uneven nodes: the common refinement of sevenths and eighths.
@@ -56,6 +58,7 @@ says 2 '^gpuhier_info: --nodes 0 is not understood$' --nodes 0 --ranks 4 --bytes
 says 2 '^gpuhier_info: --frob 1 is not understood$' --frob 1
 says 2 '^gpuhier_info: --bytes  is not understood$' --nodes 2 --ranks 1 --bytes
 says 1 '^gpuhier_info: there is no algorithm best; there are: .* ring' --nodes 2 --ranks 4 --bytes 1 --algorithm best
+says 1 '^gpuhier_info: a wire is rdma or tcp, not wet$' --nodes 2 --ranks 4 --bytes 1 --wire wet
 says 1 'slices in flight' --nodes 2 --ranks 4 --bytes 1 --slices-in-flight 5
 says 1 '^gpuhier_info: the list of network devices names nosuch0, which this machine does not have$' --devices nosuch0
 # This machine, whatever it is.

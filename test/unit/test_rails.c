@@ -292,6 +292,24 @@ static void test_rails_many(void **state)
     }
 }
 
+/* RDMA takes a device of every rank, and no other. */
+static void test_wire(void **state)
+{
+    (void) state;
+    all_equal(3, 2);
+    assert_int_equal(gpuhier_rails_wire(world, 3), GPUHIER_WIRE_TCP);
+    for (int r = 0; r < 3; ++r) {
+        world[r].nic[0].is_rdma = world[r].nic[1].is_rdma = 1;
+    }
+    assert_int_equal(gpuhier_rails_wire(world, 3), GPUHIER_WIRE_RDMA);
+    world[2].nic[1].is_rdma = 0;
+    assert_int_equal(gpuhier_rails_wire(world, 3), GPUHIER_WIRE_TCP);
+    world[2].nics = 1;
+    assert_int_equal(gpuhier_rails_wire(world, 3), GPUHIER_WIRE_RDMA);
+    world[0].nics = 0;
+    assert_int_equal(gpuhier_rails_wire(world, 3), GPUHIER_WIRE_TCP);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -300,6 +318,7 @@ int main(void)
         cmocka_unit_test(test_rails_shared),
         cmocka_unit_test(test_rails_random),
         cmocka_unit_test(test_rails_many),
+        cmocka_unit_test(test_wire),
     };
 
     /* Keeps hwloc's plugins loaded: what libpciaccess holds for the whole process looks like a leak without them. */

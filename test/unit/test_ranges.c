@@ -338,25 +338,52 @@ static void test_bad_plans(void **state)
     pure_world_fini(&world);
 }
 
-/* What "auto" chooses follows the table, and a choice is kept. */
+/* The algorithm that "auto" chooses on each wire: where the simulation and the measurements say so. */
 static void test_algorithm_choice(void **state)
 {
+    static const struct {
+        gpuhier_wire_t wire;
+        int ngroups;
+        uint64_t kbytes;
+        gpuhier_algorithm_t algorithm;
+    } known[] = {
+        {GPUHIER_WIRE_RDMA, 4, 256, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING}, {GPUHIER_WIRE_RDMA, 4, 512, GPUHIER_ALGORITHM_HALVING},
+        {GPUHIER_WIRE_RDMA, 16, 128, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING}, {GPUHIER_WIRE_RDMA, 16, 256, GPUHIER_ALGORITHM_HALVING},
+        {GPUHIER_WIRE_RDMA, 64, 128, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING}, {GPUHIER_WIRE_RDMA, 64, 192, GPUHIER_ALGORITHM_HALVING},
+        {GPUHIER_WIRE_RDMA, 6, 256, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING}, {GPUHIER_WIRE_RDMA, 6, 512, GPUHIER_ALGORITHM_RING},
+        {GPUHIER_WIRE_RDMA, 48, 128, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING}, {GPUHIER_WIRE_RDMA, 48, 256, GPUHIER_ALGORITHM_HALVING},
+        {GPUHIER_WIRE_TCP, 3, 95, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING}, {GPUHIER_WIRE_TCP, 3, 96, GPUHIER_ALGORITHM_RING},
+        {GPUHIER_WIRE_TCP, 4, 95, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING}, {GPUHIER_WIRE_TCP, 4, 96, GPUHIER_ALGORITHM_HALVING},
+        {GPUHIER_WIRE_TCP, 8, 96, GPUHIER_ALGORITHM_HALVING},
+    };
+
     (void) state;
-    for (int n = 1; n <= 300; ++n) {
-        bool power = 0 == (n & (n - 1));
-        for (uint64_t bytes = 1; bytes <= 1ULL << 34; bytes *= 2) {
-            gpuhier_algorithm_t picked = gpuhier_algorithm_pick(GPUHIER_ALGORITHM_AUTO, n, bytes);
-            const gpuhier_algorithm_row_t *row = &gpuhier_algorithms[picked];
-            assert_true(n >= row->min_groups && bytes >= row->min_piece_bytes);
-            assert_true(bytes / (uint64_t) n >= row->min_chunk_bytes);
-            assert_true(power || GPUHIER_ALGORITHM_HALVING != picked);
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); ++i) {
+        assert_int_equal(gpuhier_algorithm_pick(GPUHIER_ALGORITHM_AUTO, known[i].wire, known[i].ngroups, known[i].kbytes << 10),
+                         known[i].algorithm);
+    }
+}
+
+/* For every number of groups: the fewest steps for short pieces, the fewest bytes for long ones, no way back between them; a choice is kept. */
+static void test_algorithm_ends(void **state)
+{
+    (void) state;
+    for (int i = 0; i < 600; ++i) {
+        const int n = 1 + i / 2;
+        const gpuhier_wire_t wire = 0 == i % 2 ? GPUHIER_WIRE_RDMA : GPUHIER_WIRE_TCP;
+        const bool power = 0 == (n & (n - 1));
+        int steps = 0;
+        for (uint64_t bytes = 1; 0 != bytes; bytes *= 2) {
+            gpuhier_algorithm_t picked = gpuhier_algorithm_pick(GPUHIER_ALGORITHM_AUTO, wire, n, bytes);
+            assert_true(gpuhier_exchange_steps(picked, n) >= steps);
+            steps = gpuhier_exchange_steps(picked, n);
+            assert_false(power && GPUHIER_ALGORITHM_RING == picked);
             if (n <= 2 || bytes <= 4096) {
                 assert_int_equal(picked, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING);
-            }
-            if (n > 2 && bytes >= 1ULL << 30) {
+            } else if (bytes >= 1ULL << 32) {
                 assert_int_equal(picked, power ? GPUHIER_ALGORITHM_HALVING : GPUHIER_ALGORITHM_RING);
             }
-            assert_int_equal(gpuhier_algorithm_pick(GPUHIER_ALGORITHM_RING, n, bytes), GPUHIER_ALGORITHM_RING);
+            assert_int_equal(gpuhier_algorithm_pick(GPUHIER_ALGORITHM_RING, wire, n, bytes), GPUHIER_ALGORITHM_RING);
         }
     }
 }
@@ -368,6 +395,7 @@ int main(void)
         cmocka_unit_test(test_pieces),      cmocka_unit_test(test_most_pieces),
         cmocka_unit_test(test_huge_counts), cmocka_unit_test(test_formulas_add_up),
         cmocka_unit_test(test_bad_plans),   cmocka_unit_test(test_algorithm_choice),
+        cmocka_unit_test(test_algorithm_ends),
     };
 
     return cmocka_run_group_tests_name("ranges", tests, NULL, NULL);

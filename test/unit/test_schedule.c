@@ -39,7 +39,7 @@ static void run_one(tour_t *tour, const pure_world_t *world, uint64_t count, siz
             print_error(" %d", gpuhier_hierarchy_group_size(h, g));
         }
         print_error(", %llu elements of %zu bytes, slices of %llu bytes, %s: %s\n", (unsigned long long) count,
-                    elem_bytes, (unsigned long long) limits.slice_bytes, gpuhier_algorithms[limits.algorithm].name,
+                    elem_bytes, (unsigned long long) limits.slice_bytes, gpuhier_algorithm_names[limits.algorithm],
                     problem);
         fail();
     }

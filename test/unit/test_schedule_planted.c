@@ -108,7 +108,7 @@ static int hunt(const pure_world_t *world, gpuhier_algorithm_t algorithm, fault_
             const char *problem = pure_sim_run(&sim, NULL);
             if (plant.planted && NULL == problem) {
                 print_error("%s, %d groups: fault %d in step %d of rank %d was not noticed\n",
-                            gpuhier_algorithms[algorithm].name, world->hierarchy.ngroups, fault, step, rank);
+                            gpuhier_algorithm_names[algorithm], world->hierarchy.ngroups, fault, step, rank);
                 fail();
             }
             if (!plant.planted && NULL != problem) {

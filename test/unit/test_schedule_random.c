@@ -44,7 +44,7 @@ static void run_seed(uint64_t seed, int max_nodes, int max_ranks, uint64_t max_c
     if (NULL != problem) {
         print_error("GPUHIER_SEED=%llu: %d nodes, %d groups, %d ranks, %llu elements of %zu bytes, %s: %s\n",
                     (unsigned long long) seed, nnodes, world.hierarchy.ngroups, world.hierarchy.nranks,
-                    (unsigned long long) sim.count, elem_bytes, gpuhier_algorithms[sim.limits.algorithm].name, problem);
+                    (unsigned long long) sim.count, elem_bytes, gpuhier_algorithm_names[sim.limits.algorithm], problem);
         fail();
     }
     pure_world_fini(&world);
@@ -86,7 +86,7 @@ static void test_largest(void **state)
                           .limits = {.slice_bytes = 1 << 20, .slice_buffers = 3, .algorithm = (gpuhier_algorithm_t) a}};
         const char *problem = pure_sim_run(&sim, NULL);
         if (NULL != problem) {
-            fail_msg("%s: %s", gpuhier_algorithms[a].name, problem);
+            fail_msg("%s: %s", gpuhier_algorithm_names[a], problem);
         }
     }
     pure_world_fini(&world);

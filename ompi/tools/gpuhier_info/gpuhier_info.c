@@ -26,6 +26,7 @@ static const char usage[] =
     "  --slice-bytes S       coll_gpuhier_slice_bytes (default 4M)\n"
     "  --slices-in-flight I  coll_gpuhier_slices_in_flight (default 3)\n"
     "  --algorithm NAME      coll_gpuhier_algorithm (default auto)\n"
+    "  --wire NAME           rdma or tcp: what the rails are (default rdma)\n"
     "  --rail-gbit G         rate of one rail in Gbit/s: says how long the wire needs at least\n"
     "  --memory-gbyte M      rate of a GPU's memory in Gbyte/s: the same for the GPUs\n"
     "B and S may end in K, M or G (powers of 1024).\n";
@@ -99,6 +100,10 @@ static bool parse_option(info_settings_t *settings, int *listed, const char *opt
     }
     if (0 == strcmp(option, "--algorithm")) {
         settings->algorithm = value;
+        return true;
+    }
+    if (0 == strcmp(option, "--wire")) {
+        settings->wire = value;
         return true;
     }
     if (0 == strcmp(option, "--nodes")) {

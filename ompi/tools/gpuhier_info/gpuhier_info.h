@@ -22,6 +22,7 @@ typedef struct {
     uint64_t small_bytes;
     int slices_in_flight;
     const char *algorithm; /* name, NULL: auto */
+    const char *wire;      /* name, NULL: the first */
     double rail_gbit;      /* rate of a rail in Gbit/s, 0: not told */
     double memory_gbyte;   /* rate of a GPU's memory in Gbyte/s, 0: not told */
 } info_settings_t;

@@ -106,7 +106,7 @@ static void print_pipeline(const gpuhier_plan_t *plan)
         }
         printf("\n");
     }
-    printf("exchange of a piece: %s, %d step%s\n", gpuhier_algorithms[plan->algorithm].name, plan->nsteps,
+    printf("exchange of a piece: %s, %d step%s\n", gpuhier_algorithm_names[plan->algorithm], plan->nsteps,
            (1 == plan->nsteps) ? "" : "s");
 }
 
@@ -174,10 +174,21 @@ static gpuhier_algorithm_t algorithm_of(const char *name)
 {
     int i = 0;
 
-    while (NULL != name && i < GPUHIER_ALGORITHM_COUNT && 0 != strcmp(name, gpuhier_algorithms[i].name)) {
+    while (NULL != name && i < GPUHIER_ALGORITHM_COUNT && 0 != strcmp(name, gpuhier_algorithm_names[i])) {
         i++;
     }
     return (gpuhier_algorithm_t) i;
+}
+
+/* RDMA if no name is given, COUNT if there is none of that name. */
+static gpuhier_wire_t wire_of(const char *name)
+{
+    int i = 0;
+
+    while (NULL != name && i < GPUHIER_WIRE_COUNT && 0 != strcmp(name, gpuhier_wires[i].name)) {
+        i++;
+    }
+    return (gpuhier_wire_t) i;
 }
 
 static int explain(const gpuhier_hierarchy_t *h, const info_settings_t *settings, const gpuhier_limits_t *limits)
@@ -211,7 +222,7 @@ static int explain(const gpuhier_hierarchy_t *h, const info_settings_t *settings
 int info_schedule(const info_settings_t *settings)
 {
     const gpuhier_limits_t limits = {settings->slice_bytes, settings->slices_in_flight,
-                                     algorithm_of(settings->algorithm)};
+                                     algorithm_of(settings->algorithm), wire_of(settings->wire)};
     gpuhier_hier_rank_t *ranks;
     gpuhier_hierarchy_t h;
     int nranks = 0;
@@ -222,9 +233,13 @@ int info_schedule(const info_settings_t *settings)
     if (GPUHIER_ALGORITHM_COUNT == limits.algorithm) {
         fprintf(stderr, "gpuhier_info: there is no algorithm %s; there are:", settings->algorithm);
         for (i = 0; i < GPUHIER_ALGORITHM_COUNT; ++i) {
-            fprintf(stderr, " %s", gpuhier_algorithms[i].name);
+            fprintf(stderr, " %s", gpuhier_algorithm_names[i]);
         }
         fprintf(stderr, "\n");
+        return 1;
+    }
+    if (GPUHIER_WIRE_COUNT == limits.wire) {
+        fprintf(stderr, "gpuhier_info: a wire is rdma or tcp, not %s\n", settings->wire);
         return 1;
     }
     for (node = 0; node < settings->nodes; ++node) {

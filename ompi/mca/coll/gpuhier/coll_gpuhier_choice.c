@@ -74,7 +74,7 @@ const char *gpuhier_choice_text(const gpuhier_choice_t *row, int ngroups, char *
 {
     char size[32], exchange[64] = "one kernel, or through scratch ";
     if (ngroups > 1) {
-        snprintf(exchange, sizeof(exchange), "%s in %d step%s, ", gpuhier_algorithms[row->algorithm].name, row->nsteps,
+        snprintf(exchange, sizeof(exchange), "%s in %d step%s, ", gpuhier_algorithm_names[row->algorithm], row->nsteps,
                  1 == row->nsteps ? "" : "s");
     }
     if (row->on_host) {

@@ -64,7 +64,7 @@ static int reg_algorithm(int *storage)
 {
     mca_base_var_enum_value_t choices[GPUHIER_ALGORITHM_COUNT + 1] = {{0, NULL}};
     for (int i = 0; i < GPUHIER_ALGORITHM_COUNT; ++i) {
-        choices[i] = (mca_base_var_enum_value_t){i, gpuhier_algorithms[i].name};
+        choices[i] = (mca_base_var_enum_value_t){i, gpuhier_algorithm_names[i]};
     }
     return reg_choice("algorithm", "Exchange between groups of ranks; auto goes by their number and the message's bytes (gpuhier_info shows how); alike on all ranks",
                       choices, storage);

@@ -108,6 +108,21 @@ void gpuhier_rails_plan(const gpuhier_shape_t *shape, const gpuhier_record_t *re
     }
 }
 
+gpuhier_wire_t gpuhier_rails_wire(const gpuhier_record_t *records, int nranks)
+{
+    for (int rank = 0; rank < nranks; ++rank) {
+        for (int i = 0; i < records[rank].nics; ++i) {
+            if (!records[rank].nic[i].is_rdma) {
+                return GPUHIER_WIRE_TCP;
+            }
+        }
+        if (0 == records[rank].nics) {
+            return GPUHIER_WIRE_TCP;
+        }
+    }
+    return GPUHIER_WIRE_RDMA;
+}
+
 int gpuhier_stripes(const gpuhier_piece_rails_t *rails, size_t bytes)
 {
     size_t most = bytes / GPUHIER_STRIPE_BYTES_MIN;

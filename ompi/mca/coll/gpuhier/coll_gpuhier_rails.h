@@ -13,7 +13,7 @@
 #ifndef GPUHIER_RAILS_H
 #define GPUHIER_RAILS_H
 
-#include "coll_gpuhier_hierarchy.h"
+#include "coll_gpuhier_schedule.h"
 #include "coll_gpuhier_topology.h"
 
 /* Rails of one piece; a long message is cut into as many stripes. */
@@ -34,6 +34,9 @@ int gpuhier_rails_devices(const gpuhier_record_t *record, const char *names_p[GP
  * rails_p: [shape->npieces]. The same on all ranks.
  */
 void gpuhier_rails_plan(const gpuhier_shape_t *shape, const gpuhier_record_t *records, gpuhier_piece_rails_t *rails_p);
+
+/* What the rails of all ranks are: RDMA if every device of every rank is, and each has one. The same on all ranks. */
+gpuhier_wire_t gpuhier_rails_wire(const gpuhier_record_t *records, int nranks);
 
 /* Stripes of a message of this many bytes: 1 .. rails->count. */
 int gpuhier_stripes(const gpuhier_piece_rails_t *rails, size_t bytes);

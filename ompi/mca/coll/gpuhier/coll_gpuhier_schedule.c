@@ -28,13 +28,21 @@
 
 #include <errno.h>
 
+const char *const gpuhier_algorithm_names[GPUHIER_ALGORITHM_COUNT] = {
+    [GPUHIER_ALGORITHM_AUTO] = "auto",
+    [GPUHIER_ALGORITHM_RECURSIVE_DOUBLING] = "recursive_doubling",
+    [GPUHIER_ALGORITHM_RING] = "ring",
+    [GPUHIER_ALGORITHM_HALVING] = "halving",
+};
+
 /*
- * Recursive doubling moves log2(N) times the piece, the others less than twice;
- * with two groups it is best at any size. Halving has fewer steps than a ring,
- * but sends a folded piece once more.
+ * rdma: by simulation (test/sim: 3 us one way, 5 us for each reduction's kernel, 50 GB/s a rail). A step alone takes 3 us
+ * x 50 GB/s = 150 kB; two thirds of that, since other slices move meanwhile: with 100 to 106 KiB the choice is
+ * at most 1.06 times slower than the best on 2 to 8, 12, 16, 24, 32, 48 and 64 nodes of 8 GPUs, 16 KiB to 1 GiB, slices of
+ * 4 and 16 MiB; below and above, up to 1.11.
  *
- * Measured on 2026-11-22, 3 and 4 nodes x 1 emulated GPU, UCX 1.13 over unshaped veths, two cores with other
- * work (the fifth fastest of 80 calls; us). Messages above 64 KiB are a rendezvous, which decides here:
+ * tcp: measured on 2026-11-22, 3 and 4 nodes x 1 emulated GPU, UCX 1.13 over unshaped veths, two cores with other
+ * work (the fifth fastest of 80 calls; us). Messages above 64 KiB are a rendezvous, which decides here: hence free_bytes.
  *
  *     3 nodes     32 KiB   64 KiB   128 KiB   256 KiB   512 KiB    1 MiB       4 nodes  32 KiB  64 KiB
  *     doubling       110      102       606       889      2069     5549                   251     380
@@ -43,35 +51,11 @@
  *
  * From 128 KiB on 4 nodes other work hid the difference; there halving's first message is what a pair's is on 3 nodes.
  */
-const gpuhier_algorithm_row_t gpuhier_algorithms[GPUHIER_ALGORITHM_COUNT] = {
-    /*                                        name                  groups  2^k    piece     chunk */
-    [GPUHIER_ALGORITHM_AUTO]               = {"auto",               0,      false, 0,        0},
-    [GPUHIER_ALGORITHM_RECURSIVE_DOUBLING] = {"recursive_doubling", 1,      false, 0,        0},
-    [GPUHIER_ALGORITHM_RING]               = {"ring",               3,      false, 96 << 10, 16 << 10},
-    [GPUHIER_ALGORITHM_HALVING]            = {"halving",            4,      true,  96 << 10, 0},
+const gpuhier_wire_row_t gpuhier_wires[GPUHIER_WIRE_COUNT] = {
+    /*                     name    step_bytes free_bytes */
+    [GPUHIER_WIRE_RDMA] = {"rdma", 100 << 10, 0},
+    [GPUHIER_WIRE_TCP]  = {"tcp",  20 << 10,  96 << 10},
 };
-
-static bool is_power_of_two(int n)
-{
-    return 0 == (n & (n - 1));
-}
-
-gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, int ngroups, uint64_t piece_bytes)
-{
-    gpuhier_algorithm_t picked = GPUHIER_ALGORITHM_RECURSIVE_DOUBLING;
-
-    if (GPUHIER_ALGORITHM_AUTO != choice) {
-        return choice;
-    }
-    for (int i = GPUHIER_ALGORITHM_RECURSIVE_DOUBLING; i < GPUHIER_ALGORITHM_COUNT; ++i) {
-        const gpuhier_algorithm_row_t *row = &gpuhier_algorithms[i];
-        if (ngroups >= row->min_groups && (!row->power_of_two_groups || is_power_of_two(ngroups))
-            && piece_bytes >= row->min_piece_bytes && piece_bytes / (uint64_t) ngroups >= row->min_chunk_bytes) {
-            picked = (gpuhier_algorithm_t) i;
-        }
-    }
-    return picked;
-}
 
 /* The seats of N groups, as seen by one of them. */
 typedef struct seating {
@@ -142,6 +126,45 @@ int gpuhier_exchange_steps(gpuhier_algorithm_t algorithm, int ngroups)
     default:
         return s.rounds + fold_steps;
     }
+}
+
+/* Bytes of a piece that follow each other on the longest way through an exchange. */
+static uint64_t exchange_chain(gpuhier_algorithm_t algorithm, int ngroups, uint64_t bytes)
+{
+    const seating_t s = seating_of(ngroups, 0);
+    const uint64_t n = (uint64_t) ngroups, seats = (uint64_t) s.nseats, folds = s.folded > 0 ? 2 * bytes : 0;
+
+    switch (algorithm) {
+    case GPUHIER_ALGORITHM_RING:
+        return 2 * (n - 1) * bytes / n;
+    case GPUHIER_ALGORITHM_HALVING:
+        return 2 * (seats - 1) * bytes / seats + folds;
+    default:
+        return (uint64_t) s.rounds * bytes + folds;
+    }
+}
+
+#define PIECE_BYTES_MAX ((uint64_t) 1 << 40) /* steps do not count beyond; nothing overflows up to it */
+
+gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_wire_t wire, int ngroups, uint64_t piece_bytes)
+{
+    gpuhier_algorithm_t picked = GPUHIER_ALGORITHM_RECURSIVE_DOUBLING;
+    const uint64_t bytes = piece_bytes < PIECE_BYTES_MAX ? piece_bytes : PIECE_BYTES_MAX;
+    uint64_t least = UINT64_MAX;
+
+    if (GPUHIER_ALGORITHM_AUTO != choice) {
+        return choice;
+    }
+    for (int i = GPUHIER_ALGORITHM_RECURSIVE_DOUBLING; i < GPUHIER_ALGORITHM_COUNT && bytes >= gpuhier_wires[wire].free_bytes; ++i) {
+        const gpuhier_algorithm_t algorithm = (gpuhier_algorithm_t) i;
+        const uint64_t steps = (uint64_t) gpuhier_exchange_steps(algorithm, ngroups);
+        const uint64_t cost = steps * gpuhier_wires[wire].step_bytes + exchange_chain(algorithm, ngroups, bytes);
+        if (cost < least) {
+            least = cost;
+            picked = algorithm;
+        }
+    }
+    return picked;
 }
 
 static void step_send(gpuhier_step_t *step, int group, int begin, int end)
@@ -276,7 +299,7 @@ static uint64_t reduce_bound(gpuhier_algorithm_t algorithm, int ngroups, uint64_
     if (GPUHIER_ALGORITHM_RING == algorithm) {
         return part_bound(elems, unit, 1, (uint64_t) ngroups);
     }
-    if (GPUHIER_ALGORITHM_HALVING == algorithm && is_power_of_two(ngroups)) {
+    if (GPUHIER_ALGORITHM_HALVING == algorithm && 0 == seating_of(ngroups, 0).folded) {
         return part_bound(elems, unit, 1, 2);
     }
     return elems;
@@ -293,7 +316,7 @@ int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int 
     if (rank < 0 || rank >= h->nranks || 0 == elem_bytes || count > (uint64_t) INT64_MAX / elem_bytes
         || 0 == limits->slice_bytes || limits->slice_buffers < GPUHIER_SLICE_BUFFERS_MIN
         || limits->slice_buffers > GPUHIER_SLICE_BUFFERS_MAX
-        || (unsigned) limits->algorithm >= GPUHIER_ALGORITHM_COUNT) {
+        || (unsigned) limits->algorithm >= GPUHIER_ALGORITHM_COUNT || (unsigned) limits->wire >= GPUHIER_WIRE_COUNT) {
         return -EINVAL;
     }
     plan.group = h->group_of[rank];
@@ -316,7 +339,7 @@ int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int 
 
     plan.shard_elems_max = part_bound(plan.slice_elems_max, plan.unit, 1, (uint64_t) plan.group_size);
     plan.piece_elems_max = part_bound(plan.slice_elems_max, plan.unit, shape->widest.num, shape->widest.den);
-    plan.algorithm = gpuhier_algorithm_pick(limits->algorithm, h->ngroups, plan.piece_elems_max * elem_bytes);
+    plan.algorithm = gpuhier_algorithm_pick(limits->algorithm, limits->wire, h->ngroups, plan.piece_elems_max * elem_bytes);
     plan.nsteps = gpuhier_exchange_steps(plan.algorithm, h->ngroups);
     plan.nchunks = gpuhier_exchange_chunks(plan.algorithm, h->ngroups);
     plan.recv_elems_max = reduce_bound(plan.algorithm, h->ngroups, plan.piece_elems_max, plan.unit);

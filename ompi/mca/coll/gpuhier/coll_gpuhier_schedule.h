@@ -26,30 +26,45 @@
 
 /* How the owners of a piece, one in each of N groups, sum it up. All work for any N. */
 typedef enum gpuhier_algorithm {
-    GPUHIER_ALGORITHM_AUTO = 0,           /* by the table gpuhier_algorithms; only in limits, never in a plan */
+    GPUHIER_ALGORITHM_AUTO = 0,           /* by gpuhier_algorithm_pick(); only in limits, never in a plan */
     GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, /* whole piece, ceil(log2 N) rounds */
     GPUHIER_ALGORITHM_RING,               /* reduce-scatter + all-gather over N chunks, 2 (N - 1) steps */
     GPUHIER_ALGORITHM_HALVING,            /* reduce-scatter + all-gather by halves, 2 log2 N steps */
     GPUHIER_ALGORITHM_COUNT
 } gpuhier_algorithm_t;
 
-/*
- * One row per algorithm: its name (an MCA parameter's value) and when "auto"
- * takes it. The last row all of whose conditions hold wins. Measured values
- * belong here.
- */
-typedef struct gpuhier_algorithm_row {
+/* Names of the algorithms: values of an MCA parameter. */
+extern const char *const gpuhier_algorithm_names[GPUHIER_ALGORITHM_COUNT];
+
+/* What the rails are; all ranks know it of all. */
+typedef enum gpuhier_wire {
+    GPUHIER_WIRE_RDMA = 0,
+    GPUHIER_WIRE_TCP,
+    GPUHIER_WIRE_COUNT
+} gpuhier_wire_t;
+
+/* One row per wire. Measured values belong here. */
+typedef struct gpuhier_wire_row {
     const char *name;
-    int min_groups;
-    bool power_of_two_groups;
-    uint64_t min_piece_bytes;
-    uint64_t min_chunk_bytes; /* of piece bytes / N: below it latency counts more than bytes */
-} gpuhier_algorithm_row_t;
+    uint64_t step_bytes; /* what a rail could carry in the time that a step takes besides its bytes */
+    uint64_t free_bytes; /* pieces below it are exchanged in the fewest steps */
+} gpuhier_wire_row_t;
 
-extern const gpuhier_algorithm_row_t gpuhier_algorithms[GPUHIER_ALGORITHM_COUNT];
+extern const gpuhier_wire_row_t gpuhier_wires[GPUHIER_WIRE_COUNT];
 
-/* The algorithm for pieces of at most piece_bytes among ngroups owners; a choice other than AUTO is kept. */
-gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, int ngroups, uint64_t piece_bytes);
+/*
+ * The algorithm for pieces of at most piece_bytes among ngroups owners; a choice other than AUTO is kept. AUTO is
+ * the one of the least cost, the first of the algorithms if it is not alone; n: piece_bytes, N: ngroups, p = 2^floor(log2 N):
+ *
+ *     cost = steps step_bytes + bytes that follow each other on the longest way through the steps
+ *
+ *     recursive doubling   log2 p (step_bytes + n),                          and 2 (step_bytes + n) if N > p
+ *     ring                 2 (N - 1) (step_bytes + n / N)
+ *     halving              2 log2 p step_bytes + 2 (p - 1)/p n,              and 2 (step_bytes + n) if N > p
+ *
+ * (steps x latency + bytes / rate, in bytes: Thakur, Rabenseifner, Gropp, as below, section 3.)
+ */
+gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_wire_t wire, int ngroups, uint64_t piece_bytes);
 
 /* What an owner does with the chunk that it received, once its own send of that step is complete too. */
 typedef enum gpuhier_action {
@@ -102,6 +117,7 @@ typedef struct gpuhier_limits {
     uint64_t slice_bytes;          /* bytes of message per slice, > 0; a slice has at least one unit all the same */
     int slice_buffers;             /* 2 .. 4: slices under way at once */
     gpuhier_algorithm_t algorithm; /* AUTO or a choice */
+    gpuhier_wire_t wire;
 } gpuhier_limits_t;
 
 #define GPUHIER_SLICE_BUFFERS_MIN 2

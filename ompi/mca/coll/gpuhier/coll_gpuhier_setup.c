@@ -225,6 +225,7 @@ static int groups_make(setup_t *setup)
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     team->ngroups = team->hierarchy.ngroups;
+    team->limits.wire = gpuhier_rails_wire(setup->records, team->nranks);
     team->group = team->hierarchy.group_of[team->rank];
     team->index = team->hierarchy.index_of[team->rank];
     team->group_size = gpuhier_hierarchy_group_size(&team->hierarchy, team->group);

@@ -340,7 +340,7 @@ static void fill_nics(gpuhier_record_t *record, const gpuhier_found_nic_t *nics,
     memset(taken, 0, sizeof(taken));
     for (i = 0; i < count; ++i) {
         if (nics[i].is_taken) {
-            gpuhier_nic_t nic = {.distance = nics[i].distance};
+            gpuhier_nic_t nic = {.distance = nics[i].distance, .is_rdma = nics[i].is_rdma};
 
             memcpy(nic.device, nics[i].device, sizeof(nic.device));
             for (j = kept; j > 0 && compare_distances(&taken[j - 1], &nic) > 0; --j) {

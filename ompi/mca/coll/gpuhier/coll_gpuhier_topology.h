@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 /* Changed whenever the layout below changes: records of another version are refused. */
-#define GPUHIER_RECORD_VERSION 1u
+#define GPUHIER_RECORD_VERSION 2u
 #define GPUHIER_RECORD_DEVICE_MAX 32 /* characters of a device's name with the final NUL */
 #define GPUHIER_RECORD_NICS_MAX 16   /* network devices in a record; the nearest are kept */
 #define GPUHIER_RECORD_LINKS_MAX 16  /* NVLink neighbours in a record */
@@ -57,7 +57,8 @@ typedef struct gpuhier_node_id {
 typedef struct gpuhier_nic {
     char device[GPUHIER_RECORD_DEVICE_MAX]; /* UCX's name */
     uint8_t distance;                       /* to this rank's GPU, see gpuhier_topology_distances; 0 is nearest */
-    uint8_t reserved[7];
+    uint8_t is_rdma;                        /* 1: an RDMA port, 0: a network interface */
+    uint8_t reserved[6];
 } gpuhier_nic_t;
 
 typedef struct gpuhier_nvlink {

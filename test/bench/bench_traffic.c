@@ -25,6 +25,7 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,8 @@ struct bench_traffic {
     int rails; /* of a node */
     int (*counter)(const char *name, unsigned long long *value_p);
     void (*reset)(void);
-    uint64_t slice_bytes;
+    uint64_t slice_bytes, slice_bytes_max;
+    uint64_t step_bytes; /* of the wire; see slice_limit() */
     bool has_slice_bytes;
     uint64_t small_bytes; /* 0: unknown, or no message is short */
     pvars_t before;
@@ -74,6 +76,27 @@ static uint64_t wire_bytes(void)
     return sum;
 }
 
+/* The component's rule where no devices are named: an active RDMA port on every node. */
+static bool all_have_rdma(const bench_place_t *place)
+{
+    glob_t ports;
+    int mine = 0, all = 0;
+
+    if (0 == glob("/sys/class/infiniband/*/ports/*/state", 0, NULL, &ports)) {
+        for (size_t i = 0; i < ports.gl_pathc; ++i) {
+            char state[32] = "";
+            FILE *file = fopen(ports.gl_pathv[i], "r");
+            mine |= NULL != file && NULL != fgets(state, sizeof(state), file) && NULL != strstr(state, "ACTIVE");
+            if (NULL != file) {
+                fclose(file);
+            }
+        }
+        globfree(&ports);
+    }
+    MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, place->control);
+    return 0 != all;
+}
+
 bench_traffic_t *bench_traffic_create(const bench_place_t *place, const bench_options_t *options)
 {
     bench_traffic_t *t = calloc(1, sizeof(*t));
@@ -89,7 +112,9 @@ bench_traffic_t *bench_traffic_create(const bench_place_t *place, const bench_op
         *(void **) &t->counter = dlsym(driver, "cudasim_counter");
         *(void **) &t->reset = dlsym(driver, "cudasim_counters_reset");
     }
-    t->has_slice_bytes = pvars_number("coll_gpuhier_slice_bytes", &t->slice_bytes);
+    t->has_slice_bytes = pvars_number("coll_gpuhier_slice_bytes", &t->slice_bytes)
+                         && pvars_number("coll_gpuhier_slice_bytes_max", &t->slice_bytes_max);
+    t->step_bytes = all_have_rdma(place) ? 102400 : 20480;
     if (!pvars_number("coll_gpuhier_small_bytes", &t->small_bytes)) {
         t->small_bytes = 0;
     }
@@ -125,7 +150,10 @@ static uint64_t units_of(uint64_t elements, uint64_t unit)
     return (elements + unit - 1) / unit;
 }
 
-/* On one node a message is one slice; between nodes an eighth of it, but no less than 128 KiB for each rank, and no more than the parameter says. */
+/*
+ * On one node a message is one slice; between nodes an eighth of it, but no less than 128 KiB for each rank, and no more than slice_bytes, or
+ * what 21 steps of the wire for each doubling of the nodes take for each rank, up to slice_bytes_max, if that is more.
+ */
 static uint64_t slice_limit(const bench_traffic_t *t, const bench_row_t *row)
 {
     uint64_t most_ranks = 1;
@@ -137,8 +165,16 @@ static uint64_t slice_limit(const bench_traffic_t *t, const bench_row_t *row)
     if (1 == t->place->nnodes) {
         return UINT64_MAX;
     }
-    uint64_t slice = row->bytes / 8 > 131072 * most_ranks ? row->bytes / 8 : 131072 * most_ranks;
-    return slice < t->slice_bytes ? slice : t->slice_bytes;
+    uint64_t doublings = 0;
+    while ((1LL << doublings) < t->place->nnodes) {
+        ++doublings;
+    }
+    uint64_t longest = 21 * t->step_bytes * doublings * most_ranks;
+    longest = longest < t->slice_bytes_max ? longest : t->slice_bytes_max;
+    longest = longest > t->slice_bytes ? longest : t->slice_bytes;
+    uint64_t least = 131072 * most_ranks < t->slice_bytes ? 131072 * most_ranks : t->slice_bytes;
+    uint64_t slice = row->bytes / 8 > least ? row->bytes / 8 : least;
+    return slice < longest ? slice : longest;
 }
 
 /* Elements of the shard of `index` of P ranks, over all slices. */

@@ -20,7 +20,7 @@ do for [panel = 1:3] {
     plot row(size, 5) using 1:2 with linespoints title 'flat ring', \
          row(size, 6) using 1:2 with linespoints title 'double tree', \
          row(size, 4) using 1:2 with linespoints lw 2 title 'gpuhier', \
-         row(size, 7) using 1:2 with linespoints lw 2 title 'gpuhier, slices of 16 MiB', \
+         row(size, 7) using 1:2 with linespoints lw 2 title 'gpuhier, slices of 4 MiB', \
          row(size, 3) using 1:2 with lines dt 2 lc 'black' title 'lower bound'
 }
 unset multiplot

@@ -38,7 +38,7 @@ struct Case {
     Machine machine;
     int nodes;
     uint64_t bytes;
-    uint64_t slice_bytes = 4 << 20;
+    uint64_t slice_bytes = 4 << 20, slice_bytes_max = 16 << 20;
     int slices_in_flight = 3;
     gpuhier_algorithm_t algorithm = GPUHIER_ALGORITHM_AUTO;
     /*

@@ -6,7 +6,7 @@
  *
  *   sim_allreduce [--slice BYTES] [--full | --mirror] NODES,.. BYTES,.. WHAT,..
  *     WHAT      bound, auto, recursive_doubling, ring, halving, flat_ring, double_tree
- *     --slice   coll_gpuhier_slice_bytes (4M)
+ *     --slice   coll_gpuhier_slice_bytes, and no longer ones (4M, and up to 16M for long messages)
  *     --full    simulate every node, slice and step, whatever it takes
  *     --mirror  two nodes stand for all, also where there are few
  *
@@ -118,7 +118,7 @@ int main(int argc, char **argv)
         } else if (0 == std::strcmp(argv[at], "--mirror")) {
             mirror = true;
         } else if (0 == std::strcmp(argv[at], "--slice") && at + 1 < argc) {
-            c.slice_bytes = number(argv[++at]);
+            c.slice_bytes = c.slice_bytes_max = number(argv[++at]);
         }
     }
     if (argc - at != 3) {

@@ -54,7 +54,7 @@ bool all_map(void *, int, int)
 /* What the component itself would do. */
 gpuhier_plan_t Call::plan(int node) const
 {
-    const gpuhier_limits_t limits = {c.slice_bytes, c.slices_in_flight, c.algorithm, GPUHIER_WIRE_RDMA};
+    const gpuhier_limits_t limits = {c.slice_bytes, c.slices_in_flight, c.algorithm, GPUHIER_WIRE_RDMA, c.slice_bytes_max};
     gpuhier_plan_t plan;
     if (0 != gpuhier_choice_plan(&plan, &shape, gpuhier_hierarchy_member(&hierarchy, node, 0), c.bytes / sizeof(double),
                                  sizeof(double), &limits)) {

@@ -276,7 +276,8 @@ static void test_choices(void **state)
     assert_non_null(out);
     for (size_t k = 0; k < GPUHIER_WIRE_COUNT * nshapes; ++k) {
         const size_t i = k % nshapes;
-        const gpuhier_limits_t limits = {.slice_bytes = 4 << 20, .slice_buffers = 3, .wire = (gpuhier_wire_t) (k / nshapes)};
+        const gpuhier_limits_t limits = {.slice_bytes = 4 << 20, .slice_buffers = 3, .wire = (gpuhier_wire_t) (k / nshapes),
+                                         .slice_bytes_max = 16 << 20};
         gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
         pure_world_t world;
         if (limits.wire > 0 && 1 == shapes[i].nnodes) {

@@ -27,7 +27,10 @@ call=(--nodes 2 --ranks 4 --bytes 64M)
 says 0 '^8388608 elements of 8 bytes, 64.0 MiB, on 8 ranks$' "${call[@]}"
 says 0 '^  group 1: ranks 4 to 7$' "${call[@]}"
 says 0 '^  piece 2: 1/2 to 3/4, ranks 2 6$' "${call[@]}"
-says 0 '^slices: 16 of at most 4.0 MiB, 3 in flight$' "${call[@]}"
+says 0 '^slices: 8 of at most 8.0 MiB, 3 in flight$' "${call[@]}"
+says 0 '^slices: 16 of at most 4.0 MiB, 3 in flight$' "${call[@]}" --wire tcp
+says 0 '^slices: 16 of at most 4.0 MiB, 3 in flight$' "${call[@]}" --slice-bytes 4M
+says 0 '^slices: 11 of at most 5.8 MiB, 3 in flight$' "${call[@]}" --slice-bytes 4M --slice-bytes-max 6M
 says 0 '^  step 2: RS\(2\) X\(1\) AG\(0\)$' "${call[@]}"
 says 0 '^  network: 128.0 MiB in all, at most 16.0 MiB sent by one rank$' "${call[@]}"
 says 0 '^  GPU memory: at most 128.0 MiB ' "${call[@]}"
@@ -39,7 +42,7 @@ says 0 'at most 24.0 MiB sent by one rank$' --nodes 4 --ranks 4 --bytes 64M --al
 says 0 '^exchange of a piece: ring, 6 steps$' --nodes 4 --ranks 4 --bytes 64M --algorithm ring
 # What other sizes would get.
 says 0 '^  from 1 MiB: recursive_doubling in 1 step, 2 slices$' "${call[@]}"
-says 0 '^  from 64 MiB: halving in 4 steps, 16 slices or more$' --nodes 4 --ranks 4 --bytes 1K
+says 0 '^  from 16 MiB: halving in 4 steps, 8 slices$' --nodes 4 --ranks 4 --bytes 1K
 says 0 '^  from 16 KiB: recursive_doubling in 2 steps, 1 slice$' --nodes 4 --ranks 4 --bytes 1K
 says 0 '^  from 512 KiB: halving in 4 steps, 1 slice$' --nodes 4 --ranks 4 --bytes 1K --wire tcp
 says 0 '^  from 8 bytes: reduced by the host$' "${call[@]}"

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "coll_gpuhier_choice.h"
 #include "coll_gpuhier_schedule.h"
 #include "pure_world.h"
 
@@ -388,6 +389,38 @@ static void test_algorithm_ends(void **state)
     }
 }
 
+/* The formula of slices: within its bounds, rising with the message, and never long for one that eight short ones hold. */
+static void test_slice_lengths(void **state)
+{
+    const uint64_t short_bytes = 4 << 20;
+
+    (void) state;
+    for (int n = 1; n <= 40; n += n < 5 ? 1 : 5) {
+        for (int ranks = 1; ranks <= 8; ranks += 7) {
+            int ranks_per_node[40];
+            pure_world_t world;
+            for (int i = 0; i < n; ++i) {
+                ranks_per_node[i] = 0 == i ? ranks : 1;
+            }
+            pure_world_init(&world, n, ranks_per_node, PURE_BLOCK, 0, GPUHIER_GROUP_MAX);
+            for (uint64_t max = 0; max <= 64 << 20; max = 0 == max ? 1 << 20 : 4 * max) {
+                const gpuhier_limits_t limits = {.slice_bytes = short_bytes, .slice_buffers = 3, .slice_bytes_max = max};
+                const uint64_t longest = gpuhier_choice_longest(&world.shape, &limits);
+                assert_in_range(longest, short_bytes, n > 1 && max > short_bytes ? max : short_bytes);
+                assert_true(8 != ranks || n < 2 || max > 16 << 20 || longest == (max > short_bytes ? max : short_bytes));
+                for (uint64_t bytes = 1, before = 0; bytes <= 1ULL << 40; bytes *= 2) {
+                    const uint64_t slice = gpuhier_choice_slice_bytes(&world.shape, bytes, &limits);
+                    assert_in_range(slice, before, longest);
+                    assert_true(bytes > 8 * short_bytes || slice <= short_bytes);
+                    assert_true(bytes < 8 * longest || slice == longest);
+                    before = slice;
+                }
+            }
+            pure_world_fini(&world);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,7 +428,7 @@ int main(void)
         cmocka_unit_test(test_pieces),      cmocka_unit_test(test_most_pieces),
         cmocka_unit_test(test_huge_counts), cmocka_unit_test(test_formulas_add_up),
         cmocka_unit_test(test_bad_plans),   cmocka_unit_test(test_algorithm_choice),
-        cmocka_unit_test(test_algorithm_ends),
+        cmocka_unit_test(test_algorithm_ends), cmocka_unit_test(test_slice_lengths),
     };
 
     return cmocka_run_group_tests_name("ranges", tests, NULL, NULL);

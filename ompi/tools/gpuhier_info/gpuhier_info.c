@@ -24,6 +24,7 @@ static const char usage[] =
     "  --type-bytes T        bytes of an element (default 8)\n"
     "  --small-bytes S       coll_gpuhier_small_bytes (default 8K)\n"
     "  --slice-bytes S       coll_gpuhier_slice_bytes (default 4M)\n"
+    "  --slice-bytes-max S   coll_gpuhier_slice_bytes_max (default 16M, or that of --slice-bytes if told)\n"
     "  --slices-in-flight I  coll_gpuhier_slices_in_flight (default 3)\n"
     "  --algorithm NAME      coll_gpuhier_algorithm (default auto)\n"
     "  --wire NAME           rdma or tcp: what the rails are (default rdma)\n"
@@ -119,6 +120,9 @@ static bool parse_option(info_settings_t *settings, int *listed, const char *opt
         ok = parse_bytes(value, 0, &settings->small_bytes);
     } else if (0 == strcmp(option, "--slice-bytes")) {
         ok = parse_bytes(value, 1, &settings->slice_bytes);
+        settings->slice_bytes_max = (0 == settings->slice_bytes_max) ? settings->slice_bytes : settings->slice_bytes_max;
+    } else if (0 == strcmp(option, "--slice-bytes-max")) {
+        ok = parse_bytes(value, 1, &settings->slice_bytes_max);
     } else if (0 == strcmp(option, "--slices-in-flight")) {
         ok = parse_bytes(value, 1, &number) && number <= INT32_MAX;
         settings->slices_in_flight = ok ? (int) number : 0;

@@ -19,6 +19,7 @@ typedef struct {
     uint64_t bytes;
     uint64_t elem_bytes;
     uint64_t slice_bytes;
+    uint64_t slice_bytes_max; /* 0: not told */
     uint64_t small_bytes;
     int slices_in_flight;
     const char *algorithm; /* name, NULL: auto */

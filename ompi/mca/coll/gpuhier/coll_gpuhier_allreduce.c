@@ -110,6 +110,7 @@ static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, int
     if (OMPI_SUCCESS == rc) {
         gpuhier_count(&gpuhier_counters.calls_accelerated, 1);
         gpuhier_count(&gpuhier_counters.calls_small, call.is_small);
+        gpuhier_count(&gpuhier_counters.calls_long, call.is_long);
     }
     return rc;
 }

@@ -21,9 +21,22 @@
 #define GPUHIER_SLICE_SHARD_MIN ((uint64_t) 128 << 10)
 
 /*
- * Bytes of a slice for a message of `bytes`; never more than limits->slice_bytes, for which the scratch was
- * made. One group: that limit, since its stages are one kernel. Equal on all ranks:
- *     min(limit, max(bytes / GPUHIER_SLICES_WANTED, GPUHIER_SLICE_SHARD_MIN * ranks of the largest group))
+ * Between groups the longest slice hides its steps: its pieces take so many times as long on the wire as a step does, for each doubling of
+ * the groups. By simulation (docs/scaling.md; 2 to 1,024 nodes of 8 GPUs, RDMA) 1 GiB takes 1.31 to 2.6 times the bound in slices of 4 MiB,
+ * and 1.08 to 1.33 in these with coll_gpuhier_slice_bytes_max as it is, 16 MiB.
+ */
+#define GPUHIER_SLICE_STEPS 21
+
+/*
+ * Bytes of the longest slice of any message. One group: limits->slice_bytes, since its stages are one kernel. Several:
+ *     max(slice_bytes, min(slice_bytes_max, GPUHIER_SLICE_STEPS * step_bytes of the wire * ceil(log2 groups) * ranks of the largest group))
+ */
+uint64_t gpuhier_choice_longest(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits);
+
+/*
+ * Bytes of a slice for a message of `bytes`, equal on all ranks. One group: the longest. Several:
+ *     min(longest, max(bytes / GPUHIER_SLICES_WANTED, min(slice_bytes, GPUHIER_SLICE_SHARD_MIN * ranks of the largest group)))
+ * More than slice_bytes only for messages of more than GPUHIER_SLICES_WANTED of them: only those need a long lane.
  */
 uint64_t gpuhier_choice_slice_bytes(const gpuhier_shape_t *shape, uint64_t bytes, const gpuhier_limits_t *limits);
 

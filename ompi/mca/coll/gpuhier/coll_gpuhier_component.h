@@ -35,6 +35,7 @@ typedef struct gpuhier_params {
     char *devices;         /* rails by name, or NULL: chosen by place */
     int algorithm;         /* path: exchange between groups, gpuhier_algorithm_t */
     size_t slice_bytes;    /* path: a slice of the message */
+    size_t slice_bytes_max; /* path: a slice of a long one between groups; not less */
     int slices_in_flight;  /* path: scratch slots, 2 to 4 */
     size_t small_bytes;    /* path: messages up to that length are reduced by the host; 0: none */
     int probe;             /* path: false leaves every call to the saved collective */
@@ -57,6 +58,7 @@ extern gpuhier_params_t gpuhier_params;
 typedef struct gpuhier_counters {
     _Atomic uint64_t calls_accelerated; /* calls that ran on the engine to the end */
     _Atomic uint64_t calls_small;       /* of those, the ones in the small form */
+    _Atomic uint64_t calls_long;        /* of those, the ones in slices longer than slice_bytes */
     _Atomic uint64_t calls_nonblocking; /* of those, nonblocking ones and starts of persistent requests */
     _Atomic uint64_t calls_on_host;     /* nonblocking calls that were voted down, and ended on the engine in host memory */
     _Atomic uint64_t calls_saved;       /* calls handed to the saved collective */

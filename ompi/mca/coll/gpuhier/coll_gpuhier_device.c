@@ -38,20 +38,20 @@ OBJ_CLASS_INSTANCE(gpuhier_device_t, opal_list_item_t, device_construct, device_
 static opal_list_t devices;
 static bool ready;
 
-size_t gpuhier_slot_bytes(void)
+size_t gpuhier_slot_bytes(bool is_long)
 {
     /* A plan's slices may be one unit longer than asked, and a unit is at least one element. */
-    return gpuhier_params.slice_bytes + 4 * GPUHIER_UNIT_BYTES;
+    return (is_long ? gpuhier_params.slice_bytes_max : gpuhier_params.slice_bytes) + 4 * GPUHIER_UNIT_BYTES;
 }
 
-size_t gpuhier_scratch_in(int buffer)
+size_t gpuhier_scratch_in(bool is_long, int buffer)
 {
-    return GPUHIER_SCRATCH_HEADER + (size_t) buffer * gpuhier_slot_bytes();
+    return GPUHIER_SCRATCH_HEADER + (size_t) buffer * gpuhier_slot_bytes(is_long);
 }
 
-size_t gpuhier_scratch_out(int buffer)
+size_t gpuhier_scratch_out(bool is_long, int buffer)
 {
-    return GPUHIER_SCRATCH_HEADER + (size_t) (gpuhier_params.slices_in_flight + buffer) * gpuhier_slot_bytes();
+    return gpuhier_scratch_in(is_long, gpuhier_params.slices_in_flight + buffer);
 }
 
 static int streams_make(gpuhier_lane_t *lane)
@@ -72,7 +72,7 @@ static int streams_make(gpuhier_lane_t *lane)
 /* Scratch must be ordinary device memory: that is what legacy IPC maps. */
 static int scratch_make(gpuhier_lane_t *lane)
 {
-    size_t bytes = gpuhier_scratch_out(gpuhier_params.slices_in_flight);
+    size_t bytes = gpuhier_scratch_out(lane->is_long, gpuhier_params.slices_in_flight);
     int rc = gpuhier_cuda_error(gpuhier_cu.cuMemAlloc(&lane->scratch, bytes), "cuMemAlloc");
     if (OMPI_SUCCESS != rc) {
         return rc;
@@ -91,7 +91,7 @@ static int scratch_make(gpuhier_lane_t *lane)
 /* Pinned, so that its copies are asynchronous. */
 static int pinned_make(gpuhier_lane_t *lane)
 {
-    if (0 == gpuhier_params.small_bytes) {
+    if (0 == gpuhier_params.small_bytes || lane->is_long) {
         return OMPI_SUCCESS;
     }
     return gpuhier_cuda_error(gpuhier_cu.cuMemHostAlloc(&lane->pinned, gpuhier_params.small_bytes, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc");
@@ -142,13 +142,14 @@ static void lane_destroy(gpuhier_lane_t *lane)
     OBJ_RELEASE(lane);
 }
 
-static int lane_make(gpuhier_device_t *device, gpuhier_lane_t **lane_p)
+static int lane_make(gpuhier_device_t *device, bool is_long, gpuhier_lane_t **lane_p)
 {
     gpuhier_lane_t *lane = OBJ_NEW(gpuhier_lane_t);
     if (NULL == lane) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     lane->device = device;
+    lane->is_long = is_long;
     int rc = streams_make(lane);
     rc = OMPI_SUCCESS != rc ? rc : scratch_make(lane);
     rc = OMPI_SUCCESS != rc ? rc : pinned_make(lane);
@@ -194,7 +195,7 @@ static int device_make(CUcontext context, gpuhier_device_t **device_p)
     device->flush_needed = attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, device->ordinal)
                            < CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
     gpuhier_lane_t *lane;
-    rc = lane_make(device, &lane);
+    rc = lane_make(device, false, &lane);
     if (OMPI_SUCCESS != rc) {
         gpuhier_reduce_close(&device->reduce);
         OBJ_RELEASE(device);
@@ -262,14 +263,17 @@ int gpuhier_device_get(CUcontext context, gpuhier_device_t **device_p)
     return rc;
 }
 
-int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_t **lane_p)
+int gpuhier_lane_take(gpuhier_device_t *device, bool is_long, size_t exchange_bytes, gpuhier_lane_t **lane_p)
 {
-    opal_list_item_t *item = opal_list_remove_first(&device->free_lanes);
-    if (NULL != item) {
-        *lane_p = (gpuhier_lane_t *) item;
-        return OMPI_SUCCESS;
+    gpuhier_lane_t *lane;
+    OPAL_LIST_FOREACH(lane, &device->free_lanes, gpuhier_lane_t) {
+        if (is_long == lane->is_long && (0 == lane->exchange_bytes || exchange_bytes <= lane->exchange_bytes)) {
+            opal_list_remove_item(&device->free_lanes, &lane->super);
+            *lane_p = lane;
+            return OMPI_SUCCESS;
+        }
     }
-    return lane_make(device, lane_p);
+    return lane_make(device, is_long, lane_p);
 }
 
 void gpuhier_lane_give(gpuhier_lane_t *lane)
@@ -308,9 +312,9 @@ void gpuhier_event_give(gpuhier_device_t *device, CUevent event)
     device->events[device->nevents++] = event;
 }
 
-int gpuhier_lane_exchange_buffers(gpuhier_lane_t *lane, bool on_device)
+int gpuhier_lane_exchange_buffers(gpuhier_lane_t *lane, bool on_device, size_t bytes)
 {
-    if (NULL != lane->shard[0]) {
+    if (0 != lane->exchange_bytes) {
         return OMPI_SUCCESS;
     }
     lane->exchange_on_device = on_device;
@@ -319,10 +323,10 @@ int gpuhier_lane_exchange_buffers(gpuhier_lane_t *lane, bool on_device)
         void **buffer_p = b % 2 ? &lane->recv[b / 2] : &lane->shard[b / 2];
         if (on_device) {
             CUdeviceptr address = 0;
-            rc = gpuhier_cuda_error(gpuhier_cu.cuMemAlloc(&address, gpuhier_slot_bytes()), "cuMemAlloc");
+            rc = gpuhier_cuda_error(gpuhier_cu.cuMemAlloc(&address, bytes), "cuMemAlloc");
             *buffer_p = (void *) (uintptr_t) address;
         } else {
-            rc = gpuhier_cuda_error(gpuhier_cu.cuMemHostAlloc(buffer_p, gpuhier_slot_bytes(), CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+            rc = gpuhier_cuda_error(gpuhier_cu.cuMemHostAlloc(buffer_p, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
                                     "cuMemHostAlloc");
         }
     }
@@ -332,8 +336,10 @@ int gpuhier_lane_exchange_buffers(gpuhier_lane_t *lane, bool on_device)
             exchange_buffer_free(lane, lane->recv[b]);
             lane->shard[b] = lane->recv[b] = NULL;
         }
+        return rc;
     }
-    return rc;
+    lane->exchange_bytes = bytes;
+    return OMPI_SUCCESS;
 }
 
 void gpuhier_device_finalize(void)

@@ -33,7 +33,8 @@ typedef enum gpuhier_stream {
  *   0            256                            256 + S·slot                 256 + 2·S·slot
  *   | proof word | in of slice 0, 1 .. S-1      | out of slice 0, 1 .. S-1   |
  *
- * A slot is longer than a slice by up to one unit; all ranks compute the same places.
+ * A slot is longer than a slice by up to one unit; all ranks compute the same places. A long lane has slots
+ * of slice_bytes_max. It is made when the first call needs it, and kept; the others take slices of slice_bytes.
  */
 #define GPUHIER_SCRATCH_HEADER 256
 
@@ -42,15 +43,17 @@ typedef struct gpuhier_device gpuhier_device_t;
 typedef struct gpuhier_lane {
     opal_list_item_t super; /* in its device's list of free lanes, unless a call has it */
     gpuhier_device_t *device;
+    bool is_long;
     CUdeviceptr scratch;
     gpuhier_memref_t ref;    /* of scratch, offset 0 */
     uint64_t proof;          /* the word at the start of scratch: who reads it there has mapped this memory */
     CUstream stream[GPUHIER_STREAMS];
     CUevent done[GPUHIER_STREAMS][GPUHIER_SLICE_BUFFERS_MAX]; /* stage of the slice in this buffer */
     void *pinned;            /* host memory of coll_gpuhier_small_bytes, NULL when that is 0: the small form's input, then its result */
-    /* Exchange buffers, made when a team has several groups: one slice each. Pinned host memory, or device memory when UCX takes it. */
+    /* Exchange buffers, made when a team has several groups: one slice each, in a long lane one shard of its first team. Pinned host memory, or device memory when UCX takes it. */
     void *shard[GPUHIER_SLICE_BUFFERS_MAX];
     void *recv[GPUHIER_SLICE_BUFFERS_MAX];
+    size_t exchange_bytes; /* of each; 0: there are none */
     bool exchange_on_device;
 } gpuhier_lane_t;
 
@@ -78,11 +81,11 @@ struct gpuhier_device {
 OBJ_CLASS_DECLARATION(gpuhier_device_t);
 
 /* Bytes of one slot of scratch, the same on all ranks. */
-size_t gpuhier_slot_bytes(void);
+size_t gpuhier_slot_bytes(bool is_long);
 
 /* Place of a slice buffer in a lane's scratch, bytes from its start. */
-size_t gpuhier_scratch_in(int buffer);
-size_t gpuhier_scratch_out(int buffer);
+size_t gpuhier_scratch_in(bool is_long, int buffer);
+size_t gpuhier_scratch_out(bool is_long, int buffer);
 
 /* The device of a context, made with its first lane when new: loads kernels and allocates, so it may wait for the whole GPU. */
 int gpuhier_device_get(CUcontext context, gpuhier_device_t **device_p);
@@ -96,16 +99,19 @@ bool gpuhier_device_any_lost(void);
 /* gpuhier_device_check() of all, before things are freed. */
 void gpuhier_devices_check(void);
 
-/* A free lane, or a new one. Its events and buffers are those of earlier calls. The context is current. */
-int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_t **lane_p);
+/*
+ * A free lane, or a new one. Its events and buffers are those of earlier calls. The context is current.
+ * exchange_bytes: what each exchange buffer must have, if the lane has any.
+ */
+int gpuhier_lane_take(gpuhier_device_t *device, bool is_long, size_t exchange_bytes, gpuhier_lane_t **lane_p);
 void gpuhier_lane_give(gpuhier_lane_t *lane);
 
 /* A free event, or a new one, for the time that a call lives. The context is current. */
 int gpuhier_event_take(gpuhier_device_t *device, CUevent *event_p);
 void gpuhier_event_give(gpuhier_device_t *device, CUevent event);
 
-/* Makes the lane's exchange buffers if it has none. on_device: UCX takes device memory. */
-int gpuhier_lane_exchange_buffers(gpuhier_lane_t *lane, bool on_device);
+/* Makes the lane's exchange buffers of so many bytes each if it has none. on_device: UCX takes device memory. */
+int gpuhier_lane_exchange_buffers(gpuhier_lane_t *lane, bool on_device, size_t bytes);
 
 /* Frees all devices and lanes; a driver or context that is already gone is no error. */
 void gpuhier_device_finalize(void);

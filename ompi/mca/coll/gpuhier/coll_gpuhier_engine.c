@@ -21,6 +21,7 @@
 #include "coll_gpuhier_pipeline.h"
 #include "coll_gpuhier_process.h"
 #include "coll_gpuhier_watch.h"
+#include "opal/util/output.h"
 
 static gpuhier_slot_t *my_slot(const gpuhier_call_t *call)
 {
@@ -185,9 +186,11 @@ static int resources_take(gpuhier_call_t *call)
     if (OMPI_SUCCESS != team->broken || NULL == call->input) {
         return OMPI_SUCCESS != team->broken ? team->broken : OMPI_ERROR;
     }
-    int rc = gpuhier_lane_take(team->device, &call->lane);
+    const size_t exchange_bytes = call->is_long ? gpuhier_choice_longest(&team->shape, &team->limits) / (size_t) team->group_size + 4 * GPUHIER_UNIT_BYTES
+                                                : gpuhier_slot_bytes(false);
+    int rc = gpuhier_lane_take(team->device, call->is_long, exchange_bytes, &call->lane);
     if (OMPI_SUCCESS == rc && team->ngroups > 1) {
-        rc = gpuhier_lane_exchange_buffers(call->lane, team->net_on_device);
+        rc = gpuhier_lane_exchange_buffers(call->lane, team->net_on_device, exchange_bytes);
         if (OMPI_SUCCESS == rc && NULL == team->exchange) {
             rc = gpuhier_exchange_init(team);
         }
@@ -217,10 +220,13 @@ void gpuhier_engine_begin(gpuhier_call_t *call)
     if (!gpuhier_buffer_on_device(&call->from) || !gpuhier_buffer_on_device(&call->to)) {
         arrival->mask |= GPUHIER_MASK_HOST;
     }
+    call->is_long = gpuhier_choice_slice_bytes(&team->shape, call->count * call->elem_bytes, &team->limits) > team->limits.slice_bytes;
     if (OMPI_SUCCESS == resources_take(call)) {
         arrival->scratch = call->lane->ref;
         arrival->fresh = 0 != memcmp(&call->lane->ref, &team->scratch[team->index], sizeof(call->lane->ref));
         arrival->direct = direct_ref(call, &call->from, call->in, &arrival->in) && direct_ref(call, &call->to, call->out, &arrival->out);
+    } else if (call->is_long && OMPI_SUCCESS == team->broken && NULL != call->input) {
+        arrival->mask |= GPUHIER_MASK_SHORT;
     } else {
         arrival->mask |= GPUHIER_MASK_FAIL;
         call->declining = true;
@@ -251,8 +257,11 @@ static bool member_map(gpuhier_call_t *call, int index, const gpuhier_arrival_t 
         return true;
     }
     if (OMPI_SUCCESS != gpuhier_map(&arrival->scratch, true, &member->pins[0], &member->scratch)) {
-        *mask_p |= GPUHIER_MASK_FAIL;
+        *mask_p |= call->is_long ? GPUHIER_MASK_SHORT : GPUHIER_MASK_FAIL;
         return true;
+    }
+    if (call->is_long) {
+        call->team->long_scratch[index] = arrival->scratch;
     }
     return !arrival->direct
            || (OMPI_SUCCESS == gpuhier_map(&arrival->in, false, &member->pins[1], &member->in)
@@ -301,7 +310,7 @@ static int gather_step(gpuhier_call_t *call)
     uint64_t unmapped = 0, mask = 0;
     for (int i = 0; i < team->group_size; ++i) {
         const gpuhier_arrival_t *arrival = &gpuhier_team_slot(team, i, call->sequence)->arrival;
-        if (0 != (arrival->mask & GPUHIER_MASK_FAIL)) {
+        if (0 != (arrival->mask & (GPUHIER_MASK_FAIL | GPUHIER_MASK_SHORT))) {
             continue;
         }
         round = round || (team->group_size > 1 && (arrival->direct || arrival->fresh));
@@ -362,6 +371,23 @@ static void decline(gpuhier_call_t *call)
     call->state = GPUHIER_CALL_HOST;
 }
 
+/* The same, for short slices: not all have a long lane, or can map those of the others. All have left the call's pipeline. */
+static void begin_again(gpuhier_call_t *call)
+{
+    members_unmap(call);
+    if (NULL != call->lane) {
+        gpuhier_lane_give(call->lane);
+        call->lane = NULL;
+    }
+    call->mask = 0;
+    call->mask_known = call->claimed = call->input_done = false;
+    call->vote_step = 0;
+    memset(call->stage, 0, sizeof(call->stage));
+    memset(&call->vote_send, 0, sizeof(call->vote_send));
+    memset(&call->vote_recv, 0, sizeof(call->vote_recv));
+    gpuhier_engine_begin(call);
+}
+
 static int host_step(gpuhier_call_t *call)
 {
     bool done;
@@ -380,20 +406,27 @@ static int run_step(gpuhier_call_t *call)
     if (events < 0) {
         return events;
     }
-    const bool failed = 0 != (call->mask & GPUHIER_MASK_FAIL);
-    if (failed && !call->mask_known) {
+    const bool failed = 0 != (call->mask & GPUHIER_MASK_FAIL), again = 0 != (call->mask & GPUHIER_MASK_SHORT);
+    if ((failed || again) && !call->mask_known) {
         return events; /* my own group has nothing to do but vote */
     }
     bool done = failed && 1 == call->team->ngroups;
     int moved = 0;
     if (!done) {
-        moved = failed ? gpuhier_pipeline_quit(call, &done) : gpuhier_pipeline_step(call, &done);
+        moved = failed || again ? gpuhier_pipeline_quit(call, &done) : gpuhier_pipeline_step(call, &done);
     }
     if (moved < 0) {
         return moved;
     }
+    if (done && again) {
+        call->team->limits.slice_bytes_max = 0;
+        opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: a rank of communicator %s has no room for long slices: it has short ones from now on",
+                            call->team->comm->c_name);
+    }
     if (done && failed) {
         decline(call);
+    } else if (done && again) {
+        begin_again(call);
     } else if (done) {
         call_end(call, OMPI_SUCCESS);
     }

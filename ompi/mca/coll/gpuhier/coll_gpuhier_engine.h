@@ -9,7 +9,8 @@
  *                                              +-- nobody's memory is new ---------------------------+
  *
  * A call that is voted down leaves RUN (or SMALL) before anything was moved: to DONE, with GPUHIER_DECLINED, when
- * somebody waits for it; else to HOST, where it is brought to its end in host memory.
+ * somebody waits for it; else to HOST, where it is brought to its end in host memory. One for whose long slices a rank
+ * has no room goes from RUN to GATHER again, for short ones, with the next sequence number.
  *
  *   any but QUEUED --(error)--> FAILED --(nobody's GPU works on my buffers)--> DONE
  *
@@ -112,6 +113,7 @@ typedef struct gpuhier_call {
     unsigned polls;    /* FAILED: of the others */
     bool input_done;   /* what the program had queued before the call is complete */
     bool is_small;     /* takes the small form; then nothing below but `small` is used */
+    bool is_long;      /* slices are longer than slice_bytes: in a long lane */
     gpuhier_small_t small;
     gpuhier_plan_t plan;
     gpuhier_cursor_t stage[GPUHIER_STREAMS];

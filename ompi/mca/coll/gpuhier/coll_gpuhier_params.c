@@ -20,6 +20,7 @@ gpuhier_params_t gpuhier_params = {
     .priority = 95,
     .enable = true,
     .slice_bytes = 4u << 20,
+    .slice_bytes_max = 16u << 20,
     .slices_in_flight = 3,
     .small_bytes = 8u << 10,
     .probe = 1,
@@ -70,6 +71,14 @@ static int reg_algorithm(int *storage)
                       choices, storage);
 }
 
+/* By whatever means: a file, the environment, the command line. */
+static bool was_set(const char *name)
+{
+    const int index = mca_base_var_find("ompi", "coll", "gpuhier", name);
+    mca_base_var_source_t source = MCA_BASE_VAR_SOURCE_DEFAULT;
+    return index >= 0 && OPAL_SUCCESS == mca_base_var_get_value(index, NULL, &source, NULL) && MCA_BASE_VAR_SOURCE_DEFAULT != source;
+}
+
 static int counter_read(const mca_base_pvar_t *pvar, void *value, void *obj)
 {
     (void) obj;
@@ -92,6 +101,7 @@ static int counters_register(void)
 {
     int rc = reg_counter("calls_accelerated", "Calls that ran on the GPUs from begin to end", &gpuhier_counters.calls_accelerated);
     rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_small", "Of calls_accelerated, those short enough to be reduced by the host", &gpuhier_counters.calls_small);
+    rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_long", "Of calls_accelerated, those in slices longer than slice_bytes", &gpuhier_counters.calls_long);
     rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_nonblocking", "Of calls_accelerated, nonblocking calls and starts of persistent requests", &gpuhier_counters.calls_nonblocking);
     rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_on_host", "Nonblocking calls that could not go on on the GPUs and were reduced in host memory", &gpuhier_counters.calls_on_host);
     rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_saved", "Calls left to the collective that was there before", &gpuhier_counters.calls_saved);
@@ -123,6 +133,8 @@ int gpuhier_params_register(void)
          MCA_BASE_VAR_TYPE_STRING, fixed, &p->devices},
         {"slice_bytes", "Bytes of the message in one slice of the pipeline at most; between groups shorter messages have shorter slices; alike on all ranks", MCA_BASE_VAR_TYPE_SIZE_T, fixed,
          &p->slice_bytes},
+        {"slice_bytes_max", "The same for long messages between groups, whose scratch is made when the first one comes (default: 16777216, or slice_bytes where that is set); alike on all ranks",
+         MCA_BASE_VAR_TYPE_SIZE_T, fixed, &p->slice_bytes_max},
         {"slices_in_flight", "Slices in the pipeline at once, 2 to 4; alike on all ranks", MCA_BASE_VAR_TYPE_INT, fixed,
          &p->slices_in_flight},
         {"small_bytes", "Messages of at most that many bytes are copied to the host and reduced there, 0 to 1048576; 0: none; alike on all ranks",
@@ -161,6 +173,9 @@ int gpuhier_params_register(void)
     if (p->slice_bytes < 4096) {
         p->slice_bytes = 4096;
     }
+    if (p->slice_bytes_max < p->slice_bytes || (was_set("slice_bytes") && !was_set("slice_bytes_max"))) {
+        p->slice_bytes_max = p->slice_bytes; /* a length that the user chose is the length of all */
+    }
     if (p->small_bytes > SMALL_BYTES_MAX) {
         p->small_bytes = SMALL_BYTES_MAX;
     }
@@ -169,7 +184,7 @@ int gpuhier_params_register(void)
 
 uint64_t gpuhier_params_hash(void)
 {
-    const uint64_t values[] = {(uint64_t) gpuhier_params.algorithm, gpuhier_params.slice_bytes,
+    const uint64_t values[] = {(uint64_t) gpuhier_params.algorithm, gpuhier_params.slice_bytes, gpuhier_params.slice_bytes_max,
                                (uint64_t) gpuhier_params.slices_in_flight, (uint64_t) gpuhier_params.probe, gpuhier_params.small_bytes};
     uint64_t hash = 14695981039346656037ull; /* FNV-1a, by 64-bit words */
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); ++i) {

@@ -69,7 +69,7 @@ static CUdeviceptr input_at(const gpuhier_call_t *call, int index, uint64_t slic
     if (!member->staged) {
         return member->in + element * call->elem_bytes;
     }
-    return member->scratch + gpuhier_scratch_in(gpuhier_plan_buffer(&call->plan, slice))
+    return member->scratch + gpuhier_scratch_in(call->is_long, gpuhier_plan_buffer(&call->plan, slice))
            + (element - gpuhier_plan_slice(&call->plan, slice).begin) * call->elem_bytes;
 }
 
@@ -79,7 +79,7 @@ static CUdeviceptr output_at(const gpuhier_call_t *call, int index, uint64_t sli
     if (!member->staged) {
         return member->out + element * call->elem_bytes;
     }
-    return member->scratch + gpuhier_scratch_out(gpuhier_plan_buffer(&call->plan, slice))
+    return member->scratch + gpuhier_scratch_out(call->is_long, gpuhier_plan_buffer(&call->plan, slice))
            + (element - gpuhier_plan_slice(&call->plan, slice).begin) * call->elem_bytes;
 }
 

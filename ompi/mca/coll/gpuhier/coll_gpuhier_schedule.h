@@ -118,6 +118,7 @@ typedef struct gpuhier_limits {
     int slice_buffers;             /* 2 .. 4: slices under way at once */
     gpuhier_algorithm_t algorithm; /* AUTO or a choice */
     gpuhier_wire_t wire;
+    uint64_t slice_bytes_max;      /* the same for long messages between groups; below slice_bytes: there is no such */
 } gpuhier_limits_t;
 
 #define GPUHIER_SLICE_BUFFERS_MIN 2

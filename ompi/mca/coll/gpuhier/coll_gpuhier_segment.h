@@ -31,6 +31,7 @@
 enum {
     GPUHIER_MASK_HOST = 1u, /* a buffer of mine is host memory: the call is served, later ones go to HOST */
     GPUHIER_MASK_FAIL = 2u, /* I cannot take part: nobody writes a user's buffer, all fall back */
+    GPUHIER_MASK_SHORT = 4u /* I have no long lane, or cannot map a peer's: all begin the call again, in short slices; later ones have none but such */
 };
 
 /* Written by its rank before `arrived`, constant until that rank's next use of the slot. */

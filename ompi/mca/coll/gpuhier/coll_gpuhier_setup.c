@@ -84,7 +84,7 @@ static int hello_fill(setup_t *setup, const gpuhier_buffer_t *buffer, hello_t *m
     memset(mine, 0, sizeof(*mine));
     gpuhier_engine_lock();
     int rc = gpuhier_device_get(buffer->context, &team->device);
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_lane_take(team->device, &setup->lane);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_lane_take(team->device, false, 0, &setup->lane);
     if (OMPI_SUCCESS == rc) {
         mine->scratch = setup->lane->ref;
         mine->proof = setup->lane->proof;
@@ -202,7 +202,8 @@ static int members_note(setup_t *setup)
     team->node_index = malloc(sizeof(*team->node_index) * size);
     team->members = malloc(sizeof(*team->members) * size);
     team->scratch = malloc(sizeof(*team->scratch) * size);
-    if (NULL == team->node_index || NULL == team->members || NULL == team->scratch) {
+    team->long_scratch = calloc(size, sizeof(*team->long_scratch));
+    if (NULL == team->node_index || NULL == team->members || NULL == team->scratch || NULL == team->long_scratch) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     for (int i = 0; i < team->group_size; ++i) {
@@ -299,7 +300,7 @@ static int addresses_exchange(setup_t *setup)
         }
     }
     team->net_on_device = gpuhier_process_net_on_device();
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_lane_exchange_buffers(setup->lane, team->net_on_device);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_lane_exchange_buffers(setup->lane, team->net_on_device, gpuhier_slot_bytes(false));
     gpuhier_engine_unlock();
 free_all:
     free(all);
@@ -313,9 +314,9 @@ static void team_print(const setup_t *setup)
     if (!gpuhier_params.print_info || 0 != team->rank) {
         return;
     }
-    opal_output(0, "coll:gpuhier: communicator %s: %d ranks in %d group%s, %d piece%s, slices of at most %zu bytes, %s between groups",
+    opal_output(0, "coll:gpuhier: communicator %s: %d ranks in %d group%s, %d piece%s, slices of at most %llu bytes, %s between groups",
                 team->comm->c_name, team->nranks, team->ngroups, 1 == team->ngroups ? "" : "s", team->shape.npieces,
-                1 == team->shape.npieces ? "" : "s", gpuhier_params.slice_bytes,
+                1 == team->shape.npieces ? "" : "s", (unsigned long long) gpuhier_choice_longest(&team->shape, &team->limits),
                 1 == team->ngroups ? "nothing" : team->net_on_device ? "GPU memory over UCX" : "pinned host memory over UCX");
     for (int group = 0; group < team->ngroups; ++group) {
         for (int i = 0; i < gpuhier_hierarchy_group_size(&team->hierarchy, group); ++i) {

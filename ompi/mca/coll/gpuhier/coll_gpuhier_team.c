@@ -47,7 +47,7 @@ int gpuhier_team_create(gpuhier_module_t *module, struct ompi_communicator_t *co
     team->rank = ompi_comm_rank(comm);
     team->nranks = ompi_comm_size(comm);
     team->limits = (gpuhier_limits_t){gpuhier_params.slice_bytes, gpuhier_params.slices_in_flight,
-                                      (gpuhier_algorithm_t) gpuhier_params.algorithm, GPUHIER_WIRE_TCP}; /* set-up knows better */
+                                      (gpuhier_algorithm_t) gpuhier_params.algorithm, GPUHIER_WIRE_TCP /* set-up knows better */, gpuhier_params.slice_bytes_max};
     int rc = gpuhier_setup_run(team, module, buffer);
     if (OMPI_SUCCESS != rc) {
         opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: set-up of communicator %s failed here or on another rank (%d): Open MPI's own collectives serve it",
@@ -93,6 +93,7 @@ void gpuhier_team_outlived(gpuhier_team_t *team)
     }
     for (int i = 0; i < team->group_size; ++i) {
         gpuhier_ipc_unkeep(&team->scratch[i]);
+        gpuhier_ipc_unkeep(&team->long_scratch[i]);
     }
     gpuhier_cuda_leave(&scope);
 }
@@ -112,6 +113,7 @@ void gpuhier_team_destroy(gpuhier_team_t *team)
     free(team->members);
     free(team->rails);
     free(team->scratch);
+    free(team->long_scratch);
     OBJ_RELEASE(team);
 }
 

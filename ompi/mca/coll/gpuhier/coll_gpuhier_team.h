@@ -20,7 +20,7 @@
 
 /*
  * Made by all members together: before a communicator's first accelerated call, and then
- * owned by its module; or with a persistent request, and then owned by that. All but sequence, the queue, broken, torn and the exchange's state is constant then.
+ * owned by its module; or with a persistent request, and then owned by that. All but sequence, the queue, broken, torn, limits.slice_bytes_max, long_scratch and the exchange's state is constant then.
  */
 typedef struct gpuhier_team {
     opal_list_item_t super; /* in the list of all teams */
@@ -37,7 +37,7 @@ typedef struct gpuhier_team {
 
     gpuhier_hierarchy_t hierarchy;
     gpuhier_shape_t shape;
-    gpuhier_limits_t limits;
+    gpuhier_limits_t limits; /* slice_bytes_max: lowered for good, by all members after the same call, when one had no room for a long lane */
     int group, index, group_size; /* mine */
     int ngroups;
 
@@ -45,6 +45,7 @@ typedef struct gpuhier_team {
     int *node_index;           /* [group_size] a member's place in the segment */
     gpuhier_record_t *members; /* [group_size] */
     gpuhier_memref_t *scratch; /* [group_size] each member's first lane, kept mapped */
+    gpuhier_memref_t *long_scratch; /* [group_size] the long lane of each member that was mapped last, kept mapped, too */
 
     gpuhier_device_t *device;
 

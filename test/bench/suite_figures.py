@@ -6,21 +6,12 @@ A ratio to a floor or to another library comes from one run, whose calls alterna
 """
 
 import os
+import re
 
-from suite_measure import BUILD, Failure, judged, memory_available, missing, ratio_bound, size_text, tenth
+from suite_measure import BUILD, Failure, FigureList, judged, memory_available, missing, ratio_bound, size_text, tenth
 
-FIGURES = []
-
-
-def figure(name):
-    """Puts a function into the list under a name that --only finds."""
-
-    def keep(function):
-        function.name = name
-        FIGURES.append(function)
-        return function
-
-    return keep
+FIGURES = FigureList()
+figure = FIGURES.named
 
 
 def raw_of(row):
@@ -186,6 +177,9 @@ def beside_stock(suite, name, what, bench):
     return figures
 
 
+DUP = re.compile(r"MPI_Comm_dup: ([0-9.]+) us with the component, ([0-9.]+) us without")
+
+
 @figure("small")
 def small(suite):
     """Against staging through page-locked memory by hand, on the Open MPI at hand."""
@@ -195,5 +189,10 @@ def small(suite):
 @figure("host")
 def host(suite):
     """Host buffers with the component loaded."""
-    return beside_stock(suite, "host", "host buffers: with the component / without",
-                        f"--host -b 8 -e 4M -f {8 if suite.quick else 2} -w 10 -n {201 if suite.quick else 1001} -t 20")
+    bench = f"--host -b 8 -e 4M -f {8 if suite.quick else 2} -w 10 -n {201 if suite.quick else 1001} -t 20"
+    figures = beside_stock(suite, "host", "host buffers: with the component / without", bench)
+    for label, shape in (SHAPES[0], SHAPES[2]):
+        with_it, without = (float(us) for us in DUP.search(suite.text(shape, bench)).groups())
+        figures.append(judged(f"dup.{label.replace(' ', '')}", f"{label}, MPI_Comm_dup: with the component / without", with_it / without, 1.05, "<=",
+                              {"time_us": with_it, "stock_us": without}))
+    return figures

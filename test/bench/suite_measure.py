@@ -18,6 +18,20 @@ class Failure(Exception):
     """A measurement that could not be made; the text says why."""
 
 
+class FigureList(list):
+    """Functions that measure, in the order of their definition."""
+
+    def named(self, name):
+        """Puts a function into the list under a name that --only finds."""
+
+        def keep(function):
+            function.name = name
+            self.append(function)
+            return function
+
+        return keep
+
+
 def median(values):
     ordered = sorted(values)
     middle = len(ordered) // 2
@@ -55,6 +69,7 @@ class Suite:
         self.quick = quick
         self.plots = plots
         self.kept = {}
+        self.said = {}
 
     def command(self, arguments, folder, build=BUILD, seconds=300):
         """Runs one program to its end in a folder of the build. Returns its standard output."""
@@ -78,10 +93,28 @@ class Suite:
                 program = ["./gpuhier_bench", *bench.split(), "--json", file]
                 if plot and self.plots:
                     program += ["--plot", os.path.abspath(os.path.join(self.plots, plot + ".svg"))]
-                self.command([RUN, *cluster.split(), *cluster_options, "--", *program], "test/bench", build)
+                self.said[key] = self.command([RUN, *cluster.split(), *cluster_options, "--", *program], "test/bench", build)
                 with open(file, encoding="utf-8") as rows:
                     self.kept[key] = json.load(rows)
         return self.kept[key]
+
+    def text(self, cluster, bench, build=BUILD):
+        """What the benchmark printed in such a run."""
+        self.rows(cluster, bench, build=build)
+        return self.said[(cluster, bench, build)]
+
+    def found(self, pattern, arguments, folder, seconds=300):
+        """The groups of a pattern in what a program prints, as numbers."""
+        text = self.command(arguments, folder, seconds=seconds)
+        match = re.search(pattern, text)
+        if not match:
+            raise Failure(f"{arguments[-1]} did not print what was expected")
+        return [float(group) for group in match.groups()]
+
+    def ucx_latencies(self, nodes):
+        """UCX's own one-way latency in us by message size in bytes, of one process on each node."""
+        text = self.command([RUN, "--nodes", str(nodes), "--gpus", "0", "--ranks", "1", "--stock", "--", "../nodes/net_perf", "--quick"], "test/nodes")
+        return {int(size): float(us) for size, us in re.findall(r"latency +([0-9]+) bytes: +([0-9.]+) us", text)}
 
     def ucx_rate(self, nodes, rails, rate):
         """Bytes a second that UCX alone moves out of a node while as much comes in, over all rails; one process on each node."""

@@ -116,20 +116,13 @@ static void exchange_buffer_free(const gpuhier_lane_t *lane, void *buffer)
     }
 }
 
-static void exchange_buffers_free(gpuhier_lane_t *lane)
+/* Frees whatever the lane has: also one that was only half made. */
+static void lane_destroy(gpuhier_lane_t *lane)
 {
     for (int b = 0; b < GPUHIER_SLICE_BUFFERS_MAX; ++b) {
         exchange_buffer_free(lane, lane->shard[b]);
         exchange_buffer_free(lane, lane->recv[b]);
-        lane->shard[b] = lane->recv[b] = NULL;
     }
-    lane->exchange_bytes = 0;
-}
-
-/* Frees whatever the lane has: also one that was only half made. */
-static void lane_destroy(gpuhier_lane_t *lane)
-{
-    exchange_buffers_free(lane);
     for (int s = 0; s < GPUHIER_STREAMS; ++s) {
         for (int b = 0; b < GPUHIER_SLICE_BUFFERS_MAX; ++b) {
             if (NULL != lane->done[s][b]) {
@@ -215,11 +208,11 @@ static int device_make(CUcontext context, gpuhier_device_t **device_p)
     return OMPI_SUCCESS;
 }
 
-static _Atomic unsigned lost;
+static _Atomic bool any_lost;
 
-unsigned gpuhier_devices_lost(void)
+bool gpuhier_device_any_lost(void)
 {
-    return atomic_load_explicit(&lost, memory_order_relaxed);
+    return atomic_load_explicit(&any_lost, memory_order_relaxed);
 }
 
 bool gpuhier_device_check(gpuhier_device_t *device)
@@ -228,7 +221,7 @@ bool gpuhier_device_check(gpuhier_device_t *device)
         return NULL != device->context;
     }
     opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: the CUDA context of GPU %d was destroyed or reset", device->ordinal);
-    atomic_fetch_add_explicit(&lost, 1, memory_order_relaxed);
+    atomic_store_explicit(&any_lost, true, memory_order_relaxed);
     gpuhier_ipc_forget(device->context);
     device->context = NULL;
     device->nevents = 0;
@@ -322,10 +315,7 @@ void gpuhier_event_give(gpuhier_device_t *device, CUevent event)
 int gpuhier_lane_exchange_buffers(gpuhier_lane_t *lane, bool on_device, size_t bytes)
 {
     if (0 != lane->exchange_bytes) {
-        if (on_device == lane->exchange_on_device) {
-            return OMPI_SUCCESS;
-        }
-        exchange_buffers_free(lane); /* UCX may not be given them any more */
+        return OMPI_SUCCESS;
     }
     lane->exchange_on_device = on_device;
     int rc = OMPI_SUCCESS;
@@ -341,7 +331,11 @@ int gpuhier_lane_exchange_buffers(gpuhier_lane_t *lane, bool on_device, size_t b
         }
     }
     if (OMPI_SUCCESS != rc) {
-        exchange_buffers_free(lane);
+        for (int b = 0; b < GPUHIER_SLICE_BUFFERS_MAX; ++b) {
+            exchange_buffer_free(lane, lane->shard[b]);
+            exchange_buffer_free(lane, lane->recv[b]);
+            lane->shard[b] = lane->recv[b] = NULL;
+        }
         return rc;
     }
     lane->exchange_bytes = bytes;

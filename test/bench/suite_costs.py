@@ -1,0 +1,86 @@
+# Copyright (c) 2026 the gpuhier authors. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+"""The figures of what the component costs beside moving bytes: latencies over their floors, instructions, the first call, memory.
+
+As in suite_figures.py, a function with @figure measures one or some of them.
+"""
+
+import os
+
+from suite_measure import RUN, SRC, FigureList, judged, size_text
+
+FIGURES = FigureList()
+figure = FIGURES.named
+
+
+def short_rows(suite, shape, largest):
+    """Short messages of the component alone, with the floor: the launch and completion of a kernel on every rank."""
+    return suite.rows(shape, f"-b 8 -e {largest} -f {8 if suite.quick else 2} -w 10 -n {201 if suite.quick else 1001} -c 0 --mode gpuhier -t 10")
+
+
+@figure("latency.node")
+def latency_node(suite):
+    """The floor of a short message is an empty launch and its completion, in the same run."""
+    figures = []
+    for ranks in (2, 4):
+        for row in short_rows(suite, f"--nodes 1 --gpus {ranks}", "64K"):
+            figures.append(judged(f"latency.node.{ranks}.{row['bytes']}", f"1 node x {ranks} ranks, {size_text(row['bytes'])}: time / launch and completion of a kernel",
+                                  row["time_us"] / row["floor_us"], 2.0, "<=",
+                                  {key: row[key] for key in ("bytes", "time_us", "floor_us", "samples_us")}))
+    return figures
+
+
+@figure("latency.nodes")
+def latency_nodes(suite):
+    """Two leaders need one exchange. The part in a node is what two ranks of one node need, whose copies and handshake are the same."""
+    before = suite.ucx_latencies(2)
+    across = short_rows(suite, "--nodes 2 --gpus 1", "64K")
+    within = {row["bytes"]: row for row in short_rows(suite, "--nodes 1 --gpus 2", "64K")}
+    after = suite.ucx_latencies(2)
+    figures = []
+    for row in across:
+        # UCX's latency was taken at some sizes only: that of the next larger one.
+        size = min((size for size in before if size >= row["bytes"]), default=max(before))
+        one_way = (before[size] + after[size]) / 2
+        figures.append(judged(f"latency.nodes.2.{row['bytes']}", f"2 nodes x 1 rank, {size_text(row['bytes'])}: (time - part in a node) / UCX's latency one way",
+                              (row["time_us"] - within[row["bytes"]]["time_us"]) / one_way, 1.5, "<=",
+                              {"bytes": row["bytes"], "time_us": row["time_us"], "node_us": within[row["bytes"]]["time_us"], "ucx_us": [before[size], after[size]],
+                               "ucx_bytes": size, "samples_us": row["samples_us"], "node_samples_us": within[row["bytes"]]["samples_us"]}))
+    return figures
+
+
+@figure("instructions")
+def instructions(suite):
+    """Of the component's own code, and calls of the driver, by valgrind; the limits are those of the test."""
+    own, driver = suite.found(r"one short call: ([0-9]+) instructions of the component .*, ([0-9]+) driver calls",
+                              [os.path.join(SRC, "test/bench/instructions"), "2", "1600", "12"], "test/bench")
+    return [judged("instructions.own", "one short call: instructions of the component, waiting apart", own, 1600, "<=", own),
+            judged("instructions.driver", "one short call: calls of the driver", driver, 12, "<=", driver)]
+
+
+@figure("first")
+def first(suite):
+    """The first accelerated call of a communicator, set-up included, and the second."""
+    figures = []
+    for label, shape in (("1 node x 2 ranks", "--nodes 1 --gpus 2"), ("2 nodes x 1 rank", "--nodes 2 --gpus 1")):
+        process, comm, second = suite.found(r"first call of the process ([0-9]+) us, of a communicator ([0-9]+) us, second call ([0-9]+) us",
+                                            [RUN, *shape.split(), "--", "./bench_first", "41" if suite.quick else "201"], "test/bench")
+        raw = {"first_of_process_us": process, "first_us": comm, "second_us": second}
+        figures.append(judged(f"first.{label.replace(' ', '')}", f"{label}: first call of a communicator / second call", comm / second, None, "", raw))
+        figures.append(judged(f"first.process.{label.replace(' ', '')}", f"{label}: first call of the process / second call", process / second, None, "", raw))
+    return figures
+
+
+@figure("growth")
+def growth(suite):
+    """Set-up to 64 ranks: a rank's sockets are its connections, two on each pair of tcp rails for each other node, and UCX's listener."""
+    figures = []
+    for nodes, gpus in ((2, 2), (4, 4)) if suite.quick else ((2, 2), (2, 4), (4, 4), (8, 4), (8, 8)):
+        kib, sockets = suite.found(r"at most (-?[0-9]+) KiB and ([0-9]+) sockets a rank",
+                                   [RUN, "--nodes", str(nodes), "--gpus", str(gpus), "--mca", "coll_gpuhier_slice_bytes", "65536", "--mca",
+                                    "coll_gpuhier_small_bytes", "0", "--", "./footprint", "3"], "test/nodes")
+        raw = {"nodes": nodes, "ranks": nodes * gpus, "kib": kib, "sockets": sockets}
+        figures.append(judged(f"growth.sockets.{nodes}x{gpus}", f"{nodes} nodes x {gpus} ranks: sockets of a rank for each other node",
+                              sockets / (nodes - 1), 3, "<=", raw))
+        figures.append(judged(f"growth.memory.{nodes}x{gpus}", f"{nodes} nodes x {gpus} ranks: host memory of a rank for set-up, MiB", kib / 1024, None, "", raw))
+    return figures

@@ -98,7 +98,7 @@ int main(int argc, char **argv)
     fflush(stdout);
     deadline(0, "");
     if (error) {
-        sleep(3); /* the others say their word first */
+        sleep(8); /* the others say their word first, who may be late by seconds */
         MPI_Abort(MPI_COMM_WORLD, 5); /* mpirun, told to survive deaths, would wait for the dead */
     }
     pair_free(&pair);

@@ -7,10 +7,12 @@
  * same handles, must neither be taken for what was there before nor be freed with it.
  *
  *   context_lives [--stock] reset | destroy  all | one | last
+ *   context_lives [--stock] destroy beside
  *
  *   reset    cudaDeviceReset, the program works in the primary context
  *   destroy  cuCtxDestroy, it works in a context of its own
  *   all      on all ranks, between calls: they are accelerated again; one: on rank 0 only
+ *   beside   on all ranks, the context of one communicator; another one's, and one made later, go on
  *   last     on all ranks, before MPI_Finalize, after which the program still has its new memory
  */
 #define _GNU_SOURCE
@@ -162,6 +164,29 @@ static void between(suite_t *suite, MPI_Comm other, bool on_all)
     }
 }
 
+/*
+ * Of two contexts the first ends, in which what serves both communicators may have been made (UCX's streams, where it
+ * takes GPU memory).
+ */
+static void beside(suite_t *suite, MPI_Comm other)
+{
+    void *first = own;
+    MPI_Comm later;
+
+    context_begin();
+    if (CALLS != calls(suite, other, CALLS) && PATH_ANY != suite->default_path) {
+        suite_fail(suite, "the first calls in another context were not accelerated");
+    }
+    CUDA_MUST(context_destroy(first));
+    unsigned long accelerated = calls(suite, other, CALLS);
+    MPI_Comm_dup(MPI_COMM_WORLD, &later);
+    accelerated += calls(suite, later, CALLS);
+    if (PATH_ANY != suite->default_path && accelerated < 2 * CALLS - 2) {
+        suite_fail(suite, "only %lu of %d calls were accelerated when another context had ended", accelerated, 2 * CALLS);
+    }
+    MPI_Comm_free(&later);
+}
+
 int main(int argc, char **argv)
 {
     const char *how = argc > 2 ? argv[argc - 2] : "", *when = argv[argc - 1];
@@ -170,13 +195,19 @@ int main(int argc, char **argv)
 
     by_destroy = 0 == strcmp(how, "destroy");
     if (!by_destroy && 0 != strcmp(how, "reset")) {
-        fprintf(stderr, "usage: context_lives [--stock] reset | destroy  all | one | last\n");
+        fprintf(stderr, "usage: context_lives [--stock] reset | destroy  all | one | last | beside\n");
         return 2;
     }
     driver_find();
     suite_begin(&suite, "context_lives", &argc, &argv);
     context_begin();
     MPI_Comm_dup(MPI_COMM_WORLD, &other);
+    if (0 == strcmp(when, "beside")) {
+        calls(&suite, MPI_COMM_WORLD, CALLS);
+        beside(&suite, other);
+        MPI_Comm_free(&other);
+        return suite_end(&suite);
+    }
     if (2 * CALLS != calls(&suite, MPI_COMM_WORLD, CALLS) + calls(&suite, other, CALLS) && PATH_ANY != suite.default_path) {
         suite_fail(&suite, "the first calls were not accelerated");
     }

@@ -46,7 +46,7 @@ static int probe_answer(const gpuhier_module_t *module, const gpuhier_buffer_t *
         return PROBE_NO;
     }
     gpuhier_engine_lock();
-    bool ready = NULL != team && gpuhier_device_check(team->device) && OMPI_SUCCESS == team->broken;
+    bool ready = NULL != team && gpuhier_team_check(team);
     gpuhier_engine_unlock();
     return ready ? PROBE_READY : NULL != from->context || NULL != to->context ? PROBE_SET_UP : PROBE_NO;
 }

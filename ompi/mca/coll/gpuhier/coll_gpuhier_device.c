@@ -116,13 +116,20 @@ static void exchange_buffer_free(const gpuhier_lane_t *lane, void *buffer)
     }
 }
 
-/* Frees whatever the lane has: also one that was only half made. */
-static void lane_destroy(gpuhier_lane_t *lane)
+static void exchange_buffers_free(gpuhier_lane_t *lane)
 {
     for (int b = 0; b < GPUHIER_SLICE_BUFFERS_MAX; ++b) {
         exchange_buffer_free(lane, lane->shard[b]);
         exchange_buffer_free(lane, lane->recv[b]);
+        lane->shard[b] = lane->recv[b] = NULL;
     }
+    lane->exchange_bytes = 0;
+}
+
+/* Frees whatever the lane has: also one that was only half made. */
+static void lane_destroy(gpuhier_lane_t *lane)
+{
+    exchange_buffers_free(lane);
     for (int s = 0; s < GPUHIER_STREAMS; ++s) {
         for (int b = 0; b < GPUHIER_SLICE_BUFFERS_MAX; ++b) {
             if (NULL != lane->done[s][b]) {
@@ -208,11 +215,11 @@ static int device_make(CUcontext context, gpuhier_device_t **device_p)
     return OMPI_SUCCESS;
 }
 
-static _Atomic bool any_lost;
+static _Atomic unsigned lost;
 
-bool gpuhier_device_any_lost(void)
+unsigned gpuhier_devices_lost(void)
 {
-    return atomic_load_explicit(&any_lost, memory_order_relaxed);
+    return atomic_load_explicit(&lost, memory_order_relaxed);
 }
 
 bool gpuhier_device_check(gpuhier_device_t *device)
@@ -221,7 +228,7 @@ bool gpuhier_device_check(gpuhier_device_t *device)
         return NULL != device->context;
     }
     opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: the CUDA context of GPU %d was destroyed or reset", device->ordinal);
-    atomic_store_explicit(&any_lost, true, memory_order_relaxed);
+    atomic_fetch_add_explicit(&lost, 1, memory_order_relaxed);
     gpuhier_ipc_forget(device->context);
     device->context = NULL;
     device->nevents = 0;
@@ -315,7 +322,10 @@ void gpuhier_event_give(gpuhier_device_t *device, CUevent event)
 int gpuhier_lane_exchange_buffers(gpuhier_lane_t *lane, bool on_device, size_t bytes)
 {
     if (0 != lane->exchange_bytes) {
-        return OMPI_SUCCESS;
+        if (on_device == lane->exchange_on_device) {
+            return OMPI_SUCCESS;
+        }
+        exchange_buffers_free(lane); /* UCX may not be given them any more */
     }
     lane->exchange_on_device = on_device;
     int rc = OMPI_SUCCESS;
@@ -331,11 +341,7 @@ int gpuhier_lane_exchange_buffers(gpuhier_lane_t *lane, bool on_device, size_t b
         }
     }
     if (OMPI_SUCCESS != rc) {
-        for (int b = 0; b < GPUHIER_SLICE_BUFFERS_MAX; ++b) {
-            exchange_buffer_free(lane, lane->shard[b]);
-            exchange_buffer_free(lane, lane->recv[b]);
-            lane->shard[b] = lane->recv[b] = NULL;
-        }
+        exchange_buffers_free(lane);
         return rc;
     }
     lane->exchange_bytes = bytes;

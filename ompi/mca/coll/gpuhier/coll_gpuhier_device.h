@@ -93,10 +93,13 @@ int gpuhier_device_get(CUcontext context, gpuhier_device_t **device_p);
 /* Is the device's context still the one that it was made in? Else its context is NULL from now on, and nothing of it is used again. */
 bool gpuhier_device_check(gpuhier_device_t *device);
 
-/* Has any context been lost? Open MPI 5's own CUDA code keeps a stream of the first context that it met, and ends the job without it. */
-bool gpuhier_device_any_lost(void);
+/*
+ * How many contexts have been lost, as far as was noticed. Open MPI 5's own CUDA code keeps a stream of the first context that
+ * it met, and ends the job without it; UCX keeps streams of those in which it first copied, and without them copies nothing.
+ */
+unsigned gpuhier_devices_lost(void);
 
-/* gpuhier_device_check() of all, before things are freed. */
+/* gpuhier_device_check() of all. */
 void gpuhier_devices_check(void);
 
 /*
@@ -110,7 +113,7 @@ void gpuhier_lane_give(gpuhier_lane_t *lane);
 int gpuhier_event_take(gpuhier_device_t *device, CUevent *event_p);
 void gpuhier_event_give(gpuhier_device_t *device, CUevent event);
 
-/* Makes the lane's exchange buffers of so many bytes each if it has none. on_device: UCX takes device memory. */
+/* Makes the lane's exchange buffers of so many bytes each if it has none of the kind. on_device: UCX takes device memory. */
 int gpuhier_lane_exchange_buffers(gpuhier_lane_t *lane, bool on_device, size_t bytes);
 
 /* Frees all devices and lanes; a driver or context that is already gone is no error. */

@@ -88,7 +88,7 @@ static bool on_device(const void *user, const struct ompi_datatype_t *dtype)
 static bool open_mpi_takes(struct ompi_datatype_t *dtype)
 {
     return !gpuhier_cuda_present()
-           || (gpuhier_ompi_is_cuda_aware() && !gpuhier_device_any_lost() && ompi_datatype_is_predefined(dtype));
+           || (gpuhier_ompi_is_cuda_aware() && 0 == gpuhier_devices_lost() && ompi_datatype_is_predefined(dtype));
 }
 
 int gpuhier_fallback_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,

@@ -31,7 +31,7 @@
 
 static opal_mutex_t engine_lock = OPAL_MUTEX_STATIC_INIT;
 static gpuhier_net_t *net;
-static const gpuhier_device_t *net_device; /* whose context was current when it was opened */
+static unsigned net_lost; /* contexts that had been lost when it was opened */
 static int keyval = MPI_KEYVAL_INVALID;
 static gpuhier_record_t record; /* made once: finding the devices takes milliseconds */
 static bool record_known;
@@ -137,7 +137,8 @@ static gpuhier_net_cuda_mode_t cuda_mode(void)
 
 bool gpuhier_process_net_on_device(void)
 {
-    return gpuhier_net_can_cuda(net) && NULL != net_device->context;
+    gpuhier_devices_check();
+    return gpuhier_net_can_cuda(net) && net_lost == gpuhier_devices_lost();
 }
 
 static void net_failed(void *arg, gpuhier_net_peer_t *peer, int code, const char *text)
@@ -147,12 +148,13 @@ static void net_failed(void *arg, gpuhier_net_peer_t *peer, int code, const char
     opal_output_verbose(5, gpuhier_output(), "coll:gpuhier: %s (%d)", text, code);
 }
 
-int gpuhier_process_net_open(const gpuhier_record_t *mine, const gpuhier_device_t *device)
+int gpuhier_process_net_open(const gpuhier_record_t *mine)
 {
     if (NULL != net) {
         return OMPI_SUCCESS;
     }
-    net_device = device;
+    gpuhier_devices_check();
+    net_lost = gpuhier_devices_lost();
     const char *reason = NULL;
     const char *devices[GPUHIER_RAILS_MAX];
     int nrails = gpuhier_rails_devices(mine, devices);

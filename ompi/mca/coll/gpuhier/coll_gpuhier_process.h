@@ -31,17 +31,16 @@ gpuhier_net_t *gpuhier_process_net(void);
 
 /*
  * Opens UCX, once, with a rail for each network device of this process's record,
- * in order of rail numbers. device: whose context is current, as it will be in later
- * calls. Returns an Open MPI code.
+ * in order of rail numbers. Returns an Open MPI code.
  */
-int gpuhier_process_net_open(const gpuhier_record_t *mine, const gpuhier_device_t *device);
+int gpuhier_process_net_open(const gpuhier_record_t *mine);
 
 /* Did Open MPI find, or the user say, that processes share cores? (mpi_yield_when_idle) */
 bool gpuhier_process_shares_cores(void);
 
 /*
- * Is UCX given GPU memory? Not once the context is gone in which it was opened: it keeps streams and events there.
- * A rank's own business, its partners need not do alike.
+ * Is UCX given GPU memory? Not once a context is gone that it may have worked in: it keeps streams there, and UCX 1.13
+ * says nothing to us when a copy in one fails. A rank's own business, its partners need not do alike. Looks at all contexts.
  */
 bool gpuhier_process_net_on_device(void);
 

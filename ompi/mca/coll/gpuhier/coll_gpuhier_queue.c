@@ -89,7 +89,7 @@ static void queue_advance(gpuhier_team_t *team, gpuhier_call_t **ended_p)
 void gpuhier_queue_post(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args, gpuhier_call_t **ended_p)
 {
     gpuhier_cuda_scope_t scope;
-    (void) gpuhier_device_check(team->device);
+    (void) gpuhier_team_check(team);
     int rc = team_enter(team, &scope);
     gpuhier_engine_prepare(call, team, args);
     if (NULL != call->ended) {

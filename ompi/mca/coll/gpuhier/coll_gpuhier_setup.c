@@ -263,7 +263,7 @@ static int addresses_exchange(setup_t *setup)
     void *mine = NULL;
     size_t bytes = 0, total = 0;
     gpuhier_engine_lock();
-    int rc = gpuhier_process_net_open(&setup->records[team->rank], team->device);
+    int rc = gpuhier_process_net_open(&setup->records[team->rank]);
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_net_address(gpuhier_process_net(), &mine, &bytes);
     gpuhier_engine_unlock();
     int *counts = setup->counts, *places = counts + n, length = (int) bytes;

@@ -98,6 +98,15 @@ void gpuhier_team_outlived(gpuhier_team_t *team)
     gpuhier_cuda_leave(&scope);
 }
 
+bool gpuhier_team_check(gpuhier_team_t *team)
+{
+    const bool good = team->net_on_device ? gpuhier_process_net_on_device() : gpuhier_device_check(team->device);
+    if (!good && OMPI_SUCCESS == team->broken) {
+        team->broken = OMPI_ERR_NOT_AVAILABLE;
+    }
+    return OMPI_SUCCESS == team->broken;
+}
+
 void gpuhier_team_destroy(gpuhier_team_t *team)
 {
     if (NULL == team) {

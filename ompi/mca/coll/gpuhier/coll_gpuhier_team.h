@@ -71,6 +71,12 @@ OBJ_CLASS_DECLARATION(gpuhier_team_t);
 /* A member lost its CUDA context, and the team is about to be made anew: none of the members' scratch is worth keeping mapped. */
 void gpuhier_team_outlived(gpuhier_team_t *team);
 
+/*
+ * Is the CUDA context still there that the team was set up in, and, if UCX is given GPU memory, all others that UCX may have
+ * worked in? Else the team is of no use any more, until it is made anew. Under the engine's lock.
+ */
+bool gpuhier_team_check(gpuhier_team_t *team);
+
 /* Local. NULL is ignored. */
 void gpuhier_team_destroy(gpuhier_team_t *team);
 

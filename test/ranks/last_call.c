@@ -5,17 +5,39 @@
  * Ranks that are done go straight from their last call to MPI_Finalize; one whose GPU is slow is still in
  * that call then, and must end it as if they were there.
  *
- *   last_call COUNT [free]   doubles; the last rank is the slow one
+ *   last_call COUNT [free | callback]   doubles; the last rank is the slow one
  *
- * free: the call's communicator is freed before, and others than MPI_COMM_WORLD are not used.
+ * free: the call's communicator is freed before, and others than MPI_COMM_WORLD are not used. callback: more calls are
+ * made in a callback of MPI_COMM_SELF, with which MPI_Finalize begins, after the component's own.
  */
-#include "calls.h"
+#include "flight.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* Longest delay of one piece of GPU work, far more than others need to leave and a waiting rank to notice that. */
 #define SLOW_US "150000"
+
+static int calls_at_end(MPI_Comm self, int key, void *value, void *extra)
+{
+    suite_t *suite = extra;
+    const size_t *count_p = value;
+    flight_t flight;
+    (void) self;
+    (void) key;
+    for (int i = 0; i < 2; ++i) {
+        buffer_kind_t kind = 0 == i ? BUFFER_HOST : BUFFER_DEVICE;
+        call_t call = {.comm = MPI_COMM_WORLD, .type = value_type_find("double"), .op = value_op_find("sum"), .count = *count_p, .send_kind = kind, .recv_kind = kind, .path = PATH_ANY};
+        suite_call(suite, &call);
+    }
+    flight_make(suite, &flight, MPI_COMM_WORLD, "double", "sum", *count_p, BUFFER_DEVICE, BUFFER_DEVICE, false);
+    flight_post(suite, &flight);
+    MPI_Wait(&flight.request, MPI_STATUS_IGNORE);
+    flight_check(suite, &flight, "in a callback of MPI_Finalize");
+    flight_free(&flight);
+    pvars_close();
+    return MPI_SUCCESS;
+}
 
 int main(int argc, char **argv)
 {
@@ -28,10 +50,17 @@ int main(int argc, char **argv)
     suite_begin(&suite, "last_call", &argc, &argv);
     const bool frees = argc > 2 && 0 == strcmp(argv[2], "free");
     MPI_Comm comm = MPI_COMM_WORLD;
+    size_t count = argc > 1 ? strtoul(argv[1], NULL, 0) : 1;
+    int key = MPI_KEYVAL_INVALID;
+    if (argc > 2 && 0 == strcmp(argv[2], "callback")) {
+        /* The first to be set is the last to be called. */
+        MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, calls_at_end, &key, &suite);
+        MPI_Comm_set_attr(MPI_COMM_SELF, key, &count);
+    }
     if (frees) {
         MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     }
-    call_t call = {.comm = comm, .type = value_type_find("double"), .op = value_op_find("sum"), .count = argc > 1 ? strtoul(argv[1], NULL, 0) : 1};
+    call_t call = {.comm = comm, .type = value_type_find("double"), .op = value_op_find("sum"), .count = count};
     call.path = suite.default_path;
     for (int i = 0; i < 2; ++i) {
         suite_call(&suite, &call);

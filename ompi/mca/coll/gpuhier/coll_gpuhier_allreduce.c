@@ -137,7 +137,7 @@ int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struc
     gpuhier_module_t *module = gpuhier_module_of(base);
     size_t elem_bytes = 0;
     int kernel = 0 == count ? -1 : find(module, op, dtype, &elem_bytes);
-    if (kernel < 0 || module->team_failed || !gpuhier_members_agree(module, comm)) {
+    if (kernel < 0 || module->team_failed || gpuhier_process_ended() || !gpuhier_members_agree(module, comm)) {
         return gpuhier_fallback_allreduce(sbuf, rbuf, count, dtype, op, comm, module);
     }
     gpuhier_mode_entry_t *entry = gpuhier_modes_entry(&module->modes, gpuhier_reduce_class(kernel), (size_t) count * elem_bytes);

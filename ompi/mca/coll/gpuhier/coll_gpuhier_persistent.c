@@ -13,6 +13,7 @@
 #include "ompi_config.h"
 
 #include "coll_gpuhier_nonblocking.h"
+#include "coll_gpuhier_process.h"
 #include "coll_gpuhier_reduce.h"
 #include "coll_gpuhier_request.h"
 
@@ -91,7 +92,7 @@ int gpuhier_allreduce_init(const void *sbuf, void *rbuf, gpuhier_count_t count, 
     gpuhier_call_args_t args = {.in = MPI_IN_PLACE == sbuf ? rbuf : sbuf, .out = rbuf, .count = (uint64_t) count, .op = op, .dtype = dtype};
     gpuhier_buffer_t owner;
     args.kernel = 0 == count ? -1 : gpuhier_reduce_find(op, dtype, &args.elem_bytes);
-    if (args.kernel < 0 || module->team_failed || !gpuhier_members_agree(module, comm)) {
+    if (args.kernel < 0 || module->team_failed || gpuhier_process_ended() || !gpuhier_members_agree(module, comm)) {
         return saved(module, sbuf, rbuf, count, dtype, op, comm, info, request_p);
     }
     gpuhier_request_t *request = gpuhier_request_get(comm, true);

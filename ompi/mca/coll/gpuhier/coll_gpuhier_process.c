@@ -11,6 +11,7 @@
  */
 #include "ompi_config.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,7 @@ static unsigned net_lost; /* contexts that had been lost when it was opened */
 static int keyval = MPI_KEYVAL_INVALID;
 static gpuhier_record_t record; /* made once: finding the devices takes milliseconds */
 static bool record_known;
+static _Atomic bool ended;
 
 void gpuhier_engine_lock(void)
 {
@@ -192,17 +194,23 @@ static void leave(void)
     }
 }
 
+bool gpuhier_process_ended(void)
+{
+    return atomic_load_explicit(&ended, memory_order_relaxed);
+}
+
 static int finalize(MPI_Comm comm, int key, void *value, void *extra)
 {
     (void) comm;
     (void) key;
     (void) value;
     (void) extra;
-    gpuhier_call_t *ended = NULL;
+    gpuhier_call_t *calls = NULL;
     leave();
     gpuhier_engine_lock();
+    atomic_store_explicit(&ended, true, memory_order_relaxed);
     gpuhier_devices_check();
-    gpuhier_teams_quiesce(&ended);
+    gpuhier_teams_quiesce(&calls);
     gpuhier_requests_quiesce();
     gpuhier_net_close(net);
     net = NULL;
@@ -211,7 +219,7 @@ static int finalize(MPI_Comm comm, int key, void *value, void *extra)
     gpuhier_device_finalize();
     gpuhier_locked_finalize();
     gpuhier_engine_unlock();
-    gpuhier_queue_tell(ended);
+    gpuhier_queue_tell(calls);
     return MPI_SUCCESS;
 }
 

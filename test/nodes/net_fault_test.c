@@ -361,6 +361,28 @@ static void run_leave(team_t *team)
     team->net = NULL;
 }
 
+/* Nor is another that lives on, when nothing is left in common. */
+static void run_leave_stranger(team_t *team)
+{
+    struct timespec start, end, pause = {.tv_nsec = 1000000};
+
+    exchange(team, TAG_EXCHANGE);
+    while (1 == team->me && 1 != atomic_load(&team->board->flags[0])) {
+        nanosleep(&pause, NULL);
+    }
+    if (0 == team->me) {
+        gpuhier_net_peer_destroy(team->peers[1]);
+        clock_gettime(CLOCK_MONOTONIC, &start);
+        gpuhier_net_leave(team->net);
+        for (bool left = false; !left; left = gpuhier_net_has_left(team->net)) {
+            team_idle(team, 1);
+        }
+        clock_gettime(CLOCK_MONOTONIC, &end);
+        atomic_store(&team->board->flags[0], 1);
+        TEAM_CHECK(team, end.tv_sec - start.tv_sec < 10);
+    }
+}
+
 /* The other dies instead: that is no reason to stay. */
 static void run_leave_dead(team_t *team)
 {
@@ -418,6 +440,7 @@ static const team_case_t cases[] = {
     {.name = "destroyed_pending", .run = run_destroyed_pending, .size = 2, .killed = -1},
     {.name = "left_in_peace", .run = run_left_in_peace, .size = 2, .killed = -1},
     {.name = "leave", .run = run_leave, .size = 2, .killed = -1},
+    {.name = "leave_stranger", .run = run_leave_stranger, .size = 2, .killed = -1},
     {.name = "leave_dead", .run = run_leave_dead, .size = 2, .killed = 1},
     {.name = "close_pending", .run = run_close_pending, .size = 2, .killed = -1},
 };

@@ -117,7 +117,8 @@ int gpuhier_net_open(const char *const *devices, int nrails, gpuhier_net_cuda_mo
  * wanted of them. To be called before close when everything this process waited
  * for has come; then progress, until gpuhier_net_has_left() says that all of
  * them have told us the same, are gone, or keep us waiting too long: half a
- * minute, or a second when a peer of theirs was abandoned.
+ * minute, or a second when a peer of theirs was abandoned, or all are gone and
+ * none was bound.
  */
 void gpuhier_net_leave(gpuhier_net_t *net);
 bool gpuhier_net_has_left(const gpuhier_net_t *net);
@@ -153,6 +154,9 @@ int gpuhier_net_address(const gpuhier_net_t *net, void **blob_p, size_t *bytes_p
  */
 int gpuhier_net_peer_create(gpuhier_net_t *net, const void *blob, size_t bytes, const char *name,
                             gpuhier_net_peer_t **peer_p);
+
+/* The peer's process is bound to leave when this one does: it will be waited for then, also when the peer is gone. */
+void gpuhier_net_peer_bind(gpuhier_net_peer_t *peer);
 
 /*
  * Forget the peer. What was sent still goes out. Operations of this peer that are

@@ -93,7 +93,8 @@ struct gpuhier_net_connection {
     int nrails; /* of the other process */
     int sends_on; /* which endpoint of a double link I send by; the other sends by the other */
     bool is_self;
-    bool is_torn; /* a peer was abandoned */
+    bool is_torn;  /* a peer was abandoned */
+    bool is_bound; /* leaves when I do */
     gpuhier_net_link_t links[GPUHIER_NET_MAX_RAILS][GPUHIER_NET_MAX_RAILS]; /* [own rail][its rail] */
     ucp_address_t *addresses[GPUHIER_NET_MAX_RAILS];                        /* inside the blob */
     bool is_tcp[GPUHIER_NET_MAX_RAILS];

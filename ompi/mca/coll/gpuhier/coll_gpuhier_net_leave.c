@@ -22,11 +22,11 @@
 #include "ompi/constants.h"
 
 /*
- * How long the other's word is waited for. MPI_Finalize is collective over all who are connected, so it comes; the
- * limit is for a process that was disconnected, and lives on. Whoever was torn out of a call need not be told.
+ * How long the other's word is waited for. MPI_Finalize is collective over all who are connected, so it comes; but with nothing
+ * in common any more the other may have been disconnected, and live on, and whoever was torn out of a call need not be told.
  */
 #define LEAVE_MS 30000
-#define LEAVE_TORN_MS 1000
+#define LEAVE_STRANGER_MS 1000
 
 /* Two connections whose digests are equal share a tag: each then waits for one word of the two, in any order. */
 static uint64_t leave_tag(uint64_t digest)
@@ -43,7 +43,7 @@ void gpuhier_net_leave(gpuhier_net_t *net)
         if (GPUHIER_NET_CONNECTION_ALIVE != connection->state || connection->is_self) {
             continue;
         }
-        connection->leave_ms = connection->is_torn ? LEAVE_TORN_MS : LEAVE_MS;
+        connection->leave_ms = (connection->is_bound || NULL != connection->peers) && !connection->is_torn ? LEAVE_MS : LEAVE_STRANGER_MS;
         const char *name = NULL != connection->peers ? connection->peers->name : "a former peer";
         if (OMPI_SUCCESS != gpuhier_net_peer_create(net, connection->blob, connection->blob_bytes, name, &connection->leaving)) {
             continue; /* no memory: leaves without a word */

@@ -280,6 +280,11 @@ static void peer_let_go(gpuhier_net_peer_t *peer, bool by_force)
     free(peer);
 }
 
+void gpuhier_net_peer_bind(gpuhier_net_peer_t *peer)
+{
+    peer->connection->is_bound = true;
+}
+
 void gpuhier_net_peer_destroy(gpuhier_net_peer_t *peer)
 {
     peer_let_go(peer, true);

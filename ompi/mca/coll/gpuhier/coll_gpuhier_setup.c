@@ -33,6 +33,7 @@
 #include "coll_gpuhier_process.h"
 #include "coll_gpuhier_setup.h"
 #include "coll_gpuhier_small_exchange.h"
+#include "ompi/proc/proc.h"
 #include "opal/util/output.h"
 
 /* What each rank tells all others at set-up. Plain bytes of one build: gpuhier_agree() has seen to that. */
@@ -297,6 +298,9 @@ static int addresses_exchange(setup_t *setup)
             char name[64];
             snprintf(name, sizeof(name), "rank %d", rank);
             rc = gpuhier_net_peer_create(gpuhier_process_net(), all + places[rank], (size_t) counts[rank], name, &team->peers[rank]);
+            if (OMPI_SUCCESS == rc && ompi_comm_peer_lookup(comm, rank)->super.proc_name.jobid == ompi_proc_local()->super.proc_name.jobid) {
+                gpuhier_net_peer_bind(team->peers[rank]);
+            }
         }
     }
     team->net_on_device = gpuhier_process_net_on_device();

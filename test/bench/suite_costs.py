@@ -15,7 +15,7 @@ figure = FIGURES.named
 
 def short_rows(suite, shape, largest):
     """Short messages of the component alone, with the floor: the launch and completion of a kernel on every rank."""
-    return suite.rows(shape, f"-b 8 -e {largest} -f {8 if suite.quick else 2} -w 10 -n {201 if suite.quick else 1001} -c 0 --mode gpuhier -t 10")
+    return suite.rows(shape, f"-b 8 -e {largest} -f {8 if suite.quick else 2} -w 10 -n 1001 -c 0 --mode gpuhier -t 10")
 
 
 @figure("latency.node")

@@ -183,13 +183,13 @@ DUP = re.compile(r"MPI_Comm_dup: ([0-9.]+) us with the component, ([0-9.]+) us w
 @figure("small")
 def small(suite):
     """Against staging through page-locked memory by hand, on the Open MPI at hand."""
-    return beside_stock(suite, "small", "device buffers: gpuhier / stock", f"-b 8 -e 64K -f {8 if suite.quick else 2} -w 10 -n {201 if suite.quick else 1001} -t 20")
+    return beside_stock(suite, "small", "device buffers: gpuhier / stock", f"-b 8 -e 64K -f {8 if suite.quick else 2} -w 10 -n 1001 -t 20")
 
 
 @figure("host")
 def host(suite):
     """Host buffers with the component loaded."""
-    bench = f"--host -b 8 -e 4M -f {8 if suite.quick else 2} -w 10 -n {201 if suite.quick else 1001} -t 20"
+    bench = f"--host -b 8 -e 4M -f {8 if suite.quick else 2} -w 10 -n 1001 -t 20"
     figures = beside_stock(suite, "host", "host buffers: with the component / without", bench)
     for label, shape in (SHAPES[0], SHAPES[2]):
         with_it, without = (float(us) for us in DUP.search(suite.text(shape, bench)).groups())

@@ -12,7 +12,7 @@
 #
 #   --build DIR       build folder (default: GPUHIER_BUILD, else build/ in the source tree)
 #   --configure FILE  runs this script (of contrib/) in place of configure
-#   --with-check      also what only the test suite needs (clang, cmocka, mpi4py, SimGrid)
+#   --with-check      also what only the test suite needs (clang, cmocka, mpi4py, SimGrid, valgrind)
 #   --packages-only   stops before autogen.sh
 #
 # Prints what it does, one line a step; the output of a step goes to a log file, whose
@@ -130,6 +130,7 @@ find_missing()
         if [ "$(id -u)" = 0 ]; then
             need python mpi4py python3-mpi4py
             need header simgrid/actor.h libsimgrid-dev
+            need command valgrind valgrind # brings libc6-dbg, too, which compile/asan wants
         fi
     fi
 }

@@ -28,7 +28,8 @@ if [[ ${1:-} == inside ]]; then
         "$(ip -o -4 addr show scope global | awk '{ print $4 }' | sort | xargs)"
     expect 'MTU' 9000 "$(cat /sys/class/net/rail1/mtu)"
     expect 'no IPv6' '' "$(ip -6 addr)"
-    expect 'name of the other node' "10.1.0.$(( 2 - VCLUSTER_NODE ))" \
+    # Names stand in /etc/hosts, if the machine has that file.
+    [[ ! -e /etc/hosts ]] || expect 'name of the other node' "10.1.0.$(( 2 - VCLUSTER_NODE ))" \
         "$(getent ahostsv4 "node$(( 1 - VCLUSTER_NODE ))" | awk 'NR == 1 { print $1 }')"
     echo "seen $VCLUSTER_NODE"
     finish

@@ -44,6 +44,8 @@ def number(value):
 def verdict(figure):
     if figure["ok"] is None:
         return "not measured: " + figure["why"]
+    if figure["goal"] is None:
+        return "for information"
     return "met" if figure["ok"] else "MISSED"
 
 
@@ -54,8 +56,9 @@ def print_table(figures):
         goal = figure["sense"] + " " + number(figure["goal"]) if figure["goal"] is not None else "-"
         print(f"{figure['name']:{width}}  {number(figure['value']):>9}  {goal:>9}  {verdict(figure)}")
     measured = [figure for figure in figures if figure["ok"] is not None]
-    met = sum(1 for figure in measured if figure["ok"])
-    print(f"\n{len(figures)} figures, {len(measured)} measured, {met} met their goals")
+    judged = [figure for figure in measured if figure["goal"] is not None]
+    met = sum(1 for figure in judged if figure["ok"])
+    print(f"\n{len(figures)} figures, {len(measured)} measured, {met} of {len(judged)} met their goals")
 
 
 def docs_text(figures, quick, load):

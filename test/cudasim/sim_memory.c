@@ -61,6 +61,7 @@ static _Atomic uint64_t next_buffer_id = 1;
 static pthread_rwlock_t host_lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct sim_alloc **host_allocs; /* sorted by base */
 static size_t nhost, host_room;
+static _Atomic uintptr_t host_low = UINTPTR_MAX, host_high; /* no host allocation ever lay outside of these */
 
 void sim_memory_lock(void)
 {
@@ -181,6 +182,10 @@ static struct sim_alloc *host_find(uintptr_t address)
     struct sim_alloc *alloc = NULL;
     ptrdiff_t at;
 
+    /* Most addresses of host memory that a program asks about were never told to the driver: no lock for those. */
+    if (address < atomic_load_explicit(&host_low, memory_order_acquire) || address >= atomic_load_explicit(&host_high, memory_order_acquire)) {
+        return NULL;
+    }
     pthread_rwlock_rdlock(&host_lock);
     at = host_search(address);
     if (at >= 0 && address - host_allocs[at]->base < host_allocs[at]->size) {
@@ -456,6 +461,12 @@ CUresult sim_memory_host_add(CUcontext ctx, enum sim_kind kind, void *base, size
         memmove(&host_allocs[at + 2], &host_allocs[at + 1], (nhost - (size_t) (at + 1)) * sizeof(*host_allocs));
         host_allocs[at + 1] = alloc;
         nhost++;
+        if (start < atomic_load(&host_low)) {
+            atomic_store(&host_low, start);
+        }
+        if (start + size > atomic_load(&host_high)) {
+            atomic_store(&host_high, start + size);
+        }
         *alloc_p = alloc;
         sim_count(host_allocs_live);
     }

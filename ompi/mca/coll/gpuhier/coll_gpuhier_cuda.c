@@ -174,6 +174,28 @@ static bool on_heap(const void *address)
     return (uintptr_t) address >= heap_begin && NULL != heap_end && (uintptr_t) address < (uintptr_t) *heap_end;
 }
 
+/* Asks the driver. Twice: the first answer may be the error of some earlier asynchronous work of the program. */
+static CUresult attributes_of(const void *address, unsigned n, CUpointer_attribute *names, void **values)
+{
+    CUresult result = CUDA_ERROR_UNKNOWN;
+    for (int tries = 0; tries < 2 && CUDA_SUCCESS != result && CUDA_ERROR_NOT_INITIALIZED != result; ++tries) {
+        result = gpuhier_cu.cuPointerGetAttributes(n, names, values, (CUdeviceptr) (uintptr_t) address);
+    }
+    return result;
+}
+
+bool gpuhier_address_on_device(const void *address)
+{
+    if (NULL == address || on_heap(address) || !gpuhier_cuda_present()) {
+        return false;
+    }
+    CUmemorytype type = (CUmemorytype) 0;
+    unsigned managed = 0;
+    CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
+    void *values[] = {&type, &managed};
+    return CUDA_SUCCESS == attributes_of(address, 2, names, values) && (CU_MEMORYTYPE_DEVICE == type || managed);
+}
+
 void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p)
 {
     memset(buffer_p, 0, sizeof(*buffer_p));
@@ -190,12 +212,7 @@ void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p)
                                    CU_POINTER_ATTRIBUTE_IS_MANAGED,     CU_POINTER_ATTRIBUTE_BUFFER_ID,
                                    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
     void *values[] = {&type, &context, &managed, &id, &device, &capable};
-    CUresult result = CUDA_ERROR_UNKNOWN;
-    /* Twice: the first answer may be the error of some earlier asynchronous work of the program. */
-    for (int tries = 0; tries < 2 && CUDA_SUCCESS != result && CUDA_ERROR_NOT_INITIALIZED != result; ++tries) {
-        result = gpuhier_cu.cuPointerGetAttributes(sizeof(names) / sizeof(names[0]), names, values,
-                                                   (CUdeviceptr) (uintptr_t) address);
-    }
+    CUresult result = attributes_of(address, sizeof(names) / sizeof(names[0]), names, values);
     if (CUDA_SUCCESS != result || (CU_MEMORYTYPE_DEVICE != type && !managed)) {
         return;
     }

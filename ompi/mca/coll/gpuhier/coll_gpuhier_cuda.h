@@ -131,6 +131,9 @@ bool gpuhier_buffer_is_gone(CUdeviceptr address, uint64_t id);
 /* Never fails: what the driver does not know (or a driver that nobody has initialised) means host memory. */
 void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p);
 
+/* Of that only whether it is device or managed memory, which costs a call in host memory less. */
+bool gpuhier_address_on_device(const void *address);
+
 static inline bool gpuhier_buffer_on_device(const gpuhier_buffer_t *buffer)
 {
     return GPUHIER_BUFFER_HOST != buffer->kind;

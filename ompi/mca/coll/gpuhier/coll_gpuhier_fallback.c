@@ -73,12 +73,7 @@ void gpuhier_staged_abort(const gpuhier_staged_t *staged, struct ompi_communicat
 /* The first byte that the type touches says where the buffer lies; of staging, only what is on a device is asked more. */
 static bool on_device(const void *user, const struct ompi_datatype_t *dtype)
 {
-    gpuhier_buffer_t place;
-    if (MPI_IN_PLACE == user) {
-        return false;
-    }
-    gpuhier_buffer_inspect((const char *) user + dtype->super.true_lb, &place);
-    return gpuhier_buffer_on_device(&place);
+    return MPI_IN_PLACE != user && gpuhier_address_on_device((const char *) user + dtype->super.true_lb);
 }
 
 /*

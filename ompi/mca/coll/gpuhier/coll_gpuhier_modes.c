@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PROBE_EVERY 64u     /* calls between probes, once the first 64 are over */
-#define PROBE_EVERY_MAX 4096u
+#define PROBE_EVERY 64u         /* calls between probes, once the first 64 are over */
+#define PROBE_EVERY_MAX 4096u   /* after many flips */
+#define PROBE_SHARE 8u          /* who has made n calls is asked again after n / 8 more ... */
+#define PROBE_SHARE_MAX 1024u   /* ... but after so many at the latest */
 #define CALM_FLIPS 3u       /* flips that do not yet stretch the interval */
 
 void gpuhier_modes_init(gpuhier_modes_t *modes)
@@ -38,23 +40,36 @@ gpuhier_mode_entry_t *gpuhier_modes_entry(gpuhier_modes_t *modes, int kind, size
     return &modes->row[kind][size];
 }
 
-static uint32_t interval(const gpuhier_mode_entry_t *entry)
+/* Calls between probes after so many calls, a power of two. */
+static uint64_t interval(const gpuhier_mode_entry_t *entry, uint64_t calls)
 {
-    uint32_t calls = PROBE_EVERY;
-    for (uint32_t flip = CALM_FLIPS; flip < entry->flips && calls < PROBE_EVERY_MAX; ++flip) {
-        calls *= 2;
+    uint64_t of_flips = PROBE_EVERY, of_calls = PROBE_EVERY;
+    for (unsigned flip = CALM_FLIPS; flip < entry->flips && of_flips < PROBE_EVERY_MAX; ++flip) {
+        of_flips *= 2;
     }
-    return calls;
+    while (of_calls < PROBE_SHARE_MAX && 2 * of_calls <= calls / PROBE_SHARE) {
+        of_calls *= 2;
+    }
+    return of_flips > of_calls ? of_flips : of_calls;
+}
+
+/* The first call after so many that a probe precedes: a multiple of the interval, before that a power of two. */
+static uint64_t next_probe(const gpuhier_mode_entry_t *entry, uint64_t calls)
+{
+    const uint64_t every = interval(entry, calls);
+    if (PROBE_EVERY == every && calls < PROBE_EVERY) {
+        return 0 == calls ? 1 : 2 * calls;
+    }
+    return (calls / every + 1) * every;
 }
 
 bool gpuhier_modes_probe_due(gpuhier_mode_entry_t *entry)
 {
-    uint32_t call = ++entry->calls;
-    uint32_t every = interval(entry);
-    if (call >= every) {
-        return 0 == call % every;
+    if (++entry->calls < entry->probe) {
+        return false;
     }
-    return PROBE_EVERY == every && 0 == (call & (call - 1));
+    entry->probe = next_probe(entry, entry->calls);
+    return true;
 }
 
 void gpuhier_modes_to_acc(gpuhier_mode_entry_t *entry)
@@ -69,4 +84,5 @@ void gpuhier_modes_to_host(gpuhier_mode_entry_t *entry)
     }
     entry->mode = GPUHIER_MODE_HOST;
     entry->calls = 0;
+    entry->probe = next_probe(entry, 0);
 }

@@ -27,9 +27,10 @@
 typedef enum gpuhier_mode { GPUHIER_MODE_HOST = 0, GPUHIER_MODE_ACC = 1 } gpuhier_mode_t;
 
 typedef struct gpuhier_mode_entry {
-    uint32_t calls; /* blocking calls in HOST since the entry last became HOST */
-    uint8_t mode;   /* gpuhier_mode_t */
-    uint8_t flips;  /* times it went back from ACC to HOST */
+    uint64_t calls;  /* blocking calls in HOST since the entry last became HOST */
+    uint64_t probe;  /* the next of them that a probe precedes; 0, of a new entry: the first */
+    uint8_t mode;    /* gpuhier_mode_t */
+    uint8_t flips;   /* times it went back from ACC to HOST */
     uint8_t outcome; /* not 0: the mask of nonblocking calls since; counts when the next blocking call ends */
 } gpuhier_mode_entry_t;
 
@@ -46,8 +47,9 @@ gpuhier_mode_entry_t *gpuhier_modes_entry(gpuhier_modes_t *modes, int kind, size
 
 /*
  * Counts one blocking call in HOST and says whether a probe precedes it: calls
- * 1, 2, 4 .. 64, then every 64th. From the fourth flip on, the interval doubles
- * with each, up to 4096 calls.
+ * 1, 2, 4 .. 64, then every 64th; from call 1024 on every 128th, from 2048 on
+ * every 256th, 4096 and 512, 8192 and 1024, which is the last. From the fourth flip
+ * on the interval is at least twice as long for each, up to 4096 calls.
  */
 bool gpuhier_modes_probe_due(gpuhier_mode_entry_t *entry);
 

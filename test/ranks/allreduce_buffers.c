@@ -69,7 +69,7 @@ static bool mappings_stay(void)
     enum { IPC_USER = 2 };
     uint64_t ipc = 0, budget = 0;
     return pvars_number("coll_gpuhier_ipc", &ipc) && pvars_number("coll_gpuhier_ipc_cache_bytes", &budget) && IPC_USER == ipc
-           && budget > 1u << 20;
+           && (0 == budget || budget > 1u << 20);
 }
 
 /*

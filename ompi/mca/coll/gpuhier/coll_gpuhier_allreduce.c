@@ -97,7 +97,7 @@ static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, int
     int rc = gpuhier_queue_wait(&call);
     if (!call.is_small || 0 == call.sequence % TRIM_EVERY) {
         gpuhier_engine_lock();
-        gpuhier_ipc_trim(gpuhier_params.ipc_cache_bytes, gpuhier_params.ipc_idle);
+        gpuhier_device_trim(module->team->device);
         gpuhier_engine_unlock();
     }
     /* Nonblocking calls that were posted before have ended before, on all ranks. */

@@ -40,7 +40,7 @@ typedef struct gpuhier_params {
     size_t small_bytes;    /* path: messages up to that length are reduced by the host; 0: none */
     int probe;             /* path: false leaves every call to the saved collective */
     int ipc_uses;          /* uses of a user's buffer before it is mapped directly */
-    size_t ipc_cache_bytes; /* bytes of peers' user buffers kept mapped */
+    size_t ipc_cache_bytes; /* bytes of peers' user buffers kept mapped, 0: a quarter of the GPU's memory */
     double ipc_idle;       /* seconds after which an unused one of them is unmapped; 0: only to make room */
     size_t stage_bytes;    /* page-locked host memory kept for staging */
     double timeout;        /* seconds without progress after which a call is an error; 0: never */

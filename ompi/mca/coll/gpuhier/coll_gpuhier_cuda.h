@@ -29,6 +29,7 @@
     X(cuDeviceGetName)                         \
     X(cuDeviceGetPCIBusId)                     \
     X(cuDeviceGetUuid)                         \
+    X(cuDeviceTotalMem)                        \
     X(cuDeviceCanAccessPeer)                   \
     X(cuCtxPushCurrent)                        \
     X(cuCtxPopCurrent)                         \

@@ -184,6 +184,12 @@ static int attribute(CUdevice_attribute name, int ordinal)
     return value;
 }
 
+static size_t memory_of(CUdevice handle)
+{
+    size_t bytes = 0;
+    return CUDA_SUCCESS == gpuhier_cu.cuDeviceTotalMem(&bytes, handle) ? bytes : (size_t) 4 << 30;
+}
+
 static int device_make(CUcontext context, gpuhier_device_t **device_p)
 {
     gpuhier_device_t *device = OBJ_NEW(gpuhier_device_t);
@@ -199,6 +205,7 @@ static int device_make(CUcontext context, gpuhier_device_t **device_p)
         OBJ_RELEASE(device);
         return rc;
     }
+    device->memory_bytes = memory_of(handle);
     device->flush_needed = attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, device->ordinal)
                            < CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
     gpuhier_lane_t *lane;
@@ -237,6 +244,16 @@ bool gpuhier_device_check(gpuhier_device_t *device)
         lane_forget((gpuhier_lane_t *) item);
     }
     return false;
+}
+
+/*
+ * Peers have GPUs like mine. A quarter of the memory: what calls use again and again is to stay mapped, or each of them
+ * pays for opening it; what peers have freed meanwhile is to leave them most of their GPU.
+ */
+void gpuhier_device_trim(const gpuhier_device_t *device)
+{
+    const size_t usual = device->memory_bytes / 4, given = gpuhier_params.ipc_cache_bytes;
+    gpuhier_ipc_trim(0 != given ? given : usual, gpuhier_params.ipc_idle);
 }
 
 void gpuhier_devices_check(void)

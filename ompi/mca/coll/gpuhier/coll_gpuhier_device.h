@@ -75,6 +75,7 @@ struct gpuhier_device {
     int lanes; /* made, free or not */
     CUevent *events; /* [nevents] free ones, for calls that have no lane yet */
     int nevents, events_room;
+    size_t memory_bytes; /* the GPU's; a little where the driver does not say */
     bool flush_needed; /* remote writes need cuFlushGPUDirectRDMAWrites before kernels read them */
 };
 
@@ -98,6 +99,9 @@ bool gpuhier_device_check(gpuhier_device_t *device);
  * it met, and ends the job without it; UCX keeps streams of those in which it first copied, and without them copies nothing.
  */
 unsigned gpuhier_devices_lost(void);
+
+/* Closes mappings of peers' user buffers beyond what is to stay open, see gpuhier_ipc_trim(). Not for use inside progress. */
+void gpuhier_device_trim(const gpuhier_device_t *device);
 
 /* gpuhier_device_check() of all. */
 void gpuhier_devices_check(void);

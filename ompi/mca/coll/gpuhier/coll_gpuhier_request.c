@@ -137,7 +137,7 @@ void gpuhier_request_post(gpuhier_request_t *request)
     gpuhier_engine_lock();
     gpuhier_queue_post(&request->call, request->team, &request->args, &ended);
     if (!request->call.is_small) {
-        gpuhier_ipc_trim(gpuhier_params.ipc_cache_bytes, gpuhier_params.ipc_idle); /* here, since it is not for use inside progress */
+        gpuhier_device_trim(request->team->device); /* here, since it is not for use inside progress */
     }
     if (gpuhier_queue_is_busy()) {
         progress_need();

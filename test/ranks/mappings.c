@@ -1,0 +1,109 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * How long peers' buffers stay mapped by default. Calls on the same buffers again and again open them
+ * once, if what a rank maps takes a quarter of the GPU's memory at most. More than that does not stay mapped,
+ * since a peer that frees such buffers wants its memory back.
+ *
+ *   mappings     for emulated GPUs only, whose openings are counted
+ */
+#define _GNU_SOURCE
+#include "calls.h"
+
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CALLS 8
+
+/* By the emulator's count, of this process. */
+static unsigned long long count(const char *name)
+{
+    unsigned long long value = 0;
+    int (*counter)(const char *, unsigned long long *);
+    void *place = dlsym(RTLD_DEFAULT, "cudasim_counter");
+
+    memcpy(&counter, &place, sizeof(counter));
+    if (NULL == place || 0 != counter(name, &value)) {
+        fprintf(stderr, "mappings: these GPUs are not emulated\n");
+        exit(2);
+    }
+    return value;
+}
+
+/* CALLS calls on the same buffers, each with other values. */
+static void calls(suite_t *suite, double *send, double *recv, size_t n, double *host)
+{
+    const double ranks = 0.5 * suite->nranks * (suite->nranks + 1);
+
+    for (int call = 0; call < CALLS; ++call) {
+        const double salt = (double) ++suite->salt;
+        for (size_t i = 0; i < n; ++i) {
+            host[i] = (suite->rank + 1) * salt + suite->nranks * (double) (i % 1021);
+        }
+        CUDA_MUST(cudaMemcpy(send, host, n * sizeof(*host), cudaMemcpyHostToDevice));
+        ++suite->calls;
+        if (MPI_SUCCESS != MPI_Allreduce(send, recv, (int) n, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD)) {
+            suite_fail(suite, "call %d: an error", call);
+        }
+        CUDA_MUST(cudaMemcpy(host, recv, n * sizeof(*host), cudaMemcpyDeviceToHost));
+        for (size_t i = 0; i < n; ++i) {
+            if (ranks * salt + suite->nranks * suite->nranks * (double) (i % 1021) != host[i]) {
+                suite_fail(suite, "call %d: wrong at element %zu", call, i);
+                break;
+            }
+        }
+    }
+}
+
+/* How often this rank opened a peer's buffer in calls that had all been made before. */
+static unsigned long long opened_again(suite_t *suite, size_t bytes)
+{
+    double *send, *recv, *host = malloc(bytes);
+
+    if (NULL == host) {
+        fprintf(stderr, "mappings: out of memory\n");
+        exit(2);
+    }
+    CUDA_MUST(cudaMalloc((void **) &send, bytes));
+    CUDA_MUST(cudaMalloc((void **) &recv, bytes));
+    calls(suite, send, recv, bytes / sizeof(*host), host);
+    const unsigned long long before = count("ipc_opens");
+    calls(suite, send, recv, bytes / sizeof(*host), host);
+    const unsigned long long opened = count("ipc_opens") - before;
+    MPI_Barrier(MPI_COMM_WORLD);
+    CUDA_MUST(cudaFree(send));
+    CUDA_MUST(cudaFree(recv));
+    free(host);
+    return opened;
+}
+
+int main(int argc, char **argv)
+{
+    size_t free_bytes, quarter;
+    suite_t suite;
+    pvars_t before, after;
+
+    suite_begin(&suite, "mappings", &argc, &argv);
+    CUDA_MUST(cudaMemGetInfo(&free_bytes, &quarter));
+    quarter /= 4;
+    const size_t mapped = 2 * (size_t) (suite.nranks - 1); /* buffers of peers in a call */
+    const size_t fits = quarter / mapped / 10 * 8 / 4096 * 4096, too_long = quarter / mapped / 10 * 15 / 4096 * 4096;
+    pvars_read(&before);
+    unsigned long long opened = opened_again(&suite, fits);
+    if (0 != opened) {
+        suite_fail(&suite, "%zu buffers of %zu bytes fit a quarter of the GPU's memory, and were opened %llu times again", mapped, fits, opened);
+    }
+    opened = opened_again(&suite, too_long);
+    if (0 == opened) {
+        suite_fail(&suite, "%zu buffers of %zu bytes stayed open, more than a quarter of the GPU's memory", mapped, too_long);
+    }
+    pvars_read(&after);
+    if (4 * CALLS != after.accelerated - before.accelerated) {
+        suite_fail(&suite, "%llu of %d calls were accelerated", (unsigned long long) (after.accelerated - before.accelerated), 4 * CALLS);
+    }
+    return suite_end(&suite);
+}

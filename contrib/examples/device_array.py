@@ -12,8 +12,20 @@ import ctypes
 
 from mpi4py import MPI
 
-cudart = ctypes.CDLL("libcudart.so.13")
 DEVICE_TO_HOST, HOST_TO_DEVICE = 2, 1
+
+
+def load_cudart():
+    """The newest CUDA runtime that is found, of CUDA 13, 12 or 11."""
+    for version in ("13", "12", "11.0"):
+        try:
+            return ctypes.CDLL("libcudart.so." + version)
+        except OSError:
+            pass
+    raise OSError("there is no libcudart.so.13, .12 or .11.0: name its folder in LD_LIBRARY_PATH")
+
+
+cudart = load_cudart()
 
 
 def check(status):

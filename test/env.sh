@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # The environment in which tests run MPI programs from a build tree; sourced by bash
-# scripts (test/check.sh, test/ranks/run_one). It sets variables and functions only, starts nothing.
+# scripts (test/check.sh, test/ranks/run_alone). It sets variables and functions only, starts nothing.
 #
 # In:  GPUHIER_SRC, GPUHIER_BUILD (top source and top build folder)
 # Out: gpuhier_env_mpi       settings of Open MPI for a small machine and for root

@@ -75,6 +75,9 @@ size_t buffer_count_poison(const buffer_t *buffer);
 void *buffer_chunks_alloc(size_t bytes, struct buffer_chunks **chunks_p);
 void buffer_chunks_free(struct buffer_chunks *chunks);
 
+/* One of the emulator's counters, of this process (test/cudasim); false where GPUs are not emulated. */
+bool buffer_emulator_count(const char *name, unsigned long long *value_p);
+
 /* Ends the process with file and line when a CUDA call failed. */
 #define CUDA_MUST(call) buffer_cuda_must((int) (call), #call, __FILE__, __LINE__)
 void buffer_cuda_must(int error, const char *call, const char *file, int line);

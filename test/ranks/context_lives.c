@@ -15,7 +15,6 @@
  *   beside   on all ranks, the context of one communicator; another one's, and one made later, go on
  *   last     on all ranks, before MPI_Finalize, after which the program still has its new memory
  */
-#define _GNU_SOURCE
 #include "calls.h"
 
 #include <cuda_runtime_api.h>
@@ -124,14 +123,8 @@ static size_t count_changed(const unsigned char *kept)
 static unsigned long long count_open(void)
 {
     unsigned long long open = 0;
-    int (*counter)(const char *, unsigned long long *);
-    void *place = dlsym(RTLD_DEFAULT, "cudasim_counter");
 
-    memcpy(&counter, &place, sizeof(counter));
-    if (NULL != place) {
-        (void) counter("ipc_live", &open);
-    }
-    return open;
+    return buffer_emulator_count("ipc_live", &open) ? open : 0;
 }
 
 /* Each of two communicators finds out by itself; in between, memory of the program lies in the old places. */

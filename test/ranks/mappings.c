@@ -8,14 +8,11 @@
  *
  *   mappings     for emulated GPUs only, whose openings are counted
  */
-#define _GNU_SOURCE
 #include "calls.h"
 
 #include <cuda_runtime_api.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define CALLS 8
 
@@ -23,11 +20,8 @@
 static unsigned long long count(const char *name)
 {
     unsigned long long value = 0;
-    int (*counter)(const char *, unsigned long long *);
-    void *place = dlsym(RTLD_DEFAULT, "cudasim_counter");
 
-    memcpy(&counter, &place, sizeof(counter));
-    if (NULL == place || 0 != counter(name, &value)) {
+    if (!buffer_emulator_count(name, &value)) {
         fprintf(stderr, "mappings: these GPUs are not emulated\n");
         exit(2);
     }

@@ -207,10 +207,13 @@ static void two_allocations(suite_t *suite, MPI_Op op)
     }
     MPI_Type_create_hindexed(2, lengths, places, MPI_INT, &type);
     MPI_Type_commit(&type);
+    pvars_t before;
+    pvars_read(&before);
     ++suite->calls;
     if (MPI_SUCCESS != MPI_Allreduce(MPI_IN_PLACE, MPI_BOTTOM, 1, type, op, MPI_COMM_WORLD)) {
         suite_fail(suite, "two allocations in one type: an error");
     }
+    suite_check_paths(suite, "two allocations in one type", &before, 0, 1);
     want = expected(suite, 2 * N, false);
     for (int i = 0; i < 2; ++i) {
         buffer_read(&part[i], got + i * N, N * sizeof(uint32_t));

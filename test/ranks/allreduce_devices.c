@@ -14,7 +14,7 @@
 
 #include <cuda_runtime_api.h>
 #include <pthread.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #define COUNT 30011
@@ -43,18 +43,17 @@ static void check(scene_t *s, const buffer_t *recv, const char *what)
 
 static void call(scene_t *s, const buffer_t *send, const buffer_t *recv, const char *what)
 {
-    pvars_t before, after;
+    const bool on_gpus = s->c.type->accelerated;
+    char named[96];
+    pvars_t before;
+    snprintf(named, sizeof(named), "%s, %s", s->c.type->name, what);
     pvars_read(&before);
     int error = MPI_Allreduce(send->message, recv->message, COUNT, s->c.type->type, s->c.op->op, MPI_COMM_WORLD);
-    pvars_read(&after);
     ++s->suite->calls;
     if (MPI_SUCCESS != error) {
-        suite_fail(s->suite, "%s, %s: MPI_Allreduce returned %d", s->c.type->name, what, error);
+        suite_fail(s->suite, "%s: MPI_Allreduce returned %d", named, error);
     }
-    if (PATH_ACCELERATED == s->suite->default_path
-        && (uint64_t) s->c.type->accelerated != after.accelerated - before.accelerated) {
-        suite_fail(s->suite, "%s, %s: %s", s->c.type->name, what, s->c.type->accelerated ? "not accelerated" : "accelerated");
-    }
+    suite_check_paths(s->suite, named, &before, on_gpus, !on_gpus && !s->suite->cuda_aware);
 }
 
 static void new_input(scene_t *s)

@@ -83,6 +83,21 @@ static void check_path(suite_t *suite, const call_t *call, const char *what, con
     }
 }
 
+void suite_check_paths(suite_t *suite, const char *what, const pvars_t *before, uint64_t accelerated, uint64_t staged)
+{
+    pvars_t after;
+
+    if (PATH_ANY == suite->default_path) {
+        return;
+    }
+    pvars_read(&after);
+    if (accelerated != after.accelerated - before->accelerated || staged != after.staged - before->staged) {
+        suite_fail(suite, "%s: %llu calls were accelerated and %llu staged, and not %llu and %llu", what,
+                   (unsigned long long) (after.accelerated - before->accelerated), (unsigned long long) (after.staged - before->staged),
+                   (unsigned long long) accelerated, (unsigned long long) staged);
+    }
+}
+
 bool suite_call(suite_t *suite, const call_t *call)
 {
     MPI_Comm comm = MPI_COMM_NULL == call->comm ? MPI_COMM_WORLD : call->comm;

@@ -69,6 +69,12 @@ int suite_end(suite_t *suite);
 /* Counts a failure and prints it; the first twenty of a rank are shown. */
 void suite_fail(suite_t *suite, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/*
+ * Since `before` was read, so many of this rank's calls were accelerated, and so many staged (a CUDA-aware Open MPI gets
+ * device buffers of blocking calls as they are). Checks nothing where no path can be asserted.
+ */
+void suite_check_paths(suite_t *suite, const char *what, const pvars_t *before, uint64_t accelerated, uint64_t staged);
+
 /* Makes the call and checks result, guards, input and path. Returns true when all were right. */
 bool suite_call(suite_t *suite, const call_t *call);
 

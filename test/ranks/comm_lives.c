@@ -79,10 +79,13 @@ static void inter_sum(suite_t *suite, MPI_Comm inter, int mine, int others)
         host[i] = mine + i;
     }
     buffer_write(&send, host, sizeof(host));
+    pvars_t before;
+    pvars_read(&before);
     if (MPI_SUCCESS != MPI_Allreduce(send.message, recv.message, count, MPI_DOUBLE, MPI_SUM, inter)) {
         suite_fail(suite, "MPI_Allreduce on an inter-communicator failed");
     }
     ++suite->calls;
+    suite_check_paths(suite, "inter-communicator", &before, 0, !suite->cuda_aware);
     buffer_read(&recv, host, sizeof(host));
     for (int i = 0; i < count; ++i) {
         if ((double) remote * (others + i) != host[i]) {

@@ -23,16 +23,21 @@ static int calls_at_end(MPI_Comm self, int key, void *value, void *extra)
     suite_t *suite = extra;
     const size_t *count_p = value;
     flight_t flight;
+    pvars_t before;
     (void) self;
     (void) key;
     for (int i = 0; i < 2; ++i) {
         buffer_kind_t kind = 0 == i ? BUFFER_HOST : BUFFER_DEVICE;
-        call_t call = {.comm = MPI_COMM_WORLD, .type = value_type_find("double"), .op = value_op_find("sum"), .count = *count_p, .send_kind = kind, .recv_kind = kind, .path = PATH_ANY};
+        call_t call = {.comm = MPI_COMM_WORLD, .type = value_type_find("double"), .op = value_op_find("sum"), .count = *count_p};
+        call.send_kind = call.recv_kind = kind;
+        call.path = PATH_SAVED;
         suite_call(suite, &call);
     }
     flight_make(suite, &flight, MPI_COMM_WORLD, "double", "sum", *count_p, BUFFER_DEVICE, BUFFER_DEVICE, false);
+    pvars_read(&before);
     flight_post(suite, &flight);
     MPI_Wait(&flight.request, MPI_STATUS_IGNORE);
+    suite_check_paths(suite, "a nonblocking call in a callback of MPI_Finalize", &before, 0, 1);
     flight_check(suite, &flight, "in a callback of MPI_Finalize");
     flight_free(&flight);
     pvars_close();

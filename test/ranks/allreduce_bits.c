@@ -118,6 +118,8 @@ static void ill_conditioned_sums(suite_t *suite, size_t count)
         suite_fail(suite, "the order of the operands changes %zu of %zu sums only", sensitive, count);
     }
     buffer_write(&send, input, bytes);
+    pvars_t before;
+    pvars_read(&before);
     for (int i = 0; i < REPETITIONS; ++i) {
         buffer_poison(&recv);
         MPI_Allreduce(send.message, recv.message, (int) count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
@@ -127,6 +129,7 @@ static void ill_conditioned_sums(suite_t *suite, size_t count)
             suite_fail(suite, "ill-conditioned sum, count %zu: repetition %d has other bits", count, i);
         }
     }
+    suite_check_paths(suite, "ill-conditioned sums", &before, REPETITIONS, 0);
     for (size_t i = 0; i < count && PATH_ACCELERATED == suite->default_path && NULL != nodes && 1 == atoi(nodes); ++i) {
         if (first[i] != ordered_sum(suite->nranks, i, false)) {
             suite_fail(suite, "ill-conditioned sum, count %zu: element %zu was not added in the order of the ranks", count, i);

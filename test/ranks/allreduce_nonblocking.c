@@ -203,6 +203,7 @@ static void run_order(suite_t *suite)
     flight_t flights[LATE];
     buffer_t pinned[LATE], ballast;
     MPI_Comm comm;
+    pvars_t before;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     buffer_alloc(&ballast, BUFFER_DEVICE, 1 << 20, 0);
     for (int warm_up = 1; warm_up >= 0; --warm_up) { /* first staged, then on the GPUs */
@@ -212,6 +213,7 @@ static void run_order(suite_t *suite)
             buffer_alloc(&pinned[i], BUFFER_PINNED, count * sizeof(double), 0);
             flight_fill_pinned(suite, &flights[i], &pinned[i]);
         }
+        pvars_read(&before);
         for (int i = 0; i < LATE; ++i) {
             CUDA_MUST(cudaMemsetAsync(ballast.message, i, ballast.bytes, 0)); /* keeps the stream busy */
             flight_fill_queue(&flights[i], &pinned[i]);
@@ -223,6 +225,7 @@ static void run_order(suite_t *suite)
             flight_free(&flights[i]);
             buffer_free(&pinned[i]);
         }
+        suite_check_paths(suite, "inputs that came late", &before, warm_up ? 0 : LATE, warm_up ? LATE : 0);
         if (warm_up) {
             warm(suite, comm, "double", "sum");
         }
@@ -285,12 +288,15 @@ static void run_derived(suite_t *suite)
     MPI_Type_create_resized(pair, 0, 3 * sizeof(long), &spaced);
     MPI_Type_commit(&spaced);
     MPI_Op_create(add_all, 1, &op);
+    pvars_t before;
+    pvars_read(&before);
     ++suite->calls;
     must(suite, MPI_Iallreduce(MPI_IN_PLACE, device, COUNT, spaced, op, MPI_COMM_WORLD, &request), "MPI_Iallreduce of a derived type");
     MPI_Type_free(&spaced);
     MPI_Type_free(&pair);
     MPI_Op_free(&op);
     must(suite, MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait of a derived type");
+    suite_check_paths(suite, "a derived type", &before, 0, 1);
     CUDA_MUST(cudaMemcpy(host, device, sizeof(host), cudaMemcpyDefault));
     for (long i = 0; i < WORDS; ++i) {
         const long right = 2 == i % 3 ? -1 : suite->nranks * i + suite->nranks * (suite->nranks - 1) / 2;
@@ -307,9 +313,11 @@ static void run_rules(suite_t *suite)
 {
     flight_t flight[4];
     MPI_Comm comm;
+    pvars_t before;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     warm(suite, comm, "double", "sum");
+    pvars_read(&before);
     for (int i = 0; i < 4; ++i) {
         flight_make(suite, &flight[i], comm, "double", "sum", 30001, BUFFER_DEVICE, BUFFER_DEVICE, false);
         flight_post(suite, &flight[i]);
@@ -324,6 +332,7 @@ static void run_rules(suite_t *suite)
         flight_check(suite, &flight[i], "a communicator freed in flight");
         flight_free(&flight[i]);
     }
+    flight_check_path(suite, "a communicator freed in flight", &before, 4, 4);
 }
 
 /* MPI_Request_free of a call that cannot have ended, since rank 0 waits with its own. */
@@ -331,9 +340,11 @@ static void run_free(suite_t *suite)
 {
     flight_t flight;
     MPI_Comm comm;
+    pvars_t before;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     warm(suite, comm, "double", "sum");
     flight_make(suite, &flight, comm, "double", "sum", 1000, BUFFER_DEVICE, BUFFER_DEVICE, false);
+    pvars_read(&before);
     if (0 == suite->rank) {
         MPI_Barrier(MPI_COMM_WORLD);
         flight_post(suite, &flight);
@@ -347,6 +358,7 @@ static void run_free(suite_t *suite)
     }
     must(suite, MPI_Wait(&flight.request, MPI_STATUS_IGNORE), "MPI_Wait after MPI_Request_free");
     flight_check(suite, &flight, "a call that was not freed");
+    flight_check_path(suite, "a call that was not freed", &before, 1, 1);
     flight_free(&flight);
     MPI_Comm_free(&comm);
 }

@@ -25,8 +25,15 @@ static call_t make_call(size_t count)
     return call;
 }
 
+/*
+ * Every pair of kinds, alike on all ranks: those of device memory on a communicator whose every call is accelerated,
+ * those with host memory on one that never sees anything else.
+ */
 static void run_uniform(suite_t *suite)
 {
+    MPI_Comm comms[2];
+    MPI_Comm_dup(MPI_COMM_WORLD, &comms[0]);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comms[1]);
     for (int i = 0; i < NCOUNTS; ++i) {
         for (int send = 0; send < BUFFER_NKINDS; ++send) {
             for (int recv = 0; recv < BUFFER_NKINDS; ++recv) {
@@ -37,10 +44,15 @@ static void run_uniform(suite_t *suite)
                 call.send_kind = (buffer_kind_t) send;
                 call.recv_kind = (buffer_kind_t) recv;
                 call.in_place = send == recv && 1 == i % 2;
+                const bool on_device = buffer_kind_on_device(call.send_kind) && buffer_kind_on_device(call.recv_kind);
+                call.comm = comms[on_device];
+                call.path = on_device ? PATH_ACCELERATED : PATH_SAVED;
                 suite_call(suite, &call);
             }
         }
     }
+    MPI_Comm_free(&comms[0]);
+    MPI_Comm_free(&comms[1]);
 }
 
 /*
@@ -91,13 +103,16 @@ static void run_reallocated(suite_t *suite)
         last = buffer.base;
         for (int i = 0; i < (round < 3 ? 2 : 6); ++i) {
             size_t first_wrong = 0;
+            pvars_t before;
             c.salt = ++suite->salt;
             value_fill(&c, suite->rank, 0, count, host);
             buffer_write(&buffer, host, bytes);
+            pvars_read(&before);
             ++suite->calls;
             if (MPI_SUCCESS != MPI_Allreduce(MPI_IN_PLACE, buffer.message, (int) count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD)) {
                 suite_fail(suite, "memory allocated again, round %d: an error", round);
             }
+            suite_check_paths(suite, "memory allocated again", &before, 1, 0);
             buffer_read(&buffer, host, bytes);
             if (0 != value_check(&c, 0, count, host, &first_wrong)) {
                 suite_fail(suite, "memory allocated again, round %d, call %d: wrong from element %zu on", round, i, first_wrong);
@@ -111,7 +126,7 @@ static void run_reallocated(suite_t *suite)
     free(host);
 }
 
-/* The same with a type that has no kernel. */
+/* Every pair of kinds with a type that has no kernel. */
 static void run_staged(suite_t *suite)
 {
     for (int send = 0; send < BUFFER_NKINDS; ++send) {
@@ -128,21 +143,44 @@ static void run_staged(suite_t *suite)
     }
 }
 
+/* Kinds of its own on each rank: the first `nkinds` of those that `kinds` lists. */
+static void kinds_of_rank(call_t *call, const buffer_kind_t *kinds, int nkinds, int rank, int turn, int i)
+{
+    call->send_kind = kinds[(rank + turn) % nkinds];
+    call->recv_kind = kinds[(rank * 2 + turn + i) % nkinds];
+}
+
+/* Other kinds on each rank, on communicators that have not seen the counts before: so the path is known. */
 static void run_mixed(suite_t *suite)
 {
-    for (int i = 0; i < NCOUNTS; ++i) {
-        for (int turn = 0; turn < BUFFER_NKINDS; ++turn) {
+    static const buffer_kind_t kinds[BUFFER_NKINDS] = {BUFFER_DEVICE, BUFFER_MANAGED, BUFFER_POOL, BUFFER_CHUNKS, BUFFER_OTHER,
+                                                       BUFFER_HOST, BUFFER_PINNED, BUFFER_REGISTERED};
+    enum { ON_DEVICE = 5 };
+    for (int turn = 0; turn < BUFFER_NKINDS; ++turn) {
+        MPI_Comm comm;
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        for (int i = 0; i < NCOUNTS; ++i) {
             call_t call = make_call(counts[i]);
-            call.send_kind = (buffer_kind_t) ((suite->rank + turn) % BUFFER_NKINDS);
-            call.recv_kind = (buffer_kind_t) ((suite->rank * 2 + turn + i) % BUFFER_NKINDS);
+            call.comm = comm;
+            call.path = PATH_ACCELERATED;
+            kinds_of_rank(&call, kinds, ON_DEVICE, suite->rank, turn, i);
             suite_call(suite, &call);
-            /* One rank alone has host memory; then one alone passes MPI_IN_PLACE. */
+            /* One rank alone has host memory: that is the last accelerated call. Then another one alone. */
             call.send_kind = call.recv_kind = turn % suite->nranks == suite->rank ? BUFFER_HOST : BUFFER_DEVICE;
             suite_call(suite, &call);
+            call.send_kind = call.recv_kind = (turn + 1) % suite->nranks == suite->rank ? BUFFER_HOST : BUFFER_DEVICE;
+            call.path = PATH_SAVED;
+            suite_call(suite, &call);
+            /* None has, and one alone passes MPI_IN_PLACE: the second call since, which a probe precedes. */
             call.send_kind = call.recv_kind = BUFFER_DEVICE;
             call.in_place = turn % suite->nranks == suite->rank;
+            call.path = PATH_ACCELERATED;
+            suite_call(suite, &call);
+            call.in_place = false;
+            kinds_of_rank(&call, kinds, BUFFER_NKINDS, suite->rank, turn, i);
             suite_call(suite, &call);
         }
+        MPI_Comm_free(&comm);
     }
 }
 

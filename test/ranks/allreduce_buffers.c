@@ -3,14 +3,15 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Every kind of memory as send and receive buffer: the same on all ranks, different on each, and
- * changing from call to call, so that a communicator's mode flips back and forth. Whatever one rank
- * passes, nobody may hang and everybody must get the right result.
+ * changing from call to call, so that a communicator's mode flips back and forth; memory that is freed and allocated
+ * again, and parts of one allocation. Whatever one rank passes, nobody may hang and everybody must get the right result.
  *
  *   allreduce_buffers [--stock]
  */
 #include "calls.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const size_t counts[] = {3, 1021, 200003};
 #define NCOUNTS ((int) (sizeof(counts) / sizeof(counts[0])))
@@ -75,13 +76,21 @@ static void run_one_kind(suite_t *suite, buffer_kind_t kind, buffer_kind_t with)
     MPI_Comm_free(&comm);
 }
 
-/* Do peers keep mappings of what is freed? The emulator then gives another address, where a driver may give the same. */
-static bool mappings_stay(void)
+enum { IPC_AUTO, IPC_SCRATCH, IPC_USER };
+
+/* What coll_gpuhier_ipc says, where mappings may stay for a while; else as if nothing were mapped. */
+static uint64_t mappings_stay(void)
 {
-    enum { IPC_USER = 2 };
-    uint64_t ipc = 0, budget = 0;
-    return pvars_number("coll_gpuhier_ipc", &ipc) && pvars_number("coll_gpuhier_ipc_cache_bytes", &budget) && IPC_USER == ipc
-           && (0 == budget || budget > 1u << 20);
+    uint64_t ipc = IPC_SCRATCH, budget = 0;
+    const bool known = pvars_number("coll_gpuhier_ipc", &ipc) && pvars_number("coll_gpuhier_ipc_cache_bytes", &budget);
+    return known && (0 == budget || budget > 1u << 20) ? ipc : IPC_SCRATCH;
+}
+
+/* Are there others on this node, whose buffers are mapped sooner or later, and stay so? */
+static bool has_mapping_peers(void)
+{
+    const char *local = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+    return NULL != local && atoi(local) > 1 && IPC_SCRATCH != mappings_stay();
 }
 
 /*
@@ -120,10 +129,96 @@ static void run_reallocated(suite_t *suite)
         }
         buffer_free(&buffer);
     }
-    if (0 == same && PATH_ACCELERATED == suite->default_path && !mappings_stay()) {
+    /* While peers keep mappings of what is freed the emulator gives another address, where a driver may give the same. */
+    if (0 == same && PATH_ACCELERATED == suite->default_path && IPC_USER != mappings_stay()) {
         suite_fail(suite, "no allocation came to lie where the one before had been: this checks nothing");
     }
     free(host);
+}
+
+/* Parts of one allocation. */
+enum { PARTS = 16, PART = 30011, APART = 40009, PART_ROUNDS = 3 };
+_Static_assert(PARTS * sizeof(double) * APART > 4 << 20, "the last parts lie far from the begin");
+
+typedef struct parts {
+    value_case_t values;
+    buffer_t send, recv;
+    double *input, *wanted, *got; /* images of all parts */
+} parts_t;
+
+/* One part to another. The whole receive buffer is compared: what belongs to other parts, or to none, keeps its value. */
+static void part_call(suite_t *suite, parts_t *p, size_t from, size_t to)
+{
+    const size_t bytes = PARTS * APART * sizeof(double);
+    const double *in = (double *) (void *) p->send.message + from * APART;
+    double *out = (double *) (void *) p->recv.message + to * APART;
+    size_t first_wrong = 0;
+    pvars_t before;
+
+    p->values.salt = ++suite->salt;
+    value_fill(&p->values, suite->rank, 0, PART, p->input + from * APART);
+    buffer_write(&p->send, p->input, bytes);
+    pvars_read(&before);
+    ++suite->calls;
+    if (MPI_SUCCESS != MPI_Allreduce(in, out, PART, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD)) {
+        suite_fail(suite, "part %zu to part %zu: an error", from, to);
+    }
+    suite_check_paths(suite, "parts of one allocation", &before, 1, 0);
+    buffer_read(&p->recv, p->got, bytes);
+    if (0 != value_check(&p->values, 0, PART, p->got + to * APART, &first_wrong)) {
+        suite_fail(suite, "part %zu to part %zu: wrong from element %zu on", from, to, first_wrong);
+    }
+    memcpy(p->wanted + to * APART, p->got + to * APART, PART * sizeof(double));
+    if (0 != memcmp(p->wanted, p->got, bytes)) {
+        suite_fail(suite, "part %zu to part %zu: another part was written", from, to);
+    }
+    buffer_read(&p->send, p->got, bytes);
+    if (0 != memcmp(p->input, p->got, bytes)) {
+        suite_fail(suite, "part %zu to part %zu: the send buffer was changed", from, to);
+    }
+}
+
+/*
+ * Messages that are parts of one allocation, other ones in each call and on each rank. Peers map the allocation when they
+ * first need any part of it, with ipc=auto after some calls, and then find every part in it.
+ */
+static void run_parts(suite_t *suite)
+{
+    const size_t bytes = PARTS * APART * sizeof(double);
+    parts_t p = {.values = {value_type_find("double"), value_op_find("sum"), suite->nranks, 0, false, false}};
+    unsigned long long opens[PART_ROUNDS + 1] = {0};
+    bool is_emulated = true;
+
+    p.input = calloc(1, bytes);
+    p.wanted = malloc(bytes);
+    p.got = malloc(bytes);
+    buffer_alloc(&p.send, BUFFER_DEVICE, bytes, 0);
+    buffer_alloc(&p.recv, BUFFER_DEVICE, bytes, 0);
+    buffer_read(&p.recv, p.wanted, bytes);
+    for (int round = 0; round < PART_ROUNDS; ++round) {
+        is_emulated = buffer_emulator_count("ipc_opens", &opens[round]);
+        for (size_t i = 0; i < PARTS; ++i) {
+            const size_t from = (i * 5 + (size_t) suite->rank) % PARTS, to = (PARTS - 1 - i + (size_t) suite->rank * 3) % PARTS;
+            part_call(suite, &p, from, to);
+        }
+    }
+    is_emulated = is_emulated && buffer_emulator_count("ipc_opens", &opens[PART_ROUNDS]);
+    if (is_emulated && PATH_ACCELERATED == suite->default_path && has_mapping_peers()) {
+        if (opens[0] == opens[PART_ROUNDS]) {
+            suite_fail(suite, "no peer's allocation was ever mapped: this checks nothing");
+        }
+        if (opens[PART_ROUNDS - 1] != opens[PART_ROUNDS]) {
+            suite_fail(suite, "allocations that were mapped were mapped again for other parts");
+        }
+    }
+    if (0 != buffer_check_guards(&p.send) || 0 != buffer_check_guards(&p.recv)) {
+        suite_fail(suite, "bytes around the parts of an allocation were overwritten");
+    }
+    buffer_free(&p.send);
+    buffer_free(&p.recv);
+    free(p.input);
+    free(p.wanted);
+    free(p.got);
 }
 
 /* Every pair of kinds with a type that has no kernel. */
@@ -209,6 +304,7 @@ int main(int argc, char **argv)
         }
     }
     run_reallocated(&suite);
+    run_parts(&suite);
     run_uniform(&suite);
     run_staged(&suite);
     run_mixed(&suite);

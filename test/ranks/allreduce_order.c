@@ -9,6 +9,7 @@
  *   - buffers overwritten or freed as soon as the call returns, while a slow peer might still read them.
  *
  *   allreduce_order [--stock]
+ *   allreduce_order --stock staged    calls are staged for the saved collective (told not to probe)
  */
 #include "calls.h"
 
@@ -65,6 +66,9 @@ static void scene_call(scene_t *s, const char *what)
     }
     if (PATH_ACCELERATED == s->suite->default_path && 1 != after.accelerated - before.accelerated) {
         suite_fail(s->suite, "%s: was not accelerated", what);
+    }
+    if (PATH_SAVED == s->suite->default_path && !s->suite->cuda_aware && 1 != after.staged - before.staged) {
+        suite_fail(s->suite, "%s: was not staged", what);
     }
 }
 
@@ -138,6 +142,9 @@ int main(int argc, char **argv)
     suite_t suite;
 
     suite_begin(&suite, "allreduce_order", &argc, &argv);
+    if (argc > 1 && 0 == strcmp(argv[argc - 1], "staged")) {
+        suite.default_path = PATH_SAVED;
+    }
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); ++i) {
         int rounds = counts[i] > 50000 ? 4 : 25;
         scene_t s;

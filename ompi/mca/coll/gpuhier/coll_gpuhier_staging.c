@@ -33,7 +33,7 @@ static CUdeviceptr device_at(const gpuhier_staging_t *s, size_t offset)
     return (CUdeviceptr) (uintptr_t) (s->user + s->gap) + offset;
 }
 
-/* The simplest way, complete on return. */
+/* The simplest way. Complete on return, but for the last part of what is copied to the device from memory that is not page-locked. */
 static int transfer_plain(bool to_host, char *host, CUdeviceptr device, size_t bytes)
 {
     return to_host ? gpuhier_cuda_error(gpuhier_cu.cuMemcpyDtoH(host, device, bytes), "cuMemcpyDtoH")
@@ -51,6 +51,13 @@ static int transfer(bool to_host, char *host, CUdeviceptr device, size_t bytes)
 static int queue_wait(void)
 {
     return gpuhier_cuda_error(gpuhier_cu.cuStreamSynchronize(CU_STREAM_LEGACY), "cuStreamSynchronize");
+}
+
+/* The whole buffer at once. The program may read the result on a stream that waits for nothing, so the last part is waited for. */
+static int copy_dense(const gpuhier_staging_t *s, bool to_host)
+{
+    int rc = transfer_plain(to_host, s->host, device_at(s, 0), s->bytes);
+    return OMPI_SUCCESS == rc && !to_host && NULL == s->kept ? queue_wait() : rc;
 }
 
 /* One slice of a long message, and its page-locked half-way house. */
@@ -289,7 +296,7 @@ static int copy(const gpuhier_staging_t *s, bool to_host)
         rc = copy_long(s, to_host);
     }
     for (int tries = 0; tries < 2 && OMPI_SUCCESS != rc; ++tries) {
-        rc = s->dense ? transfer_plain(to_host, s->host, device_at(s, 0), s->bytes) : copy_pieces(s, to_host);
+        rc = s->dense ? copy_dense(s, to_host) : copy_pieces(s, to_host);
     }
     if (entered) {
         gpuhier_cuda_leave(&scope);

@@ -18,6 +18,20 @@
 /* Longest delay of one piece of GPU work, far more than others need to leave and a waiting rank to notice that. */
 #define SLOW_US "150000"
 
+static flight_t persistent; /* a request that was made before, on the GPUs */
+
+/* Such a request has ended with the component: an error, and nothing worse. */
+static void start_at_end(suite_t *suite)
+{
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (MPI_SUCCESS == MPI_Start(&persistent.request)) {
+        suite_fail(suite, "a persistent request was started after the component had ended");
+    }
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    MPI_Request_free(&persistent.request);
+    flight_free(&persistent);
+}
+
 static int calls_at_end(MPI_Comm self, int key, void *value, void *extra)
 {
     suite_t *suite = extra;
@@ -40,6 +54,9 @@ static int calls_at_end(MPI_Comm self, int key, void *value, void *extra)
     suite_check_paths(suite, "a nonblocking call in a callback of MPI_Finalize", &before, 0, 1);
     flight_check(suite, &flight, "in a callback of MPI_Finalize");
     flight_free(&flight);
+    if (MPI_REQUEST_NULL != persistent.request) {
+        start_at_end(suite);
+    }
     pvars_close();
     return MPI_SUCCESS;
 }
@@ -69,6 +86,11 @@ int main(int argc, char **argv)
     call.path = suite.default_path;
     for (int i = 0; i < 2; ++i) {
         suite_call(&suite, &call);
+    }
+    persistent.request = MPI_REQUEST_NULL;
+    if (MPI_KEYVAL_INVALID != key) {
+        flight_make(&suite, &persistent, MPI_COMM_WORLD, "double", "sum", count, BUFFER_DEVICE, BUFFER_DEVICE, false);
+        flight_init(&suite, &persistent);
     }
     if (frees) {
         MPI_Comm_free(&comm);

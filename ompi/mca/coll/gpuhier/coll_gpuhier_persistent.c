@@ -37,6 +37,9 @@ static int start(size_t count, ompi_request_t **requests)
     for (size_t i = 0; i < count; ++i) {
         gpuhier_request_t *request = (gpuhier_request_t *) requests[i];
         if (NULL != request->team) {
+            if (gpuhier_process_ended()) {
+                return OMPI_ERR_NOT_AVAILABLE; /* no collective of Open MPI may be started in another order on each rank, as these may */
+            }
             gpuhier_request_post(request);
             continue;
         }

@@ -37,6 +37,7 @@ struct gpuhier_mapping {
     double used; /* when it was last asked for, in seconds */
     int pins;
     bool keep;
+    bool gone; /* forgotten while it was pinned: in no table or list any more, freed with the last pin */
 };
 OBJ_CLASS_INSTANCE(gpuhier_mapping_t, opal_list_item_t, NULL, NULL);
 
@@ -177,7 +178,10 @@ static void mapping_drop(gpuhier_mapping_t *mapping)
     opal_hash_table_remove_value_ptr(&mappings, &mapping->key, sizeof(mapping->key));
     opal_list_remove_item(&recent, &mapping->super);
     user_bytes -= mapping->keep ? 0 : mapping->key.bytes;
-    OBJ_RELEASE(mapping);
+    mapping->gone = mapping->pins > 0; /* a call that is under way has it */
+    if (!mapping->gone) {
+        OBJ_RELEASE(mapping);
+    }
 }
 
 static void mapping_close(gpuhier_mapping_t *mapping)
@@ -220,6 +224,7 @@ static int mapping_open(const gpuhier_memref_t *ref, const map_key_t *key, bool 
     mapping->context = (CUcontext) (uintptr_t) key->context;
     mapping->pins = 0;
     mapping->keep = keep;
+    mapping->gone = false;
     int rc = gpuhier_cuda_error(
         gpuhier_cu.cuIpcOpenMemHandle(&mapping->address, ref->handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS), "cuIpcOpenMemHandle");
     if (OMPI_SUCCESS != rc) {
@@ -263,8 +268,8 @@ int gpuhier_map(const gpuhier_memref_t *ref, bool keep, gpuhier_mapping_t **mapp
 
 void gpuhier_unmap(gpuhier_mapping_t *mapping)
 {
-    if (NULL != mapping) {
-        --mapping->pins;
+    if (NULL != mapping && 0 == --mapping->pins && mapping->gone) {
+        OBJ_RELEASE(mapping);
     }
 }
 

@@ -1,0 +1,151 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The cache of what is mapped of other processes, on a driver that only counts: what is pinned outlives its
+ * context.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "coll_gpuhier_ipc_cache.h"
+
+/* free() of the objects in this program, by the linker's --wrap: how often this address was freed. */
+static const void *watched;
+static int freed;
+void __real_free(void *memory);
+void __wrap_free(void *memory);
+
+void __wrap_free(void *memory)
+{
+    freed += NULL != memory && watched == memory;
+    __real_free(memory);
+}
+
+/* -- the driver --------------------------------------------------------------------- */
+
+static CUcontext current = (CUcontext) (uintptr_t) 0x1000;
+static int opened, closed;
+
+static CUresult fake_current(CUcontext *context_p)
+{
+    *context_p = current;
+    return CUDA_SUCCESS;
+}
+
+static CUresult fake_push(CUcontext context)
+{
+    (void) context;
+    return CUDA_SUCCESS;
+}
+
+static CUresult fake_pop(CUcontext *context_p)
+{
+    *context_p = current;
+    return CUDA_SUCCESS;
+}
+
+static CUresult fake_capture(CUstreamCaptureMode *mode)
+{
+    (void) mode;
+    return CUDA_SUCCESS;
+}
+
+static CUresult fake_open(CUdeviceptr *address_p, CUipcMemHandle handle, unsigned flags)
+{
+    (void) handle;
+    (void) flags;
+    *address_p = 0x100000 * (CUdeviceptr) ++opened;
+    return CUDA_SUCCESS;
+}
+
+static CUresult fake_close(CUdeviceptr address)
+{
+    (void) address;
+    ++closed;
+    return CUDA_SUCCESS;
+}
+
+static int driver_make(void **state)
+{
+    (void) state;
+    gpuhier_cu.cuCtxGetCurrent = fake_current;
+    gpuhier_cu.cuCtxPushCurrent = fake_push;
+    gpuhier_cu.cuCtxPopCurrent = fake_pop;
+    gpuhier_cu.cuThreadExchangeStreamCaptureMode = fake_capture;
+    gpuhier_cu.cuIpcOpenMemHandle = fake_open;
+    gpuhier_cu.cuIpcCloseMemHandle = fake_close;
+    opened = closed = freed = 0;
+    return 0;
+}
+
+static int cache_end(void **state)
+{
+    (void) state;
+    gpuhier_ipc_finalize();
+    watched = NULL;
+    return 0;
+}
+
+/* -- the tests ---------------------------------------------------------------------- */
+
+static gpuhier_memref_t ref_of(uint64_t base, uint64_t bytes)
+{
+    return (gpuhier_memref_t){.process = ~gpuhier_process_word(), .base = base, .bytes = bytes, .id = base};
+}
+
+static gpuhier_mapping_t *map(const gpuhier_memref_t *ref, bool keep)
+{
+    gpuhier_mapping_t *mapping = NULL;
+    CUdeviceptr address = 0;
+    assert_int_equal(0, gpuhier_map(ref, keep, &mapping, &address));
+    assert_non_null(mapping);
+    return mapping;
+}
+
+static void pinned_outlives_its_context(void **state)
+{
+    (void) state;
+    const gpuhier_memref_t ref = ref_of(0x10000, 4096);
+    gpuhier_mapping_t *first = map(&ref, true);
+    assert_ptr_equal(first, map(&ref, true));
+    watched = first;
+    gpuhier_ipc_forget(current);
+    assert_false(gpuhier_is_mapped(&ref));
+    assert_int_equal(0, freed);
+    gpuhier_mapping_t *second = map(&ref, true); /* in a new context with the old one's handle */
+    assert_ptr_not_equal(first, second);
+    gpuhier_unmap(first);
+    assert_int_equal(0, freed);
+    gpuhier_unmap(first);
+    assert_int_equal(1, freed);
+    assert_true(gpuhier_is_mapped(&ref));
+    gpuhier_unmap(second);
+    assert_int_equal(0, closed); /* what was lost with its context is not closed */
+}
+
+static void unpinned_goes_at_once(void **state)
+{
+    (void) state;
+    const gpuhier_memref_t ref = ref_of(0x10000, 4096);
+    gpuhier_mapping_t *mapping = map(&ref, false);
+    gpuhier_unmap(mapping);
+    watched = mapping;
+    gpuhier_ipc_forget(current);
+    assert_int_equal(1, freed);
+    assert_int_equal(0, closed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(pinned_outlives_its_context, driver_make, cache_end),
+        cmocka_unit_test_setup_teardown(unpinned_goes_at_once, driver_make, cache_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The cache of what is mapped of other processes, on a driver that only counts: what is pinned outlives its
- * context.
+ * context, and what is mapped to be kept is kept again after somebody else had no more use for it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -141,11 +141,42 @@ static void unpinned_goes_at_once(void **state)
     assert_int_equal(0, closed);
 }
 
+static void kept_again(void **state)
+{
+    (void) state;
+    const gpuhier_memref_t scratch = ref_of(0x10000, 4096), user = ref_of(0x20000, 1000);
+    gpuhier_unmap(map(&scratch, true));
+    gpuhier_ipc_unkeep(&scratch);
+    gpuhier_unmap(map(&scratch, true));
+    gpuhier_ipc_trim(0, 0);
+    assert_int_equal(0, closed);
+    assert_true(gpuhier_is_mapped(&scratch));
+    gpuhier_unmap(map(&user, false));
+    gpuhier_ipc_trim(1000, 0); /* scratch does not count */
+    assert_int_equal(0, closed);
+    gpuhier_ipc_trim(999, 0);
+    assert_int_equal(1, closed);
+    assert_false(gpuhier_is_mapped(&user));
+}
+
+static void unkept_is_user_memory(void **state)
+{
+    (void) state;
+    const gpuhier_memref_t scratch = ref_of(0x10000, 4096);
+    gpuhier_unmap(map(&scratch, true));
+    gpuhier_ipc_unkeep(&scratch);
+    gpuhier_unmap(map(&scratch, false));
+    gpuhier_ipc_trim(4095, 0);
+    assert_int_equal(1, closed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(pinned_outlives_its_context, driver_make, cache_end),
         cmocka_unit_test_setup_teardown(unpinned_goes_at_once, driver_make, cache_end),
+        cmocka_unit_test_setup_teardown(kept_again, driver_make, cache_end),
+        cmocka_unit_test_setup_teardown(unkept_is_user_memory, driver_make, cache_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -319,7 +319,9 @@ static int gather_step(gpuhier_call_t *call)
         }
     }
     if (!round) {
-        call->mask |= (uint32_t) mask;
+        if (0 != mask) {
+            return OMPI_ERROR; /* what all had mapped I cannot map again, and no vote follows: the others see that I failed */
+        }
         run_begin(call);
         return 1;
     }

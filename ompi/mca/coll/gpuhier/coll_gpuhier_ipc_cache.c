@@ -258,6 +258,10 @@ int gpuhier_map(const gpuhier_memref_t *ref, bool keep, gpuhier_mapping_t **mapp
     } else {
         opal_list_remove_item(&recent, &mapping->super);
         opal_list_append(&recent, &mapping->super);
+        if (keep && !mapping->keep) { /* another team was made anew, and had no more use for it */
+            mapping->keep = true;
+            user_bytes -= mapping->key.bytes;
+        }
     }
     mapping->used = now();
     ++mapping->pins;

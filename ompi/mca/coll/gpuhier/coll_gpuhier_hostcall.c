@@ -55,15 +55,19 @@ void gpuhier_hostcall_begin(gpuhier_call_t *call)
     gpuhier_hostcall_t *host = &call->host;
     host->data = calloc(1, bytes_of(call)); /* padding is sent too */
     host->heard_data = malloc(bytes_of(call));
-    host->verdict = NULL == host->data || NULL == host->heard_data
-                    || OMPI_SUCCESS != user_copy(call, call->in, &call->from, true);
+    host->verdicts = calloc(1, sizeof(*host->verdicts));
+    if (NULL != host->verdicts) {
+        host->verdicts->mine = NULL == host->data || NULL == host->heard_data
+                               || OMPI_SUCCESS != user_copy(call, call->in, &call->from, true);
+    }
 }
 
 static int message_post(gpuhier_call_t *call, gpuhier_tree_move_t move, int peer)
 {
     gpuhier_hostcall_t *host = &call->host;
-    const size_t bytes = host->on_data ? bytes_of(call) : sizeof(host->verdict);
-    void *mine = host->on_data ? (void *) host->data : &host->verdict, *heard = host->on_data ? (void *) host->heard_data : &host->heard;
+    const size_t bytes = host->on_data ? bytes_of(call) : sizeof(host->verdicts->mine);
+    void *mine = host->on_data ? (void *) host->data : &host->verdicts->mine;
+    void *heard = host->on_data ? (void *) host->heard_data : &host->verdicts->heard;
     host->receiving = GPUHIER_TREE_FROM_CHILD == move;
     if (host->receiving || GPUHIER_TREE_FROM_PARENT == move) {
         return MCA_PML_CALL(irecv(host->receiving ? heard : mine, bytes, MPI_BYTE, peer, call->tag, call->team->comm, &host->message));
@@ -76,7 +80,7 @@ static int reduce(gpuhier_call_t *call)
 {
     gpuhier_hostcall_t *host = &call->host;
     if (!host->on_data) {
-        host->verdict |= host->heard;
+        host->verdicts->mine |= host->verdicts->heard;
         return OMPI_SUCCESS;
     }
     for (uint64_t begin = 0; begin < call->count; begin += INT_MAX) {
@@ -114,6 +118,9 @@ int gpuhier_hostcall_step(gpuhier_call_t *call, bool *done_p, int *status_p)
     const gpuhier_team_t *team = call->team;
     int events = 0;
     *done_p = false;
+    if (NULL == host->verdicts) {
+        return OMPI_ERR_OUT_OF_RESOURCE; /* a failure like any: the others see it */
+    }
     for (;; ++events) {
         gpuhier_tree_move_t move;
         int peer, rc = message_done(call);
@@ -128,13 +135,13 @@ int gpuhier_hostcall_step(gpuhier_call_t *call, bool *done_p, int *status_p)
             }
             continue;
         }
-        if (0 != host->verdict || host->on_data) {
+        if (0 != host->verdicts->mine || host->on_data) {
             break;
         }
         host->on_data = true;
         host->move = 0;
     }
-    *status_p = 0 != host->verdict ? OMPI_ERROR : user_copy(call, call->out, &call->to, false);
+    *status_p = 0 != host->verdicts->mine ? OMPI_ERROR : user_copy(call, call->out, &call->to, false);
     *done_p = true;
     return events + 1;
 }
@@ -145,6 +152,8 @@ void gpuhier_hostcall_end(gpuhier_call_t *call)
     if (NULL == host->message) {
         free(host->data);
         free(host->heard_data);
+        free(host->verdicts);
     }
     host->data = host->heard_data = NULL;
+    host->verdicts = NULL;
 }

@@ -102,8 +102,8 @@ static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, int
     }
     /* Nonblocking calls that were posted before have ended before, on all ranks. */
     const uint32_t mask = call.mask | entry->outcome;
-    /* After an error the mode stays: a member whose own part went well does not know yet, and modes must be equal. */
-    if (rc >= 0 && 0 != mask) {
+    /* An error changes no mode, since modes must be equal. But others may have ended a call that failed here, and go by its mask. */
+    if (0 != mask && (rc >= 0 || call.outcome_known)) {
         entry->outcome = 0;
         gpuhier_modes_to_host(entry);
     }

@@ -492,6 +492,7 @@ static int failed_step(gpuhier_call_t *call)
     if (!members_quiet(call)) {
         return 0;
     }
+    call->outcome_known = call->is_small ? gpuhier_small_outcome_known(call) : call->mask_known && gpuhier_pipeline_gathered(call);
     call_end(call, call->status);
     return 1;
 }
@@ -500,6 +501,9 @@ void gpuhier_engine_fail(gpuhier_call_t *call, int status)
 {
     gpuhier_team_t *team = call->team;
     team->torn = status;
+    if (call->is_small && !gpuhier_small_mask_learn(call)) {
+        gpuhier_word_publish(&my_slot(call)->undecided, call->sequence, 1);
+    }
     gpuhier_word_publish(&my_slot(call)->failed, call->sequence, GPUHIER_FAILED_SAID);
     gpuhier_exchange_give_up(team); /* the other groups wait for messages */
     /* Messages of this call may never be received, but their connections serve other communicators. Only the vote's memory ends with the call. */

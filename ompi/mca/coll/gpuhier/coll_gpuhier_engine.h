@@ -85,7 +85,7 @@ typedef struct gpuhier_call {
     struct gpuhier_call *next; /* in the team's queue, or among those that have ended */
     gpuhier_call_state_t state;
     int status;        /* DONE: OMPI_SUCCESS, an Open MPI code, or GPUHIER_DECLINED */
-    uint32_t mask;     /* DONE and not an error: GPUHIER_MASK_*, equal on all ranks */
+    uint32_t mask;     /* DONE and not an error, or outcome_known: GPUHIER_MASK_*, equal on all ranks */
 
     gpuhier_team_t *team;
     gpuhier_lane_t *lane;
@@ -108,6 +108,7 @@ typedef struct gpuhier_call {
     bool declining;    /* I voted against the call: it ends with GPUHIER_DECLINED, which needs no CUDA */
     bool mask_known;   /* the vote is complete */
     bool on_host;      /* DONE: it ended in host memory */
+    bool outcome_known; /* DONE with an error: other ranks may have come to the end of the call, and then know its mask, as I do */
     bool claimed;      /* I may start work on my peers' buffers */
     bool quiet;        /* FAILED: no GPU work of mine is left, and I have said so */
     unsigned polls;    /* FAILED: of the others */

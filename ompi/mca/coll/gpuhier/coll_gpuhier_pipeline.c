@@ -369,6 +369,11 @@ int gpuhier_pipeline_step(gpuhier_call_t *call, bool *done_p)
     return events;
 }
 
+bool gpuhier_pipeline_gathered(const gpuhier_call_t *call)
+{
+    return ALL_AT(call, ag_done, call->plan.nslices);
+}
+
 int gpuhier_pipeline_quit(gpuhier_call_t *call, bool *done_p)
 {
     static const gpuhier_stream_t begun[] = {GPUHIER_STREAM_IN, GPUHIER_STREAM_RS};

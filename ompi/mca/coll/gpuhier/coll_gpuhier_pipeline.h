@@ -24,6 +24,12 @@ int gpuhier_pipeline_step(gpuhier_call_t *call, bool *done_p);
 int gpuhier_pipeline_quit(gpuhier_call_t *call, bool *done_p);
 
 /*
+ * Of a call that has failed here, and whose other members have come to rest: does the whole result lie in every
+ * member's receive buffer or scratch? Without that nobody has ended the call well; the same on all members.
+ */
+bool gpuhier_pipeline_gathered(const gpuhier_call_t *call);
+
+/*
  * Puts the lane's stream for copies in behind the program's own work that precedes the call, also that on its buffers' own
  * GPUs, when they are others. What is copied out waits with it: it comes after what all ranks have copied in. Returns an Open MPI code.
  */

@@ -64,7 +64,8 @@ typedef struct gpuhier_slot {
     gpuhier_word_t arrived; /* 1: `arrival` is valid */
     gpuhier_word_t failed;  /* GPUHIER_FAILED_* */
     gpuhier_word_t claim;   /* GPUHIER_CLAIM_* */
-    uint8_t pad0[GPUHIER_CACHE_LINE - 24];
+    gpuhier_word_t undecided; /* 1: I failed in the small form without knowing the mask; written before `failed` */
+    uint8_t pad0[GPUHIER_CACHE_LINE - 32];
 
     gpuhier_word_t opened;   /* 1: the next two are valid */
     uint64_t unmapped;       /* bit i: I cannot map the user's buffers of member i of my group */

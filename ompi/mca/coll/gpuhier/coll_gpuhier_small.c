@@ -314,6 +314,35 @@ int gpuhier_small_step(gpuhier_call_t *call, bool *done_p)
     return rc < 0 ? rc : events;
 }
 
+bool gpuhier_small_mask_learn(gpuhier_call_t *call)
+{
+    const gpuhier_team_t *team = call->team;
+    if (GPUHIER_SMALL_OUTPUT == call->small.phase) {
+        return true;
+    }
+    if (team->ngroups > 1) {
+        gpuhier_area_t *leader = area_of(call, 0);
+        const bool told = 0 != team->index && gpuhier_word_reached(&leader->result, call->sequence, 1);
+        call->mask = told ? word_mask(call, &leader->result) : call->mask;
+        return told;
+    }
+    call->small.arrived = count_arrived(call);
+    for (int i = 0; i < call->small.arrived; ++i) {
+        call->mask |= word_mask(call, &area_of(call, i)->arrived);
+    }
+    return call->small.arrived == team->group_size;
+}
+
+bool gpuhier_small_outcome_known(gpuhier_call_t *call)
+{
+    for (int i = 0; i < call->team->group_size; ++i) {
+        if (gpuhier_word_reached(&gpuhier_team_slot(call->team, i, call->sequence)->undecided, call->sequence, 1)) {
+            return false; /* he keeps his mode; nobody had all contributions before he said so */
+        }
+    }
+    return gpuhier_small_mask_learn(call);
+}
+
 void gpuhier_small_report(const gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;

@@ -51,6 +51,12 @@ void gpuhier_small_begin(struct gpuhier_call *call);
 /* Does what can be done now. Returns the number of events or an error; *done_p is set when the call is over: declined if its mask says so. */
 int gpuhier_small_step(struct gpuhier_call *call, bool *done_p);
 
+/* Of a call that fails here: can its mask be known? Then it is in call->mask. */
+bool gpuhier_small_mask_learn(struct gpuhier_call *call);
+
+/* Of a call that has failed here: may others have come to its end, and all know its mask? One group: the same on all ranks. */
+bool gpuhier_small_outcome_known(struct gpuhier_call *call);
+
 /* Nothing can move before another process of the node writes a word. Needs no lock and no context. */
 bool gpuhier_small_is_idle(const struct gpuhier_call *call);
 

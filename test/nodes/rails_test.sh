@@ -7,10 +7,20 @@
 #   rails_test.sh near   the devices near each GPU, as gpuhier_info tells and as the interfaces' counters show
 #   rails_test.sh even   ranks share equally near devices; a rank alone with two uses both
 #   rails_test.sh list   coll_gpuhier_devices restricts them; a wrong name is said, and the result still right
+#   rails_test.sh link   interfaces that are up with addresses of their link only are no rails
 set -u
 run=$GPUHIER_SRC/test/vcluster/run
 program=$GPUHIER_BUILD/test/ranks/allreduce_counts
 failures=0
+
+# Runs on the nodes, before the program: two more interfaces that are up, one as a board's management port has it, one that
+# is cabled and was given no address (where this kernel has IPv6).
+linked='ip link add bmc0 type veth peer name idle0 && ip addr add 169.254.3.1/16 dev bmc0 || exit 3
+file=/proc/sys/net/ipv6/conf/idle0/disable_ipv6
+[ -w "$file" ] && echo 0 >"$file"
+ip link set bmc0 up && ip link set idle0 up || exit 3
+ip -6 addr add fe80::1/64 dev idle0 nodad 2>/dev/null
+"$@"'
 
 # Runs on the nodes, beside each program: the bytes that the node sent over each rail.
 counted='"$@"; rc=$?; sleep 0.3
@@ -79,8 +89,17 @@ list)
         || fail "a wrong name must not break the program"
     grep -q nosuch0 <<<"$output" || fail "the wrong name must be said"
     ;;
+link)
+    output=$("$run" --nodes 2 --gpus 1 -- bash -c "$linked" bash "$GPUHIER_BUILD/ompi/tools/gpuhier_info/gpuhier_info" 2>&1) || fail "gpuhier_info failed"
+    echo "$output"
+    [ "$(grep -c 'rank 0 drives: rail0$' <<<"$output")" = 2 ] || fail "rank 0 should drive rail0 only"
+    for name in bmc0 idle0; do
+        [ "$(grep -c "$name .*not taken: *is down or has no address beyond the link" <<<"$output")" = 2 ] || fail "$name should not be taken"
+    done
+    output=$("$run" --nodes 2 --gpus 1 -- bash -c "$linked" bash "$program" 2>&1) || fail "the program failed: $output"
+    ;;
 *)
-    echo "usage: rails_test.sh near|even|list" >&2
+    echo "usage: rails_test.sh near|even|list|link" >&2
     exit 2
     ;;
 esac

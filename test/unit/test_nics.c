@@ -15,6 +15,8 @@
 
 #include "coll_gpuhier_topology_internal.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,9 +195,40 @@ static void test_nics_list(void **state)
     }
 }
 
+static bool counts(int family, const char *text)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+    const void *address = (AF_INET == family) ? (const void *) &v4 : (const void *) &v6;
+
+    assert_int_equal(1, inet_pton(family, text, (AF_INET == family) ? (void *) &v4.sin_addr : (void *) &v6.sin6_addr));
+    return gpuhier_nics_address_counts(address);
+}
+
+/* A port that is cabled but was given no address has fe80:: of its own, a board's management port 169.254. */
+static void test_nics_addresses(void **state)
+{
+    const struct sockaddr packet = {.sa_family = AF_PACKET};
+
+    (void) state;
+    assert_true(counts(AF_INET, "10.1.0.1"));
+    assert_true(counts(AF_INET, "169.253.255.255"));
+    assert_true(counts(AF_INET, "169.255.0.0"));
+    assert_false(counts(AF_INET, "169.254.0.0"));
+    assert_false(counts(AF_INET, "169.254.255.255"));
+    assert_true(counts(AF_INET6, "2001:db8::1"));
+    assert_true(counts(AF_INET6, "fd00::1"));
+    assert_false(counts(AF_INET6, "fe80::1"));
+    assert_false(counts(AF_INET6, "febf::1"));
+    assert_true(counts(AF_INET6, "fec0::1"));
+    assert_false(gpuhier_nics_address_counts(&packet));
+    assert_false(gpuhier_nics_address_counts(NULL));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nics_addresses),
         cmocka_unit_test_setup(test_nics_rdma, make_sys),
         cmocka_unit_test(test_nics_interfaces),
         cmocka_unit_test_teardown(test_nics_list, remove_sys),

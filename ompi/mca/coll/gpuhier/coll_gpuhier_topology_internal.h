@@ -15,6 +15,7 @@
 #include "coll_gpuhier_topology.h"
 
 #include <hwloc.h>
+#include <sys/socket.h>
 
 #define GPUHIER_FOUND_NICS_MAX 64
 #define GPUHIER_NIC_REASON_MAX 96
@@ -48,7 +49,13 @@ __attribute__((format(printf, 2, 3))) void gpuhier_text_add(gpuhier_text_t *text
 int gpuhier_nics_find(const char *sys, bool (*up)(void *arg, const char *name), void *arg, gpuhier_found_nic_t *nics,
                       int max);
 
-/* up() for the running machine: the interface is up and has an address. */
+/*
+ * May an interface with this address be a rail? Not with one of its link only: UCX leaves those of IPv6 alone, and those of
+ * IPv4 are a board's own management's, or stand for an address that nobody gave. NULL: no.
+ */
+bool gpuhier_nics_address_counts(const struct sockaddr *address);
+
+/* up() for the running machine: the interface is up and has an address that counts. */
 bool gpuhier_nics_interface_is_up(void *arg, const char *name);
 
 /*

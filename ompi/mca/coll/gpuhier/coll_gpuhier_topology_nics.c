@@ -9,7 +9,7 @@
  * interface of /sys/class/net but the loopback. Taken, without a list from the
  * user, is the first of these classes that is not empty:
  *   1. RDMA ports that are active,
- *   2. interfaces that are up and have an address,
+ *   2. interfaces that are up and have an address beyond the link,
  *   3. the same of bridges, containers and tunnels,
  * and of that class all that are at least half as fast as its fastest (a
  * management port beside the fabric is no rail). With a list: what it names.
@@ -25,6 +25,7 @@
 #include <ifaddrs.h>
 #include <limits.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -236,6 +237,15 @@ int gpuhier_nics_find(const char *sys, bool (*up)(void *arg, const char *name), 
     return count;
 }
 
+bool gpuhier_nics_address_counts(const struct sockaddr *address)
+{
+    if (NULL != address && AF_INET == address->sa_family) {
+        return 0xa9fe != ntohl(((const struct sockaddr_in *) (const void *) address)->sin_addr.s_addr) >> 16; /* 169.254/16 */
+    }
+    return NULL != address && AF_INET6 == address->sa_family
+           && !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *) (const void *) address)->sin6_addr);
+}
+
 bool gpuhier_nics_interface_is_up(void *arg, const char *name)
 {
     struct ifaddrs *all;
@@ -248,8 +258,7 @@ bool gpuhier_nics_interface_is_up(void *arg, const char *name)
     }
     for (at = all; NULL != at && !up; at = at->ifa_next) {
         up = 0 == strcmp(at->ifa_name, name) && 0 != (at->ifa_flags & IFF_UP) && 0 != (at->ifa_flags & IFF_RUNNING)
-             && 0 == (at->ifa_flags & IFF_LOOPBACK) && NULL != at->ifa_addr
-             && (AF_INET == at->ifa_addr->sa_family || AF_INET6 == at->ifa_addr->sa_family);
+             && 0 == (at->ifa_flags & IFF_LOOPBACK) && gpuhier_nics_address_counts(at->ifa_addr);
     }
     freeifaddrs(all);
     return up;
@@ -287,7 +296,8 @@ static int choose_listed(gpuhier_found_nic_t *nics, int count, const char *list,
             return OMPI_ERR_NOT_FOUND;
         }
         if (0 != length && !nics[i].is_usable) {
-            gpuhier_text_add(report, "the list of network devices names %.*s, which is not up\n", (int) length, at);
+            gpuhier_text_add(report, "the list of network devices names %.*s, which is not up%s\n", (int) length, at,
+                             nics[i].is_rdma ? "" : " or has no address beyond the link");
             return OMPI_ERR_NOT_FOUND;
         }
         if (0 != length) {
@@ -329,7 +339,7 @@ int gpuhier_nics_choose(gpuhier_found_nic_t *nics, int count, const char *list, 
         gpuhier_found_nic_t *nic = &nics[i];
 
         if (!nic->is_usable) {
-            snprintf(nic->reason, sizeof(nic->reason), nic->is_rdma ? "has no active link" : "is down or has no address");
+            snprintf(nic->reason, sizeof(nic->reason), nic->is_rdma ? "has no active link" : "is down or has no address beyond the link");
         } else if (class_of(nic) != best) {
             snprintf(nic->reason, sizeof(nic->reason), "is %s, and there is %s", names[class_of(nic)], names[best]);
         } else if (0 != nic->mbit && nic->mbit < fastest / 2) {

@@ -28,8 +28,8 @@ extern gpuhier_component_t mca_coll_gpuhier_component;
  * takes, so all ranks must have the same: their hash is exchanged at start.
  */
 typedef struct gpuhier_params {
-    int priority;
-    bool enable;
+    int priority;          /* path: below 0, or below another component's, calls do not come here */
+    bool enable;           /* path: as it is at start; false: calls do not come here */
     int ipc;               /* gpuhier_ipc_mode_t; a rank's own business: the peers read it from the record */
     int net;               /* gpuhier_net_mode_t */
     char *devices;         /* rails by name, or NULL: chosen by place */

@@ -125,7 +125,7 @@ int gpuhier_params_register(void)
         mca_base_var_scope_t scope;
         void *storage;
     } plain[] = {
-        {"priority", "Priority of the component; below 0 it is not used", MCA_BASE_VAR_TYPE_INT, fixed, &p->priority},
+        {"priority", "Priority of the component; below 0 it is not used; alike on all ranks", MCA_BASE_VAR_TYPE_INT, fixed, &p->priority},
         {"enable", "Take part in communicators made from now on (may be changed through MPI_T, alike on all ranks)",
          MCA_BASE_VAR_TYPE_BOOL, MCA_BASE_VAR_SCOPE_ALL, &p->enable},
         {"devices", "Rails by UCX's device names, e.g. mlx5_0:1,mlx5_1:1 (default: the nearest to each GPU)",
@@ -183,8 +183,9 @@ int gpuhier_params_register(void)
 
 uint64_t gpuhier_params_hash(void)
 {
-    const uint64_t values[] = {(uint64_t) gpuhier_params.algorithm, gpuhier_params.slice_bytes, gpuhier_params.slice_bytes_max,
-                               (uint64_t) gpuhier_params.slices_in_flight, (uint64_t) gpuhier_params.probe, gpuhier_params.small_bytes};
+    const uint64_t values[] = {(uint64_t) gpuhier_params.priority, gpuhier_params.enable, (uint64_t) gpuhier_params.algorithm, gpuhier_params.slice_bytes,
+                               gpuhier_params.slice_bytes_max, (uint64_t) gpuhier_params.slices_in_flight, (uint64_t) gpuhier_params.probe,
+                               gpuhier_params.small_bytes};
     uint64_t hash = 14695981039346656037ull; /* FNV-1a, by 64-bit words */
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); ++i) {
         hash = (hash ^ values[i]) * 1099511628211ull;

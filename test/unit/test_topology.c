@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -209,6 +210,31 @@ static void test_process_lives(void **state)
     close(ready[1]);
 }
 
+/* Who cannot look knows nothing of a death, and sees it once he can look again. */
+static void test_process_unseen(void **state)
+{
+    gpuhier_record_t mine;
+    gpuhier_record_t gone;
+    struct rlimit limit;
+    rlim_t soft;
+
+    (void) state;
+    assert_int_equal(OMPI_SUCCESS, gpuhier_topology_local(NULL, NULL, &mine, NULL));
+    gone = mine;
+    gone.start_time++;
+    assert_int_equal(0, getrlimit(RLIMIT_NOFILE, &limit));
+    soft = limit.rlim_cur;
+    limit.rlim_cur = 0;
+    assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &limit));
+    const bool seen[] = {gpuhier_record_process_lives(&mine, &mine), gpuhier_record_process_lives(&mine, &gone)};
+    limit.rlim_cur = soft;
+    assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &limit));
+    assert_true(seen[0]);
+    assert_true(seen[1]);
+    assert_true(gpuhier_record_process_lives(&mine, &mine));
+    assert_false(gpuhier_record_process_lives(&mine, &gone));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +244,7 @@ int main(void)
         cmocka_unit_test(test_record_valid),
         cmocka_unit_test(test_nodes),
         cmocka_unit_test(test_process_lives),
+        cmocka_unit_test(test_process_unseen),
     };
 
     /* Keeps hwloc's plugins loaded: what libpciaccess holds for the whole process looks like a leak without them. */

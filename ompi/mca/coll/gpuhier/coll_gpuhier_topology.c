@@ -16,6 +16,7 @@
 
 #include "coll_gpuhier_topology_internal.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,34 +85,45 @@ static void fill_node(gpuhier_node_id_t *node)
     identify("/dev/shm", &node->shm_device, &node->shm_inode);
 }
 
+/* What /proc tells of a process. Without descriptors or memory, or kept from looking, a live one is unknown, too. */
+typedef enum { PROCESS_FOUND, PROCESS_GONE, PROCESS_UNKNOWN } process_look_t;
+
 /*
  * State letter and start time of a process, fields 3 and 22 of /proc/PID/stat;
- * the name before them may contain anything. False if there is no such process.
+ * the name before them may contain anything. Set only if it was found.
  */
-static bool process_status(int pid, char *state_p, uint64_t *start_p)
+static process_look_t process_status(int pid, char *state_p, uint64_t *start_p)
 {
     char path[32];
     char line[1024];
+    char state;
     unsigned long long start;
     const char *after;
     FILE *file;
-    bool ok;
+    int error = 0;
 
     snprintf(path, sizeof(path), "/proc/%d/stat", pid);
     file = fopen(path, "re");
     if (NULL == file) {
-        return false;
+        return (ENOENT == errno || ESRCH == errno) ? PROCESS_GONE : PROCESS_UNKNOWN;
     }
-    ok = NULL != fgets(line, sizeof(line), file);
+    if (NULL == fgets(line, sizeof(line), file)) {
+        error = ferror(file) ? errno : 0; /* ESRCH: it was waited for after the file was opened */
+        line[0] = '\0';
+    }
     fclose(file);
-    after = ok ? strrchr(line, ')') : NULL;
+    if (ESRCH == error) {
+        return PROCESS_GONE;
+    }
+    after = strrchr(line, ')');
     if (NULL == after
         || 2 != sscanf(after, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
-                       state_p, &start)) {
-        return false;
+                       &state, &start)) {
+        return PROCESS_UNKNOWN;
     }
+    *state_p = state;
     *start_p = start;
-    return true;
+    return PROCESS_FOUND;
 }
 
 static uint64_t random_word(void)
@@ -135,7 +147,7 @@ static void fill_process(gpuhier_record_t *record)
     record->pid = (int32_t) getpid();
     record->process_word = random_word();
     identify("/proc/self/ns/pid", &device, &record->pid_inode);
-    if (!process_status(record->pid, &state, &record->start_time)) {
+    if (PROCESS_FOUND != process_status(record->pid, &state, &record->start_time)) {
         record->start_time = 0;
     }
 }
@@ -189,7 +201,14 @@ bool gpuhier_record_process_lives(const gpuhier_record_t *mine, const gpuhier_re
     if (!gpuhier_record_same_node(mine, other) || mine->pid_inode != other->pid_inode || 0 == other->start_time) {
         return true;
     }
-    return process_status(other->pid, &state, &start) && start == other->start_time && 'Z' != state && 'X' != state;
+    switch (process_status(other->pid, &state, &start)) {
+    case PROCESS_FOUND:
+        return start == other->start_time && 'Z' != state && 'X' != state;
+    case PROCESS_GONE:
+        return false;
+    default:
+        return true;
+    }
 }
 
 /* -- rails -------------------------------------------------------------------------- */

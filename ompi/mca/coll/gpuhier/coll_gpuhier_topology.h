@@ -152,8 +152,9 @@ int gpuhier_topology_pick_rails(const gpuhier_record_t *const *records, int coun
 
 /*
  * Does the process of the record live? Only for records of one's own node and
- * pid namespace (otherwise true: nothing is known). A process that has exited
- * but was not waited for is dead.
+ * pid namespace; otherwise, and where it cannot be looked at (no descriptors are
+ * left, say), true: nothing is known. A process that has exited but was not
+ * waited for is dead.
  */
 bool gpuhier_record_process_lives(const gpuhier_record_t *mine, const gpuhier_record_t *other);
 

@@ -72,6 +72,27 @@ static const char *rails_of(int ranks, int me)
     return text;
 }
 
+/* The record of a rank on this GPU of a drawn machine: what topology_local() makes of it. nics: of the whole machine. */
+static void set_drawn(hwloc_topology_t topology, const machine_t *machine, int gpu, gpuhier_found_nic_t *nics)
+{
+    int devices[GPUHIER_RECORD_NICS_MAX];
+    uint8_t distances[GPUHIER_RECORD_NICS_MAX];
+    int kept = 0;
+    int wanted;
+    int d;
+
+    gpuhier_topology_distances(topology, &machine->gpu[gpu], nics, machine->nnics);
+    for (wanted = 0; wanted < 256; ++wanted) {
+        for (d = 0; d < machine->nnics; ++d) {
+            if (nics[d].is_taken && nics[d].distance == wanted) {
+                devices[kept] = d;
+                distances[kept++] = nics[d].distance;
+            }
+        }
+    }
+    set_nics(gpu, devices, distances, kept);
+}
+
 /* The drawn 8x8 machine: each rank takes the NIC of its own switch. */
 static void test_rails_8x8(void **state)
 {
@@ -80,26 +101,11 @@ static void test_rails_8x8(void **state)
     gpuhier_found_nic_t nics[8];
     char expected[16];
     int g;
-    int d;
 
     (void) state;
+    topology_name_nics(nics, 8);
     for (g = 0; g < 8; ++g) {
-        int devices[8];
-        uint8_t distances[8];
-        int kept = 0;
-        int wanted;
-
-        topology_name_nics(nics, 8);
-        gpuhier_topology_distances(topology, &machine.gpu[g], nics, 8);
-        for (wanted = 0; wanted < 256; ++wanted) {
-            for (d = 0; d < 8; ++d) {
-                if (nics[d].distance == wanted) {
-                    devices[kept] = d;
-                    distances[kept++] = nics[d].distance;
-                }
-            }
-        }
-        set_nics(g, devices, distances, kept);
+        set_drawn(topology, &machine, g, nics);
     }
     for (g = 0; g < 8; ++g) {
         snprintf(expected, sizeof(expected), "nic%d", g);
@@ -235,23 +241,14 @@ static bool nobody_maps(void *arg, int rank, int other)
     return false;
 }
 
-/* Each rank a group of its own, on a node of its own, near one device of many: how often is each rail the one of a piece? */
-static void plan_of_near(int nics, int near, gpuhier_piece_rails_t *rails)
+/* The rails of the one piece of two ranks, each a group of its own on a node of its own, with records like this. */
+static void plan_of_two(const gpuhier_record_t *record, gpuhier_piece_rails_t *rails)
 {
     const gpuhier_hier_rank_t nodes[2] = {{0}, {1}};
-    gpuhier_record_t records[2];
+    gpuhier_record_t records[2] = {*record, *record};
     gpuhier_hierarchy_t hierarchy;
     gpuhier_shape_t shape;
-    int devices[GPUHIER_RECORD_NICS_MAX];
-    uint8_t distances[GPUHIER_RECORD_NICS_MAX];
-    int i;
 
-    for (i = 0; i < nics; ++i) {
-        devices[i] = (near + i) % nics;
-        distances[i] = (0 == i) ? 0 : 64;
-    }
-    set_nics(0, devices, distances, nics);
-    records[0] = records[1] = world[0];
     records[1].node.boot_id[0] = 1;
     memset(&hierarchy, 0, sizeof(hierarchy));
     memset(&shape, 0, sizeof(shape));
@@ -261,6 +258,84 @@ static void plan_of_near(int nics, int near, gpuhier_piece_rails_t *rails)
     gpuhier_rails_plan(&shape, records, rails);
     gpuhier_shape_fini(&shape);
     gpuhier_hierarchy_fini(&hierarchy);
+}
+
+/* The same near one device of many. */
+static void plan_of_near(int nics, int near, gpuhier_piece_rails_t *rails)
+{
+    int devices[GPUHIER_RECORD_NICS_MAX];
+    uint8_t distances[GPUHIER_RECORD_NICS_MAX];
+    int i;
+
+    for (i = 0; i < nics; ++i) {
+        devices[i] = (near + i) % nics;
+        distances[i] = (0 == i) ? 0 : 64;
+    }
+    set_nics(0, devices, distances, nics);
+    plan_of_two(&world[0], rails);
+}
+
+static int taken(const gpuhier_found_nic_t *nics, int count)
+{
+    int found = 0;
+    int i;
+
+    for (i = 0; i < count; ++i) {
+        found += nics[i].is_taken;
+    }
+    return found;
+}
+
+/* Eight devices near a GPU each and four near none: each GPU's rail is the device near it, and is opened under its number. */
+static void test_rails_storage(void **state)
+{
+    machine_t machine = {.packages = 2, .host_bridges = 2, .switches = 2, .gpus = 1, .nics = 1, .lone_nics = 2};
+    hwloc_topology_t topology = topology_draw(&machine);
+    const char *opened[GPUHIER_RAILS_MAX];
+    gpuhier_piece_rails_t rails;
+    gpuhier_found_nic_t nics[12];
+    char near[16];
+    int g;
+
+    (void) state;
+    assert_int_equal(12, machine.nnics);
+    topology_name_nics(nics, 12);
+    gpuhier_topology_leave_far(topology, nics, 12);
+    assert_int_equal(8, taken(nics, 12));
+    for (g = 4; g < 12; g += 1 + 4 * (5 == g)) {
+        assert_false(nics[g].is_taken);
+        assert_non_null(strstr(nics[g].reason, "nearest to no GPU"));
+    }
+    for (g = 0; g < 8; ++g) {
+        set_drawn(topology, &machine, g, nics);
+        plan_of_two(&world[g], &rails);
+        assert_int_equal(8, gpuhier_rails_devices(&world[g], opened));
+        snprintf(near, sizeof(near), "nic%d", (g < 4) ? g : g + 2);
+        assert_string_equal(near, opened[rails.rail[0]]);
+    }
+    hwloc_topology_destroy(topology);
+}
+
+/* Nothing is left out where that many are near, where there are few, and where there is no GPU to be near to. */
+static void test_rails_stay(void **state)
+{
+    machine_t machines[] = {
+        {.packages = 2, .host_bridges = 1, .switches = 1, .gpus = 2, .nics = 6},
+        {.packages = 2, .host_bridges = 1, .switches = 2, .gpus = 1, .nics = 1, .lone_nics = 2},
+        {.packages = 1, .host_bridges = 1, .switches = 6, .gpus = 0, .nics = 1, .lone_nics = 6},
+    };
+    gpuhier_found_nic_t nics[12];
+    size_t m;
+
+    (void) state;
+    for (m = 0; m < sizeof(machines) / sizeof(machines[0]); ++m) {
+        hwloc_topology_t topology = topology_draw(&machines[m]);
+
+        topology_name_nics(nics, machines[m].nnics);
+        gpuhier_topology_leave_far(topology, nics, machines[m].nnics);
+        assert_int_equal(machines[m].nnics, taken(nics, machines[m].nnics));
+        hwloc_topology_destroy(topology);
+    }
 }
 
 /* Devices beyond the rails that there are share them evenly: of 16, each rail gets two. */
@@ -317,6 +392,8 @@ int main(void)
         cmocka_unit_test(test_rails_equal),
         cmocka_unit_test(test_rails_shared),
         cmocka_unit_test(test_rails_random),
+        cmocka_unit_test(test_rails_storage),
+        cmocka_unit_test(test_rails_stay),
         cmocka_unit_test(test_rails_many),
         cmocka_unit_test(test_wire),
     };

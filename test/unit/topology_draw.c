@@ -33,13 +33,20 @@ static void draw_pci(FILE *xml, int bus, int device, const char *type, const cha
     }
 }
 
+static void draw_nic(FILE *xml, machine_t *machine, int bus, int device)
+{
+    char name[16];
+
+    snprintf(name, sizeof(name), "mlx5_%d", machine->nnics++);
+    draw_pci(xml, bus, device, "0207 [15b3:1021] [15b3:0041] 00", name);
+}
+
 static void draw_host_bridge(FILE *xml, machine_t *machine, int *bus)
 {
     int first = *bus;
     int last = first + machine->switches * 2;
     int i;
     int j;
-    char name[16];
 
     fprintf(xml, "<object type=\"Bridge\" gp_index=\"%d\" bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"0000:[%02x-%02x]\">\n",
             next_index++, (unsigned) first, (unsigned) last);
@@ -55,13 +62,21 @@ static void draw_host_bridge(FILE *xml, machine_t *machine, int *bus)
             machine->gpu[machine->ngpus++] = (gpuhier_pci_id_t){.bus = (uint8_t) below, .device = (uint8_t) j};
         }
         for (j = 0; j < machine->nics; ++j) {
-            snprintf(name, sizeof(name), "mlx5_%d", machine->nnics++);
-            draw_pci(xml, below + 1, j, "0207 [15b3:1021] [15b3:0041] 00", name);
+            draw_nic(xml, machine, below + 1, j);
         }
         fprintf(xml, "</object>\n");
     }
     fprintf(xml, "</object>\n");
     *bus = last + 1;
+}
+
+static void draw_lone_nic(FILE *xml, machine_t *machine, int *bus)
+{
+    fprintf(xml, "<object type=\"Bridge\" gp_index=\"%d\" bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"0000:[%02x-%02x]\">\n",
+            next_index++, (unsigned) *bus, (unsigned) *bus);
+    draw_nic(xml, machine, *bus, 0);
+    fprintf(xml, "</object>\n");
+    ++*bus;
 }
 
 hwloc_topology_t topology_draw(machine_t *machine)
@@ -90,6 +105,9 @@ hwloc_topology_t topology_draw(machine_t *machine)
         fprintf(xml, "<object type=\"PU\" os_index=\"%d\" " SETS " gp_index=\"%d\"/>\n", p, set, set, set, set, next_index++);
         for (i = 0; i < machine->host_bridges; ++i) {
             draw_host_bridge(xml, machine, &bus);
+        }
+        for (i = 0; i < machine->lone_nics; ++i) {
+            draw_lone_nic(xml, machine, &bus);
         }
         fprintf(xml, "</object>\n");
     }

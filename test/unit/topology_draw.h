@@ -13,7 +13,8 @@
 
 /*
  * packages, in each some host bridges, below each some PCI switches, below each
- * GPUs and RDMA devices (mlx5_0, mlx5_1, ... in this order). Buses are numbered
+ * GPUs and RDMA devices (mlx5_0, mlx5_1, ... in this order); and after these in
+ * each package RDMA devices below a host bridge of their own. Buses are numbered
  * through; the GPUs' PCI addresses are kept.
  */
 typedef struct {
@@ -22,6 +23,7 @@ typedef struct {
     int switches;     /* per host bridge */
     int gpus;         /* per switch */
     int nics;         /* per switch */
+    int lone_nics;    /* per package */
     int ngpus;
     int nnics;
     gpuhier_pci_id_t gpu[64];

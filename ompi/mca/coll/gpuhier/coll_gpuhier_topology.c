@@ -455,6 +455,9 @@ int gpuhier_topology_local(const gpuhier_gpu_info_t *gpu, const char *device_lis
         /* hwloc takes long on large machines, and without a GPU there is nothing to be near to. */
         topology = (NULL == gpu || count < 2) ? NULL : load_topology();
         if (NULL != topology) {
+            if (NULL == device_list || '\0' == device_list[0]) {
+                gpuhier_topology_leave_far(topology, nics, count);
+            }
             record.numa_node = gpuhier_topology_distances(topology, &gpu->pci, nics, count);
             hwloc_topology_destroy(topology);
         }

@@ -76,6 +76,14 @@ int gpuhier_nics_choose(gpuhier_found_nic_t *nics, int count, const char *list, 
 int gpuhier_topology_distances(hwloc_topology_t topology, const gpuhier_pci_id_t *gpu, gpuhier_found_nic_t *nics,
                                int count);
 
+/*
+ * Where more devices are taken than a rank can have rails, leaves out those that are nearest to none of the machine's
+ * GPUs (storage has such of its own), so that each of the others is one rail. All GPUs count, also those that this
+ * process may not use: all ranks of the machine leave out the same. Sets is_taken and reason; the distances are of no use
+ * afterwards.
+ */
+void gpuhier_topology_leave_far(hwloc_topology_t topology, gpuhier_found_nic_t *nics, int count);
+
 /* In words: "below the same PCI switch". */
 const char *gpuhier_distance_text(uint8_t distance);
 

@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * How far network devices are from a GPU, in the tree that hwloc draws of PCI
- * bridges, NUMA nodes and packages.
+ * bridges, NUMA nodes and packages; and which are so far from all that, where
+ * there are many, they are left out.
  *
  * A device is looked up by its name first (hwloc knows "eth0" and "mlx5_0" as
  * devices of the operating system) and by its PCI address second, so that a
@@ -15,7 +16,11 @@
 
 #include "coll_gpuhier_topology_internal.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#define PCI_VENDOR_NVIDIA 0x10de
+#define PCI_CLASS_DISPLAY 0x03 /* the upper half of a class: display controllers, with a screen or without */
 
 enum {
     DISTANCE_BRIDGE = 0,
@@ -156,4 +161,48 @@ int gpuhier_topology_distances(hwloc_topology_t topology, const gpuhier_pci_id_t
         return -1;
     }
     return hwloc_bitmap_first(near_gpu->nodeset);
+}
+
+static bool is_gpu(hwloc_obj_t pci)
+{
+    return PCI_VENDOR_NVIDIA == pci->attr->pcidev.vendor_id && PCI_CLASS_DISPLAY == pci->attr->pcidev.class_id >> 8;
+}
+
+void gpuhier_topology_leave_far(hwloc_topology_t topology, gpuhier_found_nic_t *nics, int count)
+{
+    bool near[GPUHIER_FOUND_NICS_MAX] = {false};
+    hwloc_obj_t object = NULL;
+    bool any = false;
+    int taken = 0;
+    int i;
+
+    for (i = 0; i < count; ++i) {
+        taken += nics[i].is_taken;
+    }
+    if (taken <= GPUHIER_RAILS_MAX) {
+        return;
+    }
+    while (NULL != (object = hwloc_get_next_pcidev(topology, object))) {
+        const gpuhier_pci_id_t gpu = {.domain = object->attr->pcidev.domain, .bus = object->attr->pcidev.bus,
+                                      .device = object->attr->pcidev.dev, .function = object->attr->pcidev.func};
+        uint8_t nearest = GPUHIER_DISTANCE_UNKNOWN;
+
+        if (!is_gpu(object)) {
+            continue;
+        }
+        any = true;
+        gpuhier_topology_distances(topology, &gpu, nics, count);
+        for (i = 0; i < count; ++i) {
+            nearest = (nics[i].is_taken && nics[i].distance < nearest) ? nics[i].distance : nearest;
+        }
+        for (i = 0; i < count; ++i) {
+            near[i] = near[i] || (nics[i].is_taken && nics[i].distance == nearest);
+        }
+    }
+    for (i = 0; any && i < count; ++i) {
+        if (nics[i].is_taken && !near[i]) {
+            nics[i].is_taken = false;
+            snprintf(nics[i].reason, sizeof(nics[i].reason), "is nearest to no GPU, and there are more than %d", GPUHIER_RAILS_MAX);
+        }
+    }
 }

@@ -7,6 +7,7 @@
  *   comm_lives [--stock] many [N]   N (default 200) alive at once, of all ranks or of pairs, all accelerated
  *   comm_lives [--stock] inter      an inter-communicator, and what it is merged to
  *   comm_lives [--stock] spawn      MPI_Comm_spawn of as many ranks again, and the merged communicator
+ *   comm_lives [--stock] rounds [N] N (default 4) times spawn, each time of other ranks: nothing of them stays mapped
  *   comm_lives [--stock] unfreed    MPI_Finalize with communicators alive that were used
  */
 #include "calls.h"
@@ -24,6 +25,31 @@ static void sum(suite_t *suite, MPI_Comm comm, size_t count, call_path_t path)
                    .in_place = 1 == count % 2,
                    .path = path};
     suite_call(suite, &call);
+}
+
+/* By the emulator, of this process; 0 on a real GPU. */
+static unsigned long long counted(const char *name)
+{
+    unsigned long long value = 0;
+
+    return buffer_emulator_count(name, &value) ? value : 0;
+}
+
+/* One after the other, with none of the ranks' communicators alive between them: peers' scratch is mapped once. */
+static void one_by_one(suite_t *suite, int ncomms)
+{
+    unsigned long long opened = 0;
+
+    for (int i = 0; i < ncomms; ++i) {
+        MPI_Comm comm;
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        sum(suite, comm, 1000, PATH_ACCELERATED);
+        MPI_Comm_free(&comm);
+        opened = 0 == i ? counted("ipc_opens") : opened;
+    }
+    if (counted("ipc_opens") != opened) {
+        suite_fail(suite, "%llu mappings for one communicator, %llu for %d", opened, counted("ipc_opens"), ncomms);
+    }
 }
 
 /* Pairs of neighbours; with an odd number of ranks the last stays alone. */
@@ -44,6 +70,7 @@ static void many(suite_t *suite, int ncomms)
     if (NULL == comms || NULL == paths) {
         exit(3);
     }
+    one_by_one(suite, 10);
     for (int i = 0; i < ncomms; ++i) {
         paths[i] = PATH_ACCELERATED;
         if (0 == i % 2) {
@@ -144,6 +171,47 @@ static void spawn(suite_t *suite, const char *program)
     MPI_Comm_disconnect(&children);
 }
 
+/* A server and its workers. Returns what the server has mapped of others in the end. */
+static unsigned long long round_of(suite_t *suite, const char *program, MPI_Comm parent)
+{
+    MPI_Comm between = parent, merged;
+    char *arguments[] = {"rounds", NULL}, *stock_arguments[] = {"--stock", "rounds", NULL};
+
+    if (MPI_COMM_NULL == parent) {
+        MPI_Comm_spawn(program, PATH_ANY == suite->default_path ? stock_arguments : arguments, suite->nranks, MPI_INFO_NULL, 0,
+                       MPI_COMM_WORLD, &between, MPI_ERRCODES_IGNORE);
+    }
+    MPI_Intercomm_merge(between, MPI_COMM_NULL != parent, &merged);
+    MPI_Bcast(&suite->salt, 1, MPI_UINT64_T, 0, merged); /* values depend on it */
+    sum(suite, merged, 1000, PATH_ACCELERATED);
+    sum(suite, merged, 100000, PATH_ACCELERATED);
+    const unsigned long long mapped = counted("ipc_live");
+    MPI_Comm_free(&merged);
+    MPI_Comm_disconnect(&between);
+    return mapped;
+}
+
+static void rounds(suite_t *suite, const char *program, int nrounds)
+{
+    unsigned long long first = 0, mapped = 0;
+    MPI_Comm parent;
+
+    MPI_Comm_get_parent(&parent);
+    if (MPI_COMM_NULL != parent) {
+        round_of(suite, program, parent);
+        return;
+    }
+    sum(suite, MPI_COMM_WORLD, 1000, PATH_ACCELERATED);
+    for (int i = 0; i < nrounds; ++i) {
+        mapped = round_of(suite, program, MPI_COMM_NULL);
+        first = 0 == i ? mapped : first;
+    }
+    if (mapped > first) {
+        suite_fail(suite, "%llu mappings with the first workers, %llu with the last of %d", first, mapped, nrounds);
+    }
+    sum(suite, MPI_COMM_WORLD, 1000, PATH_ACCELERATED);
+}
+
 static void unfreed(suite_t *suite)
 {
     for (int i = 0; i < 20; ++i) {
@@ -171,10 +239,12 @@ int main(int argc, char **argv)
         inter(&suite);
     } else if (0 == strcmp(what, "spawn")) {
         spawn(&suite, program);
+    } else if (0 == strcmp(what, "rounds")) {
+        rounds(&suite, program, argc > 2 ? atoi(argv[2]) : 4);
     } else if (0 == strcmp(what, "unfreed")) {
         unfreed(&suite);
     } else {
-        fprintf(stderr, "usage: comm_lives [--stock] many [N] | inter | spawn | unfreed\n");
+        fprintf(stderr, "usage: comm_lives [--stock] many [N] | inter | spawn | rounds [N] | unfreed\n");
         return 2;
     }
     return suite_end(&suite);

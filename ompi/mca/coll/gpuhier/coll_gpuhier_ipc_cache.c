@@ -8,8 +8,9 @@
  *
  * A mapping outlives the owner's cuMemFree, and the owner's user would see that
  * as a leak; so user memory stays mapped within a budget and for a while only, the
- * least recently used going first. Scratch stays until the end, or until its owner
- * is known to have lost it. All calls are made under the engine's lock.
+ * least recently used going first. Scratch stays as long as somebody holds its
+ * owner's, or until the owner is known to have lost it; then it is like user memory,
+ * since the owner may be gone. All calls are made under the engine's lock.
  */
 #include "ompi_config.h"
 
@@ -52,7 +53,7 @@ typedef struct exported {
 
 #define EXPORTS_MAX 4096 /* remembered allocations; the table starts anew beyond */
 
-static opal_hash_table_t exports, mappings;
+static opal_hash_table_t exports, mappings, holders; /* holders: of a process's scratch, how many, by its random word */
 static opal_list_t recent;
 static size_t user_bytes; /* mapped, of user memory */
 static bool ready;
@@ -73,9 +74,11 @@ static void tables_make(void)
     if (!ready) {
         OBJ_CONSTRUCT(&exports, opal_hash_table_t);
         OBJ_CONSTRUCT(&mappings, opal_hash_table_t);
+        OBJ_CONSTRUCT(&holders, opal_hash_table_t);
         OBJ_CONSTRUCT(&recent, opal_list_t);
         opal_hash_table_init(&exports, 256);
         opal_hash_table_init(&mappings, 256);
+        opal_hash_table_init(&holders, 256);
         ready = true;
     }
 }
@@ -258,7 +261,7 @@ int gpuhier_map(const gpuhier_memref_t *ref, bool keep, gpuhier_mapping_t **mapp
     } else {
         opal_list_remove_item(&recent, &mapping->super);
         opal_list_append(&recent, &mapping->super);
-        if (keep && !mapping->keep) { /* another team was made anew, and had no more use for it */
+        if (keep && !mapping->keep) { /* another team was made anew, or the last one has ended, and had no more use for it */
             mapping->keep = true;
             user_bytes -= mapping->key.bytes;
         }
@@ -307,13 +310,45 @@ void gpuhier_ipc_trim(size_t budget, double idle)
     }
 }
 
+static void unkeep(gpuhier_mapping_t *mapping)
+{
+    user_bytes += mapping->keep ? mapping->key.bytes : 0;
+    mapping->keep = false;
+}
+
 void gpuhier_ipc_unkeep(const gpuhier_memref_t *ref)
 {
     map_key_t key = key_of(ref);
     gpuhier_mapping_t *mapping = mapping_find(&key);
-    if (NULL != mapping && mapping->keep) {
-        mapping->keep = false;
-        user_bytes += key.bytes;
+    if (NULL != mapping) {
+        unkeep(mapping);
+    }
+}
+
+void gpuhier_ipc_hold(uint64_t process)
+{
+    void *count = NULL;
+    tables_make();
+    (void) opal_hash_table_get_value_uint64(&holders, process, &count);
+    opal_hash_table_set_value_uint64(&holders, process, (void *) ((uintptr_t) count + 1));
+}
+
+void gpuhier_ipc_release(uint64_t process)
+{
+    void *count = NULL;
+    gpuhier_mapping_t *mapping;
+    if (!ready || OPAL_SUCCESS != opal_hash_table_get_value_uint64(&holders, process, &count)) {
+        return; /* all was closed meanwhile */
+    }
+    if ((uintptr_t) count > 1) {
+        opal_hash_table_set_value_uint64(&holders, process, (void *) ((uintptr_t) count - 1));
+        return;
+    }
+    opal_hash_table_remove_value_uint64(&holders, process);
+    OPAL_LIST_FOREACH(mapping, &recent, gpuhier_mapping_t) {
+        if (process == mapping->key.process) {
+            unkeep(mapping);
+        }
     }
 }
 
@@ -328,6 +363,7 @@ void gpuhier_ipc_finalize(void)
     }
     exports_forget();
     OBJ_DESTRUCT(&recent);
+    OBJ_DESTRUCT(&holders);
     OBJ_DESTRUCT(&mappings);
     OBJ_DESTRUCT(&exports);
     ready = false;

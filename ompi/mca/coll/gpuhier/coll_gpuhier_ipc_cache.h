@@ -46,7 +46,7 @@ uint64_t gpuhier_process_word(void);
  * Maps what ref names into the current context (opened once, then found), pins
  * it until gpuhier_unmap(), and gives the address of the place. A reference to
  * this process's own memory gives that memory.
- * keep: not closed to make room (scratch). Returns an Open MPI code.
+ * keep: scratch, of a process that is held: not closed to make room. Returns an Open MPI code.
  */
 int gpuhier_map(const gpuhier_memref_t *ref, bool keep, gpuhier_mapping_t **mapping_p, CUdeviceptr *address_p);
 
@@ -64,6 +64,13 @@ void gpuhier_ipc_trim(size_t budget, double idle);
 
 /* What was mapped to be kept may be closed from now on: its owner has perhaps lost it. The context it was mapped in is current. */
 void gpuhier_ipc_unkeep(const gpuhier_memref_t *ref);
+
+/*
+ * Scratch of a process, by its random word, stays mapped while there are more holds than releases. Afterwards it is not closed
+ * at once, since the next communicator may want it, but when gpuhier_ipc_trim() finds too much or too old mappings.
+ */
+void gpuhier_ipc_hold(uint64_t process);
+void gpuhier_ipc_release(uint64_t process);
 
 /* Forgets what is mapped in a context that is gone, without a CUDA call: the addresses may be others' by now. */
 void gpuhier_ipc_forget(CUcontext context);

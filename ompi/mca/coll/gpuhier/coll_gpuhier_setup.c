@@ -85,7 +85,10 @@ static int hello_fill(setup_t *setup, const gpuhier_buffer_t *buffer, hello_t *m
     memset(mine, 0, sizeof(*mine));
     gpuhier_engine_lock();
     int rc = gpuhier_device_get(buffer->context, &team->device);
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_lane_take(team->device, false, 0, &setup->lane);
+    if (OMPI_SUCCESS == rc) {
+        gpuhier_device_trim(team->device); /* of scratch that nobody holds any more, too: short calls do not trim */
+        rc = gpuhier_lane_take(team->device, false, 0, &setup->lane);
+    }
     if (OMPI_SUCCESS == rc) {
         mine->scratch = setup->lane->ref;
         mine->proof = setup->lane->proof;
@@ -146,6 +149,24 @@ static bool trial(const hello_t *other)
     return OMPI_SUCCESS == rc && word == other->proof;
 }
 
+/* What I map of my node's processes stays mapped until the team ends. */
+static int neighbours_hold(setup_t *setup)
+{
+    gpuhier_team_t *team = setup->team;
+    team->held = malloc(sizeof(*team->held) * (size_t) setup->nlocal);
+    if (NULL == team->held) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    gpuhier_engine_lock();
+    for (int k = 0; k < setup->nlocal; ++k) {
+        team->held[k] = setup->hello[setup->local[k]].scratch.process;
+        gpuhier_ipc_hold(team->held[k]);
+    }
+    team->nheld = setup->nlocal;
+    gpuhier_engine_unlock();
+    return OMPI_SUCCESS;
+}
+
 static uint8_t *map_row(const setup_t *setup, int rank)
 {
     return &setup->maps[(size_t) rank * (size_t) (1 + setup->widest)];
@@ -174,6 +195,7 @@ static int node_join(setup_t *setup, int rc)
     }
     uint8_t *mine = map_row(setup, team->nranks);
     rc = maker ? OMPI_SUCCESS : gpuhier_segment_attach(word, setup->nlocal, gpuhier_params.small_bytes, &team->segment);
+    rc = OMPI_SUCCESS != rc ? rc : neighbours_hold(setup);
     mine[0] = OMPI_SUCCESS == rc;
     for (int k = 0; k < setup->nlocal && OMPI_SUCCESS == rc; ++k) {
         mine[1 + k] = k == setup->places[team->rank] || trial(&setup->hello[setup->local[k]]);

@@ -114,6 +114,9 @@ void gpuhier_team_destroy(gpuhier_team_t *team)
     }
     outside_release(team);
     opal_list_remove_item(&teams, &team->super);
+    for (int i = 0; i < team->nheld; ++i) {
+        gpuhier_ipc_release(team->held[i]);
+    }
     gpuhier_segment_detach(&team->segment);
     gpuhier_shape_fini(&team->shape);
     gpuhier_hierarchy_fini(&team->hierarchy);
@@ -123,6 +126,7 @@ void gpuhier_team_destroy(gpuhier_team_t *team)
     free(team->rails);
     free(team->scratch);
     free(team->long_scratch);
+    free(team->held);
     OBJ_RELEASE(team);
 }
 

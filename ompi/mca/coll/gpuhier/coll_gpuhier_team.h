@@ -47,6 +47,9 @@ typedef struct gpuhier_team {
     gpuhier_memref_t *scratch; /* [group_size] each member's first lane, kept mapped */
     gpuhier_memref_t *long_scratch; /* [group_size] the long lane of each member that was mapped last, kept mapped, too */
 
+    uint64_t *held;             /* [nheld] processes of my node, whose scratch stays mapped as long as the team lives */
+    int nheld;
+
     gpuhier_device_t *device;
 
     gpuhier_net_peer_t **peers; /* [nranks] the ranks of other groups that I exchange with, else NULL; NULL for one group */

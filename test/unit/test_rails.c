@@ -367,6 +367,47 @@ static void test_rails_many(void **state)
     }
 }
 
+/*
+ * Ranks with different numbers of devices: the stripes of a piece arrive at different devices of each of them, since their
+ * tags are equal. The header says which device a number means.
+ */
+static void test_rails_uneven(void **state)
+{
+    const gpuhier_hier_rank_t nodes[3] = {{0}, {1}, {2}};
+    int counts[3];
+
+    (void) state;
+    for (int n = 0; n < 10 * 10 * 10; ++n) {
+        gpuhier_record_t records[3];
+        gpuhier_hierarchy_t hierarchy;
+        gpuhier_shape_t shape;
+        gpuhier_piece_rails_t rails;
+
+        for (int rank = 0; rank < 3; ++rank) {
+            counts[rank] = n / (0 == rank ? 1 : 1 == rank ? 10 : 100) % 10; /* 0: whatever UCX finds, one rail */
+            all_equal(1, counts[rank]);
+            records[rank] = world[0];
+            records[rank].node.boot_id[0] = (uint8_t) rank;
+        }
+        memset(&hierarchy, 0, sizeof(hierarchy));
+        memset(&shape, 0, sizeof(shape));
+        assert_int_equal(0, gpuhier_hierarchy_init(&hierarchy, 3, nodes, nobody_maps, NULL, 1));
+        assert_int_equal(0, gpuhier_shape_init(&shape, &hierarchy));
+        gpuhier_rails_plan(&shape, records, &rails);
+        assert_in_range(rails.count, 1, GPUHIER_RAILS_MAX);
+        for (int rank = 0; rank < 3; ++rank) {
+            const int opened = counts[rank] < 1 ? 1 : counts[rank] < GPUHIER_RAILS_MAX ? counts[rank] : GPUHIER_RAILS_MAX;
+            unsigned seen = 0;
+            for (int i = 0; i < rails.count; ++i) {
+                assert_int_equal(0, seen >> (rails.rail[i] % opened) & 1u);
+                seen |= 1u << (rails.rail[i] % opened);
+            }
+        }
+        gpuhier_shape_fini(&shape);
+        gpuhier_hierarchy_fini(&hierarchy);
+    }
+}
+
 /* RDMA takes a device of every rank, and no other. */
 static void test_wire(void **state)
 {
@@ -395,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_rails_storage),
         cmocka_unit_test(test_rails_stay),
         cmocka_unit_test(test_rails_many),
+        cmocka_unit_test(test_rails_uneven),
         cmocka_unit_test(test_wire),
     };
 

@@ -86,13 +86,42 @@ static int rails_of(const gpuhier_record_t *records, int nranks, int rank, uint8
     return nrails > 0 ? nrails : 1;
 }
 
+/* How many rails each rank has at least: a rank opens one where it found no device. */
+static int fewest_rails(const gpuhier_record_t *records, int nranks)
+{
+    int fewest = GPUHIER_RAILS_MAX;
+    for (int rank = 0; rank < nranks; ++rank) {
+        int mine = records[rank].nics < 1 ? 1 : records[rank].nics;
+        fewest = mine < fewest ? mine : fewest;
+    }
+    return fewest;
+}
+
+/*
+ * Numbers that every rank has a device of its own for. Stripes of a message have the same tag, so two of them must not
+ * arrive at one device, as they would where a rank has fewer than the others.
+ */
+static int rails_fold(uint8_t rails[GPUHIER_RAILS_MAX], int nrails, int fewest)
+{
+    int kept = 0;
+    for (int i = 0; i < nrails; ++i) {
+        uint8_t rail = (uint8_t) (rails[i] % fewest);
+        if (NULL == memchr(rails, rail, (size_t) kept)) {
+            rails[kept++] = rail;
+        }
+    }
+    return kept;
+}
+
 void gpuhier_rails_plan(const gpuhier_shape_t *shape, const gpuhier_record_t *records, gpuhier_piece_rails_t *rails_p)
 {
     const gpuhier_hierarchy_t *h = shape->hierarchy;
     const int group = deciding_group(shape), size = gpuhier_hierarchy_group_size(h, group);
+    const int fewest = fewest_rails(records, h->nranks);
     for (int index = 0; index < size; ++index) {
         uint8_t rails[GPUHIER_RAILS_MAX];
         int nrails = rails_of(records, h->nranks, gpuhier_hierarchy_member(h, group, index), rails);
+        nrails = rails_fold(rails, nrails, fewest);
         int first = gpuhier_shape_first_piece(shape, index, size);
         int npieces = gpuhier_shape_first_piece(shape, index + 1, size) - first;
         for (int piece = 0; piece < npieces; ++piece) {

@@ -30,7 +30,8 @@ int gpuhier_rails_devices(const gpuhier_record_t *record, const char *names_p[GP
 
 /*
  * Rails of all pieces of a shape, from the records of all ranks in rank order:
- * the owner's in the deciding group, shared out among the pieces that it owns.
+ * the owner's in the deciding group, shared out among the pieces that it owns. Numbers
+ * below the fewest devices that any rank has, so that a piece's rails are different devices of each.
  * rails_p: [shape->npieces]. The same on all ranks.
  */
 void gpuhier_rails_plan(const gpuhier_shape_t *shape, const gpuhier_record_t *records, gpuhier_piece_rails_t *rails_p);

@@ -150,6 +150,21 @@ static void net_failed(void *arg, gpuhier_net_peer_t *peer, int code, const char
     opal_output_verbose(5, gpuhier_output(), "coll:gpuhier: %s (%d)", text, code);
 }
 
+/*
+ * UCX may still have the end of what a call sent when the call has returned: a socket was full, or an answer waits its turn.
+ * Then whoever is inside MPI sees to it, in between two calls as well. The notices of partners arrive so, too. A call
+ * that is under way is driven by its own progress, with the context that UCX needs for GPU memory.
+ */
+static int net_progress(void)
+{
+    int events = 0;
+    if (gpuhier_engine_trylock()) {
+        events = NULL != net && !gpuhier_queue_is_busy() ? gpuhier_net_progress(net) : 0;
+        gpuhier_engine_unlock();
+    }
+    return events;
+}
+
 int gpuhier_process_net_open(const gpuhier_record_t *mine)
 {
     if (NULL != net) {
@@ -166,6 +181,7 @@ int gpuhier_process_net_open(const gpuhier_record_t *mine)
         opal_show_help("help-coll-gpuhier.txt", "no network", true, ompi_process_info.nodename, NULL != reason ? reason : "unknown");
     } else {
         gpuhier_net_set_error_handler(net, net_failed, NULL);
+        (void) opal_progress_register_lp(net_progress); /* without it everything works that makes calls */
     }
     return rc;
 }
@@ -207,6 +223,7 @@ static int finalize(MPI_Comm comm, int key, void *value, void *extra)
     (void) extra;
     gpuhier_call_t *calls = NULL;
     leave();
+    (void) opal_progress_unregister(net_progress);
     gpuhier_engine_lock();
     atomic_store_explicit(&ended, true, memory_order_relaxed);
     gpuhier_devices_check();

@@ -206,8 +206,11 @@ static int device_make(CUcontext context, gpuhier_device_t **device_p)
         return rc;
     }
     device->memory_bytes = memory_of(handle);
-    device->flush_needed = attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, device->ordinal)
-                           < CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
+    device->flush_needed = 0 != attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED, device->ordinal)
+                           && attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, device->ordinal)
+                                  < CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
+    device->flush_possible = 0 != (attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS, device->ordinal)
+                                   & CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST);
     gpuhier_lane_t *lane;
     rc = lane_make(device, false, &lane);
     if (OMPI_SUCCESS != rc) {

@@ -76,7 +76,8 @@ struct gpuhier_device {
     CUevent *events; /* [nevents] free ones, for calls that have no lane yet */
     int nevents, events_room;
     size_t memory_bytes; /* the GPU's; a little where the driver does not say */
-    bool flush_needed; /* remote writes need cuFlushGPUDirectRDMAWrites before kernels read them */
+    bool flush_needed; /* what NICs write needs cuFlushGPUDirectRDMAWrites before kernels read it ... */
+    bool flush_possible; /* ... which the driver offers */
 };
 
 OBJ_CLASS_DECLARATION(gpuhier_device_t);

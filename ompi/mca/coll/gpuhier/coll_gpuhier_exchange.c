@@ -330,14 +330,6 @@ static int reduce_launch(gpuhier_call_t *call, uint64_t slice, piece_state_t *st
     args.nsrc = 2;
     args.ndst = 1;
     args.count = gpuhier_range_length(t->recv);
-    if (lane->exchange_on_device && lane->device->flush_needed) {
-        int rc = gpuhier_cuda_error(gpuhier_cu.cuFlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
-                                                                          CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER),
-                                    "cuFlushGPUDirectRDMAWrites");
-        if (OMPI_SUCCESS != rc) {
-            return rc;
-        }
-    }
     int rc = gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, lane->stream[GPUHIER_STREAM_EXCHANGE]);
     return OMPI_SUCCESS != rc ? rc
                               : gpuhier_cuda_error(gpuhier_cu.cuEventRecord(state->reduced, lane->stream[GPUHIER_STREAM_EXCHANGE]), "cuEventRecord");
@@ -382,6 +374,18 @@ static void sent_count(const gpuhier_call_t *call, int piece, const gpuhier_tran
     }
 }
 
+/* Makes what a NIC wrote visible to kernels. */
+static int received_flush(const gpuhier_call_t *call)
+{
+    const gpuhier_lane_t *lane = call->lane;
+    if (!lane->exchange_on_device || !lane->device->flush_needed) {
+        return OMPI_SUCCESS;
+    }
+    return gpuhier_cuda_error(gpuhier_cu.cuFlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+                                                                    CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER),
+                              "cuFlushGPUDirectRDMAWrites");
+}
+
 static int wire_check(gpuhier_call_t *call, uint64_t slice, int piece, piece_state_t *state)
 {
     int done = wire_done(call, state);
@@ -390,8 +394,12 @@ static int wire_check(gpuhier_call_t *call, uint64_t slice, int piece, piece_sta
     }
     const gpuhier_transfer_t *t = &state->transfer;
     sent_count(call, piece, t);
+    int rc = t->recv_from >= 0 ? received_flush(call) : OMPI_SUCCESS;
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
     if (GPUHIER_ACTION_REDUCE_LOCAL_FIRST == t->action || GPUHIER_ACTION_REDUCE_RECEIVED_FIRST == t->action) {
-        int rc = reduce_launch(call, slice, state);
+        rc = reduce_launch(call, slice, state);
         state->phase = PIECE_REDUCE;
         return OMPI_SUCCESS != rc ? rc : 1;
     }

@@ -16,7 +16,7 @@
  * each modulo its width tells apart what can be in flight at once: two calls,
  * four slices, and the pieces of one owner, which are neighbours.
  * The vote is piece 1023 of slice 255, the notice of a failure piece 1022 of call 0,
- * the hello at set-up the same of call 1, the small form's messages piece 1021.
+ * the hello at set-up on rail r the same of call 1 + r, the small form's messages piece 1021.
  */
 #include "ompi_config.h"
 
@@ -43,7 +43,7 @@ typedef struct piece_state {
 typedef struct notice {
     int rank;
     gpuhier_net_op_t recv, send;
-    gpuhier_net_op_t hello_recv, hello_send; /* at set-up */
+    gpuhier_net_op_t hello_recv[GPUHIER_RAILS_MAX], hello_send[GPUHIER_RAILS_MAX]; /* at set-up, by rail */
 } notice_t;
 
 typedef struct gpuhier_exchange {
@@ -57,7 +57,6 @@ typedef struct gpuhier_exchange {
 #define VOTE_PIECE 1023u
 #define SMALL_PIECE 1021u
 #define NOTICE_PIECE 1022u /* of slice 255, call 0, step: the sender's rank */
-#define HELLO_CALL (UINT64_C(1) << 28)
 #define HELLO_SECONDS 30.0 /* partners have just voted, so they are near */
 
 static uint64_t tag(const gpuhier_call_t *call, uint64_t slice, uint64_t piece, uint64_t step)
@@ -149,15 +148,56 @@ static int hellos_pending(const gpuhier_exchange_t *exchange, int *rc_p)
 {
     int pending = 0;
     for (int i = 0; i < exchange->nnotices; ++i) {
-        const gpuhier_net_op_t *ops[] = {&exchange->notices[i].hello_send, &exchange->notices[i].hello_recv};
-        for (int k = 0; k < 2; ++k) {
-            pending += gpuhier_net_op_is_pending(ops[k]);
-            if (GPUHIER_NET_OP_ERROR == ops[k]->state) {
-                *rc_p = ops[k]->status;
+        for (int k = 0; k < 2 * GPUHIER_RAILS_MAX; ++k) {
+            const notice_t *notice = &exchange->notices[i];
+            const gpuhier_net_op_t *op = 0 == k % 2 ? &notice->hello_send[k / 2] : &notice->hello_recv[k / 2];
+            pending += gpuhier_net_op_is_pending(op);
+            if (GPUHIER_NET_OP_ERROR == op->state) {
+                *rc_p = op->status;
             }
         }
     }
     return pending;
+}
+
+/* The pieces that a rank owns: [*begin_p, *end_p). */
+static void pieces_of(const gpuhier_team_t *team, int rank, int *begin_p, int *end_p)
+{
+    const gpuhier_hierarchy_t *h = &team->hierarchy;
+    int group = 0, at = 0;
+    while (rank != h->members[at]) {
+        ++at;
+    }
+    while (at >= h->first[group + 1]) {
+        ++group;
+    }
+    const int index = at - h->first[group], size = gpuhier_hierarchy_group_size(h, group);
+    *begin_p = gpuhier_shape_first_piece(&team->shape, index, size);
+    *end_p = gpuhier_shape_first_piece(&team->shape, index + 1, size);
+}
+
+/* The rails on which I exchange pieces with a partner, as bits; rail 0 carries votes and notices besides. */
+static unsigned rails_shared(const gpuhier_team_t *team, int partner)
+{
+    unsigned rails = 1;
+    int begin, end, their_begin, their_end;
+    pieces_of(team, team->rank, &begin, &end);
+    pieces_of(team, partner, &their_begin, &their_end);
+    for (int piece = begin > their_begin ? begin : their_begin; piece < end && piece < their_end; ++piece) {
+        for (int i = 0; i < team->rails[piece].count; ++i) {
+            rails |= 1u << team->rails[piece].rail[i];
+        }
+    }
+    return rails;
+}
+
+static int hello_post(const gpuhier_team_t *team, notice_t *notice, int rail)
+{
+    gpuhier_net_peer_t *peer = team->peers[notice->rank];
+    const uint64_t name = notice_tag(team) | (1 + (uint64_t) rail) << 28;
+    int rc = gpuhier_net_recv(gpuhier_process_net(), peer, rail, name | ((uint64_t) notice->rank & 1023u), NULL, 0, false, &notice->hello_recv[rail]);
+    return OMPI_SUCCESS != rc ? rc
+                              : gpuhier_net_send(peer, rail, name | ((uint64_t) team->rank & 1023u), NULL, 0, false, &notice->hello_send[rail]);
 }
 
 int gpuhier_exchange_connect(gpuhier_team_t *team)
@@ -166,12 +206,9 @@ int gpuhier_exchange_connect(gpuhier_team_t *team)
     int rc = OMPI_SUCCESS;
     gpuhier_engine_lock();
     for (int i = 0; i < exchange->nnotices && OMPI_SUCCESS == rc; ++i) {
-        notice_t *notice = &exchange->notices[i];
-        const uint64_t name = notice_tag(team) | HELLO_CALL;
-        rc = gpuhier_net_recv(gpuhier_process_net(), team->peers[notice->rank], 0, name | ((uint64_t) notice->rank & 1023u), NULL, 0, false,
-                              &notice->hello_recv);
-        if (OMPI_SUCCESS == rc) {
-            rc = gpuhier_net_send(team->peers[notice->rank], 0, name | ((uint64_t) team->rank & 1023u), NULL, 0, false, &notice->hello_send);
+        const unsigned rails = rails_shared(team, exchange->notices[i].rank);
+        for (int rail = 0; rail < GPUHIER_RAILS_MAX && OMPI_SUCCESS == rc; ++rail) {
+            rc = 0 != (rails >> rail & 1u) ? hello_post(team, &exchange->notices[i], rail) : OMPI_SUCCESS;
         }
     }
     gpuhier_engine_unlock();
@@ -192,13 +229,14 @@ int gpuhier_exchange_connect(gpuhier_team_t *team)
 /* Takes back what can be; true when UCX keeps one of the addresses: a message of a failed call that nobody received. */
 static bool notice_in_use(notice_t *notice)
 {
-    gpuhier_net_op_t *ops[] = {&notice->recv, &notice->send, &notice->hello_recv, &notice->hello_send};
     bool in_use = false;
-    for (int i = 0; i < 4; ++i) {
-        if (gpuhier_net_op_is_pending(ops[i])) {
-            gpuhier_net_cancel(ops[i]);
+    for (int i = 0; i < 2 + 2 * GPUHIER_RAILS_MAX; ++i) {
+        const int rail = i / 2 - 1;
+        gpuhier_net_op_t *op = 0 == i ? &notice->recv : 1 == i ? &notice->send : 0 == i % 2 ? &notice->hello_recv[rail] : &notice->hello_send[rail];
+        if (gpuhier_net_op_is_pending(op)) {
+            gpuhier_net_cancel(op);
         }
-        in_use = in_use || gpuhier_net_op_is_pending(ops[i]);
+        in_use = in_use || gpuhier_net_op_is_pending(op);
     }
     return in_use;
 }

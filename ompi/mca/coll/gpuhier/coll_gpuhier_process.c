@@ -125,7 +125,11 @@ gpuhier_net_t *gpuhier_process_net(void)
     return net;
 }
 
-static gpuhier_net_cuda_mode_t cuda_mode(void)
+/*
+ * Of itself UCX is given GPU memory only where NICs read and write it. Over tcp it would copy it to host memory, piece by piece and
+ * waiting for each; what our kernels write there needs no copy.
+ */
+static gpuhier_net_cuda_mode_t cuda_mode(const gpuhier_record_t *mine)
 {
     switch (gpuhier_params.net) {
     case GPUHIER_NET_DIRECT:
@@ -133,7 +137,7 @@ static gpuhier_net_cuda_mode_t cuda_mode(void)
     case GPUHIER_NET_STAGED:
         return GPUHIER_NET_CUDA_STAGED;
     default:
-        return GPUHIER_NET_CUDA_AUTO;
+        return GPUHIER_WIRE_RDMA == gpuhier_rails_wire(mine, 1) ? GPUHIER_NET_CUDA_AUTO : GPUHIER_NET_CUDA_STAGED;
     }
 }
 
@@ -175,7 +179,7 @@ int gpuhier_process_net_open(const gpuhier_record_t *mine)
     const char *reason = NULL;
     const char *devices[GPUHIER_RAILS_MAX];
     int nrails = gpuhier_rails_devices(mine, devices);
-    int rc = gpuhier_net_open(devices, nrails, cuda_mode(), &net, &reason);
+    int rc = gpuhier_net_open(devices, nrails, cuda_mode(mine), &net, &reason);
     if (OMPI_SUCCESS != rc) {
         net = NULL;
         opal_show_help("help-coll-gpuhier.txt", "no network", true, ompi_process_info.nodename, NULL != reason ? reason : "unknown");

@@ -185,7 +185,7 @@ int gpuhier_process_net_open(const gpuhier_record_t *mine)
         opal_show_help("help-coll-gpuhier.txt", "no network", true, ompi_process_info.nodename, NULL != reason ? reason : "unknown");
     } else {
         gpuhier_net_set_error_handler(net, net_failed, NULL);
-        (void) opal_progress_register_lp(net_progress); /* without it everything works that makes calls */
+        (void) opal_progress_register_lp(net_progress); /* should it fail: calls drive the net in any case */
     }
     return rc;
 }

@@ -14,7 +14,6 @@
 #define _GNU_SOURCE
 #include <cuda_runtime_api.h>
 #include <dirent.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,13 +82,7 @@ static long mappings(void)
 static long gauge(const char *name)
 {
     unsigned long long value = 0;
-    int (*counter)(const char *, unsigned long long *);
-    void *place = dlsym(RTLD_DEFAULT, "cudasim_counter");
-    memcpy(&counter, &place, sizeof(counter));
-    if (NULL != place) {
-        (void) counter(name, &value);
-    }
-    return (long) value;
+    return buffer_emulator_count(name, &value) ? (long) value : 0;
 }
 
 static void look(long found[NKINDS])

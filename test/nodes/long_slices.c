@@ -13,7 +13,6 @@
 #include "flight.h"
 
 #include <cuda_runtime_api.h>
-#include <dlfcn.h>
 #include <string.h>
 
 static uint64_t slice_bytes, slice_bytes_max, slices_in_flight, ipc;
@@ -25,13 +24,7 @@ static uint64_t slice_bytes, slice_bytes_max, slices_in_flight, ipc;
 static unsigned long long gauge(const char *name)
 {
     unsigned long long value = 0;
-    int (*counter)(const char *, unsigned long long *);
-    void *place = dlsym(RTLD_DEFAULT, "cudasim_counter");
-    memcpy(&counter, &place, sizeof(counter));
-    if (NULL != place) {
-        (void) counter(name, &value);
-    }
-    return value;
+    return buffer_emulator_count(name, &value) ? value : 0;
 }
 
 /* What is in use between calls, when there are no buffers. */

@@ -43,7 +43,7 @@ typedef struct piece_state {
 typedef struct notice {
     int rank;
     gpuhier_net_op_t recv, send;
-    gpuhier_net_op_t hello_recv[GPUHIER_RAILS_MAX], hello_send[GPUHIER_RAILS_MAX]; /* at set-up, by rail */
+    gpuhier_net_op_t hello[2 * GPUHIER_RAILS_MAX]; /* at set-up: rail r's is received by 2 r, sent by 2 r + 1 */
 } notice_t;
 
 typedef struct gpuhier_exchange {
@@ -149,8 +149,7 @@ static int hellos_pending(const gpuhier_exchange_t *exchange, int *rc_p)
     int pending = 0;
     for (int i = 0; i < exchange->nnotices; ++i) {
         for (int k = 0; k < 2 * GPUHIER_RAILS_MAX; ++k) {
-            const notice_t *notice = &exchange->notices[i];
-            const gpuhier_net_op_t *op = 0 == k % 2 ? &notice->hello_send[k / 2] : &notice->hello_recv[k / 2];
+            const gpuhier_net_op_t *op = &exchange->notices[i].hello[k];
             pending += gpuhier_net_op_is_pending(op);
             if (GPUHIER_NET_OP_ERROR == op->state) {
                 *rc_p = op->status;
@@ -195,9 +194,9 @@ static int hello_post(const gpuhier_team_t *team, notice_t *notice, int rail)
 {
     gpuhier_net_peer_t *peer = team->peers[notice->rank];
     const uint64_t name = notice_tag(team) | (1 + (uint64_t) rail) << 28;
-    int rc = gpuhier_net_recv(gpuhier_process_net(), peer, rail, name | ((uint64_t) notice->rank & 1023u), NULL, 0, false, &notice->hello_recv[rail]);
+    int rc = gpuhier_net_recv(gpuhier_process_net(), peer, rail, name | ((uint64_t) notice->rank & 1023u), NULL, 0, false, &notice->hello[2 * rail]);
     return OMPI_SUCCESS != rc ? rc
-                              : gpuhier_net_send(peer, rail, name | ((uint64_t) team->rank & 1023u), NULL, 0, false, &notice->hello_send[rail]);
+                              : gpuhier_net_send(peer, rail, name | ((uint64_t) team->rank & 1023u), NULL, 0, false, &notice->hello[2 * rail + 1]);
 }
 
 int gpuhier_exchange_connect(gpuhier_team_t *team)
@@ -226,17 +225,21 @@ int gpuhier_exchange_connect(gpuhier_team_t *team)
     return rc;
 }
 
-/* Takes back what can be; true when UCX keeps one of the addresses: a message of a failed call that nobody received. */
+/* Takes it back if that is possible; true when UCX keeps its address: a message of a failed call that nobody received. */
+static bool op_in_use(gpuhier_net_op_t *op)
+{
+    if (gpuhier_net_op_is_pending(op)) {
+        gpuhier_net_cancel(op);
+    }
+    return gpuhier_net_op_is_pending(op);
+}
+
 static bool notice_in_use(notice_t *notice)
 {
-    bool in_use = false;
-    for (int i = 0; i < 2 + 2 * GPUHIER_RAILS_MAX; ++i) {
-        const int rail = i / 2 - 1;
-        gpuhier_net_op_t *op = 0 == i ? &notice->recv : 1 == i ? &notice->send : 0 == i % 2 ? &notice->hello_recv[rail] : &notice->hello_send[rail];
-        if (gpuhier_net_op_is_pending(op)) {
-            gpuhier_net_cancel(op);
-        }
-        in_use = in_use || gpuhier_net_op_is_pending(op);
+    bool in_use = op_in_use(&notice->recv);
+    in_use = op_in_use(&notice->send) || in_use;
+    for (int i = 0; i < 2 * GPUHIER_RAILS_MAX; ++i) {
+        in_use = op_in_use(&notice->hello[i]) || in_use;
     }
     return in_use;
 }

@@ -58,6 +58,7 @@ typedef struct gpuhier_exchange {
 #define SMALL_PIECE 1021u
 #define NOTICE_PIECE 1022u /* of slice 255, call 0, step: the sender's rank */
 #define HELLO_SECONDS 30.0 /* partners have just voted, so they are near */
+#define SETTLE_SECONDS 1.0 /* after an error, for connections that are being made */
 
 static uint64_t tag(const gpuhier_call_t *call, uint64_t slice, uint64_t piece, uint64_t step)
 {
@@ -199,28 +200,59 @@ static int hello_post(const gpuhier_team_t *team, notice_t *notice, int rail)
                               : gpuhier_net_send(peer, rail, name | ((uint64_t) team->rank & 1023u), NULL, 0, false, &notice->hello[2 * rail + 1]);
 }
 
-int gpuhier_exchange_connect(gpuhier_team_t *team)
+/* To all partners with that rail. Returns the first error, after which it posts no more: connect() may have blocked for minutes. */
+static int hellos_post(const gpuhier_team_t *team, int rail)
 {
     gpuhier_exchange_t *exchange = team->exchange;
     int rc = OMPI_SUCCESS;
     gpuhier_engine_lock();
     for (int i = 0; i < exchange->nnotices && OMPI_SUCCESS == rc; ++i) {
-        const unsigned rails = rails_shared(team, exchange->notices[i].rank);
-        for (int rail = 0; rail < GPUHIER_RAILS_MAX && OMPI_SUCCESS == rc; ++rail) {
-            rc = 0 != (rails >> rail & 1u) ? hello_post(team, &exchange->notices[i], rail) : OMPI_SUCCESS;
+        if (0 != (rails_shared(team, exchange->notices[i].rank) >> rail & 1u)) {
+            rc = hello_post(team, &exchange->notices[i], rail);
         }
     }
     gpuhier_engine_unlock();
+    return rc;
+}
+
+static double seconds_now(void)
+{
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
-    const double begin = (double) time.tv_sec + 1e-9 * (double) time.tv_nsec;
-    while (OMPI_SUCCESS == rc && hellos_pending(exchange, &rc) > 0 && OMPI_SUCCESS == rc) {
+    return (double) time.tv_sec + 1e-9 * (double) time.tv_nsec;
+}
+
+/*
+ * Until all hellos have ended; rc is what posting them returned. With an error, the others still get
+ * SETTLE_SECONDS: connections taken down while both sides are making them can make UCX abort.
+ */
+static int hellos_wait(const gpuhier_exchange_t *exchange, int rc)
+{
+    double deadline = seconds_now() + (OMPI_SUCCESS == rc ? HELLO_SECONDS : SETTLE_SECONDS);
+    int error = rc;
+    while (hellos_pending(exchange, &error) > 0) {
+        const double now = seconds_now();
+        if (OMPI_SUCCESS == rc && OMPI_SUCCESS != error) {
+            deadline = now + SETTLE_SECONDS;
+            rc = error;
+        }
+        if (now > deadline) {
+            return OMPI_SUCCESS != rc ? rc : OMPI_ERR_TIMEOUT;
+        }
         gpuhier_engine_lock();
         (void) gpuhier_net_progress(gpuhier_process_net());
         gpuhier_engine_unlock();
         opal_progress();
-        clock_gettime(CLOCK_MONOTONIC, &time);
-        rc = (double) time.tv_sec + 1e-9 * (double) time.tv_nsec - begin < HELLO_SECONDS ? OMPI_SUCCESS : OMPI_ERR_TIMEOUT;
+    }
+    return OMPI_SUCCESS != rc ? rc : error;
+}
+
+/* One rail after the other, in the same order everywhere: when one turns out dead, those before it are made already. */
+int gpuhier_exchange_connect(gpuhier_team_t *team)
+{
+    int rc = OMPI_SUCCESS;
+    for (int rail = 0; rail < GPUHIER_RAILS_MAX && OMPI_SUCCESS == rc; ++rail) {
+        rc = hellos_wait(team->exchange, hellos_post(team, rail));
     }
     return rc;
 }

@@ -18,7 +18,7 @@ void gpuhier_exchange_fini(gpuhier_team_t *team);
  * Exchanges a word with each partner, since UCX connects with the first message and
  * that takes both sides: over a connection that stands, the notice of a rank that
  * gives up later leaves at once, also when its partner is not in the call yet. All
- * members call it. Waits HELLO_SECONDS at most; returns an Open MPI code.
+ * members call it. Waits HELLO_SECONDS for each rail at most; returns an Open MPI code.
  */
 int gpuhier_exchange_connect(gpuhier_team_t *team);
 

@@ -149,9 +149,13 @@ if [ ${#missing[@]} -gt 0 ]; then
     : >"$log"
     export DEBIAN_FRONTEND=noninteractive
     apt="apt-get -q -y -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3"
-    $apt update >>"$log" 2>&1 </dev/null || fail "apt-get update failed"
-    $apt install --no-install-recommends "${missing[@]}" >>"$log" 2>&1 </dev/null 9>&- ||
-        fail "apt-get could not install ${missing[*]}"
+    # A mirror may be unreachable for a moment, and a machine that has just started may be updating its lists.
+    for try in 1 2 3; do
+        $apt -o APT::Update::Error-Mode=any update >>"$log" 2>&1 </dev/null &&
+            $apt install --no-install-recommends "${missing[@]}" >>"$log" 2>&1 </dev/null 9>&- && break
+        [ $try -lt 3 ] || fail "apt-get could not install ${missing[*]}"
+        sleep 20
+    done
     hash -r
     find_missing
     [ ${#missing[@]} -eq 0 ] || fail "installed, but still not usable: ${missing[*]}"

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define WARMUPS 2
-#define LATE_US 2000
+#define LATE_US 10000
 
 __attribute__((noinline)) int counted_call(const double *in, double *out);
 

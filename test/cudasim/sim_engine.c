@@ -338,13 +338,13 @@ static void *ager(void *unused)
             }
             stream_run(stream, target);
         }
-        clock_gettime(CLOCK_REALTIME, &until);
+        clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_nsec += 5000000;
         if (until.tv_nsec >= 1000000000) {
             until.tv_nsec -= 1000000000;
             until.tv_sec++;
         }
-        pthread_cond_timedwait(&ager_wake, &engine_mutex, &until);
+        pthread_cond_clockwait(&ager_wake, &engine_mutex, CLOCK_MONOTONIC, &until);
     }
     return NULL;
 }

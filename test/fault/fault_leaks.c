@@ -200,13 +200,34 @@ static long resident_most(int ncomms)
     return GROWTH_KIB + (long) (GROWTH_KIB_EACH * ncomms);
 }
 
-/* Is there a rank with too much more? The same answer on all; no all-reduce, since those are what is tested. */
-static bool any_grew(const long before[NKINDS], const long after[NKINDS], int ncomms)
+/* Is it so on any rank? The same answer on all; no all-reduce, since those are what is tested. */
+static bool on_any(bool mine)
 {
-    int grew = after[RESIDENT_KIB] - before[RESIDENT_KIB] > resident_most(ncomms), any = 0;
-    MPI_Reduce(&grew, &any, 1, MPI_INT, MPI_MAX, 0, MPI_COMM_WORLD);
+    int one = mine, any = 0;
+    MPI_Reduce(&one, &any, 1, MPI_INT, MPI_MAX, 0, MPI_COMM_WORLD);
     MPI_Bcast(&any, 1, MPI_INT, 0, MPI_COMM_WORLD);
     return 0 != any;
+}
+
+/* Seconds of a dup and its end, in the second part of the first half and in that of the last; [1] with a call. */
+typedef struct usual_times {
+    double early[2], late[2];
+} usual_times_t;
+
+static usual_times_t usual_times(const double *times, int half, int all)
+{
+    usual_times_t found;
+    for (int call = 0; call < 2; ++call) {
+        found.early[call] = usual(times, half / 2, half, 0 != call);
+        found.late[call] = usual(times, all - half / 2, all, 0 != call);
+    }
+    return found;
+}
+
+/* Both ways of looking at it: a machine that gets faster or slower meanwhile is no growth. */
+static bool is_slower(const usual_times_t *t)
+{
+    return t->late[1] > t->early[1] && t->late[1] * t->early[0] > SLOWER * t->early[1] * t->late[0];
 }
 
 static void compare(suite_t *suite, const long before[NKINDS], const long after[NKINDS], int ncomms, const char *what)
@@ -222,18 +243,14 @@ static void compare(suite_t *suite, const long before[NKINDS], const long after[
     }
 }
 
-static void compare_times(suite_t *suite, const double *times, int all)
+static void compare_times(suite_t *suite, const usual_times_t *t)
 {
-    const int quarter = all / 4;
-    const double early = usual(times, quarter, 2 * quarter, true), late = usual(times, all - quarter, all, true);
-    const double early_plain = usual(times, quarter, 2 * quarter, false), late_plain = usual(times, all - quarter, all, false);
     if (0 == suite->rank) {
-        printf("fault_leaks: a dup with a call, and its end: %.0f us early, %.0f us late; without a call %.0f us and %.0f us\n", early * 1e6,
-               late * 1e6, early_plain * 1e6, late_plain * 1e6);
+        printf("fault_leaks: a dup with a call, and its end: %.0f us early, %.0f us late; without a call %.0f us and %.0f us\n", t->early[1] * 1e6,
+               t->late[1] * 1e6, t->early[0] * 1e6, t->late[0] * 1e6);
     }
-    /* Both ways of looking at it: a machine that gets faster or slower meanwhile is no growth. */
-    if (late > early && late * early_plain > SLOWER * early * late_plain) {
-        suite_fail(suite, "communicators take longer: %.0f us, after %.0f us", late * 1e6, early * 1e6);
+    if (is_slower(t)) {
+        suite_fail(suite, "communicators take longer: %.0f us, after %.0f us", t->late[1] * 1e6, t->early[1] * 1e6);
     }
 }
 
@@ -256,6 +273,8 @@ int main(int argc, char **argv)
     pvars_read(&begin);
     uint64_t could = requests ? use_requests(&suite, &flight, 0, half) : use(&suite, &pair, 0, half, times);
     int done = 1;
+    usual_times_t usual = {{0}, {0}};
+    bool more;
     do {
         const int from = done * half, to = from + half;
         MPI_Barrier(MPI_COMM_WORLD);
@@ -264,7 +283,12 @@ int main(int argc, char **argv)
         could += requests ? use_requests(&suite, &flight, from, to) : use(&suite, &pair, from, to, times);
         MPI_Barrier(MPI_COMM_WORLD);
         look(after);
-    } while (++done < HALVES && any_grew(before, after, half));
+        if (!requests) {
+            usual = usual_times(times, half, to);
+        }
+        /* What other work on the machine did to one half is gone in another. */
+        more = on_any(after[RESIDENT_KIB] - before[RESIDENT_KIB] > resident_most(half) || is_slower(&usual));
+    } while (++done < HALVES && more);
     pvars_read(&end);
     compare(&suite, before, after, half, requests ? "requests" : "communicators");
     if (PATH_ANY != suite.default_path && end.accelerated - begin.accelerated != could) {
@@ -272,7 +296,7 @@ int main(int argc, char **argv)
                    (unsigned long long) could);
     }
     if (!requests) {
-        compare_times(&suite, times, 2 * half);
+        compare_times(&suite, &usual);
     }
     flight_free(&flight);
     MPI_Barrier(MPI_COMM_WORLD);

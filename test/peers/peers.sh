@@ -21,7 +21,7 @@
 # missing; the message says which), anything else: the build itself broke.
 
 peer_skip=77
-peer_cache=${XDG_CACHE_HOME:-$HOME/.cache}/gpuhier
+peer_cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/gpuhier
 # Seconds that one download, and waiting for another run's build, may take.
 peer_net_deadline=300
 peer_lock_deadline=${GPUHIER_PEERS_WAIT:-1800}

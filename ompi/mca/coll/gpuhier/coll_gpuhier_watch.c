@@ -21,6 +21,7 @@
 #define POLLS_PER_CLOCK 64u /* polls without an event between two readings of the clock */
 #define LOOK_EVERY 0.05     /* seconds between two looks at the peers' lives */
 #define GAP_MAX 1.0         /* seconds: a longer time without a poll is the program's own */
+#define GAPS_MIN 4          /* and no single one uses up coll_gpuhier_timeout: the peers may have stood still as well */
 
 static double now(void)
 {
@@ -83,6 +84,12 @@ static int look(const gpuhier_call_t *call, double waited)
     return OMPI_SUCCESS;
 }
 
+static double counted(double gap)
+{
+    const double timeout = gpuhier_params.timeout, most = timeout > 0 && timeout / GAPS_MIN < GAP_MAX ? timeout / GAPS_MIN : GAP_MAX;
+    return gap < most ? gap : most;
+}
+
 int gpuhier_watch_idle(gpuhier_call_t *call)
 {
     gpuhier_idle_t *idle = &call->idle;
@@ -95,7 +102,7 @@ int gpuhier_watch_idle(gpuhier_call_t *call)
         idle->next_look = LOOK_EVERY;
         idle->next_report = gpuhier_params.report_after;
     } else {
-        idle->waited += gap < GAP_MAX ? gap : GAP_MAX;
+        idle->waited += counted(gap);
     }
     idle->last = time;
     int rc = OMPI_SUCCESS;

@@ -24,6 +24,12 @@ typedef enum bench_mode {
     MODE_STOCK
 } bench_mode_t;
 
+typedef enum bench_call {
+    CALL_BLOCKING,
+    CALL_NONBLOCKING, /* MPI_Iallreduce and MPI_Wait */
+    CALL_PERSISTENT   /* MPI_Start and MPI_Wait */
+} bench_call_t;
+
 /* Set once from the command line; equal on all ranks. */
 typedef struct bench_options {
     size_t min_bytes;
@@ -39,6 +45,7 @@ typedef struct bench_options {
     double at_most;     /* times stock that a row may take; 0: any */
     bool host;          /* host buffers: what they cost with the component loaded, and without */
     bench_mode_t mode;
+    bench_call_t call;
     const value_type_t *types[BENCH_MAX_NAMES];
     int ntypes;
     const value_op_t *ops[BENCH_MAX_NAMES];
@@ -117,6 +124,21 @@ void bench_stock_destroy(bench_stock_t *stock);
 const char *bench_stock_name(const bench_stock_t *stock);
 int bench_stock_allreduce(bench_stock_t *stock, const void *send, void *recv, const bench_row_t *row, MPI_Comm comm);
 
+/* bench_call.c: a call of the component, or with host buffers one without it. A persistent one lives from begin to end. */
+typedef struct bench_caller {
+    bench_call_t call;
+    const void *send; /* or MPI_IN_PLACE */
+    void *recv;
+    int count;
+    MPI_Datatype type;
+    MPI_Op op;
+    MPI_Comm comm;
+    MPI_Request request;
+} bench_caller_t;
+void bench_caller_begin(bench_caller_t *c);
+void bench_caller_call(bench_caller_t *c);
+void bench_caller_end(bench_caller_t *c);
+
 /*
  * bench_floor.c: the time, in microseconds, in which this machine does the least that any all-reduce
  * must do; 0 when it cannot be told. Collective; the result is equal on all ranks.
@@ -153,5 +175,8 @@ double bench_bus_factor(int nranks);
 
 /* bench_report.c: true unless the row is a failure: wrong results, another path than promised, other traffic. */
 bool bench_row_is_right(const bench_row_t *row, const bench_options_t *options);
+
+/* Does it take more than --at-most times stock's time? The same on all ranks. */
+bool bench_row_is_slow(const bench_row_t *row, const bench_options_t *options);
 
 #endif /* GPUHIER_BENCH_H */

@@ -29,6 +29,7 @@ typedef struct work {
     unsigned char *host; /* input, and then each output that is checked */
     buffer_t send;       /* the input; also in place, to refill from */
     buffer_t recv;
+    bench_caller_t caller[2]; /* of gpuhier; of stock with host buffers */
     double *gpuhier;     /* seconds per sample */
     double *staged;
     double cpu[2];       /* seconds of this process in timed calls of gpuhier, and of stock */
@@ -58,10 +59,17 @@ static void work_begin(work_t *w)
     buffer_alloc(&w->recv, w->send.kind, bytes, 0);
     value_fill(&w->values, w->place->rank, 0, w->row->count, w->host);
     buffer_write(&w->send, w->host, bytes);
+    for (int i = 0; i < 2; ++i) {
+        w->caller[i] = (bench_caller_t){w->options->call, w->row->in_place ? MPI_IN_PLACE : w->send.message, w->recv.message, (int) w->row->count,
+                                        w->row->type->type, w->row->op->op, 0 == i ? w->place->gpuhier : w->place->stock, MPI_REQUEST_NULL};
+        bench_caller_begin(&w->caller[i]);
+    }
 }
 
 static void work_end(work_t *w)
 {
+    bench_caller_end(&w->caller[0]);
+    bench_caller_end(&w->caller[1]);
     buffer_free(&w->send);
     buffer_free(&w->recv);
     free(w->host);
@@ -94,8 +102,7 @@ static double call_gpuhier(work_t *w)
     MPI_Barrier(w->place->control);
     double cpu = cpu_seconds();
     double began = MPI_Wtime();
-    MPI_Allreduce(w->row->in_place ? MPI_IN_PLACE : w->send.message, w->recv.message, (int) w->row->count,
-                  w->row->type->type, w->row->op->op, w->place->gpuhier);
+    bench_caller_call(&w->caller[0]);
     double seconds = MPI_Wtime() - began;
     w->cpu[0] += cpu_seconds() - cpu;
     ++w->calls;
@@ -108,7 +115,11 @@ static double call_stock(work_t *w)
     MPI_Barrier(w->place->control);
     double cpu = cpu_seconds(); /* a system call between the barrier and the call: both must have it */
     double began = MPI_Wtime();
-    bench_stock_allreduce(w->stock, w->send.message, w->recv.message, w->row, w->place->stock);
+    if (w->options->host) {
+        bench_caller_call(&w->caller[1]);
+    } else {
+        bench_stock_allreduce(w->stock, w->send.message, w->recv.message, w->row, w->place->stock);
+    }
     double seconds = MPI_Wtime() - began;
     w->cpu[1] += cpu_seconds() - cpu;
     return seconds;
@@ -251,8 +262,7 @@ void bench_measure(const bench_options_t *options, const bench_place_t *place, b
     if (gpuhier && options->counters && BENCH_PATH_GPUHIER == row->path) {
         prepare(&w);
         bench_traffic_begin(traffic);
-        MPI_Allreduce(row->in_place ? MPI_IN_PLACE : w.send.message, w.recv.message, (int) row->count, row->type->type,
-                      row->op->op, place->gpuhier);
+        bench_caller_call(&w.caller[0]);
         bench_traffic_end(traffic, row);
     }
     row->floor_us = options->host ? 0.0 : bench_floor_us(floor, row);

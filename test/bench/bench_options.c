@@ -27,6 +27,7 @@ static const char usage[] =
     "      --mode WHAT         gpuhier, stock or both, alternately (both)\n"
     "      --counters          bytes over links and rails of one call per row, against the formulas\n"
     "      --host              host buffers: no row may be accelerated; MPI_Comm_dup as well; no floor\n"
+    "      --call WHAT         blocking; with --host also nonblocking or persistent, and waited for at once (blocking)\n"
     "      --at-most RATIO     a row that takes more than RATIO times stock's time is a failure\n"
     "      --any-path          a row that the component did not accelerate is no failure\n"
     "      --wire-gbps RATE    Gbit/s of one rail, for the floor (VCLUSTER_RATE, else none)\n"
@@ -40,6 +41,7 @@ enum {
     OPTION_COUNTERS,
     OPTION_ANY_PATH,
     OPTION_HOST,
+    OPTION_CALL,
     OPTION_AT_MOST,
     OPTION_WIRE,
     OPTION_RAILS,
@@ -62,6 +64,7 @@ static const struct option long_options[] = {
     {"mode", required_argument, NULL, OPTION_MODE},
     {"counters", no_argument, NULL, OPTION_COUNTERS},
     {"host", no_argument, NULL, OPTION_HOST},
+    {"call", required_argument, NULL, OPTION_CALL},
     {"at-most", required_argument, NULL, OPTION_AT_MOST},
     {"any-path", no_argument, NULL, OPTION_ANY_PATH},
     {"wire-gbps", required_argument, NULL, OPTION_WIRE},
@@ -192,6 +195,20 @@ static bool parse_mode(const char *text, bench_options_t *o)
     return true;
 }
 
+static bool parse_call(const char *text, bench_options_t *o)
+{
+    if (0 == strcmp(text, "blocking")) {
+        o->call = CALL_BLOCKING;
+    } else if (0 == strcmp(text, "nonblocking")) {
+        o->call = CALL_NONBLOCKING;
+    } else if (0 == strcmp(text, "persistent")) {
+        o->call = CALL_PERSISTENT;
+    } else {
+        return false;
+    }
+    return true;
+}
+
 static bool parse_int(const char *text, int least, int *value_p)
 {
     char *end;
@@ -239,6 +256,8 @@ static bool parse_one(int letter, const char *text, bench_options_t *o)
         return o->counters = true;
     case OPTION_HOST:
         return o->host = true;
+    case OPTION_CALL:
+        return parse_call(text, o);
     case OPTION_AT_MOST:
         o->at_most = strtod(text, &end);
         return end != text && 0 == *end && o->at_most > 0.0;
@@ -318,6 +337,12 @@ int bench_options_parse(bench_options_t *o, int argc, char **argv, bool is_speak
             }
             return 2;
         }
+    }
+    if (CALL_BLOCKING != o->call && (!o->host || MODE_BOTH != o->mode)) {
+        if (is_speaker) {
+            fprintf(stderr, "gpuhier_bench: --call is for host buffers beside stock: add --host, leave --mode (see --help)\n");
+        }
+        return 2;
     }
     if (optind < argc || o->min_bytes > o->max_bytes) {
         if (is_speaker) {

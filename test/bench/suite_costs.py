@@ -6,8 +6,9 @@ As in suite_figures.py, a function with @figure measures one or some of them.
 """
 
 import os
+import re
 
-from suite_measure import RUN, SRC, FigureList, judged, size_text
+from suite_measure import RUN, SRC, Failure, FigureList, judged, missing, size_text
 
 FIGURES = FigureList()
 figure = FIGURES.named
@@ -52,10 +53,13 @@ def latency_nodes(suite):
 @figure("instructions")
 def instructions(suite):
     """Of the component's own code, and calls of the driver, by valgrind; the limits are those of the test."""
-    own, driver = suite.found(r"one short call: ([0-9]+) instructions of the component .*, ([0-9]+) driver calls",
-                              [os.path.join(SRC, "test/bench/instructions"), "2", "1600", "12"], "test/bench")
+    own, driver, launches, looks = suite.found(
+        r"one short call: ([0-9]+) instructions of the component .*, ([0-9]+) driver calls .*, ([0-9]+) launches, ([0-9]+) looks at the GPU",
+        [os.path.join(SRC, "test/bench/instructions"), "2", "1600", "12"], "test/bench")
     return [judged("instructions.own", "one short call: instructions of the component, waiting apart", own, 1600, "<=", own),
-            judged("instructions.driver", "one short call: calls of the driver", driver, 12, "<=", driver)]
+            judged("instructions.driver", "one short call: calls of the driver", driver, 12, "<=", driver),
+            judged("instructions.launches", "one short call: kernels launched", launches, 1, "<=", launches),
+            judged("instructions.looks", "one short call: times that the host waits for its GPU, at most", looks, 2, "<=", looks)]
 
 
 @figure("first")
@@ -68,6 +72,22 @@ def first(suite):
         raw = {"first_of_process_us": process, "first_us": comm, "second_us": second}
         figures.append(judged(f"first.{label.replace(' ', '')}", f"{label}: first call of a communicator / second call", comm / second, None, "", raw))
         figures.append(judged(f"first.process.{label.replace(' ', '')}", f"{label}: first call of the process / second call", process / second, None, "", raw))
+    return figures
+
+
+@figure("first.messages")
+def first_messages(suite):
+    """What the first call of a communicator sends by Open MPI, of the rank that sends most."""
+    figures = []
+    for nodes, gpus in ((1, 2), (1, 4), (2, 1), (2, 2), (2, 4)):
+        label = f"{nodes} node{'s' if nodes > 1 else ''} x {gpus} rank{'s' if gpus > 1 else ''}"
+        text = suite.command([os.path.join(SRC, "test/bench/first_messages"), "1000", "--nodes", str(nodes), "--gpus", str(gpus)], "test/bench")
+        ranks = [(float(messages), float(count)) for messages, count in re.findall(r"sends ([0-9.]+) messages and ([0-9]+) bytes", text)]
+        if not ranks:
+            raise Failure("first_messages did not tell what ranks send")
+        raw = {"nodes": nodes, "ranks": nodes * gpus, "messages": [rank[0] for rank in ranks], "bytes": [rank[1] for rank in ranks]}
+        figures.append(judged(f"first.messages.{nodes}x{gpus}", f"{label}: messages of a rank for the first call", max(raw["messages"]), None, "", raw))
+        figures.append(judged(f"first.bytes.{nodes}x{gpus}", f"{label}: bytes of a rank for the first call", max(raw["bytes"]), None, "", raw))
     return figures
 
 
@@ -84,3 +104,14 @@ def growth(suite):
                               sockets / (nodes - 1), 3, "<=", raw))
         figures.append(judged(f"growth.memory.{nodes}x{gpus}", f"{nodes} nodes x {gpus} ranks: host memory of a rank for set-up, MiB", kib / 1024, None, "", raw))
     return figures
+
+
+@figure("gpu")
+def real_gpu(_suite):
+    """What only a real GPU can tell. Nodes and GPUs of this suite are emulated."""
+    why = "needs a real GPU"
+    return [missing(f"gpu.shared.{ranks}", f"one real GPU shared by {ranks} ranks, 64 MiB and more: time / the plain kernel's in as many processes (goal <= 1.3)", why)
+            for ranks in (2, 4, 8)] + [
+        missing("gpu.kernel", "bandwidth of the kernel alone / a device copy's (goal >= 0.85; gpu/kernels_real prints it there)", why),
+        missing("gpu.small", "8 B to 64 KiB on GPUs of their own, time (goal < 12 us), and by kernel, by host, by kernel into mapped memory", why),
+    ]

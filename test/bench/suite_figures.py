@@ -26,7 +26,8 @@ def one_node(ranks, kind):
         largest = (16 if suite.quick else 256) << 20
         # Send and receive buffer, the host's copy, and the floor's two, for each rank.
         room = 5 * ranks * largest
-        if room > 0.7 * memory_available():
+        dropped = room > 0.7 * memory_available()
+        if dropped:
             largest = 64 << 20
         bench = f"-b 4M -e {largest} -f 4 -d {kind} -w 5 -n {15 if suite.quick else 30} -c 0 --mode gpuhier -t 20"
         figures = []
@@ -34,6 +35,9 @@ def one_node(ranks, kind):
             figures.append(judged(f"one_node.{ranks}_ranks.{kind}.{row['bytes']}",
                                   f"1 node x {ranks} ranks, sum of {kind}, {size_text(row['bytes'])}: time / floor",
                                   row["time_us"] / row["floor_us"], 1.3, "<=", raw_of(row)))
+        if dropped:
+            figures.append(missing(f"one_node.{ranks}_ranks.{kind}.{256 << 20}", f"1 node x {ranks} ranks, sum of {kind}, 256 MiB: time / floor",
+                                   f"needs {room / 0.7 / (1 << 30):.0f} GiB of free memory"))
         return figures
 
     return measure
@@ -44,26 +48,37 @@ for _ranks in (4, 8):
         figure(f"one_node.{_ranks}_ranks.{_kind}")(one_node(_ranks, _kind))
 
 
-@figure("one_node.stock5")
-def one_node_stock5(suite):
+def one_node_stock5(ranks):
     """The stock CUDA-aware Open MPI 5.0.7 in the same run, on the build that test/peers/on-ompi5 makes. Its allreduce (coll/cuda) reduces on
     the host, whatever carries the messages; smcuda would want a CUDA context in MPI_Init already."""
-    name, title = "one_node.stock5", "1 node x 4 ranks: Open MPI 5.0.7's own CUDA path / gpuhier"
-    build = os.path.join(BUILD, "test/peers/on-ompi5")
-    prefix = ompi_of(build)
-    if prefix is None:
-        return [missing(name, title, "needs test/check.sh peers/on-ompi5-build first")]
-    cluster = f"--nodes 1 --gpus 4 --ompi {prefix} --mca pml ob1 --mca btl self,sm"
-    large = suite.rows(cluster, f"-b 4M -e {16 if suite.quick else 64}M -f 4 -w 5 -n 11 -c 0 -t 20", "stock5_large", build)
-    small = suite.rows(cluster, f"-b 8 -e 1M -f {8 if suite.quick else 2} -w 5 -n 41 -c 0 -t 20", "stock5_small", build)
-    figures = []
-    for row in large:
-        figures.append(judged(f"{name}.{row['bytes']}", f"{title}, {size_text(row['bytes'])}", row["stock_us"] / row["time_us"], 4.0, ">=", raw_of(row)))
-    for row in small:
-        bound = ratio_bound(row["samples_us"], row["stock_samples_us"])
-        figures.append(judged(f"{name}.{row['bytes']}", f"1 node x 4 ranks: gpuhier / Open MPI 5.0.7's own CUDA path, {size_text(row['bytes'])} (upper bound)",
-                              bound, 1.05, "<=", raw_of(row)))
-    return figures
+
+    def measure(suite):
+        name, label = f"one_node.stock5.{ranks}_ranks", f"1 node x {ranks} ranks"
+        title = f"{label}: Open MPI 5.0.7's own CUDA path / gpuhier"
+        build = os.path.join(BUILD, "test/peers/on-ompi5")
+        prefix = ompi_of(build)
+        if prefix is None:
+            return [missing(name, title, "needs test/check.sh peers/on-ompi5-build first")]
+        cluster = f"--nodes 1 --gpus {ranks} --ompi {prefix} --mca pml ob1 --mca btl self,sm"
+        large = list(suite.rows(cluster, f"-b 4M -e {16 if suite.quick else 64}M -f 4 -w 3 -n 11 -c 0 -t 20", f"stock5_{ranks}_large", build))
+        if not suite.quick:
+            # Calls of stock that take seconds.
+            large += suite.rows(cluster, "-b 256M -e 256M -w 1 -n 3 -c 0", None, build)
+        small = suite.rows(cluster, f"-b 8 -e 2M -f {8 if suite.quick else 2} -w 5 -n 41 -c 0 -t 20", f"stock5_{ranks}_small", build)
+        figures = []
+        for row in large:
+            figures.append(judged(f"{name}.{row['bytes']}", f"{title}, {size_text(row['bytes'])}", row["stock_us"] / row["time_us"], 4.0, ">=", raw_of(row)))
+        for row in small:
+            bound = ratio_bound(row["samples_us"], row["stock_samples_us"])
+            figures.append(judged(f"{name}.{row['bytes']}", f"{label}: gpuhier / Open MPI 5.0.7's own CUDA path, {size_text(row['bytes'])} (upper bound)",
+                                  bound, 1.05, "<=", raw_of(row)))
+        return figures
+
+    return measure
+
+
+for _ranks in (4, 8):
+    figure(f"one_node.stock5.{_ranks}_ranks")(one_node_stock5(_ranks))
 
 
 def ompi_of(build):
@@ -106,13 +121,16 @@ def wire_figures(suite, label, shape, nodes, mbit):
 
 
 # Two cores carry so many bytes a second and no more: where that is less than the wire, a slower wire shows what the schedule does.
-for _label, _shape, _nodes, _mbits in (
-    ("4+4", "--nodes 2 --gpus 4", 2, (500, 100)),
-    ("3+4", "--nodes 2 --gpus 4 --ranks 3,4", 2, (500, 100)),
-    ("4+4+4", "--nodes 3 --gpus 4", 3, (500, 100)),
-    ("4+4+4+4", "--nodes 4 --gpus 4", 4, (500, 100)),
-):
-    for _mbit in _mbits:
+NODES = (
+    ("4+4", "--nodes 2 --gpus 4", 2),
+    ("3+4", "--nodes 2 --gpus 4 --ranks 3,4", 2),
+    ("4+4+4", "--nodes 3 --gpus 4", 3),
+    ("4+4+4+4", "--nodes 4 --gpus 4", 4),
+)
+RATES = (500, 100)
+
+for _label, _shape, _nodes in NODES:
+    for _mbit in RATES:
         figure(f"nodes.{_label}.{_mbit}mbit")(
             lambda suite, label=_label, shape=_shape, nodes=_nodes, mbit=_mbit: wire_figures(suite, label, shape, nodes, mbit))
 
@@ -121,25 +139,31 @@ for _label, _shape, _nodes, _mbits in (
 def nodes_ucx(suite):
     """What UCX alone moves over the same rails, both ways at once, just before and just after."""
     figures = []
-    for mbit in (500, 100):
-        rates = [suite.ucx_rate(2, RAILS, f"{mbit}mbit")]
-        row = nodes_at(suite, "--nodes 2 --gpus 4", mbit)
-        rates.append(suite.ucx_rate(2, RAILS, f"{mbit}mbit"))
-        rate = sum(rates) / 2
-        figures.append(judged(f"nodes.ucx.{mbit}mbit", f"4+4 ranks, {RAILS} rails of {mbit} Mbit/s a node, {size_text(row['bytes'])}: rate / UCX's own, both ways",
-                              row["bytes"] / (row["time_us"] * 1e-6) / rate, 0.97, ">=", {**raw_of(row), "ucx_bytes_a_second": rates}))
+    for label, shape, nodes in NODES[:1] if suite.quick else NODES:
+        for mbit in RATES:
+            rates = [suite.ucx_rate(nodes, RAILS, f"{mbit}mbit")]
+            row = nodes_at(suite, shape, mbit)
+            rates.append(suite.ucx_rate(nodes, RAILS, f"{mbit}mbit"))
+            # What leaves a node.
+            rate = 2 * (nodes - 1) / nodes * row["bytes"] / (row["time_us"] * 1e-6)
+            figures.append(judged(f"nodes.ucx.{label}.{mbit}mbit",
+                                  f"{label} ranks, {RAILS} rails of {mbit} Mbit/s a node, {size_text(row['bytes'])}: rate / UCX's own, both ways",
+                                  rate / (sum(rates) / 2), 0.97, ">=", {**raw_of(row), "ucx_bytes_a_second": rates}))
     return figures
 
 
 @figure("nodes.overlap")
 def nodes_overlap(suite):
-    """The exchange alone is what one rank a node does with the same rails: it has nobody to reduce with."""
+    """The stages alone. The exchange is what one rank a node does with the same rails: it has nobody to reduce with. The reduction and the
+    gathering in all nodes at once are the floor in memory; the floor of a row is that or the wire, whichever takes longer."""
     figures = []
-    for mbit in (500, 100):
-        alone = nodes_at(suite, "--nodes 2 --gpus 1", mbit)
-        row = nodes_at(suite, "--nodes 2 --gpus 4", mbit)
-        figures.append(judged(f"nodes.overlap.{mbit}mbit", f"4+4 ranks, {RAILS} rails of {mbit} Mbit/s a node, {size_text(row['bytes'])}: time / exchange alone",
-                              row["time_us"] / alone["time_us"], 1.1, "<=", {"all": raw_of(row), "exchange": raw_of(alone)}))
+    for label, shape, nodes in NODES[:1] if suite.quick else NODES:
+        for mbit in RATES:
+            alone = nodes_at(suite, f"--nodes {nodes} --gpus 1", mbit)
+            row = nodes_at(suite, shape, mbit)
+            figures.append(judged(f"nodes.overlap.{label}.{mbit}mbit",
+                                  f"{label} ranks, {RAILS} rails of {mbit} Mbit/s a node, {size_text(row['bytes'])}: time / slowest stage alone",
+                                  row["time_us"] / max(alone["time_us"], row["floor_us"]), 1.1, "<=", {"all": raw_of(row), "exchange": raw_of(alone)}))
     return figures
 
 
@@ -151,13 +175,14 @@ def choice(suite):
     """What the table picks, by the best of all that can be forced, over sizes that the host does not reduce. The tenth fastest of a
     hundred calls: ranks outnumber the cores, and a call in which one lost its turn takes ten times as long."""
     figures = []
-    for nodes in (3,) if suite.quick else (3, 4):
+    for nodes, gpus in ((3, 1),) if suite.quick else ((3, 1), (4, 1), (3, 2)):
+        label = f"{nodes} nodes x {gpus} rank{'s' if gpus > 1 else ''}"
         bench = f"-b 16K -e {256 if suite.quick else 4096}K -f 4 -w 5 -n 50 -c 0 --mode gpuhier -t 10"
-        runs = {name: suite.rows(f"--nodes {nodes} --gpus 1 --mca coll_gpuhier_algorithm {name}", bench)
+        runs = {name: suite.rows(f"--nodes {nodes} --gpus {gpus} --mca coll_gpuhier_algorithm {name}", bench)
                 for name in ("auto", "recursive_doubling", "ring", "halving")}
         for i, row in enumerate(runs["auto"]):
             best = min(tenth(rows[i]["samples_us"]) for name, rows in runs.items() if name != "auto")
-            figures.append(judged(f"choice.{nodes}.{row['bytes']}", f"{nodes} nodes x 1 rank, {size_text(row['bytes'])}: time of the algorithm chosen / of the best",
+            figures.append(judged(f"choice.{nodes}x{gpus}.{row['bytes']}", f"{label}, {size_text(row['bytes'])}: time of the algorithm chosen / of the best",
                                   tenth(row["samples_us"]) / best, 1.25, "<=", {name: raw_of(rows[i]) for name, rows in runs.items()}))
     return figures
 
@@ -191,6 +216,9 @@ def host(suite):
     """Host buffers with the component loaded."""
     bench = f"--host -b 8 -e 4M -f {8 if suite.quick else 2} -w 10 -n 1001 -t 20"
     figures = beside_stock(suite, "host", "host buffers: with the component / without", bench)
+    for call, name in (("nonblocking", "MPI_Iallreduce"), ("persistent", "persistent requests")):
+        figures += beside_stock(suite, f"host.{call}", f"host buffers, {name}: with the component / without",
+                                f"--host --call {call} -b 8 -e 1M -f {64 if suite.quick else 16} -w 10 -n 1001 -t 5")
     for label, shape in (SHAPES[0], SHAPES[2]):
         with_it, without = (float(us) for us in DUP.search(suite.text(shape, bench)).groups())
         figures.append(judged(f"dup.{label.replace(' ', '')}", f"{label}, MPI_Comm_dup: with the component / without", with_it / without, 1.05, "<=",

@@ -117,10 +117,11 @@ class Suite:
         return {int(size): float(us) for size, us in re.findall(r"latency +([0-9]+) bytes: +([0-9.]+) us", text)}
 
     def ucx_rate(self, nodes, rails, rate):
-        """Bytes a second that UCX alone moves out of a node while as much comes in, over all rails; one process on each node."""
+        """Bytes a second that UCX alone moves out of each node while as much comes in, over all rails; one process on each
+        node, from each to the next."""
         devices = ",".join(f"rail{i}" for i in range(rails))
         text = self.command([RUN, "--nodes", str(nodes), "--gpus", "0", "--ranks", "1", "--stock", "--rails", str(rails), "--rate", rate,
-                             "--", "../nodes/net_perf", "--quick", "--devices", devices], "test/nodes")
+                             "--", "../nodes/net_perf", "--quick", "--devices", devices, *(["--ring"] if nodes > 2 else [])], "test/nodes")
         found = re.search(r"bandwidth both ways: ([0-9.]+) Mbit/s on each", text)
         if not found:
             raise Failure("net_perf did not tell a bandwidth")

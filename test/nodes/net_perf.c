@@ -6,9 +6,10 @@
  * all rails at once. MPI only starts the processes and exchanges addresses.
  *
  * Rank r of the first half talks to rank r of the second half; with
- * test/vcluster that is one rank of each of two nodes.
+ * test/vcluster that is one rank of each of two nodes. With --ring, which any number from
+ * three on can, each sends to the next rank and receives from the one before, both ways only.
  *
- *   net_perf [--devices A,B,..] [--mbit R] [--at-least F] [--both-at-least F] [--latency-at-most US] [--quick]
+ *   net_perf [--devices A,B,..] [--mbit R] [--at-least F] [--both-at-least F] [--latency-at-most US] [--quick] [--ring]
  *
  * --mbit is the rate of one rail; with --at-least the program fails unless every
  * rail carries that fraction of it as payload, one way; --both-at-least: both
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "coll_gpuhier_net.h"
 
@@ -33,14 +35,17 @@ typedef struct {
     double at_least[2]; /* fraction of the wire: one way, both ways */
     double latency_at_most;
     int quick;
+    int ring;
 } settings_t;
 
 typedef struct {
     int rank;
-    int partner;
-    int first; /* I am in the first half */
+    int partner; /* whom I send to */
+    int source;  /* whose messages I receive: the partner, but for --ring */
+    int first;   /* I am in the first half */
     gpuhier_net_t *net;
     gpuhier_net_peer_t *peer;
+    gpuhier_net_peer_t *source_peer;
 } pair_t;
 
 static void fail(const pair_t *pair, const char *what)
@@ -65,35 +70,43 @@ static void wait_op(const pair_t *pair, const gpuhier_net_op_t *op)
     }
 }
 
-static void pair_open(pair_t *pair, const settings_t *settings)
+/* Tells `to` my address, and makes a peer of `from`, who tells me theirs. */
+static gpuhier_net_peer_t *peer_make(const pair_t *pair, int to, int from)
 {
-    const char *why;
+    gpuhier_net_peer_t *peer;
     int bytes;
     int theirs;
     size_t size;
     void *mine;
     void *blob;
 
-    if (0 != gpuhier_net_open(settings->devices, settings->nrails, GPUHIER_NET_CUDA_AUTO, &pair->net, &why)) {
-        fail(pair, why);
-    }
     if (0 != gpuhier_net_address(pair->net, &mine, &size)) {
         fail(pair, "no address");
     }
     bytes = (int) size;
-    MPI_Sendrecv(&bytes, 1, MPI_INT, pair->partner, 0, &theirs, 1, MPI_INT, pair->partner, 0, MPI_COMM_WORLD,
-                 MPI_STATUS_IGNORE);
+    MPI_Sendrecv(&bytes, 1, MPI_INT, to, 0, &theirs, 1, MPI_INT, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     blob = malloc((size_t) theirs);
     if (NULL == blob) {
         fail(pair, "out of memory");
     }
-    MPI_Sendrecv(mine, bytes, MPI_BYTE, pair->partner, 1, blob, theirs, MPI_BYTE, pair->partner, 1, MPI_COMM_WORLD,
-                 MPI_STATUS_IGNORE);
-    if (0 != gpuhier_net_peer_create(pair->net, blob, (size_t) theirs, "the partner", &pair->peer)) {
+    MPI_Sendrecv(mine, bytes, MPI_BYTE, to, 1, blob, theirs, MPI_BYTE, from, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (0 != gpuhier_net_peer_create(pair->net, blob, (size_t) theirs, "the partner", &peer)) {
         fail(pair, "the partner's address is damaged");
     }
     free(mine);
     free(blob);
+    return peer;
+}
+
+static void pair_open(pair_t *pair, const settings_t *settings)
+{
+    const char *why;
+
+    if (0 != gpuhier_net_open(settings->devices, settings->nrails, GPUHIER_NET_CUDA_AUTO, &pair->net, &why)) {
+        fail(pair, why);
+    }
+    pair->peer = peer_make(pair, pair->source, pair->partner);
+    pair->source_peer = pair->source == pair->partner ? pair->peer : peer_make(pair, pair->partner, pair->source);
 }
 
 /* Seconds for one message one way, by ping-pong. */
@@ -165,7 +178,7 @@ static double bandwidth(const pair_t *pair, int count, int both_ways)
                 }
             }
             if (i < count && (both_ways || !pair->first)) {
-                gpuhier_net_recv(pair->net, pair->peer, rail, (uint64_t) (10 + i), into, MESSAGE, false,
+                gpuhier_net_recv(pair->net, pair->source_peer, rail, (uint64_t) (10 + i), into, MESSAGE, false,
                                  &ops[1][rail][slot]);
             }
             if (i < count && (both_ways || pair->first)) {
@@ -187,6 +200,8 @@ static void parse(int argc, char **argv, settings_t *settings)
     for (i = 1; i < argc; ++i) {
         if (0 == strcmp(argv[i], "--quick")) {
             settings->quick = 1;
+        } else if (0 == strcmp(argv[i], "--ring")) {
+            settings->ring = 1;
         } else if (i + 1 < argc && 0 == strcmp(argv[i], "--mbit")) {
             settings->mbit = atof(argv[++i]);
         } else if (i + 1 < argc && 0 == strcmp(argv[i], "--at-least")) {
@@ -208,45 +223,56 @@ static void parse(int argc, char **argv, settings_t *settings)
     }
 }
 
-int main(int argc, char **argv)
+static int latencies(const pair_t *pair, const settings_t *settings)
 {
     static const size_t sizes[] = {0, 8, 64, 1024, 8192, 8193, 65536, 1048576};
+    int failures = 0;
+    size_t i;
+
+    for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {
+        double us = latency(pair, sizes[i], (sizes[i] > 8192 || settings->quick) ? 50 : 2000) * 1e6;
+
+        MPI_Allreduce(MPI_IN_PLACE, &us, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+        if (0 == pair->rank) {
+            printf("latency %8zu bytes: %9.2f us one way\n", sizes[i], us);
+        }
+        if (8 == sizes[i] && settings->latency_at_most > 0.0 && us > settings->latency_at_most) {
+            failures++;
+        }
+    }
+    return failures;
+}
+
+int main(int argc, char **argv)
+{
     settings_t settings = {0};
     pair_t pair = {0};
     int failures = 0;
     int size;
     int mode;
-    size_t i;
 
     MPI_Init(&argc, &argv);
     parse(argc, argv, &settings);
     MPI_Comm_rank(MPI_COMM_WORLD, &pair.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (0 != size % 2) {
-        fail(&pair, "an even number of ranks, please");
+    if (settings.ring ? size < 3 : 0 != size % 2) {
+        fail(&pair, settings.ring ? "three ranks at least, please" : "an even number of ranks, please");
     }
     pair.first = pair.rank < size / 2;
-    pair.partner = (pair.rank + size / 2) % size;
+    pair.partner = (pair.rank + (settings.ring ? 1 : size / 2)) % size;
+    pair.source = settings.ring ? (pair.rank + size - 1) % size : pair.partner;
     pair_open(&pair, &settings);
-
-    for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {
-        double us = latency(&pair, sizes[i], (sizes[i] > 8192 || settings.quick) ? 50 : 2000) * 1e6;
-
-        MPI_Allreduce(MPI_IN_PLACE, &us, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-        if (0 == pair.rank) {
-            printf("latency %8zu bytes: %9.2f us one way\n", sizes[i], us);
-        }
-        if (8 == sizes[i] && settings.latency_at_most > 0.0 && us > settings.latency_at_most) {
-            failures++;
-        }
+    if (!settings.ring) {
+        failures = latencies(&pair, &settings);
     }
-    for (mode = 0; mode < 2; ++mode) {
+    for (mode = settings.ring; mode < 2; ++mode) {
         double rate = 0.0;
         double fraction = 0.0;
 
         bandwidth(&pair, 2, mode);
         /* Other work on the machine can only make it slower: a figure that is not enough gets another chance. */
         for (int tries = 0; tries < TRIES && (0 == tries || fraction < settings.at_least[mode]); ++tries) {
+            sleep(0 == tries ? 0 : 2);
             rate = bandwidth(&pair, settings.quick ? 8 : 60, mode) * 8e-6;
             fraction = (settings.mbit > 0.0) ? rate / settings.mbit : 0.0;
             if (0 == pair.rank) {

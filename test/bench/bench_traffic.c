@@ -29,6 +29,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define UNIT_BYTES 128
 #define WIRE_FROM_BYTES ((size_t) 1 << 20)
@@ -76,13 +77,13 @@ static uint64_t wire_bytes(void)
     return sum;
 }
 
-/* The component's rule where no devices are named: an active RDMA port on every node. */
+/* The component's rule where no devices are named: an active RDMA port on every node, and RDMA devices that can be opened. */
 static bool all_have_rdma(const bench_place_t *place)
 {
     glob_t ports;
     int mine = 0, all = 0;
 
-    if (0 == glob("/sys/class/infiniband/*/ports/*/state", 0, NULL, &ports)) {
+    if (0 == access("/dev/infiniband", X_OK) && 0 == glob("/sys/class/infiniband/*/ports/*/state", 0, NULL, &ports)) {
         for (size_t i = 0; i < ports.gl_pathc; ++i) {
             char state[32] = "";
             FILE *file = fopen(ports.gl_pathv[i], "r");

@@ -27,6 +27,7 @@
 
 static char root[] = "/tmp/gpuhier-topology-XXXXXX";
 static char sys[64];
+static char dev[64];
 
 static void put(const char *path, const char *text)
 {
@@ -59,6 +60,15 @@ static int make_sys(void **state)
         return -1;
     }
     snprintf(sys, sizeof(sys), "%s/sys", root);
+    snprintf(dev, sizeof(dev), "%s/dev", root);
+    /* As the kernel numbers them: not by the devices' names. */
+    put("class/infiniband_verbs/abi_version", "6\n");
+    put("class/infiniband_verbs/uverbs0/ibdev", "mlx5_9\n");
+    put("class/infiniband_verbs/uverbs1/ibdev", "mlx5_10\n");
+    put("class/infiniband_verbs/uverbs2/ibdev", "mlx5_2\n");
+    put("../dev/infiniband/uverbs0", "");
+    put("../dev/infiniband/uverbs1", "");
+    put("../dev/infiniband/uverbs2", "");
     put("class/infiniband/mlx5_10/ports/1/state", "4: ACTIVE\n");
     put("class/infiniband/mlx5_10/ports/1/rate", "200 Gb/sec (4X HDR)\n");
     put("class/infiniband/mlx5_9/ports/1/state", "4: ACTIVE\n");
@@ -118,7 +128,7 @@ static const char *taken(int count)
 
 static void test_nics_rdma(void **state)
 {
-    int count = gpuhier_nics_find(sys, up, " eth0 docker0 ", found, GPUHIER_FOUND_NICS_MAX);
+    int count = gpuhier_nics_find(sys, dev, up, " eth0 docker0 ", found, GPUHIER_FOUND_NICS_MAX);
 
     (void) state;
     assert_int_equal(4 + 6, count);
@@ -134,6 +144,41 @@ static void test_nics_rdma(void **state)
     assert_non_null(strstr(found[2].reason, "no active link"));
 }
 
+static void node_rename(const char *from, const char *to)
+{
+    char old[128], new[128];
+
+    snprintf(old, sizeof(old), "%s/infiniband/%s", dev, from);
+    snprintf(new, sizeof(new), "%s/infiniband/%s", dev, to);
+    assert_int_equal(0, rename(old, new));
+}
+
+/* A container that was given some of the machine's devices, or none. */
+static void test_nics_container(void **state)
+{
+    gpuhier_text_t report = {0};
+
+    (void) state;
+    node_rename("uverbs0", "gone0");
+    int count = gpuhier_nics_find(sys, dev, up, " eth0 docker0 ", found, GPUHIER_FOUND_NICS_MAX);
+    assert_int_equal(OMPI_SUCCESS, gpuhier_nics_choose(found, count, NULL, NULL));
+    assert_string_equal("mlx5_10:1", taken(count));
+    assert_non_null(strstr(found[1].reason, "/dev/infiniband"));
+    assert_non_null(strstr(found[2].reason, "no active link"));
+    assert_int_equal(OMPI_ERR_NOT_FOUND, gpuhier_nics_choose(found, count, "mlx5_9", &report));
+    assert_non_null(strstr(report.text, "/dev/infiniband"));
+    free(report.text);
+
+    node_rename("uverbs1", "gone1");
+    node_rename("uverbs2", "gone2");
+    count = gpuhier_nics_find(sys, dev, up, " eth0 docker0 ", found, GPUHIER_FOUND_NICS_MAX);
+    assert_int_equal(OMPI_SUCCESS, gpuhier_nics_choose(found, count, NULL, NULL));
+    assert_string_equal("eth0", taken(count));
+    node_rename("gone0", "uverbs0");
+    node_rename("gone1", "uverbs1");
+    node_rename("gone2", "uverbs2");
+}
+
 /* The same machine without RDMA: skip what infiniband gave. */
 static int find_interfaces(const char *names)
 {
@@ -142,7 +187,7 @@ static int find_interfaces(const char *names)
     int skip = 0;
 
     snprintf(copy, sizeof(copy), "%s", names);
-    count = gpuhier_nics_find(sys, up, copy, found, GPUHIER_FOUND_NICS_MAX);
+    count = gpuhier_nics_find(sys, dev, up, copy, found, GPUHIER_FOUND_NICS_MAX);
     while (skip < count && found[skip].is_rdma) {
         skip++;
     }
@@ -171,15 +216,15 @@ static void test_nics_interfaces(void **state)
     count = find_interfaces("");
     assert_int_equal(OMPI_SUCCESS, gpuhier_nics_choose(found, count, NULL, NULL));
     assert_string_equal("", taken(count));
-    assert_int_equal(0, gpuhier_nics_find("/nonexistent", up, "", found, GPUHIER_FOUND_NICS_MAX));
-    assert_int_equal(3, gpuhier_nics_find(sys, up, " eth0 ", found, 3));
+    assert_int_equal(0, gpuhier_nics_find("/nonexistent", dev, up, "", found, GPUHIER_FOUND_NICS_MAX));
+    assert_int_equal(3, gpuhier_nics_find(sys, dev, up, " eth0 ", found, 3));
 }
 
 static void test_nics_list(void **state)
 {
     static const char *const wrong[] = {"nosuch", "eth0,nosuch", "eth3", "mlx5_9:2", "mlx5_9:3", "eth", "eth00"};
     gpuhier_text_t report = {0};
-    int count = gpuhier_nics_find(sys, up, " eth0 eth1 ", found, GPUHIER_FOUND_NICS_MAX);
+    int count = gpuhier_nics_find(sys, dev, up, " eth0 eth1 ", found, GPUHIER_FOUND_NICS_MAX);
     size_t i;
 
     (void) state;
@@ -187,7 +232,7 @@ static void test_nics_list(void **state)
     assert_string_equal("mlx5_2:1 eth1", taken(count));
     assert_null(report.text);
     for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); ++i) {
-        count = gpuhier_nics_find(sys, up, " eth0 eth1 ", found, GPUHIER_FOUND_NICS_MAX);
+        count = gpuhier_nics_find(sys, dev, up, " eth0 eth1 ", found, GPUHIER_FOUND_NICS_MAX);
         assert_int_equal(OMPI_ERR_NOT_FOUND, gpuhier_nics_choose(found, count, wrong[i], &report));
         assert_non_null(report.text);
         free(report.text);
@@ -230,6 +275,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nics_addresses),
         cmocka_unit_test_setup(test_nics_rdma, make_sys),
+        cmocka_unit_test(test_nics_container),
         cmocka_unit_test(test_nics_interfaces),
         cmocka_unit_test_teardown(test_nics_list, remove_sys),
     };

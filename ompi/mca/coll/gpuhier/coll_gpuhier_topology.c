@@ -449,7 +449,7 @@ int gpuhier_topology_local(const gpuhier_gpu_info_t *gpu, const char *device_lis
     if (NULL != gpu) {
         fill_gpu(&record, gpu);
     }
-    count = gpuhier_nics_find("/sys", gpuhier_nics_interface_is_up, NULL, nics, GPUHIER_FOUND_NICS_MAX);
+    count = gpuhier_nics_find("/sys", "/dev", gpuhier_nics_interface_is_up, NULL, nics, GPUHIER_FOUND_NICS_MAX);
     rc = gpuhier_nics_choose(nics, count, device_list, &report);
     if (OMPI_SUCCESS == rc) {
         /* hwloc takes long on large machines, and without a GPU there is nothing to be near to. */

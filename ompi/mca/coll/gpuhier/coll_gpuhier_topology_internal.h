@@ -26,6 +26,7 @@ typedef struct {
     bool is_rdma;
     bool is_virtual; /* of a bridge or container: taken only if there is no other */
     bool is_usable;  /* up, with an address or an active port */
+    bool is_closed;  /* not usable: an active port of a device that this process may not open */
     bool is_taken;
     bool has_pci;
     gpuhier_pci_id_t pci;
@@ -43,10 +44,10 @@ typedef struct {
 __attribute__((format(printf, 2, 3))) void gpuhier_text_add(gpuhier_text_t *text, const char *format, ...);
 
 /*
- * Find the devices below sys ("/sys"; tests bring a folder of their own), at most
+ * Find the devices below sys and dev ("/sys", "/dev"; tests bring folders of their own), at most
  * max. Interfaces count as usable when up(arg, name) says so. Returns their number.
  */
-int gpuhier_nics_find(const char *sys, bool (*up)(void *arg, const char *name), void *arg, gpuhier_found_nic_t *nics,
+int gpuhier_nics_find(const char *sys, const char *dev, bool (*up)(void *arg, const char *name), void *arg, gpuhier_found_nic_t *nics,
                       int max);
 
 /*

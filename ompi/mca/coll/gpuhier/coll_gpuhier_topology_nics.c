@@ -8,7 +8,7 @@
  * Found: every port of every device of /sys/class/infiniband, and every
  * interface of /sys/class/net but the loopback. Taken, without a list from the
  * user, is the first of these classes that is not empty:
- *   1. RDMA ports that are active,
+ *   1. RDMA ports that are active, of devices that this process may open,
  *   2. interfaces that are up and have an address beyond the link,
  *   3. the same of bridges, containers and tunnels,
  * and of that class all that are at least half as fast as its fastest (a
@@ -131,7 +131,35 @@ static void describe_interface(gpuhier_found_nic_t *nic, const char *folder, boo
     find_pci(nic, folder);
 }
 
-static void describe_port(gpuhier_found_nic_t *nic, const char *folder, int port)
+/*
+ * May this process open the RDMA device? sysfs shows all of the machine's devices in every container, but
+ * programs use them by the nodes of /dev, which a container has only if it was given them.
+ */
+static bool may_open(const char *sys, const char *dev, const char *name)
+{
+    char verbs[PATH_MAX];
+    bool may = false;
+    struct dirent *entry;
+    DIR *dir = join(verbs, sys, "class/infiniband_verbs") ? opendir(verbs) : NULL;
+
+    while (NULL != dir && !may && NULL != (entry = readdir(dir))) {
+        char folder[PATH_MAX];
+        char path[PATH_MAX];
+        char nodes[PATH_MAX];
+        char device[GPUHIER_RECORD_DEVICE_MAX];
+
+        if ('.' != entry->d_name[0] && join(folder, verbs, entry->d_name) && join(nodes, dev, "infiniband") && join(path, nodes, entry->d_name)) {
+            read_line(device, sizeof(device), folder, "ibdev");
+            may = 0 == strcmp(name, device) && 0 == access(path, R_OK | W_OK);
+        }
+    }
+    if (NULL != dir) {
+        closedir(dir);
+    }
+    return may;
+}
+
+static void describe_port(gpuhier_found_nic_t *nic, const char *folder, int port, bool opens)
 {
     char leaf[32];
     char line[64];
@@ -139,7 +167,8 @@ static void describe_port(gpuhier_found_nic_t *nic, const char *folder, int port
     nic->is_rdma = true;
     snprintf(leaf, sizeof(leaf), "ports/%d/state", port);
     read_line(line, sizeof(line), folder, leaf);
-    nic->is_usable = NULL != strstr(line, "ACTIVE");
+    nic->is_closed = NULL != strstr(line, "ACTIVE") && !opens;
+    nic->is_usable = NULL != strstr(line, "ACTIVE") && opens;
     snprintf(leaf, sizeof(leaf), "ports/%d/rate", port);
     read_line(line, sizeof(line), folder, leaf);
     nic->mbit = (unsigned) (strtod(line, NULL) * 1000.0);
@@ -181,7 +210,7 @@ static gpuhier_found_nic_t *add(gpuhier_found_nic_t *nics, int *count, int max, 
 }
 
 /* Add the ports of one RDMA device; those of today have one or two. */
-static void add_rdma_device(gpuhier_found_nic_t *nics, int *count, int max, const char *folder, const char *name)
+static void add_rdma_device(gpuhier_found_nic_t *nics, int *count, int max, const char *folder, const char *name, bool opens)
 {
     int port;
 
@@ -194,13 +223,13 @@ static void add_rdma_device(gpuhier_found_nic_t *nics, int *count, int max, cons
         if (join(path, folder, leaf) && 0 == access(path, F_OK)) {
             nic = add(nics, count, max, name, port);
             if (NULL != nic) {
-                describe_port(nic, folder, port);
+                describe_port(nic, folder, port, opens);
             }
         }
     }
 }
 
-int gpuhier_nics_find(const char *sys, bool (*up)(void *arg, const char *name), void *arg, gpuhier_found_nic_t *nics,
+int gpuhier_nics_find(const char *sys, const char *dev, bool (*up)(void *arg, const char *name), void *arg, gpuhier_found_nic_t *nics,
                       int max)
 {
     static const char *const classes[] = {"class/infiniband", "class/net"};
@@ -221,7 +250,7 @@ int gpuhier_nics_find(const char *sys, bool (*up)(void *arg, const char *name), 
                 continue;
             }
             if (0 == i) {
-                add_rdma_device(nics, &count, max, folder, entry->d_name);
+                add_rdma_device(nics, &count, max, folder, entry->d_name, may_open(sys, dev, entry->d_name));
                 continue;
             }
             nic = add(nics, &count, max, entry->d_name, 0);
@@ -296,8 +325,10 @@ static int choose_listed(gpuhier_found_nic_t *nics, int count, const char *list,
             return OMPI_ERR_NOT_FOUND;
         }
         if (0 != length && !nics[i].is_usable) {
-            gpuhier_text_add(report, "the list of network devices names %.*s, which is not up%s\n", (int) length, at,
-                             nics[i].is_rdma ? "" : " or has no address beyond the link");
+            gpuhier_text_add(report, "the list of network devices names %.*s, which %s\n", (int) length, at,
+                             nics[i].is_closed ? "has no node in /dev/infiniband that this process may open"
+                             : nics[i].is_rdma ? "is not up"
+                                               : "is not up or has no address beyond the link");
             return OMPI_ERR_NOT_FOUND;
         }
         if (0 != length) {
@@ -338,7 +369,9 @@ int gpuhier_nics_choose(gpuhier_found_nic_t *nics, int count, const char *list, 
     for (i = 0; i < count; ++i) {
         gpuhier_found_nic_t *nic = &nics[i];
 
-        if (!nic->is_usable) {
+        if (nic->is_closed) {
+            snprintf(nic->reason, sizeof(nic->reason), "has no node in /dev/infiniband that this process may open");
+        } else if (!nic->is_usable) {
             snprintf(nic->reason, sizeof(nic->reason), nic->is_rdma ? "has no active link" : "is down or has no address beyond the link");
         } else if (class_of(nic) != best) {
             snprintf(nic->reason, sizeof(nic->reason), "is %s, and there is %s", names[class_of(nic)], names[best]);

@@ -62,6 +62,9 @@ static inline int gpuhier_comm_allgatherv(const void *mine, int bytes, void *all
 #    include "opal/mca/accelerator/base/base.h"
 #    include "opal/util/string_copy.h"
 #endif
+#if OMPI_MAJOR_VERSION < 5
+#    include "opal/runtime/opal_params.h"
+#endif
 #include "opal/util/info.h"
 
 /* True when this Open MPI takes CUDA device pointers in its own collectives. */
@@ -69,8 +72,8 @@ static inline bool gpuhier_ompi_is_cuda_aware(void)
 {
 #if OMPI_MAJOR_VERSION >= 5
     return 0 == strcmp("cuda", opal_accelerator_base_selected_component.base_version.mca_component_name);
-#elif defined(OPAL_CUDA_SUPPORT)
-    return 0 != OPAL_CUDA_SUPPORT;
+#elif defined(OPAL_CUDA_SUPPORT) && OPAL_CUDA_SUPPORT
+    return opal_cuda_support; /* builds for everybody have it switched off in their openmpi-mca-params.conf */
 #else
     return false;
 #endif

@@ -11,7 +11,7 @@
 #   GPUHIER_OUT_OF_TREE                         conditional, and a macro with the value 0 or 1
 
 # Machine code of one minor version runs on all later ones of its major version, so the lowest of each major is enough,
-# from sm_75 on; PTX serves what comes later. The kernels move memory and gain nothing from newer PTX,
+# from sm_70 (V100) on, where nvcc still knows it: up to CUDA 12; PTX serves what comes later. The kernels move memory and gain nothing from newer PTX,
 # so all are made from one PTX of the oldest: that halves the time that nvcc takes.
 AC_DEFUN([GPUHIER_CUDA_ARCHS], [
     gpuhier_known=`"$NVCC" --list-gpu-code | sed -n 's/^sm_\(@<:@0-9@:>@*\)$/\1/p' | sort -n`
@@ -20,7 +20,7 @@ AC_DEFUN([GPUHIER_CUDA_ARCHS], [
     gpuhier_major_seen=
     gpuhier_oldest=
     for gpuhier_arch in $gpuhier_known; do
-        AS_IF([test $gpuhier_arch -lt 75], [continue])
+        AS_IF([test $gpuhier_arch -lt 70], [continue])
         AS_IF([test -z "$gpuhier_oldest"], [gpuhier_oldest=$gpuhier_arch])
         gpuhier_major=`expr $gpuhier_arch / 10`
         AS_CASE([" $gpuhier_major_seen "], [*" $gpuhier_major "*], [continue])

@@ -114,6 +114,7 @@ typedef struct gpuhier_call {
     unsigned polls;    /* FAILED: of the others */
     bool input_done;   /* what the program had queued before the call is complete */
     bool is_small;     /* takes the small form; then nothing below but `small` is used */
+    bool net_on_device; /* UCX moves messages of this team's calls from and to GPU memory */
     bool is_long;      /* slices are longer than slice_bytes: in a long lane */
     gpuhier_small_t small;
     gpuhier_plan_t plan;

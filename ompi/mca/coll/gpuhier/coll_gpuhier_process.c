@@ -157,13 +157,14 @@ static void net_failed(void *arg, gpuhier_net_peer_t *peer, int code, const char
 /*
  * UCX may still have the end of what a call sent when the call has returned: a socket was full, or an answer waits its turn.
  * Then whoever is inside MPI sees to it, in between two calls as well. The notices of partners arrive so, too. A call
- * that is under way is driven by its own progress, with the context that UCX needs for GPU memory.
+ * that is under way is driven by its own progress, with the context that UCX needs for GPU memory: its copies fail without
+ * one, or are made in another.
  */
 static int net_progress(void)
 {
     int events = 0;
     if (gpuhier_engine_trylock()) {
-        events = NULL != net && !gpuhier_queue_is_busy() ? gpuhier_net_progress(net) : 0;
+        events = NULL != net && !gpuhier_queue_is_busy() && !gpuhier_queue_wants_context() ? gpuhier_net_progress(net) : 0;
         gpuhier_engine_unlock();
     }
     return events;

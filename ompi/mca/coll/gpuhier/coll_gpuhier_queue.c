@@ -28,6 +28,7 @@ static int team_enter(gpuhier_team_t *team, gpuhier_cuda_scope_t *scope)
 
 static opal_list_t busy; /* teams with calls that nobody waits for, by their member of that name */
 static bool listed;      /* busy is constructed */
+static unsigned on_device; /* calls under way whose messages UCX moves from and to GPU memory */
 
 static gpuhier_team_t *team_of(opal_list_item_t *item)
 {
@@ -59,11 +60,17 @@ bool gpuhier_queue_is_busy(void)
     return listed && !opal_list_is_empty(&busy);
 }
 
+bool gpuhier_queue_wants_context(void)
+{
+    return on_device > 0;
+}
+
 /* Takes the first call, which has ended, out of the queue. */
 static void first_remove(gpuhier_team_t *team, gpuhier_call_t **ended_p)
 {
     gpuhier_call_t *call = team->first;
     team->first = call->next;
+    on_device -= call->net_on_device;
     if (NULL == call->ended) {
         return;
     }
@@ -92,6 +99,8 @@ void gpuhier_queue_post(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhie
     (void) gpuhier_team_check(team);
     int rc = team_enter(team, &scope);
     gpuhier_engine_prepare(call, team, args);
+    call->net_on_device = team->net_on_device;
+    on_device += call->net_on_device;
     if (NULL != call->ended) {
         unwaited_add(team);
     }
@@ -129,7 +138,7 @@ static int team_drive(gpuhier_team_t *team, gpuhier_call_t **ended_p)
     if (NULL == call) {
         return 0;
     }
-    if (0 != (call->idle.polls + 1) % STEP_EVERY && gpuhier_small_is_idle(call)) {
+    if (0 != (call->idle.polls + 1) % STEP_EVERY && !call->net_on_device && gpuhier_small_is_idle(call)) {
         ++call->idle.polls;
         return 0;
     }

@@ -45,6 +45,12 @@ int gpuhier_queue_drive_all(gpuhier_call_t **ended_p);
 /* Are there any such teams? The lock is held. */
 bool gpuhier_queue_is_busy(void);
 
+/*
+ * Are there calls, waited for or not, for which UCX needs the context of their GPU? They drive it themselves, with that
+ * context: nobody else may meanwhile. The lock is held.
+ */
+bool gpuhier_queue_wants_context(void);
+
 /* Ends all calls of the team with an error, waiting for nobody. The lock is held. */
 void gpuhier_queue_abandon(gpuhier_team_t *team, int status, gpuhier_call_t **ended_p);
 

@@ -196,7 +196,7 @@ bool gpuhier_small_is_idle(const gpuhier_call_t *call)
 
 bool gpuhier_small_wants_net(const gpuhier_call_t *call)
 {
-    return GPUHIER_SMALL_EXCHANGE == call->small.phase || gpuhier_small_is_idle(call);
+    return GPUHIER_SMALL_EXCHANGE == call->small.phase || call->net_on_device || gpuhier_small_is_idle(call);
 }
 
 /* Starts the way of the result to my buffer. */

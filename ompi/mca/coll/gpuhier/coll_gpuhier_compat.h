@@ -60,9 +60,10 @@ static inline int gpuhier_comm_allgatherv(const void *mine, int bytes, void *all
 #if OMPI_MAJOR_VERSION >= 5
 #    include "opal/class/opal_cstring.h"
 #    include "opal/mca/accelerator/base/base.h"
+#    include "ompi/runtime/mpiruntime.h"
+#    include "opal/runtime/opal.h"
 #    include "opal/util/string_copy.h"
-#endif
-#if OMPI_MAJOR_VERSION < 5
+#else
 #    include "opal/runtime/opal_params.h"
 #endif
 #include "opal/util/info.h"
@@ -99,6 +100,32 @@ static inline bool gpuhier_comm_preference(const struct ompi_communicator_t *com
     (void) opal_info_get(comm->super.s_info, "ompi_comm_coll_preference", (int) bytes - 1, value, &flag);
 #endif
     return 0 != flag;
+}
+
+/*
+ * Is MPI_COMM_SELF there, of which MPI_Finalize deletes the attributes? Not in a program that only has sessions: Open MPI 5 never
+ * constructs it, takes an attribute all the same, and deletes it never.
+ */
+static inline bool gpuhier_comm_self_lives(void)
+{
+#if OMPI_MAJOR_VERSION >= 5
+    return OMPI_MPI_STATE_INIT_COMPLETED == ompi_mpi_state;
+#else
+    return true;
+#endif
+}
+
+/*
+ * Has a function called, once, when the last session of a program ends. What was registered last is called first, so all of
+ * Open MPI still works then.
+ */
+static inline void gpuhier_at_last_session_end(void (*function)(void *))
+{
+#if OMPI_MAJOR_VERSION >= 5
+    opal_finalize_register_cleanup(function);
+#else
+    (void) function; /* no sessions */
+#endif
 }
 
 #endif /* GPUHIER_COMPAT_H */

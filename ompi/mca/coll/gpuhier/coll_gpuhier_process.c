@@ -7,7 +7,9 @@
  *
  * The end: an attribute on MPI_COMM_SELF has its delete callback run first thing
  * in MPI_Finalize, while all of Open MPI still works. When coll components are
- * closed it is too late: others may have left, and CUDA with them.
+ * closed it is too late: others may have left, and CUDA with them. A program that
+ * has sessions and no MPI_Init has no MPI_COMM_SELF; its last MPI_Session_finalize
+ * begins with a function that is registered with Open MPI instead.
  */
 #include "ompi_config.h"
 
@@ -17,6 +19,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "coll_gpuhier_compat.h"
 #include "coll_gpuhier_component.h"
 #include "coll_gpuhier_device.h"
 #include "coll_gpuhier_ipc_cache.h"
@@ -34,6 +37,7 @@ static opal_mutex_t engine_lock = OPAL_MUTEX_STATIC_INIT;
 static gpuhier_net_t *net;
 static unsigned net_lost; /* contexts that had been lost when it was opened */
 static int keyval = MPI_KEYVAL_INVALID;
+static bool ends_with_session; /* registered for it */
 static gpuhier_record_t record; /* made once: finding the devices takes milliseconds */
 static bool record_known;
 static _Atomic bool ended;
@@ -220,13 +224,13 @@ bool gpuhier_process_ended(void)
     return atomic_load_explicit(&ended, memory_order_relaxed);
 }
 
-static int finalize(MPI_Comm comm, int key, void *value, void *extra)
+static void end(void *unused)
 {
-    (void) comm;
-    (void) key;
-    (void) value;
-    (void) extra;
     gpuhier_call_t *calls = NULL;
+    (void) unused;
+    if (gpuhier_process_ended()) {
+        return; /* sessions first, then MPI_Init: both ends come */
+    }
     leave();
     (void) opal_progress_unregister(net_progress);
     gpuhier_engine_lock();
@@ -242,6 +246,14 @@ static int finalize(MPI_Comm comm, int key, void *value, void *extra)
     gpuhier_locked_finalize();
     gpuhier_engine_unlock();
     gpuhier_queue_tell(calls);
+}
+
+static int finalize(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void) comm;
+    (void) key;
+    (void) value;
+    end(extra);
     return MPI_SUCCESS;
 }
 
@@ -250,7 +262,12 @@ int gpuhier_process_finalize_register(void)
     static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT; /* not the engine's: staging has none */
     int rc = MPI_SUCCESS;
     opal_mutex_lock(&lock);
-    if (MPI_KEYVAL_INVALID == keyval) {
+    if (!gpuhier_comm_self_lives()) {
+        if (!ends_with_session) {
+            gpuhier_at_last_session_end(end);
+            ends_with_session = true;
+        }
+    } else if (MPI_KEYVAL_INVALID == keyval) {
         rc = MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finalize, &keyval, NULL);
         rc = MPI_SUCCESS != rc ? rc : MPI_Comm_set_attr(MPI_COMM_SELF, keyval, &keyval);
     }

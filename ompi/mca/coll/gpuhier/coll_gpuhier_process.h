@@ -44,7 +44,7 @@ bool gpuhier_process_shares_cores(void);
  */
 bool gpuhier_process_net_on_device(void);
 
-/* Has everything released when MPI_Finalize begins, once some of it exists. Returns an Open MPI code. */
+/* Has everything released when MPI_Finalize begins, or the end of the last session, once some of it exists. Returns an Open MPI code. */
 int gpuhier_process_finalize_register(void);
 
 /* Has it been? Callbacks of the program on MPI_COMM_SELF run later, and may make calls: the saved collectives serve them. */

@@ -37,6 +37,7 @@ typedef struct bench_options {
     unsigned factor;
     int iterations;     /* timed calls per row at most */
     int warmups;        /* calls before them */
+    int train;          /* calls in a row per sample */
     double budget;      /* seconds for all rows; 0: no limit, always all iterations */
     bool in_place[2];   /* [0]: rows out of place; [1]: rows in place */
     bool check;

@@ -4,8 +4,8 @@
  *
  * One row: warm-up, timed calls of gpuhier and stock in turn, checks, path, traffic, floor.
  *
- * A sample is one call: all ranks meet at a host barrier, each takes its own time, the slowest
- * rank's counts; a row's time is the median of its samples. Before every call, outside of the time, the
+ * A sample is one call, or the mean of a train of them, in which a barrier that lets ranks go at different times counts
+ * once: all ranks meet at a host barrier, each takes its own time, the slowest rank's counts; a row's time is the median of its samples. Before every call, outside of the time, the
  * receive buffer is poisoned (or, in place, filled with the input anew), so each call has the same
  * work to do and none can live on the result of the one before.
  */
@@ -102,11 +102,13 @@ static double call_gpuhier(work_t *w)
     MPI_Barrier(w->place->control);
     double cpu = cpu_seconds();
     double began = MPI_Wtime();
-    bench_caller_call(&w->caller[0]);
+    for (int i = 0; i < w->options->train; ++i) {
+        bench_caller_call(&w->caller[0]);
+    }
     double seconds = MPI_Wtime() - began;
     w->cpu[0] += cpu_seconds() - cpu;
-    ++w->calls;
-    return seconds;
+    w->calls += (uint64_t) w->options->train;
+    return seconds / w->options->train;
 }
 
 static double call_stock(work_t *w)
@@ -115,14 +117,16 @@ static double call_stock(work_t *w)
     MPI_Barrier(w->place->control);
     double cpu = cpu_seconds(); /* a system call between the barrier and the call: both must have it */
     double began = MPI_Wtime();
-    if (w->options->host) {
-        bench_caller_call(&w->caller[1]);
-    } else {
-        bench_stock_allreduce(w->stock, w->send.message, w->recv.message, w->row, w->place->stock);
+    for (int i = 0; i < w->options->train; ++i) {
+        if (w->options->host) {
+            bench_caller_call(&w->caller[1]);
+        } else {
+            bench_stock_allreduce(w->stock, w->send.message, w->recv.message, w->row, w->place->stock);
+        }
     }
     double seconds = MPI_Wtime() - began;
     w->cpu[1] += cpu_seconds() - cpu;
-    return seconds;
+    return seconds / w->options->train;
 }
 
 /* Compares the output in recv with the reference; wrong elements and guard bytes of this rank. */
@@ -250,13 +254,13 @@ void bench_measure(const bench_options_t *options, const bench_place_t *place, b
     if (gpuhier) {
         row->time_us = median_us(w.gpuhier, row->iterations, place->control, &row->samples);
         MPI_Allreduce(&w.cpu[0], &row->cpu_us, 1, MPI_DOUBLE, MPI_SUM, place->control);
-        row->cpu_us *= 1e6 / row->iterations;
+        row->cpu_us *= 1e6 / row->iterations / options->train;
         row->path = find_path(&w);
     }
     if (staged) {
         row->stock_us = median_us(w.staged, row->iterations, place->control, &row->stock_samples);
         MPI_Allreduce(&w.cpu[1], &row->stock_cpu_us, 1, MPI_DOUBLE, MPI_SUM, place->control);
-        row->stock_cpu_us *= 1e6 / row->iterations;
+        row->stock_cpu_us *= 1e6 / row->iterations / options->train;
     }
     row->traffic_is_right = true;
     if (gpuhier && options->counters && BENCH_PATH_GPUHIER == row->path) {

@@ -21,6 +21,7 @@ static const char usage[] =
     "  -o, --ops LIST          of sum,prod,max,minloc,..., or all (sum); undefined pairs are left out\n"
     "  -n, --iterations N      timed calls per row (20)\n"
     "  -w, --warmups N         calls before them (2)\n"
+    "      --train N           calls in a row per sample, which is their mean; out of place only (1)\n"
     "  -t, --budget SECONDS    for all rows together: fewer iterations where they are slow (no limit)\n"
     "  -z, --place WHAT        in, out or both (out)\n"
     "  -c, --check 0|1         compare every element with a reference (1)\n"
@@ -42,6 +43,7 @@ enum {
     OPTION_ANY_PATH,
     OPTION_HOST,
     OPTION_CALL,
+    OPTION_TRAIN,
     OPTION_AT_MOST,
     OPTION_WIRE,
     OPTION_RAILS,
@@ -65,6 +67,7 @@ static const struct option long_options[] = {
     {"counters", no_argument, NULL, OPTION_COUNTERS},
     {"host", no_argument, NULL, OPTION_HOST},
     {"call", required_argument, NULL, OPTION_CALL},
+    {"train", required_argument, NULL, OPTION_TRAIN},
     {"at-most", required_argument, NULL, OPTION_AT_MOST},
     {"any-path", no_argument, NULL, OPTION_ANY_PATH},
     {"wire-gbps", required_argument, NULL, OPTION_WIRE},
@@ -256,6 +259,8 @@ static bool parse_one(int letter, const char *text, bench_options_t *o)
         return o->counters = true;
     case OPTION_HOST:
         return o->host = true;
+    case OPTION_TRAIN:
+        return parse_int(text, 1, &o->train);
     case OPTION_CALL:
         return parse_call(text, o);
     case OPTION_AT_MOST:
@@ -314,6 +319,7 @@ int bench_options_parse(bench_options_t *o, int argc, char **argv, bool is_speak
     o->factor = 2;
     o->iterations = 20;
     o->warmups = 2;
+    o->train = 1;
     o->in_place[0] = true;
     o->check = true;
     o->rails = NULL != rails && atoi(rails) > 0 ? atoi(rails) : 1;
@@ -337,6 +343,12 @@ int bench_options_parse(bench_options_t *o, int argc, char **argv, bool is_speak
             }
             return 2;
         }
+    }
+    if (o->train > 1 && o->in_place[1]) {
+        if (is_speaker) {
+            fprintf(stderr, "gpuhier_bench: calls of a train follow each other on the same buffers: not in place (see --help)\n");
+        }
+        return 2;
     }
     if (CALL_BLOCKING != o->call && (!o->host || MODE_BOTH != o->mode)) {
         if (is_speaker) {

@@ -14,9 +14,9 @@ FIGURES = FigureList()
 figure = FIGURES.named
 
 
-def short_rows(suite, shape, largest):
+def short_rows(suite, shape, largest, train=1):
     """Short messages of the component alone, with the floor: the launch and completion of a kernel on every rank."""
-    return suite.rows(shape, f"-b 8 -e {largest} -f {8 if suite.quick else 2} -w 10 -n 1001 -c 0 --mode gpuhier -t 10")
+    return suite.rows(shape, f"-b 8 -e {largest} -f {8 if suite.quick else 2} -w 10 -n {1001 if train == 1 else 201} --train {train} -c 0 --mode gpuhier -t 10")
 
 
 @figure("latency.node")
@@ -33,10 +33,11 @@ def latency_node(suite):
 
 @figure("latency.nodes")
 def latency_nodes(suite):
-    """Two leaders need one exchange. The part in a node is what two ranks of one node need, whose copies and handshake are the same."""
+    """Two leaders need one exchange. The part in a node is what two ranks of one node need, whose copies and handshake are the same.
+    In trains of calls: the barrier before a single one lets the two nodes go at times that differ by up to a latency."""
     before = suite.ucx_latencies(2)
-    across = short_rows(suite, "--nodes 2 --gpus 1", "64K")
-    within = {row["bytes"]: row for row in short_rows(suite, "--nodes 1 --gpus 2", "64K")}
+    across = short_rows(suite, "--nodes 2 --gpus 1", "64K", 20)
+    within = {row["bytes"]: row for row in short_rows(suite, "--nodes 1 --gpus 2", "64K", 20)}
     after = suite.ucx_latencies(2)
     figures = []
     for row in across:

@@ -230,7 +230,7 @@ static int latencies(const pair_t *pair, const settings_t *settings)
     size_t i;
 
     for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {
-        double us = latency(pair, sizes[i], (sizes[i] > 8192 || settings->quick) ? 50 : 2000) * 1e6;
+        double us = latency(pair, sizes[i], sizes[i] > 8192 ? 50 : settings->quick ? 500 : 2000) * 1e6;
 
         MPI_Allreduce(MPI_IN_PLACE, &us, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
         if (0 == pair->rank) {

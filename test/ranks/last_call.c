@@ -5,10 +5,11 @@
  * Ranks that are done go straight from their last call to MPI_Finalize; one whose GPU is slow is still in
  * that call then, and must end it as if they were there.
  *
- *   last_call COUNT [free | callback]   doubles; the last rank is the slow one
+ *   last_call COUNT [free | callback | callback_mixed]   doubles; the last rank is the slow one
  *
  * free: the call's communicator is freed before, and others than MPI_COMM_WORLD are not used. callback: more calls are
- * made in a callback of MPI_COMM_SELF, with which MPI_Finalize begins, after the component's own.
+ * made in a callback of MPI_COMM_SELF, with which MPI_Finalize begins, after the component's own; callback_mixed: before
+ * it on every other rank.
  */
 #include "flight.h"
 
@@ -74,9 +75,12 @@ int main(int argc, char **argv)
     MPI_Comm comm = MPI_COMM_WORLD;
     size_t count = argc > 1 ? strtoul(argv[1], NULL, 0) : 1;
     int key = MPI_KEYVAL_INVALID;
-    if (argc > 2 && 0 == strcmp(argv[2], "callback")) {
-        /* The first to be set is the last to be called. */
+    /* The first to be set is the last to be called. */
+    const bool calls_back = argc > 2 && NULL != strstr(argv[2], "callback"), late = calls_back && NULL != strstr(argv[2], "mixed") && 0 != suite.rank % 2;
+    if (calls_back) {
         MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, calls_at_end, &key, &suite);
+    }
+    if (calls_back && !late) {
         MPI_Comm_set_attr(MPI_COMM_SELF, key, &count);
     }
     if (frees) {
@@ -91,6 +95,9 @@ int main(int argc, char **argv)
     if (MPI_KEYVAL_INVALID != key) {
         flight_make(&suite, &persistent, MPI_COMM_WORLD, "double", "sum", count, BUFFER_DEVICE, BUFFER_DEVICE, false);
         flight_init(&suite, &persistent);
+    }
+    if (late) {
+        MPI_Comm_set_attr(MPI_COMM_SELF, key, &count);
     }
     if (frees) {
         MPI_Comm_free(&comm);

@@ -29,6 +29,7 @@
 #include "coll_gpuhier_request.h"
 #include "coll_gpuhier_team.h"
 #include "ompi/attribute/attribute.h"
+#include "ompi/runtime/mpiruntime.h"
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
@@ -221,14 +222,14 @@ static void leave(void)
 
 bool gpuhier_process_ended(void)
 {
-    return atomic_load_explicit(&ended, memory_order_relaxed);
+    return ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_STARTED || atomic_load_explicit(&ended, memory_order_relaxed);
 }
 
 static void end(void *unused)
 {
     gpuhier_call_t *calls = NULL;
     (void) unused;
-    if (gpuhier_process_ended()) {
+    if (atomic_load_explicit(&ended, memory_order_relaxed)) {
         return; /* sessions first, then MPI_Init: both ends come */
     }
     leave();

@@ -47,7 +47,10 @@ bool gpuhier_process_net_on_device(void);
 /* Has everything released when MPI_Finalize begins, or the end of the last session, once some of it exists. Returns an Open MPI code. */
 int gpuhier_process_finalize_register(void);
 
-/* Has it been? Callbacks of the program on MPI_COMM_SELF run later, and may make calls: the saved collectives serve them. */
+/*
+ * Has MPI_Finalize begun? Callbacks of the program on MPI_COMM_SELF may make calls, before or after all is released, which
+ * may differ between ranks, as the order does in which attributes were set: the saved collectives serve them all.
+ */
 bool gpuhier_process_ended(void);
 
 #endif /* GPUHIER_PROCESS_H */

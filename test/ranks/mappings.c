@@ -4,7 +4,8 @@
  *
  * How long peers' buffers stay mapped by default. Calls on the same buffers again and again open them
  * once, if what a rank maps takes a quarter of the GPU's memory at most. More than that does not stay mapped,
- * since a peer that frees such buffers wants its memory back.
+ * since a peer that frees such buffers wants its memory back. Small buffers in one allocation that is larger, as pools
+ * of memory make it, are not mapped at all: that would be the whole allocation, anew in each call.
  *
  *   mappings     for emulated GPUs only, whose openings are counted
  */
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 
 #define CALLS 8
+#define PART_BYTES ((size_t) 1 << 20) /* too long for the form of short messages, which maps nothing */
 
 /* By the emulator's count, of this process. */
 static unsigned long long count(const char *name)
@@ -53,15 +55,22 @@ static void calls(suite_t *suite, double *send, double *recv, size_t n, double *
     }
 }
 
-/* How often this rank opened a peer's buffer in calls that had all been made before. */
-static unsigned long long opened_again(suite_t *suite, size_t bytes)
+static double *host_make(size_t bytes)
 {
-    double *send, *recv, *host = malloc(bytes);
+    double *host = malloc(bytes);
 
     if (NULL == host) {
         fprintf(stderr, "mappings: out of memory\n");
         exit(2);
     }
+    return host;
+}
+
+/* How often this rank opened a peer's buffer in calls that had all been made before. */
+static unsigned long long opened_again(suite_t *suite, size_t bytes)
+{
+    double *send, *recv, *host = host_make(bytes);
+
     CUDA_MUST(cudaMalloc((void **) &send, bytes));
     CUDA_MUST(cudaMalloc((void **) &recv, bytes));
     calls(suite, send, recv, bytes / sizeof(*host), host);
@@ -71,6 +80,23 @@ static unsigned long long opened_again(suite_t *suite, size_t bytes)
     MPI_Barrier(MPI_COMM_WORLD);
     CUDA_MUST(cudaFree(send));
     CUDA_MUST(cudaFree(recv));
+    free(host);
+    return opened;
+}
+
+/* How often this rank opened a peer's memory in calls on two small parts of one allocation of so many bytes. */
+static unsigned long long opened_of_pool(suite_t *suite, size_t pool_bytes)
+{
+    double *pool, *host = host_make(PART_BYTES);
+
+    CUDA_MUST(cudaMalloc((void **) &pool, pool_bytes));
+    const unsigned long long before = count("ipc_opens");
+    for (int i = 0; i < 2; ++i) {
+        calls(suite, pool, pool + PART_BYTES / sizeof(*pool), PART_BYTES / sizeof(*pool), host);
+    }
+    const unsigned long long opened = count("ipc_opens") - before;
+    MPI_Barrier(MPI_COMM_WORLD);
+    CUDA_MUST(cudaFree(pool));
     free(host);
     return opened;
 }
@@ -95,9 +121,19 @@ int main(int argc, char **argv)
     if (0 == opened) {
         suite_fail(&suite, "%zu buffers of %zu bytes stayed open, more than a quarter of the GPU's memory", mapped, too_long);
     }
+    const size_t peers = (size_t) (suite.nranks - 1), pool_fits = quarter / peers / 10 * 8, pool_too_long = quarter / peers / 10 * 12;
+    opened = opened_of_pool(&suite, pool_fits);
+    if (peers != opened) {
+        suite_fail(&suite, "%zu allocations of %zu bytes fit a quarter of the GPU's memory, and were opened %llu times", peers, pool_fits, opened);
+    }
+    opened = opened_of_pool(&suite, pool_too_long);
+    if (0 != opened) {
+        suite_fail(&suite, "%zu allocations of %zu bytes are more than a quarter of the GPU's memory, and were opened %llu times", peers,
+                   pool_too_long, opened);
+    }
     pvars_read(&after);
-    if (4 * CALLS != after.accelerated - before.accelerated) {
-        suite_fail(&suite, "%llu of %d calls were accelerated", (unsigned long long) (after.accelerated - before.accelerated), 4 * CALLS);
+    if (8 * CALLS != after.accelerated - before.accelerated) {
+        suite_fail(&suite, "%llu of %d calls were accelerated", (unsigned long long) (after.accelerated - before.accelerated), 8 * CALLS);
     }
     return suite_end(&suite);
 }

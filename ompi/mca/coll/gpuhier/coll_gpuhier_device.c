@@ -253,10 +253,15 @@ bool gpuhier_device_check(gpuhier_device_t *device)
  * Peers have GPUs like mine. A quarter of the memory: what calls use again and again is to stay mapped, or each of them
  * pays for opening it; what peers have freed meanwhile is to leave them most of their GPU.
  */
+size_t gpuhier_device_budget(const gpuhier_device_t *device)
+{
+    const size_t given = gpuhier_params.ipc_cache_bytes;
+    return 0 != given ? given : device->memory_bytes / 4;
+}
+
 void gpuhier_device_trim(const gpuhier_device_t *device)
 {
-    const size_t usual = device->memory_bytes / 4, given = gpuhier_params.ipc_cache_bytes;
-    gpuhier_ipc_trim(0 != given ? given : usual, gpuhier_params.ipc_idle);
+    gpuhier_ipc_trim(gpuhier_device_budget(device), gpuhier_params.ipc_idle);
 }
 
 void gpuhier_devices_check(void)

@@ -101,6 +101,9 @@ bool gpuhier_device_check(gpuhier_device_t *device);
  */
 unsigned gpuhier_devices_lost(void);
 
+/* Bytes of peers' user memory that may stay mapped from call to call. */
+size_t gpuhier_device_budget(const gpuhier_device_t *device);
+
 /* Closes mappings of peers' user buffers beyond what is to stay open, see gpuhier_ipc_trim(). Not for use inside progress. */
 void gpuhier_device_trim(const gpuhier_device_t *device);
 

@@ -29,8 +29,9 @@ static gpuhier_slot_t *my_slot(const gpuhier_call_t *call)
 }
 
 /*
- * May the peers map this buffer? A rank alone in its group needs no mapping. With
- * ipc=auto a buffer must have come several times: mapping costs more than a copy.
+ * May the peers map this buffer? A rank alone in its group needs no mapping. With ipc=auto a buffer must have come
+ * several times: mapping costs more than a copy. And its allocation, which is mapped as a whole, must not be so large that
+ * peers, each of whom may map the like of all others, cannot keep it mapped: a small buffer may come from a pool of gigabytes.
  */
 static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffer, CUdeviceptr address, gpuhier_memref_t *ref_p)
 {
@@ -38,7 +39,8 @@ static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffe
     if (!gpuhier_buffer_on_device(buffer) || buffer->device != device->ordinal || buffer->context != device->context) {
         return false;
     }
-    if (1 == call->team->group_size) {
+    const size_t peers = (size_t) call->team->group_size - 1;
+    if (0 == peers) {
         return true;
     }
     unsigned uses = 0;
@@ -46,7 +48,8 @@ static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffe
         || OMPI_SUCCESS != gpuhier_export((const void *) (uintptr_t) address, buffer, ref_p, &uses)) {
         return false;
     }
-    return GPUHIER_IPC_USER == gpuhier_params.ipc || uses > (unsigned) gpuhier_params.ipc_uses;
+    return GPUHIER_IPC_USER == gpuhier_params.ipc
+           || (uses > (unsigned) gpuhier_params.ipc_uses && ref_p->bytes <= gpuhier_device_budget(device) / peers);
 }
 
 static void members_unmap(gpuhier_call_t *call)

@@ -8,11 +8,13 @@
  *
  *   context_lives [--stock] reset | destroy  all | one | last
  *   context_lives [--stock] destroy beside
+ *   context_lives [--stock] reset two
  *
  *   reset    cudaDeviceReset, the program works in the primary context
  *   destroy  cuCtxDestroy, it works in a context of its own
  *   all      on all ranks, between calls: they are accelerated again; one: on rank 0 only
  *   beside   on all ranks, the context of one communicator; another one's, and one made later, go on
+ *   two      of two GPUs that each rank uses, the first; the other goes on, and lets go of what it has mapped
  *   last     on all ranks, before MPI_Finalize, after which the program still has its new memory
  */
 #include "calls.h"
@@ -27,6 +29,8 @@
 #define ROUNDS 3
 #define CALLS 12 /* of two sizes in turn */
 #define SIZES 2
+#define IMPORTS 64
+#define IMPORT_BYTES ((size_t) 2 << 20) /* what the driver maps at least */
 #define KEPT_BYTES ((size_t) 80 << 20) /* more than the component's scratch, so that it comes to lie where that was */
 
 /* Of the driver; a context is a pointer, a device and a result are numbers. */
@@ -189,6 +193,74 @@ static void beside(suite_t *suite, MPI_Comm other)
     MPI_Comm_free(&later);
 }
 
+/* Maps memory of the rank before mine, for the program itself, and checks that it still is there; `imports` are mapped between the two. */
+static void imports_open(suite_t *suite, unsigned char *own_memory[IMPORTS], unsigned char *imports[IMPORTS])
+{
+    static cudaIpcMemHandle_t mine[IMPORTS], theirs[IMPORTS];
+    const int next = (suite->rank + 1) % suite->nranks, before = (suite->rank + suite->nranks - 1) % suite->nranks;
+
+    for (int i = 0; i < IMPORTS; ++i) {
+        CUDA_MUST(cudaMalloc((void **) &own_memory[i], IMPORT_BYTES));
+        CUDA_MUST(cudaMemset(own_memory[i], i + 1, IMPORT_BYTES));
+        CUDA_MUST(cudaIpcGetMemHandle(&mine[i], own_memory[i]));
+    }
+    CUDA_MUST(cudaDeviceSynchronize());
+    MPI_Sendrecv(mine, (int) sizeof(mine), MPI_BYTE, next, 0, theirs, (int) sizeof(theirs), MPI_BYTE, before, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (int i = 0; i < IMPORTS; ++i) {
+        CUDA_MUST(cudaIpcOpenMemHandle((void **) &imports[i], theirs[i], cudaIpcMemLazyEnablePeerAccess));
+    }
+}
+
+static void imports_close(suite_t *suite, unsigned char *own_memory[IMPORTS], unsigned char *imports[IMPORTS])
+{
+    unsigned char there = 0;
+    int lost = 0;
+
+    for (int i = 0; i < IMPORTS; ++i) {
+        lost += cudaSuccess != cudaMemcpy(&there, imports[i], 1, cudaMemcpyDeviceToHost) || i + 1 != there
+                || cudaSuccess != cudaIpcCloseMemHandle(imports[i]);
+    }
+    if (0 != lost) {
+        suite_fail(suite, "%d of %d mappings of the program's own were closed", lost, IMPORTS);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < IMPORTS; ++i) {
+        CUDA_MUST(cudaFree(own_memory[i]));
+    }
+}
+
+/*
+ * The first GPU's context is reset, where the component has mapped others' buffers; memory that the program then maps there
+ * itself, at the same addresses, must outlive calls on the second GPU, which let go of what is no more used on either.
+ */
+static void two(suite_t *suite, MPI_Comm other)
+{
+    unsigned char *own_memory[IMPORTS], *imports[IMPORTS];
+    int first, ndevices;
+
+    CUDA_MUST(cudaGetDevice(&first));
+    CUDA_MUST(cudaGetDeviceCount(&ndevices));
+    calls(suite, MPI_COMM_WORLD, CALLS);
+    CUDA_MUST(cudaSetDevice((first + 1) % ndevices));
+    calls(suite, other, CALLS);
+    MPI_Barrier(MPI_COMM_WORLD); /* a rank's memory stays while others may read it */
+    CUDA_MUST(cudaSetDevice(first));
+    context_end();
+    context_begin();
+    MPI_Barrier(MPI_COMM_WORLD);
+    imports_open(suite, own_memory, imports);
+    usleep(300000); /* nothing was used for longer than coll_gpuhier_ipc_idle, which this test sets to less */
+    CUDA_MUST(cudaSetDevice((first + 1) % ndevices));
+    if (CALLS != calls(suite, other, CALLS) && PATH_ANY != suite->default_path) {
+        suite_fail(suite, "calls on the other GPU were not accelerated");
+    }
+    CUDA_MUST(cudaSetDevice(first));
+    imports_close(suite, own_memory, imports);
+    if (CALLS - SIZES > calls(suite, MPI_COMM_WORLD, CALLS) && PATH_ANY != suite->default_path) {
+        suite_fail(suite, "calls on the GPU that was reset are not accelerated again");
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *how = argc > 2 ? argv[argc - 2] : "", *when = argv[argc - 1];
@@ -197,7 +269,7 @@ int main(int argc, char **argv)
 
     by_destroy = 0 == strcmp(how, "destroy");
     if (!by_destroy && 0 != strcmp(how, "reset")) {
-        fprintf(stderr, "usage: context_lives [--stock] reset | destroy  all | one | last | beside\n");
+        fprintf(stderr, "usage: context_lives [--stock] reset | destroy  all | one | last | beside | two\n");
         return 2;
     }
     driver_find();
@@ -207,6 +279,11 @@ int main(int argc, char **argv)
     if (0 == strcmp(when, "beside")) {
         calls(&suite, MPI_COMM_WORLD, CALLS);
         beside(&suite, other);
+        MPI_Comm_free(&other);
+        return suite_end(&suite);
+    }
+    if (0 == strcmp(when, "two")) {
+        two(&suite, other);
         MPI_Comm_free(&other);
         return suite_end(&suite);
     }

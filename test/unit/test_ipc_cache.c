@@ -152,9 +152,12 @@ static void kept_again(void **state)
     assert_int_equal(0, closed);
     assert_true(gpuhier_is_mapped(&scratch));
     gpuhier_unmap(map(&user, false));
+    assert_false(gpuhier_ipc_exceeds(1000, 0));
     gpuhier_ipc_trim(1000, 0); /* scratch does not count */
     assert_int_equal(0, closed);
+    assert_true(gpuhier_ipc_exceeds(999, 0));
     gpuhier_ipc_trim(999, 0);
+    assert_false(gpuhier_ipc_exceeds(999, 0));
     assert_int_equal(1, closed);
     assert_false(gpuhier_is_mapped(&user));
 }

@@ -261,7 +261,11 @@ size_t gpuhier_device_budget(const gpuhier_device_t *device)
 
 void gpuhier_device_trim(const gpuhier_device_t *device)
 {
-    gpuhier_ipc_trim(gpuhier_device_budget(device), gpuhier_params.ipc_idle);
+    const size_t budget = gpuhier_device_budget(device);
+    if (gpuhier_ipc_exceeds(budget, gpuhier_params.ipc_idle)) {
+        gpuhier_devices_check(); /* what is closed may have been mapped in other contexts than the call's, and those be gone */
+        gpuhier_ipc_trim(budget, gpuhier_params.ipc_idle);
+    }
 }
 
 void gpuhier_devices_check(void)

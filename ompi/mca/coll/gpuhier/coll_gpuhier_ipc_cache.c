@@ -293,20 +293,35 @@ void gpuhier_ipc_forget(CUcontext context)
     }
 }
 
-void gpuhier_ipc_trim(size_t budget, double idle)
+/* The next mapping that a trim closes; NULL when there is none. */
+static gpuhier_mapping_t *excess_find(size_t budget, double idle)
 {
-    gpuhier_mapping_t *mapping, *next;
+    gpuhier_mapping_t *mapping;
     if (!ready) {
-        return;
+        return NULL;
     }
     const double oldest = idle > 0 ? now() - idle : 0;
-    OPAL_LIST_FOREACH_SAFE(mapping, next, &recent, gpuhier_mapping_t) {
+    OPAL_LIST_FOREACH(mapping, &recent, gpuhier_mapping_t) {
         if (user_bytes <= budget && mapping->used >= oldest) {
-            return;
+            return NULL;
         }
         if (0 == mapping->pins && !mapping->keep) {
-            mapping_close(mapping);
+            return mapping;
         }
+    }
+    return NULL;
+}
+
+bool gpuhier_ipc_exceeds(size_t budget, double idle)
+{
+    return NULL != excess_find(budget, idle);
+}
+
+void gpuhier_ipc_trim(size_t budget, double idle)
+{
+    gpuhier_mapping_t *mapping;
+    while (NULL != (mapping = excess_find(budget, idle))) {
+        mapping_close(mapping);
     }
 }
 

@@ -59,8 +59,12 @@ void gpuhier_unmap(gpuhier_mapping_t *mapping);
 /*
  * Closes mappings that nobody uses until at most budget bytes of user memory stay mapped, and those that were last used
  * idle seconds ago or earlier (0: however long ago). Not for use inside progress: closing may wait for the device.
+ * The contexts that they were mapped in must be there: gpuhier_ipc_forget() those that are gone.
  */
 void gpuhier_ipc_trim(size_t budget, double idle);
+
+/* Would gpuhier_ipc_trim() close anything? */
+bool gpuhier_ipc_exceeds(size_t budget, double idle);
 
 /* What was mapped to be kept may be closed from now on: its owner has perhaps lost it. The context it was mapped in is current. */
 void gpuhier_ipc_unkeep(const gpuhier_memref_t *ref);

@@ -5,12 +5,18 @@
  * Persistent MPI_Allreduce: started again and again, several at once and in another order on each rank, beside
  * blocking and nonblocking calls; inactive requests; host and mixed buffers; a communicator freed meanwhile.
  *
- *   allreduce_persistent [--stock]
+ *   allreduce_persistent [--stock] [short]
+ *
+ *   short   many short ones in flight at once take no GPU memory to speak of, instead of all that
  */
 #include "flight.h"
 
+#include <cuda_runtime_api.h>
 #include <stdio.h>
+#include <string.h>
 
+#define NSHORT 100
+#define SHORT_BYTES ((size_t) 64 << 20) /* of GPU memory that so many may take: less than scratch for three calls */
 #define NREQUESTS 6
 #define NSTARTS 1000
 #define NREFILLS 10 /* of the starts, those with new values */
@@ -134,6 +140,48 @@ static void run_inactive(suite_t *suite)
     flight_free(&flight);
 }
 
+/* Rank 0 starts all of them, and only then lets the others do so: none of its own can end before. */
+static void run_short(suite_t *suite)
+{
+    static flight_t flights[NSHORT];
+    MPI_Request requests[NSHORT];
+    pvars_t before, after;
+    size_t free_before = 0, free_after = 0, all;
+    int go = 1;
+    for (int i = 0; i < NSHORT; ++i) {
+        flight_make(suite, &flights[i], MPI_COMM_WORLD, "double", "sum", 1, BUFFER_DEVICE, BUFFER_DEVICE, 0 == i % 2);
+        flight_init(suite, &flights[i]);
+        requests[i] = flights[i].request;
+    }
+    pvars_read(&before);
+    if (0 != suite->rank) {
+        MPI_Recv(&go, 1, MPI_INT, suite->rank - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    CUDA_MUST(cudaMemGetInfo(&free_before, &all));
+    must(suite, MPI_Startall(NSHORT, requests), "MPI_Startall");
+    CUDA_MUST(cudaMemGetInfo(&free_after, &all));
+    if (free_before > free_after + SHORT_BYTES) {
+        suite_fail(suite, "%d short calls in flight take %zu bytes of GPU memory", NSHORT, free_before - free_after);
+    }
+    if (suite->rank + 1 < suite->nranks) {
+        MPI_Send(&go, 1, MPI_INT, suite->rank + 1, 0, MPI_COMM_WORLD);
+    }
+    suite->calls += NSHORT;
+    must(suite, MPI_Waitall(NSHORT, requests, MPI_STATUSES_IGNORE), "MPI_Waitall");
+    for (int i = 0; i < NSHORT; ++i) {
+        flight_check(suite, &flights[i], "one of many short calls");
+    }
+    flight_check_path(suite, "many short calls", &before, NSHORT, NSHORT);
+    pvars_read(&after);
+    if (PATH_ANY != suite->default_path && NSHORT != after.small - before.small) {
+        suite_fail(suite, "%llu of %d calls were reduced by the host", (unsigned long long) (after.small - before.small), NSHORT);
+    }
+    for (int i = 0; i < NSHORT; ++i) {
+        must(suite, MPI_Request_free(&flights[i].request), "MPI_Request_free");
+        flight_free(&flights[i]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     suite_t suite;
@@ -146,6 +194,10 @@ int main(int argc, char **argv)
     }
     MPI_Request_free(&probe.request);
     flight_free(&probe);
+    if (0 == strcmp("short", argv[argc - 1])) {
+        run_short(&suite);
+        return suite_end(&suite);
+    }
     run_restarts(&suite);
     run_many(&suite, BUFFER_DEVICE, false, true);
     run_many(&suite, BUFFER_POOL, false, true);

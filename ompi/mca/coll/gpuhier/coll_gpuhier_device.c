@@ -26,12 +26,16 @@ OBJ_CLASS_INSTANCE(gpuhier_lane_t, opal_list_item_t, lane_construct, NULL);
 static void device_construct(gpuhier_device_t *device)
 {
     memset((char *) device + sizeof(device->super), 0, sizeof(*device) - sizeof(device->super));
-    OBJ_CONSTRUCT(&device->free_lanes, opal_list_t);
+    for (int kind = 0; kind < GPUHIER_LANE_KINDS; ++kind) {
+        OBJ_CONSTRUCT(&device->free_lanes[kind], opal_list_t);
+    }
 }
 static void device_destruct(gpuhier_device_t *device)
 {
     free(device->events);
-    OBJ_DESTRUCT(&device->free_lanes);
+    for (int kind = 0; kind < GPUHIER_LANE_KINDS; ++kind) {
+        OBJ_DESTRUCT(&device->free_lanes[kind]);
+    }
 }
 OBJ_CLASS_INSTANCE(gpuhier_device_t, opal_list_item_t, device_construct, device_destruct);
 
@@ -58,11 +62,11 @@ static int streams_make(gpuhier_lane_t *lane)
 {
     int lowest = 0, highest = 0;
     int rc = gpuhier_cuda_error(gpuhier_cu.cuCtxGetStreamPriorityRange(&lowest, &highest), "cuCtxGetStreamPriorityRange");
-    for (int s = 0; s < GPUHIER_STREAMS && OMPI_SUCCESS == rc; ++s) {
+    for (int s = 0; s < lane->nstreams && OMPI_SUCCESS == rc; ++s) {
         bool urgent = GPUHIER_STREAM_EXCHANGE == s || GPUHIER_STREAM_AG == s;
         rc = gpuhier_cuda_error(gpuhier_cu.cuStreamCreateWithPriority(&lane->stream[s], CU_STREAM_NON_BLOCKING, urgent ? highest : lowest),
                                 "cuStreamCreateWithPriority");
-        for (int b = 0; b < gpuhier_params.slices_in_flight && OMPI_SUCCESS == rc; ++b) {
+        for (int b = 0; GPUHIER_LANE_SMALL != lane->kind && b < gpuhier_params.slices_in_flight && OMPI_SUCCESS == rc; ++b) {
             rc = gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&lane->done[s][b], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
         }
     }
@@ -72,7 +76,7 @@ static int streams_make(gpuhier_lane_t *lane)
 /* Scratch must be ordinary device memory: that is what legacy IPC maps. */
 static int scratch_make(gpuhier_lane_t *lane)
 {
-    size_t bytes = gpuhier_scratch_out(lane->is_long, gpuhier_params.slices_in_flight);
+    size_t bytes = gpuhier_scratch_out(GPUHIER_LANE_LONG == lane->kind, gpuhier_params.slices_in_flight);
     int rc = gpuhier_cuda_error(gpuhier_cu.cuMemAlloc(&lane->scratch, bytes), "cuMemAlloc");
     if (OMPI_SUCCESS != rc) {
         return rc;
@@ -91,9 +95,6 @@ static int scratch_make(gpuhier_lane_t *lane)
 /* Pinned, so that its copies are asynchronous. */
 static int pinned_make(gpuhier_lane_t *lane)
 {
-    if (0 == gpuhier_params.small_bytes || lane->is_long) {
-        return OMPI_SUCCESS;
-    }
     return gpuhier_cuda_error(gpuhier_cu.cuMemHostAlloc(&lane->pinned, gpuhier_params.small_bytes, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc");
 }
 
@@ -149,22 +150,23 @@ static void lane_destroy(gpuhier_lane_t *lane)
     OBJ_RELEASE(lane);
 }
 
-static int lane_make(gpuhier_device_t *device, bool is_long, gpuhier_lane_t **lane_p)
+static int lane_make(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhier_lane_t **lane_p)
 {
     gpuhier_lane_t *lane = OBJ_NEW(gpuhier_lane_t);
     if (NULL == lane) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     lane->device = device;
-    lane->is_long = is_long;
+    lane->kind = kind;
+    lane->nstreams = GPUHIER_LANE_SMALL == kind ? 1 : GPUHIER_STREAMS;
     int rc = streams_make(lane);
-    rc = OMPI_SUCCESS != rc ? rc : scratch_make(lane);
-    rc = OMPI_SUCCESS != rc ? rc : pinned_make(lane);
+    if (OMPI_SUCCESS == rc) {
+        rc = GPUHIER_LANE_SMALL == kind ? pinned_make(lane) : scratch_make(lane);
+    }
     if (OMPI_SUCCESS != rc) {
         lane_destroy(lane);
         return rc;
     }
-    ++device->lanes;
     *lane_p = lane;
     return OMPI_SUCCESS;
 }
@@ -172,6 +174,16 @@ static int lane_make(gpuhier_device_t *device, bool is_long, gpuhier_lane_t **la
 static void lane_forget(gpuhier_lane_t *lane)
 {
     OBJ_RELEASE(lane); /* no CUDA call: the driver has freed it all, and its handles may be others' by now */
+}
+
+/* Any; NULL when there is none left. */
+static gpuhier_lane_t *free_lane_remove(gpuhier_device_t *device)
+{
+    opal_list_item_t *item = NULL;
+    for (int kind = 0; kind < GPUHIER_LANE_KINDS && NULL == item; ++kind) {
+        item = opal_list_remove_first(&device->free_lanes[kind]);
+    }
+    return (gpuhier_lane_t *) item;
 }
 
 static int attribute(CUdevice_attribute name, int ordinal)
@@ -188,6 +200,28 @@ static size_t memory_of(CUdevice handle)
 {
     size_t bytes = 0;
     return CUDA_SUCCESS == gpuhier_cu.cuDeviceTotalMem(&bytes, handle) ? bytes : (size_t) 4 << 30;
+}
+
+/* The first of each kind that calls are sure to need: one that makes its own may wait for the whole GPU. */
+static int first_lanes_make(gpuhier_device_t *device)
+{
+    gpuhier_lane_t *slices, *small;
+    int rc = lane_make(device, GPUHIER_LANE_SLICES, &slices);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    if (gpuhier_params.small_bytes > 0) {
+        rc = lane_make(device, GPUHIER_LANE_SMALL, &small);
+        if (OMPI_SUCCESS != rc) {
+            lane_destroy(slices);
+            return rc;
+        }
+        gpuhier_lane_give(small);
+    }
+    device->witness = slices->scratch;
+    device->witness_id = slices->ref.id;
+    gpuhier_lane_give(slices);
+    return OMPI_SUCCESS;
 }
 
 static int device_make(CUcontext context, gpuhier_device_t **device_p)
@@ -211,16 +245,12 @@ static int device_make(CUcontext context, gpuhier_device_t **device_p)
                                   < CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
     device->flush_possible = 0 != (attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS, device->ordinal)
                                    & CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST);
-    gpuhier_lane_t *lane;
-    rc = lane_make(device, false, &lane);
+    rc = first_lanes_make(device);
     if (OMPI_SUCCESS != rc) {
         gpuhier_reduce_close(&device->reduce);
         OBJ_RELEASE(device);
         return rc;
     }
-    device->witness = lane->scratch;
-    device->witness_id = lane->ref.id;
-    gpuhier_lane_give(lane);
     *device_p = device;
     return OMPI_SUCCESS;
 }
@@ -242,9 +272,9 @@ bool gpuhier_device_check(gpuhier_device_t *device)
     gpuhier_ipc_forget(device->context);
     device->context = NULL;
     device->nevents = 0;
-    opal_list_item_t *item;
-    while (NULL != (item = opal_list_remove_first(&device->free_lanes))) {
-        lane_forget((gpuhier_lane_t *) item);
+    gpuhier_lane_t *lane;
+    while (NULL != (lane = free_lane_remove(device))) {
+        lane_forget(lane);
     }
     return false;
 }
@@ -299,17 +329,17 @@ int gpuhier_device_get(CUcontext context, gpuhier_device_t **device_p)
     return rc;
 }
 
-int gpuhier_lane_take(gpuhier_device_t *device, bool is_long, size_t exchange_bytes, gpuhier_lane_t **lane_p)
+int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, size_t exchange_bytes, gpuhier_lane_t **lane_p)
 {
     gpuhier_lane_t *lane;
-    OPAL_LIST_FOREACH(lane, &device->free_lanes, gpuhier_lane_t) {
-        if (is_long == lane->is_long && (0 == lane->exchange_bytes || exchange_bytes <= lane->exchange_bytes)) {
-            opal_list_remove_item(&device->free_lanes, &lane->super);
+    OPAL_LIST_FOREACH(lane, &device->free_lanes[kind], gpuhier_lane_t) {
+        if (0 == lane->exchange_bytes || exchange_bytes <= lane->exchange_bytes) {
+            opal_list_remove_item(&device->free_lanes[kind], &lane->super);
             *lane_p = lane;
             return OMPI_SUCCESS;
         }
     }
-    return lane_make(device, is_long, lane_p);
+    return lane_make(device, kind, lane_p);
 }
 
 void gpuhier_lane_give(gpuhier_lane_t *lane)
@@ -318,7 +348,7 @@ void gpuhier_lane_give(gpuhier_lane_t *lane)
         lane_forget(lane);
         return;
     }
-    opal_list_prepend(&lane->device->free_lanes, &lane->super);
+    opal_list_prepend(&lane->device->free_lanes[lane->kind], &lane->super);
 }
 
 int gpuhier_event_take(gpuhier_device_t *device, CUevent *event_p)
@@ -388,8 +418,9 @@ void gpuhier_device_finalize(void)
         gpuhier_device_t *device = (gpuhier_device_t *) item;
         gpuhier_cuda_scope_t scope;
         bool entered = OMPI_SUCCESS == gpuhier_cuda_enter(device->context, &scope);
-        while (entered && NULL != (item = opal_list_remove_first(&device->free_lanes))) {
-            lane_destroy((gpuhier_lane_t *) item);
+        gpuhier_lane_t *lane;
+        while (entered && NULL != (lane = free_lane_remove(device))) {
+            lane_destroy(lane);
         }
         while (entered && device->nevents > 0) {
             note(gpuhier_cu.cuEventDestroy(device->events[--device->nevents]), "cuEventDestroy");

@@ -27,6 +27,14 @@ typedef enum gpuhier_stream {
     GPUHIER_STREAMS
 } gpuhier_stream_t;
 
+/* What a lane can carry. */
+typedef enum gpuhier_lane_kind {
+    GPUHIER_LANE_SMALL,  /* a short message, which the host reduces: page-locked memory and one stream, no GPU memory */
+    GPUHIER_LANE_SLICES, /* slices of slice_bytes */
+    GPUHIER_LANE_LONG,   /* slices of slice_bytes_max */
+    GPUHIER_LANE_KINDS
+} gpuhier_lane_kind_t;
+
 /*
  * Scratch of a lane, in device memory, mapped by the peers (S: slices in flight):
  *
@@ -34,22 +42,24 @@ typedef enum gpuhier_stream {
  *   | proof word | in of slice 0, 1 .. S-1      | out of slice 0, 1 .. S-1   |
  *
  * A slot is longer than a slice by up to one unit; all ranks compute the same places. A long lane has slots
- * of slice_bytes_max. It is made when the first call needs it, and kept; the others take slices of slice_bytes.
+ * of slice_bytes_max. It is made when the first call needs it, and kept; the others take slices of slice_bytes. One for
+ * short messages has none: many calls may be in flight at once, on as many communicators or persistent requests.
  */
 #define GPUHIER_SCRATCH_HEADER 256
 
 typedef struct gpuhier_device gpuhier_device_t;
 
 typedef struct gpuhier_lane {
-    opal_list_item_t super; /* in its device's list of free lanes, unless a call has it */
+    opal_list_item_t super; /* in its device's list of free lanes of the kind, unless a call has it */
     gpuhier_device_t *device;
-    bool is_long;
-    CUdeviceptr scratch;
+    gpuhier_lane_kind_t kind;
+    CUdeviceptr scratch;     /* and the next two; 0 in a lane for short messages */
     gpuhier_memref_t ref;    /* of scratch, offset 0 */
     uint64_t proof;          /* the word at the start of scratch: who reads it there has mapped this memory */
+    int nstreams;            /* all, but GPUHIER_STREAM_IN only in a lane for short messages */
     CUstream stream[GPUHIER_STREAMS];
     CUevent done[GPUHIER_STREAMS][GPUHIER_SLICE_BUFFERS_MAX]; /* stage of the slice in this buffer */
-    void *pinned;            /* host memory of coll_gpuhier_small_bytes, NULL when that is 0: the small form's input, then its result */
+    void *pinned;            /* for short messages: host memory of coll_gpuhier_small_bytes, for the input, then the result; else NULL */
     /* Exchange buffers, made when a team has several groups: one slice each, in a long lane one shard of its first team. Pinned host memory, or device memory when UCX takes it. */
     void *shard[GPUHIER_SLICE_BUFFERS_MAX];
     void *recv[GPUHIER_SLICE_BUFFERS_MAX];
@@ -67,12 +77,11 @@ OBJ_CLASS_DECLARATION(gpuhier_lane_t);
 struct gpuhier_device {
     opal_list_item_t super;
     CUcontext context; /* NULL once it is gone */
-    CUdeviceptr witness; /* scratch of the first lane, which exists as long as the context does ... */
+    CUdeviceptr witness; /* scratch of the first lane that has any, which exists as long as the context does ... */
     uint64_t witness_id; /* ... under this buffer id */
     int ordinal;
     gpuhier_reduce_t reduce;
-    opal_list_t free_lanes;
-    int lanes; /* made, free or not */
+    opal_list_t free_lanes[GPUHIER_LANE_KINDS];
     CUevent *events; /* [nevents] free ones, for calls that have no lane yet */
     int nevents, events_room;
     size_t memory_bytes; /* the GPU's; a little where the driver does not say */
@@ -89,7 +98,10 @@ size_t gpuhier_slot_bytes(bool is_long);
 size_t gpuhier_scratch_in(bool is_long, int buffer);
 size_t gpuhier_scratch_out(bool is_long, int buffer);
 
-/* The device of a context, made with its first lane when new: loads kernels and allocates, so it may wait for the whole GPU. */
+/*
+ * The device of a context, made with its first lanes, one for slices and one for short messages, when new: loads kernels and
+ * allocates, so it may wait for the whole GPU.
+ */
 int gpuhier_device_get(CUcontext context, gpuhier_device_t **device_p);
 
 /* Is the device's context still the one that it was made in? Else its context is NULL from now on, and nothing of it is used again. */
@@ -111,10 +123,11 @@ void gpuhier_device_trim(const gpuhier_device_t *device);
 void gpuhier_devices_check(void);
 
 /*
- * A free lane, or a new one. Its events and buffers are those of earlier calls. The context is current.
- * exchange_bytes: what each exchange buffer must have, if the lane has any.
+ * A free lane of the kind, or a new one, which stays until MPI_Finalize: peers keep scratch mapped, and freeing what short messages
+ * need may wait for the GPU, which a call's end inside progress must not. Its events and buffers are those of earlier calls. The
+ * context is current. exchange_bytes: what each exchange buffer must have, if the lane has any.
  */
-int gpuhier_lane_take(gpuhier_device_t *device, bool is_long, size_t exchange_bytes, gpuhier_lane_t **lane_p);
+int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, size_t exchange_bytes, gpuhier_lane_t **lane_p);
 void gpuhier_lane_give(gpuhier_lane_t *lane);
 
 /* A free event, or a new one, for the time that a call lives. The context is current. */

@@ -191,7 +191,7 @@ static int resources_take(gpuhier_call_t *call)
     }
     const size_t exchange_bytes = call->is_long ? gpuhier_choice_longest(&team->shape, &team->limits) / (size_t) team->group_size + 4 * GPUHIER_UNIT_BYTES
                                                 : gpuhier_slot_bytes(false);
-    int rc = gpuhier_lane_take(team->device, call->is_long, exchange_bytes, &call->lane);
+    int rc = gpuhier_lane_take(team->device, call->is_long ? GPUHIER_LANE_LONG : GPUHIER_LANE_SLICES, exchange_bytes, &call->lane);
     if (OMPI_SUCCESS == rc && team->ngroups > 1) {
         rc = gpuhier_lane_exchange_buffers(call->lane, team->net_on_device, exchange_bytes);
         if (OMPI_SUCCESS == rc && NULL == team->exchange) {
@@ -441,7 +441,7 @@ static int run_step(gpuhier_call_t *call)
 /* Is my own GPU done with the call? Kernels never wait for anybody, so it will be; a context that is gone is. */
 static bool streams_idle(const gpuhier_call_t *call)
 {
-    for (int s = 0; NULL != call->lane && NULL != call->team->device->context && s < GPUHIER_STREAMS; ++s) {
+    for (int s = 0; NULL != call->lane && NULL != call->team->device->context && s < call->lane->nstreams; ++s) {
         if (CUDA_ERROR_NOT_READY == gpuhier_cu.cuStreamQuery(call->lane->stream[s])) {
             return false;
         }
@@ -578,7 +578,7 @@ void gpuhier_engine_abandon(gpuhier_call_t *call, int status)
     }
     gpuhier_cuda_scope_t scope;
     bool entered = NULL != call->lane && OMPI_SUCCESS == gpuhier_cuda_enter(call->team->device->context, &scope);
-    for (int s = 0; entered && s < GPUHIER_STREAMS; ++s) {
+    for (int s = 0; entered && s < call->lane->nstreams; ++s) {
         (void) gpuhier_cu.cuStreamSynchronize(call->lane->stream[s]); /* kernels never wait for anybody: this ends */
     }
     if (entered) {

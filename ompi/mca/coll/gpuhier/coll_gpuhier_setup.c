@@ -87,7 +87,7 @@ static int hello_fill(setup_t *setup, const gpuhier_buffer_t *buffer, hello_t *m
     int rc = gpuhier_device_get(buffer->context, &team->device);
     if (OMPI_SUCCESS == rc) {
         gpuhier_device_trim(team->device); /* of scratch that nobody holds any more, too: short calls do not trim */
-        rc = gpuhier_lane_take(team->device, false, 0, &setup->lane);
+        rc = gpuhier_lane_take(team->device, GPUHIER_LANE_SLICES, 0, &setup->lane);
     }
     if (OMPI_SUCCESS == rc) {
         mine->scratch = setup->lane->ref;

@@ -143,7 +143,7 @@ void gpuhier_small_begin(gpuhier_call_t *call)
     if (OMPI_SUCCESS == rc && NULL == call->input && !call->small.marks_itself && !gpuhier_small_is_on_host(call)) {
         rc = OMPI_ERROR;
     }
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_lane_take(team->device, false, 0, &call->lane);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_lane_take(team->device, GPUHIER_LANE_SMALL, 0, &call->lane);
     if (OMPI_SUCCESS == rc && !in_on_host(call)) {
         rc = input_queue(call);
     }

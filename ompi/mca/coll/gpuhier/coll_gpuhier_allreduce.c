@@ -20,6 +20,7 @@
 #include "coll_gpuhier_process.h"
 #include "coll_gpuhier_queue.h"
 #include "coll_gpuhier_reduce.h"
+#include "coll_gpuhier_watch.h"
 #include "opal/util/output.h"
 
 bool gpuhier_members_agree(gpuhier_module_t *module, struct ompi_communicator_t *comm)
@@ -112,7 +113,7 @@ static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, int
         gpuhier_count(&gpuhier_counters.calls_small, call.is_small);
         gpuhier_count(&gpuhier_counters.calls_long, call.is_long);
     }
-    return rc;
+    return gpuhier_watch_code(&call);
 }
 
 /* gpuhier_reduce_find(), which is not asked the same twice in a row. With a kernel both are predefined, and so live for ever. */

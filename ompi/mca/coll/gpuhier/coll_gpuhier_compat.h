@@ -61,6 +61,7 @@ static inline int gpuhier_comm_allgatherv(const void *mine, int bytes, void *all
 #    include "opal/class/opal_cstring.h"
 #    include "opal/mca/accelerator/base/base.h"
 #    include "ompi/runtime/mpiruntime.h"
+#    include "ompi/runtime/params.h"
 #    include "opal/runtime/opal.h"
 #    include "opal/util/string_copy.h"
 #else
@@ -125,6 +126,48 @@ static inline void gpuhier_at_last_session_end(void (*function)(void *))
     opal_finalize_register_cleanup(function);
 #else
     (void) function; /* no sessions */
+#endif
+}
+
+#if defined(OPAL_ENABLE_FT_MPI) && OPAL_ENABLE_FT_MPI
+#    define GPUHIER_FAULT_TOLERANT 1
+#else
+#    define GPUHIER_FAULT_TOLERANT 0 /* 4.1, or configured without it */
+#endif
+
+/* Does Open MPI tell programs of deaths, and let them revoke communicators (mpirun --with-ft ulfm)? */
+static inline bool gpuhier_faults_are_told(void)
+{
+#if GPUHIER_FAULT_TOLERANT
+    return ompi_ftmpi_enabled;
+#else
+    return false;
+#endif
+}
+
+/* Has a member revoked the communicator (MPIX_Comm_revoke), as far as is known here? */
+static inline bool gpuhier_comm_is_revoked(struct ompi_communicator_t *comm)
+{
+#if GPUHIER_FAULT_TOLERANT
+    return ompi_comm_is_revoked(comm);
+#else
+    (void) comm;
+    return false;
+#endif
+}
+
+/* The MPI code for what makes collectives on the communicator fail: it is revoked, or a member is dead; MPI_SUCCESS if neither is known. */
+static inline int gpuhier_comm_fault(struct ompi_communicator_t *comm, bool member_is_dead)
+{
+#if GPUHIER_FAULT_TOLERANT
+    if (ompi_comm_is_revoked(comm)) {
+        return MPI_ERR_REVOKED;
+    }
+    return member_is_dead || ompi_comm_coll_revoked(comm) ? MPI_ERR_PROC_FAILED : MPI_SUCCESS;
+#else
+    (void) comm;
+    (void) member_is_dead;
+    return MPI_SUCCESS;
 #endif
 }
 

@@ -21,6 +21,7 @@
 #include "coll_gpuhier_process.h"
 #include "coll_gpuhier_queue.h"
 #include "coll_gpuhier_request.h"
+#include "coll_gpuhier_watch.h"
 #include "ompi/datatype/ompi_datatype.h"
 #include "ompi/errhandler/errcode-internal.h"
 #include "opal/runtime/opal_progress.h"
@@ -55,7 +56,7 @@ static void call_ended(gpuhier_call_t *call)
         gpuhier_count(&gpuhier_counters.calls_small, call->is_small && !call->on_host);
         gpuhier_count(&gpuhier_counters.calls_long, call->is_long && !call->on_host);
     }
-    complete(request, call->status);
+    complete(request, gpuhier_watch_code(call));
 }
 
 /* The requests whose saved collective is through, taken out of the list. */

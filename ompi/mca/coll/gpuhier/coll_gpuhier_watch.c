@@ -2,8 +2,9 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the clock of a call that waits, the look at its peers and the report of
- * their states. Called by the queue.
+ * Owns the clock of a call that waits, the look at its peers, the report of
+ * their states, and the reason that MPI gives for a failure. Called by the queue, and by
+ * allreduce and requests for the last.
  *
  * Time counts only as far as this process polled: a program that computes between
  * two calls of MPI_Test has not waited for anybody.
@@ -15,6 +16,7 @@
 #include "coll_gpuhier_component.h"
 #include "coll_gpuhier_exchange.h"
 #include "coll_gpuhier_watch.h"
+#include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 
@@ -62,6 +64,9 @@ void gpuhier_watch_tell(const gpuhier_call_t *call, int status)
 static int look(const gpuhier_call_t *call, double waited)
 {
     const gpuhier_team_t *team = call->team;
+    if (gpuhier_comm_is_revoked(team->comm)) {
+        return OMPI_ERR_NOT_AVAILABLE; /* the program's own wish: nothing to tell the user */
+    }
     for (int i = 0; i < team->group_size; ++i) {
         if (gpuhier_word_reached(&gpuhier_team_slot(team, i, call->sequence)->failed, call->sequence, GPUHIER_FAILED_SAID)) {
             return OMPI_ERROR;
@@ -115,4 +120,24 @@ int gpuhier_watch_idle(gpuhier_call_t *call)
         idle->next_report = idle->waited + gpuhier_params.report_after;
     }
     return rc;
+}
+
+#define REASON_AFTER 0.5 /* seconds after which no reason is expected any more */
+
+/* Others may have told me of their failure before Open MPI tells me what they know. */
+int gpuhier_watch_code(const gpuhier_call_t *call)
+{
+    const gpuhier_team_t *team = call->team;
+    if (call->status >= 0 || !gpuhier_faults_are_told()) {
+        return call->status;
+    }
+    int code = gpuhier_comm_fault(team->comm, gpuhier_team_find_dead(team) >= 0);
+    for (const double begin = now(); MPI_SUCCESS == code && now() - begin < REASON_AFTER;) {
+        opal_progress();
+        code = gpuhier_comm_fault(team->comm, gpuhier_team_find_dead(team) >= 0);
+    }
+    if (MPI_SUCCESS == code) {
+        code = gpuhier_comm_fault(team->comm, OMPI_ERR_UNREACH == call->status);
+    }
+    return MPI_SUCCESS != code ? code : call->status;
 }

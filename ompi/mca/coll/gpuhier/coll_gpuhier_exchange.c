@@ -223,15 +223,17 @@ static double seconds_now(void)
 }
 
 /*
- * Until all hellos have ended; rc is what posting them returned. With an error, the others still get
+ * Until all hellos have ended; rc is what posting them returned. With an error, also a partner's, the others still get
  * SETTLE_SECONDS: connections taken down while both sides are making them can make UCX abort.
  */
-static int hellos_wait(const gpuhier_exchange_t *exchange, int rc)
+static int hellos_wait(const gpuhier_team_t *team, int rc)
 {
+    const gpuhier_exchange_t *exchange = team->exchange;
     double deadline = seconds_now() + (OMPI_SUCCESS == rc ? HELLO_SECONDS : SETTLE_SECONDS);
     int error = rc;
     while (hellos_pending(exchange, &error) > 0) {
         const double now = seconds_now();
+        error = OMPI_SUCCESS != error ? error : gpuhier_exchange_check(team);
         if (OMPI_SUCCESS == rc && OMPI_SUCCESS != error) {
             deadline = now + SETTLE_SECONDS;
             rc = error;
@@ -247,12 +249,20 @@ static int hellos_wait(const gpuhier_exchange_t *exchange, int rc)
     return OMPI_SUCCESS != rc ? rc : error;
 }
 
-/* One rail after the other, in the same order everywhere: when one turns out dead, those before it are made already. */
+/*
+ * One rail after the other, in the same order everywhere: when one turns out dead, those before it are made already. Who finds
+ * one tells his other partners, which would wait for his hello on the next; but by rail 0, or not at all.
+ */
 int gpuhier_exchange_connect(gpuhier_team_t *team)
 {
-    int rc = OMPI_SUCCESS;
-    for (int rail = 0; rail < GPUHIER_RAILS_MAX && OMPI_SUCCESS == rc; ++rail) {
-        rc = hellos_wait(team->exchange, hellos_post(team, rail));
+    int rc = OMPI_SUCCESS, rail;
+    for (rail = 0; rail < GPUHIER_RAILS_MAX && OMPI_SUCCESS == rc; ++rail) {
+        rc = hellos_wait(team, hellos_post(team, rail));
+    }
+    if (OMPI_SUCCESS != rc && rail > 1) {
+        gpuhier_engine_lock();
+        gpuhier_exchange_give_up(team);
+        gpuhier_engine_unlock();
     }
     return rc;
 }
@@ -312,12 +322,16 @@ void gpuhier_exchange_fini(gpuhier_team_t *team)
 int gpuhier_exchange_check(const gpuhier_team_t *team)
 {
     const gpuhier_exchange_t *exchange = team->exchange;
+    int rc = OMPI_SUCCESS;
     for (int i = 0; NULL != exchange && i < exchange->nnotices; ++i) {
+        if (GPUHIER_NET_OP_ERROR == exchange->notices[i].recv.state) {
+            return OMPI_ERR_UNREACH;
+        }
         if (GPUHIER_NET_OP_PENDING != exchange->notices[i].recv.state) {
-            return exchange->notices[i].rank;
+            rc = OMPI_ERROR;
         }
     }
-    return -1;
+    return rc;
 }
 
 #define NOTICE_ROUNDS 1000 /* of progress, for the words to get out; the connections deliver them later otherwise */

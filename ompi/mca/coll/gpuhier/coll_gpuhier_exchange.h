@@ -22,7 +22,7 @@ void gpuhier_exchange_fini(gpuhier_team_t *team);
  */
 int gpuhier_exchange_connect(gpuhier_team_t *team);
 
-/* The communicator rank of a partner in another group that has given up or is unreachable; -1 while there is none. */
+/* OMPI_ERR_UNREACH when a partner in another group is not reached any more, OMPI_ERROR when one has given up, else OMPI_SUCCESS. */
 int gpuhier_exchange_check(const gpuhier_team_t *team);
 
 /* Tells the partners in other groups that this rank has given up; does not wait for them. */

@@ -20,7 +20,7 @@
 
 /*
  * Made by all members together: before a communicator's first accelerated call, and then
- * owned by its module; or with a persistent request, and then owned by that. All but sequence, the queue, broken, torn, limits.slice_bytes_max, long_scratch and the exchange's state is constant then.
+ * owned by its module; or with a persistent request, and then owned by that. All but sequence, the queue, broken, torn, reason_sought, limits.slice_bytes_max, long_scratch and the exchange's state is constant then.
  */
 typedef struct gpuhier_team {
     opal_list_item_t super; /* in the list of all teams */
@@ -33,6 +33,7 @@ typedef struct gpuhier_team {
     int unwaited;      /* of them, those that nobody waits for */
     opal_list_item_t busy; /* in the queue's list while there are any */
     int broken;        /* not 0: this rank cannot take part any more; it votes against every call, and all decline */
+    bool reason_sought; /* for a call that failed here: under fault tolerance, whether Open MPI knows why */
     int torn;          /* not 0: a call failed here while data moved; every later call ends with this code */
 
     gpuhier_hierarchy_t hierarchy;

@@ -15,6 +15,7 @@
 
 #include "coll_gpuhier_component.h"
 #include "coll_gpuhier_exchange.h"
+#include "coll_gpuhier_process.h"
 #include "coll_gpuhier_watch.h"
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
@@ -72,9 +73,10 @@ static int look(const gpuhier_call_t *call, double waited)
             return OMPI_ERROR;
         }
     }
-    if (gpuhier_exchange_check(team) >= 0) {
-        gpuhier_watch_tell(call, OMPI_ERR_UNREACH); /* a rank of another group has given up, or its node is gone */
-        return OMPI_ERR_UNREACH;
+    const int partners = gpuhier_exchange_check(team);
+    if (OMPI_SUCCESS != partners) {
+        gpuhier_watch_tell(call, partners);
+        return partners;
     }
     int dead = gpuhier_team_find_dead(team);
     if (dead >= 0) {
@@ -124,15 +126,20 @@ int gpuhier_watch_idle(gpuhier_call_t *call)
 
 #define REASON_AFTER 0.5 /* seconds after which no reason is expected any more */
 
-/* Others may have told me of their failure before Open MPI tells me what they know. */
+/*
+ * Others may have told me of their failure before Open MPI tells me what they know. A team's first failed call waits
+ * for that; those after it end at once.
+ */
 int gpuhier_watch_code(const gpuhier_call_t *call)
 {
-    const gpuhier_team_t *team = call->team;
+    gpuhier_team_t *team = call->team;
     if (call->status >= 0 || !gpuhier_faults_are_told()) {
         return call->status;
     }
     int code = gpuhier_comm_fault(team->comm, gpuhier_team_find_dead(team) >= 0);
-    for (const double begin = now(); MPI_SUCCESS == code && now() - begin < REASON_AFTER;) {
+    const bool waits = !team->reason_sought && !gpuhier_process_ended();
+    team->reason_sought = true;
+    for (const double begin = now(); waits && MPI_SUCCESS == code && now() - begin < REASON_AFTER;) {
         opal_progress();
         code = gpuhier_comm_fault(team->comm, gpuhier_team_find_dead(team) >= 0);
     }

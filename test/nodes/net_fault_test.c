@@ -352,7 +352,7 @@ static void run_leave(team_t *team)
             team_wait(team, &ops[i]);
         }
     }
-    gpuhier_net_leave(team->net);
+    gpuhier_net_leave(team->net, true);
     for (bool left = false; !left; left = gpuhier_net_has_left(team->net)) {
         team_idle(team, 1);
     }
@@ -373,7 +373,7 @@ static void run_leave_stranger(team_t *team)
     if (0 == team->me) {
         gpuhier_net_peer_destroy(team->peers[1]);
         clock_gettime(CLOCK_MONOTONIC, &start);
-        gpuhier_net_leave(team->net);
+        gpuhier_net_leave(team->net, true);
         for (bool left = false; !left; left = gpuhier_net_has_left(team->net)) {
             team_idle(team, 1);
         }
@@ -393,7 +393,7 @@ static void run_leave_dead(team_t *team)
         die();
     }
     clock_gettime(CLOCK_MONOTONIC, &start);
-    gpuhier_net_leave(team->net);
+    gpuhier_net_leave(team->net, true);
     for (bool left = false; !left; left = gpuhier_net_has_left(team->net)) {
         team_idle(team, 1);
     }

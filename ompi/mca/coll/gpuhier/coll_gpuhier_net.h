@@ -118,9 +118,10 @@ int gpuhier_net_open(const char *const *devices, int nrails, gpuhier_net_cuda_mo
  * for has come; then progress, until gpuhier_net_has_left() says that all of
  * them have told us the same, are gone, or keep us waiting too long: half a
  * minute, or a second when a peer of theirs was abandoned, or all are gone and
- * none was bound.
+ * none was bound. all_leave: all bound processes do this now, as in MPI_Finalize; else
+ * only those count of which there is a peer still.
  */
-void gpuhier_net_leave(gpuhier_net_t *net);
+void gpuhier_net_leave(gpuhier_net_t *net, bool all_leave);
 bool gpuhier_net_has_left(const gpuhier_net_t *net);
 
 /*

@@ -34,7 +34,7 @@ static uint64_t leave_tag(uint64_t digest)
     return (uint64_t) GPUHIER_NET_TEAM_RESERVED << 32 | (digest & UINT32_MAX);
 }
 
-void gpuhier_net_leave(gpuhier_net_t *net)
+void gpuhier_net_leave(gpuhier_net_t *net, bool all_leave)
 {
     gpuhier_net_connection_t *connection;
 
@@ -43,7 +43,7 @@ void gpuhier_net_leave(gpuhier_net_t *net)
         if (GPUHIER_NET_CONNECTION_ALIVE != connection->state || connection->is_self) {
             continue;
         }
-        connection->leave_ms = (connection->is_bound || NULL != connection->peers) && !connection->is_torn ? LEAVE_MS : LEAVE_STRANGER_MS;
+        connection->leave_ms = ((connection->is_bound && all_leave) || NULL != connection->peers) && !connection->is_torn ? LEAVE_MS : LEAVE_STRANGER_MS;
         const char *name = NULL != connection->peers ? connection->peers->name : "a former peer";
         if (OMPI_SUCCESS != gpuhier_net_peer_create(net, connection->blob, connection->blob_bytes, name, &connection->leaving)) {
             continue; /* no memory: leaves without a word */

@@ -40,6 +40,7 @@ static unsigned net_lost; /* contexts that had been lost when it was opened */
 static int keyval = MPI_KEYVAL_INVALID;
 static bool ends_with_session; /* registered for it */
 static gpuhier_record_t record; /* made once: finding the devices takes milliseconds */
+static bool leaving; /* said to all connections of net */
 static bool record_known;
 static _Atomic bool ended;
 
@@ -159,17 +160,37 @@ static void net_failed(void *arg, gpuhier_net_peer_t *peer, int code, const char
     opal_output_verbose(5, gpuhier_output(), "coll:gpuhier: %s (%d)", text, code);
 }
 
+static bool finalizing(void)
+{
+    return ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_STARTED;
+}
+
+/* The lock is held. */
+static void leave_begin(void)
+{
+    if (!leaving) {
+        leaving = true;
+        gpuhier_net_leave(net, finalizing()); /* not all end their session at a time, and who shares no communicator may live on */
+    }
+}
+
 /*
  * UCX may still have the end of what a call sent when the call has returned: a socket was full, or an answer waits its turn.
  * Then whoever is inside MPI sees to it, in between two calls as well. The notices of partners arrive so, too. A call
  * that is under way is driven by its own progress, with the context that UCX needs for GPU memory: its copies fail without
- * one, or are made in another.
+ * one, or are made in another. In MPI_Finalize a program's callback on MPI_COMM_SELF may come before ours and wait for a
+ * rank that waits for our word in its own: so the word is said here.
  */
 static int net_progress(void)
 {
     int events = 0;
     if (gpuhier_engine_trylock()) {
-        events = NULL != net && !gpuhier_queue_is_busy() && !gpuhier_queue_wants_context() ? gpuhier_net_progress(net) : 0;
+        if (NULL != net && !gpuhier_queue_is_busy() && !gpuhier_queue_wants_context()) {
+            if (finalizing()) {
+                leave_begin();
+            }
+            events = gpuhier_net_progress(net);
+        }
         gpuhier_engine_unlock();
     }
     return events;
@@ -205,7 +226,7 @@ static void leave(void)
     bool left = NULL == net;
     if (!left) {
         gpuhier_engine_lock();
-        gpuhier_net_leave(net);
+        leave_begin();
         gpuhier_engine_unlock();
     }
     while (!left) {
@@ -222,7 +243,7 @@ static void leave(void)
 
 bool gpuhier_process_ended(void)
 {
-    return ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_STARTED || atomic_load_explicit(&ended, memory_order_relaxed);
+    return finalizing() || atomic_load_explicit(&ended, memory_order_relaxed);
 }
 
 static void end(void *unused)
@@ -241,6 +262,7 @@ static void end(void *unused)
     gpuhier_requests_quiesce();
     gpuhier_net_close(net);
     net = NULL;
+    leaving = false;
     record_known = false;
     gpuhier_ipc_finalize();
     gpuhier_device_finalize();

@@ -220,6 +220,46 @@ static bool parse_int(const char *text, int least, int *value_p)
     return end != text && 0 == *end && value >= least && value <= 1000000;
 }
 
+/* Options without a letter. */
+static bool parse_long(int option, const char *text, bench_options_t *o)
+{
+    char *end;
+
+    switch (option) {
+    case OPTION_MODE:
+        return parse_mode(text, o);
+    case OPTION_COUNTERS:
+        return o->counters = true;
+    case OPTION_HOST:
+        return o->host = true;
+    case OPTION_TRAIN:
+        return parse_int(text, 1, &o->train);
+    case OPTION_CALL:
+        return parse_call(text, o);
+    case OPTION_AT_MOST:
+        o->at_most = strtod(text, &end);
+        return end != text && 0 == *end && o->at_most > 0.0;
+    case OPTION_ANY_PATH:
+        return o->any_path = true;
+    case OPTION_WIRE:
+        o->wire_gbps = parse_rate(text);
+        return o->wire_gbps > 0.0;
+    case OPTION_RAILS:
+        return parse_int(text, 1, &o->rails);
+    case OPTION_JSON:
+        o->json = text;
+        return true;
+    case OPTION_PLOT:
+        o->plot = text;
+        return true;
+    case OPTION_FATBIN:
+        o->fatbin = text;
+        return true;
+    default:
+        return false;
+    }
+}
+
 static bool parse_one(int letter, const char *text, bench_options_t *o)
 {
     int number = 0;
@@ -253,37 +293,8 @@ static bool parse_one(int letter, const char *text, bench_options_t *o)
     case 'c':
         o->check = 0 == strcmp(text, "1");
         return o->check || 0 == strcmp(text, "0");
-    case OPTION_MODE:
-        return parse_mode(text, o);
-    case OPTION_COUNTERS:
-        return o->counters = true;
-    case OPTION_HOST:
-        return o->host = true;
-    case OPTION_TRAIN:
-        return parse_int(text, 1, &o->train);
-    case OPTION_CALL:
-        return parse_call(text, o);
-    case OPTION_AT_MOST:
-        o->at_most = strtod(text, &end);
-        return end != text && 0 == *end && o->at_most > 0.0;
-    case OPTION_ANY_PATH:
-        return o->any_path = true;
-    case OPTION_WIRE:
-        o->wire_gbps = parse_rate(text);
-        return o->wire_gbps > 0.0;
-    case OPTION_RAILS:
-        return parse_int(text, 1, &o->rails);
-    case OPTION_JSON:
-        o->json = text;
-        return true;
-    case OPTION_PLOT:
-        o->plot = text;
-        return true;
-    case OPTION_FATBIN:
-        o->fatbin = text;
-        return true;
     default:
-        return false;
+        return parse_long(letter, text, o);
     }
 }
 

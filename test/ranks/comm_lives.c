@@ -144,6 +144,22 @@ static void inter(suite_t *suite)
     MPI_Comm_free(&half);
 }
 
+/* As many ranks again. Says before and after that it does, for the script `again`. */
+static MPI_Comm spawn_more(const suite_t *suite, const char *program, char **arguments)
+{
+    MPI_Comm children;
+    if (0 == suite->rank) {
+        puts("comm_lives: spawning");
+        fflush(stdout);
+    }
+    MPI_Comm_spawn(program, arguments, suite->nranks, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
+    if (0 == suite->rank) {
+        puts("comm_lives: spawned");
+        fflush(stdout);
+    }
+    return children;
+}
+
 static void spawn(suite_t *suite, const char *program)
 {
     MPI_Comm parent, children, merged;
@@ -153,8 +169,7 @@ static void spawn(suite_t *suite, const char *program)
     MPI_Comm_get_parent(&parent);
     sum(suite, MPI_COMM_WORLD, 1000, PATH_ACCELERATED); /* parents and children make the same calls: values depend on their number */
     if (MPI_COMM_NULL == parent) {
-        MPI_Comm_spawn(program, PATH_ANY == suite->default_path ? stock_arguments : arguments, suite->nranks, MPI_INFO_NULL, 0,
-                       MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
+        children = spawn_more(suite, program, PATH_ANY == suite->default_path ? stock_arguments : arguments);
     } else {
         children = parent;
     }
@@ -179,8 +194,7 @@ static unsigned long long round_of(suite_t *suite, const char *program, MPI_Comm
     char *arguments[] = {"rounds", NULL}, *stock_arguments[] = {"--stock", "rounds", NULL};
 
     if (MPI_COMM_NULL == parent) {
-        MPI_Comm_spawn(program, PATH_ANY == suite->default_path ? stock_arguments : arguments, suite->nranks, MPI_INFO_NULL, 0,
-                       MPI_COMM_WORLD, &between, MPI_ERRCODES_IGNORE);
+        between = spawn_more(suite, program, PATH_ANY == suite->default_path ? stock_arguments : arguments);
     }
     MPI_Intercomm_merge(between, MPI_COMM_NULL != parent, &merged);
     MPI_Bcast(&suite->salt, 1, MPI_UINT64_T, 0, merged); /* values depend on it */

@@ -56,7 +56,7 @@ static int probe_answer(const gpuhier_module_t *module, const gpuhier_buffer_t *
  * Asks all ranks whether they pass device memory, through the saved allreduce;
  * if all do, sets the team up, anew if need be. True on all ranks alike.
  */
-static bool probe(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in, const void *out)
+__attribute__((noinline)) static bool probe(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in, const void *out)
 {
     gpuhier_buffer_t from, to;
     gpuhier_buffer_inspect(in, &from);

@@ -86,13 +86,10 @@ static bool open_mpi_takes(struct ompi_datatype_t *dtype)
            || (gpuhier_ompi_is_cuda_aware() && 0 == gpuhier_devices_lost() && ompi_datatype_is_predefined(dtype));
 }
 
-int gpuhier_fallback_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
-                               struct ompi_op_t *op, struct ompi_communicator_t *comm, gpuhier_module_t *module)
+/* Apart, so that a short call in host memory need not save the registers that this takes. */
+__attribute__((noinline)) static int staged_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
+                                                      struct ompi_op_t *op, struct ompi_communicator_t *comm, gpuhier_module_t *module)
 {
-    gpuhier_count(&gpuhier_counters.calls_saved, 1);
-    if (open_mpi_takes(dtype) || (!on_device(rbuf, dtype) && !on_device(sbuf, dtype))) {
-        return module->saved_allreduce(sbuf, rbuf, count, dtype, op, comm, module->saved_allreduce_module);
-    }
     gpuhier_staged_t staged;
     int rc = gpuhier_staged_open(&staged, sbuf, rbuf, (size_t) count, dtype, !OMPI_COMM_IS_INTER(comm));
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_staged_read(&staged);
@@ -106,4 +103,14 @@ int gpuhier_fallback_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t cou
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_staged_write(&staged);
     gpuhier_staged_close(&staged);
     return rc;
+}
+
+int gpuhier_fallback_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
+                               struct ompi_op_t *op, struct ompi_communicator_t *comm, gpuhier_module_t *module)
+{
+    gpuhier_count(&gpuhier_counters.calls_saved, 1);
+    if (open_mpi_takes(dtype) || (!on_device(rbuf, dtype) && !on_device(sbuf, dtype))) {
+        return module->saved_allreduce(sbuf, rbuf, count, dtype, op, comm, module->saved_allreduce_module);
+    }
+    return staged_allreduce(sbuf, rbuf, count, dtype, op, comm, module);
 }

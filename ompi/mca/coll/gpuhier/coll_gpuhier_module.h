@@ -38,10 +38,10 @@ typedef struct gpuhier_module {
     mca_coll_base_module_t *saved_allreduce_init_module;
     enum { GPUHIER_AGREE_UNKNOWN, GPUHIER_AGREE_NO, GPUHIER_AGREE_YES } agree;
     gpuhier_found_t last;
-    gpuhier_modes_t modes;
     struct gpuhier_team *team; /* the engine's side of this communicator; NULL until the first accelerated call */
     bool team_failed;          /* its set-up was voted down: never tried again */
     _Atomic bool enabled;      /* published last, when the communicator is made, by whichever thread drives Open MPI's progress then */
+    gpuhier_modes_t modes; /* last, as it is long */
 } gpuhier_module_t;
 
 OBJ_CLASS_DECLARATION(gpuhier_module_t);

@@ -28,16 +28,10 @@ void gpuhier_modes_fini(gpuhier_modes_t *modes)
     }
 }
 
-gpuhier_mode_entry_t *gpuhier_modes_entry(gpuhier_modes_t *modes, int kind, size_t bytes)
+gpuhier_mode_entry_t *gpuhier_modes_row(gpuhier_modes_t *modes, int kind)
 {
-    if (NULL == modes->row[kind]) {
-        modes->row[kind] = calloc(GPUHIER_MODE_SIZES, sizeof(gpuhier_mode_entry_t));
-        if (NULL == modes->row[kind]) {
-            return NULL;
-        }
-    }
-    int size = 0 == bytes ? 0 : 63 - __builtin_clzll((unsigned long long) bytes);
-    return &modes->row[kind][size];
+    modes->row[kind] = calloc(GPUHIER_MODE_SIZES, sizeof(gpuhier_mode_entry_t));
+    return modes->row[kind];
 }
 
 /* Calls between probes after so many calls, a power of two. */
@@ -63,13 +57,9 @@ static uint64_t next_probe(const gpuhier_mode_entry_t *entry, uint64_t calls)
     return (calls / every + 1) * every;
 }
 
-bool gpuhier_modes_probe_due(gpuhier_mode_entry_t *entry)
+void gpuhier_modes_probe_next(gpuhier_mode_entry_t *entry)
 {
-    if (++entry->calls < entry->probe) {
-        return false;
-    }
     entry->probe = next_probe(entry, entry->calls);
-    return true;
 }
 
 void gpuhier_modes_to_acc(gpuhier_mode_entry_t *entry)

@@ -42,8 +42,21 @@ typedef struct gpuhier_modes {
 void gpuhier_modes_init(gpuhier_modes_t *modes);
 void gpuhier_modes_fini(gpuhier_modes_t *modes);
 
+/* Makes the row of a class; NULL when memory ran out. */
+gpuhier_mode_entry_t *gpuhier_modes_row(gpuhier_modes_t *modes, int kind);
+
+/* Sets when the next probe is due. */
+void gpuhier_modes_probe_next(gpuhier_mode_entry_t *entry);
+
 /* The entry of class `kind` (below GPUHIER_MODE_CLASSES) for a message of `bytes`; NULL when memory ran out. */
-gpuhier_mode_entry_t *gpuhier_modes_entry(gpuhier_modes_t *modes, int kind, size_t bytes);
+static inline gpuhier_mode_entry_t *gpuhier_modes_entry(gpuhier_modes_t *modes, int kind, size_t bytes)
+{
+    gpuhier_mode_entry_t *row = modes->row[kind];
+    if (NULL == row && NULL == (row = gpuhier_modes_row(modes, kind))) {
+        return NULL;
+    }
+    return &row[0 == bytes ? 0 : 63 - __builtin_clzll((unsigned long long) bytes)];
+}
 
 /*
  * Counts one blocking call in HOST and says whether a probe precedes it: calls
@@ -51,7 +64,14 @@ gpuhier_mode_entry_t *gpuhier_modes_entry(gpuhier_modes_t *modes, int kind, size
  * every 256th, 4096 and 512, 8192 and 1024, which is the last. From the fourth flip
  * on the interval is at least twice as long for each, up to 4096 calls.
  */
-bool gpuhier_modes_probe_due(gpuhier_mode_entry_t *entry);
+static inline bool gpuhier_modes_probe_due(gpuhier_mode_entry_t *entry)
+{
+    if (++entry->calls < entry->probe) {
+        return false;
+    }
+    gpuhier_modes_probe_next(entry);
+    return true;
+}
 
 void gpuhier_modes_to_acc(gpuhier_mode_entry_t *entry);
 void gpuhier_modes_to_host(gpuhier_mode_entry_t *entry);

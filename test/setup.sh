@@ -151,8 +151,9 @@ if [ ${#missing[@]} -gt 0 ]; then
     apt="apt-get -q -y -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3"
     # A mirror may be unreachable for a moment, and a machine that has just started may be updating its lists.
     for try in 1 2 3; do
-        $apt -o APT::Update::Error-Mode=any update >>"$log" 2>&1 </dev/null &&
-            $apt install --no-install-recommends "${missing[@]}" >>"$log" 2>&1 </dev/null 9>&- && break
+        # What one source lacks another may have: only the packages count.
+        $apt update >>"$log" 2>&1 </dev/null
+        $apt install --no-install-recommends "${missing[@]}" >>"$log" 2>&1 </dev/null 9>&- && break
         [ $try -lt 3 ] || fail "apt-get could not install ${missing[*]}"
         sleep 20
     done

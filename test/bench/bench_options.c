@@ -184,32 +184,35 @@ static bool parse_place(const char *text, bench_options_t *o)
     return o->in_place[0] || o->in_place[1];
 }
 
+/* Which of the names it is, which end with NULL; false when it is none of them. */
+static bool parse_name(const char *text, const char *const *names, int *index_p)
+{
+    for (*index_p = 0; NULL != names[*index_p]; ++*index_p) {
+        if (0 == strcmp(text, names[*index_p])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool parse_mode(const char *text, bench_options_t *o)
 {
-    if (0 == strcmp(text, "both")) {
-        o->mode = MODE_BOTH;
-    } else if (0 == strcmp(text, "gpuhier")) {
-        o->mode = MODE_GPUHIER;
-    } else if (0 == strcmp(text, "stock")) {
-        o->mode = MODE_STOCK;
-    } else {
-        return false;
-    }
-    return true;
+    static const char *const names[] = {[MODE_BOTH] = "both", [MODE_GPUHIER] = "gpuhier", [MODE_STOCK] = "stock", NULL};
+    int index;
+    bool known = parse_name(text, names, &index);
+
+    o->mode = known ? (bench_mode_t) index : o->mode;
+    return known;
 }
 
 static bool parse_call(const char *text, bench_options_t *o)
 {
-    if (0 == strcmp(text, "blocking")) {
-        o->call = CALL_BLOCKING;
-    } else if (0 == strcmp(text, "nonblocking")) {
-        o->call = CALL_NONBLOCKING;
-    } else if (0 == strcmp(text, "persistent")) {
-        o->call = CALL_PERSISTENT;
-    } else {
-        return false;
-    }
-    return true;
+    static const char *const names[] = {[CALL_BLOCKING] = "blocking", [CALL_NONBLOCKING] = "nonblocking", [CALL_PERSISTENT] = "persistent", NULL};
+    int index;
+    bool known = parse_name(text, names, &index);
+
+    o->call = known ? (bench_call_t) index : o->call;
+    return known;
 }
 
 static bool parse_int(const char *text, int least, int *value_p)

@@ -185,6 +185,9 @@ if [ ! -f "$build/config.status" ] || [ ! -f "$build/Makefile" ]; then
     echo "setup: configure"
     (cd "$build" && "$configure" ${configure_args[@]+"${configure_args[@]}"}) >"$log" 2>&1 </dev/null 9>&- ||
         fail "configure failed"
+elif [ "$with_check" = 1 ] && grep -Eq '^S\["HAVE_(CMOCKA|SIMGRID)_TRUE"\]="#"' "$build/config.status"; then
+    echo "setup: configure again, with what tests need" # which was not there yet, as after the demo alone
+    (cd "$build" && ./config.status --recheck && ./config.status) >"$log" 2>&1 </dev/null 9>&- || fail "configure failed"
 fi
 if ! make -C "$build" -q >/dev/null 2>&1 9>&-; then
     echo "setup: make"

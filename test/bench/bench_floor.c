@@ -14,7 +14,7 @@
  */
 #include "bench.h"
 
-#include "ompi/mca/coll/gpuhier/kernels/gpuhier_kernels.h"
+#include "ompi/mca/coll/gpuhier/gpu/kernels/gpuhier_kernels.h"
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>

@@ -317,7 +317,7 @@ static const char *default_fatbin(void)
     if (NULL == slash) {
         return NULL;
     }
-    snprintf(slash, 128, "%s/ompi/mca/coll/gpuhier/kernels/gpuhier_kernels.fatbin", up);
+    snprintf(slash, 128, "%s/ompi/mca/coll/gpuhier/gpu/kernels/gpuhier_kernels.fatbin", up);
     return path;
 }
 

@@ -24,7 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ompi/mca/coll/gpuhier/coll_gpuhier_cuda.h"
+#include "ompi/mca/coll/gpuhier/gpu/coll_gpuhier_cuda.h"
 #include "saboteur.h"
 
 #define EXPORT __attribute__((visibility("default")))

@@ -8,8 +8,8 @@
  * beside that of a device-to-device copy. The same program runs on the emulated driver (where it
  * checks launch geometry) and on a real one; without a GPU it is skipped (77).
  */
-#include "coll_gpuhier_cuda.h"
-#include "coll_gpuhier_reduce.h"
+#include "gpu/coll_gpuhier_cuda.h"
+#include "gpu/coll_gpuhier_reduce.h"
 #include "kernel_reference.h"
 
 #include <dlfcn.h>

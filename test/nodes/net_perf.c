@@ -21,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "coll_gpuhier_net.h"
+#include "net/coll_gpuhier_net.h"
 
 #define TRIES 4 /* of each bandwidth */
 #define WINDOW 4

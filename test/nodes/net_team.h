@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "coll_gpuhier_net.h"
+#include "net/coll_gpuhier_net.h"
 
 #define TEAM_MAX 3
 #define TEAM_BLOB_MAX 8192

@@ -19,7 +19,7 @@
 #include <simgrid/s4u.hpp>
 
 extern "C" {
-#include "coll_gpuhier_choice.h"
+#include "plan/coll_gpuhier_choice.h"
 }
 
 /* Bytes per second, seconds. */

@@ -8,7 +8,7 @@
 #ifndef PURE_SIM_H
 #define PURE_SIM_H
 
-#include "coll_gpuhier_schedule.h"
+#include "plan/coll_gpuhier_schedule.h"
 #include "pure_world.h"
 
 /* One call to execute. */

@@ -8,7 +8,7 @@
 #ifndef PURE_WORLD_H
 #define PURE_WORLD_H
 
-#include "coll_gpuhier_hierarchy.h"
+#include "plan/coll_gpuhier_hierarchy.h"
 
 /* A seeded sequence (splitmix64): the same numbers on every machine. */
 typedef struct pure_random {

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coll_gpuhier_choice.h"
+#include "plan/coll_gpuhier_choice.h"
 #include "pure_world.h"
 
 typedef struct schedule_case {

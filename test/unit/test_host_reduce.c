@@ -7,7 +7,7 @@
  * and, for two sources, in the second; the gaps of padded pairs come from the first, nothing else is written.
  */
 #include "../gpu/kernel_reference.h"
-#include "coll_gpuhier_host_reduce.h"
+#include "engine/coll_gpuhier_host_reduce.h"
 #include "gpuhier_kernels.h"
 
 #include <stdio.h>

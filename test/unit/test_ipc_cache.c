@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "coll_gpuhier_ipc_cache.h"
+#include "gpu/coll_gpuhier_ipc_cache.h"
 
 /* free() of the objects in this program, by the linker's --wrap: how often this address was freed. */
 static const void *watched;

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "coll_gpuhier_modes.h"
+#include "coll/coll_gpuhier_modes.h"
 
 /* Which of the next n calls are preceded by a probe? Written from the rule in docs/protocol.md. */
 static void expect_probes(gpuhier_mode_entry_t *entry, unsigned first_call, unsigned n, unsigned every)

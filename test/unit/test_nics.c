@@ -13,7 +13,7 @@
 
 #include "ompi_config.h"
 
-#include "coll_gpuhier_topology_internal.h"
+#include "topology/coll_gpuhier_topology_internal.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -13,8 +13,8 @@
 
 #include "ompi_config.h"
 
-#include "coll_gpuhier_rails.h"
-#include "coll_gpuhier_schedule.h"
+#include "plan/coll_gpuhier_rails.h"
+#include "plan/coll_gpuhier_schedule.h"
 #include "topology_draw.h"
 
 #include <stdio.h>

@@ -13,8 +13,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "coll_gpuhier_choice.h"
-#include "coll_gpuhier_schedule.h"
+#include "plan/coll_gpuhier_choice.h"
+#include "plan/coll_gpuhier_schedule.h"
 #include "pure_world.h"
 
 __extension__ typedef unsigned __int128 wide_t;

@@ -8,7 +8,7 @@
  */
 #include "../cudasim/cudasim_twin.h"
 #include "../gpu/kernel_reference.h"
-#include "coll_gpuhier_reduce.h"
+#include "gpu/coll_gpuhier_reduce.h"
 
 #include <dlfcn.h>
 #include <math.h>

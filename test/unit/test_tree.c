@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "coll_gpuhier_tree.h"
+#include "plan/coll_gpuhier_tree.h"
 
 #define MOST 130
 

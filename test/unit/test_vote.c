@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "coll_gpuhier_schedule.h"
+#include "plan/coll_gpuhier_schedule.h"
 
 enum { GROUPS = 300 };
 

@@ -9,7 +9,7 @@
 
 #include "ompi_config.h"
 
-#include "coll_gpuhier_topology_internal.h"
+#include "topology/coll_gpuhier_topology_internal.h"
 
 /*
  * packages, in each some host bridges, below each some PCI switches, below each

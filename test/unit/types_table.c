@@ -7,7 +7,7 @@
  * One process (a singleton), no GPU. Called by types_table.sh.
  */
 #include "../ranks/values.h"
-#include "coll_gpuhier_reduce.h"
+#include "gpu/coll_gpuhier_reduce.h"
 
 #include <ctype.h>
 #include <stdio.h>

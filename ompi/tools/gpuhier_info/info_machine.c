@@ -20,8 +20,8 @@
 #include <cuda.h>
 #include <ucp/api/ucp.h>
 
-#include "coll_gpuhier_net.h"
-#include "coll_gpuhier_topology.h"
+#include "net/coll_gpuhier_net.h"
+#include "topology/coll_gpuhier_topology.h"
 #include "ompi/constants.h"
 
 #define GPUS_MAX 64

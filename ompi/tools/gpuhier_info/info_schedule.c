@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "coll_gpuhier_choice.h"
+#include "plan/coll_gpuhier_choice.h"
 
 /* Rows of a table that are printed before the rest is left out. */
 #define ROWS_MAX 16

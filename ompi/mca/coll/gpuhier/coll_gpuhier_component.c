@@ -13,9 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "coll_gpuhier_component.h"
+#include "base/coll_gpuhier_component.h"
 #include "coll_gpuhier_module.h"
-#include "coll_gpuhier_request.h"
+#include "coll/coll_gpuhier_request.h"
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 

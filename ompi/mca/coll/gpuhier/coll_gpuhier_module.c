@@ -9,9 +9,9 @@
 #include "ompi_config.h"
 
 #include "coll_gpuhier_module.h"
-#include "coll_gpuhier_nonblocking.h"
-#include "coll_gpuhier_process.h"
-#include "coll_gpuhier_team.h"
+#include "coll/coll_gpuhier_nonblocking.h"
+#include "team/coll_gpuhier_process.h"
+#include "team/coll_gpuhier_team.h"
 #include "ompi/mca/coll/base/coll_base_functions.h"
 #include "opal/util/output.h"
 

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "coll_gpuhier_component.h"
-#include "coll_gpuhier_modes.h"
+#include "base/coll_gpuhier_component.h"
+#include "coll/coll_gpuhier_modes.h"
 
 struct gpuhier_team;
 

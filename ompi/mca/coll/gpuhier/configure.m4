@@ -7,7 +7,7 @@
 #
 #   coll_gpuhier_CPPFLAGS CFLAGS LDFLAGS LIBS   for the component
 #   coll_gpuhier_DSO_LIBS                       besides, for a component that is loaded at run time
-#   NVCC NVCC_GENCODE                           for kernels/
+#   NVCC NVCC_GENCODE                           for gpu/kernels/
 #   GPUHIER_OUT_OF_TREE                         conditional, and a macro with the value 0 or 1
 
 # Machine code of one minor version runs on all later ones of its major version, so the lowest of each major is enough,
@@ -37,7 +37,7 @@ AC_DEFUN([GPUHIER_CUDA_ARCHS], [
 # Needs --with-cuda, nvcc and UCX. hwloc is part of every Open MPI, and its flags are in all compilations.
 AC_DEFUN([MCA_ompi_coll_gpuhier_CONFIG], [
     AC_CONFIG_FILES([ompi/mca/coll/gpuhier/Makefile
-                     ompi/mca/coll/gpuhier/kernels/Makefile])
+                     ompi/mca/coll/gpuhier/gpu/kernels/Makefile])
     OPAL_VAR_SCOPE_PUSH([gpuhier_cuda gpuhier_happy])
 
     gpuhier_cuda=

@@ -1,0 +1,115 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * MPI_Allreduce_init: decides, once for all starts, which path a request takes.
+ *
+ * MPI lets each rank start its persistent requests in another order; only making them is
+ * ordered. So a request that runs on the GPUs has a team of its own, with its own control
+ * block, numbers and tags: it cannot be in the queue of the communicator's calls. A request's
+ * buffers are known from the beginning, so there is no mode either: device memory on all
+ * ranks means the GPUs, for good.
+ */
+#include "ompi_config.h"
+
+#include "coll/coll_gpuhier_nonblocking.h"
+#include "team/coll_gpuhier_process.h"
+#include "gpu/coll_gpuhier_reduce.h"
+#include "coll/coll_gpuhier_request.h"
+
+/* Do all ranks pass device memory, and are ready? The same answer everywhere, by a saved collective. */
+static bool all_on_device(gpuhier_module_t *module, struct ompi_communicator_t *comm, const gpuhier_call_args_t *args, bool ready,
+                          gpuhier_buffer_t *owner_p)
+{
+    gpuhier_buffer_t from, to;
+    gpuhier_buffer_inspect(args->in, &from);
+    gpuhier_buffer_inspect(args->out, &to);
+    *owner_p = NULL != from.context ? from : to;
+    int mine = ready && NULL != owner_p->context && gpuhier_buffer_on_device(&from) && gpuhier_buffer_on_device(&to), all = 0;
+    gpuhier_count(&gpuhier_counters.probes, 1);
+    int rc = module->saved_allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm, module->saved_allreduce_module);
+    return OMPI_SUCCESS == rc && 0 != all;
+}
+
+/* MPI_Start, MPI_Startall. */
+static int start(size_t count, ompi_request_t **requests)
+{
+    for (size_t i = 0; i < count; ++i) {
+        gpuhier_request_t *request = (gpuhier_request_t *) requests[i];
+        if (NULL != request->team) {
+            if (gpuhier_process_ended()) {
+                return OMPI_ERR_NOT_AVAILABLE; /* no collective of Open MPI may be started in another order on each rank, as these may */
+            }
+            gpuhier_request_post(request);
+            continue;
+        }
+        int rc = gpuhier_staged_read(&request->staged);
+        if (OMPI_SUCCESS != rc) {
+            gpuhier_staged_abort(&request->staged, request->comm, rc);
+            return rc;
+        }
+        gpuhier_count(&gpuhier_counters.calls_saved, 1);
+        gpuhier_count(&gpuhier_counters.calls_staged, 1);
+        rc = request->saved->req_start(1, &request->saved);
+        if (OMPI_SUCCESS != rc) {
+            return rc;
+        }
+        gpuhier_request_await_saved(request);
+    }
+    return OMPI_SUCCESS;
+}
+
+/* The saved collective's own request when all is host memory here, else one around it. */
+static int saved(gpuhier_module_t *module, const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
+                 struct ompi_op_t *op, struct ompi_communicator_t *comm, struct ompi_info_t *info, ompi_request_t **request_p)
+{
+    gpuhier_request_t *request = gpuhier_request_get(comm, true);
+    if (NULL == request) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    gpuhier_staged_t *staged = &request->staged;
+    int rc = gpuhier_staged_open(staged, sbuf, rbuf, (size_t) count, dtype, false);
+    if (OMPI_SUCCESS != rc) {
+        gpuhier_staged_abort(staged, comm, rc);
+    } else {
+        rc = module->saved_allreduce_init(gpuhier_staged_sbuf(staged, sbuf), gpuhier_staged_rbuf(staged, rbuf), count, dtype, op, comm, info,
+                                          &request->saved, module->saved_allreduce_init_module);
+    }
+    if (OMPI_SUCCESS == rc && gpuhier_staged_any(staged)) {
+        gpuhier_request_retain(request, dtype);
+        request->base.super.req_start = start;
+        *request_p = &request->base.super;
+        return OMPI_SUCCESS;
+    }
+    *request_p = request->saved;
+    request->saved = NULL;
+    gpuhier_request_drop(request);
+    return rc;
+}
+
+int gpuhier_allreduce_init(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype, struct ompi_op_t *op,
+                           struct ompi_communicator_t *comm, struct ompi_info_t *info, ompi_request_t **request_p,
+                           mca_coll_base_module_t *base)
+{
+    gpuhier_module_t *module = gpuhier_module_of(base);
+    gpuhier_call_args_t args = {.in = MPI_IN_PLACE == sbuf ? rbuf : sbuf, .out = rbuf, .count = (uint64_t) count, .op = op, .dtype = dtype};
+    gpuhier_buffer_t owner;
+    args.kernel = 0 == count ? -1 : gpuhier_reduce_find(op, dtype, &args.elem_bytes);
+    if (args.kernel < 0 || module->team_failed || gpuhier_process_ended() || !gpuhier_members_agree(module, comm)) {
+        return saved(module, sbuf, rbuf, count, dtype, op, comm, info, request_p);
+    }
+    gpuhier_request_t *request = gpuhier_request_get(comm, true);
+    if (!all_on_device(module, comm, &args, NULL != request, &owner)
+        || OMPI_SUCCESS != gpuhier_team_create(module, comm, &owner, &request->team)) {
+        if (NULL != request) {
+            gpuhier_request_drop(request);
+        }
+        return saved(module, sbuf, rbuf, count, dtype, op, comm, info, request_p);
+    }
+    request->owns_team = true;
+    request->args = args;
+    request->args.tag = gpuhier_hostcall_tag(comm);
+    request->base.super.req_start = start;
+    *request_p = &request->base.super;
+    return OMPI_SUCCESS;
+}

@@ -1,0 +1,266 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the life of requests and their progress.
+ *
+ *            post                                  ended (told by whoever drove the queue)
+ *   inactive ----> active, in its team's queue  ------------------------------------------> complete
+ *            await_saved                           the saved request is complete; copy back
+ *            ----> active, in the list of saved -------------------------------------------> complete
+ *
+ * Requests are completed without the engine's lock: completing one runs Open MPI's
+ * callbacks, and its owner may free it at once.
+ *
+ * Called by nonblocking and persistent, and by Open MPI through the request itself.
+ */
+#include "ompi_config.h"
+
+#include <string.h>
+
+#include "team/coll_gpuhier_process.h"
+#include "engine/coll_gpuhier_queue.h"
+#include "coll/coll_gpuhier_request.h"
+#include "engine/coll_gpuhier_watch.h"
+#include "ompi/datatype/ompi_datatype.h"
+#include "ompi/errhandler/errcode-internal.h"
+#include "opal/runtime/opal_progress.h"
+
+#if __has_include("ompi/mpi/fortran/base/fint_2_int.h")
+#    include "ompi/mca/coll/base/coll_base_util.h"
+_Static_assert(sizeof(ompi_coll_base_nbc_request_t) <= sizeof(gpuhier_request_base_t), "Open MPI writes beyond its part of a request");
+#endif
+
+/*
+ * Free ones, by `next`. Open MPI may look at a request just after it was freed, so their memory stays. Not one of Open MPI's
+ * own lists: those use an instruction, inline, that only code for newer processors has.
+ */
+static gpuhier_request_t *unused;
+static opal_mutex_t unused_lock = OPAL_MUTEX_STATIC_INIT;
+static gpuhier_request_t *saved;  /* active ones that wait for the saved collective; under the engine's lock */
+static bool registered;           /* with Open MPI's progress */
+
+static void complete(gpuhier_request_t *request, int code)
+{
+    request->base.super.req_status.MPI_ERROR = ompi_errcode_get_mpi_code(code);
+    atomic_store_explicit(&request->ended, true, memory_order_release);
+    ompi_request_complete(&request->base.super, true);
+}
+
+static void call_ended(gpuhier_call_t *call)
+{
+    gpuhier_request_t *request = (gpuhier_request_t *) (void *) ((char *) call - offsetof(gpuhier_request_t, call));
+    if (OMPI_SUCCESS == call->status) {
+        gpuhier_count(call->on_host ? &gpuhier_counters.calls_on_host : &gpuhier_counters.calls_accelerated, 1);
+        gpuhier_count(&gpuhier_counters.calls_nonblocking, !call->on_host);
+        gpuhier_count(&gpuhier_counters.calls_small, call->is_small && !call->on_host);
+        gpuhier_count(&gpuhier_counters.calls_long, call->is_long && !call->on_host);
+    }
+    complete(request, gpuhier_watch_code(call));
+}
+
+/* The requests whose saved collective is through, taken out of the list. */
+static gpuhier_request_t *saved_collect(void)
+{
+    gpuhier_request_t *through = NULL;
+    for (gpuhier_request_t **place = &saved; NULL != *place;) {
+        gpuhier_request_t *request = *place;
+        if (!REQUEST_COMPLETE(request->saved)) {
+            place = &request->next;
+            continue;
+        }
+        *place = request->next;
+        request->next = through;
+        through = request;
+    }
+    opal_atomic_rmb();
+    return through;
+}
+
+static int saved_finish(gpuhier_request_t *through)
+{
+    int events = 0;
+    while (NULL != through) {
+        gpuhier_request_t *request = through;
+        through = request->next;
+        int rc = request->saved->req_status.MPI_ERROR;
+        if (request->base.super.req_persistent) {
+            request->saved->req_state = OMPI_REQUEST_INACTIVE;
+        } else {
+            (void) ompi_request_free(&request->saved);
+            request->saved = NULL;
+        }
+        rc = MPI_SUCCESS != rc ? rc : gpuhier_staged_write(&request->staged);
+        complete(request, rc);
+        ++events;
+    }
+    return events;
+}
+
+static int progress(void)
+{
+    gpuhier_call_t *ended = NULL;
+    if (!gpuhier_engine_trylock()) {
+        return 0; /* another thread is at it, or this one, further out */
+    }
+    int events = gpuhier_queue_drive_all(&ended);
+    gpuhier_request_t *through = saved_collect();
+    if (registered && NULL == saved && !gpuhier_queue_is_busy()) {
+        opal_progress_unregister(progress);
+        registered = false;
+    }
+    gpuhier_engine_unlock();
+    gpuhier_queue_tell(ended);
+    return events + saved_finish(through);
+}
+
+static void progress_need(void)
+{
+    if (!registered) {
+        registered = OPAL_SUCCESS == opal_progress_register(progress);
+    }
+}
+
+static void activate(gpuhier_request_t *request)
+{
+    (void) atomic_exchange_explicit(&request->ended, false, memory_order_acquire);
+    ompi_request_t *base = &request->base.super;
+    base->req_status.MPI_ERROR = MPI_SUCCESS;
+    base->req_complete = REQUEST_PENDING;
+    base->req_state = OMPI_REQUEST_ACTIVE;
+}
+
+void gpuhier_request_post(gpuhier_request_t *request)
+{
+    gpuhier_call_t *ended = NULL;
+    activate(request);
+    request->args.ended = call_ended;
+    gpuhier_engine_lock();
+    gpuhier_queue_post(&request->call, request->team, &request->args, &ended);
+    if (!request->call.is_small) {
+        gpuhier_device_trim(request->team->device); /* here, since it is not for use inside progress */
+    }
+    if (gpuhier_queue_is_busy()) {
+        progress_need();
+    }
+    gpuhier_engine_unlock();
+    gpuhier_queue_tell(ended);
+}
+
+void gpuhier_request_await_saved(gpuhier_request_t *request)
+{
+    activate(request);
+    gpuhier_engine_lock();
+    request->next = saved;
+    saved = request;
+    progress_need();
+    gpuhier_engine_unlock();
+}
+
+void gpuhier_requests_quiesce(void)
+{
+    saved = NULL; /* never completed: their buffers are still the saved collective's */
+    if (registered) {
+        opal_progress_unregister(progress);
+        registered = false;
+    }
+}
+
+/* Gives back all that the request holds. */
+static void resources_free(gpuhier_request_t *request)
+{
+    if (request->owns_team) {
+        gpuhier_engine_lock();
+        gpuhier_team_destroy(request->team);
+        gpuhier_engine_unlock();
+    }
+    if (NULL != request->saved) {
+        (void) ompi_request_free(&request->saved);
+        request->saved = NULL;
+    }
+    gpuhier_staged_close(&request->staged);
+    if (NULL != request->dtype) {
+        OBJ_RELEASE(request->dtype);
+    }
+    OBJ_RELEASE(request->comm);
+}
+
+static int request_free(ompi_request_t **request_p)
+{
+    gpuhier_request_t *request = (gpuhier_request_t *) *request_p;
+    (void) atomic_load_explicit(&request->ended, memory_order_acquire);
+    if (!REQUEST_COMPLETE(&request->base.super)) {
+        return MPI_ERR_REQUEST; /* MPI forbids it, for collectives; as Open MPI's own do */
+    }
+    gpuhier_request_drop(request);
+    *request_p = MPI_REQUEST_NULL;
+    return OMPI_SUCCESS;
+}
+
+static int request_cancel(ompi_request_t *request, int flag)
+{
+    (void) request;
+    (void) flag;
+    return MPI_ERR_REQUEST; /* likewise */
+}
+
+static void request_construct(gpuhier_request_t *request)
+{
+    request->base.super.req_type = OMPI_REQUEST_COLL;
+    request->base.super.req_cancel = request_cancel;
+}
+OBJ_CLASS_INSTANCE(gpuhier_request_t, ompi_request_t, request_construct, NULL);
+
+void gpuhier_requests_close(void)
+{
+    gpuhier_requests_quiesce(); /* a process without teams has not done so in MPI_Finalize */
+    while (NULL != unused) {
+        gpuhier_request_t *request = unused;
+        unused = request->next;
+        OBJ_RELEASE(request);
+    }
+}
+
+gpuhier_request_t *gpuhier_request_get(struct ompi_communicator_t *comm, bool persistent)
+{
+    opal_mutex_lock(&unused_lock);
+    gpuhier_request_t *request = unused;
+    unused = NULL != request ? request->next : NULL;
+    opal_mutex_unlock(&unused_lock);
+    request = NULL != request ? request : OBJ_NEW(gpuhier_request_t);
+    if (NULL == request) {
+        return NULL;
+    }
+    OMPI_REQUEST_INIT(&request->base.super, persistent);
+    request->base.super.req_free = request_free; /* Open MPI replaces it */
+    request->base.super.req_status = ompi_status_empty;
+    request->base.super.req_mpi_object.comm = comm; /* whose error handler is asked */
+    memset(request->base.of_mpi, 0, sizeof(request->base.of_mpi));
+    request->team = NULL;
+    request->owns_team = false;
+    memset(&request->args, 0, sizeof(request->args));
+    request->saved = NULL;
+    memset(&request->staged, 0, sizeof(request->staged));
+    request->dtype = NULL;
+    OBJ_RETAIN(comm);
+    request->comm = comm;
+    return request;
+}
+
+void gpuhier_request_retain(gpuhier_request_t *request, struct ompi_datatype_t *dtype)
+{
+    if (!ompi_datatype_is_predefined(dtype)) {
+        OBJ_RETAIN(dtype);
+        request->dtype = dtype;
+    }
+}
+
+void gpuhier_request_drop(gpuhier_request_t *request)
+{
+    resources_free(request);
+    OMPI_REQUEST_FINI(&request->base.super);
+    opal_mutex_lock(&unused_lock);
+    request->next = unused;
+    unused = request;
+    opal_mutex_unlock(&unused_lock);
+}

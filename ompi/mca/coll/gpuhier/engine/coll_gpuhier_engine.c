@@ -1,0 +1,598 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the start, the agreement and the end of a call; the stages that move its
+ * slices are in coll_gpuhier_pipeline.c. Called by the queue.
+ *
+ * Every member publishes an arrival record at once, whatever happened to it
+ * locally, so that nobody waits for one that gave up: a local failure is a bit
+ * in the record's mask, and the call is declined by all before any user's buffer
+ * was written.
+ */
+#include "ompi_config.h"
+
+#include <string.h>
+
+#include "plan/coll_gpuhier_choice.h"
+#include "base/coll_gpuhier_component.h"
+#include "engine/coll_gpuhier_engine.h"
+#include "engine/coll_gpuhier_exchange.h"
+#include "engine/coll_gpuhier_pipeline.h"
+#include "team/coll_gpuhier_process.h"
+#include "engine/coll_gpuhier_watch.h"
+#include "opal/util/output.h"
+
+static gpuhier_slot_t *my_slot(const gpuhier_call_t *call)
+{
+    return gpuhier_team_slot(call->team, call->team->index, call->sequence);
+}
+
+/*
+ * May the peers map this buffer? A rank alone in its group needs no mapping. With ipc=auto a buffer must have come
+ * several times: mapping costs more than a copy. And its allocation, which is mapped as a whole, must not be so large that
+ * peers, each of whom may map the like of all others, cannot keep it mapped: a small buffer may come from a pool of gigabytes.
+ */
+static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffer, CUdeviceptr address, gpuhier_memref_t *ref_p)
+{
+    const gpuhier_device_t *device = call->team->device;
+    if (!gpuhier_buffer_on_device(buffer) || buffer->device != device->ordinal || buffer->context != device->context) {
+        return false;
+    }
+    const size_t peers = (size_t) call->team->group_size - 1;
+    if (0 == peers) {
+        return true;
+    }
+    unsigned uses = 0;
+    if (GPUHIER_IPC_SCRATCH == gpuhier_params.ipc
+        || OMPI_SUCCESS != gpuhier_export((const void *) (uintptr_t) address, buffer, ref_p, &uses)) {
+        return false;
+    }
+    return GPUHIER_IPC_USER == gpuhier_params.ipc
+           || (uses > (unsigned) gpuhier_params.ipc_uses && ref_p->bytes <= gpuhier_device_budget(device) / peers);
+}
+
+static void members_unmap(gpuhier_call_t *call)
+{
+    for (int i = 0; !call->is_small && i < call->team->group_size; ++i) {
+        for (int p = 0; p < 3; ++p) {
+            gpuhier_unmap(call->member[i].pins[p]);
+            call->member[i].pins[p] = NULL;
+        }
+    }
+}
+
+/* Lets go of the marks in the program's own work; harmless when there are none. */
+static void order_forget(gpuhier_call_t *call)
+{
+    if (NULL != call->input) {
+        gpuhier_event_give(call->team->device, call->input);
+        call->input = NULL;
+    }
+    for (int i = 0; i < 2; ++i) {
+        if (NULL != call->elsewhere[i]) {
+            (void) gpuhier_cu.cuEventDestroy(call->elsewhere[i]); /* which needs no context to be current */
+            call->elsewhere[i] = NULL;
+        }
+    }
+}
+
+/* keep: its lane may still be in use by the network, and is not used again. */
+static void resources_give(gpuhier_call_t *call, bool keep)
+{
+    members_unmap(call);
+    if (NULL != call->lane && !keep) {
+        gpuhier_lane_give(call->lane);
+    }
+    call->lane = NULL;
+    order_forget(call);
+}
+
+static void call_end(gpuhier_call_t *call, int status)
+{
+    resources_give(call, OMPI_SUCCESS != status && GPUHIER_DECLINED != status);
+    gpuhier_hostcall_end(call);
+    call->status = status;
+    call->state = GPUHIER_CALL_DONE;
+}
+
+void gpuhier_engine_drop(gpuhier_call_t *call, int status)
+{
+    memset(call->member, 0, sizeof(call->member[0]) * (size_t) call->team->group_size);
+    call_end(call, status);
+}
+
+int gpuhier_engine_mark(gpuhier_call_t *call)
+{
+    gpuhier_device_t *device = call->team->device;
+    int rc = gpuhier_params.sync_before ? gpuhier_cuda_error(gpuhier_cu.cuCtxSynchronize(), "cuCtxSynchronize") : OMPI_SUCCESS;
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_event_take(device, &call->input);
+    if (OMPI_SUCCESS != rc) {
+        call->input = NULL;
+        return rc;
+    }
+    rc = gpuhier_cuda_error(gpuhier_cu.cuEventRecord(call->input, CU_STREAM_LEGACY), "cuEventRecord");
+    if (OMPI_SUCCESS != rc) {
+        gpuhier_event_give(device, call->input);
+        call->input = NULL;
+    }
+    return rc;
+}
+
+/*
+ * The same in the context of a buffer that is not the team's (another GPU's memory): its default stream is another one.
+ * Such a buffer is staged, and the copy waits for the event.
+ */
+static int elsewhere_mark(const gpuhier_call_t *call, const gpuhier_buffer_t *buffer, CUevent *event_p)
+{
+    gpuhier_cuda_scope_t scope;
+    if (!gpuhier_buffer_on_device(buffer) || NULL == buffer->context || buffer->context == call->team->device->context) {
+        return OMPI_SUCCESS;
+    }
+    int rc = gpuhier_cuda_enter(buffer->context, &scope);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    rc = gpuhier_params.sync_before ? gpuhier_cuda_error(gpuhier_cu.cuCtxSynchronize(), "cuCtxSynchronize") : OMPI_SUCCESS;
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuEventCreate(event_p, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    if (OMPI_SUCCESS == rc) {
+        rc = gpuhier_cuda_error(gpuhier_cu.cuEventRecord(*event_p, CU_STREAM_LEGACY), "cuEventRecord");
+    }
+    gpuhier_cuda_leave(&scope);
+    return rc;
+}
+
+/* Marks all that the call must not overtake. call->input is NULL if that failed. */
+static void order_mark(gpuhier_call_t *call)
+{
+    int rc = gpuhier_engine_mark(call);
+    rc = OMPI_SUCCESS != rc ? rc : elsewhere_mark(call, &call->from, &call->elsewhere[0]);
+    if (OMPI_SUCCESS == rc && call->to.context != call->from.context) {
+        rc = elsewhere_mark(call, &call->to, &call->elsewhere[1]);
+    }
+    if (OMPI_SUCCESS != rc) {
+        order_forget(call);
+    }
+}
+
+void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args)
+{
+    memset(call, 0, offsetof(gpuhier_call_t, member));
+    call->team = team;
+    call->kernel = args->kernel;
+    call->elem_bytes = args->elem_bytes;
+    call->count = args->count;
+    call->in = (CUdeviceptr) (uintptr_t) args->in;
+    call->out = (CUdeviceptr) (uintptr_t) args->out;
+    call->ended = args->ended;
+    call->outcome_p = args->outcome_p;
+    call->op = args->op;
+    call->dtype = args->dtype;
+    call->tag = args->tag;
+    gpuhier_buffer_inspect(args->in, &call->from);
+    if (args->in == args->out) {
+        call->to = call->from;
+    } else {
+        gpuhier_buffer_inspect(args->out, &call->to);
+    }
+    call->is_small = gpuhier_small_takes(call->count * call->elem_bytes);
+    const bool marked_later = call->is_small && (gpuhier_small_is_on_host(call) || (NULL == team->first && gpuhier_small_marks_itself(call)));
+    if (OMPI_SUCCESS == team->broken && !marked_later) {
+        order_mark(call);
+    }
+}
+
+/* What the call needs of the device. */
+static int resources_take(gpuhier_call_t *call)
+{
+    gpuhier_team_t *team = call->team;
+    if (OMPI_SUCCESS != team->broken || NULL == call->input) {
+        return OMPI_SUCCESS != team->broken ? team->broken : OMPI_ERROR;
+    }
+    const size_t exchange_bytes = call->is_long ? gpuhier_choice_longest(&team->shape, &team->limits) / (size_t) team->group_size + 4 * GPUHIER_UNIT_BYTES
+                                                : gpuhier_slot_bytes(false);
+    int rc = gpuhier_lane_take(team->device, call->is_long ? GPUHIER_LANE_LONG : GPUHIER_LANE_SLICES, exchange_bytes, &call->lane);
+    if (OMPI_SUCCESS == rc && team->ngroups > 1) {
+        rc = gpuhier_lane_exchange_buffers(call->lane, team->net_on_device, exchange_bytes);
+        if (OMPI_SUCCESS == rc && NULL == team->exchange) {
+            rc = gpuhier_exchange_init(team);
+        }
+    }
+    return rc;
+}
+
+void gpuhier_engine_begin(gpuhier_call_t *call)
+{
+    gpuhier_team_t *team = call->team;
+    call->sequence = ++team->sequence;
+    if (!call->is_small) {
+        memset(call->member, 0, sizeof(call->member[0]) * (size_t) team->group_size);
+    }
+    if (OMPI_SUCCESS != team->torn) {
+        call_end(call, team->torn); /* the others know, or will see: gpuhier_engine_fail() told them for good */
+        return;
+    }
+    if (call->is_small) {
+        call->state = GPUHIER_CALL_SMALL;
+        gpuhier_small_begin(call);
+        return;
+    }
+    gpuhier_slot_t *slot = my_slot(call);
+    gpuhier_arrival_t *arrival = &slot->arrival;
+    memset(arrival, 0, sizeof(*arrival));
+    if (!gpuhier_buffer_on_device(&call->from) || !gpuhier_buffer_on_device(&call->to)) {
+        arrival->mask |= GPUHIER_MASK_HOST;
+    }
+    call->is_long = gpuhier_choice_slice_bytes(&team->shape, call->count * call->elem_bytes, &team->limits) > team->limits.slice_bytes;
+    if (OMPI_SUCCESS == resources_take(call)) {
+        arrival->scratch = call->lane->ref;
+        arrival->fresh = 0 != memcmp(&call->lane->ref, &team->scratch[team->index], sizeof(call->lane->ref));
+        arrival->direct = direct_ref(call, &call->from, call->in, &arrival->in) && direct_ref(call, &call->to, call->out, &arrival->out);
+    } else if (call->is_long && OMPI_SUCCESS == team->broken && NULL != call->input) {
+        arrival->mask |= GPUHIER_MASK_SHORT;
+    } else {
+        arrival->mask |= GPUHIER_MASK_FAIL;
+        call->declining = true;
+    }
+    gpuhier_word_publish(&slot->arrived, call->sequence, 1);
+    call->state = GPUHIER_CALL_GATHER;
+}
+
+static bool all_reached(const gpuhier_call_t *call, size_t word_offset)
+{
+    for (int i = 0; i < call->team->group_size; ++i) {
+        gpuhier_slot_t *slot = gpuhier_team_slot(call->team, i, call->sequence);
+        if (!gpuhier_word_reached((gpuhier_word_t *) ((char *) slot + word_offset), call->sequence, 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Maps a member's scratch, and its buffers if it offers them. Returns false if its buffers cannot be had. */
+static bool member_map(gpuhier_call_t *call, int index, const gpuhier_arrival_t *arrival, uint64_t *mask_p)
+{
+    gpuhier_member_t *member = &call->member[index];
+    if (index == call->team->index) {
+        member->scratch = NULL != call->lane ? call->lane->scratch : 0;
+        member->in = call->in;
+        member->out = call->out;
+        return true;
+    }
+    if (OMPI_SUCCESS != gpuhier_map(&arrival->scratch, true, &member->pins[0], &member->scratch)) {
+        *mask_p |= call->is_long ? GPUHIER_MASK_SHORT : GPUHIER_MASK_FAIL;
+        return true;
+    }
+    if (call->is_long) {
+        call->team->long_scratch[index] = arrival->scratch;
+    }
+    return !arrival->direct
+           || (OMPI_SUCCESS == gpuhier_map(&arrival->in, false, &member->pins[1], &member->in)
+               && OMPI_SUCCESS == gpuhier_map(&arrival->out, false, &member->pins[2], &member->out));
+}
+
+/* All records are known: who is staged, what the group's mask is, and the plan. */
+static void run_begin(gpuhier_call_t *call)
+{
+    const gpuhier_team_t *team = call->team;
+    uint64_t unmapped = 0;
+    bool any_staged = false;
+    for (int i = 0; i < team->group_size; ++i) {
+        const gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
+        call->mask |= slot->arrival.mask;
+        if (GPUHIER_CALL_OPENED == call->state) {
+            call->mask |= (uint32_t) slot->opened_mask;
+            unmapped |= slot->unmapped;
+        }
+    }
+    for (int i = 0; i < team->group_size; ++i) {
+        const gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
+        call->member[i].staged = !slot->arrival.direct || 0 != (unmapped >> i & 1);
+        any_staged = any_staged || call->member[i].staged;
+    }
+    gpuhier_limits_t limits = team->limits;
+    if (1 == team->ngroups && !any_staged) {
+        limits.slice_bytes = INT64_MAX; /* nothing to overlap: one kernel */
+    }
+    if (0 != gpuhier_choice_plan(&call->plan, &team->shape, team->rank, call->count, call->elem_bytes, &limits)
+        || call->plan.nslices > GPUHIER_WORD_PROGRESS_MAX) {
+        call->mask |= GPUHIER_MASK_FAIL; /* the same on all ranks: it depends on what all know */
+    }
+    call->vote_mask[0] = call->mask;
+    call->mask_known = 1 == team->ngroups;
+    call->state = GPUHIER_CALL_RUN;
+}
+
+static int gather_step(gpuhier_call_t *call)
+{
+    const gpuhier_team_t *team = call->team;
+    if (!all_reached(call, offsetof(gpuhier_slot_t, arrived))) {
+        return 0;
+    }
+    bool round = false;
+    uint64_t unmapped = 0, mask = 0;
+    for (int i = 0; i < team->group_size; ++i) {
+        const gpuhier_arrival_t *arrival = &gpuhier_team_slot(team, i, call->sequence)->arrival;
+        if (0 != (arrival->mask & (GPUHIER_MASK_FAIL | GPUHIER_MASK_SHORT))) {
+            continue;
+        }
+        round = round || (team->group_size > 1 && (arrival->direct || arrival->fresh));
+        if (!member_map(call, i, arrival, &mask)) {
+            unmapped |= (uint64_t) 1 << i;
+        }
+    }
+    if (!round) {
+        if (0 != mask) {
+            return OMPI_ERROR; /* what all had mapped I cannot map again, and no vote follows: the others see that I failed */
+        }
+        run_begin(call);
+        return 1;
+    }
+    gpuhier_slot_t *slot = my_slot(call);
+    slot->unmapped = unmapped;
+    slot->opened_mask = mask;
+    gpuhier_word_publish(&slot->opened, call->sequence, 1);
+    call->state = GPUHIER_CALL_OPENED;
+    return 1;
+}
+
+static int opened_step(gpuhier_call_t *call)
+{
+    if (!all_reached(call, offsetof(gpuhier_slot_t, opened))) {
+        return 0;
+    }
+    run_begin(call);
+    return 1;
+}
+
+/* Learns the mask of all groups: the leader asks the other leaders, the others read it from him. Returns events or an error. */
+static int vote_run(gpuhier_call_t *call)
+{
+    gpuhier_slot_t *leader = gpuhier_team_slot(call->team, 0, call->sequence);
+    if (0 == call->team->index) {
+        bool done;
+        int events = gpuhier_exchange_vote(call, &done);
+        if (events < 0 || !done) {
+            return events;
+        }
+        gpuhier_word_publish(&leader->vote, call->sequence, 1 + call->vote_mask[0]);
+    } else if (!gpuhier_word_reached(&leader->vote, call->sequence, 1)) {
+        return 0;
+    }
+    call->mask = (uint32_t) (gpuhier_word_read(&leader->vote) - gpuhier_word(call->sequence, 1));
+    call->mask_known = true;
+    return 1;
+}
+
+/* All ranks are here, and no user's buffer was written. */
+static void decline(gpuhier_call_t *call)
+{
+    if (NULL == call->ended) {
+        call_end(call, GPUHIER_DECLINED);
+        return;
+    }
+    resources_give(call, false);
+    gpuhier_hostcall_begin(call);
+    call->state = GPUHIER_CALL_HOST;
+}
+
+/* The same, for short slices: not all have a long lane, or can map those of the others. All have left the call's pipeline. */
+static void begin_again(gpuhier_call_t *call)
+{
+    members_unmap(call);
+    if (NULL != call->lane) {
+        gpuhier_lane_give(call->lane);
+        call->lane = NULL;
+    }
+    call->mask = 0;
+    call->mask_known = call->claimed = call->input_done = false;
+    call->vote_step = 0;
+    memset(call->stage, 0, sizeof(call->stage));
+    memset(&call->vote_send, 0, sizeof(call->vote_send));
+    memset(&call->vote_recv, 0, sizeof(call->vote_recv));
+    gpuhier_engine_begin(call);
+}
+
+static int host_step(gpuhier_call_t *call)
+{
+    bool done;
+    int status, events = gpuhier_hostcall_step(call, &done, &status);
+    if (events >= 0 && done) {
+        call_end(call, status);
+        call->on_host = true;
+    }
+    return events;
+}
+
+/* While the groups vote, slices are reduced into scratch already; messages, and writes to the users' buffers, wait. */
+static int run_step(gpuhier_call_t *call)
+{
+    int events = call->mask_known ? 0 : vote_run(call);
+    if (events < 0) {
+        return events;
+    }
+    const bool failed = 0 != (call->mask & GPUHIER_MASK_FAIL), again = 0 != (call->mask & GPUHIER_MASK_SHORT);
+    if ((failed || again) && !call->mask_known) {
+        return events; /* my own group has nothing to do but vote */
+    }
+    bool done = failed && 1 == call->team->ngroups;
+    int moved = 0;
+    if (!done) {
+        moved = failed || again ? gpuhier_pipeline_quit(call, &done) : gpuhier_pipeline_step(call, &done);
+    }
+    if (moved < 0) {
+        return moved;
+    }
+    if (done && again) {
+        call->team->limits.slice_bytes_max = 0;
+        opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: a rank of communicator %s has no room for long slices: it has short ones from now on",
+                            call->team->comm->c_name);
+    }
+    if (done && failed) {
+        decline(call);
+    } else if (done && again) {
+        begin_again(call);
+    } else if (done) {
+        call_end(call, OMPI_SUCCESS);
+    }
+    return events + moved + done;
+}
+
+/* Is my own GPU done with the call? Kernels never wait for anybody, so it will be; a context that is gone is. */
+static bool streams_idle(const gpuhier_call_t *call)
+{
+    for (int s = 0; NULL != call->lane && NULL != call->team->device->context && s < call->lane->nstreams; ++s) {
+        if (CUDA_ERROR_NOT_READY == gpuhier_cu.cuStreamQuery(call->lane->stream[s])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+#define LOOKS_APART 1024u /* polls between two looks into /proc */
+
+/* Nobody who has not begun may begin; those who have, and live, will see that I failed and come to rest. */
+static bool members_quiet(gpuhier_call_t *call)
+{
+    const gpuhier_team_t *team = call->team;
+    const bool look = 0 == call->polls++ % LOOKS_APART;
+    for (int i = 0; i < team->group_size; ++i) {
+        gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
+        if (i == team->index
+            || gpuhier_word(call->sequence, GPUHIER_CLAIM_TAKEN)
+                   != gpuhier_word_advance(&slot->claim, call->sequence, GPUHIER_CLAIM_REVOKED, GPUHIER_CLAIM_TAKEN)) {
+            continue;
+        }
+        if (!gpuhier_word_reached(&slot->failed, call->sequence, GPUHIER_FAILED_QUIET)
+            && !gpuhier_word_reached(&slot->ag_done, call->sequence, call->plan.nslices)
+            && !(look && !gpuhier_record_process_lives(&team->members[team->index], &team->members[i]))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* For good: a member whose own part of this call went well learns it in the next one, though I may never call again. */
+static void quiet_say(const gpuhier_call_t *call)
+{
+    const gpuhier_team_t *team = call->team;
+    for (int slot = 0; slot < GPUHIER_SLOTS; ++slot) {
+        gpuhier_word_publish(&gpuhier_team_slot(team, team->index, call->sequence + (uint64_t) slot)->failed, GPUHIER_WORD_SEQUENCE_MAX,
+                             GPUHIER_FAILED_QUIET);
+    }
+}
+
+/* Returns the number of events. */
+static int failed_step(gpuhier_call_t *call)
+{
+    if (!call->quiet) {
+        if (!streams_idle(call)) {
+            return 0;
+        }
+        quiet_say(call);
+        call->quiet = true;
+    }
+    if (!members_quiet(call)) {
+        return 0;
+    }
+    call->outcome_known = call->is_small ? gpuhier_small_outcome_known(call) : call->mask_known && gpuhier_pipeline_gathered(call);
+    call_end(call, call->status);
+    return 1;
+}
+
+void gpuhier_engine_fail(gpuhier_call_t *call, int status)
+{
+    gpuhier_team_t *team = call->team;
+    team->torn = status;
+    if (call->is_small && !gpuhier_small_mask_learn(call)) {
+        gpuhier_word_publish(&my_slot(call)->undecided, call->sequence, 1);
+    }
+    gpuhier_word_publish(&my_slot(call)->failed, call->sequence, GPUHIER_FAILED_SAID);
+    gpuhier_exchange_give_up(team); /* the other groups wait for messages */
+    /* Messages of this call may never be received, but their connections serve other communicators. Only the vote's memory ends with the call. */
+    const bool by_force = gpuhier_net_op_is_pending(&call->vote_send);
+    for (int rank = 0; NULL != team->peers && rank < team->nranks; ++rank) {
+        by_force ? gpuhier_net_peer_destroy(team->peers[rank]) : gpuhier_net_peer_abandon(team->peers[rank]);
+        team->peers[rank] = NULL;
+    }
+    call->status = status;
+    call->state = GPUHIER_CALL_FAILED;
+}
+
+static int small_step(gpuhier_call_t *call)
+{
+    bool done = false;
+    int events = gpuhier_small_step(call, &done);
+    if (events >= 0 && done) {
+        if (0 != (call->mask & GPUHIER_MASK_FAIL)) {
+            decline(call);
+        } else {
+            call_end(call, OMPI_SUCCESS);
+        }
+    }
+    return events;
+}
+
+int gpuhier_engine_step(gpuhier_call_t *call)
+{
+    int rc = 0;
+    if (call->team->ngroups > 1 && (GPUHIER_CALL_SMALL != call->state || gpuhier_small_wants_net(call))) {
+        call->team->net_events += (unsigned) gpuhier_net_progress(gpuhier_process_net()); /* UCX has events of its own while nothing moves here */
+    }
+    switch (call->state) {
+    case GPUHIER_CALL_QUEUED:
+        break;
+    case GPUHIER_CALL_GATHER:
+        rc = gather_step(call);
+        break;
+    case GPUHIER_CALL_OPENED:
+        rc = opened_step(call);
+        break;
+    case GPUHIER_CALL_RUN:
+        rc = run_step(call);
+        break;
+    case GPUHIER_CALL_SMALL:
+        rc = small_step(call);
+        break;
+    case GPUHIER_CALL_HOST:
+        rc = host_step(call);
+        break;
+    case GPUHIER_CALL_FAILED:
+        rc = failed_step(call);
+        break;
+    case GPUHIER_CALL_DONE:
+        break;
+    }
+    if (rc < 0) {
+        gpuhier_watch_tell(call, rc);
+        gpuhier_engine_fail(call, rc);
+        return 1;
+    }
+    return rc;
+}
+
+void gpuhier_engine_abandon(gpuhier_call_t *call, int status)
+{
+    if (GPUHIER_CALL_FAILED != call->state) {
+        gpuhier_engine_fail(call, status);
+    }
+    gpuhier_cuda_scope_t scope;
+    bool entered = NULL != call->lane && OMPI_SUCCESS == gpuhier_cuda_enter(call->team->device->context, &scope);
+    for (int s = 0; entered && s < call->lane->nstreams; ++s) {
+        (void) gpuhier_cu.cuStreamSynchronize(call->lane->stream[s]); /* kernels never wait for anybody: this ends */
+    }
+    if (entered) {
+        gpuhier_cuda_leave(&scope);
+    }
+    quiet_say(call);
+    call_end(call, status);
+}
+
+const char *gpuhier_engine_state_name(gpuhier_call_state_t state)
+{
+    static const char *const names[] = {"waiting for an earlier call", "waiting for the group's arrival",
+                                        "waiting until all have mapped the buffers", "moving slices",
+                                        "in a short message", "reducing on the host",
+                                        "failed, waiting for the others to come to rest", "done"};
+    return names[state];
+}

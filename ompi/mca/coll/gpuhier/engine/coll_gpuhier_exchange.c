@@ -1,0 +1,586 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the exchange between groups: for each piece a walk through the steps
+ * that the schedule gives, and the tags of all messages. Does not choose steps
+ * (schedule) nor move bytes (net).
+ *
+ *            post           both sent and received          kernel done
+ *   IDLE -> send, recv -> WIRE -----------------> REDUCE ----------------> next step
+ *                           |    COPY, NONE, nothing received                  ^
+ *                           +--------------------------------------------------+
+ *
+ * Tags. A receiver is sent one message per (call, slice, piece, step), so
+ *     63..32 team id   31..28 call   27..20 slice   19..10 piece   9..0 step
+ * each modulo its width tells apart what can be in flight at once: two calls,
+ * four slices, and the pieces of one owner, which are neighbours.
+ * The vote is piece 1023 of slice 255, the notice of a failure piece 1022 of call 0,
+ * the hello at set-up on rail r the same of call 1 + r, the small form's messages piece 1021.
+ */
+#include "ompi_config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/coll_gpuhier_component.h"
+#include "engine/coll_gpuhier_exchange.h"
+#include "team/coll_gpuhier_process.h"
+#include "opal/runtime/opal_progress.h"
+
+typedef enum piece_phase { PIECE_IDLE, PIECE_WIRE, PIECE_REDUCE, PIECE_DONE } piece_phase_t;
+
+typedef struct piece_state {
+    piece_phase_t phase;
+    int step;
+    gpuhier_transfer_t transfer;
+    gpuhier_net_op_t send[GPUHIER_RAILS_MAX], recv[GPUHIER_RAILS_MAX]; /* by stripe */
+    CUevent reduced;
+} piece_state_t;
+
+/* A partner's word that it gave up: an empty message, which is expected as long as the team lives. */
+typedef struct notice {
+    int rank;
+    gpuhier_net_op_t recv, send;
+    gpuhier_net_op_t hello[2 * GPUHIER_RAILS_MAX]; /* at set-up: rail r's is received by 2 r, sent by 2 r + 1 */
+} notice_t;
+
+typedef struct gpuhier_exchange {
+    int npieces;
+    piece_state_t *pieces; /* [slices in flight][my pieces] */
+    int nnotices;
+    notice_t *notices;     /* [partners] */
+} gpuhier_exchange_t;
+
+#define VOTE_SLICE 255u
+#define VOTE_PIECE 1023u
+#define SMALL_PIECE 1021u
+#define NOTICE_PIECE 1022u /* of slice 255, call 0, step: the sender's rank */
+#define HELLO_SECONDS 30.0 /* partners have just voted, so they are near */
+#define SETTLE_SECONDS 1.0 /* after an error, for connections that are being made */
+
+static uint64_t tag(const gpuhier_call_t *call, uint64_t slice, uint64_t piece, uint64_t step)
+{
+    return (uint64_t) call->team->id << 32 | (uint64_t) (call->sequence & 15u) << 28 | (slice & 255u) << 20 | (piece & 1023u) << 10
+           | (step & 1023u);
+}
+
+uint64_t gpuhier_exchange_small_tag(const gpuhier_call_t *call, int step)
+{
+    return tag(call, VOTE_SLICE, SMALL_PIECE, (uint64_t) step);
+}
+
+static piece_state_t *state_of(const gpuhier_call_t *call, uint64_t slice, int piece)
+{
+    gpuhier_exchange_t *exchange = call->team->exchange;
+    int buffer = gpuhier_plan_buffer(&call->plan, slice);
+    return &exchange->pieces[buffer * exchange->npieces + piece - call->plan.first_piece];
+}
+
+static uint64_t notice_tag(const gpuhier_team_t *team)
+{
+    return (uint64_t) team->id << 32 | (uint64_t) VOTE_SLICE << 20 | (uint64_t) NOTICE_PIECE << 10;
+}
+
+/* Expects a word from every partner, should it give up: its own group sees that in shared memory, we do not. */
+static int notices_post(gpuhier_team_t *team, gpuhier_exchange_t *exchange)
+{
+    for (int rank = 0; rank < team->nranks; ++rank) {
+        exchange->nnotices += NULL != team->peers[rank];
+    }
+    exchange->notices = calloc((size_t) exchange->nnotices, sizeof(*exchange->notices));
+    if (NULL == exchange->notices) {
+        exchange->nnotices = 0;
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    notice_t *notice = exchange->notices;
+    for (int rank = 0; rank < team->nranks; ++rank) {
+        if (NULL == team->peers[rank]) {
+            continue;
+        }
+        notice->rank = rank;
+        /* The sender is part of the tag: all partners send the same word. */
+        int rc = gpuhier_net_recv(gpuhier_process_net(), team->peers[rank], 0, notice_tag(team) | ((uint64_t) rank & 1023u), NULL, 0, false,
+                                  &notice->recv);
+        if (OMPI_SUCCESS != rc) {
+            return rc;
+        }
+        ++notice;
+    }
+    return OMPI_SUCCESS;
+}
+
+static int exchange_make(gpuhier_team_t *team)
+{
+    gpuhier_exchange_t *exchange = team->exchange;
+    exchange->npieces = gpuhier_shape_first_piece(&team->shape, team->index + 1, team->group_size)
+                        - gpuhier_shape_first_piece(&team->shape, team->index, team->group_size);
+    size_t states = (size_t) exchange->npieces * (size_t) team->limits.slice_buffers;
+    exchange->pieces = calloc(states, sizeof(piece_state_t));
+    if (NULL == exchange->pieces) {
+        exchange->npieces = 0;
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    for (size_t i = 0; i < states; ++i) {
+        int rc = gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&exchange->pieces[i].reduced, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+        if (OMPI_SUCCESS != rc) {
+            return rc;
+        }
+    }
+    return notices_post(team, exchange);
+}
+
+int gpuhier_exchange_init(gpuhier_team_t *team)
+{
+    team->exchange = calloc(1, sizeof(*team->exchange));
+    if (NULL == team->exchange) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    int rc = exchange_make(team);
+    if (OMPI_SUCCESS != rc) {
+        gpuhier_exchange_fini(team);
+    }
+    return rc;
+}
+
+/* How many hellos are still under way; *rc_p gets the error of one that ended with one. */
+static int hellos_pending(const gpuhier_exchange_t *exchange, int *rc_p)
+{
+    int pending = 0;
+    for (int i = 0; i < exchange->nnotices; ++i) {
+        for (int k = 0; k < 2 * GPUHIER_RAILS_MAX; ++k) {
+            const gpuhier_net_op_t *op = &exchange->notices[i].hello[k];
+            pending += gpuhier_net_op_is_pending(op);
+            if (GPUHIER_NET_OP_ERROR == op->state) {
+                *rc_p = op->status;
+            }
+        }
+    }
+    return pending;
+}
+
+/* The pieces that a rank owns: [*begin_p, *end_p). */
+static void pieces_of(const gpuhier_team_t *team, int rank, int *begin_p, int *end_p)
+{
+    const gpuhier_hierarchy_t *h = &team->hierarchy;
+    int group = 0, at = 0;
+    while (rank != h->members[at]) {
+        ++at;
+    }
+    while (at >= h->first[group + 1]) {
+        ++group;
+    }
+    const int index = at - h->first[group], size = gpuhier_hierarchy_group_size(h, group);
+    *begin_p = gpuhier_shape_first_piece(&team->shape, index, size);
+    *end_p = gpuhier_shape_first_piece(&team->shape, index + 1, size);
+}
+
+/* The rails on which I exchange pieces with a partner, as bits; rail 0 carries votes and notices besides. */
+static unsigned rails_shared(const gpuhier_team_t *team, int partner)
+{
+    unsigned rails = 1;
+    int begin, end, their_begin, their_end;
+    pieces_of(team, team->rank, &begin, &end);
+    pieces_of(team, partner, &their_begin, &their_end);
+    for (int piece = begin > their_begin ? begin : their_begin; piece < end && piece < their_end; ++piece) {
+        for (int i = 0; i < team->rails[piece].count; ++i) {
+            rails |= 1u << team->rails[piece].rail[i];
+        }
+    }
+    return rails;
+}
+
+static int hello_post(const gpuhier_team_t *team, notice_t *notice, int rail)
+{
+    gpuhier_net_peer_t *peer = team->peers[notice->rank];
+    const uint64_t name = notice_tag(team) | (1 + (uint64_t) rail) << 28;
+    int rc = gpuhier_net_recv(gpuhier_process_net(), peer, rail, name | ((uint64_t) notice->rank & 1023u), NULL, 0, false, &notice->hello[2 * rail]);
+    return OMPI_SUCCESS != rc ? rc
+                              : gpuhier_net_send(peer, rail, name | ((uint64_t) team->rank & 1023u), NULL, 0, false, &notice->hello[2 * rail + 1]);
+}
+
+/* To all partners with that rail. Returns the first error, after which it posts no more: connect() may have blocked for minutes. */
+static int hellos_post(const gpuhier_team_t *team, int rail)
+{
+    gpuhier_exchange_t *exchange = team->exchange;
+    int rc = OMPI_SUCCESS;
+    gpuhier_engine_lock();
+    for (int i = 0; i < exchange->nnotices && OMPI_SUCCESS == rc; ++i) {
+        if (0 != (rails_shared(team, exchange->notices[i].rank) >> rail & 1u)) {
+            rc = hello_post(team, &exchange->notices[i], rail);
+        }
+    }
+    gpuhier_engine_unlock();
+    return rc;
+}
+
+static double seconds_now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double) time.tv_sec + 1e-9 * (double) time.tv_nsec;
+}
+
+/*
+ * Until all hellos have ended; rc is what posting them returned. With an error, also a partner's, the others still get
+ * SETTLE_SECONDS: connections taken down while both sides are making them can make UCX abort.
+ */
+static int hellos_wait(const gpuhier_team_t *team, int rc)
+{
+    const gpuhier_exchange_t *exchange = team->exchange;
+    double deadline = seconds_now() + (OMPI_SUCCESS == rc ? HELLO_SECONDS : SETTLE_SECONDS);
+    int error = rc;
+    while (hellos_pending(exchange, &error) > 0) {
+        const double now = seconds_now();
+        error = OMPI_SUCCESS != error ? error : gpuhier_exchange_check(team);
+        if (OMPI_SUCCESS == rc && OMPI_SUCCESS != error) {
+            deadline = now + SETTLE_SECONDS;
+            rc = error;
+        }
+        if (now > deadline) {
+            return OMPI_SUCCESS != rc ? rc : OMPI_ERR_TIMEOUT;
+        }
+        gpuhier_engine_lock();
+        (void) gpuhier_net_progress(gpuhier_process_net());
+        gpuhier_engine_unlock();
+        opal_progress();
+    }
+    return OMPI_SUCCESS != rc ? rc : error;
+}
+
+/*
+ * One rail after the other, in the same order everywhere: when one turns out dead, those before it are made already. Who finds
+ * one tells his other partners, which would wait for his hello on the next; but by rail 0, or not at all.
+ */
+int gpuhier_exchange_connect(gpuhier_team_t *team)
+{
+    int rc = OMPI_SUCCESS, rail;
+    for (rail = 0; rail < GPUHIER_RAILS_MAX && OMPI_SUCCESS == rc; ++rail) {
+        rc = hellos_wait(team, hellos_post(team, rail));
+    }
+    if (OMPI_SUCCESS != rc && rail > 1) {
+        gpuhier_engine_lock();
+        gpuhier_exchange_give_up(team);
+        gpuhier_engine_unlock();
+    }
+    return rc;
+}
+
+/* Takes it back if that is possible; true when UCX keeps its address: a message of a failed call that nobody received. */
+static bool op_in_use(gpuhier_net_op_t *op)
+{
+    if (gpuhier_net_op_is_pending(op)) {
+        gpuhier_net_cancel(op);
+    }
+    return gpuhier_net_op_is_pending(op);
+}
+
+static bool notice_in_use(notice_t *notice)
+{
+    bool in_use = op_in_use(&notice->recv);
+    in_use = op_in_use(&notice->send) || in_use;
+    for (int i = 0; i < 2 * GPUHIER_RAILS_MAX; ++i) {
+        in_use = op_in_use(&notice->hello[i]) || in_use;
+    }
+    return in_use;
+}
+
+static bool piece_in_use(const piece_state_t *state)
+{
+    bool in_use = false;
+    for (int i = 0; i < GPUHIER_RAILS_MAX; ++i) {
+        in_use = in_use || gpuhier_net_op_is_pending(&state->send[i]) || gpuhier_net_op_is_pending(&state->recv[i]);
+    }
+    return in_use;
+}
+
+void gpuhier_exchange_fini(gpuhier_team_t *team)
+{
+    gpuhier_exchange_t *exchange = team->exchange;
+    bool in_use = false;
+    if (NULL == exchange) {
+        return;
+    }
+    for (int i = 0; i < exchange->npieces * team->limits.slice_buffers; ++i) {
+        in_use = in_use || piece_in_use(&exchange->pieces[i]);
+        if (NULL != exchange->pieces[i].reduced && NULL != team->device->context) {
+            (void) gpuhier_cu.cuEventDestroy(exchange->pieces[i].reduced); /* an event needs no context to be current */
+        }
+    }
+    for (int i = 0; i < exchange->nnotices; ++i) {
+        in_use = notice_in_use(&exchange->notices[i]) || in_use;
+    }
+    if (!in_use) {
+        free(exchange->pieces);
+        free(exchange->notices);
+        free(exchange);
+    }
+    team->exchange = NULL;
+}
+
+int gpuhier_exchange_check(const gpuhier_team_t *team)
+{
+    const gpuhier_exchange_t *exchange = team->exchange;
+    int rc = OMPI_SUCCESS;
+    for (int i = 0; NULL != exchange && i < exchange->nnotices; ++i) {
+        if (GPUHIER_NET_OP_ERROR == exchange->notices[i].recv.state) {
+            return OMPI_ERR_UNREACH;
+        }
+        if (GPUHIER_NET_OP_PENDING != exchange->notices[i].recv.state) {
+            rc = OMPI_ERROR;
+        }
+    }
+    return rc;
+}
+
+#define NOTICE_ROUNDS 1000 /* of progress, for the words to get out; the connections deliver them later otherwise */
+
+void gpuhier_exchange_give_up(gpuhier_team_t *team)
+{
+    gpuhier_exchange_t *exchange = team->exchange;
+    for (int i = 0; NULL != exchange && i < exchange->nnotices; ++i) {
+        notice_t *notice = &exchange->notices[i];
+        (void) gpuhier_net_send(team->peers[notice->rank], 0, notice_tag(team) | ((uint64_t) team->rank & 1023u), NULL, 0, false, &notice->send);
+    }
+    for (int round = 0; NULL != exchange && exchange->nnotices > 0 && round < NOTICE_ROUNDS; ++round) {
+        (void) gpuhier_net_progress(gpuhier_process_net());
+    }
+}
+
+void gpuhier_exchange_begin(gpuhier_call_t *call, uint64_t slice)
+{
+    for (int i = 0; i < call->plan.npieces; ++i) {
+        piece_state_t *state = state_of(call, slice, call->plan.first_piece + i);
+        state->phase = PIECE_IDLE;
+        state->step = 0;
+    }
+}
+
+/* Place of an element range in an exchange buffer, which holds the slice's shard of mine from its first element on. */
+static char *place(const gpuhier_call_t *call, uint64_t slice, void *const buffers[], gpuhier_range_t range)
+{
+    gpuhier_range_t shard = gpuhier_plan_shard(&call->plan, slice, call->plan.index);
+    return (char *) buffers[gpuhier_plan_buffer(&call->plan, slice)] + (range.begin - shard.begin) * call->elem_bytes;
+}
+
+/* Posts the stripes of one side of a step. Both sides cut a message of `bytes` alike. */
+static int stripes_post(gpuhier_call_t *call, int piece, uint64_t name, int rank, bool sending, char *at, size_t bytes, gpuhier_net_op_t ops[])
+{
+    const gpuhier_team_t *team = call->team;
+    const gpuhier_piece_rails_t *rails = &team->rails[piece];
+    const bool on_device = call->lane->exchange_on_device;
+    const int stripes = gpuhier_stripes(rails, bytes);
+    int rc = OMPI_SUCCESS;
+    for (int i = 0; i < stripes && OMPI_SUCCESS == rc; ++i) {
+        size_t begin = gpuhier_stripe_begin(bytes, stripes, i), length = gpuhier_stripe_begin(bytes, stripes, i + 1) - begin;
+        rc = sending ? gpuhier_net_send(team->peers[rank], rails->rail[i], name, at + begin, length, on_device, &ops[i])
+                     : gpuhier_net_recv(gpuhier_process_net(), team->peers[rank], rails->rail[i], name, at + begin, length, on_device, &ops[i]);
+    }
+    return rc;
+}
+
+static int step_post(gpuhier_call_t *call, uint64_t slice, int piece, piece_state_t *state)
+{
+    gpuhier_lane_t *lane = call->lane;
+    const gpuhier_transfer_t *t = &state->transfer;
+    const uint64_t name = tag(call, slice, (uint64_t) piece, (uint64_t) state->step);
+    int rc = OMPI_SUCCESS;
+    for (int i = 0; i < GPUHIER_RAILS_MAX; ++i) {
+        state->send[i].state = state->recv[i].state = GPUHIER_NET_OP_DONE;
+        state->recv[i].bytes = 0;
+    }
+    if (t->recv_from >= 0) {
+        void *const *into = GPUHIER_ACTION_COPY == t->action ? lane->shard : lane->recv;
+        rc = stripes_post(call, piece, name, t->recv_from, false, place(call, slice, into, t->recv),
+                          gpuhier_range_length(t->recv) * call->elem_bytes, state->recv);
+    }
+    if (OMPI_SUCCESS == rc && t->send_to >= 0) {
+        rc = stripes_post(call, piece, name, t->send_to, true, place(call, slice, lane->shard, t->send),
+                          gpuhier_range_length(t->send) * call->elem_bytes, state->send);
+    }
+    return rc;
+}
+
+/* Launches shard = first op second on the received range. */
+static int reduce_launch(gpuhier_call_t *call, uint64_t slice, piece_state_t *state)
+{
+    gpuhier_lane_t *lane = call->lane;
+    const gpuhier_transfer_t *t = &state->transfer;
+    const bool local_first = GPUHIER_ACTION_REDUCE_LOCAL_FIRST == t->action;
+    const uint64_t shard = (uint64_t) (uintptr_t) place(call, slice, lane->shard, t->recv);
+    const uint64_t received = (uint64_t) (uintptr_t) place(call, slice, lane->recv, t->recv);
+    gpuhier_kernel_args_t args;
+    args.src[0] = local_first ? shard : received;
+    args.src[1] = local_first ? received : shard;
+    args.dst[0] = shard;
+    args.nsrc = 2;
+    args.ndst = 1;
+    args.count = gpuhier_range_length(t->recv);
+    int rc = gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, lane->stream[GPUHIER_STREAM_EXCHANGE]);
+    return OMPI_SUCCESS != rc ? rc
+                              : gpuhier_cuda_error(gpuhier_cu.cuEventRecord(state->reduced, lane->stream[GPUHIER_STREAM_EXCHANGE]), "cuEventRecord");
+}
+
+/* Are all stripes of a step through? 1 if so, 0 if not, < 0 for an error. */
+static int wire_done(const gpuhier_call_t *call, const piece_state_t *state)
+{
+    uint64_t received = 0;
+    for (int i = 0; i < GPUHIER_RAILS_MAX; ++i) {
+        const gpuhier_net_op_t *ops[] = {&state->send[i], &state->recv[i]};
+        for (int k = 0; k < 2; ++k) {
+            if (GPUHIER_NET_OP_ERROR == ops[k]->state) {
+                return ops[k]->status;
+            }
+            if (gpuhier_net_op_is_pending(ops[k])) {
+                return 0;
+            }
+        }
+        received += state->recv[i].bytes;
+    }
+    const gpuhier_transfer_t *t = &state->transfer;
+    if (t->recv_from >= 0 && received != gpuhier_range_length(t->recv) * call->elem_bytes) {
+        return OMPI_ERR_BAD_PARAM; /* what a peer sends is checked before use */
+    }
+    return 1;
+}
+
+/* Payload of a step that is through, by rail; votes and notices are no payload. */
+static void sent_count(const gpuhier_call_t *call, int piece, const gpuhier_transfer_t *t)
+{
+    if (t->send_to < 0) {
+        return;
+    }
+    gpuhier_count(&gpuhier_counters.net_steps_sent, 1);
+    const gpuhier_piece_rails_t *rails = &call->team->rails[piece];
+    const size_t bytes = gpuhier_range_length(t->send) * call->elem_bytes;
+    const int stripes = gpuhier_stripes(rails, bytes), nrails = gpuhier_net_rails(gpuhier_process_net());
+    for (int i = 0; i < stripes; ++i) {
+        gpuhier_count(&gpuhier_counters.net_bytes_sent[rails->rail[i] % nrails],
+                      gpuhier_stripe_begin(bytes, stripes, i + 1) - gpuhier_stripe_begin(bytes, stripes, i));
+    }
+}
+
+/* Makes what a NIC wrote visible to kernels. */
+static int received_flush(const gpuhier_call_t *call)
+{
+    const gpuhier_lane_t *lane = call->lane;
+    if (!lane->exchange_on_device || !lane->device->flush_needed) {
+        return OMPI_SUCCESS;
+    }
+    return gpuhier_cuda_error(gpuhier_cu.cuFlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+                                                                    CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER),
+                              "cuFlushGPUDirectRDMAWrites");
+}
+
+static int wire_check(gpuhier_call_t *call, uint64_t slice, int piece, piece_state_t *state)
+{
+    int done = wire_done(call, state);
+    if (done <= 0) {
+        return done;
+    }
+    const gpuhier_transfer_t *t = &state->transfer;
+    sent_count(call, piece, t);
+    int rc = t->recv_from >= 0 ? received_flush(call) : OMPI_SUCCESS;
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    if (GPUHIER_ACTION_REDUCE_LOCAL_FIRST == t->action || GPUHIER_ACTION_REDUCE_RECEIVED_FIRST == t->action) {
+        rc = reduce_launch(call, slice, state);
+        state->phase = PIECE_REDUCE;
+        return OMPI_SUCCESS != rc ? rc : 1;
+    }
+    ++state->step;
+    state->phase = PIECE_IDLE;
+    return 1;
+}
+
+/* One transition of one piece. Returns 1 for an event, 0 for none, < 0 for an error. */
+static int piece_step(gpuhier_call_t *call, uint64_t slice, int piece, piece_state_t *state)
+{
+    switch (state->phase) {
+    case PIECE_IDLE: {
+        if (state->step == call->plan.nsteps) {
+            state->phase = PIECE_DONE;
+            return 1;
+        }
+        gpuhier_plan_transfer(&call->plan, slice, piece, state->step, &state->transfer);
+        int rc = step_post(call, slice, piece, state);
+        state->phase = PIECE_WIRE;
+        return OMPI_SUCCESS != rc ? rc : 1;
+    }
+    case PIECE_WIRE:
+        return wire_check(call, slice, piece, state);
+    case PIECE_REDUCE: {
+        CUresult result = gpuhier_cu.cuEventQuery(state->reduced);
+        if (CUDA_ERROR_NOT_READY == result) {
+            return 0;
+        }
+        ++state->step;
+        state->phase = PIECE_IDLE;
+        int rc = gpuhier_cuda_error(result, "reduction of an exchange");
+        return OMPI_SUCCESS != rc ? rc : 1;
+    }
+    case PIECE_DONE:
+        break;
+    }
+    return 0;
+}
+
+int gpuhier_exchange_progress(gpuhier_call_t *call, uint64_t slice, bool *done_p)
+{
+    int events = 0, done = 0;
+    for (int i = 0; i < call->plan.npieces; ++i) {
+        int piece = call->plan.first_piece + i;
+        piece_state_t *state = state_of(call, slice, piece);
+        int rc;
+        while (0 < (rc = piece_step(call, slice, piece, state))) {
+            ++events;
+        }
+        if (rc < 0) {
+            return rc;
+        }
+        done += PIECE_DONE == state->phase;
+    }
+    *done_p = done == call->plan.npieces;
+    return events;
+}
+
+static int vote_post(gpuhier_call_t *call)
+{
+    gpuhier_team_t *team = call->team;
+    int to, from;
+    gpuhier_vote_peers(team->ngroups, team->group, call->vote_step, &to, &from);
+    gpuhier_net_peer_t *receiver = team->peers[gpuhier_hierarchy_leader(&team->hierarchy, to)];
+    gpuhier_net_peer_t *sender = team->peers[gpuhier_hierarchy_leader(&team->hierarchy, from)];
+    const uint64_t name = tag(call, VOTE_SLICE, VOTE_PIECE, (uint64_t) call->vote_step);
+    int rc = gpuhier_net_recv(gpuhier_process_net(), sender, 0, name, &call->vote_mask[1], sizeof(uint32_t), false, &call->vote_recv);
+    return OMPI_SUCCESS != rc ? rc : gpuhier_net_send(receiver, 0, name, &call->vote_mask[0], sizeof(uint32_t), false, &call->vote_send);
+}
+
+int gpuhier_exchange_vote(gpuhier_call_t *call, bool *done_p)
+{
+    int events = 0;
+    for (*done_p = false; !*done_p; ++events) {
+        if (GPUHIER_NET_OP_IDLE == call->vote_recv.state) {
+            if (call->vote_step == gpuhier_vote_steps(call->team->ngroups)) {
+                *done_p = true;
+                continue;
+            }
+            int rc = vote_post(call);
+            if (OMPI_SUCCESS != rc) {
+                return rc;
+            }
+        }
+        if (GPUHIER_NET_OP_ERROR == call->vote_recv.state || GPUHIER_NET_OP_ERROR == call->vote_send.state) {
+            return OMPI_SUCCESS != call->vote_recv.status ? call->vote_recv.status : call->vote_send.status;
+        }
+        if (gpuhier_net_op_is_pending(&call->vote_recv) || gpuhier_net_op_is_pending(&call->vote_send)) {
+            break;
+        }
+        call->vote_mask[0] |= call->vote_mask[1];
+        call->vote_recv.state = GPUHIER_NET_OP_IDLE;
+        ++call->vote_step;
+    }
+    return events;
+}

@@ -1,0 +1,142 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the host's reductions: one function of two operands for each entry of the list of kernels,
+ * and the chain over several. The arithmetic is that of kernels/gpuhier_kernel_ops.h,
+ * which says why it is as it is: integers wrap around, comparisons with NaN decide as they do
+ * there. Built without contraction of a*b+c, for the same bits (Makefile.am).
+ *
+ * Not Open MPI's own functions: some of them give other results than MPI says (docs/decisions.md).
+ *
+ * Called by the small form.
+ */
+#include "engine/coll_gpuhier_host_reduce.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#include "gpu/kernels/gpuhier_kernels.h"
+
+#define PAIR_OF(first, second) \
+    struct {                   \
+        first a;               \
+        second b;              \
+    }
+typedef int8_t elem_int8;
+typedef int16_t elem_int16;
+typedef int32_t elem_int32;
+typedef int64_t elem_int64;
+typedef uint8_t elem_uint8;
+typedef uint16_t elem_uint16;
+typedef uint32_t elem_uint32;
+typedef uint64_t elem_uint64;
+typedef float elem_float;
+typedef double elem_double;
+typedef PAIR_OF(float, float) elem_float_complex;
+typedef PAIR_OF(double, double) elem_double_complex;
+typedef PAIR_OF(float, int32_t) elem_float_int;
+typedef PAIR_OF(double, int32_t) elem_double_int;
+typedef PAIR_OF(int64_t, int32_t) elem_long_int;
+typedef PAIR_OF(int16_t, int32_t) elem_short_int;
+typedef PAIR_OF(int32_t, int32_t) elem_2int;
+typedef PAIR_OF(float, float) elem_2float;
+typedef PAIR_OF(double, double) elem_2double;
+
+/* The type in which sums and products are formed: never narrower than int, never a signed integer. */
+typedef uint32_t wide_uint8;
+typedef uint32_t wide_uint16;
+typedef uint32_t wide_uint32;
+typedef uint64_t wide_uint64;
+typedef float wide_float;
+typedef double wide_double;
+
+/* What kind of element a type is: it decides which of the bodies below an operation has. */
+#define KIND_int8 scalar
+#define KIND_int16 scalar
+#define KIND_int32 scalar
+#define KIND_int64 scalar
+#define KIND_uint8 scalar
+#define KIND_uint16 scalar
+#define KIND_uint32 scalar
+#define KIND_uint64 scalar
+#define KIND_float scalar
+#define KIND_double scalar
+#define KIND_float_complex complex
+#define KIND_double_complex complex
+#define KIND_float_int pair
+#define KIND_double_int pair
+#define KIND_long_int pair
+#define KIND_short_int pair
+#define KIND_2int pair
+#define KIND_2float pair
+#define KIND_2double pair
+
+/* *to = acc op x, operands by value. */
+#define BODY_scalar_sum(type) *to = (elem_##type) ((wide_##type) acc + (wide_##type) x)
+#define BODY_scalar_prod(type) *to = (elem_##type) ((wide_##type) acc * (wide_##type) x)
+#define BODY_scalar_max(type) *to = x > acc ? x : acc
+#define BODY_scalar_min(type) *to = x < acc ? x : acc
+#define BODY_scalar_land(type) *to = (elem_##type) ((0 != acc) & (0 != x))
+#define BODY_scalar_lor(type) *to = (elem_##type) ((0 != acc) | (0 != x))
+#define BODY_scalar_lxor(type) *to = (elem_##type) ((0 != acc) ^ (0 != x))
+#define BODY_scalar_band(type) *to = (elem_##type) (acc & x)
+#define BODY_scalar_bor(type) *to = (elem_##type) (acc | x)
+#define BODY_scalar_bxor(type) *to = (elem_##type) (acc ^ x)
+#define BODY_complex_sum(type) \
+    to->a = acc.a + x.a;       \
+    to->b = acc.b + x.b
+#define BODY_complex_prod(type)        \
+    to->a = acc.a * x.a - acc.b * x.b; \
+    to->b = acc.a * x.b + acc.b * x.a
+/* Equal values keep the lowest index. */
+#define BODY_pair_best(takes)                                        \
+    const int take = acc.a takes x.a;                                \
+    const int lower = acc.a == x.a && !(x.b < acc.b);                \
+    to->a = take ? acc.a : x.a;                                      \
+    to->b = take || lower ? acc.b : x.b
+#define BODY_pair_minloc(type) BODY_pair_best(<)
+#define BODY_pair_maxloc(type) BODY_pair_best(>)
+
+#define BODY(op, type) BODY_OF(KIND_##type, op, type)
+#define BODY_OF(kind, op, type) BODY_PASTED(kind, op, type)
+#define BODY_PASTED(kind, op, type) BODY_##kind##_##op(type)
+
+#define FUNCTION(op, type)                                                                               \
+    static void op##_##type(void *to_first, const void *acc_first, const void *x_first, size_t count)    \
+    {                                                                                                    \
+        for (size_t i = 0; i < count; ++i) {                                                             \
+            const elem_##type acc = ((const elem_##type *) acc_first)[i], x = ((const elem_##type *) x_first)[i]; \
+            elem_##type *to = (elem_##type *) to_first + i;                                              \
+            BODY(op, type);                                                                              \
+        }                                                                                                \
+    }
+GPUHIER_KERNEL_LIST(FUNCTION)
+
+typedef struct host_kernel {
+    void (*reduce)(void *to, const void *acc, const void *x, size_t count);
+    size_t elem_bytes;
+    int is_padded;
+} host_kernel_t;
+
+/* In the order of the list, which gives a kernel's index. */
+#define PADDED_scalar(type) 0
+#define PADDED_complex(type) 0
+#define PADDED_pair(type) (sizeof(elem_##type) != sizeof(((elem_##type *) 0)->a) + sizeof(((elem_##type *) 0)->b))
+#define PADDED(type) PADDED_OF(KIND_##type, type)
+#define PADDED_OF(kind, type) PADDED_PASTED(kind, type)
+#define PADDED_PASTED(kind, type) PADDED_##kind(type)
+#define ENTRY(op, type) {op##_##type, sizeof(elem_##type), PADDED(type)},
+static const host_kernel_t host_kernels[] = {GPUHIER_KERNEL_LIST(ENTRY)};
+
+void gpuhier_host_reduce(int index, void *to, const void *const from[], int nsources, size_t count)
+{
+    const host_kernel_t *kernel = &host_kernels[index];
+    /* The functions leave the gaps of padded pairs alone: those come with a copy. */
+    if (to != from[0] && (nsources < 2 || (kernel->is_padded && to != from[1]))) {
+        memcpy(to, from[0], count * kernel->elem_bytes);
+    }
+    for (int i = 1; i < nsources; ++i) {
+        kernel->reduce(to, 1 == i ? from[0] : to, from[i], count);
+    }
+}

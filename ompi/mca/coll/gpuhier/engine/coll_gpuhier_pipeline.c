@@ -1,0 +1,396 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the stages of a call. Each takes slices in order, has at most one slice in
+ * a slice buffer, and starts on slice k when
+ *
+ *   IN        the buffer is free: every member has reduced slice k - S       (staged ranks only)
+ *   RS        every member's input of k is ready; with several groups, my
+ *             shard buffer is free: my AG of k - S is done
+ *   EXCHANGE  my RS of k is done, and all groups take part                   (several groups only)
+ *   AG        my EXCHANGE of k is done; every staged member has copied
+ *             slice k - S out
+ *   OUT       every member's AG of k is done                                 (staged ranks only)
+ *
+ * S being the slices in flight. With one group RS and AG are one fused kernel,
+ * which waits for what both wait for. Progress is published in the rank's slot.
+ *
+ * In place is safe: element i of all buffers is read by RS and written by AG of
+ * one rank only, its shard's owner, in that order.
+ */
+#include "ompi_config.h"
+
+#include "base/coll_gpuhier_component.h"
+#include "engine/coll_gpuhier_exchange.h"
+#include "engine/coll_gpuhier_pipeline.h"
+
+static gpuhier_slot_t *slot_of(const gpuhier_call_t *call, int index)
+{
+    return gpuhier_team_slot(call->team, index, call->sequence);
+}
+
+static gpuhier_slot_t *my_slot(const gpuhier_call_t *call)
+{
+    return slot_of(call, call->team->index);
+}
+
+static bool fused(const gpuhier_call_t *call)
+{
+    return 1 == call->team->ngroups;
+}
+
+/* Have all members come to `slices` in the progress word at this offset? staged_only: those that work directly do not count. */
+static bool members_at(const gpuhier_call_t *call, size_t word_offset, uint64_t slices, bool staged_only)
+{
+    for (int i = 0; i < call->team->group_size; ++i) {
+        gpuhier_word_t *word = (gpuhier_word_t *) ((char *) slot_of(call, i) + word_offset);
+        if (!(staged_only && !call->member[i].staged) && !gpuhier_word_reached(word, call->sequence, slices)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+#define ALL_AT(call, word, slices) members_at(call, offsetof(gpuhier_slot_t, word), slices, false)
+#define STAGED_AT(call, word, slices) members_at(call, offsetof(gpuhier_slot_t, word), slices, true)
+
+/* The slice that used the same slice buffer before must have got out of it; the first S slices find it free. */
+static bool has_predecessor(const gpuhier_call_t *call, uint64_t slice, uint64_t *predecessors_p)
+{
+    uint64_t buffers = (uint64_t) call->plan.slice_buffers;
+    *predecessors_p = slice >= buffers ? slice - buffers + 1 : 0;
+    return slice >= buffers;
+}
+
+static CUdeviceptr input_at(const gpuhier_call_t *call, int index, uint64_t slice, uint64_t element)
+{
+    const gpuhier_member_t *member = &call->member[index];
+    if (!member->staged) {
+        return member->in + element * call->elem_bytes;
+    }
+    return member->scratch + gpuhier_scratch_in(call->is_long, gpuhier_plan_buffer(&call->plan, slice))
+           + (element - gpuhier_plan_slice(&call->plan, slice).begin) * call->elem_bytes;
+}
+
+static CUdeviceptr output_at(const gpuhier_call_t *call, int index, uint64_t slice, uint64_t element)
+{
+    const gpuhier_member_t *member = &call->member[index];
+    if (!member->staged) {
+        return member->out + element * call->elem_bytes;
+    }
+    return member->scratch + gpuhier_scratch_out(call->is_long, gpuhier_plan_buffer(&call->plan, slice))
+           + (element - gpuhier_plan_slice(&call->plan, slice).begin) * call->elem_bytes;
+}
+
+/* Ends a stage's work on a slice that has just been queued: an event, and the cursor moves. */
+static int stage_queued(gpuhier_call_t *call, gpuhier_stream_t stage)
+{
+    gpuhier_lane_t *lane = call->lane;
+    int buffer = gpuhier_plan_buffer(&call->plan, call->stage[stage].begun);
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuEventRecord(lane->done[stage][buffer], lane->stream[stage]), "cuEventRecord");
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    ++call->stage[stage].begun;
+    return 1;
+}
+
+/* Sees whether the oldest queued slice of a stage is complete. Returns 1 if so, 0 if not, < 0 for an error. */
+static int stage_complete(gpuhier_call_t *call, gpuhier_stream_t stage)
+{
+    gpuhier_cursor_t *cursor = &call->stage[stage];
+    if (cursor->done == cursor->begun) {
+        return 0;
+    }
+    CUresult result = gpuhier_cu.cuEventQuery(call->lane->done[stage][gpuhier_plan_buffer(&call->plan, cursor->done)]);
+    if (CUDA_ERROR_NOT_READY == result) {
+        return 0;
+    }
+    int rc = gpuhier_cuda_error(result, "work on a slice");
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    ++cursor->done;
+    return 1;
+}
+
+static int copy_queue(gpuhier_call_t *call, gpuhier_stream_t stage, CUdeviceptr to, CUdeviceptr from, uint64_t elements)
+{
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to, from, elements * call->elem_bytes, call->lane->stream[stage]), "cuMemcpyAsync");
+    return OMPI_SUCCESS != rc ? rc : stage_queued(call, stage);
+}
+
+/* May this stage put one more slice into its buffers? */
+static bool stage_open(const gpuhier_call_t *call, gpuhier_stream_t stage)
+{
+    const gpuhier_cursor_t *cursor = &call->stage[stage];
+    return cursor->begun < call->plan.nslices && cursor->begun - cursor->done < (uint64_t) call->plan.slice_buffers;
+}
+
+/* A direct rank's input is ready, all of it, when the program's own work before the call is complete. */
+static int input_direct(gpuhier_call_t *call)
+{
+    if (call->input_done) {
+        return 0;
+    }
+    CUresult result = gpuhier_cu.cuEventQuery(call->input);
+    if (CUDA_ERROR_NOT_READY == result) {
+        return 0;
+    }
+    int rc = gpuhier_cuda_error(result, "work that precedes the call");
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    call->input_done = true;
+    gpuhier_word_publish(&my_slot(call)->in_ready, call->sequence, call->plan.nslices);
+    return 1;
+}
+
+int gpuhier_pipeline_order(gpuhier_call_t *call)
+{
+    const CUevent marks[] = {call->input, call->elsewhere[0], call->elsewhere[1]};
+    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); ++i) {
+        int rc = NULL == marks[i] ? OMPI_SUCCESS
+                                  : gpuhier_cuda_error(gpuhier_cu.cuStreamWaitEvent(call->lane->stream[GPUHIER_STREAM_IN], marks[i], 0),
+                                                       "cuStreamWaitEvent");
+        if (OMPI_SUCCESS != rc) {
+            return rc;
+        }
+    }
+    call->input_done = true;
+    return OMPI_SUCCESS;
+}
+
+static int stage_in(gpuhier_call_t *call)
+{
+    if (!call->member[call->team->index].staged) {
+        return input_direct(call);
+    }
+    int events = stage_complete(call, GPUHIER_STREAM_IN);
+    if (events < 0) {
+        return events;
+    }
+    if (events > 0) {
+        gpuhier_word_publish(&my_slot(call)->in_ready, call->sequence, call->stage[GPUHIER_STREAM_IN].done);
+    }
+    uint64_t slice = call->stage[GPUHIER_STREAM_IN].begun, before;
+    if (!stage_open(call, GPUHIER_STREAM_IN) || (has_predecessor(call, slice, &before) && !ALL_AT(call, rs_done, before))) {
+        return events;
+    }
+    if (!call->input_done) {
+        int rc = gpuhier_pipeline_order(call);
+        if (OMPI_SUCCESS != rc) {
+            return rc;
+        }
+    }
+    gpuhier_range_t range = gpuhier_plan_slice(&call->plan, slice);
+    int rc = copy_queue(call, GPUHIER_STREAM_IN, input_at(call, call->team->index, slice, range.begin),
+                        call->in + range.begin * call->elem_bytes, gpuhier_range_length(range));
+    return rc < 0 ? rc : events + rc;
+}
+
+/* Before the first work on peers' buffers: they must still be waiting for it. */
+static int claim(gpuhier_call_t *call)
+{
+    uint64_t word = gpuhier_word_advance(&my_slot(call)->claim, call->sequence, GPUHIER_CLAIM_TAKEN, GPUHIER_CLAIM_TAKEN);
+    call->claimed = gpuhier_word(call->sequence, GPUHIER_CLAIM_TAKEN) == word;
+    return call->claimed ? OMPI_SUCCESS : OMPI_ERR_UNREACH;
+}
+
+/* Queues my shard's reduction of a slice: into my shard buffer, or, fused, into every member's output. */
+static int reduce_queue(gpuhier_call_t *call, uint64_t slice)
+{
+    if (!call->claimed) {
+        int rc = claim(call);
+        if (OMPI_SUCCESS != rc) {
+            return rc;
+        }
+    }
+    const gpuhier_team_t *team = call->team;
+    gpuhier_lane_t *lane = call->lane;
+    gpuhier_range_t shard = gpuhier_plan_shard(&call->plan, slice, team->index);
+    if (gpuhier_range_length(shard) > 0) {
+        gpuhier_kernel_args_t args;
+        for (int i = 0; i < team->group_size; ++i) {
+            args.src[i] = input_at(call, i, slice, shard.begin);
+            args.dst[i] = fused(call) ? output_at(call, i, slice, shard.begin) : 0;
+        }
+        if (!fused(call)) {
+            args.dst[0] = (uint64_t) (uintptr_t) lane->shard[gpuhier_plan_buffer(&call->plan, slice)];
+        }
+        args.nsrc = (uint32_t) team->group_size;
+        args.ndst = fused(call) ? args.nsrc : 1;
+        args.count = gpuhier_range_length(shard);
+        int rc = gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, lane->stream[GPUHIER_STREAM_RS]);
+        if (OMPI_SUCCESS != rc) {
+            return rc;
+        }
+    }
+    return stage_queued(call, GPUHIER_STREAM_RS);
+}
+
+static bool reduce_may_begin(const gpuhier_call_t *call, uint64_t slice)
+{
+    uint64_t before;
+    if (!stage_open(call, GPUHIER_STREAM_RS) || !ALL_AT(call, in_ready, slice + 1)) {
+        return false;
+    }
+    if (!has_predecessor(call, slice, &before)) {
+        return true;
+    }
+    return fused(call) ? STAGED_AT(call, out_done, before) : call->stage[GPUHIER_STREAM_AG].done >= before;
+}
+
+static int stage_reduce(gpuhier_call_t *call)
+{
+    int events = stage_complete(call, GPUHIER_STREAM_RS);
+    if (events < 0) {
+        return events;
+    }
+    if (events > 0) {
+        uint64_t done = call->stage[GPUHIER_STREAM_RS].done;
+        gpuhier_word_publish(&my_slot(call)->rs_done, call->sequence, done);
+        if (fused(call)) {
+            gpuhier_word_publish(&my_slot(call)->ag_done, call->sequence, done);
+        }
+    }
+    uint64_t slice = call->stage[GPUHIER_STREAM_RS].begun;
+    if (!reduce_may_begin(call, slice)) {
+        return events;
+    }
+    int rc = reduce_queue(call, slice);
+    return rc < 0 ? rc : events + rc;
+}
+
+static int stage_exchange(gpuhier_call_t *call)
+{
+    gpuhier_cursor_t *cursor = &call->stage[GPUHIER_STREAM_EXCHANGE];
+    int events = 0;
+    if (!call->mask_known) {
+        return 0; /* a call that is voted down leaves no message behind */
+    }
+    while (cursor->begun < call->stage[GPUHIER_STREAM_RS].done) {
+        gpuhier_exchange_begin(call, cursor->begun++);
+        ++events;
+    }
+    bool in_order = true;
+    for (uint64_t slice = cursor->done; slice < cursor->begun; ++slice) {
+        bool done = false;
+        int rc = gpuhier_exchange_progress(call, slice, &done);
+        if (rc < 0) {
+            return rc;
+        }
+        events += rc;
+        in_order = in_order && done;
+        cursor->done += in_order ? 1 : 0;
+    }
+    return events;
+}
+
+/* Queues the push of my finished shard of a slice into every member's output. */
+static int gather_queue(gpuhier_call_t *call, uint64_t slice)
+{
+    const gpuhier_team_t *team = call->team;
+    gpuhier_lane_t *lane = call->lane;
+    gpuhier_range_t shard = gpuhier_plan_shard(&call->plan, slice, team->index);
+    if (gpuhier_range_length(shard) > 0) {
+        gpuhier_kernel_args_t args;
+        args.src[0] = (uint64_t) (uintptr_t) lane->shard[gpuhier_plan_buffer(&call->plan, slice)];
+        for (int i = 0; i < team->group_size; ++i) {
+            args.dst[i] = output_at(call, i, slice, shard.begin);
+        }
+        args.nsrc = 1;
+        args.ndst = (uint32_t) team->group_size;
+        args.count = gpuhier_range_length(shard) * call->elem_bytes;
+        int rc = gpuhier_reduce_copy(&lane->device->reduce, &args, lane->stream[GPUHIER_STREAM_AG]);
+        if (OMPI_SUCCESS != rc) {
+            return rc;
+        }
+    }
+    return stage_queued(call, GPUHIER_STREAM_AG);
+}
+
+static int stage_gather(gpuhier_call_t *call)
+{
+    int events = stage_complete(call, GPUHIER_STREAM_AG);
+    if (events < 0) {
+        return events;
+    }
+    if (events > 0) {
+        gpuhier_word_publish(&my_slot(call)->ag_done, call->sequence, call->stage[GPUHIER_STREAM_AG].done);
+    }
+    uint64_t slice = call->stage[GPUHIER_STREAM_AG].begun, before;
+    if (!stage_open(call, GPUHIER_STREAM_AG) || slice >= call->stage[GPUHIER_STREAM_EXCHANGE].done
+        || (has_predecessor(call, slice, &before) && !STAGED_AT(call, out_done, before))) {
+        return events;
+    }
+    int rc = gather_queue(call, slice);
+    return rc < 0 ? rc : events + rc;
+}
+
+static int stage_out(gpuhier_call_t *call)
+{
+    if (!call->member[call->team->index].staged) {
+        return 0;
+    }
+    int events = stage_complete(call, GPUHIER_STREAM_OUT);
+    if (events < 0) {
+        return events;
+    }
+    if (events > 0) {
+        gpuhier_word_publish(&my_slot(call)->out_done, call->sequence, call->stage[GPUHIER_STREAM_OUT].done);
+    }
+    uint64_t slice = call->stage[GPUHIER_STREAM_OUT].begun;
+    if (!stage_open(call, GPUHIER_STREAM_OUT) || !ALL_AT(call, ag_done, slice + 1)) {
+        return events;
+    }
+    gpuhier_range_t range = gpuhier_plan_slice(&call->plan, slice);
+    int rc = copy_queue(call, GPUHIER_STREAM_OUT, call->out + range.begin * call->elem_bytes,
+                        output_at(call, call->team->index, slice, range.begin), gpuhier_range_length(range));
+    return rc < 0 ? rc : events + rc;
+}
+
+int gpuhier_pipeline_step(gpuhier_call_t *call, bool *done_p)
+{
+    static int (*const single[])(gpuhier_call_t *) = {stage_in, stage_reduce, stage_out, NULL};
+    static int (*const several[])(gpuhier_call_t *) = {stage_in, stage_reduce, stage_exchange, stage_gather, stage_out, NULL};
+    int events = 0;
+    for (int (*const *stage)(gpuhier_call_t *) = fused(call) ? single : several; NULL != *stage; ++stage) {
+        int rc = (*stage)(call);
+        if (rc < 0) {
+            return rc;
+        }
+        events += rc;
+    }
+    const uint64_t nslices = call->plan.nslices;
+    *done_p = ALL_AT(call, ag_done, nslices)
+              && (!call->member[call->team->index].staged || nslices == call->stage[GPUHIER_STREAM_OUT].done);
+    return events;
+}
+
+bool gpuhier_pipeline_gathered(const gpuhier_call_t *call)
+{
+    return ALL_AT(call, ag_done, call->plan.nslices);
+}
+
+int gpuhier_pipeline_quit(gpuhier_call_t *call, bool *done_p)
+{
+    static const gpuhier_stream_t begun[] = {GPUHIER_STREAM_IN, GPUHIER_STREAM_RS};
+    *done_p = false;
+    for (size_t i = 0; i < sizeof(begun) / sizeof(begun[0]); ++i) {
+        int rc;
+        while (0 < (rc = stage_complete(call, begun[i]))) {
+        }
+        if (rc < 0 || call->stage[begun[i]].done < call->stage[begun[i]].begun) {
+            return rc;
+        }
+    }
+    int events = 0;
+    if (!gpuhier_word_reached(&my_slot(call)->rs_done, call->sequence, GPUHIER_WORD_PROGRESS_MAX)) {
+        gpuhier_word_publish(&my_slot(call)->rs_done, call->sequence, GPUHIER_WORD_PROGRESS_MAX);
+        events = 1;
+    }
+    *done_p = ALL_AT(call, rs_done, GPUHIER_WORD_PROGRESS_MAX);
+    return events;
+}

@@ -1,0 +1,57 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The queue of a team's calls. They run one after the other in the order in which
+ * they were posted, which MPI makes the same on all ranks: so slots, tags and
+ * exchange states are those of one call. Teams do not wait for each other.
+ *
+ *     post -> last .. first --begin--> runs --(DONE)--> out; the next one begins
+ *
+ * Whoever holds the engine's lock drives the first call: its own waiter, the
+ * waiter of a later one, another thread, or progress (coll_gpuhier_request.c). A call that
+ * nobody waits for has an `ended` function. It is put on a list when it is done,
+ * and told by whoever drove it, after unlocking.
+ */
+#ifndef GPUHIER_QUEUE_H
+#define GPUHIER_QUEUE_H
+
+#include "engine/coll_gpuhier_engine.h"
+
+/*
+ * Posts an all-reduce behind the team's others. Local; begins it when it is the first. The call is the
+ * queue's until its state is DONE. The engine's lock is held. *ended_p: see gpuhier_queue_tell().
+ */
+void gpuhier_queue_post(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args, gpuhier_call_t **ended_p);
+
+/* Tells the calls of a list that was NULL at first that they have ended. The engine's lock is not held. */
+void gpuhier_queue_tell(gpuhier_call_t *ended);
+
+/*
+ * Waits until a posted call is done; drives its team and Open MPI's progress meanwhile, and
+ * watches for dead peers. The lock is not held. Returns call->status.
+ */
+int gpuhier_queue_wait(gpuhier_call_t *call);
+
+/* Waits until the team has no calls. The lock is not held. */
+void gpuhier_queue_drain(gpuhier_team_t *team);
+
+/*
+ * Does what can be done now for each team that has calls which nobody waits for. Returns the number of events. The
+ * lock is held.
+ */
+int gpuhier_queue_drive_all(gpuhier_call_t **ended_p);
+
+/* Are there any such teams? The lock is held. */
+bool gpuhier_queue_is_busy(void);
+
+/*
+ * Are there calls, waited for or not, for which UCX needs the context of their GPU? They drive it themselves, with that
+ * context: nobody else may meanwhile. The lock is held.
+ */
+bool gpuhier_queue_wants_context(void);
+
+/* Ends all calls of the team with an error, waiting for nobody. The lock is held. */
+void gpuhier_queue_abandon(gpuhier_team_t *team, int status, gpuhier_call_t **ended_p);
+
+#endif /* GPUHIER_QUEUE_H */

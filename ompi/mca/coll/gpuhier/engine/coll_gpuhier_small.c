@@ -1,0 +1,354 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the small form: every rank copies its input to pinned host memory and from there into its
+ * area of the control block, where its arrival, its vote and its data are one message.
+ * With one group every rank then reduces all contributions for itself, in rank order,
+ * and copies the result to its receive buffer. With several, the group's leader reduces,
+ * exchanges with the other leaders by recursive doubling, and leaves the result in its area.
+ *
+ * Nobody reads or writes another rank's buffers: no mapping, no claim, and in place needs no care. The
+ * vote rides on the data: no receive buffer is written before the masks of all ranks are
+ * known. Areas are used again as slots are, see coll_gpuhier_segment.h.
+ *
+ * Copies are queued behind what the program had queued, and asked for: a copy that blocks would hold the engine's
+ * lock as long as the program's own kernels run.
+ *
+ * Called by the engine.
+ */
+#include "ompi_config.h"
+
+#include <string.h>
+
+#include "base/coll_gpuhier_component.h"
+#include "engine/coll_gpuhier_engine.h"
+#include "engine/coll_gpuhier_host_reduce.h"
+#include "engine/coll_gpuhier_pipeline.h"
+#include "engine/coll_gpuhier_small_exchange.h"
+#include "opal/util/output.h"
+
+#define QUERIES 32 /* of the GPU in one step: copies take microseconds, and giving up lock and context costs one */
+
+static size_t bytes_of(const gpuhier_call_t *call)
+{
+    return call->count * call->elem_bytes;
+}
+
+static gpuhier_area_t *area_of(const gpuhier_call_t *call, int index)
+{
+    return gpuhier_segment_area(&call->team->segment, call->team->node_index[index], call->sequence);
+}
+
+/* A word that says that something is there, with what masks. */
+static void word_publish(const gpuhier_call_t *call, gpuhier_word_t *word, uint32_t mask)
+{
+    gpuhier_word_publish(word, call->sequence, 1 + 2 * (uint64_t) mask);
+}
+
+static uint32_t word_mask(const gpuhier_call_t *call, gpuhier_word_t *word)
+{
+    return (uint32_t) ((gpuhier_word_read(word) - gpuhier_word(call->sequence, 0)) >> 1);
+}
+
+bool gpuhier_small_takes(size_t bytes)
+{
+    return bytes <= gpuhier_params.small_bytes;
+}
+
+static bool in_on_host(const gpuhier_call_t *call)
+{
+    return !gpuhier_buffer_on_device(&call->from);
+}
+
+static bool out_on_host(const gpuhier_call_t *call)
+{
+    return !gpuhier_buffer_on_device(&call->to);
+}
+
+bool gpuhier_small_is_on_host(const gpuhier_call_t *call)
+{
+    return in_on_host(call) && out_on_host(call);
+}
+
+/* Queues a copy between pinned memory and a buffer of mine, behind all that the program had queued. */
+static int copy_queue(gpuhier_call_t *call, CUdeviceptr to, CUdeviceptr from)
+{
+    CUstream stream = call->lane->stream[GPUHIER_STREAM_IN];
+    int rc = call->input_done ? OMPI_SUCCESS : gpuhier_pipeline_order(call);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    return gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to, from, bytes_of(call), stream), "cuMemcpyAsync");
+}
+
+bool gpuhier_small_marks_itself(gpuhier_call_t *call)
+{
+    const CUcontext context = call->team->device->context;
+    call->small.marks_itself = !gpuhier_params.sync_before && !in_on_host(call) && call->from.context == context
+                               && (out_on_host(call) || call->to.context == context);
+    return call->small.marks_itself;
+}
+
+/* Starts the copy of my input to pinned memory. */
+static int input_queue(gpuhier_call_t *call)
+{
+    const CUdeviceptr pinned = (CUdeviceptr) (uintptr_t) call->lane->pinned;
+    if (!call->small.marks_itself) {
+        return copy_queue(call, pinned, call->in);
+    }
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(pinned, call->in, bytes_of(call), CU_STREAM_LEGACY), "cuMemcpyAsync");
+    if (OMPI_SUCCESS == rc) {
+        rc = gpuhier_engine_mark(call);
+        if (OMPI_SUCCESS != rc) {
+            call->lane = NULL; /* not used again: nobody can tell when the copy is over */
+        }
+    }
+    call->input_done = OMPI_SUCCESS == rc; /* the output, queued when the input has come, need not wait for it */
+    return rc;
+}
+
+/* Is the copy complete? 1 if so, 0 if not, < 0 for an error. */
+static int copy_done(const gpuhier_call_t *call)
+{
+    const bool by_event = call->small.marks_itself && GPUHIER_SMALL_INPUT == call->small.phase;
+    CUresult result = CUDA_ERROR_NOT_READY;
+    for (int i = 0; i < QUERIES && CUDA_ERROR_NOT_READY == result; ++i) {
+        result = by_event ? gpuhier_cu.cuEventQuery(call->input) : gpuhier_cu.cuStreamQuery(call->lane->stream[GPUHIER_STREAM_IN]);
+    }
+    if (CUDA_ERROR_NOT_READY == result) {
+        return 0;
+    }
+    int rc = gpuhier_cuda_error(result, "copy of a short message");
+    return OMPI_SUCCESS != rc ? rc : 1;
+}
+
+/* Says that I have come: with my contribution, or with a vote against the call. */
+static void arrive(gpuhier_call_t *call)
+{
+    gpuhier_area_t *area = area_of(call, call->team->index);
+    if (!call->declining) {
+        memcpy(area->data, in_on_host(call) ? (const void *) (uintptr_t) call->in : call->lane->pinned, bytes_of(call));
+    } else {
+        call->mask |= GPUHIER_MASK_FAIL;
+    }
+    word_publish(call, &area->arrived, call->mask);
+    call->small.phase = 1 == call->team->ngroups || 0 == call->team->index ? GPUHIER_SMALL_ARRIVE : GPUHIER_SMALL_RESULT;
+}
+
+void gpuhier_small_begin(gpuhier_call_t *call)
+{
+    gpuhier_team_t *team = call->team;
+    int rc = team->broken;
+    if (OMPI_SUCCESS == rc && NULL == call->input && !call->small.marks_itself && !gpuhier_small_is_on_host(call)) {
+        rc = OMPI_ERROR;
+    }
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_lane_take(team->device, GPUHIER_LANE_SMALL, 0, &call->lane);
+    if (OMPI_SUCCESS == rc && !in_on_host(call)) {
+        rc = input_queue(call);
+    }
+    if (in_on_host(call) || out_on_host(call)) {
+        call->mask |= GPUHIER_MASK_HOST;
+    }
+    call->declining = OMPI_SUCCESS != rc;
+    if (call->declining || in_on_host(call)) {
+        arrive(call);
+    } else {
+        call->small.phase = GPUHIER_SMALL_INPUT;
+    }
+}
+
+static int input_step(gpuhier_call_t *call)
+{
+    int rc = copy_done(call);
+    if (0 == rc) {
+        return 0;
+    }
+    call->declining = rc < 0;
+    arrive(call);
+    return 1;
+}
+
+/* Members, from the first on, whose contribution is there. */
+static int count_arrived(const gpuhier_call_t *call)
+{
+    int arrived = call->small.arrived;
+    while (arrived < call->team->group_size && gpuhier_word_reached(&area_of(call, arrived)->arrived, call->sequence, 1)) {
+        ++arrived;
+    }
+    return arrived;
+}
+
+bool gpuhier_small_is_idle(const gpuhier_call_t *call)
+{
+    if (GPUHIER_CALL_SMALL != call->state) {
+        return false;
+    }
+    switch (call->small.phase) {
+    case GPUHIER_SMALL_ARRIVE:
+        return count_arrived(call) < call->team->group_size;
+    case GPUHIER_SMALL_RESULT:
+        return !gpuhier_word_reached(&area_of(call, 0)->result, call->sequence, 1);
+    default:
+        return false;
+    }
+}
+
+bool gpuhier_small_wants_net(const gpuhier_call_t *call)
+{
+    return GPUHIER_SMALL_EXCHANGE == call->small.phase || call->net_on_device || gpuhier_small_is_idle(call);
+}
+
+/* Starts the way of the result to my buffer. */
+static int output_begin(gpuhier_call_t *call, const void *result)
+{
+    call->small.phase = GPUHIER_SMALL_OUTPUT;
+    if (0 != (call->mask & GPUHIER_MASK_FAIL)) {
+        return 1;
+    }
+    if (out_on_host(call)) {
+        memcpy((void *) (uintptr_t) call->out, result, bytes_of(call));
+        return 1;
+    }
+    if (result != call->lane->pinned) {
+        memcpy(call->lane->pinned, result, bytes_of(call));
+    }
+    int rc = copy_queue(call, call->out, (CUdeviceptr) (uintptr_t) call->lane->pinned);
+    return OMPI_SUCCESS != rc ? rc : 1;
+}
+
+/* Has a member given up, while I was late? Everything may be there all the same. */
+static bool any_failed(const gpuhier_call_t *call)
+{
+    for (int i = 0; i < call->team->group_size; ++i) {
+        if (gpuhier_word_reached(&gpuhier_team_slot(call->team, i, call->sequence)->failed, call->sequence, GPUHIER_FAILED_SAID)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int arrive_step(gpuhier_call_t *call)
+{
+    const int members = call->team->group_size;
+    call->small.arrived = count_arrived(call);
+    if (call->small.arrived < members) {
+        return 0;
+    }
+    if (any_failed(call)) {
+        return OMPI_ERROR;
+    }
+    const void *from[GPUHIER_GROUP_MAX];
+    for (int i = 0; i < members; ++i) {
+        gpuhier_area_t *area = area_of(call, i);
+        call->mask |= word_mask(call, &area->arrived);
+        from[i] = area->data;
+    }
+    const bool alone = 1 == call->team->ngroups;
+    void *to = alone ? (NULL != call->lane ? call->lane->pinned : NULL) : gpuhier_small_exchange_data(call->team);
+    if (0 == (call->mask & GPUHIER_MASK_FAIL)) {
+        gpuhier_host_reduce(call->kernel, to, from, members, call->count);
+    }
+    call->small.phase = GPUHIER_SMALL_EXCHANGE;
+    return alone ? output_begin(call, to) : 1;
+}
+
+/* With the other groups; then the result is left for my own. */
+static int exchange_step(gpuhier_call_t *call)
+{
+    bool done = false;
+    int events = gpuhier_small_exchange_step(call, &done);
+    if (events < 0 || !done) {
+        return events;
+    }
+    const void *result = gpuhier_small_exchange_data(call->team);
+    gpuhier_area_t *area = area_of(call, call->team->index);
+    if (0 == (call->mask & GPUHIER_MASK_FAIL)) {
+        memcpy(area->data, result, bytes_of(call));
+    }
+    word_publish(call, &area->result, call->mask);
+    int rc = output_begin(call, result);
+    return rc < 0 ? rc : events + rc;
+}
+
+static int result_step(gpuhier_call_t *call)
+{
+    if (gpuhier_small_is_idle(call)) {
+        return 0;
+    }
+    gpuhier_area_t *leader = area_of(call, 0);
+    call->mask = word_mask(call, &leader->result);
+    return output_begin(call, leader->data);
+}
+
+static int output_step(gpuhier_call_t *call, bool *done_p)
+{
+    int rc = out_on_host(call) || 0 != (call->mask & GPUHIER_MASK_FAIL) ? 1 : copy_done(call);
+    *done_p = 1 == rc;
+    return rc;
+}
+
+int gpuhier_small_step(gpuhier_call_t *call, bool *done_p)
+{
+    int events = 0, rc = 1;
+    while (rc > 0 && !*done_p) {
+        switch (call->small.phase) {
+        case GPUHIER_SMALL_INPUT:
+            rc = input_step(call);
+            break;
+        case GPUHIER_SMALL_ARRIVE:
+            rc = arrive_step(call);
+            break;
+        case GPUHIER_SMALL_EXCHANGE:
+            rc = exchange_step(call);
+            break;
+        case GPUHIER_SMALL_RESULT:
+            rc = result_step(call);
+            break;
+        case GPUHIER_SMALL_OUTPUT:
+            rc = output_step(call, done_p);
+            break;
+        }
+        events += rc;
+    }
+    return rc < 0 ? rc : events;
+}
+
+bool gpuhier_small_mask_learn(gpuhier_call_t *call)
+{
+    const gpuhier_team_t *team = call->team;
+    if (GPUHIER_SMALL_OUTPUT == call->small.phase) {
+        return true;
+    }
+    if (team->ngroups > 1) {
+        gpuhier_area_t *leader = area_of(call, 0);
+        const bool told = 0 != team->index && gpuhier_word_reached(&leader->result, call->sequence, 1);
+        call->mask = told ? word_mask(call, &leader->result) : call->mask;
+        return told;
+    }
+    call->small.arrived = count_arrived(call);
+    for (int i = 0; i < call->small.arrived; ++i) {
+        call->mask |= word_mask(call, &area_of(call, i)->arrived);
+    }
+    return call->small.arrived == team->group_size;
+}
+
+bool gpuhier_small_outcome_known(gpuhier_call_t *call)
+{
+    for (int i = 0; i < call->team->group_size; ++i) {
+        if (gpuhier_word_reached(&gpuhier_team_slot(call->team, i, call->sequence)->undecided, call->sequence, 1)) {
+            return false; /* he keeps his mode; nobody had all contributions before he said so */
+        }
+    }
+    return gpuhier_small_mask_learn(call);
+}
+
+void gpuhier_small_report(const gpuhier_call_t *call)
+{
+    const gpuhier_team_t *team = call->team;
+    for (int i = 0; i < team->group_size; ++i) {
+        bool arrived = gpuhier_word_reached(&area_of(call, i)->arrived, call->sequence, 1);
+        opal_output(0, "coll:gpuhier:   rank %d %s", gpuhier_hierarchy_member(&team->hierarchy, team->group, i),
+                    arrived ? "has arrived" : "has not arrived");
+    }
+}

@@ -1,0 +1,166 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the messages between the groups' leaders in the small form: recursive doubling on the
+ * whole message, from host memory, with the votes in front of the data. Of the schedule it takes the steps
+ * and so the order of operands (coll_gpuhier_schedule.h): all groups get the same bits.
+ *
+ * The buffers belong to the team and not to a call's lane: a leader that failed to get a lane
+ * takes part all the same, to say so; and UCX may keep them beyond a call that fails.
+ *
+ * Called by the small form.
+ */
+#include "ompi_config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/coll_gpuhier_component.h"
+#include "engine/coll_gpuhier_exchange.h"
+#include "engine/coll_gpuhier_host_reduce.h"
+#include "team/coll_gpuhier_process.h"
+#include "engine/coll_gpuhier_small_exchange.h"
+
+/* On the wire, and in memory. */
+typedef struct message {
+    uint32_t mask; /* GPUHIER_MASK_* of the groups that it speaks for */
+    uint32_t reserved[3];
+    uint8_t data[];
+} message_t;
+
+_Static_assert(16 == offsetof(message_t, data), "data are aligned for every element");
+
+/* One call at a time uses it. */
+typedef struct gpuhier_small_exchange {
+    message_t *mine;
+    message_t *theirs;
+    gpuhier_net_op_t send, recv;
+} small_exchange_t;
+
+int gpuhier_small_exchange_init(gpuhier_team_t *team)
+{
+    const size_t bytes = sizeof(message_t) + gpuhier_params.small_bytes;
+    if (1 == team->ngroups || 0 != team->index || 0 == gpuhier_params.small_bytes) {
+        return OMPI_SUCCESS;
+    }
+    small_exchange_t *exchange = calloc(1, sizeof(*exchange));
+    team->small_exchange = exchange;
+    if (NULL == exchange) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    exchange->mine = calloc(1, bytes);
+    exchange->theirs = calloc(1, bytes);
+    return NULL == exchange->mine || NULL == exchange->theirs ? OMPI_ERR_OUT_OF_RESOURCE : OMPI_SUCCESS;
+}
+
+void gpuhier_small_exchange_fini(gpuhier_team_t *team)
+{
+    small_exchange_t *exchange = team->small_exchange;
+    team->small_exchange = NULL;
+    if (NULL == exchange) {
+        return;
+    }
+    if (gpuhier_net_op_is_pending(&exchange->recv)) {
+        gpuhier_net_cancel(&exchange->recv);
+    }
+    if (!gpuhier_net_op_is_pending(&exchange->send) && !gpuhier_net_op_is_pending(&exchange->recv)) {
+        free(exchange->mine);
+        free(exchange->theirs);
+        free(exchange);
+    }
+}
+
+void *gpuhier_small_exchange_data(const gpuhier_team_t *team)
+{
+    return team->small_exchange->mine->data;
+}
+
+static size_t message_bytes(const gpuhier_call_t *call)
+{
+    return sizeof(message_t) + call->count * call->elem_bytes;
+}
+
+static int post(gpuhier_call_t *call, const gpuhier_step_t *step)
+{
+    const gpuhier_team_t *team = call->team;
+    small_exchange_t *exchange = team->small_exchange;
+    const uint64_t name = gpuhier_exchange_small_tag(call, call->small.step);
+    int rc = OMPI_SUCCESS;
+    exchange->send.state = exchange->recv.state = GPUHIER_NET_OP_DONE;
+    exchange->mine->mask = call->mask;
+    if (step->recv_from >= 0) {
+        gpuhier_net_peer_t *from = team->peers[gpuhier_hierarchy_leader(&team->hierarchy, step->recv_from)];
+        rc = gpuhier_net_recv(gpuhier_process_net(), from, 0, name, exchange->theirs, message_bytes(call), false, &exchange->recv);
+    }
+    if (OMPI_SUCCESS == rc && step->send_to >= 0) {
+        gpuhier_net_peer_t *to = team->peers[gpuhier_hierarchy_leader(&team->hierarchy, step->send_to)];
+        rc = gpuhier_net_send(to, 0, name, exchange->mine, message_bytes(call), false, &exchange->send);
+    }
+    call->small.posted = OMPI_SUCCESS == rc;
+    return rc;
+}
+
+/* Are the messages of a step through? 1 if so, 0 if not, < 0 for an error. */
+static int wire_done(const small_exchange_t *exchange)
+{
+    const gpuhier_net_op_t *ops[] = {&exchange->recv, &exchange->send};
+    for (int i = 0; i < 2; ++i) {
+        if (GPUHIER_NET_OP_ERROR == ops[i]->state) {
+            return ops[i]->status;
+        }
+    }
+    return !gpuhier_net_op_is_pending(ops[0]) && !gpuhier_net_op_is_pending(ops[1]);
+}
+
+/* Takes in what a step has brought. */
+static int take(gpuhier_call_t *call, const gpuhier_step_t *step)
+{
+    message_t *mine = call->team->small_exchange->mine;
+    const message_t *theirs = call->team->small_exchange->theirs;
+    const uint32_t known = GPUHIER_MASK_HOST | GPUHIER_MASK_FAIL;
+    if (call->team->small_exchange->recv.bytes != message_bytes(call) || 0 != (theirs->mask & ~known)) {
+        return OMPI_ERR_BAD_PARAM; /* what a peer sends is checked before use */
+    }
+    call->mask |= theirs->mask;
+    if (0 != (call->mask & GPUHIER_MASK_FAIL)) {
+        return OMPI_SUCCESS;
+    }
+    if (GPUHIER_ACTION_COPY == step->action) {
+        memcpy(mine->data, theirs->data, call->count * call->elem_bytes);
+    } else {
+        const bool local_first = GPUHIER_ACTION_REDUCE_LOCAL_FIRST == step->action;
+        const void *from[] = {local_first ? mine->data : theirs->data, local_first ? theirs->data : mine->data};
+        gpuhier_host_reduce(call->kernel, mine->data, from, 2, call->count);
+    }
+    return OMPI_SUCCESS;
+}
+
+int gpuhier_small_exchange_step(gpuhier_call_t *call, bool *done_p)
+{
+    const gpuhier_team_t *team = call->team;
+    const int nsteps = gpuhier_exchange_steps(GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, team->ngroups);
+    int events = 0;
+    for (; call->small.step < nsteps; ++call->small.step, ++events) {
+        gpuhier_step_t step;
+        gpuhier_exchange_step(GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, team->ngroups, team->group, call->small.step, &step);
+        int rc = call->small.posted ? OMPI_SUCCESS : post(call, &step);
+        if (OMPI_SUCCESS != rc) {
+            return rc;
+        }
+        rc = wire_done(team->small_exchange);
+        if (rc <= 0) {
+            return rc < 0 ? rc : events;
+        }
+        if (step.send_to >= 0) {
+            gpuhier_count(&gpuhier_counters.net_bytes_sent[0], call->count * call->elem_bytes);
+        }
+        rc = step.recv_from >= 0 ? take(call, &step) : OMPI_SUCCESS;
+        if (OMPI_SUCCESS != rc) {
+            return rc;
+        }
+        call->small.posted = false;
+    }
+    *done_p = true;
+    return events + 1;
+}

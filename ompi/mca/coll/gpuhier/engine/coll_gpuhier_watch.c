@@ -1,0 +1,150 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the clock of a call that waits, the look at its peers, the report of
+ * their states, and the reason that MPI gives for a failure. Called by the queue, and by
+ * allreduce and requests for the last.
+ *
+ * Time counts only as far as this process polled: a program that computes between
+ * two calls of MPI_Test has not waited for anybody.
+ */
+#include "ompi_config.h"
+
+#include <time.h>
+
+#include "base/coll_gpuhier_component.h"
+#include "engine/coll_gpuhier_exchange.h"
+#include "team/coll_gpuhier_process.h"
+#include "engine/coll_gpuhier_watch.h"
+#include "opal/runtime/opal_progress.h"
+#include "opal/util/output.h"
+#include "opal/util/show_help.h"
+
+#define POLLS_PER_CLOCK 64u /* polls without an event between two readings of the clock */
+#define LOOK_EVERY 0.05     /* seconds between two looks at the peers' lives */
+#define GAP_MAX 1.0         /* seconds: a longer time without a poll is the program's own */
+#define GAPS_MIN 4          /* and no single one uses up coll_gpuhier_timeout: the peers may have stood still as well */
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double) time.tv_sec + 1e-9 * (double) time.tv_nsec;
+}
+
+/* What every member of my group has come to, for the one who wonders why nothing moves. */
+static void report(const gpuhier_call_t *call, double waited)
+{
+    const gpuhier_team_t *team = call->team;
+    opal_output(0, "coll:gpuhier: rank %d has waited %.0f s in call %llu of communicator %s, %s", team->rank, waited, (unsigned long long) call->sequence,
+                team->comm->c_name, gpuhier_engine_state_name(call->state));
+    if (call->is_small) {
+        gpuhier_small_report(call);
+        return;
+    }
+    for (int i = 0; i < team->group_size; ++i) {
+        gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
+        bool arrived = gpuhier_word_reached(&slot->arrived, call->sequence, 1);
+        uint64_t begin = gpuhier_word(call->sequence, 0);
+#define DONE_OF(word) (unsigned long long) (gpuhier_word_read(&slot->word) >= begin ? gpuhier_word_read(&slot->word) - begin : 0)
+        opal_output(0, "coll:gpuhier:   rank %d %s; slices ready %llu, reduced %llu, gathered %llu, copied out %llu",
+                    gpuhier_hierarchy_member(&team->hierarchy, team->group, i), arrived ? "has arrived" : "has not arrived",
+                    DONE_OF(in_ready), DONE_OF(rs_done), DONE_OF(ag_done), DONE_OF(out_done));
+#undef DONE_OF
+    }
+}
+
+void gpuhier_watch_tell(const gpuhier_call_t *call, int status)
+{
+    opal_show_help("help-coll-gpuhier.txt", "call failed", true, ompi_process_info.nodename, call->team->rank, call->team->comm->c_name,
+                   gpuhier_engine_state_name(call->state), opal_strerror(status));
+}
+
+/* While nothing moves: has a member failed or died, or did the user set a limit? OMPI_SUCCESS: go on waiting. */
+static int look(const gpuhier_call_t *call, double waited)
+{
+    const gpuhier_team_t *team = call->team;
+    if (gpuhier_comm_is_revoked(team->comm)) {
+        return OMPI_ERR_NOT_AVAILABLE; /* the program's own wish: nothing to tell the user */
+    }
+    for (int i = 0; i < team->group_size; ++i) {
+        if (gpuhier_word_reached(&gpuhier_team_slot(team, i, call->sequence)->failed, call->sequence, GPUHIER_FAILED_SAID)) {
+            return OMPI_ERROR;
+        }
+    }
+    const int partners = gpuhier_exchange_check(team);
+    if (OMPI_SUCCESS != partners) {
+        gpuhier_watch_tell(call, partners);
+        return partners;
+    }
+    int dead = gpuhier_team_find_dead(team);
+    if (dead >= 0) {
+        opal_show_help("help-coll-gpuhier.txt", "dead peer", true, ompi_process_info.nodename, dead,
+                       (int) team->members[team->hierarchy.index_of[dead]].pid, gpuhier_engine_state_name(call->state));
+        return OMPI_ERR_UNREACH;
+    }
+    if (gpuhier_params.timeout > 0 && waited > gpuhier_params.timeout) {
+        report(call, waited);
+        return OMPI_ERR_TIMEOUT;
+    }
+    return OMPI_SUCCESS;
+}
+
+static double counted(double gap)
+{
+    const double timeout = gpuhier_params.timeout, most = timeout > 0 && timeout / GAPS_MIN < GAP_MAX ? timeout / GAPS_MIN : GAP_MAX;
+    return gap < most ? gap : most;
+}
+
+int gpuhier_watch_idle(gpuhier_call_t *call)
+{
+    gpuhier_idle_t *idle = &call->idle;
+    if (0 != ++idle->polls % POLLS_PER_CLOCK) {
+        return OMPI_SUCCESS;
+    }
+    const double time = now(), gap = time - idle->last;
+    if (POLLS_PER_CLOCK == idle->polls) {
+        idle->waited = 0;
+        idle->next_look = LOOK_EVERY;
+        idle->next_report = gpuhier_params.report_after;
+    } else {
+        idle->waited += counted(gap);
+    }
+    idle->last = time;
+    int rc = OMPI_SUCCESS;
+    if (idle->waited >= idle->next_look) {
+        idle->next_look = idle->waited + LOOK_EVERY;
+        rc = look(call, idle->waited);
+    }
+    if (gpuhier_params.report_after > 0 && idle->waited >= idle->next_report) {
+        report(call, idle->waited);
+        idle->next_report = idle->waited + gpuhier_params.report_after;
+    }
+    return rc;
+}
+
+#define REASON_AFTER 0.5 /* seconds after which no reason is expected any more */
+
+/*
+ * Others may have told me of their failure before Open MPI tells me what they know. A team's first failed call waits
+ * for that; those after it end at once.
+ */
+int gpuhier_watch_code(const gpuhier_call_t *call)
+{
+    gpuhier_team_t *team = call->team;
+    if (call->status >= 0 || !gpuhier_faults_are_told()) {
+        return call->status;
+    }
+    int code = gpuhier_comm_fault(team->comm, gpuhier_team_find_dead(team) >= 0);
+    const bool waits = !team->reason_sought && !gpuhier_process_ended();
+    team->reason_sought = true;
+    for (const double begin = now(); waits && MPI_SUCCESS == code && now() - begin < REASON_AFTER;) {
+        opal_progress();
+        code = gpuhier_comm_fault(team->comm, gpuhier_team_find_dead(team) >= 0);
+    }
+    if (MPI_SUCCESS == code) {
+        code = gpuhier_comm_fault(team->comm, OMPI_ERR_UNREACH == call->status);
+    }
+    return MPI_SUCCESS != code ? code : call->status;
+}

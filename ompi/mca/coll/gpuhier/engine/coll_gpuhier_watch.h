@@ -1,0 +1,29 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What is looked at while nothing moves: has a member failed or died, did the
+ * user set a limit, is it time to say who is missing?
+ */
+#ifndef GPUHIER_WATCH_H
+#define GPUHIER_WATCH_H
+
+#include "engine/coll_gpuhier_engine.h"
+
+/*
+ * To be called for each poll of a running call that brought no event, under the engine's lock;
+ * whoever sees an event sets call->idle.polls to 0. Looks at the peers some 20 times a second.
+ * OMPI_SUCCESS: go on waiting; else the code with which the call must end.
+ */
+int gpuhier_watch_idle(gpuhier_call_t *call);
+
+/* Tells the user that a call is about to end with this error. For whoever notices first: what a rank has from others, they have told. */
+void gpuhier_watch_tell(const gpuhier_call_t *call, int status);
+
+/*
+ * The code that MPI returns for a call that has ended: its own, or, where Open MPI tells programs of faults, MPI_ERR_REVOKED or
+ * MPI_ERR_PROC_FAILED if that is why it failed. Not under the engine's lock.
+ */
+int gpuhier_watch_code(const gpuhier_call_t *call);
+
+#endif /* GPUHIER_WATCH_H */

@@ -1,0 +1,229 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the entry points of the CUDA driver and the mapping of its errors. Makes
+ * no context and initialises nothing: that is the program's business.
+ * Called by every layer that talks to the GPU.
+ */
+#include "ompi_config.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/coll_gpuhier_compat.h"
+#include "gpu/coll_gpuhier_cuda.h"
+#include "opal/util/output.h"
+
+gpuhier_cu_t gpuhier_cu;
+
+#define HEAP_FIELD 47 /* of proc(5): start_brk */
+
+static bool present;
+static _Atomic bool looked; /* asking pthread_once() takes 1 % of a short call in host memory */
+static uintptr_t heap_begin = UINTPTR_MAX; /* set when the driver is looked for, as the next */
+static void *const *heap_end; /* glibc's own note of it, NULL without: UCX makes sbrk(0) a system call */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* Where the heap begins, of /proc/self/stat; the highest address, which makes the heap empty, when that does not say. */
+static uintptr_t heap_find(void)
+{
+    char line[1024] = "";
+    unsigned long begin = 0;
+    FILE *file = fopen("/proc/self/stat", "r");
+    if (NULL != file) {
+        const char *at = NULL != fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL; /* the name before it may hold anything */
+        for (int field = 2; NULL != at && field < HEAP_FIELD; ++field) {
+            at = strchr(at + 1, ' ');
+        }
+        begin = NULL != at ? strtoul(at, NULL, 10) : 0;
+        fclose(file);
+    }
+    return 0 != begin ? begin : UINTPTR_MAX;
+}
+
+static void driver_find(void)
+{
+    heap_begin = heap_find();
+    heap_end = dlsym(RTLD_DEFAULT, "__curbrk");
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (NULL == library) {
+        return;
+    }
+#define NAME(symbol) NAME_OF(symbol)
+#define NAME_OF(symbol) #symbol
+#define FIND(symbol)                                                                                        \
+    gpuhier_cu.symbol = (__typeof__(gpuhier_cu.symbol)) dlsym(library, NAME(symbol));                       \
+    if (NULL == gpuhier_cu.symbol) {                                                                        \
+        missing = NAME(symbol);                                                                             \
+    }
+    const char *missing = NULL;
+    GPUHIER_CU_FUNCTIONS(FIND)
+#undef FIND
+#undef NAME_OF
+#undef NAME
+    if (NULL != missing) {
+        opal_output(0, "coll:gpuhier: libcuda.so.1 has no %s; the driver is too old (CUDA 11.4 or newer is needed), "
+                       "so GPU buffers are left to Open MPI", missing);
+        dlclose(library);
+        return;
+    }
+    present = true; /* the library stays loaded: its functions are called until the process ends */
+}
+
+bool gpuhier_cuda_present(void)
+{
+    if (!atomic_load_explicit(&looked, memory_order_acquire)) {
+        pthread_once(&once, driver_find);
+        atomic_store_explicit(&looked, true, memory_order_release);
+    }
+    return present;
+}
+
+int gpuhier_cuda_error(CUresult result, const char *what)
+{
+    if (CUDA_SUCCESS == result) {
+        return OMPI_SUCCESS;
+    }
+    const char *name = NULL;
+    if (CUDA_SUCCESS != gpuhier_cu.cuGetErrorName(result, &name) || NULL == name) {
+        name = "unknown error";
+    }
+    opal_output_verbose(5, ompi_coll_base_framework.framework_output, "coll:gpuhier: %s failed with %s (%d)", what, name,
+                        (int) result);
+    switch (result) {
+    case CUDA_ERROR_OUT_OF_MEMORY:
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    case CUDA_ERROR_NOT_SUPPORTED:
+    case CUDA_ERROR_NOT_INITIALIZED:
+        return OMPI_ERR_NOT_SUPPORTED;
+    default:
+        return OMPI_ERROR;
+    }
+}
+
+bool gpuhier_cuda_gone(CUresult result)
+{
+    return CUDA_ERROR_DEINITIALIZED == result || CUDA_ERROR_CONTEXT_IS_DESTROYED == result
+           || CUDA_ERROR_INVALID_CONTEXT == result || CUDA_ERROR_NOT_INITIALIZED == result;
+}
+
+int gpuhier_cuda_enter(CUcontext context, gpuhier_cuda_scope_t *scope)
+{
+    if (NULL == context) {
+        return OMPI_ERR_NOT_AVAILABLE;
+    }
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuCtxPushCurrent(context), "cuCtxPushCurrent");
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    scope->capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    rc = gpuhier_cuda_error(gpuhier_cu.cuThreadExchangeStreamCaptureMode(&scope->capture_mode),
+                            "cuThreadExchangeStreamCaptureMode");
+    if (OMPI_SUCCESS != rc) {
+        CUcontext ours;
+        (void) gpuhier_cu.cuCtxPopCurrent(&ours);
+    }
+    return rc;
+}
+
+void gpuhier_cuda_leave(gpuhier_cuda_scope_t *scope)
+{
+    CUcontext ours;
+    (void) gpuhier_cu.cuThreadExchangeStreamCaptureMode(&scope->capture_mode);
+    (void) gpuhier_cu.cuCtxPopCurrent(&ours);
+}
+
+bool gpuhier_buffer_is_gone(CUdeviceptr address, uint64_t id)
+{
+    CUpointer_attribute name = CU_POINTER_ATTRIBUTE_BUFFER_ID;
+    unsigned long long now = 0;
+    void *value = &now;
+    CUresult result = gpuhier_cu.cuPointerGetAttributes(1, &name, &value, address);
+    return CUDA_SUCCESS == result ? now != id : CUDA_ERROR_DEINITIALIZED == result || CUDA_ERROR_CONTEXT_IS_DESTROYED == result;
+}
+
+/*
+ * The context in which to work on memory that belongs to none (pools, mapped chunks): the current one if it is on the
+ * memory's device, else the device's primary one, if the program uses that.
+ */
+static CUcontext context_for(int ordinal)
+{
+    CUcontext current = NULL, primary = NULL;
+    CUdevice device;
+    unsigned flags;
+    int active = 0;
+    if (CUDA_SUCCESS == gpuhier_cu.cuCtxGetCurrent(&current) && NULL != current
+        && CUDA_SUCCESS == gpuhier_cu.cuCtxGetDevice(&device) && ordinal == (int) device) {
+        return current;
+    }
+    if (CUDA_SUCCESS == gpuhier_cu.cuDeviceGet(&device, ordinal)
+        && CUDA_SUCCESS == gpuhier_cu.cuDevicePrimaryCtxGetState(device, &flags, &active) && active
+        && CUDA_SUCCESS == gpuhier_cu.cuDevicePrimaryCtxRetain(&primary, device)) {
+        (void) gpuhier_cu.cuDevicePrimaryCtxRelease(device); /* the program keeps it alive, not we */
+        return primary;
+    }
+    return current;
+}
+
+/*
+ * Is it in the heap that grows by brk()? Nothing else is ever mapped there, so it is host memory for certain, and a short message
+ * from malloc() need not wait for the driver's answer.
+ */
+static bool on_heap(const void *address)
+{
+    return (uintptr_t) address >= heap_begin && NULL != heap_end && (uintptr_t) address < (uintptr_t) *heap_end;
+}
+
+/* Asks the driver. Twice: the first answer may be the error of some earlier asynchronous work of the program. */
+static CUresult attributes_of(const void *address, unsigned n, CUpointer_attribute *names, void **values)
+{
+    CUresult result = CUDA_ERROR_UNKNOWN;
+    for (int tries = 0; tries < 2 && CUDA_SUCCESS != result && CUDA_ERROR_NOT_INITIALIZED != result; ++tries) {
+        result = gpuhier_cu.cuPointerGetAttributes(n, names, values, (CUdeviceptr) (uintptr_t) address);
+    }
+    return result;
+}
+
+bool gpuhier_address_on_device(const void *address)
+{
+    if (NULL == address || on_heap(address) || !gpuhier_cuda_present()) {
+        return false;
+    }
+    CUmemorytype type = (CUmemorytype) 0;
+    unsigned managed = 0;
+    CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
+    void *values[] = {&type, &managed};
+    return CUDA_SUCCESS == attributes_of(address, 2, names, values) && (CU_MEMORYTYPE_DEVICE == type || managed);
+}
+
+void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p)
+{
+    memset(buffer_p, 0, sizeof(*buffer_p));
+    buffer_p->device = -1;
+    if (NULL == address || on_heap(address) || !gpuhier_cuda_present()) {
+        return;
+    }
+    CUmemorytype type = (CUmemorytype) 0;
+    CUcontext context = NULL;
+    unsigned managed = 0, capable = 0;
+    unsigned long long id = 0;
+    int device = -1;
+    CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_CONTEXT,
+                                   CU_POINTER_ATTRIBUTE_IS_MANAGED,     CU_POINTER_ATTRIBUTE_BUFFER_ID,
+                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
+    void *values[] = {&type, &context, &managed, &id, &device, &capable};
+    CUresult result = attributes_of(address, sizeof(names) / sizeof(names[0]), names, values);
+    if (CUDA_SUCCESS != result || (CU_MEMORYTYPE_DEVICE != type && !managed)) {
+        return;
+    }
+    buffer_p->kind = managed ? GPUHIER_BUFFER_MANAGED : GPUHIER_BUFFER_DEVICE;
+    buffer_p->context = NULL != context ? context : context_for(device);
+    buffer_p->device = device;
+    buffer_p->id = id;
+    buffer_p->ipc_capable = 0 != capable;
+}

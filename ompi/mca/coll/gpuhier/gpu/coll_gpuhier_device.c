@@ -1,0 +1,436 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns scratch memory, streams and events, grouped in lanes, and single events. Does not know what
+ * runs on them. Called by the team at set-up and by the engine at the start and
+ * end of a call, under the engine's lock.
+ */
+#include "ompi_config.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/coll_gpuhier_component.h"
+#include "gpu/coll_gpuhier_device.h"
+#include "opal/util/output.h"
+
+static void lane_construct(gpuhier_lane_t *lane)
+{
+    memset((char *) lane + sizeof(lane->super), 0, sizeof(*lane) - sizeof(lane->super));
+}
+OBJ_CLASS_INSTANCE(gpuhier_lane_t, opal_list_item_t, lane_construct, NULL);
+
+static void device_construct(gpuhier_device_t *device)
+{
+    memset((char *) device + sizeof(device->super), 0, sizeof(*device) - sizeof(device->super));
+    for (int kind = 0; kind < GPUHIER_LANE_KINDS; ++kind) {
+        OBJ_CONSTRUCT(&device->free_lanes[kind], opal_list_t);
+    }
+}
+static void device_destruct(gpuhier_device_t *device)
+{
+    free(device->events);
+    for (int kind = 0; kind < GPUHIER_LANE_KINDS; ++kind) {
+        OBJ_DESTRUCT(&device->free_lanes[kind]);
+    }
+}
+OBJ_CLASS_INSTANCE(gpuhier_device_t, opal_list_item_t, device_construct, device_destruct);
+
+static opal_list_t devices;
+static bool ready;
+
+size_t gpuhier_slot_bytes(bool is_long)
+{
+    /* A plan's slices may be one unit longer than asked, and a unit is at least one element. */
+    return (is_long ? gpuhier_params.slice_bytes_max : gpuhier_params.slice_bytes) + 4 * GPUHIER_UNIT_BYTES;
+}
+
+size_t gpuhier_scratch_in(bool is_long, int buffer)
+{
+    return GPUHIER_SCRATCH_HEADER + (size_t) buffer * gpuhier_slot_bytes(is_long);
+}
+
+size_t gpuhier_scratch_out(bool is_long, int buffer)
+{
+    return gpuhier_scratch_in(is_long, gpuhier_params.slices_in_flight + buffer);
+}
+
+static int streams_make(gpuhier_lane_t *lane)
+{
+    int lowest = 0, highest = 0;
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuCtxGetStreamPriorityRange(&lowest, &highest), "cuCtxGetStreamPriorityRange");
+    for (int s = 0; s < lane->nstreams && OMPI_SUCCESS == rc; ++s) {
+        bool urgent = GPUHIER_STREAM_EXCHANGE == s || GPUHIER_STREAM_AG == s;
+        rc = gpuhier_cuda_error(gpuhier_cu.cuStreamCreateWithPriority(&lane->stream[s], CU_STREAM_NON_BLOCKING, urgent ? highest : lowest),
+                                "cuStreamCreateWithPriority");
+        for (int b = 0; GPUHIER_LANE_SMALL != lane->kind && b < gpuhier_params.slices_in_flight && OMPI_SUCCESS == rc; ++b) {
+            rc = gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&lane->done[s][b], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+        }
+    }
+    return rc;
+}
+
+/* Scratch must be ordinary device memory: that is what legacy IPC maps. */
+static int scratch_make(gpuhier_lane_t *lane)
+{
+    size_t bytes = gpuhier_scratch_out(GPUHIER_LANE_LONG == lane->kind, gpuhier_params.slices_in_flight);
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemAlloc(&lane->scratch, bytes), "cuMemAlloc");
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    gpuhier_buffer_t buffer;
+    unsigned uses;
+    gpuhier_buffer_inspect((void *) (uintptr_t) lane->scratch, &buffer);
+    rc = gpuhier_export((void *) (uintptr_t) lane->scratch, &buffer, &lane->ref, &uses);
+    if (OMPI_SUCCESS == rc && sizeof(lane->proof) != getrandom(&lane->proof, sizeof(lane->proof), 0)) {
+        rc = OMPI_ERROR;
+    }
+    return OMPI_SUCCESS != rc ? rc
+                              : gpuhier_cuda_error(gpuhier_cu.cuMemcpyHtoD(lane->scratch, &lane->proof, sizeof(lane->proof)), "cuMemcpyHtoD");
+}
+
+/* Pinned, so that its copies are asynchronous. */
+static int pinned_make(gpuhier_lane_t *lane)
+{
+    return gpuhier_cuda_error(gpuhier_cu.cuMemHostAlloc(&lane->pinned, gpuhier_params.small_bytes, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc");
+}
+
+static void note(CUresult result, const char *what)
+{
+    if (!gpuhier_cuda_gone(result)) {
+        (void) gpuhier_cuda_error(result, what);
+    }
+}
+
+static void exchange_buffer_free(const gpuhier_lane_t *lane, void *buffer)
+{
+    if (NULL == buffer) {
+        return;
+    }
+    if (lane->exchange_on_device) {
+        note(gpuhier_cu.cuMemFree((CUdeviceptr) (uintptr_t) buffer), "cuMemFree");
+    } else {
+        note(gpuhier_cu.cuMemFreeHost(buffer), "cuMemFreeHost");
+    }
+}
+
+static void exchange_buffers_free(gpuhier_lane_t *lane)
+{
+    for (int b = 0; b < GPUHIER_SLICE_BUFFERS_MAX; ++b) {
+        exchange_buffer_free(lane, lane->shard[b]);
+        exchange_buffer_free(lane, lane->recv[b]);
+        lane->shard[b] = lane->recv[b] = NULL;
+    }
+    lane->exchange_bytes = 0;
+}
+
+/* Frees whatever the lane has: also one that was only half made. */
+static void lane_destroy(gpuhier_lane_t *lane)
+{
+    exchange_buffers_free(lane);
+    for (int s = 0; s < GPUHIER_STREAMS; ++s) {
+        for (int b = 0; b < GPUHIER_SLICE_BUFFERS_MAX; ++b) {
+            if (NULL != lane->done[s][b]) {
+                note(gpuhier_cu.cuEventDestroy(lane->done[s][b]), "cuEventDestroy");
+            }
+        }
+        if (NULL != lane->stream[s]) {
+            note(gpuhier_cu.cuStreamDestroy(lane->stream[s]), "cuStreamDestroy");
+        }
+    }
+    if (NULL != lane->pinned) {
+        note(gpuhier_cu.cuMemFreeHost(lane->pinned), "cuMemFreeHost");
+    }
+    if (0 != lane->scratch) {
+        note(gpuhier_cu.cuMemFree(lane->scratch), "cuMemFree");
+    }
+    OBJ_RELEASE(lane);
+}
+
+static int lane_make(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhier_lane_t **lane_p)
+{
+    gpuhier_lane_t *lane = OBJ_NEW(gpuhier_lane_t);
+    if (NULL == lane) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    lane->device = device;
+    lane->kind = kind;
+    lane->nstreams = GPUHIER_LANE_SMALL == kind ? 1 : GPUHIER_STREAMS;
+    int rc = streams_make(lane);
+    if (OMPI_SUCCESS == rc) {
+        rc = GPUHIER_LANE_SMALL == kind ? pinned_make(lane) : scratch_make(lane);
+    }
+    if (OMPI_SUCCESS != rc) {
+        lane_destroy(lane);
+        return rc;
+    }
+    *lane_p = lane;
+    return OMPI_SUCCESS;
+}
+
+static void lane_forget(gpuhier_lane_t *lane)
+{
+    OBJ_RELEASE(lane); /* no CUDA call: the driver has freed it all, and its handles may be others' by now */
+}
+
+/* Any; NULL when there is none left. */
+static gpuhier_lane_t *free_lane_remove(gpuhier_device_t *device)
+{
+    opal_list_item_t *item = NULL;
+    for (int kind = 0; kind < GPUHIER_LANE_KINDS && NULL == item; ++kind) {
+        item = opal_list_remove_first(&device->free_lanes[kind]);
+    }
+    return (gpuhier_lane_t *) item;
+}
+
+static int attribute(CUdevice_attribute name, int ordinal)
+{
+    int value = 0;
+    CUdevice device;
+    if (CUDA_SUCCESS != gpuhier_cu.cuDeviceGet(&device, ordinal) || CUDA_SUCCESS != gpuhier_cu.cuDeviceGetAttribute(&value, name, device)) {
+        return 0;
+    }
+    return value;
+}
+
+static size_t memory_of(CUdevice handle)
+{
+    size_t bytes = 0;
+    return CUDA_SUCCESS == gpuhier_cu.cuDeviceTotalMem(&bytes, handle) ? bytes : (size_t) 4 << 30;
+}
+
+/* The first of each kind that calls are sure to need: one that makes its own may wait for the whole GPU. */
+static int first_lanes_make(gpuhier_device_t *device)
+{
+    gpuhier_lane_t *slices, *small;
+    int rc = lane_make(device, GPUHIER_LANE_SLICES, &slices);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    if (gpuhier_params.small_bytes > 0) {
+        rc = lane_make(device, GPUHIER_LANE_SMALL, &small);
+        if (OMPI_SUCCESS != rc) {
+            lane_destroy(slices);
+            return rc;
+        }
+        gpuhier_lane_give(small);
+    }
+    device->witness = slices->scratch;
+    device->witness_id = slices->ref.id;
+    gpuhier_lane_give(slices);
+    return OMPI_SUCCESS;
+}
+
+static int device_make(CUcontext context, gpuhier_device_t **device_p)
+{
+    gpuhier_device_t *device = OBJ_NEW(gpuhier_device_t);
+    if (NULL == device) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    device->context = context;
+    CUdevice handle;
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuCtxGetDevice(&handle), "cuCtxGetDevice");
+    device->ordinal = (int) handle;
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_reduce_open(&device->reduce);
+    if (OMPI_SUCCESS != rc) {
+        OBJ_RELEASE(device);
+        return rc;
+    }
+    device->memory_bytes = memory_of(handle);
+    device->flush_needed = 0 != attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED, device->ordinal)
+                           && attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, device->ordinal)
+                                  < CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
+    device->flush_possible = 0 != (attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS, device->ordinal)
+                                   & CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST);
+    rc = first_lanes_make(device);
+    if (OMPI_SUCCESS != rc) {
+        gpuhier_reduce_close(&device->reduce);
+        OBJ_RELEASE(device);
+        return rc;
+    }
+    *device_p = device;
+    return OMPI_SUCCESS;
+}
+
+static _Atomic unsigned lost;
+
+unsigned gpuhier_devices_lost(void)
+{
+    return atomic_load_explicit(&lost, memory_order_relaxed);
+}
+
+bool gpuhier_device_check(gpuhier_device_t *device)
+{
+    if (NULL == device->context || !gpuhier_buffer_is_gone(device->witness, device->witness_id)) {
+        return NULL != device->context;
+    }
+    opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: the CUDA context of GPU %d was destroyed or reset", device->ordinal);
+    atomic_fetch_add_explicit(&lost, 1, memory_order_relaxed);
+    gpuhier_ipc_forget(device->context);
+    device->context = NULL;
+    device->nevents = 0;
+    gpuhier_lane_t *lane;
+    while (NULL != (lane = free_lane_remove(device))) {
+        lane_forget(lane);
+    }
+    return false;
+}
+
+/*
+ * Peers have GPUs like mine. A quarter of the memory: what calls use again and again is to stay mapped, or each of them
+ * pays for opening it; what peers have freed meanwhile is to leave them most of their GPU.
+ */
+size_t gpuhier_device_budget(const gpuhier_device_t *device)
+{
+    const size_t given = gpuhier_params.ipc_cache_bytes;
+    return 0 != given ? given : device->memory_bytes / 4;
+}
+
+void gpuhier_device_trim(const gpuhier_device_t *device)
+{
+    const size_t budget = gpuhier_device_budget(device);
+    if (gpuhier_ipc_exceeds(budget, gpuhier_params.ipc_idle)) {
+        gpuhier_devices_check(); /* what is closed may have been mapped in other contexts than the call's, and those be gone */
+        gpuhier_ipc_trim(budget, gpuhier_params.ipc_idle);
+    }
+}
+
+void gpuhier_devices_check(void)
+{
+    gpuhier_device_t *device;
+    if (!ready) {
+        return;
+    }
+    OPAL_LIST_FOREACH(device, &devices, gpuhier_device_t) {
+        (void) gpuhier_device_check(device);
+    }
+}
+
+int gpuhier_device_get(CUcontext context, gpuhier_device_t **device_p)
+{
+    if (!ready) {
+        OBJ_CONSTRUCT(&devices, opal_list_t);
+        ready = true;
+    }
+    gpuhier_device_t *device;
+    OPAL_LIST_FOREACH(device, &devices, gpuhier_device_t) {
+        if (context == device->context && gpuhier_device_check(device)) {
+            *device_p = device;
+            return OMPI_SUCCESS;
+        }
+    }
+    int rc = device_make(context, device_p);
+    if (OMPI_SUCCESS == rc) {
+        opal_list_append(&devices, &(*device_p)->super);
+    }
+    return rc;
+}
+
+int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, size_t exchange_bytes, gpuhier_lane_t **lane_p)
+{
+    gpuhier_lane_t *lane;
+    OPAL_LIST_FOREACH(lane, &device->free_lanes[kind], gpuhier_lane_t) {
+        if (0 == lane->exchange_bytes || exchange_bytes <= lane->exchange_bytes) {
+            opal_list_remove_item(&device->free_lanes[kind], &lane->super);
+            *lane_p = lane;
+            return OMPI_SUCCESS;
+        }
+    }
+    return lane_make(device, kind, lane_p);
+}
+
+void gpuhier_lane_give(gpuhier_lane_t *lane)
+{
+    if (NULL == lane->device->context) {
+        lane_forget(lane);
+        return;
+    }
+    opal_list_prepend(&lane->device->free_lanes[lane->kind], &lane->super);
+}
+
+int gpuhier_event_take(gpuhier_device_t *device, CUevent *event_p)
+{
+    if (device->nevents > 0) {
+        *event_p = device->events[--device->nevents];
+        return OMPI_SUCCESS;
+    }
+    return gpuhier_cuda_error(gpuhier_cu.cuEventCreate(event_p, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+}
+
+void gpuhier_event_give(gpuhier_device_t *device, CUevent event)
+{
+    if (NULL == device->context) {
+        return;
+    }
+    if (device->nevents == device->events_room) {
+        const int room = 0 == device->events_room ? 16 : 2 * device->events_room;
+        CUevent *events = realloc(device->events, sizeof(*events) * (size_t) room);
+        if (NULL == events) {
+            note(gpuhier_cu.cuEventDestroy(event), "cuEventDestroy");
+            return;
+        }
+        device->events = events;
+        device->events_room = room;
+    }
+    device->events[device->nevents++] = event;
+}
+
+int gpuhier_lane_exchange_buffers(gpuhier_lane_t *lane, bool on_device, size_t bytes)
+{
+    if (0 != lane->exchange_bytes) {
+        if (on_device == lane->exchange_on_device) {
+            return OMPI_SUCCESS;
+        }
+        exchange_buffers_free(lane); /* UCX may not be given them any more */
+    }
+    lane->exchange_on_device = on_device;
+    int rc = OMPI_SUCCESS;
+    for (int b = 0; b < 2 * gpuhier_params.slices_in_flight && OMPI_SUCCESS == rc; ++b) {
+        void **buffer_p = b % 2 ? &lane->recv[b / 2] : &lane->shard[b / 2];
+        if (on_device) {
+            CUdeviceptr address = 0;
+            rc = gpuhier_cuda_error(gpuhier_cu.cuMemAlloc(&address, bytes), "cuMemAlloc");
+            *buffer_p = (void *) (uintptr_t) address;
+        } else {
+            rc = gpuhier_cuda_error(gpuhier_cu.cuMemHostAlloc(buffer_p, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+                                    "cuMemHostAlloc");
+        }
+    }
+    if (OMPI_SUCCESS != rc) {
+        exchange_buffers_free(lane);
+        return rc;
+    }
+    lane->exchange_bytes = bytes;
+    return OMPI_SUCCESS;
+}
+
+void gpuhier_device_finalize(void)
+{
+    if (!ready) {
+        return;
+    }
+    gpuhier_devices_check();
+    opal_list_item_t *item;
+    while (NULL != (item = opal_list_remove_first(&devices))) {
+        gpuhier_device_t *device = (gpuhier_device_t *) item;
+        gpuhier_cuda_scope_t scope;
+        bool entered = OMPI_SUCCESS == gpuhier_cuda_enter(device->context, &scope);
+        gpuhier_lane_t *lane;
+        while (entered && NULL != (lane = free_lane_remove(device))) {
+            lane_destroy(lane);
+        }
+        while (entered && device->nevents > 0) {
+            note(gpuhier_cu.cuEventDestroy(device->events[--device->nevents]), "cuEventDestroy");
+        }
+        if (entered) {
+            gpuhier_reduce_close(&device->reduce);
+            gpuhier_cuda_leave(&scope);
+        }
+        OBJ_RELEASE(device);
+    }
+    OBJ_DESTRUCT(&devices);
+    ready = false;
+}

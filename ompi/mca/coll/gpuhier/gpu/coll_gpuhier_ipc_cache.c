@@ -1,0 +1,385 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns what this process exports and what it has mapped of others: two hash
+ * tables and a list in order of use. Does not decide what is exported or how
+ * much stays mapped: the engine does.
+ *
+ * A mapping outlives the owner's cuMemFree, and the owner's user would see that
+ * as a leak; so user memory stays mapped within a budget and for a while only, the
+ * least recently used going first. Scratch stays as long as somebody holds its
+ * owner's, or until the owner is known to have lost it; then it is like user memory,
+ * since the owner may be gone. All calls are made under the engine's lock.
+ */
+#include "ompi_config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/coll_gpuhier_compat.h"
+#include "gpu/coll_gpuhier_ipc_cache.h"
+#include "opal/class/opal_hash_table.h"
+#include "opal/class/opal_list.h"
+
+/* What tells one allocation of one process, as mapped by one context, from every other. */
+typedef struct map_key {
+    uint64_t process, base, bytes, id;
+    uint64_t context;
+} map_key_t;
+
+struct gpuhier_mapping {
+    opal_list_item_t super; /* in `recent`, least recently used first */
+    map_key_t key;
+    CUcontext context;   /* it was opened in, and is closed in */
+    CUdeviceptr address; /* of the allocation's base, here */
+    double used; /* when it was last asked for, in seconds */
+    int pins;
+    bool keep;
+    bool gone; /* forgotten while it was pinned: in no table or list any more, freed with the last pin */
+};
+OBJ_CLASS_INSTANCE(gpuhier_mapping_t, opal_list_item_t, NULL, NULL);
+
+typedef struct export_key {
+    uint64_t base, id;
+} export_key_t;
+
+typedef struct exported {
+    gpuhier_memref_t ref; /* offset 0 */
+    unsigned uses;
+} exported_t;
+
+#define EXPORTS_MAX 4096 /* remembered allocations; the table starts anew beyond */
+
+static opal_hash_table_t exports, mappings, holders; /* holders: of a process's scratch, how many, by its random word */
+static opal_list_t recent;
+static size_t user_bytes; /* mapped, of user memory */
+static bool ready;
+static uint64_t process_word;
+
+uint64_t gpuhier_process_word(void)
+{
+    while (0 == process_word) {
+        if (sizeof(process_word) != getrandom(&process_word, sizeof(process_word), 0)) {
+            process_word = 0;
+        }
+    }
+    return process_word;
+}
+
+static void tables_make(void)
+{
+    if (!ready) {
+        OBJ_CONSTRUCT(&exports, opal_hash_table_t);
+        OBJ_CONSTRUCT(&mappings, opal_hash_table_t);
+        OBJ_CONSTRUCT(&holders, opal_hash_table_t);
+        OBJ_CONSTRUCT(&recent, opal_list_t);
+        opal_hash_table_init(&exports, 256);
+        opal_hash_table_init(&mappings, 256);
+        opal_hash_table_init(&holders, 256);
+        ready = true;
+    }
+}
+
+static void exports_forget(void)
+{
+    void *key, *node = NULL, *value;
+    size_t key_bytes;
+    int rc = opal_hash_table_get_first_key_ptr(&exports, &key, &key_bytes, &value, &node);
+    while (OPAL_SUCCESS == rc) {
+        free(value);
+        rc = opal_hash_table_get_next_key_ptr(&exports, &key, &key_bytes, &value, node, &node);
+    }
+    opal_hash_table_remove_all(&exports);
+}
+
+static int export_make(CUdeviceptr base, size_t bytes, uint64_t id, exported_t **entry_p)
+{
+    exported_t *entry = calloc(1, sizeof(*entry));
+    if (NULL == entry) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuIpcGetMemHandle(&entry->ref.handle, base), "cuIpcGetMemHandle");
+    unsigned yes = 1;
+    rc = OMPI_SUCCESS != rc ? rc
+                            : gpuhier_cuda_error(gpuhier_cu.cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, base),
+                                                 "cuPointerSetAttribute(SYNC_MEMOPS)");
+    if (OMPI_SUCCESS != rc) {
+        free(entry);
+        return OMPI_ERR_NOT_SUPPORTED;
+    }
+    entry->ref.process = gpuhier_process_word();
+    entry->ref.base = base;
+    entry->ref.bytes = bytes;
+    entry->ref.id = id;
+    if (opal_hash_table_get_size(&exports) >= EXPORTS_MAX) {
+        exports_forget();
+    }
+    export_key_t key = {base, id};
+    opal_hash_table_set_value_ptr(&exports, &key, sizeof(key), entry);
+    *entry_p = entry;
+    return OMPI_SUCCESS;
+}
+
+int gpuhier_export(const void *address, const gpuhier_buffer_t *buffer, gpuhier_memref_t *ref_p, unsigned *uses_p)
+{
+    if (GPUHIER_BUFFER_DEVICE != buffer->kind || !buffer->ipc_capable) {
+        return OMPI_ERR_NOT_SUPPORTED;
+    }
+    tables_make();
+    CUdeviceptr base, place = (CUdeviceptr) (uintptr_t) address;
+    size_t bytes;
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemGetAddressRange(&base, &bytes, place), "cuMemGetAddressRange");
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    export_key_t key = {base, buffer->id};
+    exported_t *entry = NULL;
+    if (OPAL_SUCCESS != opal_hash_table_get_value_ptr(&exports, &key, sizeof(key), (void **) &entry)) {
+        rc = export_make(base, bytes, buffer->id, &entry);
+        if (OMPI_SUCCESS != rc) {
+            return rc;
+        }
+    }
+    *ref_p = entry->ref;
+    ref_p->offset = place - base;
+    *uses_p = ++entry->uses;
+    return OMPI_SUCCESS;
+}
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+    return (double) time.tv_sec + 1e-9 * (double) time.tv_nsec;
+}
+
+static map_key_t key_of(const gpuhier_memref_t *ref)
+{
+    CUcontext context = NULL;
+    (void) gpuhier_cu.cuCtxGetCurrent(&context);
+    return (map_key_t){ref->process, ref->base, ref->bytes, ref->id, (uint64_t) (uintptr_t) context};
+}
+
+static gpuhier_mapping_t *mapping_find(const map_key_t *key)
+{
+    void *found = NULL;
+    tables_make();
+    return OPAL_SUCCESS == opal_hash_table_get_value_ptr(&mappings, key, sizeof(*key), &found) ? found : NULL;
+}
+
+bool gpuhier_is_mapped(const gpuhier_memref_t *ref)
+{
+    map_key_t key = key_of(ref);
+    return gpuhier_process_word() == ref->process || NULL != mapping_find(&key);
+}
+
+static void mapping_drop(gpuhier_mapping_t *mapping)
+{
+    opal_hash_table_remove_value_ptr(&mappings, &mapping->key, sizeof(mapping->key));
+    opal_list_remove_item(&recent, &mapping->super);
+    user_bytes -= mapping->keep ? 0 : mapping->key.bytes;
+    mapping->gone = mapping->pins > 0; /* a call that is under way has it */
+    if (!mapping->gone) {
+        OBJ_RELEASE(mapping);
+    }
+}
+
+static void mapping_close(gpuhier_mapping_t *mapping)
+{
+    gpuhier_cuda_scope_t scope;
+    if (OMPI_SUCCESS == gpuhier_cuda_enter(mapping->context, &scope)) {
+        CUresult result = gpuhier_cu.cuIpcCloseMemHandle(mapping->address);
+        if (!gpuhier_cuda_gone(result)) {
+            (void) gpuhier_cuda_error(result, "cuIpcCloseMemHandle");
+        }
+        gpuhier_cuda_leave(&scope);
+    }
+    mapping_drop(mapping);
+}
+
+/*
+ * Closes what its owner has freed: mappings of addresses that another allocation has now. The owner's
+ * memory is given back only then, and the driver may refuse to map the new one beside it.
+ */
+static void stale_close(const map_key_t *key)
+{
+    gpuhier_mapping_t *mapping, *next;
+    OPAL_LIST_FOREACH_SAFE(mapping, next, &recent, gpuhier_mapping_t) {
+        const map_key_t *old = &mapping->key;
+        if (0 == mapping->pins && key->process == old->process && key->context == old->context
+            && key->base < old->base + old->bytes && old->base < key->base + key->bytes) {
+            mapping_close(mapping);
+        }
+    }
+}
+
+static int mapping_open(const gpuhier_memref_t *ref, const map_key_t *key, bool keep, gpuhier_mapping_t **mapping_p)
+{
+    gpuhier_mapping_t *mapping = OBJ_NEW(gpuhier_mapping_t);
+    if (NULL == mapping) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    stale_close(key);
+    mapping->key = *key;
+    mapping->context = (CUcontext) (uintptr_t) key->context;
+    mapping->pins = 0;
+    mapping->keep = keep;
+    mapping->gone = false;
+    int rc = gpuhier_cuda_error(
+        gpuhier_cu.cuIpcOpenMemHandle(&mapping->address, ref->handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS), "cuIpcOpenMemHandle");
+    if (OMPI_SUCCESS != rc) {
+        OBJ_RELEASE(mapping);
+        return rc;
+    }
+    opal_hash_table_set_value_ptr(&mappings, &mapping->key, sizeof(mapping->key), mapping);
+    opal_list_append(&recent, &mapping->super);
+    user_bytes += keep ? 0 : ref->bytes;
+    *mapping_p = mapping;
+    return OMPI_SUCCESS;
+}
+
+int gpuhier_map(const gpuhier_memref_t *ref, bool keep, gpuhier_mapping_t **mapping_p, CUdeviceptr *address_p)
+{
+    if (ref->offset >= ref->bytes) {
+        return OMPI_ERR_BAD_PARAM; /* a peer's record is checked before it is used */
+    }
+    if (gpuhier_process_word() == ref->process) {
+        *mapping_p = NULL;
+        *address_p = ref->base + ref->offset;
+        return OMPI_SUCCESS;
+    }
+    map_key_t key = key_of(ref);
+    gpuhier_mapping_t *mapping = mapping_find(&key);
+    if (NULL == mapping) {
+        int rc = mapping_open(ref, &key, keep, &mapping);
+        if (OMPI_SUCCESS != rc) {
+            return rc;
+        }
+    } else {
+        opal_list_remove_item(&recent, &mapping->super);
+        opal_list_append(&recent, &mapping->super);
+        if (keep && !mapping->keep) { /* another team was made anew, or the last one has ended, and had no more use for it */
+            mapping->keep = true;
+            user_bytes -= mapping->key.bytes;
+        }
+    }
+    mapping->used = now();
+    ++mapping->pins;
+    *mapping_p = mapping;
+    *address_p = mapping->address + ref->offset;
+    return OMPI_SUCCESS;
+}
+
+void gpuhier_unmap(gpuhier_mapping_t *mapping)
+{
+    if (NULL != mapping && 0 == --mapping->pins && mapping->gone) {
+        OBJ_RELEASE(mapping);
+    }
+}
+
+void gpuhier_ipc_forget(CUcontext context)
+{
+    gpuhier_mapping_t *mapping, *next;
+    if (!ready) {
+        return;
+    }
+    OPAL_LIST_FOREACH_SAFE(mapping, next, &recent, gpuhier_mapping_t) {
+        if (context == mapping->context) {
+            mapping_drop(mapping);
+        }
+    }
+}
+
+/* The next mapping that a trim closes; NULL when there is none. */
+static gpuhier_mapping_t *excess_find(size_t budget, double idle)
+{
+    gpuhier_mapping_t *mapping;
+    if (!ready) {
+        return NULL;
+    }
+    const double oldest = idle > 0 ? now() - idle : 0;
+    OPAL_LIST_FOREACH(mapping, &recent, gpuhier_mapping_t) {
+        if (user_bytes <= budget && mapping->used >= oldest) {
+            return NULL;
+        }
+        if (0 == mapping->pins && !mapping->keep) {
+            return mapping;
+        }
+    }
+    return NULL;
+}
+
+bool gpuhier_ipc_exceeds(size_t budget, double idle)
+{
+    return NULL != excess_find(budget, idle);
+}
+
+void gpuhier_ipc_trim(size_t budget, double idle)
+{
+    gpuhier_mapping_t *mapping;
+    while (NULL != (mapping = excess_find(budget, idle))) {
+        mapping_close(mapping);
+    }
+}
+
+static void unkeep(gpuhier_mapping_t *mapping)
+{
+    user_bytes += mapping->keep ? mapping->key.bytes : 0;
+    mapping->keep = false;
+}
+
+void gpuhier_ipc_unkeep(const gpuhier_memref_t *ref)
+{
+    map_key_t key = key_of(ref);
+    gpuhier_mapping_t *mapping = mapping_find(&key);
+    if (NULL != mapping) {
+        unkeep(mapping);
+    }
+}
+
+void gpuhier_ipc_hold(uint64_t process)
+{
+    void *count = NULL;
+    tables_make();
+    (void) opal_hash_table_get_value_uint64(&holders, process, &count);
+    opal_hash_table_set_value_uint64(&holders, process, (void *) ((uintptr_t) count + 1));
+}
+
+void gpuhier_ipc_release(uint64_t process)
+{
+    void *count = NULL;
+    gpuhier_mapping_t *mapping;
+    if (!ready || OPAL_SUCCESS != opal_hash_table_get_value_uint64(&holders, process, &count)) {
+        return; /* all was closed meanwhile */
+    }
+    if ((uintptr_t) count > 1) {
+        opal_hash_table_set_value_uint64(&holders, process, (void *) ((uintptr_t) count - 1));
+        return;
+    }
+    opal_hash_table_remove_value_uint64(&holders, process);
+    OPAL_LIST_FOREACH(mapping, &recent, gpuhier_mapping_t) {
+        if (process == mapping->key.process) {
+            unkeep(mapping);
+        }
+    }
+}
+
+void gpuhier_ipc_finalize(void)
+{
+    gpuhier_mapping_t *mapping, *next;
+    if (!ready) {
+        return;
+    }
+    OPAL_LIST_FOREACH_SAFE(mapping, next, &recent, gpuhier_mapping_t) {
+        mapping_close(mapping);
+    }
+    exports_forget();
+    OBJ_DESTRUCT(&recent);
+    OBJ_DESTRUCT(&holders);
+    OBJ_DESTRUCT(&mappings);
+    OBJ_DESTRUCT(&exports);
+    ready = false;
+}

@@ -1,0 +1,377 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the table from MPI operation and type to kernel, and the launches. Does not own the
+ * kernels (kernels/), streams, or the decision whether a call runs on the GPU (allreduce).
+ *
+ * The table goes in two steps. Open MPI's own map turns a type handle into one of its reduction
+ * types; that, with the size for Fortran's types, is a C type here. Then (operation, C type)
+ * is looked up in what GPUHIER_KERNEL_LIST offers.
+ *
+ * Called by allreduce (find) and by the engine (open, launch, copy, close).
+ */
+#include "ompi_config.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "mpi.h"
+#include "ompi/constants.h"
+#include "ompi/datatype/ompi_datatype.h"
+#include "ompi/datatype/ompi_datatype_internal.h"
+#include "ompi/mca/op/op.h"
+
+#include "gpu/coll_gpuhier_cuda.h"
+#include "gpu/coll_gpuhier_reduce.h"
+
+/* Of ompi/op/op.h, which includes a header that Open MPI 4.1 does not install: dtype->id -> OMPI_OP_BASE_TYPE_*. */
+OMPI_DECLSPEC extern int ompi_op_ddt_map[];
+
+/* In kernels/gpuhier_fatbin.S. */
+extern const unsigned char gpuhier_fatbin[];
+
+enum { INDEX_COPY = GPUHIER_REDUCE_COUNT };
+
+/* Elements as C has them, for their extents. */
+#define PAIR_OF(a, b) \
+    struct {          \
+        a first;      \
+        b second;     \
+    }
+typedef int8_t elem_int8;
+typedef int16_t elem_int16;
+typedef int32_t elem_int32;
+typedef int64_t elem_int64;
+typedef uint8_t elem_uint8;
+typedef uint16_t elem_uint16;
+typedef uint32_t elem_uint32;
+typedef uint64_t elem_uint64;
+typedef float elem_float;
+typedef double elem_double;
+typedef PAIR_OF(float, float) elem_float_complex;
+typedef PAIR_OF(double, double) elem_double_complex;
+typedef PAIR_OF(float, int) elem_float_int;
+typedef PAIR_OF(double, int) elem_double_int;
+typedef PAIR_OF(long, int) elem_long_int;
+typedef PAIR_OF(short, int) elem_short_int;
+typedef PAIR_OF(int, int) elem_2int;
+typedef PAIR_OF(float, float) elem_2float;
+typedef PAIR_OF(double, double) elem_2double;
+
+#define KERNEL_TYPES(X) \
+    X(int8)             \
+    X(int16)            \
+    X(int32)            \
+    X(int64)            \
+    X(uint8)            \
+    X(uint16)           \
+    X(uint32)           \
+    X(uint64)           \
+    X(float)            \
+    X(double)           \
+    X(float_complex)    \
+    X(double_complex)   \
+    X(float_int)        \
+    X(double_int)       \
+    X(long_int)         \
+    X(short_int)        \
+    X(2int)             \
+    X(2float)           \
+    X(2double)
+
+#define KERNEL_OPS(X) \
+    X(sum, SUM)       \
+    X(prod, PROD)     \
+    X(max, MAX)       \
+    X(min, MIN)       \
+    X(land, LAND)     \
+    X(lor, LOR)       \
+    X(lxor, LXOR)     \
+    X(band, BAND)     \
+    X(bor, BOR)       \
+    X(bxor, BXOR)     \
+    X(minloc, MINLOC) \
+    X(maxloc, MAXLOC)
+
+#define TYPE_NUMBER(type) TYPE_##type,
+typedef enum kernel_type { TYPE_none, KERNEL_TYPES(TYPE_NUMBER) TYPE_COUNT } kernel_type_t;
+
+#define OP_NUMBER(op, name) OP_##op,
+typedef enum kernel_op { OP_none, KERNEL_OPS(OP_NUMBER) OP_COUNT } kernel_op_t;
+
+static const size_t extent_of_type[TYPE_COUNT] = {
+#define EXTENT(type) [TYPE_##type] = sizeof(elem_##type),
+    KERNEL_TYPES(EXTENT)
+#undef EXTENT
+};
+
+typedef struct kernel {
+    const char *name;
+    size_t elem_bytes;
+} kernel_t;
+
+static const kernel_t kernels[GPUHIER_REDUCE_COUNT + 1] = {
+#define KERNEL(op, type) [GPUHIER_REDUCE_##op##_##type] = {"gpuhier_" #op "_" #type, sizeof(elem_##type)},
+    GPUHIER_KERNEL_LIST(KERNEL)
+#undef KERNEL
+    [INDEX_COPY] = {"gpuhier_copy", 1},
+};
+
+/* 1 + the index, so that what is not named is 0: no kernel. */
+static const short index_plus_1[OP_COUNT][TYPE_COUNT] = {
+#define INDEX(op, type) [OP_##op][TYPE_##type] = GPUHIER_REDUCE_##op##_##type + 1,
+    GPUHIER_KERNEL_LIST(INDEX)
+#undef INDEX
+};
+
+static kernel_type_t signed_of(size_t bytes)
+{
+    switch (bytes) {
+    case 1:
+        return TYPE_int8;
+    case 2:
+        return TYPE_int16;
+    case 4:
+        return TYPE_int32;
+    case 8:
+        return TYPE_int64;
+    default:
+        return TYPE_none;
+    }
+}
+
+static kernel_type_t unsigned_of(kernel_type_t type)
+{
+    switch (type) {
+    case TYPE_int8:
+        return TYPE_uint8;
+    case TYPE_int16:
+        return TYPE_uint16;
+    case TYPE_int32:
+        return TYPE_uint32;
+    case TYPE_int64:
+        return TYPE_uint64;
+    default:
+        return TYPE_none;
+    }
+}
+
+static kernel_type_t float_of(size_t bytes)
+{
+    return sizeof(float) == bytes ? TYPE_float : sizeof(double) == bytes ? TYPE_double : TYPE_none;
+}
+
+/*
+ * The C type of one of Open MPI's reduction types, of that many bytes. Types of Fortran are what
+ * Open MPI's own functions take them for; LOGICAL is an integer whose truth is not being 0.
+ */
+static kernel_type_t type_of_base(int base, size_t bytes)
+{
+    switch (base) {
+    case OMPI_OP_BASE_TYPE_INT8_T:
+    case OMPI_OP_BASE_TYPE_INT16_T:
+    case OMPI_OP_BASE_TYPE_INT32_T:
+    case OMPI_OP_BASE_TYPE_INT64_T:
+    case OMPI_OP_BASE_TYPE_LONG:
+    case OMPI_OP_BASE_TYPE_INTEGER:
+    case OMPI_OP_BASE_TYPE_INTEGER1:
+    case OMPI_OP_BASE_TYPE_INTEGER2:
+    case OMPI_OP_BASE_TYPE_INTEGER4:
+    case OMPI_OP_BASE_TYPE_INTEGER8:
+    case OMPI_OP_BASE_TYPE_LOGICAL:
+        return signed_of(bytes);
+    case OMPI_OP_BASE_TYPE_UINT8_T:
+    case OMPI_OP_BASE_TYPE_UINT16_T:
+    case OMPI_OP_BASE_TYPE_UINT32_T:
+    case OMPI_OP_BASE_TYPE_UINT64_T:
+    case OMPI_OP_BASE_TYPE_UNSIGNED_LONG:
+    case OMPI_OP_BASE_TYPE_BOOL:
+    case OMPI_OP_BASE_TYPE_BYTE:
+        return unsigned_of(signed_of(bytes));
+    case OMPI_OP_BASE_TYPE_FLOAT:
+    case OMPI_OP_BASE_TYPE_DOUBLE:
+    case OMPI_OP_BASE_TYPE_REAL:
+    case OMPI_OP_BASE_TYPE_REAL4:
+    case OMPI_OP_BASE_TYPE_REAL8:
+    case OMPI_OP_BASE_TYPE_DOUBLE_PRECISION:
+        return float_of(bytes);
+    case OMPI_OP_BASE_TYPE_C_FLOAT_COMPLEX:
+        return TYPE_float_complex;
+    case OMPI_OP_BASE_TYPE_C_DOUBLE_COMPLEX:
+        return TYPE_double_complex;
+    case OMPI_OP_BASE_TYPE_FLOAT_INT:
+        return TYPE_float_int;
+    case OMPI_OP_BASE_TYPE_DOUBLE_INT:
+        return TYPE_double_int;
+    case OMPI_OP_BASE_TYPE_LONG_INT:
+        return TYPE_long_int;
+    case OMPI_OP_BASE_TYPE_SHORT_INT:
+        return TYPE_short_int;
+    case OMPI_OP_BASE_TYPE_2INT:
+    case OMPI_OP_BASE_TYPE_2INTEGER:
+        return TYPE_2int;
+    case OMPI_OP_BASE_TYPE_2REAL:
+        return TYPE_2float;
+    case OMPI_OP_BASE_TYPE_2DOUBLE_PRECISION:
+        return TYPE_2double;
+    default:
+        return TYPE_none;
+    }
+}
+
+/* A user's operation is none of these, whatever it computes. */
+static kernel_op_t op_of_handle(const struct ompi_op_t *op)
+{
+#define IF_OP(name_here, name_mpi) \
+    if (MPI_##name_mpi == op) {    \
+        return OP_##name_here;     \
+    }
+    KERNEL_OPS(IF_OP)
+#undef IF_OP
+    return OP_none;
+}
+
+/* MPI defines on truth values only the logical operations, although their representation could do more. */
+static bool is_defined(kernel_op_t op, int base)
+{
+    return (OMPI_OP_BASE_TYPE_LOGICAL != base && OMPI_OP_BASE_TYPE_BOOL != base) || OP_land == op || OP_lor == op ||
+           OP_lxor == op;
+}
+
+int gpuhier_reduce_find(const struct ompi_op_t *op, const struct ompi_datatype_t *dtype, size_t *elem_bytes_p)
+{
+    const kernel_op_t kernel_op = op_of_handle(op);
+
+    if (!ompi_datatype_is_predefined(dtype) || dtype->id < 0 || dtype->id >= OMPI_DATATYPE_MAX_PREDEFINED) {
+        return -1;
+    }
+    const int base = ompi_op_ddt_map[dtype->id];
+    if (base < 0 || !is_defined(kernel_op, base)) {
+        return -1;
+    }
+    kernel_type_t type = type_of_base(base, dtype->super.size);
+    if (OMPI_DATATYPE_MPI_OFFSET == dtype->id) {
+        /* Open MPI reduces it as unsigned, which is wrong for MAX and MIN of negative offsets. */
+        type = signed_of(dtype->super.size);
+    }
+    if (0 == index_plus_1[kernel_op][type]) {
+        type = unsigned_of(type); /* the same bits, but for max and min */
+    }
+    /* A Fortran compiler's sizes may differ from C's: then the extents differ too. */
+    if (0 == index_plus_1[kernel_op][type] || (size_t) (dtype->super.ub - dtype->super.lb) != extent_of_type[type]) {
+        return -1;
+    }
+    if (NULL != elem_bytes_p) {
+        *elem_bytes_p = extent_of_type[type];
+    }
+    return index_plus_1[kernel_op][type] - 1;
+}
+
+static bool is_index(int index)
+{
+    return index >= 0 && index < GPUHIER_REDUCE_COUNT;
+}
+
+int gpuhier_reduce_count(void)
+{
+    return GPUHIER_REDUCE_COUNT;
+}
+
+const char *gpuhier_reduce_name(int index)
+{
+    return is_index(index) ? kernels[index].name : NULL;
+}
+
+size_t gpuhier_reduce_elem_bytes(int index)
+{
+    return is_index(index) ? kernels[index].elem_bytes : 0;
+}
+
+int gpuhier_reduce_class(int index)
+{
+    return index;
+}
+
+/* Finds all kernels; asking for a kernel's occupancy makes a lazily loading driver load its code. */
+static CUresult resolve(gpuhier_reduce_t *r)
+{
+    CUdevice device;
+    int multiprocessors = 0;
+    CUresult result = gpuhier_cu.cuCtxGetDevice(&device);
+
+    if (CUDA_SUCCESS == result) {
+        result = gpuhier_cu.cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+    }
+    for (int i = 0; i <= INDEX_COPY && CUDA_SUCCESS == result; ++i) {
+        int blocks = 0;
+        result = gpuhier_cu.cuModuleGetFunction(&r->function[i], r->module, kernels[i].name);
+        if (CUDA_SUCCESS == result) {
+            result = gpuhier_cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, r->function[i],
+                                                                            GPUHIER_KERNEL_BLOCK, 0);
+        }
+        r->max_blocks[i] = blocks > 0 && multiprocessors > 0 ? (unsigned) blocks * (unsigned) multiprocessors : 1;
+    }
+    return result;
+}
+
+int gpuhier_reduce_open(gpuhier_reduce_t *r)
+{
+    CUresult result = gpuhier_cu.cuModuleLoadData(&r->module, gpuhier_fatbin);
+
+    if (CUDA_SUCCESS != result) {
+        r->module = NULL;
+        return gpuhier_cuda_error(result, "cuModuleLoadData of the kernels");
+    }
+    result = resolve(r);
+    if (CUDA_SUCCESS != result) {
+        int rc = gpuhier_cuda_error(result, "looking up the kernels");
+        gpuhier_reduce_close(r);
+        return rc;
+    }
+    return OMPI_SUCCESS;
+}
+
+void gpuhier_reduce_close(gpuhier_reduce_t *r)
+{
+    if (NULL != r->module) {
+        CUresult result = gpuhier_cu.cuModuleUnload(r->module);
+        if (!gpuhier_cuda_gone(result)) {
+            gpuhier_cuda_error(result, "cuModuleUnload of the kernels");
+        }
+        r->module = NULL;
+    }
+}
+
+/* One thread for each 16 bytes, as far as the GPU has room; threads loop over the rest. */
+static int launch(gpuhier_reduce_t *r, int i, const gpuhier_kernel_args_t *args, CUstream stream)
+{
+    void *params[1] = {(void *) args};
+    const uint64_t bytes_per_block = GPUHIER_KERNEL_BLOCK * 16;
+    const uint64_t bytes = args->count * kernels[i].elem_bytes;
+    const uint64_t blocks = bytes / bytes_per_block + (0 != bytes % bytes_per_block);
+
+    if (args->ndst < 1 || args->ndst > GPUHIER_KERNEL_MAX_PEERS) {
+        return OMPI_ERR_BAD_PARAM;
+    }
+    if (0 == args->count) {
+        return OMPI_SUCCESS;
+    }
+    return gpuhier_cuda_error(gpuhier_cu.cuLaunchKernel(r->function[i],
+                                                        blocks < r->max_blocks[i] ? (unsigned) blocks : r->max_blocks[i],
+                                                        1, 1, GPUHIER_KERNEL_BLOCK, 1, 1, 0, stream, params, NULL),
+                              kernels[i].name);
+}
+
+int gpuhier_reduce_launch(gpuhier_reduce_t *r, int index, const gpuhier_kernel_args_t *args, CUstream stream)
+{
+    if (!is_index(index) || args->nsrc < 1 || args->nsrc > GPUHIER_KERNEL_MAX_PEERS) {
+        return OMPI_ERR_BAD_PARAM;
+    }
+    return launch(r, index, args, stream);
+}
+
+int gpuhier_reduce_copy(gpuhier_reduce_t *r, const gpuhier_kernel_args_t *args, CUstream stream)
+{
+    return launch(r, INDEX_COPY, args, stream);
+}

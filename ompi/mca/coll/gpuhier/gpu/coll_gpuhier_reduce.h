@@ -1,0 +1,71 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Reductions on the GPU: which MPI operation and type has a kernel, and how it is launched.
+ * The kernels themselves are in kernels/.
+ */
+#ifndef GPUHIER_REDUCE_H
+#define GPUHIER_REDUCE_H
+
+#include <stddef.h>
+
+#include <cuda.h>
+
+#include "gpu/kernels/gpuhier_kernels.h"
+
+struct ompi_op_t;
+struct ompi_datatype_t;
+
+#define GPUHIER_REDUCE_NUMBER(op, type) GPUHIER_REDUCE_##op##_##type,
+enum { GPUHIER_KERNEL_LIST(GPUHIER_REDUCE_NUMBER) GPUHIER_REDUCE_COUNT };
+#undef GPUHIER_REDUCE_NUMBER
+
+/*
+ * The index of the kernel that reduces elements of dtype with op, 0 .. gpuhier_reduce_count()-1, or -1:
+ * not on the GPU. It depends on the operation and on what the type is in C, not on the handle: MPI_LONG
+ * and MPI_INT64_T give the same index. Only predefined operations and types have one.
+ * *elem_bytes_p (may be NULL) is set on success: the extent of an element.
+ */
+int gpuhier_reduce_find(const struct ompi_op_t *op, const struct ompi_datatype_t *dtype, size_t *elem_bytes_p);
+
+int gpuhier_reduce_count(void);
+
+/* The kernel's name, "gpuhier_sum_double"; NULL for an index that is none. */
+const char *gpuhier_reduce_name(int index);
+
+/* The extent in bytes of an element; 0 for an index that is none. */
+size_t gpuhier_reduce_elem_bytes(int index);
+
+/* A number from 0 to gpuhier_reduce_count()-1 that is the same on all ranks for matching calls. */
+int gpuhier_reduce_class(int index);
+
+/*
+ * The kernels as loaded into one CUDA context. Owned by whoever opened it; constant from open to
+ * close, so any thread may launch. Closed with the same context current, or after it is gone.
+ */
+typedef struct gpuhier_reduce {
+    CUmodule module;
+    CUfunction function[GPUHIER_REDUCE_COUNT + 1]; /* the last is gpuhier_copy */
+    unsigned max_blocks[GPUHIER_REDUCE_COUNT + 1]; /* that the whole GPU runs at once */
+} gpuhier_reduce_t;
+
+/*
+ * Loads the kernels into the current context, all at once: a kernel that the driver loads when it is first
+ * launched may wait for the whole device, and so for a user's kernel that waits for us.
+ * Returns an Open MPI code; on an error nothing is left open.
+ */
+int gpuhier_reduce_open(gpuhier_reduce_t *r);
+void gpuhier_reduce_close(gpuhier_reduce_t *r);
+
+/*
+ * Starts kernel index on stream; args->count is in elements and 0 starts nothing. The caller's args may
+ * change as soon as this returns. Returns an Open MPI code: OMPI_ERR_BAD_PARAM for an index or number
+ * of peers out of range, else what the driver said.
+ */
+int gpuhier_reduce_launch(gpuhier_reduce_t *r, int index, const gpuhier_kernel_args_t *args, CUstream stream);
+
+/* The same for a copy of args->count bytes from src[0] to all destinations; args->nsrc is not looked at. */
+int gpuhier_reduce_copy(gpuhier_reduce_t *r, const gpuhier_kernel_args_t *args, CUstream stream);
+
+#endif /* GPUHIER_REDUCE_H */

@@ -1,0 +1,116 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the path through the saved collective. Does not decide when it is used
+ * (allreduce) nor how device buffers get to host memory (staging).
+ *
+ * The saved collective sees the whole message in one call, since the other
+ * ranks may pass host memory and cut nothing. So a staged buffer is as long as
+ * the user's.
+ */
+#include "ompi_config.h"
+
+#include <string.h>
+
+#include "gpu/coll_gpuhier_cuda.h"
+#include "gpu/coll_gpuhier_device.h"
+#include "host/coll_gpuhier_fallback.h"
+#include "ompi/datatype/ompi_datatype.h"
+#include "ompi/runtime/mpiruntime.h"
+#include "opal/util/show_help.h"
+
+int gpuhier_staged_open(gpuhier_staged_t *staged, const void *sbuf, const void *rbuf, size_t count, struct ompi_datatype_t *dtype,
+                        bool may_share)
+{
+    memset(staged, 0, sizeof(*staged));
+    staged->in_place = MPI_IN_PLACE == sbuf;
+    staged->send_on_device = !staged->in_place && gpuhier_staging_inspect(&staged->send, sbuf, count, dtype);
+    staged->recv_on_device = gpuhier_staging_inspect(&staged->recv, rbuf, count, dtype);
+    staged->one_copy = staged->send_on_device && staged->recv_on_device && may_share;
+    int rc = staged->recv_on_device ? gpuhier_staging_open(&staged->recv) : OMPI_SUCCESS;
+    if (OMPI_SUCCESS == rc && staged->send_on_device) {
+        staged->send.host = staged->one_copy ? staged->recv.host : NULL;
+        rc = staged->one_copy ? OMPI_SUCCESS : gpuhier_staging_open(&staged->send);
+    }
+    return rc;
+}
+
+void gpuhier_staged_close(gpuhier_staged_t *staged)
+{
+    gpuhier_staging_close(&staged->send);
+    gpuhier_staging_close(&staged->recv);
+}
+
+const void *gpuhier_staged_sbuf(const gpuhier_staged_t *staged, const void *sbuf)
+{
+    return staged->one_copy ? MPI_IN_PLACE : staged->send_on_device ? gpuhier_staging_address(&staged->send) : sbuf;
+}
+
+void *gpuhier_staged_rbuf(const gpuhier_staged_t *staged, void *rbuf)
+{
+    return staged->recv_on_device ? gpuhier_staging_address(&staged->recv) : rbuf;
+}
+
+int gpuhier_staged_read(const gpuhier_staged_t *staged)
+{
+    int rc = staged->send_on_device ? gpuhier_staging_read(&staged->send) : OMPI_SUCCESS;
+    return OMPI_SUCCESS == rc && staged->recv_on_device && staged->in_place ? gpuhier_staging_read(&staged->recv) : rc;
+}
+
+int gpuhier_staged_write(const gpuhier_staged_t *staged)
+{
+    return staged->recv_on_device ? gpuhier_staging_write(&staged->recv) : OMPI_SUCCESS;
+}
+
+void gpuhier_staged_abort(const gpuhier_staged_t *staged, struct ompi_communicator_t *comm, int code)
+{
+    opal_show_help("help-coll-gpuhier.txt", "staging failed", true, ompi_process_info.nodename, ompi_comm_rank(comm), staged->recv.bytes,
+                   OMPI_ERR_OUT_OF_RESOURCE == code ? "out of memory" : "the CUDA driver refused the copy");
+    ompi_mpi_abort(comm, MPI_ERR_OTHER);
+}
+
+/* The first byte that the type touches says where the buffer lies; of staging, only what is on a device is asked more. */
+static bool on_device(const void *user, const struct ompi_datatype_t *dtype)
+{
+    return MPI_IN_PLACE != user && gpuhier_address_on_device((const char *) user + dtype->super.true_lb);
+}
+
+/*
+ * May this Open MPI have the call's buffers as they are? A CUDA-aware one may, but for types of the program's own: coll/cuda
+ * takes element 0 for the first byte, which a negative lower bound makes wrong, and writes what lies in gaps.
+ */
+static bool open_mpi_takes(struct ompi_datatype_t *dtype)
+{
+    return !gpuhier_cuda_present()
+           || (gpuhier_ompi_is_cuda_aware() && 0 == gpuhier_devices_lost() && ompi_datatype_is_predefined(dtype));
+}
+
+/* Apart, so that a short call in host memory need not save the registers that this takes. */
+__attribute__((noinline)) static int staged_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
+                                                      struct ompi_op_t *op, struct ompi_communicator_t *comm, gpuhier_module_t *module)
+{
+    gpuhier_staged_t staged;
+    int rc = gpuhier_staged_open(&staged, sbuf, rbuf, (size_t) count, dtype, !OMPI_COMM_IS_INTER(comm));
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_staged_read(&staged);
+    if (OMPI_SUCCESS != rc) {
+        gpuhier_staged_abort(&staged, comm, rc);
+    } else {
+        gpuhier_count(&gpuhier_counters.calls_staged, gpuhier_staged_any(&staged));
+        rc = module->saved_allreduce(gpuhier_staged_sbuf(&staged, sbuf), gpuhier_staged_rbuf(&staged, rbuf), count, dtype, op, comm,
+                                     module->saved_allreduce_module);
+    }
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_staged_write(&staged);
+    gpuhier_staged_close(&staged);
+    return rc;
+}
+
+int gpuhier_fallback_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
+                               struct ompi_op_t *op, struct ompi_communicator_t *comm, gpuhier_module_t *module)
+{
+    gpuhier_count(&gpuhier_counters.calls_saved, 1);
+    if (open_mpi_takes(dtype) || (!on_device(rbuf, dtype) && !on_device(sbuf, dtype))) {
+        return module->saved_allreduce(sbuf, rbuf, count, dtype, op, comm, module->saved_allreduce_module);
+    }
+    return staged_allreduce(sbuf, rbuf, count, dtype, op, comm, module);
+}

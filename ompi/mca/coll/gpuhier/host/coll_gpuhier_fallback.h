@@ -1,0 +1,56 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The path of a call that does not run on the GPUs: the saved collective, and
+ * host staging for device buffers that it cannot take.
+ */
+#ifndef GPUHIER_FALLBACK_H
+#define GPUHIER_FALLBACK_H
+
+#include "coll_gpuhier_module.h"
+#include "host/coll_gpuhier_staging.h"
+
+/* The host copies of one call. Owned by its caller; zeroed, or made by gpuhier_staged_open(). */
+typedef struct gpuhier_staged {
+    gpuhier_staging_t send, recv;
+    bool send_on_device, recv_on_device;
+    bool in_place;
+    bool one_copy; /* both on the device: one copy serves for both, in place */
+} gpuhier_staged_t;
+
+/*
+ * Finds out which buffers are device memory and makes their host copies, without contents as yet. may_share: the collective may be
+ * given MPI_IN_PLACE here and not on other ranks. (Libnbc chooses its algorithm by that, so not for nonblocking calls.) Returns an Open MPI code; gpuhier_staged_close() is right in any case.
+ */
+int gpuhier_staged_open(gpuhier_staged_t *staged, const void *sbuf, const void *rbuf, size_t count, struct ompi_datatype_t *dtype,
+                        bool may_share);
+void gpuhier_staged_close(gpuhier_staged_t *staged);
+
+static inline bool gpuhier_staged_any(const gpuhier_staged_t *staged)
+{
+    return staged->send_on_device || staged->recv_on_device;
+}
+
+/* What to hand to the collective in place of the user's buffers. */
+const void *gpuhier_staged_sbuf(const gpuhier_staged_t *staged, const void *sbuf);
+void *gpuhier_staged_rbuf(const gpuhier_staged_t *staged, void *rbuf);
+
+/* Brings the input to the host copies, and the result back from them. Return Open MPI codes. */
+int gpuhier_staged_read(const gpuhier_staged_t *staged);
+int gpuhier_staged_write(const gpuhier_staged_t *staged);
+
+/* Ends the job after a failure to stage: the others are in the collective already, or will be, and no error code helps them. */
+void gpuhier_staged_abort(const gpuhier_staged_t *staged, struct ompi_communicator_t *comm, int code);
+
+/*
+ * Runs the saved allreduce. Any type, operation and count; sbuf or rbuf may be
+ * device memory on any subset of ranks. On an Open MPI without CUDA support
+ * device buffers are copied to host memory first and back afterwards; gaps of a
+ * derived type in rbuf keep what they held.
+ * Returns the collective's code, or that of a failed copy or allocation.
+ */
+int gpuhier_fallback_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
+                               struct ompi_op_t *op, struct ompi_communicator_t *comm, gpuhier_module_t *module);
+
+#endif /* GPUHIER_FALLBACK_H */

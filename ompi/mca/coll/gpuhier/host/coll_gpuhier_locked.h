@@ -1,0 +1,31 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Page-locked host memory that is kept from call to call.
+ */
+#ifndef GPUHIER_LOCKED_H
+#define GPUHIER_LOCKED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpu/coll_gpuhier_cuda.h"
+
+/* Owned by whoever took it until it is given back, then listed. All but next is constant. */
+typedef struct gpuhier_locked {
+    struct gpuhier_locked *next;
+    char *memory;
+    size_t bytes;
+    CUcontext context; /* that registered it */
+    uint64_t id;       /* CUDA's of the registration, which ends with the context */
+} gpuhier_locked_t;
+
+/* A block for `bytes`, NULL when the budget or the driver does not allow it. The context is current. */
+gpuhier_locked_t *gpuhier_locked_take(size_t bytes, CUcontext context);
+void gpuhier_locked_give(gpuhier_locked_t *block);
+
+/* Frees all that nobody uses. */
+void gpuhier_locked_finalize(void);
+
+#endif /* GPUHIER_LOCKED_H */

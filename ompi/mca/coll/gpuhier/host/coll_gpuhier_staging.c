@@ -1,0 +1,325 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the copies between device buffers and the host memory that stands for them.
+ * Called by fallback, and by nonblocking calls that end in host memory.
+ *
+ *   up to coll_gpuhier_stage_bytes   one page-locked block holds the message, and stays for later calls: a copy is one
+ *                                    transfer, at the full rate of the bus
+ *   longer                           pageable memory; transfers go through two page-locked slices in turn, while the
+ *                                    processor copies the other one
+ *   a type with gaps                 its pieces, equally spaced ones at once: what lies between them is not written
+ *
+ * All transfers are queued on the legacy default stream, behind the program's earlier work there.
+ */
+#include "ompi_config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "host/coll_gpuhier_locked.h"
+#include "host/coll_gpuhier_staging.h"
+#include "ompi/datatype/ompi_datatype.h"
+#include "opal/datatype/opal_convertor.h"
+
+#define SLICE_BYTES ((size_t) 2 << 20)  /* of a long message's transfer */
+
+/* -- transfers ---------------------------------------------------------------------- */
+
+static CUdeviceptr device_at(const gpuhier_staging_t *s, size_t offset)
+{
+    return (CUdeviceptr) (uintptr_t) (s->user + s->gap) + offset;
+}
+
+/* The simplest way. Complete on return, but for the last part of what is copied to the device from memory that is not page-locked. */
+static int transfer_plain(bool to_host, char *host, CUdeviceptr device, size_t bytes)
+{
+    return to_host ? gpuhier_cuda_error(gpuhier_cu.cuMemcpyDtoH(host, device, bytes), "cuMemcpyDtoH")
+                   : gpuhier_cuda_error(gpuhier_cu.cuMemcpyHtoD(device, host, bytes), "cuMemcpyHtoD");
+}
+
+/* Queues a transfer of one piece, `host` being where it lies in host memory. */
+static int transfer(bool to_host, char *host, CUdeviceptr device, size_t bytes)
+{
+    const CUdeviceptr other = (CUdeviceptr) (uintptr_t) host;
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to_host ? other : device, to_host ? device : other, bytes, CU_STREAM_LEGACY), "cuMemcpyAsync");
+    return OMPI_SUCCESS == rc ? rc : transfer_plain(to_host, host, device, bytes);
+}
+
+static int queue_wait(void)
+{
+    return gpuhier_cuda_error(gpuhier_cu.cuStreamSynchronize(CU_STREAM_LEGACY), "cuStreamSynchronize");
+}
+
+/* The whole buffer at once. The program may read the result on a stream that waits for nothing, so the last part is waited for. */
+static int copy_dense(const gpuhier_staging_t *s, bool to_host)
+{
+    int rc = transfer_plain(to_host, s->host, device_at(s, 0), s->bytes);
+    return OMPI_SUCCESS == rc && !to_host && NULL == s->kept ? queue_wait() : rc;
+}
+
+/* One slice of a long message, and its page-locked half-way house. */
+static int slice_transfer(const gpuhier_staging_t *s, bool to_host, size_t slice, char *slices, const CUevent events[2])
+{
+    const size_t begin = slice * SLICE_BYTES, rest = s->bytes - begin;
+    int rc = transfer(to_host, slices + slice % 2 * SLICE_BYTES, device_at(s, begin), rest < SLICE_BYTES ? rest : SLICE_BYTES);
+    return OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuEventRecord(events[slice % 2], CU_STREAM_LEGACY), "cuEventRecord");
+}
+
+static int slice_wait(size_t slice, const CUevent events[2])
+{
+    return gpuhier_cuda_error(gpuhier_cu.cuEventSynchronize(events[slice % 2]), "cuEventSynchronize");
+}
+
+static void slice_copy(const gpuhier_staging_t *s, bool to_host, size_t slice, char *slices)
+{
+    const size_t begin = slice * SLICE_BYTES, rest = s->bytes - begin;
+    char *half_way = slices + slice % 2 * SLICE_BYTES;
+    memcpy(to_host ? s->host + begin : half_way, to_host ? half_way : s->host + begin, rest < SLICE_BYTES ? rest : SLICE_BYTES);
+}
+
+/* While one slice is transferred, the one before (or after, towards the device) is copied. */
+static int copy_sliced(const gpuhier_staging_t *s, bool to_host, char *slices, const CUevent events[2])
+{
+    const size_t nslices = (s->bytes + SLICE_BYTES - 1) / SLICE_BYTES;
+    int rc = OMPI_SUCCESS;
+    for (size_t i = 0; i <= nslices && to_host && OMPI_SUCCESS == rc; ++i) {
+        rc = i < nslices ? slice_transfer(s, true, i, slices, events) : OMPI_SUCCESS;
+        if (i > 0 && OMPI_SUCCESS == rc) {
+            rc = slice_wait(i - 1, events);
+            slice_copy(s, true, i - 1, slices);
+        }
+    }
+    for (size_t i = 0; i < nslices && !to_host && OMPI_SUCCESS == rc; ++i) {
+        rc = i < 2 ? OMPI_SUCCESS : slice_wait(i - 2, events);
+        if (OMPI_SUCCESS == rc) {
+            slice_copy(s, false, i, slices);
+            rc = slice_transfer(s, false, i, slices, events);
+        }
+    }
+    int waited = queue_wait(); /* also after an error: nothing of it may go on when the slices are given back */
+    return OMPI_SUCCESS != rc ? rc : waited;
+}
+
+/* The context is current. */
+static int copy_long(const gpuhier_staging_t *s, bool to_host)
+{
+    CUcontext context = s->place.context;
+    CUevent events[2] = {NULL, NULL};
+    gpuhier_locked_t *block = gpuhier_locked_take(2 * SLICE_BYTES, context);
+    if (NULL == block) {
+        return OMPI_ERR_NOT_AVAILABLE;
+    }
+    int rc = OMPI_SUCCESS;
+    for (int i = 0; i < 2 && OMPI_SUCCESS == rc; ++i) {
+        rc = gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&events[i], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    }
+    rc = OMPI_SUCCESS != rc ? rc : copy_sliced(s, to_host, block->memory, events);
+    for (int i = 0; i < 2; ++i) {
+        if (NULL != events[i]) {
+            (void) gpuhier_cu.cuEventDestroy(events[i]);
+        }
+    }
+    gpuhier_locked_give(block);
+    return rc;
+}
+
+/* -- types with gaps ---------------------------------------------------------------- */
+
+/* Pieces of equal length at equal distances. */
+typedef struct pieces {
+    size_t offset; /* of the first, from the first byte of the type */
+    size_t length, distance, count;
+} pieces_t;
+
+static int pieces_transfer(const gpuhier_staging_t *s, bool to_host, const pieces_t *p)
+{
+    if (p->count < 2) {
+        return 0 == p->count ? OMPI_SUCCESS : transfer(to_host, s->host + p->offset, device_at(s, p->offset), p->length);
+    }
+    const CUDA_MEMCPY2D shape = {
+        .srcMemoryType = to_host ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST,
+        .srcDevice = to_host ? device_at(s, p->offset) : 0,
+        .srcHost = to_host ? NULL : s->host + p->offset,
+        .srcPitch = p->distance,
+        .dstMemoryType = to_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE,
+        .dstDevice = to_host ? 0 : device_at(s, p->offset),
+        .dstHost = to_host ? s->host + p->offset : NULL,
+        .dstPitch = p->distance,
+        .WidthInBytes = p->length,
+        .Height = p->count,
+    };
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpy2DAsync(&shape, CU_STREAM_LEGACY), "cuMemcpy2DAsync");
+    if (OMPI_SUCCESS != rc) {
+        rc = OMPI_SUCCESS; /* the pieces may lie in several allocations */
+        for (size_t i = 0; i < p->count && OMPI_SUCCESS == rc; ++i) {
+            rc = transfer(to_host, s->host + p->offset + i * p->distance, device_at(s, p->offset + i * p->distance), p->length);
+        }
+    }
+    return rc;
+}
+
+#define PITCH_MAX ((size_t) INT32_MAX) /* of cuMemcpy2D, CU_DEVICE_ATTRIBUTE_MAX_PITCH on all GPUs so far */
+
+/* Adds a piece to those before if it fits in with them. False: it begins new ones. */
+static bool pieces_add(pieces_t *p, size_t offset, size_t length)
+{
+    if (1 == p->count && offset >= p->offset + p->length && offset - p->offset <= PITCH_MAX && length == p->length) {
+        p->distance = offset - p->offset;
+    }
+    if (0 == p->count || length != p->length || 0 == p->distance || offset != p->offset + p->count * p->distance) {
+        return false;
+    }
+    ++p->count;
+    return true;
+}
+
+/*
+ * Two ways to take the pieces of `count` elements, which Open MPI names: run by run, neighbours at equal
+ * distances being one run; or column by column, a column being one piece of all elements.
+ */
+typedef enum walk_mode { WALK_COUNT, WALK_RUNS, WALK_COLUMNS } walk_mode_t;
+
+typedef struct walk {
+    const gpuhier_staging_t *staging;
+    bool to_host;
+    walk_mode_t mode;
+    size_t extent;
+    pieces_t run;
+    size_t npieces, nruns;
+} walk_t;
+
+static int walk_run_end(walk_t *w)
+{
+    ++w->nruns;
+    return WALK_RUNS == w->mode ? pieces_transfer(w->staging, w->to_host, &w->run) : OMPI_SUCCESS;
+}
+
+static int walk_piece(walk_t *w, size_t offset, size_t length)
+{
+    int rc = OMPI_SUCCESS;
+    ++w->npieces;
+    if (WALK_COLUMNS == w->mode) {
+        const pieces_t column = {offset, length, w->extent, w->staging->count};
+        return pieces_transfer(w->staging, w->to_host, &column);
+    }
+    if (!pieces_add(&w->run, offset, length)) {
+        rc = 0 == w->run.count ? OMPI_SUCCESS : walk_run_end(w);
+        w->run = (pieces_t){offset, length, 0, 1};
+    }
+    return rc;
+}
+
+/* Visits the pieces of so many elements. */
+static int walk(walk_t *w, size_t elements)
+{
+    const gpuhier_staging_t *s = w->staging;
+    opal_convertor_t convertor;
+    int all = 0;
+    w->run.count = w->npieces = w->nruns = 0;
+    OBJ_CONSTRUCT(&convertor, opal_convertor_t);
+    int rc = opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &s->dtype->super, elements, s->user, 0, &convertor);
+    while (OPAL_SUCCESS == rc && 0 == all) {
+        struct iovec piece[64];
+        uint32_t n = sizeof(piece) / sizeof(piece[0]);
+        size_t length = 0;
+        all = opal_convertor_raw(&convertor, piece, &n, &length);
+        for (uint32_t i = 0; i < n && OMPI_SUCCESS == rc; ++i) {
+            rc = walk_piece(w, (size_t) ((const char *) piece[i].iov_base - (s->user + s->gap)), piece[i].iov_len);
+        }
+    }
+    OBJ_DESTRUCT(&convertor);
+    return OMPI_SUCCESS == rc && w->run.count > 0 ? walk_run_end(w) : rc;
+}
+
+static int copy_pieces(const gpuhier_staging_t *s, bool to_host)
+{
+    walk_t w = {.staging = s, .to_host = to_host, .mode = WALK_COUNT};
+    ptrdiff_t lb, extent;
+    ompi_datatype_get_extent(s->dtype, &lb, &extent);
+    int rc = walk(&w, 1);
+    const bool columns = s->count > 1 && extent > 0 && (size_t) extent <= PITCH_MAX && (size_t) extent * (s->count - 1) < s->bytes
+                         && s->bytes - (size_t) extent * (s->count - 1) <= (size_t) extent && w.npieces <= w.nruns * s->count;
+    w.extent = (size_t) extent;
+    w.mode = columns ? WALK_COLUMNS : WALK_RUNS;
+    rc = OMPI_SUCCESS != rc ? rc : walk(&w, columns ? 1 : s->count);
+    int waited = queue_wait();
+    return OMPI_SUCCESS != rc ? rc : waited;
+}
+
+/* -- a buffer ----------------------------------------------------------------------- */
+
+bool gpuhier_staging_inspect(gpuhier_staging_t *s, const void *user, size_t count, struct ompi_datatype_t *dtype)
+{
+    size_t size = 0;
+    memset(s, 0, sizeof(*s));
+    s->user = user;
+    s->count = count;
+    s->dtype = dtype;
+    s->bytes = (size_t) opal_datatype_span(&dtype->super, count, &s->gap);
+    ompi_datatype_type_size(dtype, &size);
+    s->dense = ompi_datatype_is_contiguous_memory_layout(dtype, (int32_t) (count < 2 ? count : 2)) && size * count == s->bytes;
+    if (0 == s->bytes) {
+        return false;
+    }
+    gpuhier_buffer_inspect(s->user + s->gap, &s->place);
+    return gpuhier_buffer_on_device(&s->place);
+}
+
+int gpuhier_staging_open(gpuhier_staging_t *s)
+{
+    gpuhier_cuda_scope_t scope;
+    if (NULL != s->place.context && OMPI_SUCCESS == gpuhier_cuda_enter(s->place.context, &scope)) {
+        gpuhier_locked_t *block = gpuhier_locked_take(s->bytes, s->place.context);
+        if (NULL != block) {
+            s->kept = block;
+            s->host = block->memory;
+        }
+        gpuhier_cuda_leave(&scope);
+    }
+    if (NULL == s->host) {
+        s->host = s->own = malloc(s->bytes);
+    }
+    return NULL != s->host ? OMPI_SUCCESS : OMPI_ERR_OUT_OF_RESOURCE;
+}
+
+static int copy(const gpuhier_staging_t *s, bool to_host)
+{
+    gpuhier_cuda_scope_t scope;
+    /* A context that cannot be pushed is most often the current one already. */
+    const bool entered = NULL != s->place.context && OMPI_SUCCESS == gpuhier_cuda_enter(s->place.context, &scope);
+    const bool is_long = NULL == s->kept && s->bytes > 2 * SLICE_BYTES;
+    int rc = OMPI_ERROR;
+    if (s->dense && is_long) {
+        rc = copy_long(s, to_host);
+    }
+    for (int tries = 0; tries < 2 && OMPI_SUCCESS != rc; ++tries) {
+        rc = s->dense ? copy_dense(s, to_host) : copy_pieces(s, to_host);
+    }
+    if (entered) {
+        gpuhier_cuda_leave(&scope);
+    }
+    return rc;
+}
+
+int gpuhier_staging_read(const gpuhier_staging_t *s)
+{
+    return copy(s, true);
+}
+
+int gpuhier_staging_write(const gpuhier_staging_t *s)
+{
+    return copy(s, false);
+}
+
+void gpuhier_staging_close(gpuhier_staging_t *s)
+{
+    if (NULL != s->kept) {
+        gpuhier_locked_give(s->kept);
+    }
+    free(s->own);
+    s->host = NULL;
+    s->kept = s->own = NULL;
+}

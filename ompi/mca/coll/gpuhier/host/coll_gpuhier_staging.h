@@ -1,0 +1,56 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Host memory that stands for a device buffer while code runs that cannot touch
+ * device memory, and the copies between the two.
+ */
+#ifndef GPUHIER_STAGING_H
+#define GPUHIER_STAGING_H
+
+#include "base/coll_gpuhier_component.h"
+#include "gpu/coll_gpuhier_cuda.h"
+
+struct ompi_datatype_t;
+
+/*
+ * One buffer of a call: `count` elements of `dtype` at `user`. Owned by its
+ * caller, from open to close, and used by one thread.
+ */
+typedef struct gpuhier_staging {
+    const char *user;
+    size_t count;
+    struct ompi_datatype_t *dtype;
+    gpuhier_buffer_t place;
+    ptrdiff_t gap;  /* bytes from user to the first byte that the type touches */
+    size_t bytes;   /* from that one to the last; 0: nothing to stage */
+    bool dense;     /* it touches all of them, in order */
+    char *host;     /* stands for the first byte; NULL: the user's buffer is used itself */
+    struct gpuhier_locked *kept; /* the page-locked block that host lies in, to be given back */
+    void *own;      /* the memory that host lies in, to be freed */
+} gpuhier_staging_t;
+
+/* Looks at a user's buffer (not MPI_IN_PLACE). True if it is device memory, which needs a host copy. */
+bool gpuhier_staging_inspect(gpuhier_staging_t *s, const void *user, size_t count, struct ompi_datatype_t *dtype);
+
+/* Makes the host copy, as yet without contents. Returns an Open MPI code. */
+int gpuhier_staging_open(gpuhier_staging_t *s);
+
+/* What stands for the user's buffer, as an argument for MPI: the address of element 0. */
+static inline void *gpuhier_staging_address(const gpuhier_staging_t *s)
+{
+    return NULL != s->host ? s->host - s->gap : (char *) (uintptr_t) s->user;
+}
+
+/*
+ * Device to host, or back, after all earlier work of the program on the default stream of the buffer's context, and
+ * complete on return. Bytes that the type does not touch are not written in device memory. A copy that fails is tried again
+ * in the plainest way, since the first error may be that of earlier work of the program. Returns an Open MPI code.
+ */
+int gpuhier_staging_read(const gpuhier_staging_t *s);
+int gpuhier_staging_write(const gpuhier_staging_t *s);
+
+/* Lets go of the host copy, if there is one. */
+void gpuhier_staging_close(gpuhier_staging_t *s);
+
+#endif /* GPUHIER_STAGING_H */

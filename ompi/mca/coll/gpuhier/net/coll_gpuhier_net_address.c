@@ -1,0 +1,156 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Address blobs: what a process tells the others so that they can connect.
+ *
+ * A blob carries the UCX worker address of each rail behind a header with a
+ * checksum, because UCX trusts the addresses that it is given. It names no
+ * endpoint and costs its maker nothing.
+ *
+ * Called by coll_gpuhier_net.c (own blob) and coll_gpuhier_net_peer.c (others').
+ */
+#include "ompi_config.h"
+
+#include "net/coll_gpuhier_net_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ompi/constants.h"
+
+#define BLOB_MAGIC 0x67707568u /* "gpuh" */
+#define BLOB_VERSION 1
+#define BLOB_RAIL_IS_TCP 1u
+/* Larger than any worker address; a bound for what a peer claims. */
+#define BLOB_ADDRESS_MAX 65536
+
+/*
+ * The blob, in the byte order of the job's one build:
+ *
+ *   | header | rail 0 .. rail nrails-1 (blob_rail_t each) | address 0 | pad | address 1 | pad ...
+ *
+ * Each address starts at a multiple of 8 from the blob's start; pads are zero.
+ */
+typedef struct {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t nrails;
+    uint64_t bytes;    /* of the whole blob */
+    uint64_t checksum; /* of everything after the header */
+} blob_header_t;
+
+typedef struct {
+    uint32_t bytes; /* of the worker's address, without pad */
+    uint32_t flags;
+} blob_rail_t;
+
+_Static_assert(24 == sizeof(blob_header_t), "the blob's header is part of the protocol");
+_Static_assert(8 == sizeof(blob_rail_t), "keeps the addresses aligned");
+
+static size_t round8(size_t bytes)
+{
+    return (bytes + 7) & ~(size_t) 7;
+}
+
+/* FNV-1a, 64 bit: finds damage and mix-ups; it is no defence against malice. */
+static uint64_t checksum(const void *data, size_t bytes)
+{
+    const unsigned char *byte = data;
+    uint64_t sum = UINT64_C(0xcbf29ce484222325);
+    size_t i;
+
+    for (i = 0; i < bytes; ++i) {
+        sum = (sum ^ byte[i]) * UINT64_C(0x100000001b3);
+    }
+    return sum;
+}
+
+int gpuhier_net_blob_build(gpuhier_net_t *net)
+{
+    const size_t table = sizeof(blob_header_t);
+    size_t at = table + sizeof(blob_rail_t) * (size_t) net->nrails;
+    size_t total = at;
+    blob_header_t header = {.magic = BLOB_MAGIC, .version = BLOB_VERSION, .nrails = (uint16_t) net->nrails};
+    char *blob;
+    int i;
+
+    for (i = 0; i < net->nrails; ++i) {
+        total += round8(net->rails[i].address_bytes);
+    }
+    blob = calloc(1, total);
+    if (NULL == blob) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    for (i = 0; i < net->nrails; ++i) {
+        blob_rail_t rail = {.bytes = (uint32_t) net->rails[i].address_bytes,
+                            .flags = net->rails[i].is_tcp ? BLOB_RAIL_IS_TCP : 0};
+
+        memcpy(blob + table + sizeof(rail) * (size_t) i, &rail, sizeof(rail));
+        memcpy(blob + at, net->rails[i].address, rail.bytes);
+        at += round8(rail.bytes);
+    }
+    header.bytes = total;
+    header.checksum = checksum(blob + table, total - table);
+    memcpy(blob, &header, sizeof(header));
+    net->blob = blob;
+    net->blob_bytes = total;
+    return OMPI_SUCCESS;
+}
+
+uint64_t gpuhier_net_blob_digest(const void *blob)
+{
+    blob_header_t header;
+
+    memcpy(&header, blob, sizeof(header));
+    return header.checksum;
+}
+
+int gpuhier_net_address(const gpuhier_net_t *net, void **blob_p, size_t *bytes_p)
+{
+    void *copy = malloc(net->blob_bytes);
+
+    if (NULL == copy) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    memcpy(copy, net->blob, net->blob_bytes);
+    *blob_p = copy;
+    *bytes_p = net->blob_bytes;
+    return OMPI_SUCCESS;
+}
+
+int gpuhier_net_blob_parse(gpuhier_net_connection_t *connection)
+{
+    const size_t table = sizeof(blob_header_t);
+    const size_t bytes = connection->blob_bytes;
+    char *blob = connection->blob;
+    blob_header_t header;
+    size_t at;
+    int i;
+
+    if (bytes < table) {
+        return OMPI_ERR_BAD_PARAM;
+    }
+    memcpy(&header, blob, table);
+    if (BLOB_MAGIC != header.magic || BLOB_VERSION != header.version || bytes != header.bytes || 0 == header.nrails
+        || header.nrails > GPUHIER_NET_MAX_RAILS) {
+        return OMPI_ERR_BAD_PARAM;
+    }
+    at = table + sizeof(blob_rail_t) * header.nrails;
+    if (at > bytes || header.checksum != checksum(blob + table, bytes - table)) {
+        return OMPI_ERR_BAD_PARAM;
+    }
+    for (i = 0; i < header.nrails; ++i) {
+        blob_rail_t rail;
+
+        memcpy(&rail, blob + table + sizeof(rail) * (size_t) i, sizeof(rail));
+        if (0 == rail.bytes || rail.bytes > BLOB_ADDRESS_MAX || round8(rail.bytes) > bytes - at) {
+            return OMPI_ERR_BAD_PARAM;
+        }
+        connection->addresses[i] = (ucp_address_t *) (blob + at);
+        connection->is_tcp[i] = 0 != (rail.flags & BLOB_RAIL_IS_TCP);
+        at += round8(rail.bytes);
+    }
+    connection->nrails = header.nrails;
+    return (at == bytes) ? OMPI_SUCCESS : OMPI_ERR_BAD_PARAM;
+}

@@ -1,0 +1,150 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The structures that the files of the net share; nobody else includes this.
+ *
+ *   coll_gpuhier_net.c          the net: contexts, workers, progress, close
+ *   coll_gpuhier_net_address.c  address blobs
+ *   coll_gpuhier_net_peer.c     connections, peers, failure
+ *   coll_gpuhier_net_op.c       sends, receives, status codes
+ *   coll_gpuhier_net_leave.c    leaving without tearing others out of their calls
+ */
+#ifndef MCA_COLL_GPUHIER_NET_INTERNAL_H
+#define MCA_COLL_GPUHIER_NET_INTERNAL_H
+
+#include "net/coll_gpuhier_net.h"
+
+#include <ucp/api/ucp.h>
+
+#define GPUHIER_NET_DEVICE_MAX 64
+#define GPUHIER_NET_NAME_MAX 96
+
+/* What was sent last may still lie in UCX's buffers: calls of progress that see to it. */
+#define GPUHIER_NET_WARM_ROUNDS 256
+
+/* One network device with a UCX context and worker of its own. Owned by the net. */
+typedef struct {
+    ucp_context_h context;
+    ucp_worker_h worker;
+    ucp_address_t *address;
+    size_t address_bytes;
+    bool is_tcp; /* certainly; false where UCX might choose something else */
+    char device[GPUHIER_NET_DEVICE_MAX];
+    unsigned pending; /* operations; those that name no peer included */
+    unsigned warm;    /* calls of progress that still look here although nothing is pending */
+    uint64_t bytes_sent;
+    uint64_t bytes_received;
+    uint64_t messages_sent;
+    uint64_t messages_received;
+} gpuhier_net_rail_t;
+
+typedef struct gpuhier_net_connection gpuhier_net_connection_t;
+
+struct gpuhier_net {
+    int nrails;
+    bool can_cuda;
+    bool has_new_failure; /* a peer failed and was not reaped yet */
+    gpuhier_net_rail_t rails[GPUHIER_NET_MAX_RAILS];
+    void *blob; /* this process's address, see coll_gpuhier_net_peer.c */
+    size_t blob_bytes;
+    gpuhier_net_connection_t *connections; /* to all processes that were ever peers */
+    gpuhier_net_peer_t *orphans; /* destroyed, but UCX still holds operations of theirs */
+    gpuhier_net_op_t *anonymous; /* pending receives that name no peer */
+    unsigned pending;
+    unsigned rounds; /* calls of progress */
+    uint64_t left_at; /* milliseconds: when it began to leave */
+    gpuhier_net_error_fn_t error_handler;
+    void *error_arg;
+};
+
+/*
+ * Two endpoints for a pair of tcp rails, one for each direction of payload: on
+ * a single connection a rendezvous' answers would queue behind the payload that
+ * goes the same way, and both directions would wait for each other. Other
+ * transports need only one.
+ */
+typedef struct {
+    int count; /* 0: not connected yet */
+    ucp_ep_h endpoints[2];
+} gpuhier_net_link_t;
+
+/*
+ * To another process, whoever asks for it and how often: endpoints are matched
+ * with the other side's by the order in which they are made, so each process
+ * makes them once. Owned by the net, from the first peer that names the process
+ * until close: closing an endpoint earlier could lose what was sent last. A link
+ * exists per own rail and per rail of the other that a logical rail ever paired.
+ *
+ *   ALIVE --UCX's error callback, a failed connect, peer_fail--> FAILED
+ *   FAILED --reap: endpoints closed by force, receives cancelled--> REAPED
+ */
+typedef enum {
+    GPUHIER_NET_CONNECTION_ALIVE = 0,
+    GPUHIER_NET_CONNECTION_FAILED,
+    GPUHIER_NET_CONNECTION_REAPED
+} gpuhier_net_connection_state_t;
+
+struct gpuhier_net_connection {
+    gpuhier_net_t *net;
+    gpuhier_net_connection_t *next;
+    gpuhier_net_connection_state_t state;
+    int status; /* OMPI_SUCCESS while alive */
+    int nrails; /* of the other process */
+    int sends_on; /* which endpoint of a double link I send by; the other sends by the other */
+    bool is_self;
+    bool is_torn;  /* a peer was abandoned */
+    bool is_bound; /* leaves when I do */
+    gpuhier_net_link_t links[GPUHIER_NET_MAX_RAILS][GPUHIER_NET_MAX_RAILS]; /* [own rail][its rail] */
+    ucp_address_t *addresses[GPUHIER_NET_MAX_RAILS];                        /* inside the blob */
+    bool is_tcp[GPUHIER_NET_MAX_RAILS];
+    void *blob; /* a copy of what it sent */
+    size_t blob_bytes;
+    gpuhier_net_peer_t *peers;
+    gpuhier_net_peer_t *leaving; /* one of the peers, from leave on; the words of both sides are its operations */
+    gpuhier_net_op_t leave_send;
+    gpuhier_net_op_t leave_recv;
+    uint64_t leave_ms; /* how long the other's word is waited for */
+};
+
+/* One user's view of a connection, with operations of its own. Owned by the net, from peer_create to peer_destroy. */
+struct gpuhier_net_peer {
+    gpuhier_net_connection_t *connection;
+    gpuhier_net_peer_t *next;
+    gpuhier_net_peer_t **prev_p;
+    gpuhier_net_op_t *ops; /* pending ones */
+    char name[GPUHIER_NET_NAME_MAX];
+};
+
+/* UCX's status as an Open MPI code. */
+int gpuhier_net_code(ucs_status_t status);
+
+/* Make the net's own blob. */
+int gpuhier_net_blob_build(gpuhier_net_t *net);
+
+/* Check a connection's copy of what the other process sent, and find the addresses in it. */
+int gpuhier_net_blob_parse(gpuhier_net_connection_t *connection);
+
+/* The checksum in a blob's header, which all who have the blob know it by. */
+uint64_t gpuhier_net_blob_digest(const void *blob);
+
+/* The link of a logical rail, connected when it is not; a failure to connect marks the connection. */
+int gpuhier_net_link_get(gpuhier_net_connection_t *connection, int rail, gpuhier_net_link_t **link_p);
+
+/* Close the endpoints of every connection marked as failed since, and cancel receives. Returns how many there were. */
+int gpuhier_net_reap(gpuhier_net_t *net);
+
+/* Close all connections by force; then, when the workers are gone, free them and all peers. */
+void gpuhier_net_connections_close(gpuhier_net_t *net);
+void gpuhier_net_connections_free(gpuhier_net_t *net);
+
+/* End every operation of a list that UCX will not complete any more. Only when UCX cannot touch them. */
+void gpuhier_net_ops_abandon(gpuhier_net_op_t **list, int code);
+
+/* Cancel the receives of a list. */
+void gpuhier_net_ops_cancel(gpuhier_net_op_t *list);
+
+/* Monotonic clock, milliseconds. */
+uint64_t gpuhier_net_now_ms(void);
+
+#endif /* MCA_COLL_GPUHIER_NET_INTERNAL_H */

@@ -1,0 +1,287 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Sends and receives of the net, and the one place where UCX's status becomes an
+ * Open MPI code.
+ *
+ * How it works: an operation is one UCX tag-matched request. While it is pending
+ * it is linked into its peer's list (or the net's, when it names no peer), so
+ * that a peer's failure finds it; UCX's completion callback unlinks it, frees
+ * the request and writes state last. UCX ends a failed endpoint's sends by itself, while a posted
+ * receive belongs to no endpoint and is cancelled when its peer is reaped.
+ *
+ * Called by the engine through coll_gpuhier_net.h.
+ */
+#include "ompi_config.h"
+
+#include "net/coll_gpuhier_net_internal.h"
+
+#include "ompi/constants.h"
+
+int gpuhier_net_code(ucs_status_t status)
+{
+    switch (status) {
+    case UCS_OK:
+        return OMPI_SUCCESS;
+    case UCS_ERR_NO_MEMORY:
+    case UCS_ERR_NO_RESOURCE:
+    case UCS_ERR_EXCEEDS_LIMIT:
+    case UCS_ERR_SHMEM_SEGMENT:
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    case UCS_ERR_INVALID_PARAM:
+    case UCS_ERR_INVALID_ADDR:
+    case UCS_ERR_OUT_OF_RANGE:
+        return OMPI_ERR_BAD_PARAM;
+    case UCS_ERR_MESSAGE_TRUNCATED:
+    case UCS_ERR_BUFFER_TOO_SMALL:
+        return OMPI_ERR_BUFFER;
+    case UCS_ERR_NO_DEVICE:
+    case UCS_ERR_NO_ELEM:
+        return OMPI_ERR_NOT_FOUND;
+    case UCS_ERR_UNSUPPORTED:
+    case UCS_ERR_NOT_IMPLEMENTED:
+        return OMPI_ERR_NOT_SUPPORTED;
+    case UCS_ERR_CANCELED:
+        return OMPI_ERR_INTERUPTED;
+    case UCS_ERR_TIMED_OUT:
+        return OMPI_ERR_TIMEOUT;
+    case UCS_ERR_UNREACHABLE:
+    case UCS_ERR_REJECTED:
+    case UCS_ERR_NOT_CONNECTED:
+    case UCS_ERR_CONNECTION_RESET:
+    case UCS_ERR_ENDPOINT_TIMEOUT:
+        return OMPI_ERR_UNREACH;
+    default:
+        return (UCS_IS_LINK_ERROR(status) || UCS_IS_ENDPOINT_ERROR(status)) ? OMPI_ERR_UNREACH : OMPI_ERROR;
+    }
+}
+
+static void op_link(gpuhier_net_op_t *op, gpuhier_net_op_t **list)
+{
+    op->next = *list;
+    op->prev_p = list;
+    if (NULL != *list) {
+        (*list)->prev_p = &op->next;
+    }
+    *list = op;
+    op->net->pending++;
+    op->net->rails[op->rail].pending++;
+}
+
+static void op_unlink(gpuhier_net_op_t *op)
+{
+    *op->prev_p = op->next;
+    if (NULL != op->next) {
+        op->next->prev_p = op->prev_p;
+    }
+    op->next = NULL;
+    op->prev_p = NULL;
+    op->net->pending--;
+    op->net->rails[op->rail].pending--;
+}
+
+/* The operation's end, for linked and unlinked ones. state is written last: it hands the op back. */
+static void op_end(gpuhier_net_op_t *op, int code, size_t bytes)
+{
+    gpuhier_net_rail_t *rail = &op->net->rails[op->rail];
+
+    op->request = NULL;
+    op->status = code;
+    rail->warm = GPUHIER_NET_WARM_ROUNDS;
+    if (OMPI_SUCCESS != code) {
+        op->bytes = 0;
+        op->state = GPUHIER_NET_OP_ERROR;
+        return;
+    }
+    op->bytes = bytes;
+    if (op->is_receive) {
+        rail->bytes_received += bytes;
+        rail->messages_received++;
+    } else {
+        rail->bytes_sent += bytes;
+        rail->messages_sent++;
+    }
+    op->state = GPUHIER_NET_OP_DONE;
+}
+
+/*
+ * The code of a request that UCX ended with status. When its peer is known to be
+ * dead the reason is the death, whatever step of it UCX reports (cancelled,
+ * reset, timed out).
+ */
+static int op_code(const gpuhier_net_op_t *op, ucs_status_t status)
+{
+    if (UCS_OK != status && NULL != op->peer && GPUHIER_NET_CONNECTION_ALIVE != op->peer->connection->state) {
+        return op->peer->connection->status;
+    }
+    return gpuhier_net_code(status);
+}
+
+static void send_done(void *request, ucs_status_t status, void *user_data)
+{
+    gpuhier_net_op_t *op = user_data;
+    size_t bytes = op->bytes;
+
+    op_unlink(op);
+    op_end(op, op_code(op, status), bytes);
+    ucp_request_free(request);
+}
+
+static void receive_done(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *user_data)
+{
+    gpuhier_net_op_t *op = user_data;
+    size_t bytes = (UCS_OK == status) ? info->length : 0;
+
+    op_unlink(op);
+    op_end(op, op_code(op, status), bytes);
+    ucp_request_free(request);
+}
+
+static void op_start(gpuhier_net_op_t *op, gpuhier_net_t *net, gpuhier_net_peer_t *peer, int rail, bool is_receive,
+                     size_t bytes)
+{
+    op->state = GPUHIER_NET_OP_PENDING;
+    op->status = OMPI_SUCCESS;
+    op->bytes = bytes;
+    op->net = net;
+    op->peer = peer;
+    op->request = NULL;
+    op->next = NULL;
+    op->prev_p = NULL;
+    op->rail = rail % net->nrails;
+    op->is_receive = is_receive;
+}
+
+static int op_refuse(gpuhier_net_op_t *op, int code)
+{
+    op_end(op, code, 0);
+    return code;
+}
+
+static void param_common(ucp_request_param_t *param, gpuhier_net_op_t *op, bool is_cuda)
+{
+    /* The memory type is always given: UCX's own detection asks the driver on each new address. */
+    param->op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+    param->user_data = op;
+    param->memory_type = is_cuda ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
+}
+
+static int op_check(const gpuhier_net_op_t *op, int rail, const void *buf, size_t bytes, bool is_cuda)
+{
+    if (rail < 0 || (NULL == buf && 0 != bytes)) {
+        return OMPI_ERR_BAD_PARAM;
+    }
+    if (is_cuda && !op->net->can_cuda) {
+        return OMPI_ERR_NOT_SUPPORTED;
+    }
+    return OMPI_SUCCESS;
+}
+
+int gpuhier_net_send(gpuhier_net_peer_t *peer, int rail, uint64_t tag, const void *buf, size_t bytes, bool is_cuda,
+                     gpuhier_net_op_t *op)
+{
+    ucp_request_param_t param = {0};
+    ucs_status_ptr_t result;
+    gpuhier_net_link_t *link;
+    int rc;
+
+    op_start(op, peer->connection->net, peer, (rail < 0) ? 0 : rail, false, bytes);
+    rc = op_check(op, rail, buf, bytes, is_cuda);
+    if (OMPI_SUCCESS == rc) {
+        rc = gpuhier_net_link_get(peer->connection, rail, &link);
+    }
+    if (OMPI_SUCCESS != rc) {
+        return op_refuse(op, rc);
+    }
+    param_common(&param, op, is_cuda);
+    param.cb.send = send_done;
+    result = ucp_tag_send_nbx(link->endpoints[(1 == link->count) ? 0 : peer->connection->sends_on], buf, bytes, tag, &param);
+    if (NULL == result) {
+        op_end(op, OMPI_SUCCESS, bytes);
+        return OMPI_SUCCESS;
+    }
+    if (UCS_PTR_IS_ERR(result)) {
+        return op_refuse(op, op_code(op, UCS_PTR_STATUS(result)));
+    }
+    op->request = result;
+    op_link(op, &peer->ops);
+    return OMPI_SUCCESS;
+}
+
+int gpuhier_net_recv(gpuhier_net_t *net, gpuhier_net_peer_t *peer, int rail, uint64_t tag, void *buf, size_t bytes,
+                     bool is_cuda, gpuhier_net_op_t *op)
+{
+    ucp_request_param_t param = {0};
+    ucs_status_ptr_t result;
+    gpuhier_net_link_t *link;
+    int rc;
+
+    op_start(op, net, peer, (rail < 0) ? 0 : rail, true, bytes);
+    rc = op_check(op, rail, buf, bytes, is_cuda);
+    if (OMPI_SUCCESS != rc) {
+        return op_refuse(op, rc);
+    }
+    if (NULL != peer) {
+        /* Connected although nothing is sent: a process that only receives must notice the death, too. */
+        (void) gpuhier_net_link_get(peer->connection, rail, &link);
+    }
+    param_common(&param, op, is_cuda);
+    /*
+     * UCX 1.13 does not tell the length of a receive that completes at once, so
+     * completion always goes through the callback, also inside this call.
+     */
+    param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    param.cb.recv = receive_done;
+    op_link(op, (NULL == peer) ? &net->anonymous : &peer->ops);
+    result = ucp_tag_recv_nbx(net->rails[op->rail].worker, buf, bytes, tag, UINT64_MAX, &param);
+    if (UCS_PTR_IS_ERR(result)) {
+        op_unlink(op);
+        return op_refuse(op, op_code(op, UCS_PTR_STATUS(result)));
+    }
+    if (GPUHIER_NET_OP_PENDING != op->state) {
+        return op->status;
+    }
+    op->request = result;
+    if (NULL != peer && GPUHIER_NET_CONNECTION_ALIVE != peer->connection->state) {
+        /*
+         * Posted all the same, because a peer that finished and left may have
+         * sent this before; what was not there yet will not come.
+         */
+        gpuhier_net_cancel(op);
+        if (GPUHIER_NET_OP_ERROR == op->state) {
+            return op->status;
+        }
+    }
+    return OMPI_SUCCESS;
+}
+
+void gpuhier_net_cancel(gpuhier_net_op_t *op)
+{
+    if (GPUHIER_NET_OP_PENDING == op->state && op->is_receive) {
+        ucp_request_cancel(op->net->rails[op->rail].worker, op->request);
+    }
+}
+
+void gpuhier_net_ops_cancel(gpuhier_net_op_t *list)
+{
+    gpuhier_net_op_t *op = list;
+
+    while (NULL != op) {
+        /* A cancelled operation leaves the list and may be reused by its owner at once. */
+        gpuhier_net_op_t *next = op->next;
+
+        gpuhier_net_cancel(op);
+        op = next;
+    }
+}
+
+void gpuhier_net_ops_abandon(gpuhier_net_op_t **list, int code)
+{
+    while (NULL != *list) {
+        gpuhier_net_op_t *op = *list;
+
+        op_unlink(op);
+        op_end(op, code, 0);
+    }
+}

@@ -1,0 +1,351 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Connections to other processes, the peers that share them, and what happens
+ * when a process dies.
+ *
+ * How it works: peers that name the same process share one connection, which
+ * stays until the net closes. Its endpoints are created when a logical rail is
+ * first used; they have error mode PEER, so UCX watches them and calls back when
+ * one breaks. The callback only marks the connection (UCX is in the middle of
+ * its own work then); the next reap, at the end of progress, closes the
+ * endpoints by force, which ends sends and half-done receives, and cancels the
+ * receives that nothing had matched yet.
+ *
+ * Called by the engine (create, destroy, fail) and by the other files of the net.
+ */
+#include "ompi_config.h"
+
+#include "net/coll_gpuhier_net_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ompi/constants.h"
+
+/* How long a peer that is destroyed may still end its operations in peace, in milliseconds. */
+#define GRACE_MS 200
+
+static void peer_link(gpuhier_net_peer_t *peer, gpuhier_net_peer_t **list)
+{
+    peer->next = *list;
+    peer->prev_p = list;
+    if (NULL != *list) {
+        (*list)->prev_p = &peer->next;
+    }
+    *list = peer;
+}
+
+static void peer_unlink(gpuhier_net_peer_t *peer)
+{
+    *peer->prev_p = peer->next;
+    if (NULL != peer->next) {
+        peer->next->prev_p = peer->prev_p;
+    }
+}
+
+/* A new connection; the blob is checked. */
+static int connection_create(gpuhier_net_t *net, const void *blob, size_t bytes, gpuhier_net_connection_t **connection_p)
+{
+    gpuhier_net_connection_t *connection = calloc(1, sizeof(*connection));
+    int rc = OMPI_ERR_OUT_OF_RESOURCE;
+
+    if (NULL == connection) {
+        return rc;
+    }
+    connection->blob = malloc(bytes);
+    if (NULL == connection->blob) {
+        goto free_connection;
+    }
+    memcpy(connection->blob, blob, bytes);
+    connection->blob_bytes = bytes;
+    rc = gpuhier_net_blob_parse(connection);
+    if (OMPI_SUCCESS != rc) {
+        goto free_blob;
+    }
+    /* Both sides compare the same two blobs, so they choose opposite directions. */
+    connection->is_self = bytes == net->blob_bytes && 0 == memcmp(blob, net->blob, bytes);
+    connection->sends_on = (bytes == net->blob_bytes) ? memcmp(blob, net->blob, bytes) > 0 : bytes > net->blob_bytes;
+    connection->net = net;
+    connection->next = net->connections;
+    net->connections = connection;
+    *connection_p = connection;
+    return OMPI_SUCCESS;
+
+free_blob:
+    free(connection->blob);
+free_connection:
+    free(connection);
+    return rc;
+}
+
+int gpuhier_net_peer_create(gpuhier_net_t *net, const void *blob, size_t bytes, const char *name,
+                            gpuhier_net_peer_t **peer_p)
+{
+    gpuhier_net_connection_t *connection;
+    gpuhier_net_peer_t *peer;
+    int rc;
+
+    if (NULL == blob || 0 == bytes) {
+        return OMPI_ERR_BAD_PARAM;
+    }
+    peer = calloc(1, sizeof(*peer));
+    if (NULL == peer) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    for (connection = net->connections; NULL != connection; connection = connection->next) {
+        if (connection->blob_bytes == bytes && 0 == memcmp(connection->blob, blob, bytes)) {
+            break;
+        }
+    }
+    if (NULL == connection) {
+        rc = connection_create(net, blob, bytes, &connection);
+        if (OMPI_SUCCESS != rc) {
+            free(peer);
+            return rc;
+        }
+    }
+    snprintf(peer->name, sizeof(peer->name), "%s", (NULL == name) ? "a peer" : name);
+    peer->connection = connection;
+    peer_link(peer, &connection->peers);
+    *peer_p = peer;
+    return OMPI_SUCCESS;
+}
+
+/* Mark the connection and report it to each of its peers once; the next reap ends what is pending. */
+static void connection_mark(gpuhier_net_connection_t *connection, int code, const char *reason)
+{
+    gpuhier_net_t *net = connection->net;
+    char text[GPUHIER_NET_NAME_MAX + 160];
+    gpuhier_net_peer_t *peer;
+
+    if (GPUHIER_NET_CONNECTION_ALIVE != connection->state) {
+        return;
+    }
+    connection->state = GPUHIER_NET_CONNECTION_FAILED;
+    connection->status = code;
+    net->has_new_failure = true;
+    for (peer = connection->peers; NULL != peer && NULL != net->error_handler; peer = peer->next) {
+        snprintf(text, sizeof(text), "the connection to %s is lost: %s", peer->name, reason);
+        net->error_handler(net->error_arg, peer, code, text);
+    }
+}
+
+/* UCX's callback for a broken endpoint; the endpoint stays until reap closes it. */
+static void endpoint_failed(void *arg, ucp_ep_h endpoint, ucs_status_t status)
+{
+    (void) endpoint;
+    /* Whatever UCX calls it, the process cannot be reached any more. */
+    connection_mark(arg, OMPI_ERR_UNREACH, ucs_status_string(status));
+}
+
+static ucs_status_t link_connect(gpuhier_net_connection_t *connection, int mine, int theirs, gpuhier_net_link_t *link)
+{
+    const gpuhier_net_rail_t *rail = &connection->net->rails[mine];
+    int wanted = (rail->is_tcp && connection->is_tcp[theirs] && !connection->is_self) ? 2 : 1;
+    ucp_ep_params_t params = {0};
+    ucs_status_t status;
+
+    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE
+                        | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params.address = connection->addresses[theirs];
+    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    params.err_handler.cb = endpoint_failed;
+    params.err_handler.arg = connection;
+    /* Both at once and in this order: UCX pairs the n-th endpoint of one side with the n-th of the other. */
+    while (link->count < wanted) {
+        status = ucp_ep_create(rail->worker, &params, &link->endpoints[link->count]);
+        if (UCS_OK != status) {
+            return status;
+        }
+        link->count++;
+    }
+    return UCS_OK;
+}
+
+int gpuhier_net_link_get(gpuhier_net_connection_t *connection, int rail, gpuhier_net_link_t **link_p)
+{
+    int mine = rail % connection->net->nrails;
+    int theirs = rail % connection->nrails;
+    gpuhier_net_link_t *link = &connection->links[mine][theirs];
+    ucs_status_t status;
+
+    if (GPUHIER_NET_CONNECTION_ALIVE == connection->state && 0 == link->count) {
+        status = link_connect(connection, mine, theirs, link);
+        if (UCS_OK != status) {
+            connection_mark(connection, OMPI_ERR_UNREACH, ucs_status_string(status));
+        }
+    }
+    if (GPUHIER_NET_CONNECTION_ALIVE != connection->state) {
+        return connection->status;
+    }
+    *link_p = link;
+    return OMPI_SUCCESS;
+}
+
+static void endpoint_close(gpuhier_net_rail_t *rail, ucp_ep_h endpoint)
+{
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+    ucs_status_ptr_t result = ucp_ep_close_nbx(endpoint, &param);
+    uint64_t deadline = gpuhier_net_now_ms() + GPUHIER_NET_DRAIN_MS;
+
+    if (!UCS_PTR_IS_PTR(result)) {
+        return;
+    }
+    while (UCS_INPROGRESS == ucp_request_check_status(result) && gpuhier_net_now_ms() < deadline) {
+        ucp_worker_progress(rail->worker);
+    }
+    ucp_request_free(result);
+}
+
+/* Close what is open; every operation of its peers then ends here or in a later progress. */
+static void connection_reap(gpuhier_net_connection_t *connection)
+{
+    gpuhier_net_peer_t *peer;
+    int mine;
+    int theirs;
+
+    connection->state = GPUHIER_NET_CONNECTION_REAPED;
+    for (mine = 0; mine < connection->net->nrails; ++mine) {
+        for (theirs = 0; theirs < connection->nrails; ++theirs) {
+            gpuhier_net_link_t *link = &connection->links[mine][theirs];
+
+            while (link->count > 0) {
+                endpoint_close(&connection->net->rails[mine], link->endpoints[--link->count]);
+            }
+        }
+    }
+    for (peer = connection->peers; NULL != peer; peer = peer->next) {
+        gpuhier_net_ops_cancel(peer->ops);
+    }
+}
+
+int gpuhier_net_reap(gpuhier_net_t *net)
+{
+    gpuhier_net_connection_t *connection;
+    int reaped = 0;
+
+    while (net->has_new_failure) {
+        net->has_new_failure = false;
+        for (connection = net->connections; NULL != connection; connection = connection->next) {
+            if (GPUHIER_NET_CONNECTION_FAILED == connection->state) {
+                connection_reap(connection);
+                reaped++;
+            }
+        }
+    }
+    return reaped;
+}
+
+void gpuhier_net_peer_fail(gpuhier_net_peer_t *peer, int code)
+{
+    connection_mark(peer->connection, (OMPI_SUCCESS == code) ? OMPI_ERR_UNREACH : code, "reported dead");
+}
+
+static void wait_ops(gpuhier_net_peer_t *peer, uint64_t ms)
+{
+    uint64_t deadline = gpuhier_net_now_ms() + ms;
+
+    while (NULL != peer->ops && gpuhier_net_now_ms() < deadline) {
+        gpuhier_net_progress(peer->connection->net);
+    }
+}
+
+static void peer_let_go(gpuhier_net_peer_t *peer, bool by_force)
+{
+    gpuhier_net_t *net;
+
+    if (NULL == peer) {
+        return;
+    }
+    net = peer->connection->net;
+    /* From here on nobody is told of this peer any more. */
+    peer_unlink(peer);
+    if (NULL != peer->ops) {
+        gpuhier_net_ops_cancel(peer->ops);
+        wait_ops(peer, GRACE_MS);
+    }
+    if (NULL != peer->ops && by_force) {
+        connection_mark(peer->connection, OMPI_ERR_UNREACH, "given up with messages pending");
+        gpuhier_net_reap(net);
+        wait_ops(peer, GPUHIER_NET_DRAIN_MS);
+    }
+    if (NULL != peer->ops) {
+        /* UCX still holds requests that point here: they end with the workers. */
+        peer_link(peer, &net->orphans);
+        return;
+    }
+    free(peer);
+}
+
+void gpuhier_net_peer_bind(gpuhier_net_peer_t *peer)
+{
+    peer->connection->is_bound = true;
+}
+
+void gpuhier_net_peer_destroy(gpuhier_net_peer_t *peer)
+{
+    peer_let_go(peer, true);
+}
+
+void gpuhier_net_peer_abandon(gpuhier_net_peer_t *peer)
+{
+    if (NULL != peer) {
+        peer->connection->is_torn = true;
+    }
+    peer_let_go(peer, false);
+}
+
+int gpuhier_net_peer_status(const gpuhier_net_peer_t *peer)
+{
+    return peer->connection->status;
+}
+
+const char *gpuhier_net_peer_name(const gpuhier_net_peer_t *peer)
+{
+    return peer->name;
+}
+
+void gpuhier_net_connections_close(gpuhier_net_t *net)
+{
+    uint64_t deadline = gpuhier_net_now_ms() + GPUHIER_NET_DRAIN_MS;
+    gpuhier_net_connection_t *connection;
+
+    for (connection = net->connections; NULL != connection; connection = connection->next) {
+        if (GPUHIER_NET_CONNECTION_ALIVE == connection->state) {
+            connection->status = OMPI_ERR_INTERUPTED;
+        }
+        if (GPUHIER_NET_CONNECTION_REAPED != connection->state) {
+            connection_reap(connection);
+        }
+    }
+    while (0 != net->pending && gpuhier_net_now_ms() < deadline) {
+        gpuhier_net_progress(net);
+    }
+}
+
+static void peers_free(gpuhier_net_peer_t *peers)
+{
+    while (NULL != peers) {
+        gpuhier_net_peer_t *next = peers->next;
+
+        gpuhier_net_ops_abandon(&peers->ops, OMPI_ERR_TIMEOUT);
+        free(peers);
+        peers = next;
+    }
+}
+
+void gpuhier_net_connections_free(gpuhier_net_t *net)
+{
+    peers_free(net->orphans);
+    while (NULL != net->connections) {
+        gpuhier_net_connection_t *connection = net->connections;
+
+        net->connections = connection->next;
+        peers_free(connection->peers);
+        free(connection->blob);
+        free(connection);
+    }
+}

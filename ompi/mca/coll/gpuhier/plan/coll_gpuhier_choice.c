@@ -1,0 +1,100 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the length of slices and the table of choices; see the header. The
+ * algorithms' own table is in coll_gpuhier_schedule.c. Called by the engine (one
+ * plan per call), by set-up with print_info, and by gpuhier_info.
+ */
+#include "plan/coll_gpuhier_choice.h"
+
+#include <stdio.h>
+
+uint64_t gpuhier_choice_longest(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits)
+{
+    if (1 == shape->hierarchy->ngroups) {
+        return limits->slice_bytes;
+    }
+    const uint64_t doublings = (uint64_t) gpuhier_vote_steps(shape->hierarchy->ngroups);
+    const uint64_t hiding = GPUHIER_SLICE_STEPS * gpuhier_wires[limits->wire].step_bytes * doublings * (uint64_t) shape->max_group_size;
+    const uint64_t slice = hiding < limits->slice_bytes_max ? hiding : limits->slice_bytes_max;
+    return slice > limits->slice_bytes ? slice : limits->slice_bytes;
+}
+
+uint64_t gpuhier_choice_slice_bytes(const gpuhier_shape_t *shape, uint64_t bytes, const gpuhier_limits_t *limits)
+{
+    const uint64_t longest = gpuhier_choice_longest(shape, limits);
+    if (1 == shape->hierarchy->ngroups) {
+        return longest;
+    }
+    const uint64_t worth = GPUHIER_SLICE_SHARD_MIN * (uint64_t) shape->max_group_size;
+    const uint64_t least = worth < limits->slice_bytes ? worth : limits->slice_bytes;
+    const uint64_t part = bytes / GPUHIER_SLICES_WANTED;
+    const uint64_t slice = part > least ? part : least;
+    return slice < longest ? slice : longest;
+}
+
+int gpuhier_choice_plan(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int rank, uint64_t count, size_t elem_bytes,
+                        const gpuhier_limits_t *limits)
+{
+    gpuhier_limits_t chosen = *limits;
+    chosen.slice_bytes = gpuhier_choice_slice_bytes(shape, count * elem_bytes, limits);
+    return gpuhier_plan_init(plan_p, shape, rank, count, elem_bytes, &chosen);
+}
+
+int gpuhier_choice_table(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, uint64_t small_bytes,
+                         gpuhier_choice_t rows[GPUHIER_CHOICES_MAX])
+{
+    int n = 0;
+    uint64_t bytes = sizeof(double);
+    if (small_bytes >= bytes) {
+        rows[n++] = (gpuhier_choice_t){.min_bytes = bytes, .on_host = true};
+    }
+    while (bytes <= small_bytes) {
+        bytes *= 2;
+    }
+    for (; bytes <= (uint64_t) 1 << 40; bytes *= 2) {
+        gpuhier_plan_t plan;
+        if (0 != gpuhier_choice_plan(&plan, shape, 0, bytes / sizeof(double), sizeof(double), limits)) {
+            return 0;
+        }
+        const bool longest = plan.nslices > 1 && gpuhier_choice_slice_bytes(shape, bytes, limits) == gpuhier_choice_longest(shape, limits);
+        gpuhier_choice_t *row = n > 0 ? &rows[n - 1] : NULL;
+        if (NULL != row && !row->on_host && row->algorithm == plan.algorithm && (row->nslices == plan.nslices || row->more_slices)) {
+            continue;
+        }
+        if (GPUHIER_CHOICES_MAX == n) {
+            break; /* cannot be: 38 sizes */
+        }
+        rows[n++] = (gpuhier_choice_t){bytes, false, plan.algorithm, plan.nsteps, plan.nslices, longest};
+    }
+    return n;
+}
+
+static const char *bytes_text(uint64_t bytes, char *text, size_t room)
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    int unit = 0;
+    while (bytes >= 1024 && 0 == bytes % 1024 && unit < 4) {
+        bytes /= 1024;
+        ++unit;
+    }
+    snprintf(text, room, "%llu %s", (unsigned long long) bytes, units[unit]);
+    return text;
+}
+
+const char *gpuhier_choice_text(const gpuhier_choice_t *row, int ngroups, char *text, size_t room)
+{
+    char size[32], exchange[64] = "one kernel, or through scratch ";
+    if (ngroups > 1) {
+        snprintf(exchange, sizeof(exchange), "%s in %d step%s, ", gpuhier_algorithm_names[row->algorithm], row->nsteps,
+                 1 == row->nsteps ? "" : "s");
+    }
+    if (row->on_host) {
+        snprintf(text, room, "from %s: reduced by the host", bytes_text(row->min_bytes, size, sizeof(size)));
+        return text;
+    }
+    snprintf(text, room, "from %s: %s%llu slice%s%s", bytes_text(row->min_bytes, size, sizeof(size)), exchange,
+             (unsigned long long) row->nslices, 1 == row->nslices ? "" : "s", row->more_slices ? " or more" : "");
+    return text;
+}

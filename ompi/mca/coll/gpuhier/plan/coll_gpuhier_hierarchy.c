@@ -1,0 +1,293 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns: the rule by which ranks form groups, and the list of pieces that follows
+ * from the sizes of the groups.
+ * Does not own: finding out who is on which node or can map whom (topology and
+ * the trial opens do), and what is done with a piece (schedule).
+ *
+ * How it works: ranks are sorted by (node, rank), so that each node is one run;
+ * inside a run every rank is offered to the groups of that run in the order in
+ * which they were founded. Then groups are numbered by their lowest rank, which
+ * is their founder. The pieces are all fractions j/P of all sizes P that occur,
+ * sorted, without duplicates.
+ *
+ * Called by: module (once per communicator, at set-up), gpuhier_info and the
+ * unit tests. It is pure: no Open MPI header, errors are negative errno values.
+ */
+#include "plan/coll_gpuhier_hierarchy.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What is needed while groups are being formed. All arrays belong to one allocation. */
+typedef struct builder {
+    int nranks;
+    int max_group;
+    const gpuhier_hier_rank_t *ranks;
+    gpuhier_can_map_fn_t can_map;
+    void *arg;
+    int *founder;  /* [nranks] lowest rank of a rank's group */
+    int *next;     /* [nranks] next member of a rank's group, -1 at its end */
+    int *last;     /* [nranks] last member of the group, valid at its founder */
+    int *size;     /* [nranks] members of the group, valid at its founder */
+    int *founders; /* [nranks] founders of the node at hand */
+} builder_t;
+
+/* A rank and its node: the key to sort by. */
+typedef struct placed {
+    uint64_t node;
+    int rank;
+} placed_t;
+
+static int placed_compare(const void *left_arg, const void *right_arg)
+{
+    const placed_t *left = left_arg;
+    const placed_t *right = right_arg;
+
+    if (left->node != right->node) {
+        return left->node < right->node ? -1 : 1;
+    }
+    return left->rank - right->rank;
+}
+
+/* Can this rank join the group of this founder and leave it a clique within its limit? */
+static bool builder_fits(const builder_t *b, int founder, int rank)
+{
+    if (b->size[founder] >= b->max_group) {
+        return false;
+    }
+    for (int member = founder; -1 != member; member = b->next[member]) {
+        if (!b->can_map(b->arg, member, rank) || !b->can_map(b->arg, rank, member)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Puts a rank into the first group of its node that takes it, or founds one. */
+static void builder_place(builder_t *b, int rank, int *nfounders_p)
+{
+    b->next[rank] = -1;
+    for (int i = 0; i < *nfounders_p; ++i) {
+        int founder = b->founders[i];
+        if (builder_fits(b, founder, rank)) {
+            b->founder[rank] = founder;
+            b->next[b->last[founder]] = rank;
+            b->last[founder] = rank;
+            ++b->size[founder];
+            return;
+        }
+    }
+    b->founder[rank] = rank;
+    b->last[rank] = rank;
+    b->size[rank] = 1;
+    b->founders[(*nfounders_p)++] = rank;
+}
+
+/* Groups all ranks; returns the number of groups, or -ENOMEM. */
+static int builder_run(builder_t *b)
+{
+    placed_t *order = malloc((size_t) b->nranks * sizeof(*order));
+    int ngroups = 0;
+    int nfounders = 0;
+
+    if (NULL == order) {
+        return -ENOMEM;
+    }
+    for (int i = 0; i < b->nranks; ++i) {
+        order[i].node = b->ranks[i].node;
+        order[i].rank = i;
+    }
+    qsort(order, (size_t) b->nranks, sizeof(*order), placed_compare);
+    for (int i = 0; i < b->nranks; ++i) {
+        if (i > 0 && order[i].node != order[i - 1].node) {
+            ngroups += nfounders;
+            nfounders = 0;
+        }
+        builder_place(b, order[i].rank, &nfounders);
+    }
+    free(order);
+    return ngroups + nfounders;
+}
+
+/* Numbers the groups by founder and lists their members. */
+static void hierarchy_fill(gpuhier_hierarchy_t *h, const builder_t *b)
+{
+    int group = 0;
+    int filled = 0;
+
+    for (int rank = 0; rank < h->nranks; ++rank) {
+        if (b->founder[rank] != rank) {
+            continue;
+        }
+        h->first[group] = filled;
+        for (int member = rank; -1 != member; member = b->next[member]) {
+            h->group_of[member] = group;
+            h->index_of[member] = filled - h->first[group];
+            h->members[filled++] = member;
+        }
+        ++group;
+    }
+    h->first[group] = filled;
+}
+
+int gpuhier_hierarchy_init(gpuhier_hierarchy_t *h, int nranks, const gpuhier_hier_rank_t *ranks,
+                           gpuhier_can_map_fn_t can_map, void *arg, int max_group)
+{
+    builder_t builder = {.nranks = nranks, .max_group = max_group, .ranks = ranks, .can_map = can_map, .arg = arg};
+    size_t n = (size_t) nranks;
+    int *scratch;
+    int *kept;
+    int ngroups;
+    int rc = 0;
+
+    if (nranks < 1 || max_group < 1 || max_group > GPUHIER_GROUP_MAX) {
+        return -EINVAL;
+    }
+    scratch = malloc(5 * n * sizeof(int));
+    if (NULL == scratch) {
+        return -ENOMEM;
+    }
+    builder.founder = scratch;
+    builder.next = scratch + n;
+    builder.last = scratch + 2 * n;
+    builder.size = scratch + 3 * n;
+    builder.founders = scratch + 4 * n;
+    ngroups = builder_run(&builder);
+    if (ngroups < 0) {
+        rc = ngroups;
+        goto free_scratch;
+    }
+    kept = malloc((3 * n + (size_t) ngroups + 1) * sizeof(int));
+    if (NULL == kept) {
+        rc = -ENOMEM;
+        goto free_scratch;
+    }
+    h->nranks = nranks;
+    h->ngroups = ngroups;
+    h->group_of = kept; /* the start of the one allocation: fini frees it */
+    h->index_of = kept + n;
+    h->members = kept + 2 * n;
+    h->first = kept + 3 * n;
+    hierarchy_fill(h, &builder);
+
+free_scratch:
+    free(scratch);
+    return rc;
+}
+
+void gpuhier_hierarchy_fini(gpuhier_hierarchy_t *h)
+{
+    free(h->group_of);
+    memset(h, 0, sizeof(*h));
+}
+
+/* Is a/b before, at or after c/d? Negative, 0 or positive. */
+static int fraction_compare(const void *left_arg, const void *right_arg)
+{
+    const gpuhier_fraction_t *left = left_arg;
+    const gpuhier_fraction_t *right = right_arg;
+
+    return (int) left->num * right->den - (int) right->num * left->den;
+}
+
+static gpuhier_fraction_t fraction_reduced(int num, int den)
+{
+    int a = den;
+    int b = num;
+
+    while (0 != b) {
+        int rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return (gpuhier_fraction_t){.num = (uint16_t) (num / a), .den = (uint16_t) (den / a)};
+}
+
+/* right - left; both in 0..1 with denominators of at most GPUHIER_GROUP_MAX. */
+static gpuhier_fraction_t fraction_between(gpuhier_fraction_t left, gpuhier_fraction_t right)
+{
+    return fraction_reduced(right.num * left.den - left.num * right.den, left.den * right.den);
+}
+
+_Static_assert(GPUHIER_GROUP_MAX * GPUHIER_GROUP_MAX <= UINT16_MAX, "the width of a piece must fit into a fraction");
+
+/* Which group sizes occur: present[P] for P in 1 .. GPUHIER_GROUP_MAX; returns how many fractions they give. */
+static int shape_sizes(gpuhier_shape_t *shape, bool *present)
+{
+    const gpuhier_hierarchy_t *h = shape->hierarchy;
+    int nfractions = 1; /* the closing 1/1 */
+
+    shape->max_group_size = 0;
+    shape->min_group_size = GPUHIER_GROUP_MAX;
+    for (int g = 0; g < h->ngroups; ++g) {
+        int size = gpuhier_hierarchy_group_size(h, g);
+        if (!present[size]) {
+            present[size] = true;
+            nfractions += size;
+        }
+        shape->max_group_size = size > shape->max_group_size ? size : shape->max_group_size;
+        shape->min_group_size = size < shape->min_group_size ? size : shape->min_group_size;
+    }
+    return nfractions;
+}
+
+int gpuhier_shape_init(gpuhier_shape_t *shape_p, const gpuhier_hierarchy_t *h)
+{
+    gpuhier_shape_t shape = {.hierarchy = h, .widest = {0, 1}};
+    bool present[GPUHIER_GROUP_MAX + 1] = {false};
+    int n = shape_sizes(&shape, present);
+    int filled = 0;
+    int kept = 1;
+
+    shape.cuts = malloc((size_t) n * sizeof(*shape.cuts));
+    if (NULL == shape.cuts) {
+        return -ENOMEM;
+    }
+    for (int size = 1; size <= GPUHIER_GROUP_MAX; ++size) {
+        for (int j = 0; present[size] && j < size; ++j) {
+            shape.cuts[filled++] = fraction_reduced(j, size);
+        }
+    }
+    shape.cuts[filled++] = fraction_reduced(1, 1);
+    qsort(shape.cuts, (size_t) filled, sizeof(*shape.cuts), fraction_compare);
+    for (int i = 1; i < filled; ++i) {
+        gpuhier_fraction_t width = fraction_between(shape.cuts[kept - 1], shape.cuts[i]);
+        if (0 == width.num) {
+            continue;
+        }
+        if (fraction_compare(&shape.widest, &width) < 0) {
+            shape.widest = width;
+        }
+        shape.cuts[kept++] = shape.cuts[i];
+    }
+    shape.npieces = kept - 1;
+    *shape_p = shape;
+    return 0;
+}
+
+void gpuhier_shape_fini(gpuhier_shape_t *shape)
+{
+    free(shape->cuts);
+    memset(shape, 0, sizeof(*shape));
+}
+
+int gpuhier_shape_first_piece(const gpuhier_shape_t *shape, int index, int group_size)
+{
+    int low = 0;
+    int high = shape->npieces;
+
+    /* All cuts before low lie before the place, all from high on do not. */
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if ((int) shape->cuts[middle].num * group_size < index * (int) shape->cuts[middle].den) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}

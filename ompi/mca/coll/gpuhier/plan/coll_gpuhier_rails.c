@@ -1,0 +1,164 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the rails of pieces; see the header. Which devices a rank would drive by
+ * their place is the topology's business. Called by the team at set-up, and by
+ * the exchange for the cut into stripes.
+ */
+#define _GNU_SOURCE /* strverscmp */
+#include "plan/coll_gpuhier_rails.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int by_name(const void *a, const void *b)
+{
+    return strverscmp(*(const char *const *) a, *(const char *const *) b); /* mlx5_2 before mlx5_10 */
+}
+
+/* All of the node's devices, in order of their names. */
+static int devices_sorted(const gpuhier_record_t *record, const char *names[GPUHIER_RECORD_NICS_MAX])
+{
+    for (int i = 0; i < record->nics; ++i) {
+        names[i] = record->nic[i].device;
+    }
+    qsort(names, record->nics, sizeof(names[0]), by_name);
+    return record->nics;
+}
+
+int gpuhier_rails_devices(const gpuhier_record_t *record, const char *names_p[GPUHIER_RAILS_MAX])
+{
+    const char *names[GPUHIER_RECORD_NICS_MAX];
+    int count = devices_sorted(record, names);
+    count = count < GPUHIER_RAILS_MAX ? count : GPUHIER_RAILS_MAX;
+    memcpy(names_p, names, sizeof(names[0]) * (size_t) count);
+    return count;
+}
+
+/* Ranks near a device beyond those that are used share the used ones evenly. */
+static int number_of(const char *device, const char *const names[], int count)
+{
+    for (int i = 0; i < count; ++i) {
+        if (0 == strcmp(device, names[i])) {
+            return i % GPUHIER_RAILS_MAX;
+        }
+    }
+    return 0;
+}
+
+static int deciding_group(const gpuhier_shape_t *shape)
+{
+    const gpuhier_hierarchy_t *h = shape->hierarchy;
+    int group = 0;
+    while (gpuhier_hierarchy_group_size(h, group) < shape->max_group_size) {
+        ++group;
+    }
+    return group;
+}
+
+/* The rails, by number, that the topology gives to a rank. At least one. */
+static int rails_of(const gpuhier_record_t *records, int nranks, int rank, uint8_t rails[GPUHIER_RAILS_MAX])
+{
+    const gpuhier_record_t **node = malloc(sizeof(*node) * (size_t) nranks);
+    const char *picked[GPUHIER_RAILS_MAX], *devices[GPUHIER_RECORD_NICS_MAX];
+    int count = 0, me = 0;
+    rails[0] = 0;
+    if (NULL == node) {
+        return 1;
+    }
+    for (int other = 0; other < nranks; ++other) {
+        if (gpuhier_record_same_node(&records[other], &records[rank])) {
+            me = other == rank ? count : me;
+            node[count++] = &records[other];
+        }
+    }
+    int npicked = gpuhier_topology_pick_rails(node, count, me, picked);
+    int ndevices = devices_sorted(&records[rank], devices);
+    int nrails = 0;
+    for (int i = 0; i < npicked; ++i) {
+        uint8_t rail = (uint8_t) number_of(picked[i], devices, ndevices);
+        if (NULL == memchr(rails, rail, (size_t) nrails)) {
+            rails[nrails++] = rail;
+        }
+    }
+    free(node);
+    return nrails > 0 ? nrails : 1;
+}
+
+/* How many rails each rank has at least: a rank opens one where it found no device. */
+static int fewest_rails(const gpuhier_record_t *records, int nranks)
+{
+    int fewest = GPUHIER_RAILS_MAX;
+    for (int rank = 0; rank < nranks; ++rank) {
+        int mine = records[rank].nics < 1 ? 1 : records[rank].nics;
+        fewest = mine < fewest ? mine : fewest;
+    }
+    return fewest;
+}
+
+/*
+ * Numbers that every rank has a device of its own for. Stripes of a message have the same tag, so two of them must not
+ * arrive at one device, as they would where a rank has fewer than the others.
+ */
+static int rails_fold(uint8_t rails[GPUHIER_RAILS_MAX], int nrails, int fewest)
+{
+    int kept = 0;
+    for (int i = 0; i < nrails; ++i) {
+        uint8_t rail = (uint8_t) (rails[i] % fewest);
+        if (NULL == memchr(rails, rail, (size_t) kept)) {
+            rails[kept++] = rail;
+        }
+    }
+    return kept;
+}
+
+void gpuhier_rails_plan(const gpuhier_shape_t *shape, const gpuhier_record_t *records, gpuhier_piece_rails_t *rails_p)
+{
+    const gpuhier_hierarchy_t *h = shape->hierarchy;
+    const int group = deciding_group(shape), size = gpuhier_hierarchy_group_size(h, group);
+    const int fewest = fewest_rails(records, h->nranks);
+    for (int index = 0; index < size; ++index) {
+        uint8_t rails[GPUHIER_RAILS_MAX];
+        int nrails = rails_of(records, h->nranks, gpuhier_hierarchy_member(h, group, index), rails);
+        nrails = rails_fold(rails, nrails, fewest);
+        int first = gpuhier_shape_first_piece(shape, index, size);
+        int npieces = gpuhier_shape_first_piece(shape, index + 1, size) - first;
+        for (int piece = 0; piece < npieces; ++piece) {
+            gpuhier_piece_rails_t *mine = &rails_p[first + piece];
+            mine->count = 0;
+            for (int r = piece; r < nrails; r += npieces) {
+                mine->rail[mine->count++] = rails[r];
+            }
+            if (0 == mine->count) {
+                mine->rail[mine->count++] = rails[piece % nrails];
+            }
+        }
+    }
+}
+
+gpuhier_wire_t gpuhier_rails_wire(const gpuhier_record_t *records, int nranks)
+{
+    for (int rank = 0; rank < nranks; ++rank) {
+        for (int i = 0; i < records[rank].nics; ++i) {
+            if (!records[rank].nic[i].is_rdma) {
+                return GPUHIER_WIRE_TCP;
+            }
+        }
+        if (0 == records[rank].nics) {
+            return GPUHIER_WIRE_TCP;
+        }
+    }
+    return GPUHIER_WIRE_RDMA;
+}
+
+int gpuhier_stripes(const gpuhier_piece_rails_t *rails, size_t bytes)
+{
+    size_t most = bytes / GPUHIER_STRIPE_BYTES_MIN;
+    return most < 1 ? 1 : most < rails->count ? (int) most : rails->count;
+}
+
+size_t gpuhier_stripe_begin(size_t bytes, int stripes, int stripe)
+{
+    return stripe == stripes ? bytes : bytes / GPUHIER_UNIT_BYTES * (size_t) stripe / (size_t) stripes * GPUHIER_UNIT_BYTES;
+}

@@ -1,0 +1,532 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns: how a message is sliced, which algorithm sums the pieces between groups,
+ * each step of it, and the exact traffic that follows.
+ * Does not own: buffers, messages, time: the engine runs what is said here.
+ *
+ * How it works: nothing is stored per slice or step. The program of an algorithm
+ * depends on (N, group) only and each step is computed when asked for; a plan
+ * adds the ranges. All ranges come from gpuhier_cut, so two ranks that look at
+ * the same message from both ends compute the same bytes.
+ *
+ * Groups that exceed a power of two, p, are folded: of the first N - p pairs of
+ * neighbours the odd one hands its piece to the even one before, and gets the
+ * result after the rounds, which run among p "seats":
+ *
+ *     N = 6:  group  0 1 2 3 4 5        seat c sits in group 2c      for c < N - p,
+ *             seat   0 - 1 - 2 3                       group c + N - p else
+ *
+ * Neighbours fold, so that each seat stands for consecutive groups and "lower
+ * seats first" is "lower groups first".
+ *
+ * Called by: engine (one plan per call), gpuhier_info and the unit tests. It is
+ * pure: no Open MPI header, errors are negative errno values.
+ */
+#include "plan/coll_gpuhier_schedule.h"
+
+#include <errno.h>
+
+const char *const gpuhier_algorithm_names[GPUHIER_ALGORITHM_COUNT] = {
+    [GPUHIER_ALGORITHM_AUTO] = "auto",
+    [GPUHIER_ALGORITHM_RECURSIVE_DOUBLING] = "recursive_doubling",
+    [GPUHIER_ALGORITHM_RING] = "ring",
+    [GPUHIER_ALGORITHM_HALVING] = "halving",
+};
+
+/*
+ * rdma: by simulation (test/sim: 3 us one way, 5 us for each reduction's kernel, 50 GB/s a rail). A step alone takes 3 us
+ * x 50 GB/s = 150 kB; two thirds of that, since other slices move meanwhile: with 100 to 106 KiB the choice is
+ * at most 1.06 times slower than the best on 2 to 8, 12, 16, 24, 32, 48 and 64 nodes of 8 GPUs, 16 KiB to 1 GiB, slices of
+ * 4 and 16 MiB; below and above, up to 1.11.
+ *
+ * tcp: measured on 2026-11-22, 3 and 4 nodes x 1 emulated GPU, UCX 1.13 over unshaped veths, two cores with other
+ * work (the fifth fastest of 80 calls; us). Messages above 64 KiB are a rendezvous, which decides here: hence free_bytes.
+ *
+ *     3 nodes     32 KiB   64 KiB   128 KiB   256 KiB   512 KiB    1 MiB       4 nodes  32 KiB  64 KiB
+ *     doubling       110      102       606       889      2069     5549                   251     380
+ *     ring           128      147       211       449       828     1602                   319     387
+ *     halving        119      154       348       795      3794     9309                   909    1372
+ *
+ * From 128 KiB on 4 nodes other work hid the difference; there halving's first message is what a pair's is on 3 nodes.
+ */
+const gpuhier_wire_row_t gpuhier_wires[GPUHIER_WIRE_COUNT] = {
+    /*                     name    step_bytes free_bytes */
+    [GPUHIER_WIRE_RDMA] = {"rdma", 100 << 10, 0},
+    [GPUHIER_WIRE_TCP]  = {"tcp",  20 << 10,  96 << 10},
+};
+
+/* The seats of N groups, as seen by one of them. */
+typedef struct seating {
+    int nseats; /* p, a power of two */
+    int rounds; /* log2 p */
+    int folded; /* r = N - p pairs of groups share a seat */
+    int seat;   /* -1: this group is the odd one of a pair */
+} seating_t;
+
+static seating_t seating_of(int ngroups, int group)
+{
+    seating_t s = {.nseats = 1};
+
+    while (s.nseats <= ngroups / 2) {
+        s.nseats *= 2;
+        ++s.rounds;
+    }
+    s.folded = ngroups - s.nseats;
+    if (group >= 2 * s.folded) {
+        s.seat = group - s.folded;
+    } else {
+        s.seat = 0 == group % 2 ? group / 2 : -1;
+    }
+    return s;
+}
+
+static int seat_group(const seating_t *s, int seat)
+{
+    return seat < s->folded ? 2 * seat : seat + s->folded;
+}
+
+/*
+ * The first chunk that a seat still keeps after `rounds` rounds of halving: bit i
+ * of the seat chose the upper half in round i, when the halves had p / 2^(i + 1) chunks.
+ */
+static int seat_first_chunk(const seating_t *s, int seat, int rounds)
+{
+    int first = 0;
+
+    for (int i = 0; i < rounds; ++i) {
+        first += (seat >> i & 1) * (s->nseats >> (i + 1));
+    }
+    return first;
+}
+
+int gpuhier_exchange_chunks(gpuhier_algorithm_t algorithm, int ngroups)
+{
+    switch (algorithm) {
+    case GPUHIER_ALGORITHM_RING:
+        return ngroups;
+    case GPUHIER_ALGORITHM_HALVING:
+        return seating_of(ngroups, 0).nseats;
+    default:
+        return 1;
+    }
+}
+
+int gpuhier_exchange_steps(gpuhier_algorithm_t algorithm, int ngroups)
+{
+    seating_t s = seating_of(ngroups, 0);
+    int fold_steps = s.folded > 0 ? 2 : 0;
+
+    switch (algorithm) {
+    case GPUHIER_ALGORITHM_RING:
+        return 2 * (ngroups - 1);
+    case GPUHIER_ALGORITHM_HALVING:
+        return 2 * s.rounds + fold_steps;
+    default:
+        return s.rounds + fold_steps;
+    }
+}
+
+/* Bytes of a piece that follow each other on the longest way through an exchange. */
+static uint64_t exchange_chain(gpuhier_algorithm_t algorithm, int ngroups, uint64_t bytes)
+{
+    const seating_t s = seating_of(ngroups, 0);
+    const uint64_t n = (uint64_t) ngroups, seats = (uint64_t) s.nseats, folds = s.folded > 0 ? 2 * bytes : 0;
+
+    switch (algorithm) {
+    case GPUHIER_ALGORITHM_RING:
+        return 2 * (n - 1) * bytes / n;
+    case GPUHIER_ALGORITHM_HALVING:
+        return 2 * (seats - 1) * bytes / seats + folds;
+    default:
+        return (uint64_t) s.rounds * bytes + folds;
+    }
+}
+
+#define PIECE_BYTES_MAX ((uint64_t) 1 << 40) /* steps do not count beyond; nothing overflows up to it */
+
+gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_wire_t wire, int ngroups, uint64_t piece_bytes)
+{
+    gpuhier_algorithm_t picked = GPUHIER_ALGORITHM_RECURSIVE_DOUBLING;
+    const uint64_t bytes = piece_bytes < PIECE_BYTES_MAX ? piece_bytes : PIECE_BYTES_MAX;
+    uint64_t least = UINT64_MAX;
+
+    if (GPUHIER_ALGORITHM_AUTO != choice) {
+        return choice;
+    }
+    for (int i = GPUHIER_ALGORITHM_RECURSIVE_DOUBLING; i < GPUHIER_ALGORITHM_COUNT && bytes >= gpuhier_wires[wire].free_bytes; ++i) {
+        const gpuhier_algorithm_t algorithm = (gpuhier_algorithm_t) i;
+        const uint64_t steps = (uint64_t) gpuhier_exchange_steps(algorithm, ngroups);
+        const uint64_t cost = steps * gpuhier_wires[wire].step_bytes + exchange_chain(algorithm, ngroups, bytes);
+        if (cost < least) {
+            least = cost;
+            picked = algorithm;
+        }
+    }
+    return picked;
+}
+
+static void step_send(gpuhier_step_t *step, int group, int begin, int end)
+{
+    step->send_to = group;
+    step->send_begin = begin;
+    step->send_end = end;
+}
+
+static void step_recv(gpuhier_step_t *step, int group, int begin, int end, gpuhier_action_t action)
+{
+    step->recv_from = group;
+    step->recv_begin = begin;
+    step->recv_end = end;
+    step->action = action;
+}
+
+/*
+ * Ring, N - 1 steps to reduce: chunk c starts at group c + 1, is passed on with
+ * each group's contribution appended, and is complete at group c; N - 1 steps
+ * to hand the complete chunks around.
+ */
+static void ring_step(int ngroups, int group, int step, gpuhier_step_t *step_p)
+{
+    int right = (group + 1) % ngroups;
+    int left = (group + ngroups - 1) % ngroups;
+    bool reducing = step < ngroups - 1;
+    /* In the first all-gather step a group sends its own chunk, in the first reducing one the chunk before it. */
+    int back = reducing ? step + 1 : step - (ngroups - 1);
+    int send_chunk = (group + ngroups - back) % ngroups;
+    int recv_chunk = (send_chunk + ngroups - 1) % ngroups;
+
+    step_send(step_p, right, send_chunk, send_chunk + 1);
+    step_recv(step_p, left, recv_chunk, recv_chunk + 1,
+              reducing ? GPUHIER_ACTION_REDUCE_RECEIVED_FIRST : GPUHIER_ACTION_COPY);
+}
+
+/* Before the rounds the odd group of a pair gives its piece to the even one; after them it gets the result. */
+static void fold_step(const seating_t *s, int group, int nchunks, bool before, gpuhier_step_t *step_p)
+{
+    if (group >= 2 * s->folded) {
+        return;
+    }
+    if (-1 == s->seat) {
+        if (before) {
+            step_send(step_p, group - 1, 0, nchunks);
+        } else {
+            step_recv(step_p, group - 1, 0, nchunks, GPUHIER_ACTION_COPY);
+        }
+    } else if (before) {
+        step_recv(step_p, group + 1, 0, nchunks, GPUHIER_ACTION_REDUCE_LOCAL_FIRST);
+    } else {
+        step_send(step_p, group + 1, 0, nchunks);
+    }
+}
+
+/* Lower seats are the left operand: both partners of a round use the same order. */
+static gpuhier_action_t round_action(int seat, int round)
+{
+    return 0 == (seat >> round & 1) ? GPUHIER_ACTION_REDUCE_LOCAL_FIRST : GPUHIER_ACTION_REDUCE_RECEIVED_FIRST;
+}
+
+/* Recursive doubling, round i: seats that differ in bit i exchange all they have. */
+static void doubling_round(const seating_t *s, int round, gpuhier_step_t *step_p)
+{
+    int partner = seat_group(s, s->seat ^ (1 << round));
+
+    step_send(step_p, partner, 0, 1);
+    step_recv(step_p, partner, 0, 1, round_action(s->seat, round));
+}
+
+/*
+ * Halving, rounds 0 .. log2(p) - 1: seats that differ in bit i give each other the
+ * half that the other keeps. Neighbours go first, not the farthest as is usual:
+ * then the tree of operands is that of recursive doubling. The second log2(p)
+ * rounds undo this in reverse order with finished chunks.
+ */
+static void halving_round(const seating_t *s, int round, gpuhier_step_t *step_p)
+{
+    bool reducing = round < s->rounds;
+    int bit = reducing ? round : 2 * s->rounds - 1 - round;
+    int partner = s->seat ^ (1 << bit);
+    int width = s->nseats >> (bit + 1);
+    int mine = seat_first_chunk(s, s->seat, bit + 1);
+    int theirs = seat_first_chunk(s, partner, bit + 1);
+    int group = seat_group(s, partner);
+
+    if (reducing) {
+        step_send(step_p, group, theirs, theirs + width);
+        step_recv(step_p, group, mine, mine + width, round_action(s->seat, bit));
+    } else {
+        step_send(step_p, group, mine, mine + width);
+        step_recv(step_p, group, theirs, theirs + width, GPUHIER_ACTION_COPY);
+    }
+}
+
+void gpuhier_exchange_step(gpuhier_algorithm_t algorithm, int ngroups, int group, int step, gpuhier_step_t *step_p)
+{
+    seating_t s = seating_of(ngroups, group);
+    int nsteps = gpuhier_exchange_steps(algorithm, ngroups);
+    int round = s.folded > 0 ? step - 1 : step;
+
+    *step_p = (gpuhier_step_t){.send_to = -1, .recv_from = -1, .action = GPUHIER_ACTION_NONE};
+    if (GPUHIER_ALGORITHM_RING == algorithm) {
+        ring_step(ngroups, group, step, step_p);
+    } else if (s.folded > 0 && (0 == step || nsteps - 1 == step)) {
+        fold_step(&s, group, gpuhier_exchange_chunks(algorithm, ngroups), 0 == step, step_p);
+    } else if (-1 == s.seat) {
+        return;
+    } else if (GPUHIER_ALGORITHM_HALVING == algorithm) {
+        halving_round(&s, round, step_p);
+    } else {
+        doubling_round(&s, round, step_p);
+    }
+}
+
+/* ceil(elems' units * num / den) units, in elements: no part of that width is longer. */
+static uint64_t part_bound(uint64_t elems, uint64_t unit, uint64_t num, uint64_t den)
+{
+    uint64_t units = gpuhier_unit_count(elems, unit);
+    uint64_t bound = unit * (units / den * num + (units % den * num + den - 1) / den);
+
+    return bound < elems ? bound : elems;
+}
+
+/* The longest receive of a REDUCE step, for pieces of at most elems elements. */
+static uint64_t reduce_bound(gpuhier_algorithm_t algorithm, int ngroups, uint64_t elems, uint64_t unit)
+{
+    if (1 == ngroups) {
+        return 0;
+    }
+    if (GPUHIER_ALGORITHM_RING == algorithm) {
+        return part_bound(elems, unit, 1, (uint64_t) ngroups);
+    }
+    if (GPUHIER_ALGORITHM_HALVING == algorithm && 0 == seating_of(ngroups, 0).folded) {
+        return part_bound(elems, unit, 1, 2);
+    }
+    return elems;
+}
+
+int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int rank, uint64_t count,
+                      size_t elem_bytes, const gpuhier_limits_t *limits)
+{
+    const gpuhier_hierarchy_t *h = shape->hierarchy;
+    gpuhier_plan_t plan = {.shape = shape, .rank = rank, .count = count, .elem_bytes = elem_bytes};
+    uint64_t units;
+    uint64_t limit_units;
+
+    if (rank < 0 || rank >= h->nranks || 0 == elem_bytes || count > (uint64_t) INT64_MAX / elem_bytes
+        || 0 == limits->slice_bytes || limits->slice_buffers < GPUHIER_SLICE_BUFFERS_MIN
+        || limits->slice_buffers > GPUHIER_SLICE_BUFFERS_MAX
+        || (unsigned) limits->algorithm >= GPUHIER_ALGORITHM_COUNT || (unsigned) limits->wire >= GPUHIER_WIRE_COUNT) {
+        return -EINVAL;
+    }
+    plan.group = h->group_of[rank];
+    plan.index = h->index_of[rank];
+    plan.group_size = gpuhier_hierarchy_group_size(h, plan.group);
+    plan.first_piece = gpuhier_shape_first_piece(shape, plan.index, plan.group_size);
+    plan.npieces = gpuhier_shape_first_piece(shape, plan.index + 1, plan.group_size) - plan.first_piece;
+    plan.slice_buffers = limits->slice_buffers;
+
+    /* As few slices as the limit allows, then all of nearly the same length: a short last one would not overlap. */
+    plan.unit = gpuhier_unit_elems(elem_bytes);
+    units = gpuhier_unit_count(count, plan.unit);
+    limit_units = limits->slice_bytes / (plan.unit * elem_bytes);
+    plan.nslices = gpuhier_unit_count(units, 0 == limit_units ? 1 : limit_units);
+    if (plan.nslices > 0) {
+        plan.slice_units = units / plan.nslices;
+        plan.wide_slices = units % plan.nslices;
+        plan.slice_elems_max = gpuhier_range_length(gpuhier_plan_slice(&plan, 0));
+    }
+
+    plan.shard_elems_max = part_bound(plan.slice_elems_max, plan.unit, 1, (uint64_t) plan.group_size);
+    plan.piece_elems_max = part_bound(plan.slice_elems_max, plan.unit, shape->widest.num, shape->widest.den);
+    plan.algorithm = gpuhier_algorithm_pick(limits->algorithm, limits->wire, h->ngroups, plan.piece_elems_max * elem_bytes);
+    plan.nsteps = gpuhier_exchange_steps(plan.algorithm, h->ngroups);
+    plan.nchunks = gpuhier_exchange_chunks(plan.algorithm, h->ngroups);
+    plan.recv_elems_max = reduce_bound(plan.algorithm, h->ngroups, plan.piece_elems_max, plan.unit);
+    *plan_p = plan;
+    return 0;
+}
+
+/* Where a slice begins; slice == nslices gives the end of the message. */
+static uint64_t slice_begin(const gpuhier_plan_t *plan, uint64_t slice)
+{
+    uint64_t wide = slice < plan->wide_slices ? slice : plan->wide_slices;
+    uint64_t begin = plan->unit * (slice * plan->slice_units + wide);
+
+    return begin < plan->count ? begin : plan->count;
+}
+
+gpuhier_range_t gpuhier_plan_slice(const gpuhier_plan_t *plan, uint64_t slice)
+{
+    return (gpuhier_range_t){.begin = slice_begin(plan, slice), .end = slice_begin(plan, slice + 1)};
+}
+
+/* The part from `from` to `to` of a range. */
+static gpuhier_range_t range_part(gpuhier_range_t range, uint64_t unit, gpuhier_fraction_t from, gpuhier_fraction_t to)
+{
+    uint64_t elems = gpuhier_range_length(range);
+
+    return (gpuhier_range_t){.begin = range.begin + gpuhier_cut(elems, unit, from.num, from.den),
+                             .end = range.begin + gpuhier_cut(elems, unit, to.num, to.den)};
+}
+
+/* Chunks [begin, end) of nchunks of a piece. */
+static gpuhier_range_t range_chunks(gpuhier_range_t piece, uint64_t unit, int begin, int end, int nchunks)
+{
+    uint64_t elems = gpuhier_range_length(piece);
+
+    return (gpuhier_range_t){.begin = piece.begin + gpuhier_cut(elems, unit, (uint32_t) begin, (uint32_t) nchunks),
+                             .end = piece.begin + gpuhier_cut(elems, unit, (uint32_t) end, (uint32_t) nchunks)};
+}
+
+gpuhier_range_t gpuhier_plan_shard(const gpuhier_plan_t *plan, uint64_t slice, int index)
+{
+    gpuhier_fraction_t from = {.num = (uint16_t) index, .den = (uint16_t) plan->group_size};
+    gpuhier_fraction_t to = {.num = (uint16_t) (index + 1), .den = (uint16_t) plan->group_size};
+
+    return range_part(gpuhier_plan_slice(plan, slice), plan->unit, from, to);
+}
+
+gpuhier_range_t gpuhier_plan_piece(const gpuhier_plan_t *plan, uint64_t slice, int piece)
+{
+    const gpuhier_fraction_t *cuts = plan->shape->cuts;
+
+    return range_part(gpuhier_plan_slice(plan, slice), plan->unit, cuts[piece], cuts[piece + 1]);
+}
+
+void gpuhier_plan_transfer(const gpuhier_plan_t *plan, uint64_t slice, int piece, int step,
+                           gpuhier_transfer_t *transfer_p)
+{
+    gpuhier_range_t whole = gpuhier_plan_piece(plan, slice, piece);
+    gpuhier_transfer_t transfer = {.send_to = -1, .recv_from = -1, .action = GPUHIER_ACTION_NONE};
+    gpuhier_step_t s;
+
+    gpuhier_exchange_step(plan->algorithm, plan->shape->hierarchy->ngroups, plan->group, step, &s);
+    if (-1 != s.send_to) {
+        transfer.send = range_chunks(whole, plan->unit, s.send_begin, s.send_end, plan->nchunks);
+        if (0 != gpuhier_range_length(transfer.send)) {
+            transfer.send_to = gpuhier_shape_owner(plan->shape, piece, s.send_to);
+        }
+    }
+    if (-1 != s.recv_from) {
+        transfer.recv = range_chunks(whole, plan->unit, s.recv_begin, s.recv_end, plan->nchunks);
+        if (0 != gpuhier_range_length(transfer.recv)) {
+            transfer.recv_from = gpuhier_shape_owner(plan->shape, piece, s.recv_from);
+            transfer.action = s.action;
+        }
+    }
+    *transfer_p = transfer;
+}
+
+/* The lengths of slices that occur, and how often: the wide ones, the others, the last. Returns how many are listed. */
+static int slice_lengths(const gpuhier_plan_t *plan, gpuhier_range_t *sample, uint64_t *times)
+{
+    int n = 0;
+
+    if (0 == plan->nslices) {
+        return 0;
+    }
+    if (plan->wide_slices > 0) {
+        sample[n] = gpuhier_plan_slice(plan, 0);
+        times[n++] = plan->wide_slices;
+    }
+    if (plan->nslices - 1 > plan->wide_slices) {
+        sample[n] = gpuhier_plan_slice(plan, plan->wide_slices);
+        times[n++] = plan->nslices - 1 - plan->wide_slices;
+    }
+    sample[n] = gpuhier_plan_slice(plan, plan->nslices - 1);
+    times[n++] = 1;
+    return n;
+}
+
+uint64_t gpuhier_plan_link_bytes(const gpuhier_plan_t *plan, int to_index, int from_index)
+{
+    gpuhier_range_t slices[3];
+    uint64_t times[3];
+    uint64_t elems = 0;
+    int n = slice_lengths(plan, slices, times);
+    uint32_t size = (uint32_t) plan->group_size;
+
+    for (int i = 0; i < n; ++i) {
+        uint64_t length = gpuhier_range_length(slices[i]);
+        for (int side = 0; side < 2; ++side) {
+            uint32_t index = (uint32_t) (0 == side ? to_index : from_index);
+            uint64_t begin = gpuhier_cut(length, plan->unit, index, size);
+            elems += times[i] * (gpuhier_cut(length, plan->unit, index + 1, size) - begin);
+        }
+    }
+    return elems * plan->elem_bytes;
+}
+
+/* Sum of the lengths of what a seat sends in the rounds of halving. */
+static uint64_t halving_sent(const seating_t *s, uint64_t elems, uint64_t unit)
+{
+    gpuhier_range_t piece = {.begin = 0, .end = elems};
+    int final = seat_first_chunk(s, s->seat, s->rounds);
+    /* Reducing, it gives away all but its final chunk; then, round by round back, all that it has finished. */
+    uint64_t sent = elems - gpuhier_range_length(range_chunks(piece, unit, final, final + 1, s->nseats));
+
+    for (int bit = 0; bit < s->rounds; ++bit) {
+        int first = seat_first_chunk(s, s->seat, bit + 1);
+        int end = first + (s->nseats >> (bit + 1));
+        sent += gpuhier_range_length(range_chunks(piece, unit, first, end, s->nseats));
+    }
+    return sent;
+}
+
+uint64_t gpuhier_exchange_sent(gpuhier_algorithm_t algorithm, int ngroups, int group, uint64_t elems, uint64_t unit)
+{
+    gpuhier_range_t piece = {.begin = 0, .end = elems};
+    seating_t s = seating_of(ngroups, group);
+    uint64_t unfolded = group < 2 * s.folded ? elems : 0;
+
+    if (GPUHIER_ALGORITHM_RING == algorithm) {
+        int next = (group + 1) % ngroups;
+        return 2 * elems - gpuhier_range_length(range_chunks(piece, unit, group, group + 1, ngroups))
+               - gpuhier_range_length(range_chunks(piece, unit, next, next + 1, ngroups));
+    }
+    if (-1 == s.seat) {
+        return elems;
+    }
+    if (GPUHIER_ALGORITHM_HALVING == algorithm) {
+        return unfolded + halving_sent(&s, elems, unit);
+    }
+    return unfolded + (uint64_t) s.rounds * elems;
+}
+
+uint64_t gpuhier_plan_sent_bytes(const gpuhier_plan_t *plan)
+{
+    const gpuhier_fraction_t *cuts = plan->shape->cuts;
+    gpuhier_range_t slices[3];
+    uint64_t times[3];
+    uint64_t elems = 0;
+    int n = slice_lengths(plan, slices, times);
+
+    for (int i = 0; i < n; ++i) {
+        for (int piece = plan->first_piece; piece < plan->first_piece + plan->npieces; ++piece) {
+            gpuhier_range_t part = range_part(slices[i], plan->unit, cuts[piece], cuts[piece + 1]);
+            elems += times[i]
+                     * gpuhier_exchange_sent(plan->algorithm, plan->shape->hierarchy->ngroups, plan->group,
+                                             gpuhier_range_length(part), plan->unit);
+        }
+    }
+    return elems * plan->elem_bytes;
+}
+
+int gpuhier_vote_steps(int ngroups)
+{
+    int steps = 0;
+
+    while (steps < 31 && (1LL << steps) < ngroups) {
+        ++steps;
+    }
+    return steps;
+}
+
+void gpuhier_vote_peers(int ngroups, int group, int step, int *send_to_p, int *recv_from_p)
+{
+    int distance = (int) ((1LL << step) % ngroups);
+
+    *send_to_p = (int) (((int64_t) group + distance) % ngroups);
+    *recv_from_p = (int) (((int64_t) group + ngroups - distance) % ngroups);
+}

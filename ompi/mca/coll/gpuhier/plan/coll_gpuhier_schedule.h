@@ -1,0 +1,269 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Pure layer: (shape, rank, count, element size, limits) -> slices, shards and
+ * the exchange steps of each piece. Needs libc only: no MPI, no CUDA.
+ *
+ * A message is cut into slices; three stages work on consecutive slices at once:
+ *
+ *     slice        0    1    2    3
+ *     tick 0       RS
+ *     tick 1       X    RS             RS  reduce-scatter: sum of the group's contributions
+ *     tick 2       AG   X    RS            to my shard, into the slice's shard buffer
+ *     tick 3            AG   X    RS   X   exchange: my pieces with their owners in the other groups
+ *     tick 4                 AG   X    AG  all-gather: my finished shard into the receive buffer
+ *     tick 5                      AG       of every member of my group
+ *
+ * A stage may start on slice k when the stage before it is done with slice k and,
+ * for RS, when AG is done with the slice that used the same buffer, k - slice_buffers.
+ * With one group there is no X: RS and AG are then one fused kernel.
+ */
+#ifndef COLL_GPUHIER_SCHEDULE_H
+#define COLL_GPUHIER_SCHEDULE_H
+
+#include "plan/coll_gpuhier_hierarchy.h"
+
+/* How the owners of a piece, one in each of N groups, sum it up. All work for any N. */
+typedef enum gpuhier_algorithm {
+    GPUHIER_ALGORITHM_AUTO = 0,           /* by gpuhier_algorithm_pick(); only in limits, never in a plan */
+    GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, /* whole piece, ceil(log2 N) rounds */
+    GPUHIER_ALGORITHM_RING,               /* reduce-scatter + all-gather over N chunks, 2 (N - 1) steps */
+    GPUHIER_ALGORITHM_HALVING,            /* reduce-scatter + all-gather by halves, 2 log2 N steps */
+    GPUHIER_ALGORITHM_COUNT
+} gpuhier_algorithm_t;
+
+/* Names of the algorithms: values of an MCA parameter. */
+extern const char *const gpuhier_algorithm_names[GPUHIER_ALGORITHM_COUNT];
+
+/* What the rails are; all ranks know it of all. */
+typedef enum gpuhier_wire {
+    GPUHIER_WIRE_RDMA = 0,
+    GPUHIER_WIRE_TCP,
+    GPUHIER_WIRE_COUNT
+} gpuhier_wire_t;
+
+/* One row per wire. Measured values belong here. */
+typedef struct gpuhier_wire_row {
+    const char *name;
+    uint64_t step_bytes; /* what a rail could carry in the time that a step takes besides its bytes */
+    uint64_t free_bytes; /* pieces below it are exchanged in the fewest steps */
+} gpuhier_wire_row_t;
+
+extern const gpuhier_wire_row_t gpuhier_wires[GPUHIER_WIRE_COUNT];
+
+/*
+ * The algorithm for pieces of at most piece_bytes among ngroups owners; a choice other than AUTO is kept. AUTO is
+ * the one of the least cost, the first of the algorithms if it is not alone; n: piece_bytes, N: ngroups, p = 2^floor(log2 N):
+ *
+ *     cost = steps step_bytes + bytes that follow each other on the longest way through the steps
+ *
+ *     recursive doubling   log2 p (step_bytes + n),                          and 2 (step_bytes + n) if N > p
+ *     ring                 2 (N - 1) (step_bytes + n / N)
+ *     halving              2 log2 p step_bytes + 2 (p - 1)/p n,              and 2 (step_bytes + n) if N > p
+ *
+ * (steps x latency + bytes / rate, in bytes: Thakur, Rabenseifner, Gropp, as below, section 3.)
+ */
+gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_wire_t wire, int ngroups, uint64_t piece_bytes);
+
+/* What an owner does with the chunk that it received, once its own send of that step is complete too. */
+typedef enum gpuhier_action {
+    GPUHIER_ACTION_NONE = 0,             /* nothing was received */
+    GPUHIER_ACTION_COPY,                 /* finished values: receive straight into the shard buffer */
+    GPUHIER_ACTION_REDUCE_LOCAL_FIRST,   /* shard = shard op received; received lies in a receive buffer */
+    GPUHIER_ACTION_REDUCE_RECEIVED_FIRST /* shard = received op shard */
+} gpuhier_action_t;
+
+/*
+ * One step of an owner: send some chunks of the piece to the owner in one group,
+ * and at the same time receive chunks from the owner in another (or the same)
+ * one. Chunk i of m is gpuhier_cut(.., i, m) .. gpuhier_cut(.., i + 1, m) of the piece.
+ *
+ * Steps of one piece run one after the other: a step begins when the action of
+ * the one before is done, since it may send what that produced, receive into the
+ * same receive buffer, or copy over what was being sent. Pieces and slices do
+ * not wait for each other. The peer may be a step ahead: its message then waits.
+ */
+typedef struct gpuhier_step {
+    int send_to;    /* group, -1: nothing */
+    int send_begin; /* chunks [begin, end) */
+    int send_end;
+    int recv_from; /* group, -1: nothing */
+    int recv_begin;
+    int recv_end;
+    gpuhier_action_t action;
+} gpuhier_step_t;
+
+/* Steps and chunks per piece. algorithm: not AUTO. One group: 0 steps. Equal for all groups; some idle in some steps. */
+int gpuhier_exchange_steps(gpuhier_algorithm_t algorithm, int ngroups);
+int gpuhier_exchange_chunks(gpuhier_algorithm_t algorithm, int ngroups);
+
+/*
+ * Step 0 <= step < gpuhier_exchange_steps() of a group's owner. The order of
+ * operands, x[g] being the contribution of group g:
+ *
+ *   recursive doubling, halving: a tree over p = 2^floor(log2 N) leaves, the same
+ *       for all elements and for both algorithms, so their results are equal bit by bit:
+ *           leaf(c) = x[2c] op x[2c + 1]   for c < N - p
+ *                     x[c + N - p]         else
+ *           T(c, 1) = leaf(c);   T(c, 2w) = T(c, w) op T(c + w, w);   result = T(0, p)
+ *   ring: element in chunk c of N:
+ *           ((x[c + 1] op x[c + 2]) op ..) op x[c]     indices modulo N
+ */
+void gpuhier_exchange_step(gpuhier_algorithm_t algorithm, int ngroups, int group, int step, gpuhier_step_t *step_p);
+
+/* What bounds a plan; equal on all ranks. */
+typedef struct gpuhier_limits {
+    uint64_t slice_bytes;          /* bytes of message per slice, > 0; a slice has at least one unit all the same */
+    int slice_buffers;             /* 2 .. 4: slices under way at once */
+    gpuhier_algorithm_t algorithm; /* AUTO or a choice */
+    gpuhier_wire_t wire;
+    uint64_t slice_bytes_max;      /* the same for long messages between groups; below slice_bytes: there is no such */
+} gpuhier_limits_t;
+
+#define GPUHIER_SLICE_BUFFERS_MIN 2
+#define GPUHIER_SLICE_BUFFERS_MAX 4
+
+/*
+ * One call as one rank sees it. A plain value: no allocation, made per call,
+ * copied freely; the shape must outlive it. All but rank, group, index,
+ * first_piece and npieces is equal on all ranks.
+ */
+typedef struct gpuhier_plan {
+    const gpuhier_shape_t *shape;
+    int rank;
+    int group;
+    int index;       /* of the rank in its group */
+    int group_size;  /* ranks of its group */
+    int first_piece; /* my pieces are first_piece .. first_piece + npieces - 1; together they are my shard */
+    int npieces;
+    uint64_t count; /* elements */
+    uint64_t elem_bytes;
+    uint64_t unit; /* elements */
+    uint64_t nslices;
+    uint64_t slice_units; /* units of a slice; the first wide_slices slices have one more */
+    uint64_t wide_slices;
+    int slice_buffers;
+    gpuhier_algorithm_t algorithm; /* for all pieces of all slices */
+    int nsteps;                    /* exchange steps of every piece */
+    int nchunks;
+    uint64_t slice_elems_max; /* longest slice */
+    uint64_t shard_elems_max; /* no shard of mine in any slice is longer */
+    uint64_t piece_elems_max; /* no piece of anybody is longer */
+    uint64_t recv_elems_max;  /* no receive of a REDUCE step is longer: receive buffer needed per piece */
+} gpuhier_plan_t;
+
+/*
+ * count: elements, 0 gives 0 slices. elem_bytes: bytes, > 0.
+ * Returns 0, or -EINVAL (a limit or the rank out of range, more than INT64_MAX
+ * bytes); *plan_p is set only on 0.
+ */
+int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int rank, uint64_t count,
+                      size_t elem_bytes, const gpuhier_limits_t *limits);
+
+/*
+ * Ranges, in elements of the whole message; subtract the begin of my shard for a
+ * place in the shard buffer. Each but the last ends on a unit, so everything is
+ * aligned to GPUHIER_UNIT_BYTES as the buffer is if elem_bytes divides that.
+ * A shard, piece or chunk may be empty when the slice is short.
+ */
+gpuhier_range_t gpuhier_plan_slice(const gpuhier_plan_t *plan, uint64_t slice);
+gpuhier_range_t gpuhier_plan_shard(const gpuhier_plan_t *plan, uint64_t slice, int index);
+gpuhier_range_t gpuhier_plan_piece(const gpuhier_plan_t *plan, uint64_t slice, int piece);
+
+/* One step of one of my pieces, with communicator ranks and element ranges. */
+typedef struct gpuhier_transfer {
+    int send_to; /* communicator rank; -1: no message (idle in this step, or nothing in the chunk) */
+    gpuhier_range_t send;
+    int recv_from;
+    gpuhier_range_t recv;
+    gpuhier_action_t action; /* NONE if recv_from is -1 */
+} gpuhier_transfer_t;
+
+/*
+ * Step 0 <= step < plan->nsteps of piece (one of mine) of a slice. A message is
+ * named by (slice, piece, step): that triple occurs at most once between two
+ * ranks in one direction. Both sides skip an empty one by the same rule.
+ * The receive buffer of a REDUCE may be recv_elems_max elements per piece, or
+ * mirror the shard buffer: the received range lies inside my shard.
+ */
+void gpuhier_plan_transfer(const gpuhier_plan_t *plan, uint64_t slice, int piece, int step,
+                           gpuhier_transfer_t *transfer_p);
+
+typedef enum gpuhier_stage {
+    GPUHIER_STAGE_REDUCE_SCATTER = 0,
+    GPUHIER_STAGE_EXCHANGE,
+    GPUHIER_STAGE_ALL_GATHER,
+    GPUHIER_STAGE_COUNT
+} gpuhier_stage_t;
+
+#define GPUHIER_NO_SLICE UINT64_MAX
+
+/* The table on top: ticks 0 .. gpuhier_plan_ticks() - 1 finish the message. */
+static inline uint64_t gpuhier_plan_ticks(const gpuhier_plan_t *plan)
+{
+    return 0 == plan->nslices ? 0 : plan->nslices + GPUHIER_STAGE_COUNT - 1;
+}
+
+/* The slice on which a stage works at a tick, or GPUHIER_NO_SLICE. */
+static inline uint64_t gpuhier_plan_stage_slice(const gpuhier_plan_t *plan, uint64_t tick, gpuhier_stage_t stage)
+{
+    return tick < (uint64_t) stage || tick - stage >= plan->nslices ? GPUHIER_NO_SLICE : tick - stage;
+}
+
+/* The slice buffer that a slice uses. */
+static inline int gpuhier_plan_buffer(const gpuhier_plan_t *plan, uint64_t slice)
+{
+    return (int) (slice % (uint64_t) plan->slice_buffers);
+}
+
+/*
+ * Scratch that suffices, in bytes, for every message and type under these limits
+ * (elem_bytes up to 128), so that it can be made at set-up: one slice's shard of
+ * a rank in a group of group_size ranks. A mirrored receive buffer takes the same.
+ */
+static inline uint64_t gpuhier_shard_bytes_max(const gpuhier_limits_t *limits, int group_size)
+{
+    return limits->slice_bytes / (uint64_t) group_size + GPUHIER_UNIT_BYTES;
+}
+
+/*
+ * Formulas: what a call must move, exactly. For counters, predictions and gpuhier_info.
+ */
+
+/*
+ * Bytes of payload that cross the link from member from_index's GPU memory to
+ * member to_index's GPU (to != from) of the plan's group in one call:
+ *     sum over slices of (|shard of to| + |shard of from|) * elem_bytes
+ * RS: `to` reads its shard from every peer; AG: `from` writes its shard to every
+ * peer. Over all pairs, own memory included: 2 P B for P ranks and B bytes.
+ */
+uint64_t gpuhier_plan_link_bytes(const gpuhier_plan_t *plan, int to_index, int from_index);
+
+/*
+ * Elements that the owner in `group` sends for one piece of elems elements.
+ * Ideal (equal chunks, N a power of two): recursive doubling log2(N) n, ring and
+ * halving 2 (N - 1)/N n (Thakur, Rabenseifner, Gropp: Optimization of collective
+ * communication operations in MPICH, 2005, section 4.5). Exact, with c(i) the
+ * length of chunk i, p = 2^floor(log2 N) and r = N - p:
+ *     ring:                2 n - c(group) - c(group + 1 mod N)
+ *     recursive doubling:  log2(p) n, plus n for the unfolding sender of a pair
+ *     halving:             the halves it gives away, then the parts it has finished, plus the same
+ *     folded-out group (odd, below 2 r): n
+ */
+uint64_t gpuhier_exchange_sent(gpuhier_algorithm_t algorithm, int ngroups, int group, uint64_t elems, uint64_t unit);
+
+/* Bytes of payload that the plan's rank sends to other groups in one call: all its pieces, all slices. */
+uint64_t gpuhier_plan_sent_bytes(const gpuhier_plan_t *plan);
+
+/*
+ * The vote among N group leaders: an OR of masks by dissemination. In step s of
+ * ceil(log2 N), group g sends what it has gathered to g + 2^s and ORs in what
+ * comes from g - 2^s (modulo N). Afterwards each has heard every one; OR does
+ * not mind hearing some twice. (Hensgen, Finkel, Manber: Two algorithms for
+ * barrier synchronization, 1988.)
+ */
+int gpuhier_vote_steps(int ngroups);
+void gpuhier_vote_peers(int ngroups, int group, int step, int *send_to_p, int *recv_from_p);
+
+#endif /* COLL_GPUHIER_SCHEDULE_H */

@@ -1,0 +1,155 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The control block of the ranks of one node in one communicator: arrival
+ * records and progress words, in shared memory.
+ *
+ *   +--------+--------------------+--------------------+----+--------------------+---
+ *   | header | rank 0: slot, slot | rank 1: slot, slot | .. | rank 0: area, area | ..
+ *   +--------+--------------------+--------------------+----+--------------------+---
+ *
+ * Call number s uses slot and area s % GPUHIER_SLOTS of every rank. A rank that starts
+ * call s + 2 has seen all ranks arrive at s + 1, hence leave s: two do. (In the small form with
+ * several groups only the leader has seen that; the others have it from the leader's word.)
+ */
+#ifndef GPUHIER_SEGMENT_H
+#define GPUHIER_SEGMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "gpu/coll_gpuhier_ipc_cache.h"
+#include "base/coll_gpuhier_sync.h"
+
+#define GPUHIER_SLOTS 2
+#define GPUHIER_CACHE_LINE 64
+
+/* What a rank says of itself and of the outcome it wishes. OR-ed over all ranks into the call's mask. */
+enum {
+    GPUHIER_MASK_HOST = 1u, /* a buffer of mine is host memory: the call is served, later ones go to HOST */
+    GPUHIER_MASK_FAIL = 2u, /* I cannot take part: nobody writes a user's buffer, all fall back */
+    GPUHIER_MASK_SHORT = 4u /* I have no long lane, or cannot map a peer's: all begin the call again, in short slices; later ones have none but such */
+};
+
+/* Written by its rank before `arrived`, constant until that rank's next use of the slot. */
+typedef struct gpuhier_arrival {
+    uint32_t mask;         /* GPUHIER_MASK_* */
+    uint32_t direct;       /* 1: in and out may be mapped; 0: everything is in scratch */
+    uint32_t fresh;        /* 1: scratch is not the one that all have mapped at set-up */
+    uint32_t reserved;
+    gpuhier_memref_t in;   /* first element of the send buffer */
+    gpuhier_memref_t out;  /* first element of the receive buffer */
+    gpuhier_memref_t scratch;
+} gpuhier_arrival_t;
+
+/*
+ * A rank's right to start GPU work on its peers' buffers in one call. The rank
+ * itself claims it; a survivor of a death revokes it. Whoever comes first wins,
+ * so a process that was stopped between its arrival and its first launch cannot
+ * write into buffers whose owners have long returned with an error.
+ */
+enum { GPUHIER_CLAIM_OPEN = 0, GPUHIER_CLAIM_TAKEN = 1, GPUHIER_CLAIM_REVOKED = 2 };
+
+/* How far a rank that ends a call with an error has come. */
+enum {
+    GPUHIER_FAILED_SAID = 1, /* the others shall end it too */
+    GPUHIER_FAILED_QUIET = 2 /* no GPU work of mine is left on anybody's buffers */
+};
+
+/* One rank, one call. Written by that rank only, but for `claim`. Each group of words has a line of its own, as different waits read them. */
+typedef struct gpuhier_slot {
+    gpuhier_word_t arrived; /* 1: `arrival` is valid */
+    gpuhier_word_t failed;  /* GPUHIER_FAILED_* */
+    gpuhier_word_t claim;   /* GPUHIER_CLAIM_* */
+    gpuhier_word_t undecided; /* 1: I failed in the small form without knowing the mask; written before `failed` */
+    uint8_t pad0[GPUHIER_CACHE_LINE - 32];
+
+    gpuhier_word_t opened;   /* 1: the next two are valid */
+    uint64_t unmapped;       /* bit i: I cannot map the user's buffers of member i of my group */
+    uint64_t opened_mask;    /* GPUHIER_MASK_FAIL: nor its scratch */
+    gpuhier_word_t vote;     /* by the group's leader only: 1 + mask of all groups */
+    uint8_t pad1[GPUHIER_CACHE_LINE - 32];
+
+    gpuhier_word_t in_ready; /* slices of my input that peers may read */
+    gpuhier_word_t rs_done;  /* slices that I have reduced: I read no peer's input of them again */
+    gpuhier_word_t ag_done;  /* slices whose shard of mine lies in every peer's output */
+    gpuhier_word_t out_done; /* slices that I have copied out of my scratch */
+    uint8_t pad2[GPUHIER_CACHE_LINE - 32];
+
+    gpuhier_arrival_t arrival;
+    uint8_t pad3[384 - sizeof(gpuhier_arrival_t)];
+} gpuhier_slot_t;
+
+_Static_assert(sizeof(gpuhier_arrival_t) <= 384, "the arrival record outgrew its place");
+_Static_assert(3 * GPUHIER_CACHE_LINE + 384 == sizeof(gpuhier_slot_t), "a slot is whole cache lines");
+_Static_assert(3 * GPUHIER_CACHE_LINE == offsetof(gpuhier_slot_t, arrival), "words before the record");
+
+/*
+ * One rank, one call of the small form: its words and its data, which begin in the same cache line. Written by that
+ * rank only.
+ */
+typedef struct gpuhier_area {
+    gpuhier_word_t arrived; /* 1 + 2 * GPUHIER_MASK_*: the data are valid, unless the mask has FAIL */
+    gpuhier_word_t result;  /* several groups, by the leader: 1 + 2 * the mask of all groups: the data are the result, unless it has FAIL */
+    uint8_t data[];         /* coll_gpuhier_small_bytes */
+} gpuhier_area_t;
+
+_Static_assert(16 == offsetof(gpuhier_area_t, data), "data are aligned for every element");
+
+/* Header of the file; written by its maker before anybody else attaches. */
+typedef struct gpuhier_segment_header {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t nranks; /* on this node */
+    uint64_t word;   /* random, told to the members by message: proves that they opened the same file */
+    uint64_t area_bytes; /* of each area, whole cache lines */
+    uint8_t pad[GPUHIER_CACHE_LINE - 32];
+} gpuhier_segment_header_t;
+
+_Static_assert(GPUHIER_CACHE_LINE == sizeof(gpuhier_segment_header_t), "header is one line");
+
+/* One process's view. Owned by the team; the memory goes when the last process detaches. */
+typedef struct gpuhier_segment {
+    gpuhier_segment_header_t *header;
+    size_t bytes;
+    size_t area_bytes;
+    int nranks;
+} gpuhier_segment_t;
+
+#define GPUHIER_SEGMENT_NAME_BYTES 48
+
+/* "/gpuhier-<random>": what the maker of a segment tells the others. */
+void gpuhier_segment_name(uint64_t word, char name[GPUHIER_SEGMENT_NAME_BYTES]);
+
+/*
+ * Makes the segment named by word for nranks ranks, with areas for small_bytes of data: mode 0600, must not exist, memory reserved now (so that a full
+ * /dev/shm is an error here and not a SIGBUS later). Returns an Open MPI code, and then leaves nothing behind.
+ */
+int gpuhier_segment_create(uint64_t word, int nranks, size_t small_bytes, gpuhier_segment_t *segment_p);
+
+/* Opens it: OMPI_ERR_NOT_FOUND when this process does not see it, OMPI_ERR_BAD_PARAM when it is not the one meant. */
+int gpuhier_segment_attach(uint64_t word, int nranks, size_t small_bytes, gpuhier_segment_t *segment_p);
+
+/* Takes the name away, once all have attached; the maker calls it. */
+void gpuhier_segment_unlink(uint64_t word);
+
+void gpuhier_segment_detach(gpuhier_segment_t *segment);
+
+/* Slot of the rank with this index on the node, for call number `sequence`. */
+static inline gpuhier_slot_t *gpuhier_segment_slot(const gpuhier_segment_t *segment, int index, uint64_t sequence)
+{
+    gpuhier_slot_t *slots = (gpuhier_slot_t *) (segment->header + 1);
+    return &slots[(size_t) index * GPUHIER_SLOTS + sequence % GPUHIER_SLOTS];
+}
+
+/* The same for its area. */
+static inline gpuhier_area_t *gpuhier_segment_area(const gpuhier_segment_t *segment, int index, uint64_t sequence)
+{
+    char *areas = (char *) (segment->header + 1) + (size_t) segment->nranks * GPUHIER_SLOTS * sizeof(gpuhier_slot_t);
+    return (gpuhier_area_t *) (areas + ((size_t) index * GPUHIER_SLOTS + sequence % GPUHIER_SLOTS) * segment->area_bytes);
+}
+
+#endif /* GPUHIER_SEGMENT_H */

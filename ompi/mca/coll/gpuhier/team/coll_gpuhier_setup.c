@@ -1,0 +1,438 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the set-up of a team. All members walk through the same steps, each a
+ * collective of the saved components, also those whose own part failed: they say
+ * so and the whole communicator gives up together.
+ *
+ *   device     kernels and scratch are there                         vote
+ *   hello      what every rank is: process, node, GPU, scratch       allgather
+ *   segment    lowest rank of each node makes the control block      vote
+ *   trials     attach it; map every neighbour's scratch, read its    allgather
+ *              proof word: who can really map whom; or a failure
+ *   groups     cliques of those answers (hierarchy, shape)           vote
+ *   addresses  UCX addresses, if there are several groups            allgather of their lengths, or a failure;
+ *                                                                    vote, allgatherv, vote
+ *   connect    a word with each partner: UCX connects                vote
+ *
+ * The engine's lock is held during local steps only, never during a collective:
+ * two threads may set up teams at once, in another order on another rank.
+ *
+ * Called by gpuhier_team_create().
+ */
+#include "ompi_config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "plan/coll_gpuhier_choice.h"
+#include "engine/coll_gpuhier_exchange.h"
+#include "team/coll_gpuhier_process.h"
+#include "team/coll_gpuhier_setup.h"
+#include "engine/coll_gpuhier_small_exchange.h"
+#include "ompi/proc/proc.h"
+#include "opal/util/output.h"
+
+/* What each rank tells all others at set-up. Plain bytes of one build: gpuhier_agree() has seen to that. */
+typedef struct hello {
+    uint64_t segment_word;   /* names the control block, should I be the one who makes it */
+    uint32_t team_id;        /* the id, should I be rank 0 */
+    uint32_t reserved;
+    gpuhier_memref_t scratch;
+    uint64_t proof;          /* the word that lies at the start of scratch */
+    gpuhier_record_t record;
+} hello_t;
+
+/* The set-up's own state; freed when it ends. */
+typedef struct setup {
+    gpuhier_team_t *team;
+    gpuhier_module_t *module;
+    struct ompi_communicator_t *comm;
+    gpuhier_lane_t *lane;      /* lent by the device, for its scratch */
+    hello_t *hello;            /* [nranks] */
+    gpuhier_record_t *records; /* [nranks] */
+    uint64_t *nodes;           /* [nranks] lowest rank of the rank's node */
+    int *places;               /* [nranks] place of the rank among those of its node */
+    int *local;                /* [nlocal] ranks of my node, rising */
+    int *counts;               /* [2 * nranks] for addresses: their lengths, and places in one piece of memory */
+    int nlocal, widest;        /* widest: ranks on the fullest node */
+    uint8_t *maps;             /* [nranks][1 + widest] first: rank i has attached its node's control block; then k: it can map the k-th rank of its node */
+} setup_t;
+
+/* True on all ranks when it was true on all. */
+static bool vote(const setup_t *setup, bool mine)
+{
+    int ok = mine, all = 0;
+    gpuhier_module_t *module = setup->module;
+    int rc = module->saved_allreduce(&ok, &all, 1, MPI_INT, MPI_MIN, setup->comm, module->saved_allreduce_module);
+    return OMPI_SUCCESS == rc && 0 != all;
+}
+
+static int gather(const setup_t *setup, const void *mine, void *all, size_t bytes)
+{
+    struct ompi_communicator_t *comm = setup->comm;
+    return comm->c_coll->coll_allgather(mine, (gpuhier_count_t) bytes, MPI_BYTE, all, (gpuhier_count_t) bytes, MPI_BYTE, comm,
+                                        comm->c_coll->coll_allgather_module);
+}
+
+/* My own part. Returns an Open MPI code; hello is whole, whatever it is. */
+static int hello_fill(setup_t *setup, const gpuhier_buffer_t *buffer, hello_t *mine)
+{
+    gpuhier_team_t *team = setup->team;
+    memset(mine, 0, sizeof(*mine));
+    gpuhier_engine_lock();
+    int rc = gpuhier_device_get(buffer->context, &team->device);
+    if (OMPI_SUCCESS == rc) {
+        gpuhier_device_trim(team->device); /* of scratch that nobody holds any more, too: short calls do not trim */
+        rc = gpuhier_lane_take(team->device, GPUHIER_LANE_SLICES, 0, &setup->lane);
+    }
+    if (OMPI_SUCCESS == rc) {
+        mine->scratch = setup->lane->ref;
+        mine->proof = setup->lane->proof;
+        rc = gpuhier_process_record(team->device->ordinal, &mine->record);
+    }
+    gpuhier_engine_unlock();
+    if (sizeof(mine->segment_word) != getrandom(&mine->segment_word, sizeof(mine->segment_word), 0)
+        || sizeof(mine->team_id) != getrandom(&mine->team_id, sizeof(mine->team_id), 0)) {
+        return OMPI_ERROR;
+    }
+    mine->team_id -= GPUHIER_NET_TEAM_RESERVED == mine->team_id ? 1 : 0;
+    return rc;
+}
+
+/* Numbers the nodes, and the ranks on each. */
+static int nodes_number(setup_t *setup)
+{
+    const int nranks = setup->team->nranks;
+    for (int rank = 0; rank < nranks; ++rank) {
+        if (!gpuhier_record_is_valid(&setup->records[rank], sizeof(gpuhier_record_t))) {
+            return OMPI_ERR_BAD_PARAM;
+        }
+    }
+    int *size = calloc((size_t) nranks, sizeof(int));
+    setup->nodes = malloc(sizeof(*setup->nodes) * (size_t) nranks);
+    setup->places = malloc(sizeof(*setup->places) * (size_t) nranks);
+    setup->local = malloc(sizeof(*setup->local) * (size_t) nranks);
+    if (NULL == size || NULL == setup->nodes || NULL == setup->places || NULL == setup->local) {
+        free(size);
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    gpuhier_topology_number_nodes(setup->records, nranks, setup->nodes);
+    for (int rank = 0; rank < nranks; ++rank) {
+        int *ranks = &size[setup->nodes[rank]];
+        setup->places[rank] = (*ranks)++;
+        setup->widest = *ranks > setup->widest ? *ranks : setup->widest;
+        if (setup->nodes[rank] == setup->nodes[setup->team->rank]) {
+            setup->local[setup->nlocal++] = rank;
+        }
+    }
+    free(size);
+    return OMPI_SUCCESS;
+}
+
+/* Maps one neighbour's scratch and reads the word there: the only proof that counts. */
+static bool trial(const hello_t *other)
+{
+    gpuhier_mapping_t *mapping;
+    CUdeviceptr address;
+    uint64_t word = 0;
+    gpuhier_engine_lock();
+    int rc = gpuhier_map(&other->scratch, true, &mapping, &address);
+    if (OMPI_SUCCESS == rc) {
+        rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyDtoH(&word, address, sizeof(word)), "cuMemcpyDtoH of a neighbour's scratch");
+        gpuhier_unmap(mapping);
+    }
+    gpuhier_engine_unlock();
+    return OMPI_SUCCESS == rc && word == other->proof;
+}
+
+/* What I map of my node's processes stays mapped until the team ends. */
+static int neighbours_hold(setup_t *setup)
+{
+    gpuhier_team_t *team = setup->team;
+    team->held = malloc(sizeof(*team->held) * (size_t) setup->nlocal);
+    if (NULL == team->held) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    gpuhier_engine_lock();
+    for (int k = 0; k < setup->nlocal; ++k) {
+        team->held[k] = setup->hello[setup->local[k]].scratch.process;
+        gpuhier_ipc_hold(team->held[k]);
+    }
+    team->nheld = setup->nlocal;
+    gpuhier_engine_unlock();
+    return OMPI_SUCCESS;
+}
+
+static uint8_t *map_row(const setup_t *setup, int rank)
+{
+    return &setup->maps[(size_t) rank * (size_t) (1 + setup->widest)];
+}
+
+/* Makes or attaches the control block, and tries who can be mapped. rc: of what came before, here. */
+static int node_join(setup_t *setup, int rc)
+{
+    gpuhier_team_t *team = setup->team;
+    const uint64_t word = OMPI_SUCCESS == rc ? setup->hello[setup->local[0]].segment_word : 0;
+    const bool maker = OMPI_SUCCESS == rc && 0 == setup->places[team->rank];
+    if (OMPI_SUCCESS == rc) {
+        setup->maps = calloc((size_t) team->nranks + 1, (size_t) (1 + setup->widest)); /* and one more, to send from */
+        rc = NULL == setup->maps ? OMPI_ERR_OUT_OF_RESOURCE : OMPI_SUCCESS;
+    }
+    bool made = false;
+    if (OMPI_SUCCESS == rc && maker) {
+        rc = gpuhier_segment_create(word, setup->nlocal, gpuhier_params.small_bytes, &team->segment);
+        made = OMPI_SUCCESS == rc;
+    }
+    if (!vote(setup, OMPI_SUCCESS == rc)) {
+        if (made) {
+            gpuhier_segment_unlink(word);
+        }
+        return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
+    }
+    uint8_t *mine = map_row(setup, team->nranks);
+    rc = maker ? OMPI_SUCCESS : gpuhier_segment_attach(word, setup->nlocal, gpuhier_params.small_bytes, &team->segment);
+    rc = OMPI_SUCCESS != rc ? rc : neighbours_hold(setup);
+    mine[0] = OMPI_SUCCESS == rc;
+    for (int k = 0; k < setup->nlocal && OMPI_SUCCESS == rc; ++k) {
+        mine[1 + k] = k == setup->places[team->rank] || trial(&setup->hello[setup->local[k]]);
+    }
+    int gathered = gather(setup, mine, setup->maps, (size_t) (1 + setup->widest));
+    if (made) {
+        gpuhier_segment_unlink(word);
+    }
+    rc = OMPI_SUCCESS != rc ? rc : gathered;
+    for (int rank = 0; rank < team->nranks && OMPI_SUCCESS == rc; ++rank) {
+        rc = 0 != map_row(setup, rank)[0] ? OMPI_SUCCESS : OMPI_ERR_NOT_AVAILABLE;
+    }
+    return rc;
+}
+
+static bool can_map(void *arg, int rank, int other)
+{
+    const setup_t *setup = arg;
+    return 0 != map_row(setup, rank)[1 + setup->places[other]];
+}
+
+/* Copies what the engine needs of my group's members. */
+static int members_note(setup_t *setup)
+{
+    gpuhier_team_t *team = setup->team;
+    const size_t size = (size_t) team->group_size;
+    team->node_index = malloc(sizeof(*team->node_index) * size);
+    team->members = malloc(sizeof(*team->members) * size);
+    team->scratch = malloc(sizeof(*team->scratch) * size);
+    team->long_scratch = calloc(size, sizeof(*team->long_scratch));
+    if (NULL == team->node_index || NULL == team->members || NULL == team->scratch || NULL == team->long_scratch) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    for (int i = 0; i < team->group_size; ++i) {
+        int rank = gpuhier_hierarchy_member(&team->hierarchy, team->group, i);
+        team->node_index[i] = setup->places[rank];
+        team->members[i] = setup->records[rank];
+        team->scratch[i] = setup->hello[rank].scratch;
+    }
+    return OMPI_SUCCESS;
+}
+
+static int groups_make(setup_t *setup)
+{
+    gpuhier_team_t *team = setup->team;
+    _Static_assert(sizeof(gpuhier_hier_rank_t) == sizeof(*setup->nodes), "the number of its node is all that the hierarchy asks of a rank");
+    int problem = gpuhier_hierarchy_init(&team->hierarchy, team->nranks, (const gpuhier_hier_rank_t *) setup->nodes, can_map, setup,
+                                         GPUHIER_GROUP_MAX);
+    problem = 0 != problem ? problem : gpuhier_shape_init(&team->shape, &team->hierarchy);
+    if (0 != problem) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    team->ngroups = team->hierarchy.ngroups;
+    team->limits.wire = gpuhier_rails_wire(setup->records, team->nranks);
+    team->group = team->hierarchy.group_of[team->rank];
+    team->index = team->hierarchy.index_of[team->rank];
+    team->group_size = gpuhier_hierarchy_group_size(&team->hierarchy, team->group);
+    return members_note(setup);
+}
+
+/* Do I send to or receive from this rank of another group? The owners of my pieces, and, for the vote, leaders among leaders. */
+static bool is_partner(const gpuhier_team_t *team, int rank)
+{
+    const gpuhier_hierarchy_t *h = &team->hierarchy;
+    int group = h->group_of[rank];
+    if (group == team->group) {
+        return false;
+    }
+    if (0 == team->index && 0 == h->index_of[rank]) {
+        return true;
+    }
+    int first = gpuhier_shape_first_piece(&team->shape, team->index, team->group_size);
+    int end = gpuhier_shape_first_piece(&team->shape, team->index + 1, team->group_size);
+    for (int piece = first; piece < end; ++piece) {
+        if (rank == gpuhier_shape_owner(&team->shape, piece, group)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Exchanges UCX addresses and makes the peers; connections follow with the first message. */
+static int addresses_exchange(setup_t *setup)
+{
+    gpuhier_team_t *team = setup->team;
+    struct ompi_communicator_t *comm = setup->comm;
+    const size_t n = (size_t) team->nranks;
+    void *mine = NULL;
+    size_t bytes = 0, total = 0;
+    gpuhier_engine_lock();
+    int rc = gpuhier_process_net_open(&setup->records[team->rank]);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_net_address(gpuhier_process_net(), &mine, &bytes);
+    gpuhier_engine_unlock();
+    int *counts = setup->counts, *places = counts + n, length = (int) bytes;
+    team->peers = calloc(n, sizeof(*team->peers));
+    team->rails = malloc(sizeof(*team->rails) * (size_t) team->shape.npieces);
+    char *all = NULL;
+    if (OMPI_SUCCESS == rc && (NULL == team->peers || NULL == team->rails)) {
+        rc = OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    length = OMPI_SUCCESS == rc ? length : -1;
+    int gathered = gather(setup, &length, counts, sizeof(length));
+    rc = OMPI_SUCCESS != rc ? rc : gathered;
+    for (size_t i = 0; i < n && OMPI_SUCCESS == rc; ++i) {
+        places[i] = (int) total;
+        total += (size_t) counts[i];
+        rc = counts[i] < 0 ? OMPI_ERR_NOT_AVAILABLE : OMPI_SUCCESS;
+    }
+    if (OMPI_SUCCESS != rc) {
+        goto free_all; /* all do */
+    }
+    gpuhier_rails_plan(&team->shape, setup->records, team->rails);
+    all = malloc(total + 1);
+    if (!vote(setup, OMPI_SUCCESS == rc && NULL != all)) {
+        rc = OMPI_ERR_OUT_OF_RESOURCE;
+        goto free_all;
+    }
+    rc = gpuhier_comm_allgatherv(mine, length, all, counts, places, comm);
+    gpuhier_engine_lock();
+    for (int rank = 0; rank < team->nranks && OMPI_SUCCESS == rc; ++rank) {
+        if (is_partner(team, rank)) {
+            char name[64];
+            snprintf(name, sizeof(name), "rank %d", rank);
+            rc = gpuhier_net_peer_create(gpuhier_process_net(), all + places[rank], (size_t) counts[rank], name, &team->peers[rank]);
+            if (OMPI_SUCCESS == rc && ompi_comm_peer_lookup(comm, rank)->super.proc_name.jobid == ompi_proc_local()->super.proc_name.jobid) {
+                gpuhier_net_peer_bind(team->peers[rank]);
+            }
+        }
+    }
+    team->net_on_device = gpuhier_process_net_on_device() && (!team->device->flush_needed || team->device->flush_possible);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_lane_exchange_buffers(setup->lane, team->net_on_device, gpuhier_slot_bytes(false));
+    gpuhier_engine_unlock();
+free_all:
+    free(all);
+    free(mine);
+    return rc;
+}
+
+static void team_print(const setup_t *setup)
+{
+    const gpuhier_team_t *team = setup->team;
+    if (!gpuhier_params.print_info || 0 != team->rank) {
+        return;
+    }
+    opal_output(0, "coll:gpuhier: communicator %s: %d ranks in %d group%s, %d piece%s, slices of at most %llu bytes, %s between groups",
+                team->comm->c_name, team->nranks, team->ngroups, 1 == team->ngroups ? "" : "s", team->shape.npieces,
+                1 == team->shape.npieces ? "" : "s", (unsigned long long) gpuhier_choice_longest(&team->shape, &team->limits),
+                1 == team->ngroups ? "nothing" : team->net_on_device ? "GPU memory over UCX" : "pinned host memory over UCX");
+    for (int group = 0; group < team->ngroups; ++group) {
+        for (int i = 0; i < gpuhier_hierarchy_group_size(&team->hierarchy, group); ++i) {
+            int rank = gpuhier_hierarchy_member(&team->hierarchy, group, i);
+            opal_output(0, "coll:gpuhier:   group %d index %d: rank %d, pid %d, gpu %d", group, i, rank,
+                        (int) setup->records[rank].pid, (int) setup->records[rank].gpu_ordinal);
+        }
+    }
+    gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
+    const int nrows = gpuhier_choice_table(&team->shape, &team->limits, gpuhier_params.small_bytes, rows);
+    for (int i = 0; i < nrows; ++i) {
+        char text[128];
+        opal_output(0, "coll:gpuhier:   %s", gpuhier_choice_text(&rows[i], team->ngroups, text, sizeof(text)));
+    }
+}
+
+/* Gathers the hellos, once all ranks have one. */
+static int hellos_gather(setup_t *setup, const hello_t *mine)
+{
+    int rc = gather(setup, mine, setup->hello, sizeof(*mine));
+    for (int rank = 0; rank < setup->team->nranks; ++rank) {
+        setup->records[rank] = setup->hello[rank].record;
+    }
+    return OMPI_SUCCESS != rc ? rc : nodes_number(setup);
+}
+
+/* The voted steps. entered: OMPI_SUCCESS when the context is current; then it stays so. */
+static int steps_run(setup_t *setup, const gpuhier_buffer_t *buffer, int entered)
+{
+    gpuhier_team_t *team = setup->team;
+    const size_t n = (size_t) team->nranks;
+    hello_t mine;
+    int rc = OMPI_SUCCESS != entered ? entered : hello_fill(setup, buffer, &mine);
+    setup->hello = malloc(sizeof(*setup->hello) * n);
+    setup->records = malloc(sizeof(*setup->records) * n);
+    setup->counts = malloc(sizeof(*setup->counts) * n * 2);
+    if (NULL == setup->hello || NULL == setup->records || NULL == setup->counts) {
+        rc = OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    if (!vote(setup, OMPI_SUCCESS == rc)) {
+        return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
+    }
+    rc = node_join(setup, hellos_gather(setup, &mine));
+    team->id = setup->hello[0].team_id;
+    rc = OMPI_SUCCESS != rc ? rc : groups_make(setup);
+    if (!vote(setup, OMPI_SUCCESS == rc)) {
+        return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
+    }
+    if (team->ngroups > 1) {
+        rc = addresses_exchange(setup);
+        if (OMPI_SUCCESS == rc) {
+            gpuhier_engine_lock();
+            rc = gpuhier_exchange_init(team);
+            rc = OMPI_SUCCESS != rc ? rc : gpuhier_small_exchange_init(team);
+            gpuhier_engine_unlock();
+        }
+        if (!vote(setup, OMPI_SUCCESS == rc)) {
+            return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
+        }
+        rc = gpuhier_exchange_connect(team);
+        if (!vote(setup, OMPI_SUCCESS == rc)) {
+            return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
+        }
+    }
+    team_print(setup);
+    return OMPI_SUCCESS;
+}
+
+int gpuhier_setup_run(gpuhier_team_t *team, gpuhier_module_t *module, const gpuhier_buffer_t *buffer)
+{
+    setup_t setup = {.team = team, .module = module, .comm = team->comm};
+    gpuhier_cuda_scope_t scope;
+    int rc = gpuhier_process_finalize_register();
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_cuda_enter(buffer->context, &scope);
+    bool entered = OMPI_SUCCESS == rc;
+    rc = steps_run(&setup, buffer, rc);
+    gpuhier_engine_lock();
+    if (NULL != setup.lane) {
+        gpuhier_lane_give(setup.lane);
+    }
+    gpuhier_engine_unlock();
+    if (entered) {
+        gpuhier_cuda_leave(&scope);
+    }
+    free(setup.hello);
+    free(setup.records);
+    free(setup.nodes);
+    free(setup.places);
+    free(setup.local);
+    free(setup.counts);
+    free(setup.maps);
+    return rc;
+}

@@ -1,0 +1,20 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The set-up of a team, once a communicator.
+ */
+#ifndef GPUHIER_SETUP_H
+#define GPUHIER_SETUP_H
+
+#include "team/coll_gpuhier_team.h"
+
+/*
+ * Fills a team of which comm, rank, nranks and limits are set: collective over
+ * the communicator, through its saved collectives. buffer: a device buffer of
+ * this call, which gives the context. Every member returns success or none; what
+ * was made before a failure goes with the team.
+ */
+int gpuhier_setup_run(gpuhier_team_t *team, gpuhier_module_t *module, const gpuhier_buffer_t *buffer);
+
+#endif /* GPUHIER_SETUP_H */

@@ -1,0 +1,141 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the life of teams: making, the list of all, and the end. What is in one
+ * comes from coll_gpuhier_setup.c. Called by allreduce and by the module.
+ */
+#include "ompi_config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/coll_gpuhier_exchange.h"
+#include "team/coll_gpuhier_process.h"
+#include "engine/coll_gpuhier_queue.h"
+#include "team/coll_gpuhier_setup.h"
+#include "engine/coll_gpuhier_small_exchange.h"
+#include "team/coll_gpuhier_team.h"
+#include "opal/util/output.h"
+
+static void team_construct(gpuhier_team_t *team);
+OBJ_CLASS_INSTANCE(gpuhier_team_t, opal_list_item_t, team_construct, NULL);
+
+static opal_list_t teams; /* all that live in this process */
+static bool listed;       /* teams is constructed */
+
+static void team_construct(gpuhier_team_t *team)
+{
+    memset((char *) team + sizeof(team->super), 0, sizeof(*team) - sizeof(team->super));
+    if (!listed) {
+        OBJ_CONSTRUCT(&teams, opal_list_t);
+        listed = true;
+    }
+    opal_list_append(&teams, &team->super);
+}
+
+int gpuhier_team_create(gpuhier_module_t *module, struct ompi_communicator_t *comm, const gpuhier_buffer_t *buffer,
+                        gpuhier_team_t **team_p)
+{
+    gpuhier_engine_lock();
+    gpuhier_team_t *team = OBJ_NEW(gpuhier_team_t);
+    gpuhier_engine_unlock();
+    if (NULL == team) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    team->comm = comm;
+    team->rank = ompi_comm_rank(comm);
+    team->nranks = ompi_comm_size(comm);
+    team->limits = (gpuhier_limits_t){gpuhier_params.slice_bytes, gpuhier_params.slices_in_flight,
+                                      (gpuhier_algorithm_t) gpuhier_params.algorithm, GPUHIER_WIRE_TCP /* set-up knows better */, gpuhier_params.slice_bytes_max};
+    int rc = gpuhier_setup_run(team, module, buffer);
+    if (OMPI_SUCCESS != rc) {
+        opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: set-up of communicator %s failed here or on another rank (%d): Open MPI's own collectives serve it",
+                            comm->c_name, rc);
+        gpuhier_engine_lock();
+        gpuhier_team_destroy(team);
+        gpuhier_engine_unlock();
+        return rc;
+    }
+    *team_p = team;
+    return OMPI_SUCCESS;
+}
+
+/* Its connections and its CUDA events: what must go before UCX and CUDA do. */
+static void outside_release(gpuhier_team_t *team)
+{
+    for (int rank = 0; NULL != team->peers && rank < team->nranks; ++rank) {
+        gpuhier_net_peer_destroy(team->peers[rank]);
+        team->peers[rank] = NULL;
+    }
+    gpuhier_exchange_fini(team);
+    gpuhier_small_exchange_fini(team);
+}
+
+void gpuhier_teams_quiesce(gpuhier_call_t **ended_p)
+{
+    gpuhier_team_t *team;
+    if (!listed) {
+        return;
+    }
+    OPAL_LIST_FOREACH(team, &teams, gpuhier_team_t) {
+        gpuhier_queue_abandon(team, OMPI_ERR_NOT_AVAILABLE, ended_p);
+        team->torn = OMPI_ERR_NOT_AVAILABLE;
+        outside_release(team);
+    }
+}
+
+void gpuhier_team_outlived(gpuhier_team_t *team)
+{
+    gpuhier_cuda_scope_t scope;
+    if (OMPI_SUCCESS != gpuhier_cuda_enter(team->device->context, &scope)) {
+        return; /* then my own is gone, and what was mapped in it */
+    }
+    for (int i = 0; i < team->group_size; ++i) {
+        gpuhier_ipc_unkeep(&team->scratch[i]);
+        gpuhier_ipc_unkeep(&team->long_scratch[i]);
+    }
+    gpuhier_cuda_leave(&scope);
+}
+
+bool gpuhier_team_check(gpuhier_team_t *team)
+{
+    const bool good = team->net_on_device ? gpuhier_process_net_on_device() : gpuhier_device_check(team->device);
+    if (!good && OMPI_SUCCESS == team->broken) {
+        team->broken = OMPI_ERR_NOT_AVAILABLE;
+    }
+    return OMPI_SUCCESS == team->broken;
+}
+
+void gpuhier_team_destroy(gpuhier_team_t *team)
+{
+    if (NULL == team) {
+        return;
+    }
+    outside_release(team);
+    opal_list_remove_item(&teams, &team->super);
+    for (int i = 0; i < team->nheld; ++i) {
+        gpuhier_ipc_release(team->held[i]);
+    }
+    gpuhier_segment_detach(&team->segment);
+    gpuhier_shape_fini(&team->shape);
+    gpuhier_hierarchy_fini(&team->hierarchy);
+    free(team->peers);
+    free(team->node_index);
+    free(team->members);
+    free(team->rails);
+    free(team->scratch);
+    free(team->long_scratch);
+    free(team->held);
+    OBJ_RELEASE(team);
+}
+
+int gpuhier_team_find_dead(const gpuhier_team_t *team)
+{
+    for (int i = 0; i < team->group_size; ++i) {
+        if (i != team->index && !gpuhier_record_process_lives(&team->members[team->index], &team->members[i])) {
+            return gpuhier_hierarchy_member(&team->hierarchy, team->group, i);
+        }
+    }
+    return -1;
+}

@@ -1,0 +1,475 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * This rank's record, what two records say of each other, and the choice of
+ * rails from the records of one node.
+ *
+ * It reads /proc and /sys and asks hwloc and NVML, once, when the record is made;
+ * everything else here is pure. Which devices exist and how far they are is left
+ * to coll_gpuhier_topology_{nics,pci,nvlink}.c.
+ *
+ * Called by the engine's set-up, by the watch for dead processes, and by
+ * gpuhier_info.
+ */
+#include "ompi_config.h"
+
+#include "topology/coll_gpuhier_topology_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ompi/constants.h"
+
+/* -- node and process --------------------------------------------------------------- */
+
+/* Device and inode of a file; both stay 0 where it cannot be seen. */
+static void identify(const char *path, uint64_t *device_p, uint64_t *inode_p)
+{
+    struct stat info;
+
+    if (0 == stat(path, &info)) {
+        *device_p = (uint64_t) info.st_dev;
+        *inode_p = (uint64_t) info.st_ino;
+    }
+}
+
+/* FNV-1a, continued from sum. */
+static uint64_t hash(uint64_t sum, const void *data, size_t bytes)
+{
+    const unsigned char *byte = data;
+    size_t i;
+
+    for (i = 0; i < bytes; ++i) {
+        sum = (sum ^ byte[i]) * UINT64_C(0x100000001b3);
+    }
+    return sum;
+}
+
+static void fill_node(gpuhier_node_id_t *node)
+{
+    char line[128] = "";
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    int digits = 0;
+    size_t i;
+
+    if (NULL != file) {
+        if (NULL == fgets(line, sizeof(line), file)) {
+            line[0] = '\0';
+        }
+        fclose(file);
+    }
+    for (i = 0; '\0' != line[i] && digits < 32; ++i) {
+        unsigned value;
+
+        if ('-' != line[i] && 1 == sscanf((char[]){line[i], '\0'}, "%x", &value)) {
+            node->boot_id[digits / 2] = (uint8_t) (node->boot_id[digits / 2] << 4 | value);
+            digits++;
+        }
+    }
+    if (32 != digits) {
+        uint64_t sum;
+
+        gethostname(line, sizeof(line) - 1);
+        sum = hash(UINT64_C(0xcbf29ce484222325), line, strlen(line));
+        memset(node->boot_id, 0, sizeof(node->boot_id));
+        memcpy(node->boot_id, &sum, sizeof(sum));
+    }
+    identify("/proc/self/ns/ipc", &node->ipc_device, &node->ipc_inode);
+    identify("/dev/shm", &node->shm_device, &node->shm_inode);
+}
+
+/* What /proc tells of a process. Without descriptors or memory, or kept from looking, a live one is unknown, too. */
+typedef enum { PROCESS_FOUND, PROCESS_GONE, PROCESS_UNKNOWN } process_look_t;
+
+/*
+ * State letter and start time of a process, fields 3 and 22 of /proc/PID/stat;
+ * the name before them may contain anything. Set only if it was found.
+ */
+static process_look_t process_status(int pid, char *state_p, uint64_t *start_p)
+{
+    char path[32];
+    char line[1024];
+    char state;
+    unsigned long long start;
+    const char *after;
+    FILE *file;
+    int error = 0;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    file = fopen(path, "re");
+    if (NULL == file) {
+        return (ENOENT == errno || ESRCH == errno) ? PROCESS_GONE : PROCESS_UNKNOWN;
+    }
+    if (NULL == fgets(line, sizeof(line), file)) {
+        error = ferror(file) ? errno : 0; /* ESRCH: it was waited for after the file was opened */
+        line[0] = '\0';
+    }
+    fclose(file);
+    if (ESRCH == error) {
+        return PROCESS_GONE;
+    }
+    after = strrchr(line, ')');
+    if (NULL == after
+        || 2 != sscanf(after, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
+                       &state, &start)) {
+        return PROCESS_UNKNOWN;
+    }
+    *state_p = state;
+    *start_p = start;
+    return PROCESS_FOUND;
+}
+
+static uint64_t random_word(void)
+{
+    uint64_t word = 0;
+    struct timespec now;
+
+    if (sizeof(word) != getrandom(&word, sizeof(word), GRND_NONBLOCK)) {
+        /* Early in a boot: time and pid differ between processes of one machine, the boot id between machines. */
+        clock_gettime(CLOCK_REALTIME, &now);
+        word = hash(UINT64_C(0xcbf29ce484222325), &now, sizeof(now)) ^ ((uint64_t) getpid() << 32);
+    }
+    return word;
+}
+
+static void fill_process(gpuhier_record_t *record)
+{
+    uint64_t device = 0;
+    char state;
+
+    record->pid = (int32_t) getpid();
+    record->process_word = random_word();
+    identify("/proc/self/ns/pid", &device, &record->pid_inode);
+    if (PROCESS_FOUND != process_status(record->pid, &state, &record->start_time)) {
+        record->start_time = 0;
+    }
+}
+
+bool gpuhier_record_is_valid(const void *data, size_t bytes)
+{
+    gpuhier_record_t record;
+    int i;
+
+    if (sizeof(record) != bytes) {
+        return false;
+    }
+    memcpy(&record, data, sizeof(record));
+    if (GPUHIER_RECORD_VERSION != record.version || sizeof(record) != record.bytes
+        || record.nics > GPUHIER_RECORD_NICS_MAX || record.links > GPUHIER_RECORD_LINKS_MAX) {
+        return false;
+    }
+    for (i = 0; i < record.nics; ++i) {
+        if ('\0' == record.nic[i].device[0] || NULL == memchr(record.nic[i].device, '\0', GPUHIER_RECORD_DEVICE_MAX)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool gpuhier_record_same_node(const gpuhier_record_t *a, const gpuhier_record_t *b)
+{
+    return 0 == memcmp(&a->node, &b->node, sizeof(a->node));
+}
+
+void gpuhier_topology_number_nodes(const gpuhier_record_t *records, int count, uint64_t *nodes_p)
+{
+    int i;
+
+    for (i = 0; i < count; ++i) {
+        int j = 0;
+
+        /* Only the first rank of each node is compared with. */
+        while (j < i && ((uint64_t) j != nodes_p[j] || !gpuhier_record_same_node(&records[j], &records[i]))) {
+            j++;
+        }
+        nodes_p[i] = (uint64_t) j;
+    }
+}
+
+bool gpuhier_record_process_lives(const gpuhier_record_t *mine, const gpuhier_record_t *other)
+{
+    uint64_t start;
+    char state;
+
+    if (!gpuhier_record_same_node(mine, other) || mine->pid_inode != other->pid_inode || 0 == other->start_time) {
+        return true;
+    }
+    switch (process_status(other->pid, &state, &start)) {
+    case PROCESS_FOUND:
+        return start == other->start_time && 'Z' != state && 'X' != state;
+    case PROCESS_GONE:
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* -- rails -------------------------------------------------------------------------- */
+
+/* A device of the node while rails are chosen. */
+typedef struct {
+    const char *device;
+    int load; /* ranks that have it as a rail */
+} candidate_t;
+
+/* How many of a rank's devices are equally and most near; they come first. */
+static int nearest_count(const gpuhier_record_t *record)
+{
+    int i = 0;
+
+    while (i < record->nics && record->nic[i].distance == record->nic[0].distance) {
+        i++;
+    }
+    return i;
+}
+
+static candidate_t *find_candidate(candidate_t *candidates, int *count, const char *device)
+{
+    int i;
+
+    for (i = 0; i < *count; ++i) {
+        if (0 == strcmp(candidates[i].device, device)) {
+            return &candidates[i];
+        }
+    }
+    candidates[i].device = device;
+    candidates[i].load = 0;
+    (*count)++;
+    return &candidates[i];
+}
+
+/* Step 1 of the header's rule: taken[r] becomes a bit set of the devices of rank r, by their place in its record. */
+static void take_one_each(const gpuhier_record_t *const *records, int count, candidate_t *candidates, int *known,
+                          uint32_t *taken)
+{
+    int width;
+    int r;
+    int i;
+
+    for (width = 1; width <= GPUHIER_RECORD_NICS_MAX; ++width) {
+        for (r = 0; r < count; ++r) {
+            candidate_t *best = NULL;
+            int chosen = 0;
+
+            if (nearest_count(records[r]) != width) {
+                continue;
+            }
+            for (i = 0; i < width; ++i) {
+                candidate_t *candidate = find_candidate(candidates, known, records[r]->nic[i].device);
+
+                if (NULL == best || candidate->load < best->load) {
+                    best = candidate;
+                    chosen = i;
+                }
+            }
+            best->load++;
+            taken[r] = UINT32_C(1) << chosen;
+        }
+    }
+}
+
+/* Step 2: what nobody took. */
+static void take_rest(const gpuhier_record_t *const *records, int count, const candidate_t *candidates, int known,
+                      uint32_t *taken)
+{
+    int c;
+    int r;
+    int i;
+
+    for (c = 0; c < known; ++c) {
+        int best = -1;
+        int place = 0;
+
+        for (r = 0; r < count && 0 == candidates[c].load; ++r) {
+            int near = nearest_count(records[r]);
+
+            for (i = 0; i < near && 0 != strcmp(records[r]->nic[i].device, candidates[c].device); ++i) {
+                continue;
+            }
+            if (i < near && __builtin_popcount(taken[r]) < GPUHIER_RAILS_MAX
+                && (best < 0 || __builtin_popcount(taken[r]) < __builtin_popcount(taken[best]))) {
+                best = r;
+                place = i;
+            }
+        }
+        if (best >= 0) {
+            taken[best] |= UINT32_C(1) << place;
+        }
+    }
+}
+
+int gpuhier_topology_pick_rails(const gpuhier_record_t *const *records, int count, int me,
+                                const char *rails_p[GPUHIER_RAILS_MAX])
+{
+    candidate_t *candidates;
+    uint32_t *taken;
+    uint32_t mine;
+    int known = 0;
+    int nrails = 0;
+    int i;
+
+    if (1 == count) {
+        mine = UINT32_MAX;
+    } else {
+        candidates = calloc((size_t) count * GPUHIER_RECORD_NICS_MAX, sizeof(*candidates));
+        taken = calloc((size_t) count, sizeof(*taken));
+        /* Without memory: the nearest device, which every rank can tell without the others. */
+        mine = 1;
+        if (NULL != candidates && NULL != taken) {
+            take_one_each(records, count, candidates, &known, taken);
+            take_rest(records, count, candidates, known, taken);
+            mine = taken[me];
+        }
+        free(candidates);
+        free(taken);
+    }
+    for (i = 0; i < records[me]->nics && nrails < GPUHIER_RAILS_MAX; ++i) {
+        if (0 != (mine & UINT32_C(1) << i)) {
+            rails_p[nrails++] = records[me]->nic[i].device;
+        }
+    }
+    return nrails;
+}
+
+/* -- the local record --------------------------------------------------------------- */
+
+static int compare_distances(const void *a, const void *b)
+{
+    const gpuhier_nic_t *left = a;
+    const gpuhier_nic_t *right = b;
+
+    return (int) left->distance - (int) right->distance;
+}
+
+/* The taken devices, nearest first; equally near ones stay in the order in which they were found. */
+static void fill_nics(gpuhier_record_t *record, const gpuhier_found_nic_t *nics, int count)
+{
+    gpuhier_nic_t taken[GPUHIER_FOUND_NICS_MAX];
+    int kept = 0;
+    int i;
+    int j;
+
+    memset(taken, 0, sizeof(taken));
+    for (i = 0; i < count; ++i) {
+        if (nics[i].is_taken) {
+            gpuhier_nic_t nic = {.distance = nics[i].distance, .is_rdma = nics[i].is_rdma};
+
+            memcpy(nic.device, nics[i].device, sizeof(nic.device));
+            for (j = kept; j > 0 && compare_distances(&taken[j - 1], &nic) > 0; --j) {
+                taken[j] = taken[j - 1];
+            }
+            taken[j] = nic;
+            kept++;
+        }
+    }
+    record->nics = (uint8_t) ((kept < GPUHIER_RECORD_NICS_MAX) ? kept : GPUHIER_RECORD_NICS_MAX);
+    memcpy(record->nic, taken, record->nics * sizeof(taken[0]));
+}
+
+static void report_nics(gpuhier_text_t *report, const gpuhier_found_nic_t *nics, int count)
+{
+    int i;
+
+    if (0 == count) {
+        gpuhier_text_add(report, "no network device but the loopback\n");
+    }
+    for (i = 0; i < count; ++i) {
+        gpuhier_text_add(report, "%-16s %-9s %s", nics[i].device, nics[i].is_taken ? "taken:" : "not taken:",
+                         nics[i].reason);
+        if (nics[i].is_taken) {
+            gpuhier_text_add(report, ", %s (distance %u)", gpuhier_distance_text(nics[i].distance), nics[i].distance);
+        }
+        gpuhier_text_add(report, "\n");
+    }
+}
+
+/* The machine's topology with what hangs on its PCI buses; NULL where hwloc fails, which costs only the distances. */
+static hwloc_topology_t load_topology(void)
+{
+    /* These would start GPU libraries in this process; CUDA above all is the program's to start. */
+    static const char *const unwanted[] = {"cuda", "nvml", "opencl", "rsmi", "levelzero", "gl"};
+    hwloc_topology_t topology;
+    size_t i;
+
+    if (0 != hwloc_topology_init(&topology)) {
+        return NULL;
+    }
+    for (i = 0; i < sizeof(unwanted) / sizeof(unwanted[0]); ++i) {
+        (void) hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, unwanted[i]);
+    }
+    hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL);
+    if (0 != hwloc_topology_load(topology)) {
+        hwloc_topology_destroy(topology);
+        return NULL;
+    }
+    return topology;
+}
+
+static void fill_gpu(gpuhier_record_t *record, const gpuhier_gpu_info_t *gpu)
+{
+    record->has_gpu = 1;
+    memcpy(record->gpu_uuid, gpu->uuid, sizeof(record->gpu_uuid));
+    record->gpu_pci = gpu->pci;
+    record->gpu_ordinal = gpu->ordinal;
+    record->cc_major = (int16_t) gpu->cc_major;
+    record->cc_minor = (int16_t) gpu->cc_minor;
+    record->links = (uint8_t) gpuhier_nvlinks_find(gpu->uuid, record->link, GPUHIER_RECORD_LINKS_MAX);
+}
+
+int gpuhier_topology_local(const gpuhier_gpu_info_t *gpu, const char *device_list, gpuhier_record_t *record_p,
+                           char **report_p)
+{
+    gpuhier_found_nic_t *nics = calloc(GPUHIER_FOUND_NICS_MAX, sizeof(*nics));
+    gpuhier_text_t report = {0};
+    hwloc_topology_t topology;
+    gpuhier_record_t record;
+    int count;
+    int rc;
+
+    if (NULL != report_p) {
+        *report_p = NULL;
+    }
+    if (NULL == nics) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    memset(&record, 0, sizeof(record));
+    record.version = GPUHIER_RECORD_VERSION;
+    record.bytes = sizeof(record);
+    record.numa_node = -1;
+    record.gpu_ordinal = -1;
+    fill_node(&record.node);
+    fill_process(&record);
+    if (NULL != gpu) {
+        fill_gpu(&record, gpu);
+    }
+    count = gpuhier_nics_find("/sys", "/dev", gpuhier_nics_interface_is_up, NULL, nics, GPUHIER_FOUND_NICS_MAX);
+    rc = gpuhier_nics_choose(nics, count, device_list, &report);
+    if (OMPI_SUCCESS == rc) {
+        /* hwloc takes long on large machines, and without a GPU there is nothing to be near to. */
+        topology = (NULL == gpu || count < 2) ? NULL : load_topology();
+        if (NULL != topology) {
+            if (NULL == device_list || '\0' == device_list[0]) {
+                gpuhier_topology_leave_far(topology, nics, count);
+            }
+            record.numa_node = gpuhier_topology_distances(topology, &gpu->pci, nics, count);
+            hwloc_topology_destroy(topology);
+        }
+        fill_nics(&record, nics, count);
+        *record_p = record;
+    }
+    report_nics(&report, nics, count);
+    if (NULL != report_p) {
+        *report_p = report.text;
+    } else {
+        free(report.text);
+    }
+    free(nics);
+    return rc;
+}

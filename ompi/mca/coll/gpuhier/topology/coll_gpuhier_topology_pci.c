@@ -1,0 +1,208 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * How far network devices are from a GPU, in the tree that hwloc draws of PCI
+ * bridges, NUMA nodes and packages; and which are so far from all that, where
+ * there are many, they are left out.
+ *
+ * A device is looked up by its name first (hwloc knows "eth0" and "mlx5_0" as
+ * devices of the operating system) and by its PCI address second, so that a
+ * topology from a file also places interfaces that have no PCI address here.
+ *
+ * Called by coll_gpuhier_topology.c, and by tests with topologies from files.
+ */
+#include "ompi_config.h"
+
+#include "topology/coll_gpuhier_topology_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PCI_VENDOR_NVIDIA 0x10de
+#define PCI_CLASS_DISPLAY 0x03 /* the upper half of a class: display controllers, with a screen or without */
+
+enum {
+    DISTANCE_BRIDGE = 0,
+    DISTANCE_HOST_BRIDGE = 32,
+    DISTANCE_NUMA = 64,
+    DISTANCE_PACKAGE = 96,
+    DISTANCE_MACHINE = 128,
+    HOPS_MAX = 31
+};
+
+const char *gpuhier_distance_text(uint8_t distance)
+{
+    if (GPUHIER_DISTANCE_UNKNOWN == distance) {
+        return "at an unknown place";
+    }
+    if (distance >= DISTANCE_MACHINE) {
+        return "on another package than the GPU";
+    }
+    if (distance >= DISTANCE_PACKAGE) {
+        return "on the GPU's package";
+    }
+    if (distance >= DISTANCE_NUMA) {
+        return "on the GPU's NUMA node";
+    }
+    return (distance >= DISTANCE_HOST_BRIDGE) ? "below the GPU's PCI host bridge" : "below the GPU's PCI switch";
+}
+
+static hwloc_obj_t pci_object(hwloc_topology_t topology, const gpuhier_pci_id_t *pci)
+{
+    return hwloc_get_pcidev_by_busid(topology, pci->domain, pci->bus, pci->device, pci->function);
+}
+
+/* The PCI device that carries a device of the operating system, "mlx5_0:1" by its name up to the colon. */
+static hwloc_obj_t named_object(hwloc_topology_t topology, const char *device)
+{
+    size_t length = strcspn(device, ":");
+    hwloc_obj_t object = NULL;
+
+    while (NULL != (object = hwloc_get_next_osdev(topology, object))) {
+        if (NULL != object->name && strlen(object->name) == length && 0 == strncmp(object->name, device, length)
+            && (HWLOC_OBJ_OSDEV_NETWORK == object->attr->osdev.type
+                || HWLOC_OBJ_OSDEV_OPENFABRICS == object->attr->osdev.type)) {
+            return object;
+        }
+    }
+    return NULL;
+}
+
+static bool is_host_bridge(hwloc_obj_t object)
+{
+    return HWLOC_OBJ_BRIDGE == object->type && HWLOC_OBJ_BRIDGE_HOST == object->attr->bridge.upstream_type;
+}
+
+/* The bridge that both are below, and the steps from both up to it; NULL if there is none. */
+static hwloc_obj_t common_bridge(hwloc_obj_t a, hwloc_obj_t b, int *hops_p)
+{
+    int up_a = 0;
+    hwloc_obj_t i;
+    hwloc_obj_t j;
+
+    for (i = a->parent; NULL != i && HWLOC_OBJ_BRIDGE == i->type; i = i->parent) {
+        int up_b = 0;
+
+        up_a++;
+        for (j = b->parent; NULL != j && !hwloc_obj_type_is_normal(j->type); j = j->parent) {
+            up_b++;
+            if (i == j) {
+                *hops_p = up_a + up_b - 2;
+                return i;
+            }
+        }
+    }
+    return NULL;
+}
+
+static uint8_t distance(hwloc_topology_t topology, hwloc_obj_t gpu, hwloc_obj_t nic)
+{
+    hwloc_obj_t near_gpu = hwloc_get_non_io_ancestor_obj(topology, gpu);
+    hwloc_obj_t near_nic = hwloc_get_non_io_ancestor_obj(topology, nic);
+    hwloc_obj_t bridge;
+    hwloc_obj_t package;
+    int hops = 0;
+
+    /* Of a card that has several devices only the PCI tree above them matters. */
+    while (HWLOC_OBJ_OS_DEVICE == nic->type) {
+        nic = nic->parent;
+    }
+    if (hwloc_obj_type_is_io(nic->type)) {
+        bridge = common_bridge(gpu, nic, &hops);
+        if (NULL != bridge) {
+            hops = (hops > HOPS_MAX) ? HOPS_MAX : hops;
+            return (uint8_t) (hops + (is_host_bridge(bridge) ? DISTANCE_HOST_BRIDGE : DISTANCE_BRIDGE));
+        }
+    }
+    if (NULL == near_gpu || NULL == near_nic) {
+        return GPUHIER_DISTANCE_UNKNOWN;
+    }
+    if (NULL != near_gpu->nodeset && NULL != near_nic->nodeset
+        && hwloc_bitmap_isequal(near_gpu->nodeset, near_nic->nodeset)) {
+        return DISTANCE_NUMA;
+    }
+    package = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, near_gpu);
+    if (NULL == package && HWLOC_OBJ_PACKAGE == near_gpu->type) {
+        package = near_gpu;
+    }
+    if (NULL != package && NULL != near_nic->cpuset && hwloc_bitmap_isincluded(near_nic->cpuset, package->cpuset)) {
+        return DISTANCE_PACKAGE;
+    }
+    return DISTANCE_MACHINE;
+}
+
+int gpuhier_topology_distances(hwloc_topology_t topology, const gpuhier_pci_id_t *gpu, gpuhier_found_nic_t *nics,
+                               int count)
+{
+    hwloc_obj_t gpu_object = (NULL == gpu) ? NULL : pci_object(topology, gpu);
+    hwloc_obj_t near_gpu;
+    int i;
+
+    for (i = 0; i < count; ++i) {
+        hwloc_obj_t nic = NULL;
+
+        nics[i].distance = GPUHIER_DISTANCE_UNKNOWN;
+        if (NULL != gpu_object) {
+            nic = named_object(topology, nics[i].device);
+            if (NULL == nic && nics[i].has_pci) {
+                nic = pci_object(topology, &nics[i].pci);
+            }
+        }
+        if (NULL != nic) {
+            nics[i].distance = distance(topology, gpu_object, nic);
+        }
+    }
+    if (NULL == gpu_object) {
+        return -1;
+    }
+    near_gpu = hwloc_get_non_io_ancestor_obj(topology, gpu_object);
+    if (NULL == near_gpu || NULL == near_gpu->nodeset || 1 != hwloc_bitmap_weight(near_gpu->nodeset)) {
+        return -1;
+    }
+    return hwloc_bitmap_first(near_gpu->nodeset);
+}
+
+static bool is_gpu(hwloc_obj_t pci)
+{
+    return PCI_VENDOR_NVIDIA == pci->attr->pcidev.vendor_id && PCI_CLASS_DISPLAY == pci->attr->pcidev.class_id >> 8;
+}
+
+void gpuhier_topology_leave_far(hwloc_topology_t topology, gpuhier_found_nic_t *nics, int count)
+{
+    bool near[GPUHIER_FOUND_NICS_MAX] = {false};
+    hwloc_obj_t object = NULL;
+    bool any = false;
+    int taken = 0;
+    int i;
+
+    for (i = 0; i < count; ++i) {
+        taken += nics[i].is_taken;
+    }
+    if (taken <= GPUHIER_RAILS_MAX) {
+        return;
+    }
+    while (NULL != (object = hwloc_get_next_pcidev(topology, object))) {
+        const gpuhier_pci_id_t gpu = {.domain = object->attr->pcidev.domain, .bus = object->attr->pcidev.bus,
+                                      .device = object->attr->pcidev.dev, .function = object->attr->pcidev.func};
+        uint8_t nearest = GPUHIER_DISTANCE_UNKNOWN;
+
+        if (!is_gpu(object)) {
+            continue;
+        }
+        any = true;
+        gpuhier_topology_distances(topology, &gpu, nics, count);
+        for (i = 0; i < count; ++i) {
+            nearest = (nics[i].is_taken && nics[i].distance < nearest) ? nics[i].distance : nearest;
+        }
+        for (i = 0; i < count; ++i) {
+            near[i] = near[i] || (nics[i].is_taken && nics[i].distance == nearest);
+        }
+    }
+    for (i = 0; any && i < count; ++i) {
+        if (nics[i].is_taken && !near[i]) {
+            nics[i].is_taken = false;
+            snprintf(nics[i].reason, sizeof(nics[i].reason), "is nearest to no GPU, and there are more than %d", GPUHIER_RAILS_MAX);
+        }
+    }
+}

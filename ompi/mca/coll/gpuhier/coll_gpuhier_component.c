@@ -13,8 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/coll_gpuhier_component.h"
+#include "base/coll_gpuhier_counters.h"
+#include "base/coll_gpuhier_params.h"
+#include "coll_gpuhier_component.h"
 #include "coll_gpuhier_module.h"
+#include "plan/coll_gpuhier_schedule.h"
 #include "coll/coll_gpuhier_request.h"
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
@@ -65,7 +68,9 @@ static void help_find(void)
 
 static int component_register(void)
 {
-    int rc = gpuhier_params_register();
+    const mca_base_component_t *self = &mca_coll_gpuhier_component.super.collm_version;
+    int rc = gpuhier_params_register(self, gpuhier_algorithm_names, GPUHIER_ALGORITHM_COUNT);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_counters_register(self);
 #if GPUHIER_OUT_OF_TREE
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_rescue_framework();
 #endif

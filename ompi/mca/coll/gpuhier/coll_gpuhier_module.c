@@ -8,6 +8,7 @@
  */
 #include "ompi_config.h"
 
+#include "base/coll_gpuhier_params.h"
 #include "coll_gpuhier_module.h"
 #include "coll/coll_gpuhier_nonblocking.h"
 #include "team/coll_gpuhier_process.h"

@@ -8,10 +8,11 @@
 #ifndef GPUHIER_MODULE_H
 #define GPUHIER_MODULE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/coll_gpuhier_component.h"
+#include "base/coll_gpuhier_compat.h"
 #include "coll/coll_gpuhier_modes.h"
 
 struct gpuhier_team;

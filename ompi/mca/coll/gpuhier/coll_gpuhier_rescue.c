@@ -19,7 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/coll_gpuhier_component.h"
+#include "base/coll_gpuhier_compat.h"
+#include "coll_gpuhier_component.h"
 #include "opal/mca/base/base.h"
 #include "opal/mca/base/mca_base_component_repository.h"
 

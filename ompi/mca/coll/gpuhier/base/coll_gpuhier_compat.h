@@ -69,6 +69,12 @@ static inline int gpuhier_comm_allgatherv(const void *mine, int bytes, void *all
 #endif
 #include "opal/util/info.h"
 
+/* The framework's output stream, for opal_output_verbose(). */
+static inline int gpuhier_output(void)
+{
+    return ompi_coll_base_framework.framework_output;
+}
+
 /* True when this Open MPI takes CUDA device pointers in its own collectives. */
 static inline bool gpuhier_ompi_is_cuda_aware(void)
 {

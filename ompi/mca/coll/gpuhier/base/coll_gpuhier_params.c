@@ -2,16 +2,14 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the MCA parameters and the MPI_T performance variables of the component.
- * Called once, when the MCA system registers the component.
+ * Owns the MCA parameters of the component: their defaults, names, texts and bounds.
+ * Called once, when the component is registered.
  */
 #include "ompi_config.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 
-#include "base/coll_gpuhier_component.h"
-#include "plan/coll_gpuhier_schedule.h"
-#include "opal/mca/base/mca_base_pvar.h"
+#include "base/coll_gpuhier_params.h"
 #include "opal/mca/base/mca_base_var.h"
 
 #define SMALL_BYTES_MAX ((size_t) 1 << 20) /* each rank has two areas of that length in each communicator */
@@ -30,19 +28,19 @@ gpuhier_params_t gpuhier_params = {
     .report_after = 30.0,
 };
 
-gpuhier_counters_t gpuhier_counters;
-
 static mca_base_var_enum_value_t ipc_modes[] = {
     {GPUHIER_IPC_AUTO, "auto"}, {GPUHIER_IPC_SCRATCH, "scratch"}, {GPUHIER_IPC_USER, "user"}, {0, NULL}};
 static mca_base_var_enum_value_t net_modes[] = {
     {GPUHIER_NET_AUTO, "auto"}, {GPUHIER_NET_DIRECT, "direct"}, {GPUHIER_NET_STAGED, "staged"}, {0, NULL}};
+
+static const mca_base_component_t *owner; /* the component that they are registered for */
 
 static int reg(const char *name, const char *text, mca_base_var_type_t type, mca_base_var_enum_t *values,
                mca_base_var_scope_t scope, void *storage)
 {
     /* Open MPI 5 writes those only that say so. */
     const int flags = MCA_BASE_VAR_SCOPE_ALL == scope ? MCA_BASE_VAR_FLAG_SETTABLE : 0;
-    int index = mca_base_component_var_register(&mca_coll_gpuhier_component.super.collm_version, name, text, type, values, 0,
+    int index = mca_base_component_var_register(owner, name, text, type, values, 0,
                                                 (mca_base_var_flag_t) flags, OPAL_INFO_LVL_5, scope, storage);
     return index < 0 ? index : OMPI_SUCCESS;
 }
@@ -59,15 +57,21 @@ static int reg_choice(const char *name, const char *text, mca_base_var_enum_valu
     return rc;
 }
 
-/* The names are the schedule's own. */
-static int reg_algorithm(int *storage)
+static int reg_algorithm(const char *const *names, int count, int *storage)
 {
-    mca_base_var_enum_value_t choices[GPUHIER_ALGORITHM_COUNT + 1] = {{0, NULL}};
-    for (int i = 0; i < GPUHIER_ALGORITHM_COUNT; ++i) {
-        choices[i] = (mca_base_var_enum_value_t){i, gpuhier_algorithm_names[i]};
+    mca_base_var_enum_value_t *choices = calloc((size_t) count + 1, sizeof(*choices));
+    if (NULL == choices) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    return reg_choice("algorithm", "Exchange between groups of ranks; auto goes by their number and the message's bytes (gpuhier_info shows how); alike on all ranks",
-                      choices, storage);
+    for (int i = 0; i < count; ++i) {
+        choices[i] = (mca_base_var_enum_value_t){i, names[i]};
+    }
+    int rc = reg_choice("algorithm",
+                        "Exchange between groups of ranks; auto goes by their number and the message's bytes "
+                        "(gpuhier_info shows how); alike on all ranks",
+                        choices, storage);
+    free(choices);
+    return rc;
 }
 
 /* By whatever means: a file, the environment, the command line. */
@@ -78,45 +82,9 @@ static bool was_set(const char *name)
     return index >= 0 && OPAL_SUCCESS == mca_base_var_get_value(index, NULL, &source, NULL) && MCA_BASE_VAR_SOURCE_DEFAULT != source;
 }
 
-static int counter_read(const mca_base_pvar_t *pvar, void *value, void *obj)
+int gpuhier_params_register(const mca_base_component_t *component, const char *const *algorithms, int count)
 {
-    (void) obj;
-    const _Atomic uint64_t *counter = pvar->ctx;
-    *(unsigned long long *) value = atomic_load_explicit(counter, memory_order_relaxed);
-    return OPAL_SUCCESS;
-}
-
-static int reg_counter(const char *name, const char *text, _Atomic uint64_t *counter)
-{
-    int index = mca_base_component_pvar_register(&mca_coll_gpuhier_component.super.collm_version, name, text,
-                                                 OPAL_INFO_LVL_4, MCA_BASE_PVAR_CLASS_COUNTER,
-                                                 MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
-                                                 MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, counter_read,
-                                                 NULL, NULL, (void *) counter);
-    return index < 0 ? index : OMPI_SUCCESS;
-}
-
-static int counters_register(void)
-{
-    int rc = reg_counter("calls_accelerated", "Calls that ran on the GPUs from begin to end", &gpuhier_counters.calls_accelerated);
-    rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_small", "Of calls_accelerated, those short enough to be reduced by the host", &gpuhier_counters.calls_small);
-    rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_long", "Of calls_accelerated, those in slices longer than slice_bytes", &gpuhier_counters.calls_long);
-    rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_nonblocking", "Of calls_accelerated, nonblocking calls and starts of persistent requests", &gpuhier_counters.calls_nonblocking);
-    rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_on_host", "Nonblocking calls that could not go on on the GPUs and were reduced in host memory", &gpuhier_counters.calls_on_host);
-    rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_saved", "Calls left to the collective that was there before", &gpuhier_counters.calls_saved);
-    rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_staged", "Of calls_saved, those whose device buffers were staged through host memory", &gpuhier_counters.calls_staged);
-    rc = OMPI_SUCCESS != rc ? rc : reg_counter("probes", "Probes that asked all ranks whether they pass device memory", &gpuhier_counters.probes);
-    rc = OMPI_SUCCESS != rc ? rc : reg_counter("net_steps_sent", "Steps of exchanges between groups in which this rank sent payload", &gpuhier_counters.net_steps_sent);
-    for (int rail = 0; rail < GPUHIER_RAILS_MAX && OMPI_SUCCESS == rc; ++rail) {
-        char name[32];
-        snprintf(name, sizeof(name), "net_bytes_sent_%d", rail);
-        rc = reg_counter(name, "Payload bytes handed to UCX on this rail", &gpuhier_counters.net_bytes_sent[rail]);
-    }
-    return rc;
-}
-
-int gpuhier_params_register(void)
-{
+    owner = component;
     gpuhier_params_t *p = &gpuhier_params;
     const mca_base_var_scope_t fixed = MCA_BASE_VAR_SCOPE_READONLY;
     const struct {
@@ -163,7 +131,7 @@ int gpuhier_params_register(void)
     int rc = reg_choice("ipc", "How peers reach a user's buffer: auto, scratch (copied through ours), user (mapped at once)",
                         ipc_modes, &p->ipc);
     rc = OMPI_SUCCESS != rc ? rc : reg_choice("net", "How shards reach the network: auto, direct (from GPU memory), staged (through pinned host memory)", net_modes, &p->net);
-    rc = OMPI_SUCCESS != rc ? rc : reg_algorithm(&p->algorithm);
+    rc = OMPI_SUCCESS != rc ? rc : reg_algorithm(algorithms, count, &p->algorithm);
     if (p->slices_in_flight < 2) {
         p->slices_in_flight = 2;
     } else if (p->slices_in_flight > 4) {
@@ -178,7 +146,7 @@ int gpuhier_params_register(void)
     if (p->small_bytes > SMALL_BYTES_MAX) {
         p->small_bytes = SMALL_BYTES_MAX;
     }
-    return OMPI_SUCCESS != rc ? rc : counters_register();
+    return rc;
 }
 
 uint64_t gpuhier_params_hash(void)

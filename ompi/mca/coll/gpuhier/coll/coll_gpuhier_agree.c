@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/coll_gpuhier_component.h"
+#include "base/coll_gpuhier_params.h"
+#include "coll_gpuhier_component.h"
 #include "gpu/coll_gpuhier_cuda.h"
 #include "coll_gpuhier_module.h"
 #include "team/coll_gpuhier_process.h"

@@ -14,6 +14,8 @@
  */
 #include "ompi_config.h"
 
+#include "base/coll_gpuhier_counters.h"
+#include "base/coll_gpuhier_params.h"
 #include "gpu/coll_gpuhier_cuda.h"
 #include "host/coll_gpuhier_fallback.h"
 #include "coll_gpuhier_module.h"

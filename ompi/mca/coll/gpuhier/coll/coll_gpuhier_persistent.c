@@ -12,6 +12,7 @@
  */
 #include "ompi_config.h"
 
+#include "base/coll_gpuhier_counters.h"
 #include "coll/coll_gpuhier_nonblocking.h"
 #include "team/coll_gpuhier_process.h"
 #include "gpu/coll_gpuhier_reduce.h"

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "plan/coll_gpuhier_choice.h"
-#include "base/coll_gpuhier_component.h"
+#include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_engine.h"
 #include "engine/coll_gpuhier_exchange.h"
 #include "engine/coll_gpuhier_pipeline.h"

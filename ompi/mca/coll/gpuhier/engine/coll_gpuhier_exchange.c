@@ -24,7 +24,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/coll_gpuhier_component.h"
+#include "base/coll_gpuhier_counters.h"
 #include "engine/coll_gpuhier_exchange.h"
 #include "team/coll_gpuhier_process.h"
 #include "opal/runtime/opal_progress.h"

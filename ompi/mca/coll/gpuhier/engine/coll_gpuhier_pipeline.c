@@ -21,7 +21,7 @@
  */
 #include "ompi_config.h"
 
-#include "base/coll_gpuhier_component.h"
+#include "base/coll_gpuhier_compat.h"
 #include "engine/coll_gpuhier_exchange.h"
 #include "engine/coll_gpuhier_pipeline.h"
 

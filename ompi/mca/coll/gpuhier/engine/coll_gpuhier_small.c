@@ -21,7 +21,7 @@
 
 #include <string.h>
 
-#include "base/coll_gpuhier_component.h"
+#include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_engine.h"
 #include "engine/coll_gpuhier_host_reduce.h"
 #include "engine/coll_gpuhier_pipeline.h"

@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/coll_gpuhier_component.h"
+#include "base/coll_gpuhier_counters.h"
+#include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_exchange.h"
 #include "engine/coll_gpuhier_host_reduce.h"
 #include "team/coll_gpuhier_process.h"

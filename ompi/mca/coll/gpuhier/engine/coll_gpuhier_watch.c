@@ -13,7 +13,7 @@
 
 #include <time.h>
 
-#include "base/coll_gpuhier_component.h"
+#include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_exchange.h"
 #include "team/coll_gpuhier_process.h"
 #include "engine/coll_gpuhier_watch.h"

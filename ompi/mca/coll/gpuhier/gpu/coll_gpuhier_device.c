@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "base/coll_gpuhier_component.h"
+#include "base/coll_gpuhier_params.h"
 #include "gpu/coll_gpuhier_device.h"
 #include "opal/util/output.h"
 

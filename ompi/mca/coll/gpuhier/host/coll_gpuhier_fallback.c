@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+#include "base/coll_gpuhier_counters.h"
 #include "gpu/coll_gpuhier_cuda.h"
 #include "gpu/coll_gpuhier_device.h"
 #include "host/coll_gpuhier_fallback.h"

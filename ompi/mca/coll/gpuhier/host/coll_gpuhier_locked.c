@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "base/coll_gpuhier_component.h"
+#include "base/coll_gpuhier_params.h"
 #include "host/coll_gpuhier_locked.h"
 #include "team/coll_gpuhier_process.h"
 

@@ -8,7 +8,7 @@
 #ifndef GPUHIER_STAGING_H
 #define GPUHIER_STAGING_H
 
-#include "base/coll_gpuhier_component.h"
+#include "base/coll_gpuhier_compat.h"
 #include "gpu/coll_gpuhier_cuda.h"
 
 struct ompi_datatype_t;

@@ -20,7 +20,7 @@
 #include <time.h>
 
 #include "base/coll_gpuhier_compat.h"
-#include "base/coll_gpuhier_component.h"
+#include "base/coll_gpuhier_params.h"
 #include "gpu/coll_gpuhier_device.h"
 #include "gpu/coll_gpuhier_ipc_cache.h"
 #include "host/coll_gpuhier_locked.h"

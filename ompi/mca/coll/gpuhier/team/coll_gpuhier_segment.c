@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/coll_gpuhier_component.h"
+#include "base/coll_gpuhier_compat.h"
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 

@@ -28,6 +28,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/coll_gpuhier_params.h"
 #include "plan/coll_gpuhier_choice.h"
 #include "engine/coll_gpuhier_exchange.h"
 #include "team/coll_gpuhier_process.h"

@@ -15,12 +15,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/coll_gpuhier_limits.h"
+
 /* Changed whenever the layout below changes: records of another version are refused. */
 #define GPUHIER_RECORD_VERSION 2u
 #define GPUHIER_RECORD_DEVICE_MAX 32 /* characters of a device's name with the final NUL */
 #define GPUHIER_RECORD_NICS_MAX 16   /* network devices in a record; the nearest are kept */
 #define GPUHIER_RECORD_LINKS_MAX 16  /* NVLink neighbours in a record */
-#define GPUHIER_RAILS_MAX 8          /* rails of one rank */
 
 /* Distance of a network device whose place is unknown: all such are equally near. */
 #define GPUHIER_DISTANCE_UNKNOWN 255u

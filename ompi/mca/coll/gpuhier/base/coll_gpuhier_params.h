@@ -2,25 +2,16 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The component: its MCA descriptor, its parameters and its counters.
+ * The MCA parameters of the component.
  */
-#ifndef GPUHIER_COMPONENT_H
-#define GPUHIER_COMPONENT_H
+#ifndef GPUHIER_PARAMS_H
+#define GPUHIER_PARAMS_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/coll_gpuhier_compat.h"
-
-#define GPUHIER_RAILS_MAX 8
-
-typedef struct gpuhier_component {
-    mca_coll_base_component_t super;
-} gpuhier_component_t;
-
-extern gpuhier_component_t mca_coll_gpuhier_component;
 
 /*
  * MCA parameters, coll_gpuhier_*. Written by the MCA system (and by MPI_T for
@@ -54,45 +45,13 @@ typedef enum gpuhier_net_mode { GPUHIER_NET_AUTO, GPUHIER_NET_DIRECT, GPUHIER_NE
 
 extern gpuhier_params_t gpuhier_params;
 
-/* Counters of this process, shown as MPI_T performance variables coll_gpuhier_*. Monotone, relaxed. */
-typedef struct gpuhier_counters {
-    _Atomic uint64_t calls_accelerated; /* calls that ran on the engine to the end */
-    _Atomic uint64_t calls_small;       /* of those, the ones in the small form */
-    _Atomic uint64_t calls_long;        /* of those, the ones in slices longer than slice_bytes */
-    _Atomic uint64_t calls_nonblocking; /* of those, nonblocking ones and starts of persistent requests */
-    _Atomic uint64_t calls_on_host;     /* nonblocking calls that were voted down, and ended on the engine in host memory */
-    _Atomic uint64_t calls_saved;       /* calls handed to the saved collective */
-    _Atomic uint64_t calls_staged;      /* of those, the ones whose device buffers we staged through the host */
-    _Atomic uint64_t probes;            /* probes sent */
-    _Atomic uint64_t net_bytes_sent[GPUHIER_RAILS_MAX]; /* payload bytes handed to UCX, by rail */
-    _Atomic uint64_t net_steps_sent;    /* steps of exchanges in which this rank sent payload, whatever the number of stripes */
-} gpuhier_counters_t;
-
-extern gpuhier_counters_t gpuhier_counters;
-
-/* An atomic addition takes 1 % of a short call in host memory, so only a program with threads pays for it. */
-static inline void gpuhier_count(_Atomic uint64_t *counter, uint64_t n)
-{
-    if (opal_using_threads()) {
-        atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
-    } else {
-        atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
-    }
-}
-
-/* coll_gpuhier_params.c */
-int gpuhier_params_register(void);
+/*
+ * Registers the parameters as those of a component. algorithms: the names of the values of `algorithm`, count of
+ * them, from 0 on. Returns an Open MPI code.
+ */
+int gpuhier_params_register(const mca_base_component_t *component, const char *const *algorithms, int count);
 
 /* Hash of the parameters marked "path". */
 uint64_t gpuhier_params_hash(void);
 
-/* coll_gpuhier_rescue.c: makes `--mca coll gpuhier` work, which would leave the other collectives without a component. */
-int gpuhier_rescue_framework(void);
-
-/* The framework's output stream, for opal_output_verbose(). */
-static inline int gpuhier_output(void)
-{
-    return ompi_coll_base_framework.framework_output;
-}
-
-#endif /* GPUHIER_COMPONENT_H */
+#endif /* GPUHIER_PARAMS_H */

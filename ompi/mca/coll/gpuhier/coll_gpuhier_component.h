@@ -1,0 +1,21 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The component as Open MPI knows it.
+ */
+#ifndef GPUHIER_COMPONENT_H
+#define GPUHIER_COMPONENT_H
+
+#include "base/coll_gpuhier_compat.h"
+
+typedef struct gpuhier_component {
+    mca_coll_base_component_t super;
+} gpuhier_component_t;
+
+extern gpuhier_component_t mca_coll_gpuhier_component;
+
+/* coll_gpuhier_rescue.c: makes `--mca coll gpuhier` work, which would leave the other collectives without a component. */
+int gpuhier_rescue_framework(void);
+
+#endif /* GPUHIER_COMPONENT_H */

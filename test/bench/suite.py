@@ -66,8 +66,8 @@ def docs_text(figures, quick, load):
     lines = [
         MARK,
         "",
-        f"Measured on {today}{' (--quick)' if quick else ''}: {machine()}. Emulated GPUs and nodes: ratios count, times do not. "
-        f"Processes of others that wanted a core, by the load before the first figure: {load:.1f}.",
+        f"Measured on {today}{' (--quick)' if quick else ''}: {machine()}.",
+        f"Emulated GPUs and nodes: ratios mean something, times do not. Load of the machine before the first figure: {load:.1f}.",
         "",
         "| figure | value | goal | |",
         "|---|---|---|---|",

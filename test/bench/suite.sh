@@ -2,7 +2,7 @@
 # Copyright (c) 2026 the gpuhier authors. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Measures all figures of docs/performance.md, each beside its goal, and prints them as a table.
+# Measures all figures of docs/performance-full.md, each beside its goal, and prints them as a table.
 #
 #   test/bench/suite.sh [--quick] [--only GLOB]... [--json FILE] [--plot DIR] [--docs FILE]
 #
@@ -10,7 +10,7 @@
 #   --only GLOB  these figures only (one_node.*)
 #   --json FILE  one object a figure: name, value, goal, ok, and the raw times behind it
 #   --plot DIR   pictures of time over size
-#   --docs FILE  writes the table of figures in this file anew (docs/performance.md)
+#   --docs FILE  writes the table of figures in this file anew (docs/performance-full.md)
 #   --list       names the figures and stops
 #
 # Works on a finished build: GPUHIER_BUILD, else build/ in the source tree. Emulated GPUs, and nodes that are

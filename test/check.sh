@@ -2,28 +2,39 @@
 # Copyright (c) 2026 the gpuhier authors. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Runs the tests: every line of every test/*/tests.list, one after the other.
+# Runs the tests: the lines of test/*/tests.list, some side by side.
 #
 #   test/check.sh [options] [pattern...]
 #
 #   pattern       runs only these tests: a folder (nodes/), the beginning of folder/name (ranks/types), or
 #                 a part of a name (lazy), and then all of a folder with that name, too; may be a glob
+#   --ci          also the tests that are marked "slow"; without it and without a pattern they are left out
+#   --full        all tests, and more in some of them (GPUHIER_CHECK_FULL=1 tells them)
 #   --asan        in a build with AddressSanitizer and UBSan: the unit and ranks tests
-#   --full        the whole matrix instead of the pairwise choice (GPUHIER_CHECK_FULL=1 for the tests)
+#   --jobs N      as many tests at a time (default: one for each processor, at most 8)
 #   --loop [N]    again and again until a test fails, or N rounds
 #   --list        names the tests and stops
 #   --verbose     the output of every test, not only of failing ones
 #   --build DIR   build folder (default: GPUHIER_BUILD, else build/ in the source tree)
 #   --no-setup    uses the build as it is
 #
-# A line of a tests.list is "NAME DEADLINE_SECONDS command args...", run by bash in the build
-# folder of that test folder with GPUHIER_SRC and GPUHIER_BUILD set. Status 0 is a pass, 77 a
+# A line of a tests.list is "NAME DEADLINE_SECONDS [MARK...] command args...". The command is run by bash
+# in the build folder of that test folder with GPUHIER_SRC and GPUHIER_BUILD set. Status 0 is a pass, 77 a
 # skip, anything else a failure; so is passing the deadline, and so is leaving something behind:
 # a process, a file in /dev/shm, a network namespace, an interface, a System V segment.
 #
+#   slow    left out when neither --ci, --full nor a pattern asks for it
+#   full    runs with --full only, or when a pattern is its whole name
+#   alone   runs after the others, with no other test beside it
+#
+# A deadline is generous for a machine that has nothing else to do. A busy one may be many times slower, and
+# only a hang is to meet a deadline, so a test gets five times as long. No test judges how long something takes:
+# test/bench/suite.sh does.
+#
 # Each test gets /dev/shm, System V IPC and a network of its own when we may make namespaces, so
 # that what it leaves is seen exactly, whatever else runs on the machine, and does not
-# trouble the next test. The last line reads "N passed, N failed, N skipped".
+# trouble another test; where we may not, tests run one after the other. Results are printed in the order
+# of the lists. The last line reads "N passed, N failed, N skipped".
 set -u
 src=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 self=$src/test/check.sh
@@ -34,7 +45,9 @@ build_chosen=0
 # The order in which a failure tells most: the smallest thing that can be broken comes first.
 folder_order=(unit cudasim vcluster ranks nodes fault fuzz bench compile gpu peers)
 
-asan=0 full=0 loops=1 list_only=0 verbose=0 setup=1
+patience=5
+
+asan=0 full=0 ci=0 jobs="" loops=1 list_only=0 verbose=0 setup=1
 patterns=()
 
 usage()
@@ -46,6 +59,12 @@ while [ $# -gt 0 ]; do
     case $1 in
     --asan) asan=1 ;;
     --full) full=1 ;;
+    --ci) ci=1 ;;
+    --jobs)
+        [[ ${2:-} =~ ^[1-9][0-9]*$ ]] || { echo "check: --jobs needs a number" >&2; exit 2; }
+        jobs=$2
+        shift
+        ;;
     --loop)
         loops=0
         if [[ ${2:-} =~ ^[0-9]+$ ]]; then
@@ -76,11 +95,11 @@ while [ $# -gt 0 ]; do
 done
 
 # -- the tests ----------------------------------------------------------------------------
-# Fills tests[] with lines "folder NAME DEADLINE command...".
+# Fills beside[] and lonely[] with lines "folder/NAME DEADLINE command..."; a test that is marked "alone" is lonely.
 read_lists()
 {
-    local folder list name deadline command known
-    tests=()
+    local folder list name deadline command known marks
+    beside=() lonely=()
     known=" ${folder_order[*]} "
     local folders=("${folder_order[@]}")
     for list in "$src"/test/*/tests.list; do
@@ -98,17 +117,27 @@ read_lists()
             case $name in
             '' | '#'*) continue ;;
             esac
+            marks=' '
+            while [[ $command =~ ^(slow|full|alone)[[:space:]]+(.*)$ ]]; do
+                marks+="${BASH_REMATCH[1]} "
+                command=${BASH_REMATCH[2]}
+            done
             if ! [[ $deadline =~ ^[0-9]+$ ]] || [ -z "$command" ]; then
                 echo "check: test/$folder/tests.list: bad line for '$name': want NAME SECONDS command" >&2
                 exit 2
             fi
-            if is_wanted "$folder/$name"; then
-                tests+=("$folder $name $deadline $command")
+            if ! is_wanted "$folder/$name" "$marks"; then
+                continue
             fi
+            case $marks in
+            *' alone '*) lonely+=("$folder/$name $deadline $command") ;;
+            *) beside+=("$folder/$name $deadline $command") ;;
+            esac
         done <"$list"
     done
 }
 
+# is_wanted FOLDER/NAME MARKS: do the options and the patterns choose this test?
 is_wanted()
 {
     local pattern
@@ -118,8 +147,22 @@ is_wanted()
         *) return 1 ;;
         esac
     fi
-    [ ${#patterns[@]} -gt 0 ] || return 0
+    if [ ${#patterns[@]} -eq 0 ]; then
+        case $full$ci$2 in
+        1*) return 0 ;;
+        *' full '*) return 1 ;;
+        00*' slow '*) return 1 ;;
+        esac
+        return 0
+    fi
     for pattern in "${patterns[@]}"; do
+        if [ "$pattern" = "$1" ] || [ "$pattern" = "${1#*/}" ]; then
+            return 0
+        fi
+        if [ $full = 0 ] && [[ $2 == *' full '* ]]; then
+            continue
+        fi
+        # shellcheck disable=SC2254 # patterns may be globs
         case $1 in
         $pattern*) return 0 ;;
         */*) [[ $pattern == */* ]] || [[ ${1#*/} != *$pattern* ]] || return 0 ;;
@@ -130,9 +173,8 @@ is_wanted()
 
 read_lists
 if [ $list_only = 1 ]; then
-    for line in ${tests[@]+"${tests[@]}"}; do
-        read -r folder name deadline command <<<"$line"
-        echo "$folder/$name"
+    for line in ${beside[@]+"${beside[@]}"} ${lonely[@]+"${lonely[@]}"}; do
+        echo "${line%% *}"
     done
     exit 0
 fi
@@ -157,6 +199,7 @@ if [ ! -d "$GPUHIER_BUILD" ]; then
 fi
 GPUHIER_BUILD=$(cd "$GPUHIER_BUILD" && pwd)
 
+# shellcheck source=test/env.sh
 . "$src/test/env.sh"
 gpuhier_env_mpi
 if [ $asan = 1 ]; then
@@ -173,9 +216,13 @@ if [ $GPUHIER_CHECK_DEPTH -gt 2 ]; then
 fi
 
 # -- one test -----------------------------------------------------------------------------
-scratch=$(mktemp -d "${TMPDIR:-/tmp}/gpuhier-check.XXXXXX") || exit 1
-tag=
-trap 'end_tagged; rm -rf "$scratch"' EXIT
+scratch=$(mktemp -d "${GPUHIER_CHECK_SCRATCH:-${TMPDIR:-/tmp}}/gpuhier-check.XXXXXX") || exit 1
+export GPUHIER_CHECK_SCRATCH=$scratch # a run inside a test may be ended before it removes its own
+
+# All processes of a test carry its tag in their environment. A test that runs this script has a tag that begins all
+# those of the tests inside.
+run_tag=${GPUHIER_TEST_TAG:-}/$$.$RANDOM
+trap 'end_all; rm -rf "$scratch"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
@@ -184,11 +231,17 @@ isolated=0
 if [ "$(id -u)" = 0 ] && unshare --mount --ipc --net true 2>/dev/null; then
     isolated=1
 fi
+if [ -z "$jobs" ]; then
+    jobs=$(nproc 2>/dev/null || echo 1)
+    [ "$jobs" -le 8 ] || jobs=8
+fi
+[ $isolated = 1 ] || jobs=1
 
 # Runs in the test's namespaces: a private /dev/shm and /run/netns, loopback up, then the test
-# under its deadline, then a look at what is left. Leftovers are named in $scratch/left.
+# under its deadline, then a look at what is left. Leftovers are named in $place/left.
+# shellcheck disable=SC2016 # for the shell inside
 inside='
-deadline=$1 scratch=$2 isolated=$3 command=$4
+deadline=$1 place=$2 isolated=$3 command=$4
 if [ "$isolated" = 1 ]; then
     mount -t tmpfs -o size=2g,mode=1777 gpuhier-check /dev/shm || exit 99
     mkdir -p /run/netns && mount -t tmpfs gpuhier-check /run/netns || exit 99
@@ -201,38 +254,45 @@ look() {
       ipcs -m -q -s 2>/dev/null | sed -n "s/^\(0x[0-9a-f]* *[0-9]*\) .*/System V object \1/p"
     } | sort
 }
-look >"$scratch/before"
+look >"$place/before"
 timeout -k 10 "$deadline" bash -c "$command" </dev/null
 status=$?
-for i in 1 2 3 4 5 6 7 8 9 10; do
-    look | comm -13 "$scratch/before" - >"$scratch/left"
-    [ -s "$scratch/left" ] || break
+for i in $(seq 100); do
+    look | comm -13 "$place/before" - >"$place/left"
+    [ -s "$place/left" ] || break
     sleep 0.2
 done
 exit $status
 '
 
-# Processes that carry this test's tag in their environment, as "pid command line" lines.
+# Processes that carry this tag, or one that begins with it, as "pid command line" lines.
 tagged()
 {
     local file pid
-    for file in /proc/[0-9]*/environ; do
-        if grep -qzFx "GPUHIER_TEST_TAG=$1" "$file" 2>/dev/null; then
-            pid=${file#/proc/}
-            pid=${pid%/environ}
-            # A zombie's environ is empty, so whoever shows up here runs.
-            echo "$pid $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | cut -c1-120)"
-        fi
+    # shellcheck disable=SC2013 # no blanks in them
+    for file in $(grep -lzE "^GPUHIER_TEST_TAG=$1(/|\$)" /proc/[0-9]*/environ 2>/dev/null); do
+        pid=${file#/proc/}
+        pid=${pid%/environ}
+        # A zombie's environ is empty, so whoever shows up here runs.
+        echo "$pid $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | cut -c1-120)"
     done
 }
 
-# Ends what an interrupted test still runs.
-end_tagged()
+# Ends what an interrupted run still does. Those that are ended may have started others meanwhile.
+end_all()
 {
-    local pid rest
-    [ -n "$tag" ] || return 0
-    tagged "$tag" | while read -r pid rest; do
-        kill -KILL "$pid" 2>/dev/null
+    local tries found pid rest
+    local workers
+    mapfile -t workers < <(jobs -p)
+    disown -a # bash would tell of each
+    [ ${#workers[@]} -eq 0 ] || kill -KILL "${workers[@]}" 2>/dev/null
+    for ((tries = 0; tries < 50; tries++)); do
+        found=$(tagged "$run_tag")
+        [ -n "$found" ] || return 0
+        while read -r pid rest; do
+            kill -KILL "$pid" 2>/dev/null
+        done <<<"$found"
+        sleep 0.1
     done
 }
 
@@ -240,7 +300,7 @@ end_tagged()
 left_processes()
 {
     local tries found pid rest
-    for ((tries = 0; tries < 15; tries++)); do
+    for ((tries = 0; tries < 100; tries++)); do
         found=$(tagged "$1")
         [ -n "$found" ] || return 0
         sleep 0.2
@@ -251,72 +311,110 @@ left_processes()
     done <<<"$found"
 }
 
-passed=0 failed=0 skipped=0
-failures=()
-
+# run_test NUMBER LINE: runs a test, in a subshell. What there is to say goes to the file report in $scratch/NUMBER;
+# the file verdict, which comes last, says PASS, SKIP or FAIL.
 run_test()
 {
-    local folder=$1 name=$2 deadline=$3 command=$4
-    local status began ended seconds verdict left dir
+    local place=$scratch/$1 test deadline command
+    local status began ended seconds verdict=FAIL dir tag=$run_tag/$1
     local wrap=()
 
-    dir=$GPUHIER_BUILD/test/$folder
-    mkdir -p "$dir"
-    tag=$$.$folder.$name.$RANDOM
+    read -r test deadline command <<<"$2"
+    deadline=$((deadline * patience))
+    dir=$GPUHIER_BUILD/test/${test%/*}
+    mkdir -p "$dir" "$place"
     if [ $isolated = 1 ]; then
         wrap=(unshare --mount --ipc --net --propagation private)
     fi
-    : >"$scratch/left"
+    : >"$place/left"
     began=$(date +%s.%N)
     (cd "$dir" && GPUHIER_TEST_TAG=$tag ${wrap[@]+"${wrap[@]}"} bash -c "$inside" check-one \
-        "$deadline" "$scratch" "$isolated" "$command") >"$scratch/output" 2>&1 &
-    wait $!
+        "$deadline" "$place" "$isolated" "$command") >"$place/output" 2>&1
     status=$?
     ended=$(date +%s.%N)
-    left_processes "$tag" >>"$scratch/left"
-    tag=
+    left_processes "$tag" >>"$place/left"
     seconds=$(awk -v a="$began" -v b="$ended" 'BEGIN { printf "%.1f", b - a }')
-    verdict=FAIL
-    left=$(cat "$scratch/left")
-    if [ -z "$left" ]; then
+    if [ ! -s "$place/left" ]; then
         case $status in
         0) verdict=PASS ;;
         77) verdict=SKIP ;;
         esac
     fi
-    printf '%s %s %s\n' "$verdict" "$folder/$name" "$seconds"
-    case $verdict in
-    PASS) passed=$((passed + 1)) ;;
-    SKIP)
-        skipped=$((skipped + 1))
-        tail -n 1 "$scratch/output" | sed 's/^/    /'
-        ;;
-    FAIL)
-        failed=$((failed + 1))
-        failures+=("$folder/$name")
-        ;;
-    esac
-    if [ $verdict = FAIL ] || [ $verbose = 1 ]; then
-        head -c 65536 "$scratch/output" | sed 's/^/    /'
-        if [ "$(stat -c %s "$scratch/output")" -gt 65536 ]; then
-            echo "    [the output was longer than 64 KiB]"
+    {
+        echo "$verdict $test $seconds"
+        if [ $verdict = SKIP ] && [ $verbose = 0 ]; then
+            tail -n 1 "$place/output" | sed 's/^/    /'
         fi
-    fi
-    if [ $verdict = FAIL ]; then
-        case $status in
-        124 | 137) echo "    -- passed its deadline of $deadline seconds" ;;
-        99) echo "    -- its namespaces could not be made" ;;
-        *) echo "    -- exit status $status" ;;
-        esac
-        if [ -n "$left" ]; then
-            sed 's/^/    -- left behind: /' <<<"$left"
+        if [ $verdict = FAIL ] || [ $verbose = 1 ]; then
+            head -c 65536 "$place/output" | sed 's/^/    /'
+            if [ "$(stat -c %s "$place/output")" -gt 65536 ]; then
+                echo "    [the output was longer than 64 KiB]"
+            fi
         fi
-        echo "    -- command: $command"
-    fi
+        if [ $verdict = FAIL ]; then
+            case $status in
+            124 | 137) echo "    -- passed its deadline of $deadline seconds" ;;
+            99) echo "    -- its namespaces could not be made" ;;
+            *) echo "    -- exit status $status" ;;
+            esac
+            sed 's/^/    -- left behind: /' "$place/left"
+            echo "    -- command: $command"
+        fi
+    } >"$place/report"
+    echo $verdict >"$place/verdict.new" && mv "$place/verdict.new" "$place/verdict"
 }
 
 # -- all tests ----------------------------------------------------------------------------
-if [ ${#tests[@]} -eq 0 ]; then
+passed=0 failed=0 skipped=0
+failures=()
+started=0  # tests
+reported=0 # of them
+lines=()   # those of the tests that were started
+
+# Prints what the tests that have ended have to say, up to the first that has not.
+report()
+{
+    local place
+    while [ $reported -lt $started ] && [ -e "$scratch/$((reported + 1))/verdict" ]; do
+        reported=$((reported + 1))
+        place=$scratch/$reported
+        cat "$place/report"
+        case $(<"$place/verdict") in
+        PASS) passed=$((passed + 1)) ;;
+        SKIP) skipped=$((skipped + 1)) ;;
+        *)
+            failed=$((failed + 1))
+            failures+=("${lines[reported]%% *}")
+            ;;
+        esac
+        rm -rf "$place"
+    done
+}
+
+# run_tests JOBS LINE...: so many at a time.
+run_tests()
+{
+    local most=$1 running=0 line
+    shift
+    for line in "$@"; do
+        if [ $running -ge "$most" ]; then
+            wait -n
+            running=$((running - 1))
+            report
+        fi
+        started=$((started + 1))
+        lines[started]=$line
+        run_test $started "$line" &
+        running=$((running + 1))
+    done
+    while [ $running -gt 0 ]; do
+        wait -n
+        running=$((running - 1))
+        report
+    done
+}
+
+if [ ${#beside[@]} -eq 0 ] && [ ${#lonely[@]} -eq 0 ]; then
     echo "check: no test matches: ${patterns[*]-}" >&2
     echo "0 passed, 1 failed, 0 skipped"
     exit 1
@@ -324,10 +422,12 @@ fi
 round=1
 began_all=$SECONDS
 while :; do
-    for line in "${tests[@]}"; do
-        read -r folder name deadline command <<<"$line"
-        run_test "$folder" "$name" "$deadline" "$command"
-    done
+    run_tests "$jobs" ${beside[@]+"${beside[@]}"}
+    run_tests 1 ${lonely[@]+"${lonely[@]}"}
+    if [ $reported -lt $started ]; then
+        echo "check: ${lines[reported + 1]%% *} ended without a verdict"
+        failed=$((failed + started - reported))
+    fi
     [ $failed -eq 0 ] || break
     [ "$loops" -ne 1 ] || break
     [ "$loops" -eq 0 ] || [ $round -lt "$loops" ] || break
@@ -335,7 +435,7 @@ while :; do
     echo "check: round $round"
 done
 echo "check: $((SECONDS - began_all)) seconds"
-if [ $failed -gt 0 ]; then
+if [ ${#failures[@]} -gt 0 ]; then
     echo "check: failed: ${failures[*]}"
 fi
 echo "$passed passed, $failed failed, $skipped skipped"

@@ -171,6 +171,9 @@ is_wanted()
     return 1
 }
 
+if [ -n "${GPUHIER_CHECK_FULL:-}" ]; then
+    full=1 # inside a test of the whole matrix
+fi
 read_lists
 if [ $list_only = 1 ]; then
     for line in ${beside[@]+"${beside[@]}"} ${lonely[@]+"${lonely[@]}"}; do

@@ -69,6 +69,9 @@ outcome_t pair_call(const suite_t *suite, MPI_Comm comm, pair_t *pair, size_t co
     return outcome;
 }
 
+/* A busy machine may take so many times as long: only a hang is to meet a deadline. */
+#define PATIENCE 5
+
 static char doing[256];
 
 static void deadline_passed(int signal_number)
@@ -84,7 +87,7 @@ void deadline(unsigned seconds, const char *what)
 
     signal(SIGALRM, deadline_passed);
     snprintf(doing, sizeof(doing), "rank %s hung: %s\n", NULL == rank ? "?" : rank, what);
-    alarm(seconds);
+    alarm(PATIENCE * seconds);
 }
 
 static void *need(const char *name)

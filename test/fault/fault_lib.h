@@ -41,7 +41,8 @@ void pair_free(pair_t *pair);
 /* One sum of count doubles, whose values depend on salt, rank and index. Prints what is wrong. */
 outcome_t pair_call(const suite_t *suite, MPI_Comm comm, pair_t *pair, size_t count, uint64_t salt);
 
-/* Ends the process with status 9 and says what it was doing, unless called again (0: no deadline) within that time. */
+/* Ends the process with status 9 and says what it was doing, unless called again (0: no deadline) within that time.
+ * A busy machine may take longer than seconds says, and gets several times that. */
 void deadline(unsigned seconds, const char *what);
 
 /* The saboteur's functions; ends the program with status 77 when it is not preloaded. */

@@ -8,7 +8,7 @@
  *
  * COUNT: of doubles in a call, 30000 unless given. HARM is as in fault_death: "before", "late=S", or a plan of
  * the saboteur, made just before the calls are posted.
- * EXPECTED, on every rank that lives and within SECONDS:
+ * EXPECTED, on every rank that lives and before the deadline of SECONDS:
  *     error   the calls are right up to some, and errors from there on; the last one is one, and so is a later call
  *     right   all are right
  *     host    all are right, and at least one ended in host memory
@@ -104,7 +104,7 @@ int main(int argc, char **argv)
     }
     MPI_Barrier(MPI_COMM_WORLD);
     pvars_read(&before);
-    deadline(60, "in calls that are harmed, or later ones");
+    deadline((unsigned) atoi(argv[4]), "in calls that are harmed, or later ones");
     const bool victim = suite.rank == atoi(argv[1]);
     if (victim) {
         harm_self(&saboteur, argv[2]);
@@ -125,13 +125,13 @@ int main(int argc, char **argv)
         saboteur.arm("");
     }
     pvars_read(&after);
-    const bool content = is_expected(argv[3], ends, after.on_host - before.on_host) && took <= atof(argv[4]) && 0 == suite.failures;
+    const bool content = is_expected(argv[3], ends, after.on_host - before.on_host) && 0 == suite.failures;
     printf("rank %d is %s: %s, %.1f s, %llu on the host\n", suite.rank, content ? "content" : "not content", ends, took,
            (unsigned long long) (after.on_host - before.on_host));
     fflush(stdout);
     deadline(0, "");
     if (0 == strcmp(argv[3], "error")) {
-        sleep(8); /* the others say their word first, who may be late by seconds */
+        sleep(120); /* the others say their word first, and then the script ends all */
         MPI_Abort(MPI_COMM_WORLD, 5); /* mpirun, told to survive deaths, would wait for the dead */
     }
     for (int i = 0; i < NFLIGHTS + NMORE; ++i) {

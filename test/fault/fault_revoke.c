@@ -97,7 +97,7 @@ int main(int argc, char **argv)
     fflush(stdout);
     deadline(0, "");
     if (dies) {
-        sleep(8); /* the others say their word first; MPI_Finalize would wait for the dead */
+        sleep(120); /* the others say their word first, and then the script ends all; MPI_Finalize would wait for the dead */
         MPI_Abort(MPI_COMM_WORLD, 5);
     }
     pair_free(&pair);

@@ -22,7 +22,7 @@
 #define TEAM_MAX 3
 #define TEAM_BLOB_MAX 8192
 /* Every wait inside a member ends here, in milliseconds. */
-#define TEAM_WAIT_MS 20000
+#define TEAM_WAIT_MS 100000
 
 /* Shared by the members; written by the owner of each entry, published by the barrier. */
 typedef struct {

@@ -99,7 +99,7 @@ ranks of about $rank_threads threads; ask for fewer, or raise it"
 
 # The outcome of trying what the nodes are made of, in a throw-away namespace.
 try_namespaces() {
-    timeout 20 unshare $1 --mount --uts --ipc --net --pid --fork --kill-child bash -c '
+    timeout 100 unshare $1 --mount --uts --ipc --net --pid --fork --kill-child bash -c '
         mount -t proc proc /proc && mount -t tmpfs tmpfs /dev/shm && mount -t sysfs sysfs /sys &&
         ip link add name try0 type bridge && ip link add name try1 type veth peer name try2 &&
         unshare --mount --net --pid --fork true' 2>&1

@@ -71,7 +71,7 @@ make_nodes() {
             bash "$here/node.sh" "$n" </dev/null &
     done
     for (( n = 0; n < VCLUSTER_NODES; n++ )); do
-        read -r -t 60 -u 5 node pid || fail 'a node was not ready within 60 s'
+        read -r -t 300 -u 5 node pid || fail 'a node was not ready within 300 s'
         [[ $pid != failed ]] || fail "node$node could not be made"
         echo "$pid" >"$home/nodes/$node"
         connect_node "$node" "$pid"

@@ -22,7 +22,7 @@ run_plain() {
     # hold its other end.
     exec 8>&"${janitor[1]}"
     eval "exec ${janitor[1]}>&-"
-    read -r -t 20 folder <&"${janitor[0]}" || fail 125 'cannot make a folder in /dev/shm'
+    read -r -t 100 folder <&"${janitor[0]}" || fail 125 'cannot make a folder in /dev/shm'
     if [[ -n ${VCLUSTER_TOPOLOGY_TOOL:-} ]]; then
         "$VCLUSTER_TOPOLOGY_TOOL" --hwloc-xml >"$folder/hwloc.xml" || fail 125 "cannot write $folder/hwloc.xml"
         export HWLOC_XMLFILE=$folder/hwloc.xml

@@ -13,7 +13,7 @@ fi
 "${user[@]}" unshare --user --map-root-user --net --mount true 2>/dev/null ||
     skip 'unprivileged user namespaces are not permitted'
 cd / || exit 1
-text=$("${user[@]}" "$here/run" "${host_only[@]}" --nodes 2 --ranks 1,2 --rails 2 --rate 1gbit --timeout 40 -- hostname 2>"$errors")
+text=$("${user[@]}" "$here/run" "${host_only[@]}" --nodes 2 --ranks 1,2 --rails 2 --rate 1gbit --timeout 200 -- hostname 2>"$errors")
 expect 'status' 0 $?
 expect 'hosts' $'node0\nnode1\nnode1' "$(sort <<<"$text")"
 finish

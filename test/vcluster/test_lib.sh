@@ -31,7 +31,7 @@ expect_match() {
 errors=$(mktemp)
 trap 'rm -f "$errors"' EXIT
 quiet_run() {
-    "$here/run" "${host_only[@]}" --timeout 40 "$@" 2>"$errors"
+    "$here/run" "${host_only[@]}" --timeout 200 "$@" 2>"$errors"
 }
 
 skip() {
@@ -43,7 +43,7 @@ skip() {
 need_namespaces() {
     local text
 
-    text=$("$here/run" "${host_only[@]}" --nodes 2 --ranks 1 --timeout 40 -- true 2>&1) && return 0
+    text=$("$here/run" "${host_only[@]}" --nodes 2 --ranks 1 --timeout 200 -- true 2>&1) && return 0
     [[ $text == *'need namespaces'* ]] && skip 'this user may not make namespaces'
     return 0
 }

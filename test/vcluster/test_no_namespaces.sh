@@ -26,4 +26,4 @@ if [[ ${1:-} == inside ]]; then
 fi
 
 unshare --user --map-root-user --mount true 2>/dev/null || skip 'user namespaces are not permitted'
-exec timeout 50 unshare --user --map-root-user --mount bash "$0" inside
+exec timeout 250 unshare --user --map-root-user --mount bash "$0" inside

@@ -39,17 +39,17 @@ shared() {
 # (unless -) after DELAY seconds (started: as soon as the program runs), then
 # looks for what is left.
 ends() {
-    local what=$1 regex=$2 signal=$3 delay=$4 status pid i before namespaces left tries=10
+    local what=$1 regex=$2 signal=$3 delay=$4 status pid i before namespaces left tries=100
 
     shift 4
     mark=$$.$RANDOM
     before=$(interfaces)
     rm -f "$scratch/started"
     VCLUSTER_TEST=$mark SCRATCH=$scratch MARK=$mark env --default-signal \
-        "$here/run" "${host_only[@]}" "${where[@]}" --timeout 60 "$@" >"$scratch/log" 2>&1 &
+        "$here/run" "${host_only[@]}" "${where[@]}" --timeout 200 "$@" >"$scratch/log" 2>&1 &
     pid=$!
     if [[ $delay == started ]]; then
-        for (( i = 0; i < 300; i++ )); do
+        for (( i = 0; i < 3000; i++ )); do
             [[ -e $scratch/started ]] && break
             sleep 0.05
         done
@@ -66,9 +66,9 @@ ends() {
     wait "$pid" 2>/dev/null
     status=$?
     expect_match "$what: status" "^($regex)\$" "$status"
-    # After SIGKILL nobody can wait for the kernel (or the janitor): up to 5 s. A signal that
-    # comes while run looks at its arguments may leave a helper of its shell a moment more.
-    [[ $signal == KILL ]] && tries=50
+    # After SIGKILL nobody can wait for the kernel (or the janitor): up to 50 s, on a busy machine. A signal that
+    # comes while run looks at its arguments may leave a helper of its shell a moment more: 10 s.
+    [[ $signal == KILL ]] && tries=500
     for (( i = 0; i < tries; i++ )); do
         left="$(marked)$(shared)"
         [[ -z $left ]] && break
@@ -91,20 +91,20 @@ else
     untidy='touch $TMPDIR/$MARK /dev/shm/$MARK; ipcmk --shmem 4096 >/dev/null'
 fi
 # mpirun waits for whoever holds a rank's output.
-untidy+='; sleep 301 >/dev/null 2>&1 & setsid sleep 302 >/dev/null 2>&1 & touch $SCRATCH/started'
+untidy+='; sleep 3001 >/dev/null 2>&1 & setsid sleep 3002 >/dev/null 2>&1 & touch $SCRATCH/started'
 
 ends 'normal end' 0 - - -- bash -c "$untidy"
 ends 'failing program' 3 - - -- bash -c "$untidy; exit 3"
 ends 'aborting program' 134 - - -- bash -c "$untidy; kill -ABRT \$\$"
-ends '--timeout' 124 - - --timeout 2 -- bash -c "$untidy; sleep 303"
+ends '--timeout' 124 - - --timeout 2 -- bash -c "$untidy; sleep 3003"
 for signal in TERM INT HUP; do
     number=$(kill -l $signal)
-    ends "SIG$signal" $(( 128 + number )) $signal started -- bash -c "$untidy; sleep 303"
+    ends "SIG$signal" $(( 128 + number )) $signal started -- bash -c "$untidy; sleep 3003"
 done
-ends 'SIGKILL' 137 KILL started -- bash -c "$untidy; sleep 303"
+ends 'SIGKILL' 137 KILL started -- bash -c "$untidy; sleep 3003"
 # While nodes, network and mpirun are being started.
 for delay in 0.02 0.1 0.3; do
-    ends "SIGKILL after $delay s" 137 KILL $delay -- sleep 303
-    ends "SIGTERM after $delay s" 143 TERM $delay -- sleep 303
+    ends "SIGKILL after $delay s" 137 KILL $delay -- sleep 3003
+    ends "SIGTERM after $delay s" 143 TERM $delay -- sleep 3003
 done
 finish

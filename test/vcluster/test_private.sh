@@ -11,10 +11,10 @@ if [[ ${1:-} == inside ]]; then
     echo "$VCLUSTER_NODE" >"/dev/shm/trace.$VCLUSTER_NODE"
     echo "$VCLUSTER_NODE" >"$TMPDIR/trace.$VCLUSTER_NODE"
     ipcmk --shmem 4096 >/dev/null
-    (exec -a "trace-$VCLUSTER_NODE" sleep 30 >/dev/null 2>&1 &)
+    (exec -a "trace-$VCLUSTER_NODE" sleep 300 >/dev/null 2>&1 &)
     # The meeting: as many lines in the file as there are nodes.
     echo "$VCLUSTER_NODE" >>"$2"
-    for (( i = 0; i < 200; i++ )); do
+    for (( i = 0; i < 2000; i++ )); do
         (( $(wc -l <"$2") >= VCLUSTER_NODES )) && break
         sleep 0.05
     done

@@ -22,7 +22,7 @@ EOF
 look='echo $VCLUSTER_NODE $OMPI_COMM_WORLD_LOCAL_RANK $CUDASIM_GPUS $VCLUSTER_RAILS $(ls /sys/class/net | grep -c rail)
       [ "$CUDASIM_TOPOLOGY" = "$0" ] && grep -q 0000:91:00.0 $HWLOC_XMLFILE || echo not described'
 expect 'ranks, GPUs and rails' $'0 0 2 2 2\n0 1 2 2 2\n1 0 2 2 2\n1 1 2 2 2' \
-    "$("$here/run" --stock --timeout 40 --topology "$good" -- sh -c "$look" "$good" 2>"$errors" | sort)"
+    "$("$here/run" --stock --timeout 200 --topology "$good" -- sh -c "$look" "$good" 2>"$errors" | sort)"
 
 # refused REGEX FILE OPTION...
 refused() {

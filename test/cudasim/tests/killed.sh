@@ -8,7 +8,7 @@ export LD_LIBRARY_PATH=$PWD/lib
 before=$(ls -A /dev/shm)
 coproc victim { exec ./limits_test hold; }
 pid=$victim_PID
-read -r -t 20 line <&"${victim[0]}" || { echo "the process did not start"; exit 1; }
+read -r -t 100 line <&"${victim[0]}" || { echo "the process did not start"; exit 1; }
 kill -9 "$pid"
 wait "$pid" 2>/dev/null
 after=$(ls -A /dev/shm)

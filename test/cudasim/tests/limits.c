@@ -221,7 +221,7 @@ static void hookable(void)
 static void hang(void *unused)
 {
     (void) unused;
-    sleep(60);
+    sleep(200);
 }
 
 /* Another node's memory cannot be opened, whatever the process number says. */
@@ -355,7 +355,7 @@ static void hold(void)
     EXPECT(CUDA_SUCCESS == cuIpcGetEventHandle(&event_handle, event));
     puts(0 == failures ? "holding" : "failed");
     fflush(stdout);
-    sleep(30);
+    sleep(200);
 }
 
 static const struct {

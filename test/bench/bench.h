@@ -43,7 +43,6 @@ typedef struct bench_options {
     bool check;
     bool counters;
     bool any_path;
-    double at_most;     /* times stock that a row may take; 0: any */
     bool host;          /* host buffers: what they cost with the component loaded, and without */
     bench_mode_t mode;
     bench_call_t call;
@@ -162,8 +161,8 @@ void bench_traffic_end(bench_traffic_t *t, bench_row_t *row);
 void bench_measure(const bench_options_t *options, const bench_place_t *place, bench_stock_t *stock,
                    bench_floor_t *floor, bench_traffic_t *traffic, double budget, bench_row_t *row);
 
-/* bench_dup.c: the time of MPI_Comm_dup with the component, divided by that without it; printed too. Collective. */
-double bench_dup_ratio(const bench_place_t *place);
+/* bench_dup.c: prints the time of MPI_Comm_dup with the component and without it. Collective. */
+void bench_dup_report(const bench_place_t *place);
 
 /* bench_report.c: the table, the files. Rank 0 only. */
 void bench_report_header(const bench_options_t *options, const bench_place_t *place, const char *stock_name);
@@ -177,7 +176,5 @@ double bench_bus_factor(int nranks);
 /* bench_report.c: true unless the row is a failure: wrong results, another path than promised, other traffic. */
 bool bench_row_is_right(const bench_row_t *row, const bench_options_t *options);
 
-/* Does it take more than --at-most times stock's time? The same on all ranks. */
-bool bench_row_is_slow(const bench_row_t *row, const bench_options_t *options);
 
 #endif /* GPUHIER_BENCH_H */

@@ -29,7 +29,6 @@ static const char usage[] =
     "      --counters          bytes over links and rails of one call per row, against the formulas\n"
     "      --host              host buffers: no row may be accelerated; MPI_Comm_dup as well; no floor\n"
     "      --call WHAT         blocking; with --host also nonblocking or persistent, and waited for at once (blocking)\n"
-    "      --at-most RATIO     a row that takes more than RATIO times stock's time is a failure\n"
     "      --any-path          a row that the component did not accelerate is no failure\n"
     "      --wire-gbps RATE    Gbit/s of one rail, for the floor (VCLUSTER_RATE, else none)\n"
     "      --rails N           rails per node (VCLUSTER_RAILS, else 1)\n"
@@ -44,7 +43,6 @@ enum {
     OPTION_HOST,
     OPTION_CALL,
     OPTION_TRAIN,
-    OPTION_AT_MOST,
     OPTION_WIRE,
     OPTION_RAILS,
     OPTION_JSON,
@@ -68,7 +66,6 @@ static const struct option long_options[] = {
     {"host", no_argument, NULL, OPTION_HOST},
     {"call", required_argument, NULL, OPTION_CALL},
     {"train", required_argument, NULL, OPTION_TRAIN},
-    {"at-most", required_argument, NULL, OPTION_AT_MOST},
     {"any-path", no_argument, NULL, OPTION_ANY_PATH},
     {"wire-gbps", required_argument, NULL, OPTION_WIRE},
     {"rails", required_argument, NULL, OPTION_RAILS},
@@ -226,8 +223,6 @@ static bool parse_int(const char *text, int least, int *value_p)
 /* Options without a letter. */
 static bool parse_long(int option, const char *text, bench_options_t *o)
 {
-    char *end;
-
     switch (option) {
     case OPTION_MODE:
         return parse_mode(text, o);
@@ -239,9 +234,6 @@ static bool parse_long(int option, const char *text, bench_options_t *o)
         return parse_int(text, 1, &o->train);
     case OPTION_CALL:
         return parse_call(text, o);
-    case OPTION_AT_MOST:
-        o->at_most = strtod(text, &end);
-        return end != text && 0 == *end && o->at_most > 0.0;
     case OPTION_ANY_PATH:
         return o->any_path = true;
     case OPTION_WIRE:

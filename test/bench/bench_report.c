@@ -21,14 +21,9 @@ double bench_bus_factor(int nranks)
     return 2.0 * (nranks - 1) / nranks;
 }
 
-bool bench_row_is_slow(const bench_row_t *row, const bench_options_t *options)
-{
-    return options->at_most > 0.0 && row->stock_us > 0.0 && row->time_us > options->at_most * row->stock_us;
-}
-
 bool bench_row_is_right(const bench_row_t *row, const bench_options_t *options)
 {
-    if (0 != row->wrong || 0 != row->stock_wrong || !row->traffic_is_right || bench_row_is_slow(row, options)) {
+    if (0 != row->wrong || 0 != row->stock_wrong || !row->traffic_is_right) {
         return false;
     }
     if (options->host && MODE_STOCK != options->mode && BENCH_PATH_SAVED != row->path) {

@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Lists all rows that the options ask for, in the order of the table. Returns their number. */
 static int list_rows(const bench_options_t *o, bench_row_t **rows_p)
@@ -65,35 +64,6 @@ static double share_of(const bench_options_t *o, double began, int rows_left)
     return left > 0.01 * rows_left ? left / rows_left : 0.01;
 }
 
-#define TRIES 4 /* of a row that takes longer than --at-most: other work on the machine may have done that */
-#define PAUSE 2 /* seconds between them */
-
-static void measure_row(const bench_options_t *options, const bench_place_t *place, bench_stock_t *stock, bench_floor_t *floor,
-                        bench_traffic_t *traffic, double budget, bench_row_t *row)
-{
-    for (int tries = 1;; ++tries) {
-        bench_measure(options, place, stock, floor, traffic, budget, row);
-        if (tries == TRIES || !bench_row_is_slow(row, options)) {
-            return;
-        }
-        free(row->samples);
-        free(row->stock_samples);
-        row->samples = row->stock_samples = NULL;
-        sleep(PAUSE);
-    }
-}
-
-/* The component's time for MPI_Comm_dup by that without it, also with more than one try. */
-static double measure_dup(const bench_options_t *options, const bench_place_t *place)
-{
-    double ratio = bench_dup_ratio(place);
-    for (int tries = 1; tries < TRIES && options->at_most > 0.0 && ratio > options->at_most; ++tries) {
-        sleep(PAUSE);
-        ratio = bench_dup_ratio(place);
-    }
-    return ratio;
-}
-
 static int measure_rows(const bench_options_t *options, const bench_place_t *place)
 {
     bench_row_t *rows;
@@ -109,15 +79,14 @@ static int measure_rows(const bench_options_t *options, const bench_place_t *pla
     }
     double began = MPI_Wtime();
     for (int i = 0; i < nrows; ++i) {
-        measure_row(options, place, stock, floor, traffic, share_of(options, began, nrows - i), &rows[i]);
+        bench_measure(options, place, stock, floor, traffic, share_of(options, began, nrows - i), &rows[i]);
         failures += bench_row_is_right(&rows[i], options) ? 0 : 1;
         if (speaks) {
             bench_report_row(&rows[i], place);
         }
     }
     if (options->host && place->has_component) {
-        double ratio = measure_dup(options, place);
-        failures += options->at_most > 0.0 && ratio > options->at_most ? 1 : 0;
+        bench_dup_report(place);
     }
     if (speaks) {
         printf("# %d rows, %d failed\n", nrows, failures);

@@ -8,7 +8,7 @@ As in suite_figures.py, a function with @figure measures one or some of them.
 import os
 import re
 
-from suite_measure import RUN, SRC, Failure, FigureList, judged, missing, size_text
+from suite_measure import BUILD, RUN, SRC, Failure, FigureList, judged, missing, size_text
 
 FIGURES = FigureList()
 figure = FIGURES.named
@@ -104,6 +104,50 @@ def growth(suite):
         figures.append(judged(f"growth.sockets.{nodes}x{gpus}", f"{nodes} nodes x {gpus} ranks: sockets of a rank for each other node",
                               sockets / (nodes - 1), 3, "<=", raw))
         figures.append(judged(f"growth.memory.{nodes}x{gpus}", f"{nodes} nodes x {gpus} ranks: host memory of a rank for set-up, MiB", kib / 1024, None, "", raw))
+    return figures
+
+
+@figure("emulator")
+def emulator(suite):
+    """The ruler: the emulated GPU beside what this machine does without it."""
+    text = suite.command(["./bench_twin"], "test/unit")
+    ratios = [float(ratio) for ratio in re.findall(r"time ratio ([0-9.]+)", text)]
+    if not ratios:
+        raise Failure("bench_twin did not print what was expected")
+    figures = [judged("emulator.kernel", "emulated kernels: time / a plain loop's, the worst of 12", max(ratios), 1.2, "<=", ratios)]
+    library = os.path.join(BUILD, "test/cudasim/lib")
+    copy, *calls = suite.found(r"copy / memcpy ([0-9.]+), in us: event record ([0-9.]+), event query ([0-9.]+), launch ([0-9.]+), pointer attribute ([0-9.]+)",
+                               ["env", f"LD_LIBRARY_PATH={library}", f"CUDASIM_TWINS={library}/contract_twin.so", "./speed_test"], "test/cudasim")
+    figures.append(judged("emulator.copy", "emulated copies: time / memcpy's", copy, 1.25, "<=", copy))
+    for name, title, us, most in zip(("record", "query", "launch", "attribute"), ("event record", "event query", "launch", "pointer attribute"), calls, (3, 1, 5, 1)):
+        figures.append(judged(f"emulator.{name}", f"emulated driver: {title}, us", us, most, "<=", us))
+    return figures
+
+
+@figure("wire")
+def wire(suite):
+    """The other ruler: shaped rails carry their rate, and no more than the full buckets at the start add."""
+    figures = []
+    for label, ranks, rails, mbit in (("one rail", 1, 1, 200), ("two rails", 2, 2, 100)):
+        rate, _, _ = suite.found(r"([0-9.]+) ([0-9]+) ([0-9]+)",
+                                 [RUN, "--stock", "--gpus", "0", "--ranks", str(ranks), "--rails", str(rails), "--rate", f"{mbit}mbit", "--",
+                                  "./vcluster_rate", "8388608", "3"], "test/vcluster")
+        name, title = f"wire.{rails}", f"{label} of {mbit} Mbit/s: Open MPI's rate / the wire's"
+        figures.append(judged(name + ".least", title, rate / (rails * mbit), 0.97, ">=", rate))
+        figures.append(judged(name + ".most", title, rate / (rails * mbit), 1.07, "<=", rate))
+    return figures
+
+
+@figure("lives")
+def lives(suite):
+    """Does a communicator take longer after many others? A dup with a call and its end, late and early, each in times of one without a call."""
+    figures = []
+    for label, shape in (("1 node x 2 ranks", "--nodes 1 --gpus 2"), ("2 nodes x 1 rank", "--nodes 2 --gpus 1")):
+        early, late, early_plain, late_plain = suite.found(r"([0-9.]+) us early, ([0-9.]+) us late; without a call ([0-9.]+) us and ([0-9.]+) us",
+                                                           [RUN, *shape.split(), "--", "./fault_leaks", "1000" if suite.quick else "4000"], "test/fault")
+        figures.append(judged(f"lives.{label.replace(' ', '')}", f"{label}: a communicator after {1000 if suite.quick else 4000} others / after few",
+                              late * early_plain / (early * late_plain), 2.0, "<=",
+                              {"early_us": early, "late_us": late, "early_plain_us": early_plain, "late_plain_us": late_plain}))
     return figures
 
 

@@ -4,8 +4,8 @@
  *
  * Communicators of every making come and go (dup, split, split_type, create, create_group), each with a
  * sum of device buffers or, every third, without: descriptors, mappings, files in /dev/shm, GPU memory,
- * memory opened from others and GPU events must not grow at all; resident memory hardly; nor
- * may the time that one takes. The second half is compared with the end of the first; when resident memory grew, which it
+ * memory opened from others and GPU events must not grow at all; resident memory hardly. The time that
+ * one takes is printed, for test/bench/suite.sh. The second half is compared with the end of the first; when resident memory grew, which it
  * does when messages pile up for the first time, further halves follow: a leak grows in each.
  *
  *   fault_leaks [communicators]     (default 3000; 10000 in the whole matrix)
@@ -30,7 +30,6 @@
 #    define GROWTH_KIB_EACH 0.0
 #endif
 #define HALVES 4
-#define SLOWER 2.0 /* time of one with a call, in times of one without, late to early: so that a busy machine does not matter */
 
 /* What there is of everything. */
 enum { DESCRIPTORS, MAPPINGS, SHM_FILES, GPU_BYTES, GPU_ALLOCATIONS, IPC_OPEN, GPU_EVENTS, RESIDENT_KIB, NKINDS };
@@ -224,12 +223,6 @@ static usual_times_t usual_times(const double *times, int half, int all)
     return found;
 }
 
-/* Both ways of looking at it: a machine that gets faster or slower meanwhile is no growth. */
-static bool is_slower(const usual_times_t *t)
-{
-    return t->late[1] > t->early[1] && t->late[1] * t->early[0] > SLOWER * t->early[1] * t->late[0];
-}
-
 static void compare(suite_t *suite, const long before[NKINDS], const long after[NKINDS], int ncomms, const char *what)
 {
     for (int kind = 0; kind < NKINDS; ++kind) {
@@ -243,14 +236,11 @@ static void compare(suite_t *suite, const long before[NKINDS], const long after[
     }
 }
 
-static void compare_times(suite_t *suite, const usual_times_t *t)
+static void print_times(const suite_t *suite, const usual_times_t *t)
 {
     if (0 == suite->rank) {
         printf("fault_leaks: a dup with a call, and its end: %.0f us early, %.0f us late; without a call %.0f us and %.0f us\n", t->early[1] * 1e6,
                t->late[1] * 1e6, t->early[0] * 1e6, t->late[0] * 1e6);
-    }
-    if (is_slower(t)) {
-        suite_fail(suite, "communicators take longer: %.0f us, after %.0f us", t->late[1] * 1e6, t->early[1] * 1e6);
     }
 }
 
@@ -273,7 +263,6 @@ int main(int argc, char **argv)
     pvars_read(&begin);
     uint64_t could = requests ? use_requests(&suite, &flight, 0, half) : use(&suite, &pair, 0, half, times);
     int done = 1;
-    usual_times_t usual = {{0}, {0}};
     bool more;
     do {
         const int from = done * half, to = from + half;
@@ -283,11 +272,8 @@ int main(int argc, char **argv)
         could += requests ? use_requests(&suite, &flight, from, to) : use(&suite, &pair, from, to, times);
         MPI_Barrier(MPI_COMM_WORLD);
         look(after);
-        if (!requests) {
-            usual = usual_times(times, half, to);
-        }
         /* What other work on the machine did to one half is gone in another. */
-        more = on_any(after[RESIDENT_KIB] - before[RESIDENT_KIB] > resident_most(half) || is_slower(&usual));
+        more = on_any(after[RESIDENT_KIB] - before[RESIDENT_KIB] > resident_most(half));
     } while (++done < HALVES && more);
     pvars_read(&end);
     compare(&suite, before, after, half, requests ? "requests" : "communicators");
@@ -296,7 +282,8 @@ int main(int argc, char **argv)
                    (unsigned long long) could);
     }
     if (!requests) {
-        compare_times(&suite, &usual);
+        const usual_times_t usual = usual_times(times, half, done * half);
+        print_times(&suite, &usual);
     }
     flight_free(&flight);
     MPI_Barrier(MPI_COMM_WORLD);

@@ -9,31 +9,26 @@
  * test/vcluster that is one rank of each of two nodes. With --ring, which any number from
  * three on can, each sends to the next rank and receives from the one before, both ways only.
  *
- *   net_perf [--devices A,B,..] [--mbit R] [--at-least F] [--both-at-least F] [--latency-at-most US] [--quick] [--ring]
+ *   net_perf [--devices A,B,..] [--mbit R] [--quick] [--ring]
  *
- * --mbit is the rate of one rail; with --at-least the program fails unless every
- * rail carries that fraction of it as payload, one way; --both-at-least: both
- * ways at once, where answers wait behind payload in the queues of the wire.
+ * --mbit is the rate of one rail, for the percentage. Both ways at once, answers wait behind payload in the
+ * queues of the wire.
  */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "net/coll_gpuhier_net.h"
 
-#define TRIES 4 /* of each bandwidth */
 #define WINDOW 4
 #define MESSAGE ((size_t) 2 << 20)
-#define WAIT_SECONDS 60.0
+#define WAIT_SECONDS 300.0
 
 typedef struct {
     const char *devices[GPUHIER_NET_MAX_RAILS];
     int nrails;
     double mbit;
-    double at_least[2]; /* fraction of the wire: one way, both ways */
-    double latency_at_most;
     int quick;
     int ring;
 } settings_t;
@@ -204,12 +199,6 @@ static void parse(int argc, char **argv, settings_t *settings)
             settings->ring = 1;
         } else if (i + 1 < argc && 0 == strcmp(argv[i], "--mbit")) {
             settings->mbit = atof(argv[++i]);
-        } else if (i + 1 < argc && 0 == strcmp(argv[i], "--at-least")) {
-            settings->at_least[0] = atof(argv[++i]);
-        } else if (i + 1 < argc && 0 == strcmp(argv[i], "--both-at-least")) {
-            settings->at_least[1] = atof(argv[++i]);
-        } else if (i + 1 < argc && 0 == strcmp(argv[i], "--latency-at-most")) {
-            settings->latency_at_most = atof(argv[++i]);
         } else if (i + 1 < argc && 0 == strcmp(argv[i], "--devices")) {
             char *at = strtok(argv[++i], ",");
 
@@ -223,10 +212,9 @@ static void parse(int argc, char **argv, settings_t *settings)
     }
 }
 
-static int latencies(const pair_t *pair, const settings_t *settings)
+static void latencies(const pair_t *pair, const settings_t *settings)
 {
     static const size_t sizes[] = {0, 8, 64, 1024, 8192, 8193, 65536, 1048576};
-    int failures = 0;
     size_t i;
 
     for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {
@@ -236,18 +224,13 @@ static int latencies(const pair_t *pair, const settings_t *settings)
         if (0 == pair->rank) {
             printf("latency %8zu bytes: %9.2f us one way\n", sizes[i], us);
         }
-        if (8 == sizes[i] && settings->latency_at_most > 0.0 && us > settings->latency_at_most) {
-            failures++;
-        }
     }
-    return failures;
 }
 
 int main(int argc, char **argv)
 {
     settings_t settings = {0};
     pair_t pair = {0};
-    int failures = 0;
     int size;
     int mode;
 
@@ -263,32 +246,19 @@ int main(int argc, char **argv)
     pair.source = settings.ring ? (pair.rank + size - 1) % size : pair.partner;
     pair_open(&pair, &settings);
     if (!settings.ring) {
-        failures = latencies(&pair, &settings);
+        latencies(&pair, &settings);
     }
     for (mode = settings.ring; mode < 2; ++mode) {
-        double rate = 0.0;
-        double fraction = 0.0;
-
         bandwidth(&pair, 2, mode);
-        /* Other work on the machine can only make it slower: a figure that is not enough gets another chance. */
-        for (int tries = 0; tries < TRIES && (0 == tries || fraction < settings.at_least[mode]); ++tries) {
-            sleep(0 == tries ? 0 : 2);
-            rate = bandwidth(&pair, settings.quick ? 8 : 60, mode) * 8e-6;
-            fraction = (settings.mbit > 0.0) ? rate / settings.mbit : 0.0;
-            if (0 == pair.rank) {
-                printf("bandwidth %s: %.1f Mbit/s on each of %d rails, %.1f %% of the wire\n",
-                       mode ? "both ways" : "one way  ", rate, gpuhier_net_rails(pair.net), 100.0 * fraction);
-            }
-        }
-        if (fraction < settings.at_least[mode]) {
-            failures++;
+        const double rate = bandwidth(&pair, settings.quick ? 8 : 60, mode) * 8e-6;
+        const double fraction = (settings.mbit > 0.0) ? rate / settings.mbit : 0.0;
+        if (0 == pair.rank) {
+            printf("bandwidth %s: %.1f Mbit/s on each of %d rails, %.1f %% of the wire\n",
+                   mode ? "both ways" : "one way  ", rate, gpuhier_net_rails(pair.net), 100.0 * fraction);
         }
     }
     MPI_Barrier(MPI_COMM_WORLD);
     gpuhier_net_close(pair.net);
     MPI_Finalize();
-    if (0 == pair.rank && 0 != failures) {
-        printf("%d figures are worse than asked for\n", failures);
-    }
-    return (0 == failures) ? 0 : 1;
+    return 0;
 }

@@ -4,9 +4,8 @@
  *
  * The speed of the kernels' twin, folded form, against a plain vectorised C loop with restrict,
  * built with the same flags: the emulated GPU is the ruler of the benchmark, so it must not be slower
- * than the memory. N-way sums of 4 MiB, into one destination and into N. Fails when the median of
- * the ratios of paired runs is above the limit in each of three attempts. Time is the thread's
- * processor time, so that other load on the machine counts little.
+ * than the memory. N-way sums of 4 MiB, into one destination and into N. Prints the median of the ratios
+ * of paired runs for each, in the thread's processor time; test/bench/suite.sh judges them.
  */
 #include "../cudasim/cudasim_twin.h"
 #include "gpuhier_kernels.h"
@@ -17,9 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { BYTES = 4 << 20, PAIRS = 31, MAX_N = 8, ATTEMPTS = 3 };
-static const double limit = 1.2;
-
+enum { BYTES = 4 << 20, PAIRS = 31, MAX_N = 8 };
 
 /* One destination. */
 #define PLAIN_ONE_2(type)                                                                                          \
@@ -137,8 +134,7 @@ static double median(double *value, int n)
     return value[n / 2];
 }
 
-/* Returns the median ratio twin / plain. */
-static double bench(const cudasim_kernel_t *kernel, const struct bench_case *c, void **src, void **dst)
+static void bench(const cudasim_kernel_t *kernel, const struct bench_case *c, void **src, void **dst)
 {
     gpuhier_kernel_args_t args = {.count = BYTES / c->elem_bytes, .nsrc = c->nsrc, .ndst = c->ndst};
     cudasim_launch_t launch = {.grid = {132, 1, 1}, .block = {256, 1, 1}, .traffic = no_traffic};
@@ -161,11 +157,9 @@ static double bench(const cudasim_kernel_t *kernel, const struct bench_case *c, 
             ratio[i] = twin[i] / plain[i];
         }
     }
-    const double result = median(ratio, PAIRS);
     const double gbytes = 1e-9 * BYTES * (c->nsrc + c->ndst);
-    printf("%-20s %u -> %u   plain %6.2f GB/s   twin %6.2f GB/s   time ratio %.3f%s\n", c->kernel, c->nsrc, c->ndst,
-           gbytes / median(plain, PAIRS), gbytes / median(twin, PAIRS), result, result > limit ? "  too slow" : "");
-    return result;
+    printf("%-20s %u -> %u   plain %6.2f GB/s   twin %6.2f GB/s   time ratio %.3f\n", c->kernel, c->nsrc, c->ndst,
+           gbytes / median(plain, PAIRS), gbytes / median(twin, PAIRS), median(ratio, PAIRS));
 }
 
 int main(int argc, char **argv)
@@ -173,7 +167,6 @@ int main(int argc, char **argv)
     void *handle = dlopen(argc > 1 ? argv[1] : "../cudasim/lib/libgpuhier_twin.so", RTLD_NOW);
     const cudasim_twin_table_t *table = NULL != handle ? dlsym(handle, "cudasim_twins") : NULL;
     void *src[MAX_N], *dst[MAX_N];
-    int failures = 0;
 
     if (NULL == table) {
         printf("cannot load the twin: %s\n", dlerror());
@@ -192,10 +185,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof(bench_cases) / sizeof(bench_cases[0]); ++i) {
         for (uint32_t k = 0; k < table->nkernels; ++k) {
             if (0 == strcmp(bench_cases[i].kernel, table->kernels[k].name)) {
-                int attempt = 0;
-                while (bench(&table->kernels[k], &bench_cases[i], src, dst) > limit && ++attempt < ATTEMPTS) {
-                }
-                failures += ATTEMPTS == attempt;
+                bench(&table->kernels[k], &bench_cases[i], src, dst);
             }
         }
     }
@@ -203,5 +193,5 @@ int main(int argc, char **argv)
         free(src[k]);
         free(dst[k]);
     }
-    return 0 != failures;
+    return 0;
 }

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The emulator is also a ruler, so it must not be slow: a copy runs at memcpy's speed, and
- * launches, events and look-ups cost little. Best of several tries, since machines are shared.
+ * launches, events and look-ups cost little. Prints the best of several tries; test/bench/suite.sh judges it.
  */
 #include <cuda.h>
 #include <stdio.h>
@@ -22,14 +22,6 @@ static double now(void)
 
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double) time.tv_sec + 1e-9 * (double) time.tv_nsec;
-}
-
-static int failures;
-
-static void limit(const char *what, double value, double most, const char *unit)
-{
-    printf("%-24s %8.3f %s (at most %g)\n", what, value, unit, most);
-    failures += value > most;
 }
 
 #define BEST(best, code) \
@@ -79,10 +71,7 @@ int main(void)
         BEST(attribute,
              for (i = 0; i < CALLS; i++) { cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, a + 5); });
     }
-    limit("copy / memcpy", copy / plain, 1.25, "");
-    limit("event record", record * 1e6 / CALLS, 3, "us");
-    limit("event query", query * 1e6 / CALLS, 1, "us");
-    limit("launch", launch * 1e6 / CALLS, 5, "us");
-    limit("pointer attribute", attribute * 1e6 / CALLS, 1, "us");
-    return failures > 0;
+    printf("copy / memcpy %.3f, in us: event record %.3f, event query %.3f, launch %.3f, pointer attribute %.3f\n", copy / plain,
+           record * 1e6 / CALLS, query * 1e6 / CALLS, launch * 1e6 / CALLS, attribute * 1e6 / CALLS);
+    return 0;
 }

@@ -35,7 +35,7 @@ typedef struct suite {
     call_path_t default_path; /* PATH_ANY under --stock, where no path can be asserted */
 } suite_t;
 
-/* One call. Ranks may differ in everything but comm, type, op and count. */
+/* One call. Ranks may differ in the kinds and offsets of their buffers, and in what they check. */
 typedef struct call {
     MPI_Comm comm; /* MPI_COMM_NULL stands for MPI_COMM_WORLD */
     const value_type_t *type;

@@ -22,7 +22,7 @@ typedef struct flight {
     MPI_Request request;
 } flight_t;
 
-/* Allocates buffers of these kinds, and fills them with values that no other flight has. Ranks may differ in kinds and in_place. */
+/* Allocates buffers of these kinds, and fills them with values that no other flight has. Ranks may differ in kinds. */
 void flight_make(suite_t *suite, flight_t *flight, MPI_Comm comm, const char *type, const char *op, size_t count, buffer_kind_t send_kind,
                  buffer_kind_t recv_kind, bool in_place);
 void flight_free(flight_t *flight);

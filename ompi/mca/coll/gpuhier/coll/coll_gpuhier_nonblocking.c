@@ -42,7 +42,7 @@ static int saved(gpuhier_module_t *module, const void *sbuf, void *rbuf, gpuhier
                  struct ompi_op_t *op, struct ompi_communicator_t *comm, ompi_request_t **request_p)
 {
     gpuhier_staged_t staged;
-    int rc = gpuhier_staged_open(&staged, sbuf, rbuf, (size_t) count, dtype, false);
+    int rc = gpuhier_staged_open(&staged, sbuf, rbuf, (size_t) count, dtype);
     if (OMPI_SUCCESS == rc && !gpuhier_staged_any(&staged)) {
         return module->saved_iallreduce(sbuf, rbuf, count, dtype, op, comm, request_p, module->saved_iallreduce_module);
     }

@@ -69,7 +69,7 @@ static int saved(gpuhier_module_t *module, const void *sbuf, void *rbuf, gpuhier
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     gpuhier_staged_t *staged = &request->staged;
-    int rc = gpuhier_staged_open(staged, sbuf, rbuf, (size_t) count, dtype, false);
+    int rc = gpuhier_staged_open(staged, sbuf, rbuf, (size_t) count, dtype);
     if (OMPI_SUCCESS != rc) {
         gpuhier_staged_abort(staged, comm, rc);
     } else {

@@ -21,20 +21,14 @@
 #include "ompi/runtime/mpiruntime.h"
 #include "opal/util/show_help.h"
 
-int gpuhier_staged_open(gpuhier_staged_t *staged, const void *sbuf, const void *rbuf, size_t count, struct ompi_datatype_t *dtype,
-                        bool may_share)
+int gpuhier_staged_open(gpuhier_staged_t *staged, const void *sbuf, const void *rbuf, size_t count, struct ompi_datatype_t *dtype)
 {
     memset(staged, 0, sizeof(*staged));
     staged->in_place = MPI_IN_PLACE == sbuf;
     staged->send_on_device = !staged->in_place && gpuhier_staging_inspect(&staged->send, sbuf, count, dtype);
     staged->recv_on_device = gpuhier_staging_inspect(&staged->recv, rbuf, count, dtype);
-    staged->one_copy = staged->send_on_device && staged->recv_on_device && may_share;
     int rc = staged->recv_on_device ? gpuhier_staging_open(&staged->recv) : OMPI_SUCCESS;
-    if (OMPI_SUCCESS == rc && staged->send_on_device) {
-        staged->send.host = staged->one_copy ? staged->recv.host : NULL;
-        rc = staged->one_copy ? OMPI_SUCCESS : gpuhier_staging_open(&staged->send);
-    }
-    return rc;
+    return OMPI_SUCCESS == rc && staged->send_on_device ? gpuhier_staging_open(&staged->send) : rc;
 }
 
 void gpuhier_staged_close(gpuhier_staged_t *staged)
@@ -45,7 +39,7 @@ void gpuhier_staged_close(gpuhier_staged_t *staged)
 
 const void *gpuhier_staged_sbuf(const gpuhier_staged_t *staged, const void *sbuf)
 {
-    return staged->one_copy ? MPI_IN_PLACE : staged->send_on_device ? gpuhier_staging_address(&staged->send) : sbuf;
+    return staged->send_on_device ? gpuhier_staging_address(&staged->send) : sbuf;
 }
 
 void *gpuhier_staged_rbuf(const gpuhier_staged_t *staged, void *rbuf)
@@ -92,7 +86,7 @@ __attribute__((noinline)) static int staged_allreduce(const void *sbuf, void *rb
                                                       struct ompi_op_t *op, struct ompi_communicator_t *comm, gpuhier_module_t *module)
 {
     gpuhier_staged_t staged;
-    int rc = gpuhier_staged_open(&staged, sbuf, rbuf, (size_t) count, dtype, !OMPI_COMM_IS_INTER(comm));
+    int rc = gpuhier_staged_open(&staged, sbuf, rbuf, (size_t) count, dtype);
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_staged_read(&staged);
     if (OMPI_SUCCESS != rc) {
         gpuhier_staged_abort(&staged, comm, rc);

@@ -15,16 +15,15 @@
 typedef struct gpuhier_staged {
     gpuhier_staging_t send, recv;
     bool send_on_device, recv_on_device;
-    bool in_place;
-    bool one_copy; /* both on the device: one copy serves for both, in place */
+    bool in_place; /* as the program says: it does so on all ranks or on none */
 } gpuhier_staged_t;
 
 /*
- * Finds out which buffers are device memory and makes their host copies, without contents as yet. may_share: the collective may be
- * given MPI_IN_PLACE here and not on other ranks. (Libnbc chooses its algorithm by that, so not for nonblocking calls.) Returns an Open MPI code; gpuhier_staged_close() is right in any case.
+ * Finds out which buffers are device memory and makes their host copies, without contents as yet. Each buffer has a copy of its
+ * own: one for both would be reduced in place, and the other ranks, which may pass host memory, would not know of it.
+ * Returns an Open MPI code; gpuhier_staged_close() is right in any case.
  */
-int gpuhier_staged_open(gpuhier_staged_t *staged, const void *sbuf, const void *rbuf, size_t count, struct ompi_datatype_t *dtype,
-                        bool may_share);
+int gpuhier_staged_open(gpuhier_staged_t *staged, const void *sbuf, const void *rbuf, size_t count, struct ompi_datatype_t *dtype);
 void gpuhier_staged_close(gpuhier_staged_t *staged);
 
 static inline bool gpuhier_staged_any(const gpuhier_staged_t *staged)

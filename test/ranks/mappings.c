@@ -6,6 +6,7 @@
  * once, if what a rank maps takes a quarter of the GPU's memory at most. More than that does not stay mapped,
  * since a peer that frees such buffers wants its memory back. Small buffers in one allocation that is larger, as pools
  * of memory make it, are not mapped at all: that would be the whole allocation, anew in each call.
+ * Before that, an allocation is used coll_gpuhier_ipc_uses times, a call being one use, whatever its other buffer is.
  *
  *   mappings     for emulated GPUs only, whose openings are counted
  */
@@ -30,19 +31,19 @@ static unsigned long long count(const char *name)
     return value;
 }
 
-/* CALLS calls on the same buffers, each with other values. */
-static void calls(suite_t *suite, double *send, double *recv, size_t n, double *host)
+/* So many calls on the same buffers, which may be one, each with other values. */
+static void calls(suite_t *suite, int ncalls, double *send, double *recv, size_t n, double *host)
 {
     const double ranks = 0.5 * suite->nranks * (suite->nranks + 1);
 
-    for (int call = 0; call < CALLS; ++call) {
+    for (int call = 0; call < ncalls; ++call) {
         const double salt = (double) ++suite->salt;
         for (size_t i = 0; i < n; ++i) {
             host[i] = (suite->rank + 1) * salt + suite->nranks * (double) (i % 1021);
         }
         CUDA_MUST(cudaMemcpy(send, host, n * sizeof(*host), cudaMemcpyHostToDevice));
         ++suite->calls;
-        if (MPI_SUCCESS != MPI_Allreduce(send, recv, (int) n, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD)) {
+        if (MPI_SUCCESS != MPI_Allreduce(send == recv ? MPI_IN_PLACE : send, recv, (int) n, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD)) {
             suite_fail(suite, "call %d: an error", call);
         }
         CUDA_MUST(cudaMemcpy(host, recv, n * sizeof(*host), cudaMemcpyDeviceToHost));
@@ -73,9 +74,9 @@ static unsigned long long opened_again(suite_t *suite, size_t bytes)
 
     CUDA_MUST(cudaMalloc((void **) &send, bytes));
     CUDA_MUST(cudaMalloc((void **) &recv, bytes));
-    calls(suite, send, recv, bytes / sizeof(*host), host);
+    calls(suite, CALLS, send, recv, bytes / sizeof(*host), host);
     const unsigned long long before = count("ipc_opens");
-    calls(suite, send, recv, bytes / sizeof(*host), host);
+    calls(suite, CALLS, send, recv, bytes / sizeof(*host), host);
     const unsigned long long opened = count("ipc_opens") - before;
     MPI_Barrier(MPI_COMM_WORLD);
     CUDA_MUST(cudaFree(send));
@@ -92,13 +93,66 @@ static unsigned long long opened_of_pool(suite_t *suite, size_t pool_bytes)
     CUDA_MUST(cudaMalloc((void **) &pool, pool_bytes));
     const unsigned long long before = count("ipc_opens");
     for (int i = 0; i < 2; ++i) {
-        calls(suite, pool, pool + PART_BYTES / sizeof(*pool), PART_BYTES / sizeof(*pool), host);
+        calls(suite, CALLS, pool, pool + PART_BYTES / sizeof(*pool), PART_BYTES / sizeof(*pool), host);
     }
     const unsigned long long opened = count("ipc_opens") - before;
     MPI_Barrier(MPI_COMM_WORLD);
     CUDA_MUST(cudaFree(pool));
     free(host);
     return opened;
+}
+
+/* Is it the next call but `uses` on these buffers that opens the peers', and so many allocations of each? */
+static void check_opened_after(suite_t *suite, const char *what, uint64_t uses, double *send, double *recv, size_t allocations, double *host)
+{
+    const size_t n = PART_BYTES / sizeof(*host);
+    const unsigned long long before = count("ipc_opens"), wanted = allocations * (size_t) (suite->nranks - 1);
+    calls(suite, (int) uses, send, recv, n, host);
+    const unsigned long long early = count("ipc_opens") - before;
+    calls(suite, 1, send, recv, n, host);
+    const unsigned long long now = count("ipc_opens") - before - early;
+    calls(suite, 1, send, recv, n, host);
+    const unsigned long long late = count("ipc_opens") - before - early - now;
+    if (0 != early || wanted != now || 0 != late) {
+        suite_fail(suite, "%s: %llu buffers of peers were opened in %llu calls, %llu in the next, %llu in the one after, and not 0, %llu, 0", what,
+                   early, (unsigned long long) uses, now, late, wanted);
+    }
+}
+
+/* From which call on buffers are mapped. Returns the number of calls. */
+static uint64_t check_uses(suite_t *suite)
+{
+    const unsigned long before = suite->calls;
+    const size_t n = PART_BYTES / sizeof(double);
+    uint64_t uses = 0;
+    double *buffer[9], *unmapped, *host = host_make(PART_BYTES);
+
+    if (!pvars_number("coll_gpuhier_ipc_uses", &uses)) {
+        suite_fail(suite, "there is no coll_gpuhier_ipc_uses");
+    }
+    uses = (uint32_t) uses; /* an int */
+    for (int i = 0; i < 9; ++i) {
+        CUDA_MUST(cudaMalloc((void **) &buffer[i], 2 * PART_BYTES));
+    }
+    CUDA_MUST(cudaMallocAsync((void **) &unmapped, PART_BYTES, 0));
+    CUDA_MUST(cudaDeviceSynchronize());
+    check_opened_after(suite, "apart", uses, buffer[0], buffer[1], 2, host);
+    check_opened_after(suite, "in place", uses, buffer[2], buffer[2], 1, host);
+    check_opened_after(suite, "two parts of an allocation", uses, buffer[3] + n, buffer[3], 1, host);
+    calls(suite, (int) uses, buffer[4], buffer[4], n, host);
+    check_opened_after(suite, "apart, the receive buffer used before", uses, buffer[5], buffer[4], 2, host);
+    calls(suite, (int) uses, buffer[6], buffer[6], n, host);
+    check_opened_after(suite, "apart, the send buffer used before", uses, buffer[6], buffer[7], 2, host);
+    calls(suite, (int) uses, unmapped, buffer[8], n, host);
+    check_opened_after(suite, "received from what cannot be mapped before", 0, buffer[8], buffer[8], 1, host);
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < 9; ++i) {
+        CUDA_MUST(cudaFree(buffer[i]));
+    }
+    CUDA_MUST(cudaFreeAsync(unmapped, 0));
+    CUDA_MUST(cudaDeviceSynchronize());
+    free(host);
+    return suite->calls - before;
 }
 
 int main(int argc, char **argv)
@@ -131,9 +185,11 @@ int main(int argc, char **argv)
         suite_fail(&suite, "%zu allocations of %zu bytes are more than a quarter of the GPU's memory, and were opened %llu times", peers,
                    pool_too_long, opened);
     }
+    const uint64_t all = 8 * CALLS + check_uses(&suite);
     pvars_read(&after);
-    if (8 * CALLS != after.accelerated - before.accelerated) {
-        suite_fail(&suite, "%llu of %d calls were accelerated", (unsigned long long) (after.accelerated - before.accelerated), 8 * CALLS);
+    if (all != after.accelerated - before.accelerated) {
+        suite_fail(&suite, "%llu of %llu calls were accelerated", (unsigned long long) (after.accelerated - before.accelerated),
+                   (unsigned long long) all);
     }
     return suite_end(&suite);
 }

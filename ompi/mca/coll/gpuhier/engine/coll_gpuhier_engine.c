@@ -52,6 +52,18 @@ static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffe
            || (uses > (unsigned) gpuhier_params.ipc_uses && ref_p->bytes <= gpuhier_device_budget(device) / peers);
 }
 
+/* May the peers map both? Each of the two allocations is used once by this call, be they one, and whatever the other one is. */
+static bool direct_refs(const gpuhier_call_t *call, gpuhier_arrival_t *arrival)
+{
+    const bool in_direct = direct_ref(call, &call->from, call->in, &arrival->in);
+    if (call->out - arrival->in.base < arrival->in.bytes) { /* the same allocation */
+        arrival->out = arrival->in;
+        arrival->out.offset = call->out - arrival->in.base;
+        return in_direct;
+    }
+    return direct_ref(call, &call->to, call->out, &arrival->out) && in_direct;
+}
+
 static void members_unmap(gpuhier_call_t *call)
 {
     for (int i = 0; !call->is_small && i < call->team->group_size; ++i) {
@@ -227,7 +239,7 @@ void gpuhier_engine_begin(gpuhier_call_t *call)
     if (OMPI_SUCCESS == resources_take(call)) {
         arrival->scratch = call->lane->ref;
         arrival->fresh = 0 != memcmp(&call->lane->ref, &team->scratch[team->index], sizeof(call->lane->ref));
-        arrival->direct = direct_ref(call, &call->from, call->in, &arrival->in) && direct_ref(call, &call->to, call->out, &arrival->out);
+        arrival->direct = direct_refs(call, arrival);
     } else if (call->is_long && OMPI_SUCCESS == team->broken && NULL != call->input) {
         arrival->mask |= GPUHIER_MASK_SHORT;
     } else {

@@ -34,7 +34,7 @@ typedef struct gpuhier_mapping gpuhier_mapping_t;
  * Fills ref_p for the buffer at address, which `buffer` describes; the context
  * that owns it is current. Sets SYNC_MEMOPS on an allocation when it is first
  * exported. A reference is kept, so that asking again is cheap.
- * *uses_p: how often this allocation was asked for, this call included.
+ * *uses_p: how often this allocation was asked for, this time included.
  * Returns an Open MPI code: OMPI_ERR_NOT_SUPPORTED for memory that IPC cannot map.
  */
 int gpuhier_export(const void *address, const gpuhier_buffer_t *buffer, gpuhier_memref_t *ref_p, unsigned *uses_p);

@@ -48,6 +48,28 @@ static void check_output(suite_t *suite, const call_t *call, const value_case_t 
     }
 }
 
+/* What Open MPI's own collectives do to gaps is their business: in host memory, and anywhere if it is CUDA-aware. */
+static bool keeps_gaps(const suite_t *suite, const call_t *call, const pvars_t *before)
+{
+    pvars_t after;
+
+    pvars_read(&after);
+    return PATH_ANY != suite->default_path
+           && (after.accelerated != before->accelerated || (buffer_kind_on_device(call->recv_kind) && !suite->cuda_aware));
+}
+
+static void check_gaps(suite_t *suite, const call_t *call, const value_case_t *c, int rank, const char *what,
+                       const unsigned char *output)
+{
+    size_t first_wrong = 0;
+    size_t wrong = value_gaps_check(c, rank, VALUE_RECEIVE, call->count, output, &first_wrong);
+
+    if (wrong > 0) {
+        suite_fail(suite, "%s: gaps of %zu of %zu elements were written, first of element %zu", what, wrong, call->count,
+                   first_wrong);
+    }
+}
+
 static void check_path(suite_t *suite, const call_t *call, const char *what, const pvars_t *before)
 {
     pvars_t after;
@@ -115,7 +137,7 @@ bool suite_call(suite_t *suite, const call_t *call)
              call->count, buffer_kind_name(call->send_kind), call->send_offset, buffer_kind_name(call->recv_kind),
              call->recv_offset, call->in_place ? " in place" : "", c.nranks);
 
-    /* calloc, so that the padding of pairs is defined. */
+    /* calloc, so that the padding of long doubles is defined. */
     unsigned char *input = calloc(1, bytes + 1);
     unsigned char *output = calloc(1, bytes + 1);
     if (NULL == input || NULL == output) {
@@ -125,12 +147,18 @@ bool suite_call(suite_t *suite, const call_t *call)
         return false;
     }
     value_fill(&c, rank, 0, call->count, input);
+    value_gaps_fill(&c, rank, call->in_place ? VALUE_RECEIVE : VALUE_SEND, call->count, input);
     buffer_alloc(&recv, call->recv_kind, bytes, call->recv_offset);
     if (call->in_place) {
         buffer_write(&recv, input, bytes);
     } else {
         buffer_alloc(&send, call->send_kind, bytes, call->send_offset);
         buffer_write(&send, input, bytes);
+    }
+    if (!call->in_place && value_has_gaps(c.type)) {
+        buffer_read(&recv, output, bytes);
+        value_gaps_fill(&c, rank, VALUE_RECEIVE, call->count, output);
+        buffer_write(&recv, output, bytes);
     }
 
     pvars_read(&before);
@@ -144,6 +172,9 @@ bool suite_call(suite_t *suite, const call_t *call)
         suite_fail(suite, "%s: %s", what, text);
     } else {
         check_output(suite, call, &c, what, &recv, output);
+        if (keeps_gaps(suite, call, &before)) {
+            check_gaps(suite, call, &c, rank, what, output);
+        }
     }
     check_path(suite, call, what, &before);
     if (0 != buffer_check_guards(&recv)) {

@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The checks themselves: for every type and operation the comparison takes the right result and
- * finds a single wrong element, an element of another index, and a contribution left out. One rank.
+ * finds a single wrong element, an element of another index, a contribution left out, and a gap that was written.
+ * One rank.
  */
 #include "calls.h"
 
@@ -55,6 +56,40 @@ static void check_pair(suite_t *suite, const value_type_t *type, const value_op_
     free(wrong);
 }
 
+/* Filling leaves gaps alone; a changed byte of one is found, and so are the gaps of another rank, side or call. */
+static void check_gaps(suite_t *suite, const value_type_t *type)
+{
+    value_case_t c = {type, value_op_find("maxloc"), NRANKS, ++suite->salt, true, false}, other = c;
+    unsigned char *bytes = calloc(COUNT, type->extent);
+    size_t first = COUNT, changed = 0;
+
+    ++suite->calls;
+    ++other.salt;
+    value_gaps_fill(&c, 1, VALUE_RECEIVE, COUNT, bytes);
+    value_fill(&c, 0, 0, COUNT, bytes);
+    if (0 != value_gaps_check(&c, 1, VALUE_RECEIVE, COUNT, bytes, &first)) {
+        suite_fail(suite, "%s: gaps that were kept are taken for written", type->name);
+    }
+    if (0 == value_gaps_check(&c, 0, VALUE_RECEIVE, COUNT, bytes, &first)
+        || 0 == value_gaps_check(&c, 1, VALUE_SEND, COUNT, bytes, &first)
+        || 0 == value_gaps_check(&other, 1, VALUE_RECEIVE, COUNT, bytes, &first)) {
+        suite_fail(suite, "%s: another rank's, side's or call's gaps are not found", type->name);
+    }
+    for (size_t b = 0; b < type->extent; ++b) {
+        bytes[17 * type->extent + b] ^= 0x40;
+        const size_t wrong = value_gaps_check(&c, 1, VALUE_RECEIVE, COUNT, bytes, &first);
+        bytes[17 * type->extent + b] ^= 0x40;
+        changed += wrong;
+        if (wrong > 1 || (1 == wrong && 17 != first)) {
+            suite_fail(suite, "%s: one changed byte is taken for another element's", type->name);
+        }
+    }
+    if (changed != type->extent - type->bytes - sizeof(int)) {
+        suite_fail(suite, "%s: %zu bytes of an element are checked as its gaps", type->name, changed);
+    }
+    free(bytes);
+}
+
 int main(int argc, char **argv)
 {
     suite_t suite;
@@ -65,6 +100,9 @@ int main(int argc, char **argv)
             if (value_is_accepted(&value_types[t], value_ops[o].op)) {
                 check_pair(&suite, &value_types[t], &value_ops[o]);
             }
+        }
+        if (value_has_gaps(&value_types[t])) {
+            check_gaps(&suite, &value_types[t]);
         }
     }
     return suite_end(&suite);

@@ -21,11 +21,31 @@ static size_t bytes_of(const flight_t *flight)
 
 static unsigned char *host_bytes(const flight_t *flight)
 {
-    unsigned char *bytes = calloc(1, bytes_of(flight) + 1); /* so that padding is defined */
+    unsigned char *bytes = calloc(1, bytes_of(flight) + 1); /* so that the padding of long doubles is defined */
     if (NULL == bytes) {
         abort();
     }
     return bytes;
+}
+
+/* The input as the rank's own buffer holds it. */
+static void input_fill(const flight_t *flight, void *out)
+{
+    value_fill(&flight->values, flight->rank, 0, flight->count, out);
+    value_gaps_fill(&flight->values, flight->rank, flight->in_place ? VALUE_RECEIVE : VALUE_SEND, flight->count, out);
+}
+
+/* Poison where the result will be, but for the gaps. */
+static void receive_poison(flight_t *flight)
+{
+    buffer_poison(&flight->recv);
+    if (value_has_gaps(flight->values.type)) {
+        unsigned char *bytes = host_bytes(flight);
+        buffer_read(&flight->recv, bytes, bytes_of(flight));
+        value_gaps_fill(&flight->values, flight->rank, VALUE_RECEIVE, flight->count, bytes);
+        buffer_write(&flight->recv, bytes, bytes_of(flight));
+        free(bytes);
+    }
 }
 
 void flight_make(suite_t *suite, flight_t *flight, MPI_Comm comm, const char *type, const char *op, size_t count, buffer_kind_t send_kind,
@@ -58,8 +78,8 @@ void flight_fill(suite_t *suite, flight_t *flight)
 {
     unsigned char *input = host_bytes(flight);
     flight->values.salt = ++suite->salt;
-    value_fill(&flight->values, flight->rank, 0, flight->count, input);
-    buffer_poison(&flight->recv);
+    input_fill(flight, input);
+    receive_poison(flight);
     buffer_write(flight->in_place ? &flight->recv : &flight->send, input, bytes_of(flight));
     free(input);
 }
@@ -67,8 +87,8 @@ void flight_fill(suite_t *suite, flight_t *flight)
 void flight_fill_pinned(suite_t *suite, flight_t *flight, buffer_t *pinned)
 {
     flight->values.salt = ++suite->salt;
-    value_fill(&flight->values, flight->rank, 0, flight->count, pinned->message);
-    buffer_poison(&flight->recv);
+    input_fill(flight, pinned->message);
+    receive_poison(flight);
     buffer_poison(&flight->send);
 }
 
@@ -113,6 +133,21 @@ bool flight_init(suite_t *suite, flight_t *flight)
     return true;
 }
 
+/* What Open MPI's own collectives do to gaps of host memory is their business. */
+static void gaps_check(suite_t *suite, const flight_t *flight, const char *what, const unsigned char *got)
+{
+    size_t first_wrong = 0;
+    const bool staged = buffer_kind_on_device(flight->recv.kind) && !suite->cuda_aware;
+    if (PATH_ANY == suite->default_path || !(flight->on_engine || staged)) {
+        return;
+    }
+    size_t wrong = value_gaps_check(&flight->values, flight->rank, VALUE_RECEIVE, flight->count, got, &first_wrong);
+    if (wrong > 0) {
+        suite_fail(suite, "%s: gaps of %zu of %zu elements were written, first of element %zu", what, wrong, flight->count,
+                   first_wrong);
+    }
+}
+
 void flight_check(suite_t *suite, flight_t *flight, const char *what)
 {
     unsigned char *got = host_bytes(flight), *input = host_bytes(flight);
@@ -124,11 +159,12 @@ void flight_check(suite_t *suite, flight_t *flight, const char *what)
         value_describe(&flight->values, first_wrong, got + first_wrong * flight->values.type->extent, line, sizeof(line));
         suite_fail(suite, "%s: %zu of %zu elements are wrong; %s", what, wrong, flight->count, line);
     }
+    gaps_check(suite, flight, what, got);
     if (0 != buffer_check_guards(&flight->recv) || (!flight->in_place && 0 != buffer_check_guards(&flight->send))) {
         suite_fail(suite, "%s: bytes around a buffer of %zu elements were overwritten", what, flight->count);
     }
     if (!flight->in_place) {
-        value_fill(&flight->values, flight->rank, 0, flight->count, input);
+        input_fill(flight, input);
         memset(got, 0, bytes_of(flight));
         buffer_read(&flight->send, got, bytes_of(flight));
         if (0 != memcmp(input, got, bytes_of(flight))) {

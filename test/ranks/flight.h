@@ -18,6 +18,7 @@ typedef struct flight {
     int rank; /* in comm */
     size_t count;
     bool in_place;
+    bool on_engine; /* the component itself completes the call: gaps of host memory are checked, too */
     buffer_t send, recv;
     MPI_Request request;
 } flight_t;
@@ -43,7 +44,7 @@ void flight_post(suite_t *suite, flight_t *flight);
 /* A persistent request of the buffers; it survives MPI_Wait. False when this Open MPI has no such calls. */
 bool flight_init(suite_t *suite, flight_t *flight);
 
-/* After the request has completed: result, guards and, unless in place, the input. */
+/* After the request has completed: result, gaps, guards and, unless in place, the input. */
 void flight_check(suite_t *suite, flight_t *flight, const char *what);
 
 /* Between two readings of the counters: so many calls ended on the GPUs, of them so many nonblocking or persistent. */

@@ -126,3 +126,57 @@ void value_fill(const value_case_t *c, int rank, size_t first, size_t count, voi
         }
     }
 }
+
+static bool is_gap(const value_type_t *type, size_t byte)
+{
+    const size_t index_bytes = VALUE_PAIR_REAL == type->kind ? type->bytes : sizeof(int);
+
+    return kind_is_pair(type->kind) && byte >= type->bytes
+           && (byte < type->index_offset || byte >= type->index_offset + index_bytes);
+}
+
+bool value_has_gaps(const value_type_t *type)
+{
+    size_t byte = 0;
+
+    while (byte < type->extent && !is_gap(type, byte)) {
+        ++byte;
+    }
+    return byte < type->extent;
+}
+
+static unsigned char gap_byte(const value_case_t *c, int rank, value_side_t side, size_t place)
+{
+    return (unsigned char) mix(mix(c->salt * UINT64_C(0x100000001b3) + 2 * (uint64_t) rank + side) ^ place);
+}
+
+void value_gaps_fill(const value_case_t *c, int rank, value_side_t side, size_t count, void *out)
+{
+    const size_t extent = c->type->extent;
+
+    for (size_t place = 0; place < count * extent; ++place) {
+        if (is_gap(c->type, place % extent)) {
+            ((unsigned char *) out)[place] = gap_byte(c, rank, side, place);
+        }
+    }
+}
+
+size_t value_gaps_check(const value_case_t *c, int rank, value_side_t side, size_t count, const void *got,
+                        size_t *first_wrong_p)
+{
+    const unsigned char *bytes = got;
+    const size_t extent = c->type->extent;
+    size_t wrong = 0;
+
+    for (size_t i = 0; i < count; ++i) {
+        size_t place = i * extent;
+        while (place < (i + 1) * extent
+               && (!is_gap(c->type, place % extent) || bytes[place] == gap_byte(c, rank, side, place))) {
+            ++place;
+        }
+        if (place < (i + 1) * extent && 0 == wrong++) {
+            *first_wrong_p = i;
+        }
+    }
+    return wrong;
+}

@@ -7,6 +7,7 @@
 #ifndef GPUHIER_TEST_VALUES_SCALAR_H
 #define GPUHIER_TEST_VALUES_SCALAR_H
 
+#include <float.h>
 #include <string.h>
 
 #include "values.h"
@@ -44,7 +45,8 @@ static inline void store_float(void *out, size_t bytes, long double value)
         double v = (double) value;
         memcpy(out, &v, sizeof(v));
     } else {
-        memcpy(out, &value, sizeof(value));
+        /* Without the padding of x86's long double, which may hold anything. */
+        memcpy(out, &value, 64 == LDBL_MANT_DIG ? 10 : sizeof(value));
     }
 }
 

@@ -4,7 +4,8 @@
  *
  * The host's reductions against the scalar reference of the kernels: every operation and type, several
  * numbers of sources and counts, unpleasant values, with the result in a place of its own, in the first source,
- * and, for two sources, in the second; the gaps of padded pairs come from the first, nothing else is written.
+ * and, for two sources, in the second; a single source also at odd addresses. The gaps of padded pairs keep what they
+ * held, and nothing else is written.
  */
 #include "../gpu/kernel_reference.h"
 #include "engine/coll_gpuhier_host_reduce.h"
@@ -22,6 +23,7 @@ static const char *const names[] = {GPUHIER_KERNEL_LIST(NAME)};
 enum { PLACE_OWN, PLACE_FIRST, PLACE_SECOND, PLACES };
 
 static _Alignas(16) unsigned char memory[MAX_SOURCES + 1][BYTES], before[MAX_SOURCES + 1][BYTES];
+static size_t first = GUARD; /* byte of every buffer where its elements begin */
 static unsigned long cases, failures;
 
 static void fill(const kernel_reference_t *reference, int nsources, size_t count, uint64_t *random)
@@ -29,7 +31,7 @@ static void fill(const kernel_reference_t *reference, int nsources, size_t count
     memset(memory, POISON, sizeof(memory));
     for (int s = 0; s < nsources; ++s) {
         for (size_t i = 0; i < count; ++i) {
-            unsigned char *elem = memory[s] + GUARD + i * reference->elem_bytes;
+            unsigned char *elem = memory[s] + first + i * reference->elem_bytes;
             memset(elem, s, reference->elem_bytes); /* gaps tell whose they are */
             reference->fill(elem, kernel_random(random));
         }
@@ -41,7 +43,7 @@ static const char *wrong(const kernel_reference_t *reference, int nsources, size
 {
     const size_t bytes = count * reference->elem_bytes;
     for (size_t i = 0; i < count; ++i) {
-        const size_t at = GUARD + i * reference->elem_bytes;
+        const size_t at = first + i * reference->elem_bytes;
         unsigned char expected[MAX_ELEM], right[MAX_ELEM];
         memcpy(expected, before[0] + at, reference->elem_bytes);
         for (int s = 1; s < nsources; ++s) {
@@ -52,11 +54,12 @@ static const char *wrong(const kernel_reference_t *reference, int nsources, size
         if (!reference->equal(memory[to] + at, expected)) {
             return "wrong result";
         }
-        if (1 != to && 0 != memcmp(memory[to] + at + reference->gap_at, before[0] + at + reference->gap_at, reference->gap_bytes)) {
-            return "the gap is not the first source's";
+        const size_t gap = at + reference->gap_at;
+        if (0 != memcmp(memory[to] + gap, before[to] + gap, reference->gap_bytes)) {
+            return "wrote into a gap";
         }
     }
-    memcpy(before[to] + GUARD, memory[to] + GUARD, bytes);
+    memcpy(before[to] + first, memory[to] + first, bytes);
     return 0 == memcmp(memory, before, sizeof(memory)) ? NULL : "wrote what it should not";
 }
 
@@ -66,13 +69,14 @@ static void run(int index, const kernel_reference_t *reference, int nsources, si
     const void *from[MAX_SOURCES];
     fill(reference, nsources, count, random);
     for (int s = 0; s < nsources; ++s) {
-        from[s] = memory[s] + GUARD;
+        from[s] = memory[s] + first;
     }
-    gpuhier_host_reduce(index, memory[to] + GUARD, from, nsources, count);
+    gpuhier_host_reduce(index, memory[to] + first, from, nsources, count);
     const char *what = wrong(reference, nsources, count, to);
     ++cases;
     if (NULL != what && ++failures <= 20) {
-        printf("%s, %d sources, count %zu, place %d: %s\n", names[index], nsources, count, place, what);
+        printf("%s, %d sources, count %zu, place %d, %zu bytes off: %s\n", names[index], nsources, count, place,
+               first - GUARD, what);
     }
 }
 
@@ -95,6 +99,10 @@ int main(void)
                     if (PLACE_SECOND != place || 2 == sources[s]) {
                         run(index, reference, sources[s], counts[c], place, &random);
                     }
+                    for (first = GUARD + 1; 1 == sources[s] && first < GUARD + 4; ++first) {
+                        run(index, reference, 1, counts[c], PLACE_OWN, &random);
+                    }
+                    first = GUARD;
                 }
             }
         }

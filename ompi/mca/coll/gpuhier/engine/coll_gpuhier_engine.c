@@ -36,7 +36,7 @@ static gpuhier_slot_t *my_slot(const gpuhier_call_t *call)
 static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffer, CUdeviceptr address, gpuhier_memref_t *ref_p)
 {
     const gpuhier_device_t *device = call->team->device;
-    if (!gpuhier_buffer_on_device(buffer) || buffer->device != device->ordinal || buffer->context != device->context) {
+    if (!gpuhier_device_owns(device, buffer)) {
         return false;
     }
     const size_t peers = (size_t) call->team->group_size - 1;

@@ -113,28 +113,39 @@ typedef double wide_double;
     }
 GPUHIER_KERNEL_LIST(FUNCTION)
 
+/* The fields of a pair; a second one of no bytes: the element is all field. */
 typedef struct host_kernel {
     void (*reduce)(void *to, const void *acc, const void *x, size_t count);
-    size_t elem_bytes;
-    int is_padded;
+    size_t elem_bytes, first_bytes, second_at, second_bytes;
 } host_kernel_t;
 
 /* In the order of the list, which gives a kernel's index. */
-#define PADDED_scalar(type) 0
-#define PADDED_complex(type) 0
-#define PADDED_pair(type) (sizeof(elem_##type) != sizeof(((elem_##type *) 0)->a) + sizeof(((elem_##type *) 0)->b))
-#define PADDED(type) PADDED_OF(KIND_##type, type)
-#define PADDED_OF(kind, type) PADDED_PASTED(kind, type)
-#define PADDED_PASTED(kind, type) PADDED_##kind(type)
-#define ENTRY(op, type) {op##_##type, sizeof(elem_##type), PADDED(type)},
+#define FIELDS_scalar(type) sizeof(elem_##type), 0, 0
+#define FIELDS_complex(type) sizeof(elem_##type), 0, 0
+#define FIELDS_pair(type) sizeof(((elem_##type *) 0)->a), offsetof(elem_##type, b), sizeof(((elem_##type *) 0)->b)
+#define FIELDS(type) FIELDS_OF(KIND_##type, type)
+#define FIELDS_OF(kind, type) FIELDS_PASTED(kind, type)
+#define FIELDS_PASTED(kind, type) FIELDS_##kind(type)
+#define ENTRY(op, type) {op##_##type, sizeof(elem_##type), FIELDS(type)},
 static const host_kernel_t host_kernels[] = {GPUHIER_KERNEL_LIST(ENTRY)};
+
+static void copy_fields(const host_kernel_t *kernel, char *to, const char *from, size_t count)
+{
+    if (kernel->elem_bytes == kernel->first_bytes + kernel->second_bytes) {
+        memcpy(to, from, count * kernel->elem_bytes);
+        return;
+    }
+    for (size_t i = 0; i < count; ++i, to += kernel->elem_bytes, from += kernel->elem_bytes) {
+        memcpy(to, from, kernel->first_bytes);
+        memcpy(to + kernel->second_at, from + kernel->second_at, kernel->second_bytes);
+    }
+}
 
 void gpuhier_host_reduce(int index, void *to, const void *const from[], int nsources, size_t count)
 {
     const host_kernel_t *kernel = &host_kernels[index];
-    /* The functions leave the gaps of padded pairs alone: those come with a copy. */
-    if (to != from[0] && (nsources < 2 || (kernel->is_padded && to != from[1]))) {
-        memcpy(to, from[0], count * kernel->elem_bytes);
+    if (nsources < 2 && to != from[0]) {
+        copy_fields(kernel, to, from[0], count);
     }
     for (int i = 1; i < nsources; ++i) {
         kernel->reduce(to, 1 == i ? from[0] : to, from[i], count);

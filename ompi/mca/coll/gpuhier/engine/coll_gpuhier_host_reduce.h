@@ -13,8 +13,8 @@
 /*
  * to = ((from[0] op from[1]) op ..) op from[nsources - 1], element by element; count in elements,
  * nsources >= 1. index: of the kernel, see coll_gpuhier_reduce.h. All addresses are aligned as the
- * element's fields are. to may be one of the first two sources and overlaps nothing else. The gaps
- * of padded pairs come from from[0].
+ * element's fields are, but for a single source, which is copied, and where any will do. to may be one of the first
+ * two sources and overlaps nothing else. Gaps of padded pairs are not written.
  */
 void gpuhier_host_reduce(int index, void *to, const void *const from[], int nsources, size_t count);
 

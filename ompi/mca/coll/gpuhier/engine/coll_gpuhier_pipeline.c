@@ -115,12 +115,6 @@ static int stage_complete(gpuhier_call_t *call, gpuhier_stream_t stage)
     return 1;
 }
 
-static int copy_queue(gpuhier_call_t *call, gpuhier_stream_t stage, CUdeviceptr to, CUdeviceptr from, uint64_t elements)
-{
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to, from, elements * call->elem_bytes, call->lane->stream[stage]), "cuMemcpyAsync");
-    return OMPI_SUCCESS != rc ? rc : stage_queued(call, stage);
-}
-
 /* May this stage put one more slice into its buffers? */
 static bool stage_open(const gpuhier_call_t *call, gpuhier_stream_t stage)
 {
@@ -185,8 +179,12 @@ static int stage_in(gpuhier_call_t *call)
         }
     }
     gpuhier_range_t range = gpuhier_plan_slice(&call->plan, slice);
-    int rc = copy_queue(call, GPUHIER_STREAM_IN, input_at(call, call->team->index, slice, range.begin),
-                        call->in + range.begin * call->elem_bytes, gpuhier_range_length(range));
+    const CUdeviceptr to = input_at(call, call->team->index, slice, range.begin);
+    const CUdeviceptr from = call->in + range.begin * call->elem_bytes;
+    const size_t bytes = gpuhier_reduce_span(call->kernel, gpuhier_range_length(range));
+    CUstream stream = call->lane->stream[GPUHIER_STREAM_IN];
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to, from, bytes, stream), "cuMemcpyAsync");
+    rc = OMPI_SUCCESS != rc ? rc : stage_queued(call, GPUHIER_STREAM_IN);
     return rc < 0 ? rc : events + rc;
 }
 
@@ -300,10 +298,9 @@ static int gather_queue(gpuhier_call_t *call, uint64_t slice)
         for (int i = 0; i < team->group_size; ++i) {
             args.dst[i] = output_at(call, i, slice, shard.begin);
         }
-        args.nsrc = 1;
         args.ndst = (uint32_t) team->group_size;
-        args.count = gpuhier_range_length(shard) * call->elem_bytes;
-        int rc = gpuhier_reduce_copy(&lane->device->reduce, &args, lane->stream[GPUHIER_STREAM_AG]);
+        args.count = gpuhier_range_length(shard);
+        int rc = gpuhier_reduce_push(&lane->device->reduce, call->kernel, &args, lane->stream[GPUHIER_STREAM_AG]);
         if (OMPI_SUCCESS != rc) {
             return rc;
         }
@@ -329,6 +326,24 @@ static int stage_gather(gpuhier_call_t *call)
     return rc < 0 ? rc : events + rc;
 }
 
+/* Queues the way of a slice from my scratch to my receive buffer, whose gaps keep what they hold. */
+static int output_queue(gpuhier_call_t *call, uint64_t slice)
+{
+    gpuhier_lane_t *lane = call->lane;
+    CUstream stream = lane->stream[GPUHIER_STREAM_OUT];
+    gpuhier_range_t range = gpuhier_plan_slice(&call->plan, slice);
+    const CUdeviceptr to = call->out + range.begin * call->elem_bytes;
+    const CUdeviceptr from = output_at(call, call->team->index, slice, range.begin);
+    int rc;
+    if (gpuhier_reduce_has_gaps(call->kernel) && gpuhier_device_owns(lane->device, &call->to)) {
+        gpuhier_kernel_args_t args = {.src = {from}, .dst = {to}, .ndst = 1, .count = gpuhier_range_length(range)};
+        rc = gpuhier_reduce_push(&lane->device->reduce, call->kernel, &args, stream);
+    } else {
+        rc = gpuhier_reduce_store(call->kernel, to, from, gpuhier_range_length(range), stream);
+    }
+    return OMPI_SUCCESS != rc ? rc : stage_queued(call, GPUHIER_STREAM_OUT);
+}
+
 static int stage_out(gpuhier_call_t *call)
 {
     if (!call->member[call->team->index].staged) {
@@ -345,9 +360,7 @@ static int stage_out(gpuhier_call_t *call)
     if (!stage_open(call, GPUHIER_STREAM_OUT) || !ALL_AT(call, ag_done, slice + 1)) {
         return events;
     }
-    gpuhier_range_t range = gpuhier_plan_slice(&call->plan, slice);
-    int rc = copy_queue(call, GPUHIER_STREAM_OUT, call->out + range.begin * call->elem_bytes,
-                        output_at(call, call->team->index, slice, range.begin), gpuhier_range_length(range));
+    int rc = output_queue(call, slice);
     return rc < 0 ? rc : events + rc;
 }
 

@@ -35,6 +35,12 @@ static size_t bytes_of(const gpuhier_call_t *call)
     return call->count * call->elem_bytes;
 }
 
+/* Of the user's input: what lies behind the last field need not exist. */
+static size_t input_bytes(const gpuhier_call_t *call)
+{
+    return gpuhier_reduce_span(call->kernel, call->count);
+}
+
 static gpuhier_area_t *area_of(const gpuhier_call_t *call, int index)
 {
     return gpuhier_segment_area(&call->team->segment, call->team->node_index[index], call->sequence);
@@ -71,15 +77,11 @@ bool gpuhier_small_is_on_host(const gpuhier_call_t *call)
     return in_on_host(call) && out_on_host(call);
 }
 
-/* Queues a copy between pinned memory and a buffer of mine, behind all that the program had queued. */
-static int copy_queue(gpuhier_call_t *call, CUdeviceptr to, CUdeviceptr from)
+/* The stream for the next copy, which goes behind all that the program had queued. */
+static int stream_order(gpuhier_call_t *call, CUstream *stream_p)
 {
-    CUstream stream = call->lane->stream[GPUHIER_STREAM_IN];
-    int rc = call->input_done ? OMPI_SUCCESS : gpuhier_pipeline_order(call);
-    if (OMPI_SUCCESS != rc) {
-        return rc;
-    }
-    return gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to, from, bytes_of(call), stream), "cuMemcpyAsync");
+    *stream_p = call->lane->stream[GPUHIER_STREAM_IN];
+    return call->input_done ? OMPI_SUCCESS : gpuhier_pipeline_order(call);
 }
 
 bool gpuhier_small_marks_itself(gpuhier_call_t *call)
@@ -94,10 +96,16 @@ bool gpuhier_small_marks_itself(gpuhier_call_t *call)
 static int input_queue(gpuhier_call_t *call)
 {
     const CUdeviceptr pinned = (CUdeviceptr) (uintptr_t) call->lane->pinned;
+    const size_t bytes = input_bytes(call);
     if (!call->small.marks_itself) {
-        return copy_queue(call, pinned, call->in);
+        CUstream stream;
+        int rc = stream_order(call, &stream);
+        if (OMPI_SUCCESS != rc) {
+            return rc;
+        }
+        return gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(pinned, call->in, bytes, stream), "cuMemcpyAsync");
     }
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(pinned, call->in, bytes_of(call), CU_STREAM_LEGACY), "cuMemcpyAsync");
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(pinned, call->in, bytes, CU_STREAM_LEGACY), "cuMemcpyAsync");
     if (OMPI_SUCCESS == rc) {
         rc = gpuhier_engine_mark(call);
         if (OMPI_SUCCESS != rc) {
@@ -128,7 +136,8 @@ static void arrive(gpuhier_call_t *call)
 {
     gpuhier_area_t *area = area_of(call, call->team->index);
     if (!call->declining) {
-        memcpy(area->data, in_on_host(call) ? (const void *) (uintptr_t) call->in : call->lane->pinned, bytes_of(call));
+        const void *input = in_on_host(call) ? (const void *) (uintptr_t) call->in : call->lane->pinned;
+        memcpy(area->data, input, input_bytes(call));
     } else {
         call->mask |= GPUHIER_MASK_FAIL;
     }
@@ -199,7 +208,7 @@ bool gpuhier_small_wants_net(const gpuhier_call_t *call)
     return GPUHIER_SMALL_EXCHANGE == call->small.phase || call->net_on_device || gpuhier_small_is_idle(call);
 }
 
-/* Starts the way of the result to my buffer. */
+/* Starts the way of the result to my buffer, whose gaps keep what they hold. */
 static int output_begin(gpuhier_call_t *call, const void *result)
 {
     call->small.phase = GPUHIER_SMALL_OUTPUT;
@@ -207,13 +216,16 @@ static int output_begin(gpuhier_call_t *call, const void *result)
         return 1;
     }
     if (out_on_host(call)) {
-        memcpy((void *) (uintptr_t) call->out, result, bytes_of(call));
+        gpuhier_host_reduce(call->kernel, (void *) (uintptr_t) call->out, &result, 1, call->count);
         return 1;
     }
     if (result != call->lane->pinned) {
         memcpy(call->lane->pinned, result, bytes_of(call));
     }
-    int rc = copy_queue(call, call->out, (CUdeviceptr) (uintptr_t) call->lane->pinned);
+    const CUdeviceptr pinned = (CUdeviceptr) (uintptr_t) call->lane->pinned;
+    CUstream stream;
+    int rc = stream_order(call, &stream);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_reduce_store(call->kernel, call->out, pinned, call->count, stream);
     return OMPI_SUCCESS != rc ? rc : 1;
 }
 

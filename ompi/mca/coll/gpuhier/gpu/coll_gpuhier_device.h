@@ -91,6 +91,12 @@ struct gpuhier_device {
 
 OBJ_CLASS_DECLARATION(gpuhier_device_t);
 
+/* Is it memory that the device's kernels reach without any mapping? */
+static inline bool gpuhier_device_owns(const gpuhier_device_t *device, const gpuhier_buffer_t *buffer)
+{
+    return gpuhier_buffer_on_device(buffer) && buffer->device == device->ordinal && buffer->context == device->context;
+}
+
 /* Bytes of one slot of scratch, the same on all ranks. */
 size_t gpuhier_slot_bytes(bool is_long);
 

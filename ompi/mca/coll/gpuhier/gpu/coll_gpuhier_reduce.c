@@ -9,11 +9,12 @@
  * types; that, with the size for Fortran's types, is a C type here. Then (operation, C type)
  * is looked up in what GPUHIER_KERNEL_LIST offers.
  *
- * Called by allreduce (find) and by the engine (open, launch, copy, close).
+ * Called by allreduce (find) and by the engine (open, launch, copy, push, store, close).
  */
 #include "ompi_config.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "mpi.h"
@@ -109,13 +110,28 @@ static const size_t extent_of_type[TYPE_COUNT] = {
 typedef struct kernel {
     const char *name;
     size_t elem_bytes;
+    kernel_type_t type;
 } kernel_t;
 
 static const kernel_t kernels[GPUHIER_REDUCE_COUNT + 1] = {
-#define KERNEL(op, type) [GPUHIER_REDUCE_##op##_##type] = {"gpuhier_" #op "_" #type, sizeof(elem_##type)},
+#define KERNEL(op, type) [GPUHIER_REDUCE_##op##_##type] = {"gpuhier_" #op "_" #type, sizeof(elem_##type), TYPE_##type},
     GPUHIER_KERNEL_LIST(KERNEL)
 #undef KERNEL
-    [INDEX_COPY] = {"gpuhier_copy", 1},
+    [INDEX_COPY] = {"gpuhier_copy", 1, TYPE_none},
+};
+
+/* The fields of pairs with gaps, as far as they lie apart; of other types there are none here. */
+typedef struct fields {
+    struct {
+        size_t at, bytes;
+    } run[2];
+    int count;
+} fields_t;
+
+static const fields_t fields_of_type[TYPE_COUNT] = {
+    [TYPE_double_int] = {{{0, offsetof(elem_double_int, second) + sizeof(int)}}, 1},
+    [TYPE_long_int] = {{{0, offsetof(elem_long_int, second) + sizeof(int)}}, 1},
+    [TYPE_short_int] = {{{0, sizeof(short)}, {offsetof(elem_short_int, second), sizeof(int)}}, 2},
 };
 
 /* 1 + the index, so that what is not named is 0: no kernel. */
@@ -288,6 +304,21 @@ size_t gpuhier_reduce_elem_bytes(int index)
     return is_index(index) ? kernels[index].elem_bytes : 0;
 }
 
+bool gpuhier_reduce_has_gaps(int index)
+{
+    return is_index(index) && fields_of_type[kernels[index].type].count > 0;
+}
+
+size_t gpuhier_reduce_span(int index, uint64_t count)
+{
+    const fields_t *fields = &fields_of_type[kernels[index].type];
+    const size_t elem_bytes = kernels[index].elem_bytes;
+    if (0 == fields->count) {
+        return count * elem_bytes;
+    }
+    return (count - 1) * elem_bytes + fields->run[fields->count - 1].at + fields->run[fields->count - 1].bytes;
+}
+
 int gpuhier_reduce_class(int index)
 {
     return index;
@@ -374,4 +405,39 @@ int gpuhier_reduce_launch(gpuhier_reduce_t *r, int index, const gpuhier_kernel_a
 int gpuhier_reduce_copy(gpuhier_reduce_t *r, const gpuhier_kernel_args_t *args, CUstream stream)
 {
     return launch(r, INDEX_COPY, args, stream);
+}
+
+int gpuhier_reduce_push(gpuhier_reduce_t *r, int index, const gpuhier_kernel_args_t *args, CUstream stream)
+{
+    gpuhier_kernel_args_t push = *args;
+    push.nsrc = 1;
+    if (gpuhier_reduce_has_gaps(index)) {
+        return gpuhier_reduce_launch(r, index, &push, stream);
+    }
+    push.count *= kernels[index].elem_bytes;
+    return gpuhier_reduce_copy(r, &push, stream);
+}
+
+int gpuhier_reduce_store(int index, CUdeviceptr to, CUdeviceptr from, uint64_t count, CUstream stream)
+{
+    const fields_t *fields = &fields_of_type[kernels[index].type];
+    const size_t elem_bytes = kernels[index].elem_bytes;
+    int rc = OMPI_SUCCESS;
+    if (0 == fields->count) {
+        return gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to, from, count * elem_bytes, stream), "cuMemcpyAsync");
+    }
+    for (int i = 0; i < fields->count && OMPI_SUCCESS == rc; ++i) {
+        const CUDA_MEMCPY2D shape = {
+            .srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+            .srcDevice = from + fields->run[i].at,
+            .srcPitch = elem_bytes,
+            .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+            .dstDevice = to + fields->run[i].at,
+            .dstPitch = elem_bytes,
+            .WidthInBytes = fields->run[i].bytes,
+            .Height = count,
+        };
+        rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpy2DAsync(&shape, stream), "cuMemcpy2DAsync");
+    }
+    return rc;
 }

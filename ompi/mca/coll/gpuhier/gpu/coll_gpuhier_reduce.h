@@ -8,6 +8,7 @@
 #ifndef GPUHIER_REDUCE_H
 #define GPUHIER_REDUCE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <cuda.h>
@@ -36,6 +37,12 @@ const char *gpuhier_reduce_name(int index);
 
 /* The extent in bytes of an element; 0 for an index that is none. */
 size_t gpuhier_reduce_elem_bytes(int index);
+
+/* Is the kernel's type a padded pair? What lies between its fields, or behind, is the program's, and never written. */
+bool gpuhier_reduce_has_gaps(int index);
+
+/* Bytes from the first field of count > 0 elements to the last: what lies behind that need not exist. */
+size_t gpuhier_reduce_span(int index, uint64_t count);
 
 /* A number from 0 to gpuhier_reduce_count()-1 that is the same on all ranks for matching calls. */
 int gpuhier_reduce_class(int index);
@@ -67,5 +74,17 @@ int gpuhier_reduce_launch(gpuhier_reduce_t *r, int index, const gpuhier_kernel_a
 
 /* The same for a copy of args->count bytes from src[0] to all destinations; args->nsrc is not looked at. */
 int gpuhier_reduce_copy(gpuhier_reduce_t *r, const gpuhier_kernel_args_t *args, CUstream stream);
+
+/*
+ * What goes to a user's receive buffer: args->count elements of kernel index, from src[0] to all destinations; args->nsrc
+ * is not looked at. Gaps of padded pairs are not written.
+ */
+int gpuhier_reduce_push(gpuhier_reduce_t *r, int index, const gpuhier_kernel_args_t *args, CUstream stream);
+
+/*
+ * The same to one destination without a kernel: both may be memory of any kind, and kernels of the program that fill
+ * the GPU do not hold it up. Padded pairs take strided copies, one or two, which are slower than a kernel.
+ */
+int gpuhier_reduce_store(int index, CUdeviceptr to, CUdeviceptr from, uint64_t count, CUstream stream);
 
 #endif /* GPUHIER_REDUCE_H */

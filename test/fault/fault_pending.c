@@ -4,9 +4,10 @@
  *
  * Something happens while nonblocking calls are pending: a rank dies or is late, or a driver call of it fails.
  *
- *   fault_pending VICTIM HARM EXPECTED SECONDS [COUNT]
+ *   fault_pending VICTIM HARM EXPECTED SECONDS [COUNT [TYPE OP [KIND]]]
  *
- * COUNT: of doubles in a call, 30000 unless given. HARM is as in fault_death: "before", "late=S", or a plan of
+ * COUNT, TYPE and OP: of a call, 30000 doubles and their sum unless given. KIND: of memory, on every other rank
+ * from rank 0 on; device memory unless given. HARM is as in fault_death: "before", "late=S", or a plan of
  * the saboteur, made just before the calls are posted.
  * EXPECTED, on every rank that lives and before the deadline of SECONDS:
  *     error   the calls are right up to some, and errors from there on; the last one is one, and so is a later call
@@ -87,17 +88,20 @@ int main(int argc, char **argv)
     pvars_t before, after;
 
     suite_begin(&suite, "fault_pending", &argc, &argv);
-    if (argc != 5 && argc != 6) {
-        fprintf(stderr, "fault_pending VICTIM HARM EXPECTED SECONDS [COUNT]\n");
+    if (argc != 5 && argc != 6 && argc != 8 && argc != 9) {
+        fprintf(stderr, "fault_pending VICTIM HARM EXPECTED SECONDS [COUNT [TYPE OP [KIND]]]\n");
         _exit(2);
     }
+    const char *type = argc > 7 ? argv[6] : "double", *op = argc > 7 ? argv[7] : "sum";
+    const buffer_kind_t kind = argc > 8 && 0 == suite.rank % 2 ? buffer_kind_find(argv[8]) : BUFFER_DEVICE;
     const size_t count = argc > 5 ? (size_t) atol(argv[5]) : 30000;
     saboteur_find(&saboteur);
     for (int i = 0; i < NFLIGHTS + NMORE; ++i) {
-        flight_make(&suite, &flights[i], MPI_COMM_WORLD, "double", "sum", count, BUFFER_DEVICE, BUFFER_DEVICE, false);
+        flight_make(&suite, &flights[i], MPI_COMM_WORLD, type, op, count, kind, kind, false);
+        flights[i].on_engine = true;
     }
     for (int i = 0; i < 4; ++i) {
-        call_t call = {.comm = MPI_COMM_WORLD, .type = value_type_find("double"), .op = value_op_find("sum"), .count = count, .path = PATH_ACCELERATED};
+        call_t call = {.comm = MPI_COMM_WORLD, .type = value_type_find(type), .op = value_op_find(op), .count = count, .path = PATH_ACCELERATED};
         if (!suite_call(&suite, &call)) {
             _exit(1);
         }

@@ -291,8 +291,8 @@ int gpuhier_process_finalize_register(void)
             ends_with_session = true;
         }
     } else if (MPI_KEYVAL_INVALID == keyval) {
-        rc = MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finalize, &keyval, NULL);
-        rc = MPI_SUCCESS != rc ? rc : MPI_Comm_set_attr(MPI_COMM_SELF, keyval, &keyval);
+        rc = PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finalize, &keyval, NULL);
+        rc = MPI_SUCCESS != rc ? rc : PMPI_Comm_set_attr(MPI_COMM_SELF, keyval, &keyval);
     }
     opal_mutex_unlock(&lock);
     return MPI_SUCCESS == rc ? OMPI_SUCCESS : OMPI_ERROR;

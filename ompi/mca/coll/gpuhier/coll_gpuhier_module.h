@@ -64,7 +64,7 @@ mca_coll_base_module_t *gpuhier_comm_query(struct ompi_communicator_t *comm, int
 int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                       struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
 
-/* May this communicator's calls run on GPUs at all? Asked of the modex once. The same answer on all ranks. */
+/* May this communicator's calls run on GPUs at all? All members ask in the same call, once, and have the same answer. */
 bool gpuhier_members_agree(gpuhier_module_t *module, struct ompi_communicator_t *comm);
 
 /* coll_gpuhier_agree.c: publish at start, and compare, what all members must have in common before any of us sends a word. */

@@ -8,6 +8,12 @@
  * members all published the same, and a driver, does any rank ever probe: a rank
  * without the component would answer a probe with its user's data.
  *
+ * A rank looks up its neighbours in a binomial tree only, and the tree's messages carry the
+ * verdict of all to all. A neighbour that published something else sends and expects no
+ * message; as two ranks see the same of each other, neither waits for the other. So a process looks up
+ * itself and at most log2 of the ranks, two on average, and knows hardly more processes than
+ * Open MPI's own collectives make it know.
+ *
  * Called by the component's open, and by the module at its first eligible call.
  */
 #include "ompi_config.h"
@@ -19,11 +25,12 @@
 #include "coll_gpuhier_component.h"
 #include "gpu/coll_gpuhier_cuda.h"
 #include "coll_gpuhier_module.h"
-#include "team/coll_gpuhier_process.h"
+#include "plan/coll_gpuhier_tree.h"
+#include "ompi/mca/coll/base/coll_tags.h"
+#include "ompi/mca/pml/pml.h"
 #include "ompi/proc/proc.h"
-#include "opal/class/opal_hash_table.h"
 
-#define AGREE_VERSION 1u
+#define AGREE_VERSION 2u
 
 typedef struct agree_word {
     uint32_t version;     /* AGREE_VERSION: raise it whenever ranks of two builds could not work together */
@@ -33,27 +40,35 @@ typedef struct agree_word {
 
 static agree_word_t published;
 
-/* What the modex said of each process that we have asked it about; it does not change, and asking takes a while. Guarded by the engine's lock. */
-static opal_hash_table_t answers;
-static bool answers_made;
-
-enum { ANSWER_DIFFERS = 1, ANSWER_SAME };
+/*
+ * What the modex said of processes that were looked up last: it does not change, and each communicator asks again. A process
+ * has its place by its name; the last one stays there.
+ */
+#define ANSWERS 64
+static struct {
+    uint64_t name;
+    enum { ANSWER_NONE, ANSWER_DIFFERS, ANSWER_SAME } said;
+} answers[ANSWERS];
+static opal_mutex_t answers_lock = OPAL_MUTEX_STATIC_INIT;
 
 int gpuhier_agree_publish(void)
 {
     published = (agree_word_t){AGREE_VERSION, gpuhier_cuda_present() ? 1 : 0, gpuhier_params_hash()};
     int rc;
     OPAL_MODEX_SEND(rc, GPUHIER_MODEX_SCOPE, &mca_coll_gpuhier_component.super.collm_version, &published, sizeof(published));
+    if (OPAL_SUCCESS != rc) {
+        published.driver = 0; /* the others see nothing of me, and wait for no message */
+    }
     return rc;
 }
 
-/* Asks the modex. */
-static bool published_same(ompi_proc_t *proc)
+/* Asks the modex. Where MPI_Init has exchanged all values, which is the default, the answer is on this node. */
+static bool published_same(const opal_process_name_t *name)
 {
     agree_word_t *word = NULL;
     size_t bytes = 0;
     int rc;
-    OPAL_MODEX_RECV(rc, &mca_coll_gpuhier_component.super.collm_version, &proc->super.proc_name, (void **) &word, &bytes);
+    OPAL_MODEX_RECV(rc, &mca_coll_gpuhier_component.super.collm_version, name, (void **) &word, &bytes);
     bool same = OPAL_SUCCESS == rc && sizeof(published) == bytes && 0 == memcmp(word, &published, sizeof(published));
     if (OPAL_SUCCESS == rc) {
         free(word);
@@ -61,38 +76,77 @@ static bool published_same(ompi_proc_t *proc)
     return same;
 }
 
-/* Remembers the answer for the next communicator. */
-static bool is_same(ompi_proc_t *proc)
+/* The same, from memory if possible. Makes no ompi_proc_t, which Open MPI does for processes that it has to do with. */
+static bool is_same(struct ompi_communicator_t *comm, int rank)
 {
-    const uint64_t name = (uint64_t) proc->super.proc_name.jobid << 32 | proc->super.proc_name.vpid;
-    void *answer = NULL;
-    if (!answers_made) {
-        OBJ_CONSTRUCT(&answers, opal_hash_table_t);
-        opal_hash_table_init(&answers, 256);
-        answers_made = true;
+    const opal_process_name_t process = ompi_group_get_proc_name(comm->c_local_group, rank);
+    const uint64_t name = (uint64_t) process.jobid << 32 | process.vpid;
+    const size_t place = (process.jobid + process.vpid) % ANSWERS;
+    opal_mutex_lock(&answers_lock);
+    int said = name == answers[place].name ? answers[place].said : ANSWER_NONE;
+    opal_mutex_unlock(&answers_lock);
+    if (ANSWER_NONE == said) {
+        said = published_same(&process) ? ANSWER_SAME : ANSWER_DIFFERS;
+        opal_mutex_lock(&answers_lock);
+        answers[place].name = name;
+        answers[place].said = said;
+        opal_mutex_unlock(&answers_lock);
     }
-    if (OPAL_SUCCESS != opal_hash_table_get_value_uint64(&answers, name, &answer)) {
-        answer = (void *) (uintptr_t) (published_same(proc) ? ANSWER_SAME : ANSWER_DIFFERS);
-        opal_hash_table_set_value_uint64(&answers, name, answer);
-    }
-    return ANSWER_SAME == (uintptr_t) answer;
+    return ANSWER_SAME == said;
+}
+
+/* Of the tags of blocking collectives, which MPI orders on a communicator, one that no allreduce uses. */
+#define AGREE_TAG MCA_COLL_BASE_TAG_EXSCAN
+
+static bool hear(struct ompi_communicator_t *comm, int peer)
+{
+    int32_t verdict = 0;
+    int rc = MCA_PML_CALL(recv(&verdict, sizeof(verdict), MPI_BYTE, peer, AGREE_TAG, comm, MPI_STATUS_IGNORE));
+    return OMPI_SUCCESS == rc && 0 != verdict;
+}
+
+/* Should it fail, so will whatever comes next on this communicator. */
+static void tell(struct ompi_communicator_t *comm, int peer, bool verdict)
+{
+    int32_t word = verdict;
+    (void) MCA_PML_CALL(send(&word, sizeof(word), MPI_BYTE, peer, AGREE_TAG, MCA_PML_BASE_SEND_STANDARD, comm));
 }
 
 bool gpuhier_agree(struct ompi_communicator_t *comm)
 {
-    bool all = published.driver;
-    gpuhier_engine_lock();
-    for (int rank = 0; rank < ompi_comm_size(comm) && all; ++rank) {
-        all = is_same(ompi_comm_peer_lookup(comm, rank));
+    const int rank = ompi_comm_rank(comm), nranks = ompi_comm_size(comm);
+    gpuhier_tree_move_t move;
+    bool all = true, listens[8 * sizeof(int)]; /* a child, by log2 of its distance; the parent is the last */
+    if (0 == published.driver || !is_same(comm, rank)) {
+        return false; /* and what the others see of me tells them so */
     }
-    gpuhier_engine_unlock();
+    for (int i = 0, peer; gpuhier_tree_move(rank, nranks, i, &move, &peer); ++i) {
+        bool *same = &listens[peer < rank ? 8 * (int) sizeof(int) - 1 : __builtin_ctz((unsigned) (peer - rank))];
+        switch (move) {
+        case GPUHIER_TREE_FROM_CHILD:
+            *same = is_same(comm, peer);
+            all = *same && hear(comm, peer) && all;
+            break;
+        case GPUHIER_TREE_TO_PARENT:
+            *same = is_same(comm, peer);
+            if (*same) {
+                tell(comm, peer, all);
+            }
+            break;
+        case GPUHIER_TREE_FROM_PARENT:
+            all = *same && hear(comm, peer);
+            break;
+        case GPUHIER_TREE_TO_CHILD:
+            if (*same) {
+                tell(comm, peer, all);
+            }
+            break;
+        }
+    }
     return all;
 }
 
 void gpuhier_agree_forget(void)
 {
-    if (answers_made) {
-        OBJ_DESTRUCT(&answers);
-        answers_made = false;
-    }
+    memset(answers, 0, sizeof(answers));
 }

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the shape of the tree. Called by hostcall; tested alone.
+ * Owns the shape of the tree. Called by agree and hostcall; tested alone.
  */
 #include "plan/coll_gpuhier_tree.h"
 

@@ -321,7 +321,7 @@ static int addresses_exchange(setup_t *setup)
             char name[64];
             snprintf(name, sizeof(name), "rank %d", rank);
             rc = gpuhier_net_peer_create(gpuhier_process_net(), all + places[rank], (size_t) counts[rank], name, &team->peers[rank]);
-            if (OMPI_SUCCESS == rc && ompi_comm_peer_lookup(comm, rank)->super.proc_name.jobid == ompi_proc_local()->super.proc_name.jobid) {
+            if (OMPI_SUCCESS == rc && ompi_group_get_proc_name(comm->c_local_group, rank).jobid == ompi_proc_local()->super.proc_name.jobid) {
                 gpuhier_net_peer_bind(team->peers[rank]);
             }
         }

@@ -16,7 +16,7 @@
 #include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_params.h"
 #include "coll_gpuhier_component.h"
-#include "coll_gpuhier_module.h"
+#include "coll/coll_gpuhier_module.h"
 #include "plan/coll_gpuhier_schedule.h"
 #include "coll/coll_gpuhier_request.h"
 #include "opal/util/output.h"
@@ -80,7 +80,7 @@ static int component_register(void)
 static int component_open(void)
 {
     help_find();
-    int rc = gpuhier_agree_publish();
+    int rc = gpuhier_agree_publish(&mca_coll_gpuhier_component.super.collm_version);
     if (OMPI_SUCCESS != rc) {
         /* Unpublished, no other rank will count on us; our own calls take the saved path. */
         opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: publishing to the other ranks failed (%d): not used in this job", rc);

@@ -9,19 +9,15 @@
 #include "ompi_config.h"
 
 #include "base/coll_gpuhier_params.h"
-#include "coll_gpuhier_module.h"
+#include "coll/coll_gpuhier_module.h"
+#include "coll_gpuhier_component.h"
 #include "coll/coll_gpuhier_nonblocking.h"
 #include "team/coll_gpuhier_process.h"
 #include "team/coll_gpuhier_team.h"
 #include "ompi/mca/coll/base/coll_base_functions.h"
 #include "opal/util/output.h"
 
-/* The collectives that we take over. Open MPI installs ours by itself after this, unless GPUHIER_COLL_INSTALLS_ITSELF. */
-#define GPUHIER_COLLECTIVES(X) \
-    X(allreduce)               \
-    X(iallreduce)              \
-    X(allreduce_init)
-
+/* Open MPI installs the module's collectives by itself after this, unless GPUHIER_COLL_INSTALLS_ITSELF. */
 static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
 {
     gpuhier_module_t *module = (gpuhier_module_t *) base;
@@ -30,9 +26,9 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     }
 #define SAVE(name)                                                                                      \
     if (NULL != comm->c_coll->coll_##name && NULL != comm->c_coll->coll_##name##_module) {              \
-        module->saved_##name = comm->c_coll->coll_##name;                                               \
-        module->saved_##name##_module = comm->c_coll->coll_##name##_module;                             \
-        OBJ_RETAIN(module->saved_##name##_module);                                                      \
+        module->saved.name = comm->c_coll->coll_##name;                                               \
+        module->saved.name##_module = comm->c_coll->coll_##name##_module;                             \
+        OBJ_RETAIN(module->saved.name##_module);                                                      \
     } else {                                                                                            \
         module->super.coll_##name = NULL;                                                               \
     }
@@ -54,9 +50,9 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
 static void saved_release(gpuhier_module_t *module)
 {
 #define RELEASE(name)                                                                                   \
-    if (NULL != module->saved_##name##_module) {                                                        \
-        OBJ_RELEASE(module->saved_##name##_module);                                                     \
-        module->saved_##name##_module = NULL;                                                           \
+    if (NULL != module->saved.name##_module) {                                                        \
+        OBJ_RELEASE(module->saved.name##_module);                                                     \
+        module->saved.name##_module = NULL;                                                           \
     }
     GPUHIER_COLLECTIVES(RELEASE)
 #undef RELEASE
@@ -68,8 +64,8 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
 #if GPUHIER_COLL_INSTALLS_ITSELF
 #define RESTORE(name)                                                                                   \
     if (base == comm->c_coll->coll_##name##_module) {                                                   \
-        comm->c_coll->coll_##name = module->saved_##name;                                               \
-        comm->c_coll->coll_##name##_module = module->saved_##name##_module;                             \
+        comm->c_coll->coll_##name = module->saved.name;                                               \
+        comm->c_coll->coll_##name##_module = module->saved.name##_module;                             \
     }
     GPUHIER_COLLECTIVES(RESTORE)
 #undef RESTORE
@@ -83,8 +79,8 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
 static void module_construct(gpuhier_module_t *module)
 {
 #define CLEAR(name)                                                                                     \
-    module->saved_##name = NULL;                                                                        \
-    module->saved_##name##_module = NULL;
+    module->saved.name = NULL;                                                                        \
+    module->saved.name##_module = NULL;
     GPUHIER_COLLECTIVES(CLEAR)
 #undef CLEAR
     module->agree = GPUHIER_AGREE_UNKNOWN;

@@ -22,9 +22,8 @@
 #include <string.h>
 
 #include "base/coll_gpuhier_params.h"
-#include "coll_gpuhier_component.h"
 #include "gpu/coll_gpuhier_cuda.h"
-#include "coll_gpuhier_module.h"
+#include "coll/coll_gpuhier_module.h"
 #include "plan/coll_gpuhier_tree.h"
 #include "ompi/mca/coll/base/coll_tags.h"
 #include "ompi/mca/pml/pml.h"
@@ -38,6 +37,7 @@ typedef struct agree_word {
     uint64_t params_hash; /* gpuhier_params_hash() */
 } agree_word_t;
 
+static const mca_base_component_t *component; /* names the value */
 static agree_word_t published;
 
 /*
@@ -51,11 +51,12 @@ static struct {
 } answers[ANSWERS];
 static opal_mutex_t answers_lock = OPAL_MUTEX_STATIC_INIT;
 
-int gpuhier_agree_publish(void)
+int gpuhier_agree_publish(const mca_base_component_t *self)
 {
+    component = self;
     published = (agree_word_t){AGREE_VERSION, gpuhier_cuda_present() ? 1 : 0, gpuhier_params_hash()};
     int rc;
-    OPAL_MODEX_SEND(rc, GPUHIER_MODEX_SCOPE, &mca_coll_gpuhier_component.super.collm_version, &published, sizeof(published));
+    OPAL_MODEX_SEND(rc, GPUHIER_MODEX_SCOPE, component, &published, sizeof(published));
     if (OPAL_SUCCESS != rc) {
         published.driver = 0; /* the others see nothing of me, and wait for no message */
     }
@@ -68,7 +69,7 @@ static bool published_same(const opal_process_name_t *name)
     agree_word_t *word = NULL;
     size_t bytes = 0;
     int rc;
-    OPAL_MODEX_RECV(rc, &mca_coll_gpuhier_component.super.collm_version, name, (void **) &word, &bytes);
+    OPAL_MODEX_RECV(rc, component, name, (void **) &word, &bytes);
     bool same = OPAL_SUCCESS == rc && sizeof(published) == bytes && 0 == memcmp(word, &published, sizeof(published));
     if (OPAL_SUCCESS == rc) {
         free(word);

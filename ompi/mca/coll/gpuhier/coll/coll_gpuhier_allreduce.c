@@ -18,7 +18,7 @@
 #include "base/coll_gpuhier_params.h"
 #include "gpu/coll_gpuhier_cuda.h"
 #include "host/coll_gpuhier_fallback.h"
-#include "coll_gpuhier_module.h"
+#include "coll/coll_gpuhier_module.h"
 #include "team/coll_gpuhier_process.h"
 #include "engine/coll_gpuhier_queue.h"
 #include "gpu/coll_gpuhier_reduce.h"
@@ -66,7 +66,7 @@ __attribute__((noinline)) static bool probe(gpuhier_module_t *module, struct omp
     const gpuhier_buffer_t *owner = NULL != from.context ? &from : &to;
     int mine = probe_answer(module, &from, &to), all = PROBE_NO;
     gpuhier_count(&gpuhier_counters.probes, 1);
-    int rc = module->saved_allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm, module->saved_allreduce_module);
+    int rc = module->saved.allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm, module->saved.allreduce_module);
     if (OMPI_SUCCESS != rc || PROBE_NO == all) {
         return false;
     }
@@ -79,7 +79,7 @@ __attribute__((noinline)) static bool probe(gpuhier_module_t *module, struct omp
             gpuhier_engine_unlock();
             module->team = NULL;
         }
-        rc = gpuhier_team_create(module, comm, owner, &module->team);
+        rc = gpuhier_team_create(&module->saved, comm, owner, &module->team);
         module->team_failed = OMPI_SUCCESS != rc;
     }
     return NULL != module->team;
@@ -141,7 +141,7 @@ int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struc
     size_t elem_bytes = 0;
     int kernel = 0 == count ? -1 : find(module, op, dtype, &elem_bytes);
     if (kernel < 0 || module->team_failed || gpuhier_process_ended() || !gpuhier_members_agree(module, comm)) {
-        return gpuhier_fallback_allreduce(sbuf, rbuf, count, dtype, op, comm, module);
+        return gpuhier_fallback_allreduce(sbuf, rbuf, count, dtype, op, comm, &module->saved);
     }
     gpuhier_mode_entry_t *entry = gpuhier_modes_entry(&module->modes, gpuhier_reduce_class(kernel), (size_t) count * elem_bytes);
     if (NULL == entry) {
@@ -157,5 +157,5 @@ int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struc
             return rc;
         }
     }
-    return gpuhier_fallback_allreduce(sbuf, rbuf, count, dtype, op, comm, module);
+    return gpuhier_fallback_allreduce(sbuf, rbuf, count, dtype, op, comm, &module->saved);
 }

@@ -44,7 +44,7 @@ static int saved(gpuhier_module_t *module, const void *sbuf, void *rbuf, gpuhier
     gpuhier_staged_t staged;
     int rc = gpuhier_staged_open(&staged, sbuf, rbuf, (size_t) count, dtype);
     if (OMPI_SUCCESS == rc && !gpuhier_staged_any(&staged)) {
-        return module->saved_iallreduce(sbuf, rbuf, count, dtype, op, comm, request_p, module->saved_iallreduce_module);
+        return module->saved.iallreduce(sbuf, rbuf, count, dtype, op, comm, request_p, module->saved.iallreduce_module);
     }
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_staged_read(&staged);
     gpuhier_request_t *request = OMPI_SUCCESS != rc ? NULL : gpuhier_request_get(comm, false);
@@ -56,8 +56,8 @@ static int saved(gpuhier_module_t *module, const void *sbuf, void *rbuf, gpuhier
     gpuhier_count(&gpuhier_counters.calls_staged, 1);
     request->staged = staged;
     gpuhier_request_retain(request, dtype);
-    rc = module->saved_iallreduce(gpuhier_staged_sbuf(&staged, sbuf), gpuhier_staged_rbuf(&staged, rbuf), count, dtype, op, comm,
-                                  &request->saved, module->saved_iallreduce_module);
+    rc = module->saved.iallreduce(gpuhier_staged_sbuf(&staged, sbuf), gpuhier_staged_rbuf(&staged, rbuf), count, dtype, op, comm,
+                                  &request->saved, module->saved.iallreduce_module);
     if (OMPI_SUCCESS != rc) {
         request->saved = NULL;
         gpuhier_request_drop(request);

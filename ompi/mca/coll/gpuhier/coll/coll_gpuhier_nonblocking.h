@@ -7,7 +7,7 @@
 #ifndef GPUHIER_NONBLOCKING_H
 #define GPUHIER_NONBLOCKING_H
 
-#include "coll_gpuhier_module.h"
+#include "coll/coll_gpuhier_module.h"
 
 /*
  * MPI_Iallreduce. Runs on the GPUs when blocking calls of the same kind do at this

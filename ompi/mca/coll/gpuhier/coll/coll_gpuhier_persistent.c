@@ -28,7 +28,7 @@ static bool all_on_device(gpuhier_module_t *module, struct ompi_communicator_t *
     *owner_p = NULL != from.context ? from : to;
     int mine = ready && NULL != owner_p->context && gpuhier_buffer_on_device(&from) && gpuhier_buffer_on_device(&to), all = 0;
     gpuhier_count(&gpuhier_counters.probes, 1);
-    int rc = module->saved_allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm, module->saved_allreduce_module);
+    int rc = module->saved.allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm, module->saved.allreduce_module);
     return OMPI_SUCCESS == rc && 0 != all;
 }
 
@@ -73,8 +73,8 @@ static int saved(gpuhier_module_t *module, const void *sbuf, void *rbuf, gpuhier
     if (OMPI_SUCCESS != rc) {
         gpuhier_staged_abort(staged, comm, rc);
     } else {
-        rc = module->saved_allreduce_init(gpuhier_staged_sbuf(staged, sbuf), gpuhier_staged_rbuf(staged, rbuf), count, dtype, op, comm, info,
-                                          &request->saved, module->saved_allreduce_init_module);
+        rc = module->saved.allreduce_init(gpuhier_staged_sbuf(staged, sbuf), gpuhier_staged_rbuf(staged, rbuf), count, dtype, op, comm, info,
+                                          &request->saved, module->saved.allreduce_init_module);
     }
     if (OMPI_SUCCESS == rc && gpuhier_staged_any(staged)) {
         gpuhier_request_retain(request, dtype);
@@ -101,7 +101,7 @@ int gpuhier_allreduce_init(const void *sbuf, void *rbuf, gpuhier_count_t count, 
     }
     gpuhier_request_t *request = gpuhier_request_get(comm, true);
     if (!all_on_device(module, comm, &args, NULL != request, &owner)
-        || OMPI_SUCCESS != gpuhier_team_create(module, comm, &owner, &request->team)) {
+        || OMPI_SUCCESS != gpuhier_team_create(&module->saved, comm, &owner, &request->team)) {
         if (NULL != request) {
             gpuhier_request_drop(request);
         }

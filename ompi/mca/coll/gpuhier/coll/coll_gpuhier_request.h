@@ -11,7 +11,7 @@
 
 #include "engine/coll_gpuhier_engine.h"
 #include "host/coll_gpuhier_fallback.h"
-#include "coll_gpuhier_module.h"
+#include "coll/coll_gpuhier_module.h"
 #include "ompi/request/request.h"
 
 /*

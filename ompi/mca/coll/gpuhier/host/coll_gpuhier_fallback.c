@@ -83,7 +83,7 @@ static bool open_mpi_takes(struct ompi_datatype_t *dtype)
 
 /* Apart, so that a short call in host memory need not save the registers that this takes. */
 __attribute__((noinline)) static int staged_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
-                                                      struct ompi_op_t *op, struct ompi_communicator_t *comm, gpuhier_module_t *module)
+                                                      struct ompi_op_t *op, struct ompi_communicator_t *comm, const gpuhier_saved_t *saved)
 {
     gpuhier_staged_t staged;
     int rc = gpuhier_staged_open(&staged, sbuf, rbuf, (size_t) count, dtype);
@@ -92,8 +92,8 @@ __attribute__((noinline)) static int staged_allreduce(const void *sbuf, void *rb
         gpuhier_staged_abort(&staged, comm, rc);
     } else {
         gpuhier_count(&gpuhier_counters.calls_staged, gpuhier_staged_any(&staged));
-        rc = module->saved_allreduce(gpuhier_staged_sbuf(&staged, sbuf), gpuhier_staged_rbuf(&staged, rbuf), count, dtype, op, comm,
-                                     module->saved_allreduce_module);
+        rc = saved->allreduce(gpuhier_staged_sbuf(&staged, sbuf), gpuhier_staged_rbuf(&staged, rbuf), count, dtype, op, comm,
+                                     saved->allreduce_module);
     }
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_staged_write(&staged);
     gpuhier_staged_close(&staged);
@@ -101,11 +101,11 @@ __attribute__((noinline)) static int staged_allreduce(const void *sbuf, void *rb
 }
 
 int gpuhier_fallback_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
-                               struct ompi_op_t *op, struct ompi_communicator_t *comm, gpuhier_module_t *module)
+                               struct ompi_op_t *op, struct ompi_communicator_t *comm, const gpuhier_saved_t *saved)
 {
     gpuhier_count(&gpuhier_counters.calls_saved, 1);
     if (open_mpi_takes(dtype) || (!on_device(rbuf, dtype) && !on_device(sbuf, dtype))) {
-        return module->saved_allreduce(sbuf, rbuf, count, dtype, op, comm, module->saved_allreduce_module);
+        return saved->allreduce(sbuf, rbuf, count, dtype, op, comm, saved->allreduce_module);
     }
-    return staged_allreduce(sbuf, rbuf, count, dtype, op, comm, module);
+    return staged_allreduce(sbuf, rbuf, count, dtype, op, comm, saved);
 }

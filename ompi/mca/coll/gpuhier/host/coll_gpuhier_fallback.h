@@ -8,7 +8,7 @@
 #ifndef GPUHIER_FALLBACK_H
 #define GPUHIER_FALLBACK_H
 
-#include "coll_gpuhier_module.h"
+#include "base/coll_gpuhier_saved.h"
 #include "host/coll_gpuhier_staging.h"
 
 /* The host copies of one call. Owned by its caller; zeroed, or made by gpuhier_staged_open(). */
@@ -50,6 +50,6 @@ void gpuhier_staged_abort(const gpuhier_staged_t *staged, struct ompi_communicat
  * Returns the collective's code, or that of a failed copy or allocation.
  */
 int gpuhier_fallback_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
-                               struct ompi_op_t *op, struct ompi_communicator_t *comm, gpuhier_module_t *module);
+                               struct ompi_op_t *op, struct ompi_communicator_t *comm, const gpuhier_saved_t *saved);
 
 #endif /* GPUHIER_FALLBACK_H */

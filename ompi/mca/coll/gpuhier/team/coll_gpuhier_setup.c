@@ -50,7 +50,7 @@ typedef struct hello {
 /* The set-up's own state; freed when it ends. */
 typedef struct setup {
     gpuhier_team_t *team;
-    gpuhier_module_t *module;
+    const gpuhier_saved_t *saved;
     struct ompi_communicator_t *comm;
     gpuhier_lane_t *lane;      /* lent by the device, for its scratch */
     hello_t *hello;            /* [nranks] */
@@ -67,8 +67,7 @@ typedef struct setup {
 static bool vote(const setup_t *setup, bool mine)
 {
     int ok = mine, all = 0;
-    gpuhier_module_t *module = setup->module;
-    int rc = module->saved_allreduce(&ok, &all, 1, MPI_INT, MPI_MIN, setup->comm, module->saved_allreduce_module);
+    int rc = setup->saved->allreduce(&ok, &all, 1, MPI_INT, MPI_MIN, setup->comm, setup->saved->allreduce_module);
     return OMPI_SUCCESS == rc && 0 != all;
 }
 
@@ -412,9 +411,9 @@ static int steps_run(setup_t *setup, const gpuhier_buffer_t *buffer, int entered
     return OMPI_SUCCESS;
 }
 
-int gpuhier_setup_run(gpuhier_team_t *team, gpuhier_module_t *module, const gpuhier_buffer_t *buffer)
+int gpuhier_setup_run(gpuhier_team_t *team, const gpuhier_saved_t *saved, const gpuhier_buffer_t *buffer)
 {
-    setup_t setup = {.team = team, .module = module, .comm = team->comm};
+    setup_t setup = {.team = team, .saved = saved, .comm = team->comm};
     gpuhier_cuda_scope_t scope;
     int rc = gpuhier_process_finalize_register();
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_cuda_enter(buffer->context, &scope);

@@ -15,6 +15,6 @@
  * this call, which gives the context. Every member returns success or none; what
  * was made before a failure goes with the team.
  */
-int gpuhier_setup_run(gpuhier_team_t *team, gpuhier_module_t *module, const gpuhier_buffer_t *buffer);
+int gpuhier_setup_run(gpuhier_team_t *team, const gpuhier_saved_t *saved, const gpuhier_buffer_t *buffer);
 
 #endif /* GPUHIER_SETUP_H */

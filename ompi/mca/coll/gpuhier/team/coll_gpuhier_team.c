@@ -35,7 +35,7 @@ static void team_construct(gpuhier_team_t *team)
     opal_list_append(&teams, &team->super);
 }
 
-int gpuhier_team_create(gpuhier_module_t *module, struct ompi_communicator_t *comm, const gpuhier_buffer_t *buffer,
+int gpuhier_team_create(const gpuhier_saved_t *saved, struct ompi_communicator_t *comm, const gpuhier_buffer_t *buffer,
                         gpuhier_team_t **team_p)
 {
     gpuhier_engine_lock();
@@ -49,7 +49,7 @@ int gpuhier_team_create(gpuhier_module_t *module, struct ompi_communicator_t *co
     team->nranks = ompi_comm_size(comm);
     team->limits = (gpuhier_limits_t){gpuhier_params.slice_bytes, gpuhier_params.slices_in_flight,
                                       (gpuhier_algorithm_t) gpuhier_params.algorithm, GPUHIER_WIRE_TCP /* set-up knows better */, gpuhier_params.slice_bytes_max};
-    int rc = gpuhier_setup_run(team, module, buffer);
+    int rc = gpuhier_setup_run(team, saved, buffer);
     if (OMPI_SUCCESS != rc) {
         opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: set-up of communicator %s failed here or on another rank (%d): Open MPI's own collectives serve it",
                             comm->c_name, rc);

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "gpu/coll_gpuhier_device.h"
-#include "coll_gpuhier_module.h"
+#include "base/coll_gpuhier_saved.h"
 #include "net/coll_gpuhier_net.h"
 #include "plan/coll_gpuhier_rails.h"
 #include "plan/coll_gpuhier_schedule.h"
@@ -67,7 +67,7 @@ typedef struct gpuhier_team {
  * Every member returns the same outcome: OMPI_SUCCESS, or a code when any of
  * them failed (each has said why).
  */
-int gpuhier_team_create(gpuhier_module_t *module, struct ompi_communicator_t *comm, const gpuhier_buffer_t *buffer,
+int gpuhier_team_create(const gpuhier_saved_t *saved, struct ompi_communicator_t *comm, const gpuhier_buffer_t *buffer,
                         gpuhier_team_t **team_p);
 
 OBJ_CLASS_DECLARATION(gpuhier_team_t);

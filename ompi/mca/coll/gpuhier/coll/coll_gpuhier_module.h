@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/coll_gpuhier_compat.h"
+#include "base/coll_gpuhier_saved.h"
 #include "coll/coll_gpuhier_modes.h"
 
 struct gpuhier_team;
@@ -31,12 +31,7 @@ typedef struct gpuhier_found {
  */
 typedef struct gpuhier_module {
     mca_coll_base_module_t super;
-    mca_coll_base_module_allreduce_fn_t saved_allreduce;
-    mca_coll_base_module_t *saved_allreduce_module; /* retained while we are enabled, as are the next two */
-    mca_coll_base_module_iallreduce_fn_t saved_iallreduce; /* NULL, and so our own: there is none */
-    mca_coll_base_module_t *saved_iallreduce_module;
-    mca_coll_base_module_allreduce_init_fn_t saved_allreduce_init; /* likewise */
-    mca_coll_base_module_t *saved_allreduce_init_module;
+    gpuhier_saved_t saved;
     enum { GPUHIER_AGREE_UNKNOWN, GPUHIER_AGREE_NO, GPUHIER_AGREE_YES } agree;
     gpuhier_found_t last;
     struct gpuhier_team *team; /* the engine's side of this communicator; NULL until the first accelerated call */
@@ -55,8 +50,6 @@ static inline gpuhier_module_t *gpuhier_module_of(mca_coll_base_module_t *base)
     return module;
 }
 
-mca_coll_base_module_t *gpuhier_comm_query(struct ompi_communicator_t *comm, int *priority);
-
 /*
  * MPI_Allreduce. Serves the call on the GPUs when all ranks can, else hands it
  * to the saved collective, staging device buffers that it cannot take.
@@ -68,7 +61,7 @@ int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struc
 bool gpuhier_members_agree(gpuhier_module_t *module, struct ompi_communicator_t *comm);
 
 /* coll_gpuhier_agree.c: publish at start, and compare, what all members must have in common before any of us sends a word. */
-int gpuhier_agree_publish(void);
+int gpuhier_agree_publish(const mca_base_component_t *self);
 bool gpuhier_agree(struct ompi_communicator_t *comm);
 void gpuhier_agree_forget(void);
 

@@ -1,0 +1,31 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The collectives that a communicator had before gpuhier took its place. They serve every call that
+ * gpuhier leaves alone, and gpuhier's own set-up.
+ */
+#ifndef GPUHIER_SAVED_H
+#define GPUHIER_SAVED_H
+
+#include "base/coll_gpuhier_compat.h"
+
+/* Calls X(name) for each collective that gpuhier takes over. */
+#define GPUHIER_COLLECTIVES(X) \
+    X(allreduce)               \
+    X(iallreduce)              \
+    X(allreduce_init)
+
+/*
+ * Owned by the communicator's module, which retains the modules in here while it is enabled. NULL, both of a pair: there
+ * was no such collective, and gpuhier does not offer it either.
+ */
+typedef struct gpuhier_saved {
+#define GPUHIER_SAVED_PAIR(name)                  \
+    mca_coll_base_module_##name##_fn_t name;      \
+    mca_coll_base_module_t *name##_module;
+    GPUHIER_COLLECTIVES(GPUHIER_SAVED_PAIR)
+#undef GPUHIER_SAVED_PAIR
+} gpuhier_saved_t;
+
+#endif /* GPUHIER_SAVED_H */

@@ -242,7 +242,6 @@ fi
 
 # Runs in the test's namespaces: a private /dev/shm and /run/netns, loopback up, then the test
 # under its deadline, then a look at what is left. Leftovers are named in $place/left.
-# shellcheck disable=SC2016 # for the shell inside
 inside='
 deadline=$1 place=$2 isolated=$3 command=$4
 if [ "$isolated" = 1 ]; then

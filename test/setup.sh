@@ -82,6 +82,7 @@ fail()
 # that is already there counts, wherever it came from (an Open MPI of the user's own, say).
 have_header()
 {
+    # shellcheck disable=SC2086 # options
     printf '#include <%s>\n' "$1" | ${CC:-cc} ${CPPFLAGS:-} -E - >/dev/null 2>&1
 }
 
@@ -130,7 +131,8 @@ find_missing()
         if [ "$(id -u)" = 0 ]; then
             need python mpi4py python3-mpi4py
             need header simgrid/actor.h libsimgrid-dev
-            need command valgrind valgrind # brings libc6-dbg, too, which compile/asan wants
+            need command shellcheck shellcheck
+        need command valgrind valgrind # brings libc6-dbg, too, which compile/asan wants
         fi
     fi
 }

@@ -22,6 +22,7 @@ marked() {
 for (( i = 0; i < 100; i++ )); do
     pids=$(marked)
     [[ -n $pids ]] || break
+    # shellcheck disable=SC2086 # numbers
     kill -KILL $pids 2>/dev/null
     sleep 0.05
 done

@@ -4,6 +4,7 @@
 #
 # Bad arguments and machines end with one message that names the culprit, and
 # with the documented status, before anything is started.
+# shellcheck disable=SC2030,SC2031 # a subshell counts for itself and returns it
 . "$GPUHIER_SRC/test/vcluster/test_lib.sh"
 
 # refused STATUS REGEX ARGUMENT...: the message is the first line.

@@ -32,6 +32,7 @@ interfaces() {
     ip -o link | cut -d: -f2 | sort
 }
 shared() {
+    # shellcheck disable=SC2010 # names of our own
     ls -A /dev/shm | grep -E "$mark|^vcluster" | sort
 }
 

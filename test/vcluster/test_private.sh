@@ -23,6 +23,7 @@ if [[ ${1:-} == inside ]]; then
     expect 'TMPDIR' "$TMPDIR/trace.$VCLUSTER_NODE" "$(echo "$TMPDIR"/trace.*)"
     expect 'System V segments' 1 "$(ipcs -m | grep -c ' 4096 ')"
     expect 'processes' "trace-$VCLUSTER_NODE" "$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep '^trace-')"
+    # shellcheck disable=SC2012 # names of our own
     expect 'interfaces in /sys' 'lo rail0 rail1' "$(ls /sys/class/net | sort | xargs)"
     expect 'addresses' "10.1.0.$(( VCLUSTER_NODE + 1 ))/16 10.2.0.$(( VCLUSTER_NODE + 1 ))/16" \
         "$(ip -o -4 addr show scope global | awk '{ print $4 }' | sort | xargs)"

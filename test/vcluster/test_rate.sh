@@ -21,7 +21,6 @@ carries() {
             wanted+="node$n rail$r $rate"$'\n'
         done
     done
-    # shellcheck disable=SC2016 # for the node's shell
     expect "$what: shaped" "${wanted%$'\n'}" "$(quiet_run --rails "$rails" "$@" --ranks 1 -- sh -c \
         'tc qdisc show | sed -n "s/^qdisc tbf .* dev \(rail[0-9]*\) .* rate \([0-9A-Za-z]*\) .*/$(hostname) \1 \2/p"' | sort)"
     text=$(quiet_run --rails "$rails" "$@" -- "$program" "$bytes" 1)

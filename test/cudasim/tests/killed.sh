@@ -7,6 +7,7 @@ set -u
 export LD_LIBRARY_PATH=$PWD/lib
 before=$(ls -A /dev/shm)
 coproc victim { exec ./limits_test hold; }
+# shellcheck disable=SC2154 # set by coproc
 pid=$victim_PID
 read -r -t 100 line <&"${victim[0]}" || { echo "the process did not start"; exit 1; }
 kill -9 "$pid"

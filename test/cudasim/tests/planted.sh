@@ -32,7 +32,7 @@ for what in wait order; do
     expect 3 env CUDASIM_ASYNC=thread CUDASIM_SEED=7 ./planted_test $what missing 200
     expect 3 env CUDASIM_ASYNC=lazy ./planted_test $what missing 20
 done
-expect 0 env CUDASIM_TWINS=$PWD/lib/contract_twin.so ./planted_test kernel good
-expect 3 env CUDASIM_TWINS=$PWD/lib/contract_twin.so ./planted_test kernel beyond 2>/dev/null
-expect 3 env CUDASIM_TWINS=$PWD/lib/contract_twin.so CUDASIM_GPUS=2 ./planted_test kernel peer 2>/dev/null
+expect 0 env CUDASIM_TWINS="$PWD"/lib/contract_twin.so ./planted_test kernel good
+expect 3 env CUDASIM_TWINS="$PWD"/lib/contract_twin.so ./planted_test kernel beyond 2>/dev/null
+expect 3 env CUDASIM_TWINS="$PWD"/lib/contract_twin.so CUDASIM_GPUS=2 ./planted_test kernel peer 2>/dev/null
 [ $failures -eq 0 ]

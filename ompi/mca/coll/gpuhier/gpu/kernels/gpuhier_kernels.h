@@ -9,8 +9,8 @@
  *     acc = src[0][i];  acc = op(acc, src[s][i]) for s = 1 .. nsrc-1;  dst[d][i] = acc for each d
  *
  * so that one kernel serves the fused reduce-scatter + all-gather (nsrc = ndst = ranks),
- * the reduce-scatter alone (ndst = 1) and the reduction of an exchange (nsrc = 2).
- * gpuhier_copy is the same with one source and bytes as elements: the push of an all-gather.
+ * the reduce-scatter alone (ndst = 1), the reduction of an exchange (nsrc = 2), and copies of pairs whose gaps are
+ * not to be written (nsrc = 1). gpuhier_copy is the same with one source and bytes as elements: the push of an all-gather.
  *
  * A source may be a destination too (in place), at the same address: element i is read and
  * then written by one thread. Ranges that overlap in any other way are an error.

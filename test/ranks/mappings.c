@@ -43,7 +43,8 @@ static void calls(suite_t *suite, int ncalls, double *send, double *recv, size_t
         }
         CUDA_MUST(cudaMemcpy(send, host, n * sizeof(*host), cudaMemcpyHostToDevice));
         ++suite->calls;
-        if (MPI_SUCCESS != MPI_Allreduce(send == recv ? MPI_IN_PLACE : send, recv, (int) n, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD)) {
+        const void *input = send == recv ? MPI_IN_PLACE : send;
+        if (MPI_SUCCESS != MPI_Allreduce(input, recv, (int) n, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD)) {
             suite_fail(suite, "call %d: an error", call);
         }
         CUDA_MUST(cudaMemcpy(host, recv, n * sizeof(*host), cudaMemcpyDeviceToHost));
@@ -103,7 +104,8 @@ static unsigned long long opened_of_pool(suite_t *suite, size_t pool_bytes)
 }
 
 /* Is it the next call but `uses` on these buffers that opens the peers', and so many allocations of each? */
-static void check_opened_after(suite_t *suite, const char *what, uint64_t uses, double *send, double *recv, size_t allocations, double *host)
+static void check_opened_after(suite_t *suite, const char *what, uint64_t uses, double *send, double *recv,
+                               size_t allocations, double *host)
 {
     const size_t n = PART_BYTES / sizeof(*host);
     const unsigned long long before = count("ipc_opens"), wanted = allocations * (size_t) (suite->nranks - 1);
@@ -114,8 +116,8 @@ static void check_opened_after(suite_t *suite, const char *what, uint64_t uses, 
     calls(suite, 1, send, recv, n, host);
     const unsigned long long late = count("ipc_opens") - before - early - now;
     if (0 != early || wanted != now || 0 != late) {
-        suite_fail(suite, "%s: %llu buffers of peers were opened in %llu calls, %llu in the next, %llu in the one after, and not 0, %llu, 0", what,
-                   early, (unsigned long long) uses, now, late, wanted);
+        suite_fail(suite, "%s: %llu buffers were opened in %llu calls, %llu in the next, %llu then, and not 0, %llu, 0",
+                   what, early, (unsigned long long) uses, now, late, wanted);
     }
 }
 
@@ -188,8 +190,8 @@ int main(int argc, char **argv)
     const uint64_t all = 8 * CALLS + check_uses(&suite);
     pvars_read(&after);
     if (all != after.accelerated - before.accelerated) {
-        suite_fail(&suite, "%llu of %llu calls were accelerated", (unsigned long long) (after.accelerated - before.accelerated),
-                   (unsigned long long) all);
+        suite_fail(&suite, "%llu of %llu calls were accelerated",
+                   (unsigned long long) (after.accelerated - before.accelerated), (unsigned long long) all);
     }
     return suite_end(&suite);
 }

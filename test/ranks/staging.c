@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What a staged call costs, and what it hands to the saved collective. A message that page-locked memory can hold is one
- * transfer from each buffer on the device that is read, and one to each that is written. The saved collective gets
+ * What a staged call costs, and what it hands to the saved collective. A message that page-locked memory can hold is
+ * one transfer from each buffer on the device that is read, and one to each that is written. The saved collective gets
  * MPI_IN_PLACE on all ranks or on none, as the program gave it, whatever memory each rank has.
  *
  *   staging [--stock]     for emulated GPUs only, whose copies are counted; with coll_gpuhier_probe 0, 16 MiB as
@@ -25,16 +25,16 @@
 
 typedef int (*saved_t)(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm, void *);
 
-int ompi_coll_base_allreduce_intra_recursivedoubling(const void *sbuf, void *rbuf, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
-                                                     void *module);
+int ompi_coll_base_allreduce_intra_recursivedoubling(const void *sbuf, void *rbuf, int count, MPI_Datatype type,
+                                                     MPI_Op op, MPI_Comm comm, void *module);
 
 static struct {
     unsigned apart, in_place;
 } seen;
 
 /* Found before Open MPI's function of that name, which coll/tuned calls. */
-int ompi_coll_base_allreduce_intra_recursivedoubling(const void *sbuf, void *rbuf, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
-                                                     void *module)
+int ompi_coll_base_allreduce_intra_recursivedoubling(const void *sbuf, void *rbuf, int count, MPI_Datatype type,
+                                                     MPI_Op op, MPI_Comm comm, void *module)
 {
     saved_t next;
     void *place = dlsym(RTLD_NEXT, "ompi_coll_base_allreduce_intra_recursivedoubling");
@@ -72,7 +72,8 @@ static unsigned long long count(const char *name)
 static void run(suite_t *suite, const staged_call_t *c, unsigned long long copies, unsigned long long events)
 {
     flight_t flight;
-    flight_make(suite, &flight, c->comm, "double", "sum", c->bytes / sizeof(double), c->send_kind, c->recv_kind, c->in_place);
+    flight_make(suite, &flight, c->comm, "double", "sum", c->bytes / sizeof(double), c->send_kind, c->recv_kind,
+                c->in_place);
     CUDA_MUST(cudaDeviceSynchronize());
     seen.apart = seen.in_place = 0;
     const unsigned long long copies_before = count("copies"), events_before = count("event_records");
@@ -81,22 +82,26 @@ static void run(suite_t *suite, const staged_call_t *c, unsigned long long copie
         MPI_Wait(&flight.request, MPI_STATUS_IGNORE);
     } else {
         ++suite->calls;
-        if (MPI_SUCCESS != MPI_Allreduce(c->in_place ? MPI_IN_PLACE : flight.send.message, flight.recv.message, (int) flight.count,
-                                         flight.values.type->type, flight.values.op->op, c->comm)) {
+        const void *send = c->in_place ? MPI_IN_PLACE : flight.send.message;
+        if (MPI_SUCCESS != MPI_Allreduce(send, flight.recv.message, (int) flight.count, flight.values.type->type,
+                                         flight.values.op->op, c->comm)) {
             suite_fail(suite, "%s: an error", c->name);
         }
     }
-    const unsigned long long copied = count("copies") - copies_before, recorded = count("event_records") - events_before;
+    const unsigned long long copied = count("copies") - copies_before;
+    const unsigned long long recorded = count("event_records") - events_before;
     flight_check(suite, &flight, c->name);
     flight_free(&flight);
     if (PATH_ANY == suite->default_path) {
         return;
     }
     if (copies != copied || events != recorded) {
-        suite_fail(suite, "%s: took %llu copies and %llu events, and not %llu and %llu", c->name, copied, recorded, copies, events);
+        suite_fail(suite, "%s: took %llu copies and %llu events, and not %llu and %llu", c->name, copied, recorded,
+                   copies, events);
     }
     if (c->watched && ((c->in_place ? 1 : 0) != seen.in_place || (c->in_place ? 0 : 1) != seen.apart)) {
-        suite_fail(suite, "%s: the saved collective got %u calls in place and %u with the buffers apart", c->name, seen.in_place, seen.apart);
+        suite_fail(suite, "%s: the saved collective got %u calls in place and %u with the buffers apart", c->name,
+                   seen.in_place, seen.apart);
     }
 }
 
@@ -113,10 +118,10 @@ static void run_forms(suite_t *suite, bool nonblocking)
     c.name = nonblocking ? "nonblocking, in place" : "in place";
     run(suite, &c, 2, 0);
     c.send_kind = c.recv_kind = here;
-    c.name = nonblocking ? "nonblocking, in place, device memory on rank 0 only" : "in place, device memory on rank 0 only";
+    c.name = nonblocking ? "nonblocking, in place, on rank 0's device" : "in place, on rank 0's device";
     run(suite, &c, mine ? 2 : 0, 0);
     c.in_place = false;
-    c.name = nonblocking ? "nonblocking, apart, device memory on rank 0 only" : "apart, device memory on rank 0 only";
+    c.name = nonblocking ? "nonblocking, apart, on rank 0's device" : "apart, on rank 0's device";
     run(suite, &c, mine ? 2 : 0, 0);
     c.recv_kind = BUFFER_HOST;
     c.name = nonblocking ? "nonblocking, rank 0 sends from device memory" : "rank 0 sends from device memory";
@@ -131,7 +136,8 @@ static void run_other_communicators(suite_t *suite)
 {
     const int side = suite->rank % 2;
     MPI_Comm half, between;
-    staged_call_t c = {.name = "one rank", .comm = MPI_COMM_SELF, .bytes = SHORTER, .send_kind = BUFFER_DEVICE, .recv_kind = BUFFER_DEVICE};
+    staged_call_t c = {.name = "one rank", .comm = MPI_COMM_SELF, .bytes = SHORTER};
+    c.send_kind = c.recv_kind = BUFFER_DEVICE;
     run(suite, &c, 2, 0);
     MPI_Comm_split(MPI_COMM_WORLD, side, suite->rank, &half);
     MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - side, 3, &between);
@@ -152,7 +158,8 @@ static void run_other_communicators(suite_t *suite)
     if (MPI_SUCCESS != MPI_Allreduce(send.message, recv.message, (int) n, MPI_DOUBLE, MPI_SUM, between)) {
         suite_fail(suite, "an intercommunicator: an error");
     }
-    const unsigned long long copied = count("copies") - copies_before, recorded = count("event_records") - events_before;
+    const unsigned long long copied = count("copies") - copies_before;
+    const unsigned long long recorded = count("event_records") - events_before;
     buffer_read(&recv, host, SHORTER);
     for (size_t i = 0; i < n; ++i) {
         if (host[i] != theirs * (double) (i % 8191 + (size_t) (1 - side))) {
@@ -178,8 +185,8 @@ int main(int argc, char **argv)
     run_forms(&suite, true);
     run_other_communicators(&suite);
     /* One of two host copies is page-locked; the other buffer goes by slices, each of which needs an event. */
-    staged_call_t c = {.name = "apart, longer", .comm = MPI_COMM_WORLD, .bytes = LONGER, .send_kind = BUFFER_DEVICE,
-                       .recv_kind = BUFFER_DEVICE, .watched = true};
+    staged_call_t c = {.name = "apart, longer", .comm = MPI_COMM_WORLD, .bytes = LONGER, .watched = true};
+    c.send_kind = c.recv_kind = BUFFER_DEVICE;
     run(&suite, &c, 1 + LONGER / SLICE, LONGER / SLICE);
     c.in_place = true;
     c.name = "in place, longer";

@@ -52,7 +52,7 @@ static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffe
            || (uses > (unsigned) gpuhier_params.ipc_uses && ref_p->bytes <= gpuhier_device_budget(device) / peers);
 }
 
-/* May the peers map both? Each of the two allocations is used once by this call, be they one, and whatever the other one is. */
+/* May the peers map both buffers? Each of their allocations counts one use, whether or not the other can be mapped. */
 static bool direct_refs(const gpuhier_call_t *call, gpuhier_arrival_t *arrival)
 {
     const bool in_direct = direct_ref(call, &call->from, call->in, &arrival->in);

@@ -10,6 +10,8 @@
  *
  *   fault_leaks [communicators]     (default 3000; 10000 in the whole matrix)
  *   fault_leaks N requests          N persistent requests instead, each made, started and freed, and N nonblocking calls
+ *   fault_leaks N failing COUNT     N dups instead, each with a sum of COUNT doubles that the last rank comes to when it has
+ *                                   failed on the others (coll_gpuhier_timeout), so that messages and lanes are left over
  */
 #define _GNU_SOURCE
 #include <cuda_runtime_api.h>
@@ -145,6 +147,42 @@ static uint64_t use_requests(suite_t *suite, flight_t *flight, int first, int en
     return 2 * (uint64_t) (end - first);
 }
 
+#define SETTLING 200 /* barriers, in which messages of calls that have failed are brought to their end */
+
+/* Dups on which a call fails, each after calls that are right. */
+static uint64_t use_failing(suite_t *suite, pair_t *pair, int rounds)
+{
+    const bool late = suite->nranks - 1 == suite->rank;
+    for (int i = 0; i < rounds; ++i) {
+        MPI_Comm comm;
+        outcome_t outcome;
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        deadline(60, "in a call that fails");
+        for (int call = 0; call < 2; ++call) {
+            if (OUTCOME_RIGHT != pair_call(suite, comm, pair, pair->most, ++suite->salt)) {
+                suite_fail(suite, "round %d: a call failed that all ranks made", i);
+            }
+        }
+        if (late) {
+            MPI_Barrier(MPI_COMM_WORLD);
+        }
+        outcome = pair_call(suite, comm, pair, pair->most, ++suite->salt);
+        if (OUTCOME_ERROR != outcome && !(late && OUTCOME_RIGHT == outcome)) {
+            suite_fail(suite, "round %d: the call that the last rank stayed away from ended with %c", i, outcome_letter(outcome));
+        }
+        suite->calls += 3;
+        for (int barrier = late; barrier < SETTLING; ++barrier) {
+            MPI_Barrier(MPI_COMM_WORLD);
+        }
+        MPI_Comm_free(&comm);
+        for (int barrier = 0; barrier < SETTLING; ++barrier) {
+            MPI_Barrier(MPI_COMM_WORLD);
+        }
+        deadline(0, "");
+    }
+    return 0;
+}
+
 /* Makes, uses and frees communicators first .. end - 1; times[i] gets the time of number i. Returns how many could be accelerated. */
 static uint64_t use(suite_t *suite, pair_t *pair, int first, int end, double *times)
 {
@@ -255,13 +293,15 @@ int main(int argc, char **argv)
     const int all = argc > 1 ? atoi(argv[1]) : suite.full ? 10000 : 3000, half = all / 2;
     double *times = malloc(sizeof(*times) * (size_t) (HALVES * half + 2));
     MPI_Comm_group(MPI_COMM_WORLD, &everybody);
-    pair_alloc(&pair, 1000);
-    const bool requests = argc > 2;
+    const bool failing = argc > 3 && 0 == strcmp(argv[2], "failing"), requests = argc > 2 && !failing;
+    pair_alloc(&pair, failing ? (size_t) atol(argv[3]) : 1000);
     flight_t flight;
     flight_make(&suite, &flight, MPI_COMM_WORLD, "double", "sum", 1000, BUFFER_DEVICE, BUFFER_DEVICE, false);
-    pair_call(&suite, MPI_COMM_WORLD, &pair, 1000, ++suite.salt); /* nonblocking calls follow the blocking ones */
+    pair_call(&suite, MPI_COMM_WORLD, &pair, pair.most, ++suite.salt); /* nonblocking calls follow the blocking ones */
     pvars_read(&begin);
-    uint64_t could = requests ? use_requests(&suite, &flight, 0, half) : use(&suite, &pair, 0, half, times);
+    uint64_t could = failing    ? use_failing(&suite, &pair, half)
+                     : requests ? use_requests(&suite, &flight, 0, half)
+                                : use(&suite, &pair, 0, half, times);
     int done = 1;
     bool more;
     do {
@@ -269,19 +309,22 @@ int main(int argc, char **argv)
         MPI_Barrier(MPI_COMM_WORLD);
         look(before);
         MPI_Barrier(MPI_COMM_WORLD);
-        could += requests ? use_requests(&suite, &flight, from, to) : use(&suite, &pair, from, to, times);
+        could += failing    ? use_failing(&suite, &pair, half)
+                 : requests ? use_requests(&suite, &flight, from, to)
+                            : use(&suite, &pair, from, to, times);
         MPI_Barrier(MPI_COMM_WORLD);
         look(after);
-        /* What other work on the machine did to one half is gone in another. */
-        more = on_any(after[RESIDENT_KIB] - before[RESIDENT_KIB] > resident_most(half));
+        /* What other work on the machine did to one half is gone in another; and a second lane may be made late, while the first is kept. */
+        more = on_any(after[RESIDENT_KIB] - before[RESIDENT_KIB] > resident_most(half)
+                      || (failing && after[GPU_BYTES] > before[GPU_BYTES]));
     } while (++done < HALVES && more);
     pvars_read(&end);
-    compare(&suite, before, after, half, requests ? "requests" : "communicators");
-    if (PATH_ANY != suite.default_path && end.accelerated - begin.accelerated != could) {
+    compare(&suite, before, after, half, failing ? "calls that failed" : requests ? "requests" : "communicators");
+    if (!failing && PATH_ANY != suite.default_path && end.accelerated - begin.accelerated != could) {
         suite_fail(&suite, "%llu calls ran on the GPUs, not %llu", (unsigned long long) (end.accelerated - begin.accelerated),
                    (unsigned long long) could);
     }
-    if (!requests) {
+    if (!requests && !failing) {
         const usual_times_t usual = usual_times(times, half, done * half);
         print_times(&suite, &usual);
     }

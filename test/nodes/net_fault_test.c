@@ -268,7 +268,10 @@ static void run_declared_dead(team_t *team)
     team_barrier(team);
 }
 
-/* A peer destroyed while a large send waits for its receive: the send ends, and whoever shares the connection is told. */
+/*
+ * A peer is destroyed while a large send waits for its receive: those who share the connection go on, and the send ends when the
+ * other side throws the message away.
+ */
 static void run_destroyed_pending(team_t *team)
 {
     const int other = 1 - team->me;
@@ -282,7 +285,6 @@ static void run_destroyed_pending(team_t *team)
     if (0 == team->me) {
         TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_peer_create(team->net, team->board->blobs[other],
                                                                  team->board->blob_bytes[other], "member extra", &extra));
-        /* A receive alone is no reason: it can be taken back. */
         gpuhier_net_recv(team->net, extra, 0, TAG_PENDING, in, SMALL, false, &recv);
         gpuhier_net_peer_destroy(extra);
         TEAM_CHECK(team, GPUHIER_NET_OP_ERROR == recv.state && OMPI_ERR_INTERUPTED == recv.status);
@@ -292,11 +294,25 @@ static void run_destroyed_pending(team_t *team)
         gpuhier_net_send(extra, 0, TAG_PENDING, out, BIG, false, &send);
         TEAM_CHECK(team, gpuhier_net_op_is_pending(&send));
         gpuhier_net_peer_destroy(extra);
-        TEAM_CHECK(team, GPUHIER_NET_OP_ERROR == send.state && OMPI_ERR_UNREACH == send.status);
-        check_dead(team, team->peers[other]);
+        TEAM_CHECK(team, gpuhier_net_op_is_pending(&send));
+        TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_peer_status(team->peers[other]));
     }
-    free(out);
     team_barrier(team);
+    exchange(team, TAG_EXCHANGE + 100);
+    TEAM_CHECK(team, (0 == team->me) == gpuhier_net_op_is_pending(&send));
+    team_barrier(team);
+    if (1 == team->me) {
+        /* What has another tag stays. */
+        TEAM_CHECK(team, 0 == gpuhier_net_discard(team->net, TAG_PENDING ^ 1, UINT64_MAX));
+        while (0 == gpuhier_net_discard(team->net, TAG_PENDING, UINT64_MAX)) {
+            team_idle(team, 1);
+        }
+    } else {
+        team_wait(team, &send);
+        TEAM_CHECK(team, GPUHIER_NET_OP_DONE == send.state);
+    }
+    team_barrier(team);
+    free(out);
 }
 
 /* A message that was sent before its sender left is received after it left. */

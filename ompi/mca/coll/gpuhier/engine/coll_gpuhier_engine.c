@@ -21,6 +21,7 @@
 #include "engine/coll_gpuhier_pipeline.h"
 #include "team/coll_gpuhier_process.h"
 #include "engine/coll_gpuhier_watch.h"
+#include "engine/coll_gpuhier_small_exchange.h"
 #include "opal/util/output.h"
 
 static gpuhier_slot_t *my_slot(const gpuhier_call_t *call)
@@ -89,11 +90,24 @@ static void order_forget(gpuhier_call_t *call)
     }
 }
 
-/* keep: its lane may still be in use by the network, and is not used again. */
-static void resources_give(gpuhier_call_t *call, bool keep)
+/* Of a call that failed: UCX and the GPU may still work on what it had. */
+static void lane_leave(gpuhier_call_t *call)
+{
+    gpuhier_lane_t *lane = call->lane;
+    if (NULL != lane && call->is_small && call->small.marks_itself) {
+        lane->until = call->input; /* the copy of the input, which was not made on a stream of the lane */
+        call->input = NULL;
+    }
+    gpuhier_small_exchange_leave(call->team);
+    gpuhier_exchange_leave(call->team, lane);
+}
+
+static void resources_give(gpuhier_call_t *call, bool failed)
 {
     members_unmap(call);
-    if (NULL != call->lane && !keep) {
+    if (failed && OMPI_SUCCESS != call->team->torn) {
+        lane_leave(call);
+    } else if (NULL != call->lane) {
         gpuhier_lane_give(call->lane);
     }
     call->lane = NULL;
@@ -310,7 +324,7 @@ static void run_begin(gpuhier_call_t *call)
         || call->plan.nslices > GPUHIER_WORD_PROGRESS_MAX) {
         call->mask |= GPUHIER_MASK_FAIL; /* the same on all ranks: it depends on what all know */
     }
-    call->vote_mask[0] = call->mask;
+    call->vote_mask = call->mask;
     call->mask_known = 1 == team->ngroups;
     call->state = GPUHIER_CALL_RUN;
 }
@@ -367,7 +381,7 @@ static int vote_run(gpuhier_call_t *call)
         if (events < 0 || !done) {
             return events;
         }
-        gpuhier_word_publish(&leader->vote, call->sequence, 1 + call->vote_mask[0]);
+        gpuhier_word_publish(&leader->vote, call->sequence, 1 + call->vote_mask);
     } else if (!gpuhier_word_reached(&leader->vote, call->sequence, 1)) {
         return 0;
     }
@@ -400,8 +414,6 @@ static void begin_again(gpuhier_call_t *call)
     call->mask_known = call->claimed = call->input_done = false;
     call->vote_step = 0;
     memset(call->stage, 0, sizeof(call->stage));
-    memset(&call->vote_send, 0, sizeof(call->vote_send));
-    memset(&call->vote_recv, 0, sizeof(call->vote_recv));
     gpuhier_engine_begin(call);
 }
 
@@ -462,6 +474,7 @@ static bool streams_idle(const gpuhier_call_t *call)
 }
 
 #define LOOKS_APART 1024u /* polls between two looks into /proc */
+#define NOTICE_POLLS 1000u /* for the words to get out; the connections deliver them later otherwise */
 
 /* Nobody who has not begun may begin; those who have, and live, will see that I failed and come to rest. */
 static bool members_quiet(gpuhier_call_t *call)
@@ -504,7 +517,7 @@ static int failed_step(gpuhier_call_t *call)
         quiet_say(call);
         call->quiet = true;
     }
-    if (!members_quiet(call)) {
+    if (!members_quiet(call) || (call->polls < NOTICE_POLLS && gpuhier_exchange_is_giving_up(call->team))) {
         return 0;
     }
     call->outcome_known = call->is_small ? gpuhier_small_outcome_known(call) : call->mask_known && gpuhier_pipeline_gathered(call);
@@ -521,10 +534,12 @@ void gpuhier_engine_fail(gpuhier_call_t *call, int status)
     }
     gpuhier_word_publish(&my_slot(call)->failed, call->sequence, GPUHIER_FAILED_SAID);
     gpuhier_exchange_give_up(team); /* the other groups wait for messages */
-    /* Messages of this call may never be received, but their connections serve other communicators. Only the vote's memory ends with the call. */
-    const bool by_force = gpuhier_net_op_is_pending(&call->vote_send);
+    /*
+     * Messages of this call may never be received, but their connections serve other communicators. Their memory
+     * outlives the call.
+     */
     for (int rank = 0; NULL != team->peers && rank < team->nranks; ++rank) {
-        by_force ? gpuhier_net_peer_destroy(team->peers[rank]) : gpuhier_net_peer_abandon(team->peers[rank]);
+        gpuhier_net_peer_abandon(team->peers[rank]);
         team->peers[rank] = NULL;
     }
     call->status = status;
@@ -597,6 +612,9 @@ void gpuhier_engine_abandon(gpuhier_call_t *call, int status)
         gpuhier_cuda_leave(&scope);
     }
     quiet_say(call);
+    if (NULL != call->lane) {
+        call->lane->peers_work = !members_quiet(call);
+    }
     call_end(call, status);
 }
 

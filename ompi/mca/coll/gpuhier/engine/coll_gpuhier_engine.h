@@ -121,8 +121,7 @@ typedef struct gpuhier_call {
     gpuhier_cursor_t stage[GPUHIER_STREAMS];
     uint64_t slices_ready; /* of my input, as published */
     int vote_step;         /* leader: of the vote between groups */
-    uint32_t vote_mask[2]; /* leader: what I have gathered, what comes in */
-    gpuhier_net_op_t vote_send, vote_recv;
+    uint32_t vote_mask;    /* leader: what I have gathered */
     gpuhier_member_t member[GPUHIER_GROUP_MAX];
 } gpuhier_call_t;
 

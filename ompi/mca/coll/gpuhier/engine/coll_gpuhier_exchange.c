@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns the exchange between groups: for each piece a walk through the steps
- * that the schedule gives, and the tags of all messages. Does not choose steps
+ * that the schedule gives. Does not choose steps
  * (schedule) nor move bytes (net).
  *
  *            post           both sent and received          kernel done
@@ -11,12 +11,9 @@
  *                           |    COPY, NONE, nothing received                  ^
  *                           +--------------------------------------------------+
  *
- * Tags. A receiver is sent one message per (call, slice, piece, step), so
- *     63..32 team id   31..28 call   27..20 slice   19..10 piece   9..0 step
- * each modulo its width tells apart what can be in flight at once: two calls,
- * four slices, and the pieces of one owner, which are neighbours.
- * The vote is piece 1023 of slice 255, the notice of a failure piece 1022 of call 0,
- * the hello at set-up on rail r the same of call 1 + r, the small form's messages piece 1021.
+ * A failed call. Others may have sent what nobody will receive: UCX keeps a message of some length at its
+ * sender until there is a receive for it. So a rank on which a call failed throws away what comes for the team, until
+ * all partners have said, on each rail that they use, that nothing more comes.
  */
 #include "ompi_config.h"
 
@@ -27,6 +24,7 @@
 #include "base/coll_gpuhier_counters.h"
 #include "engine/coll_gpuhier_exchange.h"
 #include "team/coll_gpuhier_process.h"
+#include "team/coll_gpuhier_tags.h"
 #include "opal/runtime/opal_progress.h"
 
 typedef enum piece_phase { PIECE_IDLE, PIECE_WIRE, PIECE_REDUCE, PIECE_DONE } piece_phase_t;
@@ -43,7 +41,11 @@ typedef struct piece_state {
 typedef struct notice {
     int rank;
     gpuhier_net_op_t recv, send;
-    gpuhier_net_op_t hello[2 * GPUHIER_RAILS_MAX]; /* at set-up: rail r's is received by 2 r, sent by 2 r + 1 */
+    /*
+     * Rail r's is received by 2 r, sent by 2 r + 1: at set-up a hello, after a failure the last word, which rail 0 has
+     * in recv and send.
+     */
+    gpuhier_net_op_t hello[2 * GPUHIER_RAILS_MAX];
 } notice_t;
 
 typedef struct gpuhier_exchange {
@@ -51,24 +53,25 @@ typedef struct gpuhier_exchange {
     piece_state_t *pieces; /* [slices in flight][my pieces] */
     int nnotices;
     notice_t *notices;     /* [partners] */
+    uint32_t vote_out, vote_in; /* leader: a step's messages of the vote */
+    gpuhier_net_op_t vote_send, vote_recv;
+    bool has_given_up;
+    /* When a call has failed, or the team is gone: */
+    gpuhier_kept_t kept;
+    gpuhier_device_t *device;
+    gpuhier_lane_t *lane; /* the failed call's, until its messages have ended; or NULL */
+    uint32_t team;        /* its id */
+    int slice_buffers;
+    double until;         /* when partners have had time enough for their last words; 0: there is nothing to wait for */
 } gpuhier_exchange_t;
 
-#define VOTE_SLICE 255u
-#define VOTE_PIECE 1023u
-#define SMALL_PIECE 1021u
-#define NOTICE_PIECE 1022u /* of slice 255, call 0, step: the sender's rank */
+#define LAST_WORDS_SECONDS 120.0 /* a partner that has freed the communicator before it heard of a failure says none */
 #define HELLO_SECONDS 30.0 /* partners have just voted, so they are near */
 #define SETTLE_SECONDS 1.0 /* after an error, for connections that are being made */
 
-static uint64_t tag(const gpuhier_call_t *call, uint64_t slice, uint64_t piece, uint64_t step)
-{
-    return (uint64_t) call->team->id << 32 | (uint64_t) (call->sequence & 15u) << 28 | (slice & 255u) << 20 | (piece & 1023u) << 10
-           | (step & 1023u);
-}
-
 uint64_t gpuhier_exchange_small_tag(const gpuhier_call_t *call, int step)
 {
-    return tag(call, VOTE_SLICE, SMALL_PIECE, (uint64_t) step);
+    return gpuhier_beside_tag(call->team->id, call->sequence, GPUHIER_TAG_SMALL, (uint64_t) step);
 }
 
 static piece_state_t *state_of(const gpuhier_call_t *call, uint64_t slice, int piece)
@@ -76,11 +79,6 @@ static piece_state_t *state_of(const gpuhier_call_t *call, uint64_t slice, int p
     gpuhier_exchange_t *exchange = call->team->exchange;
     int buffer = gpuhier_plan_buffer(&call->plan, slice);
     return &exchange->pieces[buffer * exchange->npieces + piece - call->plan.first_piece];
-}
-
-static uint64_t notice_tag(const gpuhier_team_t *team)
-{
-    return (uint64_t) team->id << 32 | (uint64_t) VOTE_SLICE << 20 | (uint64_t) NOTICE_PIECE << 10;
 }
 
 /* Expects a word from every partner, should it give up: its own group sees that in shared memory, we do not. */
@@ -101,8 +99,8 @@ static int notices_post(gpuhier_team_t *team, gpuhier_exchange_t *exchange)
         }
         notice->rank = rank;
         /* The sender is part of the tag: all partners send the same word. */
-        int rc = gpuhier_net_recv(gpuhier_process_net(), team->peers[rank], 0, notice_tag(team) | ((uint64_t) rank & 1023u), NULL, 0, false,
-                                  &notice->recv);
+        const uint64_t name = gpuhier_word_tag(team->id, GPUHIER_WORD_NOTICE, rank);
+        int rc = gpuhier_net_recv(gpuhier_process_net(), team->peers[rank], 0, name, NULL, 0, false, &notice->recv);
         if (OMPI_SUCCESS != rc) {
             return rc;
         }
@@ -114,6 +112,9 @@ static int notices_post(gpuhier_team_t *team, gpuhier_exchange_t *exchange)
 static int exchange_make(gpuhier_team_t *team)
 {
     gpuhier_exchange_t *exchange = team->exchange;
+    exchange->device = team->device;
+    exchange->team = team->id;
+    exchange->slice_buffers = team->limits.slice_buffers;
     exchange->npieces = gpuhier_shape_first_piece(&team->shape, team->index + 1, team->group_size)
                         - gpuhier_shape_first_piece(&team->shape, team->index, team->group_size);
     size_t states = (size_t) exchange->npieces * (size_t) team->limits.slice_buffers;
@@ -194,10 +195,10 @@ static unsigned rails_shared(const gpuhier_team_t *team, int partner)
 static int hello_post(const gpuhier_team_t *team, notice_t *notice, int rail)
 {
     gpuhier_net_peer_t *peer = team->peers[notice->rank];
-    const uint64_t name = notice_tag(team) | (1 + (uint64_t) rail) << 28;
-    int rc = gpuhier_net_recv(gpuhier_process_net(), peer, rail, name | ((uint64_t) notice->rank & 1023u), NULL, 0, false, &notice->hello[2 * rail]);
-    return OMPI_SUCCESS != rc ? rc
-                              : gpuhier_net_send(peer, rail, name | ((uint64_t) team->rank & 1023u), NULL, 0, false, &notice->hello[2 * rail + 1]);
+    const uint64_t theirs = gpuhier_word_tag(team->id, GPUHIER_WORD_HELLO + rail, notice->rank);
+    const uint64_t mine = gpuhier_word_tag(team->id, GPUHIER_WORD_HELLO + rail, team->rank);
+    int rc = gpuhier_net_recv(gpuhier_process_net(), peer, rail, theirs, NULL, 0, false, &notice->hello[2 * rail]);
+    return OMPI_SUCCESS != rc ? rc : gpuhier_net_send(peer, rail, mine, NULL, 0, false, &notice->hello[2 * rail + 1]);
 }
 
 /* To all partners with that rail. Returns the first error, after which it posts no more: connect() may have blocked for minutes. */
@@ -250,40 +251,21 @@ static int hellos_wait(const gpuhier_team_t *team, int rc)
 }
 
 /*
- * One rail after the other, in the same order everywhere: when one turns out dead, those before it are made already. Who finds
- * one tells his other partners, which would wait for his hello on the next; but by rail 0, or not at all.
+ * One rail after the other, in the same order everywhere: when one turns out dead, those before it are made already. A
+ * rank that finds one tells its other partners, which would wait for its hello on the next.
  */
 int gpuhier_exchange_connect(gpuhier_team_t *team)
 {
-    int rc = OMPI_SUCCESS, rail;
-    for (rail = 0; rail < GPUHIER_RAILS_MAX && OMPI_SUCCESS == rc; ++rail) {
+    int rc = OMPI_SUCCESS;
+    for (int rail = 0; rail < GPUHIER_RAILS_MAX && OMPI_SUCCESS == rc; ++rail) {
         rc = hellos_wait(team, hellos_post(team, rail));
     }
-    if (OMPI_SUCCESS != rc && rail > 1) {
+    if (OMPI_SUCCESS != rc) {
         gpuhier_engine_lock();
         gpuhier_exchange_give_up(team);
         gpuhier_engine_unlock();
     }
     return rc;
-}
-
-/* Takes it back if that is possible; true when UCX keeps its address: a message of a failed call that nobody received. */
-static bool op_in_use(gpuhier_net_op_t *op)
-{
-    if (gpuhier_net_op_is_pending(op)) {
-        gpuhier_net_cancel(op);
-    }
-    return gpuhier_net_op_is_pending(op);
-}
-
-static bool notice_in_use(notice_t *notice)
-{
-    bool in_use = op_in_use(&notice->recv);
-    in_use = op_in_use(&notice->send) || in_use;
-    for (int i = 0; i < 2 * GPUHIER_RAILS_MAX; ++i) {
-        in_use = op_in_use(&notice->hello[i]) || in_use;
-    }
-    return in_use;
 }
 
 static bool piece_in_use(const piece_state_t *state)
@@ -295,28 +277,123 @@ static bool piece_in_use(const piece_state_t *state)
     return in_use;
 }
 
-void gpuhier_exchange_fini(gpuhier_team_t *team)
+static bool pieces_in_use(const gpuhier_exchange_t *exchange)
 {
-    gpuhier_exchange_t *exchange = team->exchange;
     bool in_use = false;
-    if (NULL == exchange) {
-        return;
-    }
-    for (int i = 0; i < exchange->npieces * team->limits.slice_buffers; ++i) {
+    for (int i = 0; i < exchange->npieces * exchange->slice_buffers; ++i) {
         in_use = in_use || piece_in_use(&exchange->pieces[i]);
-        if (NULL != exchange->pieces[i].reduced && NULL != team->device->context) {
+    }
+    return in_use;
+}
+
+static bool notice_in_use(const notice_t *notice)
+{
+    bool in_use = gpuhier_net_op_is_pending(&notice->recv) || gpuhier_net_op_is_pending(&notice->send);
+    for (int i = 0; i < 2 * GPUHIER_RAILS_MAX; ++i) {
+        in_use = in_use || gpuhier_net_op_is_pending(&notice->hello[i]);
+    }
+    return in_use;
+}
+
+static bool words_in_use(const gpuhier_exchange_t *exchange)
+{
+    bool in_use = gpuhier_net_op_is_pending(&exchange->vote_send) || gpuhier_net_op_is_pending(&exchange->vote_recv);
+    for (int i = 0; i < exchange->nnotices; ++i) {
+        in_use = in_use || notice_in_use(&exchange->notices[i]);
+    }
+    return in_use;
+}
+
+/* Takes back the receives of calls that nothing has come for. One that is being filled goes on. */
+static void calls_cancel(gpuhier_exchange_t *exchange)
+{
+    for (int i = 0; i < exchange->npieces * exchange->slice_buffers; ++i) {
+        for (int k = 0; k < GPUHIER_RAILS_MAX; ++k) {
+            gpuhier_net_cancel(&exchange->pieces[i].recv[k]);
+        }
+    }
+    gpuhier_net_cancel(&exchange->vote_recv);
+}
+
+/* The same for the partners' words. */
+static void words_cancel(gpuhier_exchange_t *exchange)
+{
+    for (int i = 0; i < exchange->nnotices; ++i) {
+        gpuhier_net_cancel(&exchange->notices[i].recv);
+        for (int rail = 0; rail < GPUHIER_RAILS_MAX; ++rail) {
+            gpuhier_net_cancel(&exchange->notices[i].hello[2 * rail]);
+        }
+    }
+    exchange->until = 0;
+}
+
+static bool give_back(gpuhier_kept_t *kept)
+{
+    gpuhier_exchange_t *exchange = (gpuhier_exchange_t *) (void *) ((char *) kept - offsetof(gpuhier_exchange_t, kept));
+    if (exchange->until > 0 && NULL != gpuhier_process_net()) {
+        gpuhier_net_discard(gpuhier_process_net(), gpuhier_team_tag(exchange->team), gpuhier_team_tag(UINT32_MAX));
+    }
+    if (exchange->until > 0 && seconds_now() > exchange->until) {
+        words_cancel(exchange);
+    }
+    const bool pieces = pieces_in_use(exchange);
+    if (!pieces && NULL != exchange->lane) {
+        gpuhier_lane_keep(exchange->lane);
+        exchange->lane = NULL;
+    }
+    if (pieces || words_in_use(exchange)) {
+        return false;
+    }
+    for (int i = 0; i < exchange->npieces * exchange->slice_buffers; ++i) {
+        if (NULL != exchange->pieces[i].reduced && NULL != exchange->device->context) {
             (void) gpuhier_cu.cuEventDestroy(exchange->pieces[i].reduced); /* an event needs no context to be current */
         }
     }
+    free(exchange->pieces);
+    free(exchange->notices);
+    free(exchange);
+    return true;
+}
+
+static bool any_has_given_up(const gpuhier_exchange_t *exchange)
+{
+    bool any = false;
     for (int i = 0; i < exchange->nnotices; ++i) {
-        in_use = notice_in_use(&exchange->notices[i]) || in_use;
+        any = any || GPUHIER_NET_OP_DONE == exchange->notices[i].recv.state;
     }
-    if (!in_use) {
-        free(exchange->pieces);
-        free(exchange->notices);
-        free(exchange);
+    return any;
+}
+
+/* A partner that has given up throws away what comes from here, until it hears that nothing more does. */
+void gpuhier_exchange_fini(gpuhier_team_t *team)
+{
+    gpuhier_exchange_t *exchange = team->exchange;
+    if (NULL == exchange) {
+        return;
     }
+    if (any_has_given_up(exchange)) {
+        gpuhier_exchange_give_up(team);
+    }
+    calls_cancel(exchange);
+    words_cancel(exchange);
     team->exchange = NULL;
+    gpuhier_keep(&exchange->kept, give_back);
+}
+
+void gpuhier_exchange_leave(gpuhier_team_t *team, gpuhier_lane_t *lane)
+{
+    gpuhier_exchange_t *exchange = team->exchange;
+    if (NULL == exchange) {
+        if (NULL != lane) {
+            gpuhier_lane_keep(lane);
+        }
+        return;
+    }
+    calls_cancel(exchange);
+    exchange->lane = lane;
+    exchange->until = seconds_now() + LAST_WORDS_SECONDS;
+    team->exchange = NULL;
+    gpuhier_keep(&exchange->kept, give_back);
 }
 
 int gpuhier_exchange_check(const gpuhier_team_t *team)
@@ -334,18 +411,46 @@ int gpuhier_exchange_check(const gpuhier_team_t *team)
     return rc;
 }
 
-#define NOTICE_ROUNDS 1000 /* of progress, for the words to get out; the connections deliver them later otherwise */
+/* The last words on a rail that calls have used. An error is not told: the partner hears of it by its connection. */
+static void last_words_post(gpuhier_team_t *team, notice_t *notice, int rail)
+{
+    gpuhier_net_peer_t *peer = team->peers[notice->rank];
+    gpuhier_net_op_t *recv = &notice->hello[2 * rail], *send = &notice->hello[2 * rail + 1];
+    if (GPUHIER_NET_OP_DONE == recv->state && GPUHIER_NET_OP_DONE == send->state) {
+        const uint64_t theirs = gpuhier_word_tag(team->id, GPUHIER_WORD_LAST + rail, notice->rank);
+        const uint64_t mine = gpuhier_word_tag(team->id, GPUHIER_WORD_LAST + rail, team->rank);
+        (void) gpuhier_net_recv(gpuhier_process_net(), peer, rail, theirs, NULL, 0, false, recv);
+        (void) gpuhier_net_send(peer, rail, mine, NULL, 0, false, send);
+    }
+}
 
 void gpuhier_exchange_give_up(gpuhier_team_t *team)
 {
     gpuhier_exchange_t *exchange = team->exchange;
-    for (int i = 0; NULL != exchange && i < exchange->nnotices; ++i) {
+    if (NULL == exchange || exchange->has_given_up) {
+        return;
+    }
+    exchange->has_given_up = true;
+    for (int i = 0; i < exchange->nnotices; ++i) {
         notice_t *notice = &exchange->notices[i];
-        (void) gpuhier_net_send(team->peers[notice->rank], 0, notice_tag(team) | ((uint64_t) team->rank & 1023u), NULL, 0, false, &notice->send);
+        if (GPUHIER_NET_OP_IDLE == notice->hello[1].state) {
+            continue; /* at set-up, never connected: that may block for minutes */
+        }
+        const uint64_t name = gpuhier_word_tag(team->id, GPUHIER_WORD_NOTICE, team->rank);
+        (void) gpuhier_net_send(team->peers[notice->rank], 0, name, NULL, 0, false, &notice->send);
+        for (int rail = 1; rail < GPUHIER_RAILS_MAX; ++rail) {
+            last_words_post(team, notice, rail);
+        }
     }
-    for (int round = 0; NULL != exchange && exchange->nnotices > 0 && round < NOTICE_ROUNDS; ++round) {
-        (void) gpuhier_net_progress(gpuhier_process_net());
+}
+
+bool gpuhier_exchange_is_giving_up(const gpuhier_team_t *team)
+{
+    bool any = false;
+    for (int i = 0; NULL != team->exchange && i < team->exchange->nnotices; ++i) {
+        any = any || gpuhier_net_op_is_pending(&team->exchange->notices[i].send);
     }
+    return any;
 }
 
 void gpuhier_exchange_begin(gpuhier_call_t *call, uint64_t slice)
@@ -384,7 +489,8 @@ static int step_post(gpuhier_call_t *call, uint64_t slice, int piece, piece_stat
 {
     gpuhier_lane_t *lane = call->lane;
     const gpuhier_transfer_t *t = &state->transfer;
-    const uint64_t name = tag(call, slice, (uint64_t) piece, (uint64_t) state->step);
+    const uint64_t name =
+        gpuhier_slice_tag(call->team->id, call->sequence, slice, (uint64_t) piece, (uint64_t) state->step);
     int rc = OMPI_SUCCESS;
     for (int i = 0; i < GPUHIER_RAILS_MAX; ++i) {
         state->send[i].state = state->recv[i].state = GPUHIER_NET_OP_DONE;
@@ -553,16 +659,20 @@ static int vote_post(gpuhier_call_t *call)
     gpuhier_vote_peers(team->ngroups, team->group, call->vote_step, &to, &from);
     gpuhier_net_peer_t *receiver = team->peers[gpuhier_hierarchy_leader(&team->hierarchy, to)];
     gpuhier_net_peer_t *sender = team->peers[gpuhier_hierarchy_leader(&team->hierarchy, from)];
-    const uint64_t name = tag(call, VOTE_SLICE, VOTE_PIECE, (uint64_t) call->vote_step);
-    int rc = gpuhier_net_recv(gpuhier_process_net(), sender, 0, name, &call->vote_mask[1], sizeof(uint32_t), false, &call->vote_recv);
-    return OMPI_SUCCESS != rc ? rc : gpuhier_net_send(receiver, 0, name, &call->vote_mask[0], sizeof(uint32_t), false, &call->vote_send);
+    gpuhier_exchange_t *exchange = team->exchange;
+    const uint64_t name = gpuhier_beside_tag(team->id, call->sequence, GPUHIER_TAG_VOTE, (uint64_t) call->vote_step);
+    exchange->vote_out = call->vote_mask;
+    const size_t bytes = sizeof(exchange->vote_out);
+    int rc = gpuhier_net_recv(gpuhier_process_net(), sender, 0, name, &exchange->vote_in, bytes, false, &exchange->vote_recv);
+    return OMPI_SUCCESS != rc ? rc : gpuhier_net_send(receiver, 0, name, &exchange->vote_out, bytes, false, &exchange->vote_send);
 }
 
 int gpuhier_exchange_vote(gpuhier_call_t *call, bool *done_p)
 {
+    gpuhier_exchange_t *exchange = call->team->exchange;
     int events = 0;
     for (*done_p = false; !*done_p; ++events) {
-        if (GPUHIER_NET_OP_IDLE == call->vote_recv.state) {
+        if (GPUHIER_NET_OP_IDLE == exchange->vote_recv.state) {
             if (call->vote_step == gpuhier_vote_steps(call->team->ngroups)) {
                 *done_p = true;
                 continue;
@@ -572,14 +682,14 @@ int gpuhier_exchange_vote(gpuhier_call_t *call, bool *done_p)
                 return rc;
             }
         }
-        if (GPUHIER_NET_OP_ERROR == call->vote_recv.state || GPUHIER_NET_OP_ERROR == call->vote_send.state) {
-            return OMPI_SUCCESS != call->vote_recv.status ? call->vote_recv.status : call->vote_send.status;
+        if (GPUHIER_NET_OP_ERROR == exchange->vote_recv.state || GPUHIER_NET_OP_ERROR == exchange->vote_send.state) {
+            return OMPI_SUCCESS != exchange->vote_recv.status ? exchange->vote_recv.status : exchange->vote_send.status;
         }
-        if (gpuhier_net_op_is_pending(&call->vote_recv) || gpuhier_net_op_is_pending(&call->vote_send)) {
+        if (gpuhier_net_op_is_pending(&exchange->vote_recv) || gpuhier_net_op_is_pending(&exchange->vote_send)) {
             break;
         }
-        call->vote_mask[0] |= call->vote_mask[1];
-        call->vote_recv.state = GPUHIER_NET_OP_IDLE;
+        call->vote_mask |= exchange->vote_in;
+        exchange->vote_recv.state = GPUHIER_NET_OP_IDLE;
         ++call->vote_step;
     }
     return events;

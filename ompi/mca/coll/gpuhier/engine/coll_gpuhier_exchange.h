@@ -12,7 +12,15 @@
 
 /* Makes the team's state for exchanges: piece states and events. The team's context is current. Returns an Open MPI code. */
 int gpuhier_exchange_init(gpuhier_team_t *team);
+/* Ends it, in peace: what UCX has not let go of, as the words of a set-up that failed, is kept until then. */
 void gpuhier_exchange_fini(gpuhier_team_t *team);
+
+/*
+ * Of a team that is torn: the state and a failed call's lane (NULL if it has none) are kept until UCX and the GPU have
+ * let go of them. Until all partners have said that they have given up, too, for two minutes at most, their messages
+ * are received and thrown away: they need their memory back.
+ */
+void gpuhier_exchange_leave(gpuhier_team_t *team, gpuhier_lane_t *lane);
 
 /*
  * Exchanges a word with each partner, since UCX connects with the first message and
@@ -25,8 +33,11 @@ int gpuhier_exchange_connect(gpuhier_team_t *team);
 /* OMPI_ERR_UNREACH when a partner in another group is not reached any more, OMPI_ERROR when one has given up, else OMPI_SUCCESS. */
 int gpuhier_exchange_check(const gpuhier_team_t *team);
 
-/* Tells the partners in other groups that this rank has given up; does not wait for them. */
+/* Tells the partners in other groups, once, that this rank has given up; does not wait for them. */
 void gpuhier_exchange_give_up(gpuhier_team_t *team);
+
+/* Are words that say so still on their way out? */
+bool gpuhier_exchange_is_giving_up(const gpuhier_team_t *team);
 
 /* Begins the exchange of a slice, whose shard lies reduced in the lane's shard buffer. */
 void gpuhier_exchange_begin(gpuhier_call_t *call, uint64_t slice);
@@ -37,10 +48,10 @@ void gpuhier_exchange_begin(gpuhier_call_t *call, uint64_t slice);
  */
 int gpuhier_exchange_progress(gpuhier_call_t *call, uint64_t slice, bool *done_p);
 
-/* Drives the leaders' vote: call->vote_mask[0] in, OR-ed over all groups when *done_p. Same returns. */
+/* Drives the leaders' vote: call->vote_mask in, OR-ed over all groups when *done_p. Same returns. */
 int gpuhier_exchange_vote(gpuhier_call_t *call, bool *done_p);
 
-/* The name of the message of a step of the small form; see the tags in the source. */
+/* The name of the message of a step of the small form; see coll_gpuhier_tags.h. */
 uint64_t gpuhier_exchange_small_tag(const gpuhier_call_t *call, int step);
 
 #endif /* GPUHIER_EXCHANGE_H */

@@ -109,7 +109,9 @@ static int input_queue(gpuhier_call_t *call)
     if (OMPI_SUCCESS == rc) {
         rc = gpuhier_engine_mark(call);
         if (OMPI_SUCCESS != rc) {
-            call->lane = NULL; /* not used again: nobody can tell when the copy is over */
+            call->lane->until_unknown = true;
+            gpuhier_lane_keep(call->lane);
+            call->lane = NULL;
         }
     }
     call->input_done = OMPI_SUCCESS == rc; /* the output, queued when the input has come, need not wait for it */

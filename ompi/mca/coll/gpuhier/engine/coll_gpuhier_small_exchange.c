@@ -37,6 +37,7 @@ typedef struct gpuhier_small_exchange {
     message_t *mine;
     message_t *theirs;
     gpuhier_net_op_t send, recv;
+    gpuhier_kept_t kept;
 } small_exchange_t;
 
 int gpuhier_small_exchange_init(gpuhier_team_t *team)
@@ -55,21 +56,27 @@ int gpuhier_small_exchange_init(gpuhier_team_t *team)
     return NULL == exchange->mine || NULL == exchange->theirs ? OMPI_ERR_OUT_OF_RESOURCE : OMPI_SUCCESS;
 }
 
-void gpuhier_small_exchange_fini(gpuhier_team_t *team)
+static bool give_back(gpuhier_kept_t *kept)
+{
+    small_exchange_t *exchange = (small_exchange_t *) (void *) ((char *) kept - offsetof(small_exchange_t, kept));
+    if (gpuhier_net_op_is_pending(&exchange->send) || gpuhier_net_op_is_pending(&exchange->recv)) {
+        return false;
+    }
+    free(exchange->mine);
+    free(exchange->theirs);
+    free(exchange);
+    return true;
+}
+
+void gpuhier_small_exchange_leave(gpuhier_team_t *team)
 {
     small_exchange_t *exchange = team->small_exchange;
     team->small_exchange = NULL;
     if (NULL == exchange) {
         return;
     }
-    if (gpuhier_net_op_is_pending(&exchange->recv)) {
-        gpuhier_net_cancel(&exchange->recv);
-    }
-    if (!gpuhier_net_op_is_pending(&exchange->send) && !gpuhier_net_op_is_pending(&exchange->recv)) {
-        free(exchange->mine);
-        free(exchange->theirs);
-        free(exchange);
-    }
+    gpuhier_net_cancel(&exchange->recv);
+    gpuhier_keep(&exchange->kept, give_back);
 }
 
 void *gpuhier_small_exchange_data(const gpuhier_team_t *team)

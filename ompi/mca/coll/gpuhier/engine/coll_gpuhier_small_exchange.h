@@ -12,8 +12,8 @@
 /* Makes the leader's buffers; nothing for others, for one group, and when the small form is off. Returns an Open MPI code. */
 int gpuhier_small_exchange_init(gpuhier_team_t *team);
 
-/* Frees them, unless UCX still has one. */
-void gpuhier_small_exchange_fini(gpuhier_team_t *team);
+/* Frees them, when UCX has let go of both: a call may have failed. */
+void gpuhier_small_exchange_leave(gpuhier_team_t *team);
 
 /* Where the leader puts its group's result, and finds that of all groups. */
 void *gpuhier_small_exchange_data(const gpuhier_team_t *team);

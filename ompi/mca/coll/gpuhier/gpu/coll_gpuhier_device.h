@@ -15,6 +15,7 @@
 #include "gpu/coll_gpuhier_ipc_cache.h"
 #include "gpu/coll_gpuhier_reduce.h"
 #include "plan/coll_gpuhier_schedule.h"
+#include "base/coll_gpuhier_kept.h"
 #include "opal/class/opal_list.h"
 
 /* Streams of a lane. Stages of consecutive slices overlap, so each has its own. */
@@ -65,6 +66,11 @@ typedef struct gpuhier_lane {
     void *recv[GPUHIER_SLICE_BUFFERS_MAX];
     size_t exchange_bytes; /* of each; 0: there are none */
     bool exchange_on_device;
+    /* Of a lane that a failed call has left behind. */
+    gpuhier_kept_t kept;
+    CUevent until;         /* behind a copy from or to `pinned` on the program's own stream, or NULL */
+    bool until_unknown;    /* there is such a copy, and the event could not be had */
+    bool peers_work;       /* peers may still work on scratch, and nobody will say when they have ended */
 } gpuhier_lane_t;
 
 OBJ_CLASS_DECLARATION(gpuhier_lane_t);
@@ -135,6 +141,12 @@ void gpuhier_devices_check(void);
  */
 int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, size_t exchange_bytes, gpuhier_lane_t **lane_p);
 void gpuhier_lane_give(gpuhier_lane_t *lane);
+
+/*
+ * Has a failed call's lane given when the GPU has done with it, which `until` and the next two members say as well as
+ * its streams. UCX has let go of it.
+ */
+void gpuhier_lane_keep(gpuhier_lane_t *lane);
 
 /* A free event, or a new one, for the time that a call lives. The context is current. */
 int gpuhier_event_take(gpuhier_device_t *device, CUevent *event_p);

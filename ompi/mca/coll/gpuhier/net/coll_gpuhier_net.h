@@ -27,8 +27,8 @@
  * receive that names no peer is not watched.
  *
  * Threads. Workers are UCS_THREAD_MODE_SERIALIZED: any thread may call, one at a
- * time, under the caller's lock. Nothing here blocks, except open, peer_destroy
- * and close, which wait at most GPUHIER_NET_DRAIN_MS for UCX, and a first
+ * time, under the caller's lock. Nothing here blocks, except open and
+ * close, which wait at most GPUHIER_NET_DRAIN_MS for UCX, and a first
  * operation on a peer, which connects. All calls want the CUDA context that was
  * current at open to be current again, progress included.
  *
@@ -53,7 +53,7 @@
 #define GPUHIER_NET_TCP_EAGER_MAX 65600
 /* The upper 32 bits of tags that are the net's own. */
 #define GPUHIER_NET_TEAM_RESERVED UINT32_MAX
-/* How long close and peer_destroy wait for UCX to let go, in milliseconds. */
+/* How long close waits for UCX to let go, in milliseconds. */
 #define GPUHIER_NET_DRAIN_MS 2000
 
 typedef struct gpuhier_net gpuhier_net_t;
@@ -85,7 +85,7 @@ typedef struct gpuhier_net_op {
     size_t bytes; /* DONE: payload bytes moved; a receive may be shorter than its buffer */
     /* private to the net */
     gpuhier_net_t *net;
-    gpuhier_net_peer_t *peer; /* NULL: a receive from anybody */
+    struct gpuhier_net_connection *connection; /* NULL: a receive from anybody */
     void *request;
     struct gpuhier_net_op *next;
     struct gpuhier_net_op **prev_p;
@@ -117,7 +117,7 @@ int gpuhier_net_open(const char *const *devices, int nrails, gpuhier_net_cuda_mo
  * wanted of them. To be called before close when everything this process waited
  * for has come; then progress, until gpuhier_net_has_left() says that all of
  * them have told us the same, are gone, or keep us waiting too long: half a
- * minute, or a second when a peer of theirs was abandoned, or all are gone and
+ * minute, or a second when there is no peer of theirs any more, and one was abandoned or
  * none was bound. all_leave: all bound processes do this now, as in MPI_Finalize; else
  * only those count of which there is a peer still.
  */
@@ -160,16 +160,15 @@ int gpuhier_net_peer_create(gpuhier_net_t *net, const void *blob, size_t bytes, 
 void gpuhier_net_peer_bind(gpuhier_net_peer_t *peer);
 
 /*
- * Forget the peer. What was sent still goes out. Operations of this peer that are
- * pending end as errors; if that needs force (a send that nobody receives), the
- * connection fails for all who share it. NULL is ignored.
+ * Forget the peer. What was sent still goes out, and receives that nothing has matched are
+ * taken back. Other operations of this peer stay pending, with their memory in use, until they
+ * end: others may share the connection. Waits for nothing. NULL is ignored.
  */
 void gpuhier_net_peer_destroy(gpuhier_net_peer_t *peer);
 
 /*
- * The same without force: operations that do not end by themselves stay pending
- * until close or the death of the process, with their memory in use until then.
- * For a peer of one communicator that failed, while others share the connection.
+ * The same for a peer of a communicator that failed; receives stay pending, too. Unless others share
+ * the connection, its process is not waited for long when this one leaves.
  */
 void gpuhier_net_peer_abandon(gpuhier_net_peer_t *peer);
 
@@ -206,6 +205,12 @@ int gpuhier_net_recv(gpuhier_net_t *net, gpuhier_net_peer_t *peer, int rail, uin
  * send ends by its peer receiving it or failing. Look at op->state afterwards.
  */
 void gpuhier_net_cancel(gpuhier_net_op_t *op);
+
+/*
+ * Throw away messages that have come and that no receive waits for, those whose tag is `tag` in the bits of `mask`.
+ * Their sends end as if they had been received. Returns how many there were.
+ */
+int gpuhier_net_discard(gpuhier_net_t *net, uint64_t tag, uint64_t mask);
 
 static inline bool gpuhier_net_op_is_pending(const gpuhier_net_op_t *op)
 {

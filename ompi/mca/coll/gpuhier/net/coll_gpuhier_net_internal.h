@@ -49,7 +49,6 @@ struct gpuhier_net {
     void *blob; /* this process's address, see coll_gpuhier_net_peer.c */
     size_t blob_bytes;
     gpuhier_net_connection_t *connections; /* to all processes that were ever peers */
-    gpuhier_net_peer_t *orphans; /* destroyed, but UCX still holds operations of theirs */
     gpuhier_net_op_t *anonymous; /* pending receives that name no peer */
     unsigned pending;
     unsigned rounds; /* calls of progress */
@@ -101,6 +100,7 @@ struct gpuhier_net_connection {
     void *blob; /* a copy of what it sent */
     size_t blob_bytes;
     gpuhier_net_peer_t *peers;
+    gpuhier_net_op_t *left; /* pending operations of peers that are gone */
     gpuhier_net_peer_t *leaving; /* one of the peers, from leave on; the words of both sides are its operations */
     gpuhier_net_op_t leave_send;
     gpuhier_net_op_t leave_recv;
@@ -140,6 +140,9 @@ void gpuhier_net_connections_free(gpuhier_net_t *net);
 
 /* End every operation of a list that UCX will not complete any more. Only when UCX cannot touch them. */
 void gpuhier_net_ops_abandon(gpuhier_net_op_t **list, int code);
+
+/* Append the operations of a list to another one. */
+void gpuhier_net_ops_move(gpuhier_net_op_t **from, gpuhier_net_op_t **to);
 
 /* Cancel the receives of a list. */
 void gpuhier_net_ops_cancel(gpuhier_net_op_t *list);

@@ -43,7 +43,8 @@ void gpuhier_net_leave(gpuhier_net_t *net, bool all_leave)
         if (GPUHIER_NET_CONNECTION_ALIVE != connection->state || connection->is_self) {
             continue;
         }
-        connection->leave_ms = ((connection->is_bound && all_leave) || NULL != connection->peers) && !connection->is_torn ? LEAVE_MS : LEAVE_STRANGER_MS;
+        const bool is_near = NULL != connection->peers || (connection->is_bound && all_leave && !connection->is_torn);
+        connection->leave_ms = is_near ? LEAVE_MS : LEAVE_STRANGER_MS;
         const char *name = NULL != connection->peers ? connection->peers->name : "a former peer";
         if (OMPI_SUCCESS != gpuhier_net_peer_create(net, connection->blob, connection->blob_bytes, name, &connection->leaving)) {
             continue; /* no memory: leaves without a word */

@@ -112,8 +112,8 @@ static void op_end(gpuhier_net_op_t *op, int code, size_t bytes)
  */
 static int op_code(const gpuhier_net_op_t *op, ucs_status_t status)
 {
-    if (UCS_OK != status && NULL != op->peer && GPUHIER_NET_CONNECTION_ALIVE != op->peer->connection->state) {
-        return op->peer->connection->status;
+    if (UCS_OK != status && NULL != op->connection && GPUHIER_NET_CONNECTION_ALIVE != op->connection->state) {
+        return op->connection->status;
     }
     return gpuhier_net_code(status);
 }
@@ -145,7 +145,7 @@ static void op_start(gpuhier_net_op_t *op, gpuhier_net_t *net, gpuhier_net_peer_
     op->status = OMPI_SUCCESS;
     op->bytes = bytes;
     op->net = net;
-    op->peer = peer;
+    op->connection = NULL == peer ? NULL : peer->connection;
     op->request = NULL;
     op->next = NULL;
     op->prev_p = NULL;
@@ -261,6 +261,53 @@ void gpuhier_net_cancel(gpuhier_net_op_t *op)
     if (GPUHIER_NET_OP_PENDING == op->state && op->is_receive) {
         ucp_request_cancel(op->net->rails[op->rail].worker, op->request);
     }
+}
+
+void gpuhier_net_ops_move(gpuhier_net_op_t **from, gpuhier_net_op_t **to)
+{
+    gpuhier_net_op_t *first = *from;
+
+    if (NULL == first) {
+        return;
+    }
+    while (NULL != *to) {
+        to = &(*to)->next;
+    }
+    *to = first;
+    first->prev_p = to;
+    *from = NULL;
+}
+
+static void discarded(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *user_data)
+{
+    (void) status;
+    (void) info;
+    (void) user_data;
+    ucp_request_free(request);
+}
+
+int gpuhier_net_discard(gpuhier_net_t *net, uint64_t tag, uint64_t mask)
+{
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_MEMORY_TYPE
+                                                 | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
+                                 .cb.recv = discarded,
+                                 .memory_type = UCS_MEMORY_TYPE_HOST};
+    int count = 0;
+    int rail;
+
+    for (rail = 0; rail < net->nrails; ++rail) {
+        ucp_worker_h worker = net->rails[rail].worker;
+        ucp_tag_recv_info_t info;
+        ucp_tag_message_h message;
+
+        /* A receive of no bytes tells the sender that it is done, whatever the length. */
+        while (NULL != (message = ucp_tag_probe_nb(worker, tag, mask, 1, &info))) {
+            (void) ucp_tag_msg_recv_nbx(worker, NULL, 0, message, &param);
+            net->rails[rail].warm = GPUHIER_NET_WARM_ROUNDS;
+            count++;
+        }
+    }
+    return count;
 }
 
 void gpuhier_net_ops_cancel(gpuhier_net_op_t *list)

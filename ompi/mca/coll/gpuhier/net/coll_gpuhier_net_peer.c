@@ -25,9 +25,6 @@
 
 #include "ompi/constants.h"
 
-/* How long a peer that is destroyed may still end its operations in peace, in milliseconds. */
-#define GRACE_MS 200
-
 static void peer_link(gpuhier_net_peer_t *peer, gpuhier_net_peer_t **list)
 {
     peer->next = *list;
@@ -220,6 +217,7 @@ static void connection_reap(gpuhier_net_connection_t *connection)
     for (peer = connection->peers; NULL != peer; peer = peer->next) {
         gpuhier_net_ops_cancel(peer->ops);
     }
+    gpuhier_net_ops_cancel(connection->left);
 }
 
 int gpuhier_net_reap(gpuhier_net_t *net)
@@ -244,39 +242,10 @@ void gpuhier_net_peer_fail(gpuhier_net_peer_t *peer, int code)
     connection_mark(peer->connection, (OMPI_SUCCESS == code) ? OMPI_ERR_UNREACH : code, "reported dead");
 }
 
-static void wait_ops(gpuhier_net_peer_t *peer, uint64_t ms)
+static void peer_let_go(gpuhier_net_peer_t *peer)
 {
-    uint64_t deadline = gpuhier_net_now_ms() + ms;
-
-    while (NULL != peer->ops && gpuhier_net_now_ms() < deadline) {
-        gpuhier_net_progress(peer->connection->net);
-    }
-}
-
-static void peer_let_go(gpuhier_net_peer_t *peer, bool by_force)
-{
-    gpuhier_net_t *net;
-
-    if (NULL == peer) {
-        return;
-    }
-    net = peer->connection->net;
-    /* From here on nobody is told of this peer any more. */
+    gpuhier_net_ops_move(&peer->ops, &peer->connection->left);
     peer_unlink(peer);
-    if (NULL != peer->ops) {
-        gpuhier_net_ops_cancel(peer->ops);
-        wait_ops(peer, GRACE_MS);
-    }
-    if (NULL != peer->ops && by_force) {
-        connection_mark(peer->connection, OMPI_ERR_UNREACH, "given up with messages pending");
-        gpuhier_net_reap(net);
-        wait_ops(peer, GPUHIER_NET_DRAIN_MS);
-    }
-    if (NULL != peer->ops) {
-        /* UCX still holds requests that point here: they end with the workers. */
-        peer_link(peer, &net->orphans);
-        return;
-    }
     free(peer);
 }
 
@@ -287,15 +256,19 @@ void gpuhier_net_peer_bind(gpuhier_net_peer_t *peer)
 
 void gpuhier_net_peer_destroy(gpuhier_net_peer_t *peer)
 {
-    peer_let_go(peer, true);
+    if (NULL != peer) {
+        gpuhier_net_ops_cancel(peer->ops);
+        peer->connection->is_torn = peer->connection->is_torn || NULL != peer->ops;
+        peer_let_go(peer);
+    }
 }
 
 void gpuhier_net_peer_abandon(gpuhier_net_peer_t *peer)
 {
     if (NULL != peer) {
         peer->connection->is_torn = true;
+        peer_let_go(peer);
     }
-    peer_let_go(peer, false);
 }
 
 int gpuhier_net_peer_status(const gpuhier_net_peer_t *peer)
@@ -339,12 +312,12 @@ static void peers_free(gpuhier_net_peer_t *peers)
 
 void gpuhier_net_connections_free(gpuhier_net_t *net)
 {
-    peers_free(net->orphans);
     while (NULL != net->connections) {
         gpuhier_net_connection_t *connection = net->connections;
 
         net->connections = connection->next;
         peers_free(connection->peers);
+        gpuhier_net_ops_abandon(&connection->left, OMPI_ERR_TIMEOUT);
         free(connection->blob);
         free(connection);
     }

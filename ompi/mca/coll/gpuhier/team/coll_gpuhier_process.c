@@ -28,6 +28,7 @@
 #include "engine/coll_gpuhier_queue.h"
 #include "coll/coll_gpuhier_request.h"
 #include "team/coll_gpuhier_team.h"
+#include "base/coll_gpuhier_kept.h"
 #include "ompi/attribute/attribute.h"
 #include "ompi/runtime/mpiruntime.h"
 #include "opal/runtime/opal_progress.h"
@@ -190,6 +191,7 @@ static int net_progress(void)
                 leave_begin();
             }
             events = gpuhier_net_progress(net);
+            gpuhier_kept_poll_at_times();
         }
         gpuhier_engine_unlock();
     }
@@ -232,6 +234,7 @@ static void leave(void)
     while (!left) {
         gpuhier_engine_lock();
         int events = gpuhier_net_progress(net);
+        gpuhier_kept_poll_at_times();
         left = gpuhier_net_has_left(net);
         gpuhier_engine_unlock();
         opal_progress();
@@ -263,6 +266,7 @@ static void end(void *unused)
     gpuhier_net_close(net);
     net = NULL;
     leaving = false;
+    gpuhier_kept_finalize();
     record_known = false;
     gpuhier_ipc_finalize();
     gpuhier_device_finalize();

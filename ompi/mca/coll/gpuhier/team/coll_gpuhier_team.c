@@ -65,12 +65,12 @@ int gpuhier_team_create(const gpuhier_saved_t *saved, struct ompi_communicator_t
 /* Its connections and its CUDA events: what must go before UCX and CUDA do. */
 static void outside_release(gpuhier_team_t *team)
 {
+    gpuhier_small_exchange_leave(team);
+    gpuhier_exchange_fini(team);
     for (int rank = 0; NULL != team->peers && rank < team->nranks; ++rank) {
         gpuhier_net_peer_destroy(team->peers[rank]);
         team->peers[rank] = NULL;
     }
-    gpuhier_exchange_fini(team);
-    gpuhier_small_exchange_fini(team);
 }
 
 void gpuhier_teams_quiesce(gpuhier_call_t **ended_p)

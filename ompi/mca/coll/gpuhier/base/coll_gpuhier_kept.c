@@ -1,0 +1,50 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the list of what is kept; see coll_gpuhier_kept.h. Called by the engine, the exchanges and the lanes, which keep
+ * what is theirs, and by the process's progress and end.
+ */
+#include "ompi_config.h"
+
+#include <stddef.h>
+
+#include "base/coll_gpuhier_kept.h"
+
+#define POLL_EVERY 16 /* calls of progress: asking takes queries of the GPU, and looks at every message */
+
+static gpuhier_kept_t *list;
+
+void gpuhier_keep(gpuhier_kept_t *kept, bool (*give_back)(gpuhier_kept_t *kept))
+{
+    kept->give_back = give_back;
+    if (!give_back(kept)) {
+        kept->next = list;
+        list = kept;
+    }
+}
+
+void gpuhier_kept_poll(void)
+{
+    gpuhier_kept_t *asked = list;
+    list = NULL; /* what is given back may keep a part of it */
+    while (NULL != asked) {
+        gpuhier_kept_t *next = asked->next;
+        gpuhier_keep(asked, asked->give_back);
+        asked = next;
+    }
+}
+
+void gpuhier_kept_poll_at_times(void)
+{
+    static unsigned calls;
+    if (NULL != list && 0 == ++calls % POLL_EVERY) {
+        gpuhier_kept_poll();
+    }
+}
+
+void gpuhier_kept_finalize(void)
+{
+    gpuhier_kept_poll();
+    list = NULL;
+}

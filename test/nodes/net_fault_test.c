@@ -418,6 +418,74 @@ static void run_leave_dead(team_t *team)
     TEAM_CHECK(team, end.tv_sec - start.tv_sec < WAITED_OUT);
 }
 
+#define CLIENTS 4
+
+/* Another process's net, in this one: it says something to member 0, and leaves. */
+static void client_live(team_t *team, gpuhier_net_t *client)
+{
+    gpuhier_net_peer_t *server;
+    gpuhier_net_op_t send = {0};
+    char out[SMALL];
+
+    team_fill(out, SMALL, 3);
+    TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_peer_create(client, team->board->blobs[0], team->board->blob_bytes[0], "server", &server));
+    gpuhier_net_send(server, 0, TAG_PENDING, out, SMALL, false, &send);
+    while (gpuhier_net_op_is_pending(&send)) {
+        gpuhier_net_progress(client);
+    }
+    TEAM_CHECK(team, GPUHIER_NET_OP_DONE == send.state);
+    gpuhier_net_peer_destroy(server);
+    gpuhier_net_leave(client, false);
+    while (!gpuhier_net_has_left(client)) {
+        gpuhier_net_progress(client);
+    }
+    gpuhier_net_close(client);
+}
+
+/* Clients come and go: their server forgets each, whether it lets go of it before the client leaves, or after. */
+static void run_clients(team_t *team)
+{
+    exchange(team, TAG_EXCHANGE);
+    TEAM_CHECK(team, 1 == gpuhier_net_connections(team->net));
+    for (int i = 0; i < CLIENTS; ++i) {
+        if (1 == team->me) {
+            gpuhier_net_t *client;
+            void *blob;
+            size_t bytes;
+            TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_open(NULL, 0, GPUHIER_NET_CUDA_AUTO, &client, NULL));
+            TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_address(client, &blob, &bytes) && bytes <= TEAM_BLOB_MAX);
+            memcpy(team->board->blobs[2], blob, bytes);
+            team->board->blob_bytes[2] = bytes;
+            free(blob);
+            team_barrier(team);
+            client_live(team, client);
+            team_barrier(team);
+        } else {
+            gpuhier_net_peer_t *peer;
+            gpuhier_net_op_t recv = {0};
+            char in[SMALL];
+            team_barrier(team);
+            TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_peer_create(team->net, team->board->blobs[2], team->board->blob_bytes[2], "client", &peer));
+            gpuhier_net_recv(team->net, peer, 0, TAG_PENDING, in, SMALL, false, &recv);
+            team_wait(team, &recv);
+            TEAM_CHECK(team, GPUHIER_NET_OP_DONE == recv.state && team_matches(in, SMALL, 3));
+            if (0 == i % 2) {
+                gpuhier_net_peer_destroy(peer);
+            }
+            team_barrier(team);
+            if (0 != i % 2) {
+                gpuhier_net_peer_destroy(peer);
+            }
+        }
+    }
+    for (int ms = 0; ms < TEAM_WAIT_MS / 2 && 1 < gpuhier_net_connections(team->net); ++ms) {
+        team_idle(team, 1);
+    }
+    TEAM_CHECK(team, 1 == gpuhier_net_connections(team->net));
+    TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_peer_status(team->peers[1 - team->me]));
+    exchange(team, TAG_EXCHANGE + 100);
+}
+
 /* close with everything pending: it ends in time, and so does every operation. */
 static void run_close_pending(team_t *team)
 {
@@ -459,6 +527,7 @@ static const team_case_t cases[] = {
     {.name = "leave", .run = run_leave, .size = 2, .killed = -1},
     {.name = "leave_stranger", .run = run_leave_stranger, .size = 2, .killed = -1},
     {.name = "leave_dead", .run = run_leave_dead, .size = 2, .killed = 1},
+    {.name = "clients", .run = run_clients, .size = 2, .killed = -1},
     {.name = "close_pending", .run = run_close_pending, .size = 2, .killed = -1},
 };
 

@@ -307,6 +307,9 @@ int gpuhier_net_progress(gpuhier_net_t *net)
     if (net->has_new_failure) {
         events += gpuhier_net_reap(net);
     }
+    if (net->has_unused) {
+        gpuhier_net_unused_free(net);
+    }
     return events;
 }
 
@@ -416,4 +419,15 @@ uint64_t gpuhier_net_messages_received(const gpuhier_net_t *net, int rail)
 unsigned gpuhier_net_pending(const gpuhier_net_t *net)
 {
     return net->pending;
+}
+
+unsigned gpuhier_net_connections(const gpuhier_net_t *net)
+{
+    const gpuhier_net_connection_t *connection;
+    unsigned count = 0;
+
+    for (connection = net->connections; NULL != connection; connection = connection->next) {
+        count++;
+    }
+    return count;
 }

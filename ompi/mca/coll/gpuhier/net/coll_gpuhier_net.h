@@ -151,7 +151,8 @@ int gpuhier_net_address(const gpuhier_net_t *net, void **blob_p, size_t *bytes_p
  * ("rank 3 on node17"). The blob may be freed after the call. The peer lives
  * until peer_destroy or close. Peers of the same process (of several
  * communicators, say) share its connection: it is made once, stays until close,
- * and when it fails, it fails for all of them.
+ * and when it fails, it fails for all of them. One that has failed is forgotten with
+ * its last peer, unless it was bound: its process is gone for good.
  */
 int gpuhier_net_peer_create(gpuhier_net_t *net, const void *blob, size_t bytes, const char *name,
                             gpuhier_net_peer_t **peer_p);
@@ -228,5 +229,8 @@ uint64_t gpuhier_net_messages_received(const gpuhier_net_t *net, int rail);
 
 /* Operations that are pending now, over all peers and rails. */
 unsigned gpuhier_net_pending(const gpuhier_net_t *net);
+
+/* Processes that a connection is remembered of. */
+unsigned gpuhier_net_connections(const gpuhier_net_t *net);
 
 #endif /* MCA_COLL_GPUHIER_NET_H */

@@ -45,10 +45,11 @@ struct gpuhier_net {
     int nrails;
     bool can_cuda;
     bool has_new_failure; /* a peer failed and was not reaped yet */
+    bool has_unused; /* a reaped connection may be of no more use */
     gpuhier_net_rail_t rails[GPUHIER_NET_MAX_RAILS];
     void *blob; /* this process's address, see coll_gpuhier_net_peer.c */
     size_t blob_bytes;
-    gpuhier_net_connection_t *connections; /* to all processes that were ever peers */
+    gpuhier_net_connection_t *connections; /* to all processes that were ever peers, but those that came, left, and are not bound */
     gpuhier_net_op_t *anonymous; /* pending receives that name no peer */
     unsigned pending;
     unsigned rounds; /* calls of progress */
@@ -72,7 +73,8 @@ typedef struct {
  * To another process, whoever asks for it and how often: endpoints are matched
  * with the other side's by the order in which they are made, so each process
  * makes them once. Owned by the net, from the first peer that names the process
- * until close: closing an endpoint earlier could lose what was sent last. A link
+ * until close, or until it is reaped and nobody uses it, where the process is not bound to leave with this one, so
+ * that a server whose clients come and go does not grow: closing an endpoint earlier could lose what was sent last. A link
  * exists per own rail and per rail of the other that a logical rail ever paired.
  *
  *   ALIVE --UCX's error callback, a failed connect, peer_fail--> FAILED
@@ -94,6 +96,7 @@ struct gpuhier_net_connection {
     bool is_self;
     bool is_torn;  /* a peer was abandoned */
     bool is_bound; /* leaves when I do */
+    bool is_closing; /* UCX did not say that its endpoints are closed */
     gpuhier_net_link_t links[GPUHIER_NET_MAX_RAILS][GPUHIER_NET_MAX_RAILS]; /* [own rail][its rail] */
     ucp_address_t *addresses[GPUHIER_NET_MAX_RAILS];                        /* inside the blob */
     bool is_tcp[GPUHIER_NET_MAX_RAILS];
@@ -133,6 +136,12 @@ int gpuhier_net_link_get(gpuhier_net_connection_t *connection, int rail, gpuhier
 
 /* Close the endpoints of every connection marked as failed since, and cancel receives. Returns how many there were. */
 int gpuhier_net_reap(gpuhier_net_t *net);
+
+/* Free connections that were reaped and that nobody uses, of processes that are not bound. */
+void gpuhier_net_unused_free(gpuhier_net_t *net);
+
+/* The tag of the word by which the process with this digest says that it leaves. */
+uint64_t gpuhier_net_leave_tag(uint64_t digest);
 
 /* Close all connections by force; then, when the workers are gone, free them and all peers. */
 void gpuhier_net_connections_close(gpuhier_net_t *net);

@@ -29,7 +29,7 @@
 #define LEAVE_STRANGER_MS 1000
 
 /* Two connections whose digests are equal share a tag: each then waits for one word of the two, in any order. */
-static uint64_t leave_tag(uint64_t digest)
+uint64_t gpuhier_net_leave_tag(uint64_t digest)
 {
     return (uint64_t) GPUHIER_NET_TEAM_RESERVED << 32 | (digest & UINT32_MAX);
 }
@@ -50,9 +50,9 @@ void gpuhier_net_leave(gpuhier_net_t *net, bool all_leave)
             continue; /* no memory: leaves without a word */
         }
         if (OMPI_SUCCESS
-            == gpuhier_net_recv(net, connection->leaving, 0, leave_tag(gpuhier_net_blob_digest(connection->blob)), NULL, 0, false,
+            == gpuhier_net_recv(net, connection->leaving, 0, gpuhier_net_leave_tag(gpuhier_net_blob_digest(connection->blob)), NULL, 0, false,
                                 &connection->leave_recv)) {
-            (void) gpuhier_net_send(connection->leaving, 0, leave_tag(gpuhier_net_blob_digest(net->blob)), NULL, 0, false,
+            (void) gpuhier_net_send(connection->leaving, 0, gpuhier_net_leave_tag(gpuhier_net_blob_digest(net->blob)), NULL, 0, false,
                                     &connection->leave_send);
         }
     }

@@ -77,6 +77,9 @@ static void op_unlink(gpuhier_net_op_t *op)
     }
     op->next = NULL;
     op->prev_p = NULL;
+    if (NULL != op->connection && GPUHIER_NET_CONNECTION_REAPED == op->connection->state) {
+        op->net->has_unused = true;
+    }
     op->net->pending--;
     op->net->rails[op->rail].pending--;
 }

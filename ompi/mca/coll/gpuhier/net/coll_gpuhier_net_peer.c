@@ -182,19 +182,23 @@ int gpuhier_net_link_get(gpuhier_net_connection_t *connection, int rail, gpuhier
     return OMPI_SUCCESS;
 }
 
-static void endpoint_close(gpuhier_net_rail_t *rail, ucp_ep_h endpoint)
+/* False when UCX has not closed it in time, and may still call back. */
+static bool endpoint_close(gpuhier_net_rail_t *rail, ucp_ep_h endpoint)
 {
+    bool closed;
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
     ucs_status_ptr_t result = ucp_ep_close_nbx(endpoint, &param);
     uint64_t deadline = gpuhier_net_now_ms() + GPUHIER_NET_DRAIN_MS;
 
     if (!UCS_PTR_IS_PTR(result)) {
-        return;
+        return true;
     }
     while (UCS_INPROGRESS == ucp_request_check_status(result) && gpuhier_net_now_ms() < deadline) {
         ucp_worker_progress(rail->worker);
     }
+    closed = UCS_INPROGRESS != ucp_request_check_status(result);
     ucp_request_free(result);
+    return closed;
 }
 
 /* Close what is open; every operation of its peers then ends here or in a later progress. */
@@ -210,7 +214,9 @@ static void connection_reap(gpuhier_net_connection_t *connection)
             gpuhier_net_link_t *link = &connection->links[mine][theirs];
 
             while (link->count > 0) {
-                endpoint_close(&connection->net->rails[mine], link->endpoints[--link->count]);
+                if (!endpoint_close(&connection->net->rails[mine], link->endpoints[--link->count])) {
+                    connection->is_closing = true;
+                }
             }
         }
     }
@@ -218,6 +224,7 @@ static void connection_reap(gpuhier_net_connection_t *connection)
         gpuhier_net_ops_cancel(peer->ops);
     }
     gpuhier_net_ops_cancel(connection->left);
+    connection->net->has_unused = true;
 }
 
 int gpuhier_net_reap(gpuhier_net_t *net)
@@ -237,6 +244,32 @@ int gpuhier_net_reap(gpuhier_net_t *net)
     return reaped;
 }
 
+static bool is_unused(const gpuhier_net_connection_t *connection)
+{
+    return GPUHIER_NET_CONNECTION_REAPED == connection->state && !connection->is_bound && !connection->is_closing
+           && NULL == connection->peers && NULL == connection->left;
+}
+
+void gpuhier_net_unused_free(gpuhier_net_t *net)
+{
+    gpuhier_net_connection_t **place = &net->connections;
+
+    net->has_unused = false;
+    while (NULL != *place) {
+        gpuhier_net_connection_t *connection = *place;
+
+        if (!is_unused(connection)) {
+            place = &connection->next;
+            continue;
+        }
+        *place = connection->next;
+        /* It may have said that it leaves, when nobody here waited for that. */
+        (void) gpuhier_net_discard(net, gpuhier_net_leave_tag(gpuhier_net_blob_digest(connection->blob)), UINT64_MAX);
+        free(connection->blob);
+        free(connection);
+    }
+}
+
 void gpuhier_net_peer_fail(gpuhier_net_peer_t *peer, int code)
 {
     connection_mark(peer->connection, (OMPI_SUCCESS == code) ? OMPI_ERR_UNREACH : code, "reported dead");
@@ -245,6 +278,9 @@ void gpuhier_net_peer_fail(gpuhier_net_peer_t *peer, int code)
 static void peer_let_go(gpuhier_net_peer_t *peer)
 {
     gpuhier_net_ops_move(&peer->ops, &peer->connection->left);
+    if (GPUHIER_NET_CONNECTION_REAPED == peer->connection->state) {
+        peer->connection->net->has_unused = true;
+    }
     peer_unlink(peer);
     free(peer);
 }

@@ -17,11 +17,14 @@
 #include "topology/coll_gpuhier_topology_internal.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -85,14 +88,20 @@ static void fill_node(gpuhier_node_id_t *node)
     identify("/dev/shm", &node->shm_device, &node->shm_inode);
 }
 
-/* What /proc tells of a process. Without descriptors or memory, or kept from looking, a live one is unknown, too. */
-typedef enum { PROCESS_FOUND, PROCESS_GONE, PROCESS_UNKNOWN } process_look_t;
+/* Does /proc number processes as this one's pid namespace does? A container may have the /proc of another. */
+static bool proc_is_mine(void)
+{
+    char text[32] = "";
+
+    return readlink("/proc/self", text, sizeof(text) - 1) > 0 && atoi(text) == (int) getpid();
+}
 
 /*
  * State letter and start time of a process, fields 3 and 22 of /proc/PID/stat;
- * the name before them may contain anything. Set only if it was found.
+ * the name before them may contain anything. Set only if it was found, which a live one
+ * need not be: /proc may hide it, and descriptors or memory may be short.
  */
-static process_look_t process_status(int pid, char *state_p, uint64_t *start_p)
+static bool process_status(int pid, char *state_p, uint64_t *start_p)
 {
     char path[32];
     char line[1024];
@@ -100,30 +109,42 @@ static process_look_t process_status(int pid, char *state_p, uint64_t *start_p)
     unsigned long long start;
     const char *after;
     FILE *file;
-    int error = 0;
 
     snprintf(path, sizeof(path), "/proc/%d/stat", pid);
     file = fopen(path, "re");
     if (NULL == file) {
-        return (ENOENT == errno || ESRCH == errno) ? PROCESS_GONE : PROCESS_UNKNOWN;
+        return false;
     }
     if (NULL == fgets(line, sizeof(line), file)) {
-        error = ferror(file) ? errno : 0; /* ESRCH: it was waited for after the file was opened */
         line[0] = '\0';
     }
     fclose(file);
-    if (ESRCH == error) {
-        return PROCESS_GONE;
-    }
     after = strrchr(line, ')');
     if (NULL == after
         || 2 != sscanf(after, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
                        &state, &start)) {
-        return PROCESS_UNKNOWN;
+        return false;
     }
     *state_p = state;
     *start_p = start;
-    return PROCESS_FOUND;
+    return true;
+}
+
+/* Has the process of this pid, in this pid namespace, ended? Asks the kernel, which hides none; a zombie has ended. False, too, when it cannot say. */
+static bool process_ended(int pid)
+{
+    bool ended = false;
+    int file = -1;
+
+#if defined(SYS_pidfd_open)
+    file = (int) syscall(SYS_pidfd_open, pid, 0);
+#endif
+    if (file < 0) {
+        return 0 != kill(pid, 0) && ESRCH == errno;
+    }
+    ended = 1 == poll(&(struct pollfd){.fd = file, .events = POLLIN}, 1, 0);
+    close(file);
+    return ended;
 }
 
 static uint64_t random_word(void)
@@ -147,7 +168,7 @@ static void fill_process(gpuhier_record_t *record)
     record->pid = (int32_t) getpid();
     record->process_word = random_word();
     identify("/proc/self/ns/pid", &device, &record->pid_inode);
-    if (PROCESS_FOUND != process_status(record->pid, &state, &record->start_time)) {
+    if (!proc_is_mine() || !process_status(record->pid, &state, &record->start_time)) {
         record->start_time = 0;
     }
 }
@@ -198,17 +219,16 @@ bool gpuhier_record_process_lives(const gpuhier_record_t *mine, const gpuhier_re
     uint64_t start;
     char state;
 
-    if (!gpuhier_record_same_node(mine, other) || mine->pid_inode != other->pid_inode || 0 == other->start_time) {
+    if (!gpuhier_record_same_node(mine, other) || mine->pid_inode != other->pid_inode || 0 == mine->pid_inode) {
         return true;
     }
-    switch (process_status(other->pid, &state, &start)) {
-    case PROCESS_FOUND:
-        return start == other->start_time && 'Z' != state && 'X' != state;
-    case PROCESS_GONE:
+    if (process_ended(other->pid)) {
         return false;
-    default:
+    }
+    if (0 == mine->start_time || 0 == other->start_time || !process_status(other->pid, &state, &start)) {
         return true;
     }
+    return start == other->start_time && 'Z' != state && 'X' != state;
 }
 
 /* -- rails -------------------------------------------------------------------------- */

@@ -86,7 +86,7 @@ typedef struct gpuhier_record {
     uint32_t bytes;
     gpuhier_node_id_t node;
     uint64_t process_word; /* random; tells a reused pid, and processes of different pid namespaces, apart */
-    uint64_t start_time;   /* of the process, in clock ticks since boot */
+    uint64_t start_time;   /* of the process, in clock ticks since boot; 0: /proc does not tell, or is another pid namespace's */
     uint64_t pid_inode;    /* pid namespace in which pid is meant */
     int32_t pid;
     uint8_t has_gpu;
@@ -153,9 +153,9 @@ int gpuhier_topology_pick_rails(const gpuhier_record_t *const *records, int coun
 
 /*
  * Does the process of the record live? Only for records of one's own node and
- * pid namespace; otherwise, and where it cannot be looked at (no descriptors are
- * left, say), true: nothing is known. A process that has exited but was not
- * waited for is dead.
+ * pid namespace; otherwise true: nothing is known. The kernel is asked whether the pid
+ * has ended, which a zombie has, and /proc, where it shows the process, whether the pid is
+ * another one's by now. A live process is never taken for dead, whatever /proc hides.
  */
 bool gpuhier_record_process_lives(const gpuhier_record_t *mine, const gpuhier_record_t *other);
 

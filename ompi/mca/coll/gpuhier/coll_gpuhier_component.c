@@ -19,6 +19,7 @@
 #include "coll/coll_gpuhier_module.h"
 #include "plan/coll_gpuhier_schedule.h"
 #include "coll/coll_gpuhier_request.h"
+#include "team/coll_gpuhier_process.h"
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 
@@ -80,6 +81,7 @@ static int component_register(void)
 static int component_open(void)
 {
     help_find();
+    gpuhier_process_open();
     int rc = gpuhier_agree_publish(&mca_coll_gpuhier_component.super.collm_version);
     if (OMPI_SUCCESS != rc) {
         /* Unpublished, no other rank will count on us; our own calls take the saved path. */

@@ -161,9 +161,11 @@ static void net_failed(void *arg, gpuhier_net_peer_t *peer, int code, const char
     opal_output_verbose(5, gpuhier_output(), "coll:gpuhier: %s (%d)", text, code);
 }
 
+/* In MPI_Finalize; a session may come after it. */
 static bool finalizing(void)
 {
-    return ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_STARTED;
+    const int state = ompi_mpi_state;
+    return state >= OMPI_MPI_STATE_FINALIZE_STARTED && state < OMPI_MPI_STATE_FINALIZE_COMPLETED;
 }
 
 /* The lock is held. */
@@ -282,6 +284,13 @@ static int finalize(MPI_Comm comm, int key, void *value, void *extra)
     (void) value;
     end(extra);
     return MPI_SUCCESS;
+}
+
+void gpuhier_process_open(void)
+{
+    keyval = MPI_KEYVAL_INVALID;
+    ends_with_session = false;
+    atomic_store_explicit(&ended, false, memory_order_relaxed);
 }
 
 int gpuhier_process_finalize_register(void)

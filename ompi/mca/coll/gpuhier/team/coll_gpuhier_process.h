@@ -44,6 +44,9 @@ bool gpuhier_process_shares_cores(void);
  */
 bool gpuhier_process_net_on_device(void);
 
+/* Begins anew: the component is opened, perhaps not for the first time, as its memory stays where it is built in or kept by somebody. */
+void gpuhier_process_open(void);
+
 /* Has everything released when MPI_Finalize begins, or the end of the last session, once some of it exists. Returns an Open MPI code. */
 int gpuhier_process_finalize_register(void);
 

@@ -560,12 +560,14 @@ static int small_step(gpuhier_call_t *call)
     return events;
 }
 
+bool gpuhier_engine_wants_net(const gpuhier_call_t *call)
+{
+    return call->team->ngroups > 1 && (GPUHIER_CALL_SMALL != call->state || gpuhier_small_wants_net(call));
+}
+
 int gpuhier_engine_step(gpuhier_call_t *call)
 {
     int rc = 0;
-    if (call->team->ngroups > 1 && (GPUHIER_CALL_SMALL != call->state || gpuhier_small_wants_net(call))) {
-        call->team->net_events += (unsigned) gpuhier_net_progress(gpuhier_process_net()); /* UCX has events of its own while nothing moves here */
-    }
     switch (call->state) {
     case GPUHIER_CALL_QUEUED:
         break;

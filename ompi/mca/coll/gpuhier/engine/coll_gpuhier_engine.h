@@ -84,6 +84,7 @@ typedef struct gpuhier_call_args {
 typedef struct gpuhier_call {
     struct gpuhier_call *next; /* in the team's queue, or among those that have ended */
     gpuhier_call_state_t state;
+    _Atomic bool over; /* somebody waits for the call: it has left the queue, and is the waiter's again */
     int status;        /* DONE: OMPI_SUCCESS, an Open MPI code, or GPUHIER_DECLINED */
     uint32_t mask;     /* DONE and not an error, or outcome_known: GPUHIER_MASK_*, equal on all ranks */
 
@@ -144,7 +145,10 @@ void gpuhier_engine_begin(gpuhier_call_t *call);
 /* Makes call->input: an event behind all that the program, and we, have queued on the legacy default stream. Returns an Open MPI code. */
 int gpuhier_engine_mark(gpuhier_call_t *call);
 
-/* Does what can be done now. Returns the number of events, 0 when there was nothing; look at call->state. The team's context is current. */
+/* Does the call wait for UCX, as far as it knows? */
+bool gpuhier_engine_wants_net(const gpuhier_call_t *call);
+
+/* Does what can be done now, but for UCX. Returns the number of events, 0 when there was nothing; look at call->state. The team's context is current. */
 int gpuhier_engine_step(gpuhier_call_t *call);
 
 /* Ends a call that has not begun. */

@@ -25,6 +25,7 @@
 #include "engine/coll_gpuhier_exchange.h"
 #include "team/coll_gpuhier_process.h"
 #include "team/coll_gpuhier_tags.h"
+#include "engine/coll_gpuhier_queue.h"
 #include "opal/runtime/opal_progress.h"
 
 typedef enum piece_phase { PIECE_IDLE, PIECE_WIRE, PIECE_REDUCE, PIECE_DONE } piece_phase_t;
@@ -242,9 +243,7 @@ static int hellos_wait(const gpuhier_team_t *team, int rc)
         if (now > deadline) {
             return OMPI_SUCCESS != rc ? rc : OMPI_ERR_TIMEOUT;
         }
-        gpuhier_engine_lock();
-        (void) gpuhier_net_progress(gpuhier_process_net());
-        gpuhier_engine_unlock();
+        (void) gpuhier_queue_drive(true);
         opal_progress();
     }
     return OMPI_SUCCESS != rc ? rc : error;

@@ -9,6 +9,7 @@
 
 #include <sched.h>
 #include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "team/coll_gpuhier_process.h"
@@ -26,38 +27,31 @@ static int team_enter(gpuhier_team_t *team, gpuhier_cuda_scope_t *scope)
     return rc;
 }
 
-static opal_list_t busy; /* teams with calls that nobody waits for, by their member of that name */
-static bool listed;      /* busy is constructed */
-static unsigned on_device; /* calls under way whose messages UCX moves from and to GPU memory */
+static gpuhier_team_t *busy; /* teams with calls, by busy_next */
+static unsigned unwaited;    /* calls that nobody waits for */
+static unsigned on_device;   /* calls under way whose messages UCX moves from and to GPU memory */
 
-static gpuhier_team_t *team_of(opal_list_item_t *item)
+static void busy_add(gpuhier_team_t *team)
 {
-    return (gpuhier_team_t *) (void *) ((char *) item - offsetof(gpuhier_team_t, busy));
+    team->busy_next = busy;
+    team->busy_place = &busy;
+    if (NULL != busy) {
+        busy->busy_place = &team->busy_next;
+    }
+    busy = team;
 }
 
-static void unwaited_add(gpuhier_team_t *team)
+static void busy_remove(gpuhier_team_t *team)
 {
-    if (!listed) {
-        OBJ_CONSTRUCT(&busy, opal_list_t);
-        listed = true;
-    }
-    if (0 == team->unwaited++) {
-        OBJ_CONSTRUCT(&team->busy, opal_list_item_t);
-        opal_list_append(&busy, &team->busy);
-    }
-}
-
-static void unwaited_remove(gpuhier_team_t *team)
-{
-    if (0 == --team->unwaited) {
-        opal_list_remove_item(&busy, &team->busy);
-        OBJ_DESTRUCT(&team->busy);
+    *team->busy_place = team->busy_next;
+    if (NULL != team->busy_next) {
+        team->busy_next->busy_place = team->busy_place;
     }
 }
 
 bool gpuhier_queue_is_busy(void)
 {
-    return listed && !opal_list_is_empty(&busy);
+    return unwaited > 0;
 }
 
 bool gpuhier_queue_wants_context(void)
@@ -65,13 +59,17 @@ bool gpuhier_queue_wants_context(void)
     return on_device > 0;
 }
 
-/* Takes the first call, which has ended, out of the queue. */
+/* Takes the first call, which has ended, out of the queue. One that somebody waits for is gone then. */
 static void first_remove(gpuhier_team_t *team, gpuhier_call_t **ended_p)
 {
     gpuhier_call_t *call = team->first;
     team->first = call->next;
     on_device -= call->net_on_device;
+    if (NULL == team->first) {
+        busy_remove(team);
+    }
     if (NULL == call->ended) {
+        atomic_store_explicit(&call->over, true, memory_order_release);
         return;
     }
     if (call->status >= 0 && NULL != call->outcome_p) {
@@ -79,7 +77,7 @@ static void first_remove(gpuhier_team_t *team, gpuhier_call_t **ended_p)
     }
     call->next = *ended_p;
     *ended_p = call;
-    unwaited_remove(team);
+    --unwaited;
 }
 
 /* Takes calls that have ended out of the queue, and begins the next one. The context is current, unless the team is broken. */
@@ -101,14 +99,13 @@ void gpuhier_queue_post(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhie
     gpuhier_engine_prepare(call, team, args);
     call->net_on_device = team->net_on_device;
     on_device += call->net_on_device;
-    if (NULL != call->ended) {
-        unwaited_add(team);
-    }
+    unwaited += NULL != call->ended;
     if (NULL != team->first) {
         team->last->next = call;
         team->last = call;
     } else {
         team->first = team->last = call;
+        busy_add(team);
         gpuhier_engine_begin(call);
         if (OMPI_SUCCESS == rc) {
             (void) gpuhier_engine_step(call); /* a short message may need no more than this */
@@ -128,22 +125,37 @@ void gpuhier_queue_tell(gpuhier_call_t *ended)
         call->ended(call);
     }
 }
-#define STEP_EVERY 64 /* looks at shared memory for which a short message is not stepped */
 
-/* Does what can be done now for the first call. Returns the number of events. */
-static int team_drive(gpuhier_team_t *team, gpuhier_call_t **ended_p)
+#define STEP_EVERY 64 /* looks at shared memory for which a short message is not stepped */
+#define NET_EVERY 64  /* rounds in which no call waits for UCX, for one of UCX all the same */
+
+/* One look at all that is pending. */
+typedef struct round {
+    gpuhier_call_t *ended; /* see gpuhier_queue_tell() */
+    int events;
+    bool net_driven;
+} round_t;
+
+static void net_drive(round_t *round)
+{
+    round->events += gpuhier_net_progress(gpuhier_process_net());
+    round->net_driven = true;
+}
+
+/* Does what can be done now for the first call. */
+static void team_drive(gpuhier_team_t *team, round_t *round)
 {
     gpuhier_call_t *call = team->first;
     gpuhier_cuda_scope_t scope;
-    if (NULL == call) {
-        return 0;
-    }
     if (0 != (call->idle.polls + 1) % STEP_EVERY && !call->net_on_device && gpuhier_small_is_idle(call)) {
         ++call->idle.polls;
-        return 0;
+        return;
     }
     int events = 1, rc = team_enter(team, &scope);
     if (OMPI_SUCCESS == rc || call->declining || GPUHIER_CALL_FAILED == call->state) {
+        if ((call->net_on_device || !round->net_driven) && gpuhier_engine_wants_net(call)) {
+            net_drive(round); /* UCX has events of its own while nothing moves here */
+        }
         events = gpuhier_engine_step(call);
         int problem = 0 == events && GPUHIER_CALL_FAILED != call->state ? gpuhier_watch_idle(call) : OMPI_SUCCESS;
         if (OMPI_SUCCESS != problem) {
@@ -156,29 +168,62 @@ static int team_drive(gpuhier_team_t *team, gpuhier_call_t **ended_p)
     if (0 != events) {
         call->idle.polls = 0;
     }
-    queue_advance(team, ended_p);
+    queue_advance(team, &round->ended);
     if (OMPI_SUCCESS == rc) {
         gpuhier_cuda_leave(&scope);
     }
-    return events;
+    round->events += events;
+}
+
+/*
+ * Does what can be done now for all teams, whoever waits for their calls: one thread at a time does so for all threads. UCX comes
+ * last, if no call has wanted it: it may still have the end of what earlier calls sent, or what other ranks wait for.
+ * thorough: it does not wait for its turn.
+ */
+static void all_drive(round_t *round, bool thorough)
+{
+    static unsigned rounds;
+    gpuhier_team_t *next;
+    for (gpuhier_team_t *team = busy; NULL != team; team = next) {
+        next = team->busy_next;
+        team_drive(team, round);
+    }
+    if ((thorough || 0 == ++rounds % NET_EVERY) && !round->net_driven && 0 == on_device && NULL != gpuhier_process_net()) {
+        net_drive(round);
+    }
 }
 
 /*
  * A process that polls beside others on its core takes it from the one that all wait for: yielding, it
- * still looks busy to the kernel, which then moves nobody to where there is room. So after some polls
+ * still looks busy to the kernel, which then moves nobody to where there is room, and may be given the core again only when
+ * the others have used up a slice of milliseconds each. So after some time
  * in vain it sleeps, each time a little longer, but for no more than about a sixteenth of the time that it has waited. The
  * kernel's usual slack, 50 us, would be most of that. Between groups much is waited for that takes some 100 us and
- * needs polls of both sides, as the steps of a rendezvous do: patience lasts for about a millisecond there (2 nodes x 1 rank, 512 KiB, 2026-11-22:
- * 290 us without naps, 490 to 1190 us with naps after 64 polls).
+ * needs polls of both sides, as the steps of a rendezvous do: patience lasts for a millisecond there (2 nodes x 1 rank, 512 KiB, 2026-11-22:
+ * 290 us without naps, 490 to 1190 us with naps after 64 polls). A thread that finds another one driving has polled in vain.
  */
-#define VAIN_POLLS 64
-#define VAIN_POLLS_NET 512
+#define PATIENCE_US 100u
+#define PATIENCE_NET_US 1000u
 #define NAP_MIN_US 25u
 #define NAP_MAX_US 400u
 #define NAP_SLACK_NS 1000ul
 
-/* Open MPI's progress makes system calls, and other messages can wait for so many polls of ours. */
+/* Open MPI's progress makes system calls, and yields too where cores are shared; other messages can wait for so many polls of ours. */
 #define PROGRESS_EVERY 8
+
+/* How long a thread has polled in vain. */
+typedef struct idle {
+    unsigned polls;
+    uint64_t since; /* microseconds: when it began */
+    unsigned nap_us; /* the next; 0: no naps yet */
+} idle_t;
+
+static uint64_t now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000000u + (uint64_t) now.tv_nsec / 1000u;
+}
 
 static void nap(unsigned us)
 {
@@ -190,58 +235,63 @@ static void nap(unsigned us)
     }
 }
 
-/* Between two polls that moved no slice. vain: how many there were since one did; patience: so many without a nap. *nap_us: the next. */
-static void poll_pause(unsigned vain, unsigned patience, bool net_moved, unsigned *nap_us)
+/* After a poll in vain. The lock is not held. */
+static void poll_pause(idle_t *idle, unsigned patience_us)
 {
     const bool shares = gpuhier_process_shares_cores();
-    if (vain > patience || 1 == vain % PROGRESS_EVERY) {
-        opal_progress(); /* yields too where cores are shared */
-    } else if (shares) {
+    if (shares && 0 == idle->polls) {
+        idle->since = now_us();
+    }
+    if (0 == idle->polls++ % PROGRESS_EVERY) {
+        opal_progress();
+    } else if (shares && 0 == idle->nap_us) {
         sched_yield();
     }
-    if (net_moved) {
-        *nap_us = NAP_MIN_US;
-    } else if (shares && vain > patience) {
-        nap(*nap_us);
-        *nap_us += *nap_us < NAP_MAX_US ? *nap_us / 16 : 0;
+    if (idle->nap_us > 0) {
+        nap(idle->nap_us);
+        idle->nap_us += idle->nap_us < NAP_MAX_US ? idle->nap_us / 16 : 0;
+    } else if (shares && now_us() - idle->since > patience_us) {
+        idle->nap_us = NAP_MIN_US;
     }
+}
+
+int gpuhier_queue_drive(bool thorough)
+{
+    round_t round = {0};
+    if (!gpuhier_engine_trylock()) {
+        return 0;
+    }
+    all_drive(&round, thorough);
+    gpuhier_engine_unlock();
+    gpuhier_queue_tell(round.ended);
+    return round.events;
 }
 
 int gpuhier_queue_wait(gpuhier_call_t *call)
 {
-    gpuhier_team_t *team = call->team;
-    uint64_t net_events = 0;
-    unsigned vain = 0, nap_us = NAP_MIN_US;
-    for (;;) {
-        gpuhier_call_t *ended = NULL;
-        gpuhier_engine_lock();
-        int events = GPUHIER_CALL_DONE == call->state ? 0 : team_drive(team, &ended);
-        bool done = GPUHIER_CALL_DONE == call->state;
-        bool net_moved = net_events != team->net_events;
-        net_events = team->net_events;
-        gpuhier_engine_unlock();
-        gpuhier_queue_tell(ended);
-        if (done) {
-            return call->status;
-        }
-        if (0 != events) {
-            vain = 0;
-            nap_us = NAP_MIN_US;
-        } else {
-            poll_pause(++vain, 1 == team->ngroups ? VAIN_POLLS : VAIN_POLLS_NET, net_moved, &nap_us);
+    const unsigned patience_us = 1 == call->team->ngroups ? PATIENCE_US : PATIENCE_NET_US;
+    unsigned moved = 0;
+    idle_t idle = {0};
+    while (!atomic_load_explicit(&call->over, memory_order_acquire)) {
+        if (0 != gpuhier_queue_drive(idle.nap_us > 0)) {
+            idle.polls = idle.nap_us = 0;
+            if (0 == ++moved % PROGRESS_EVERY) {
+                opal_progress(); /* what moves may be others' calls, and for long */
+            }
+        } else if (!atomic_load_explicit(&call->over, memory_order_acquire)) {
+            poll_pause(&idle, patience_us);
         }
     }
+    return call->status;
 }
 
 void gpuhier_queue_drain(gpuhier_team_t *team)
 {
     for (bool empty = false; !empty;) {
-        gpuhier_call_t *ended = NULL;
+        int events = gpuhier_queue_drive(true);
         gpuhier_engine_lock();
-        int events = team_drive(team, &ended);
         empty = NULL == team->first;
         gpuhier_engine_unlock();
-        gpuhier_queue_tell(ended);
         if (0 == events && !empty) {
             opal_progress();
         }
@@ -250,14 +300,10 @@ void gpuhier_queue_drain(gpuhier_team_t *team)
 
 int gpuhier_queue_drive_all(gpuhier_call_t **ended_p)
 {
-    int events = 0;
-    if (gpuhier_queue_is_busy()) {
-        opal_list_item_t *item, *next;
-        OPAL_LIST_FOREACH_SAFE(item, next, &busy, opal_list_item_t) {
-            events += team_drive(team_of(item), ended_p);
-        }
-    }
-    return events;
+    round_t round = {.ended = *ended_p};
+    all_drive(&round, false);
+    *ended_p = round.ended;
+    return round.events;
 }
 
 void gpuhier_queue_abandon(gpuhier_team_t *team, int status, gpuhier_call_t **ended_p)

@@ -8,9 +8,9 @@
  *
  *     post -> last .. first --begin--> runs --(DONE)--> out; the next one begins
  *
- * Whoever holds the engine's lock drives the first call: its own waiter, the
- * waiter of a later one, another thread, or progress (coll_gpuhier_request.c). A call that
- * nobody waits for has an `ended` function. It is put on a list when it is done,
+ * Whoever waits drives what is pending, all of it: each team's first call, and UCX. One thread does so at a time, for
+ * all: a waiter of any call, or progress (coll_gpuhier_request.c). The others need no lock to see that their call is over.
+ * A call that nobody waits for has an `ended` function. It is put on a list when it is done,
  * and told by whoever drove it, after unlocking.
  */
 #ifndef GPUHIER_QUEUE_H
@@ -28,7 +28,7 @@ void gpuhier_queue_post(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhie
 void gpuhier_queue_tell(gpuhier_call_t *ended);
 
 /*
- * Waits until a posted call is done; drives its team and Open MPI's progress meanwhile, and
+ * Waits until a posted call is over; drives all that is pending and Open MPI's progress meanwhile, and
  * watches for dead peers. The lock is not held. Returns call->status.
  */
 int gpuhier_queue_wait(gpuhier_call_t *call);
@@ -37,12 +37,15 @@ int gpuhier_queue_wait(gpuhier_call_t *call);
 void gpuhier_queue_drain(gpuhier_team_t *team);
 
 /*
- * Does what can be done now for each team that has calls which nobody waits for. Returns the number of events. The
- * lock is held.
+ * Does what can be done now for each team that has calls, and now and then for UCX if none of them waits for it; thorough: in any
+ * case. Returns the number of events, 0 also when another thread has the lock, or waits for it.
  */
+int gpuhier_queue_drive(bool thorough);
+
+/* The same, not thorough, with the lock held. */
 int gpuhier_queue_drive_all(gpuhier_call_t **ended_p);
 
-/* Are there any such teams? The lock is held. */
+/* Are there calls that nobody waits for? The lock is held. */
 bool gpuhier_queue_is_busy(void);
 
 /*

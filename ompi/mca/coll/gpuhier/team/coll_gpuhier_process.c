@@ -36,6 +36,7 @@
 #include "opal/util/show_help.h"
 
 static opal_mutex_t engine_lock = OPAL_MUTEX_STATIC_INIT;
+static _Atomic unsigned wanted; /* threads that wait for the lock */
 static gpuhier_net_t *net;
 static unsigned net_lost; /* contexts that had been lost when it was opened */
 static int keyval = MPI_KEYVAL_INVALID;
@@ -47,12 +48,16 @@ static _Atomic bool ended;
 
 void gpuhier_engine_lock(void)
 {
-    opal_mutex_lock(&engine_lock);
+    if (0 != opal_mutex_trylock(&engine_lock)) {
+        atomic_fetch_add_explicit(&wanted, 1, memory_order_relaxed);
+        opal_mutex_lock(&engine_lock);
+        atomic_fetch_sub_explicit(&wanted, 1, memory_order_relaxed);
+    }
 }
 
 bool gpuhier_engine_trylock(void)
 {
-    return 0 == opal_mutex_trylock(&engine_lock);
+    return 0 == atomic_load_explicit(&wanted, memory_order_relaxed) && 0 == opal_mutex_trylock(&engine_lock);
 }
 
 void gpuhier_engine_unlock(void)
@@ -179,17 +184,17 @@ static void leave_begin(void)
 
 /*
  * UCX may still have the end of what a call sent when the call has returned: a socket was full, or an answer waits its turn.
- * Then whoever is inside MPI sees to it, in between two calls as well. The notices of partners arrive so, too. A call
- * that is under way is driven by its own progress, with the context that UCX needs for GPU memory: its copies fail without
- * one, or are made in another. In MPI_Finalize a program's callback on MPI_COMM_SELF may come before ours and wait for a
+ * Then whoever is inside MPI sees to it, in between two calls as well, and while other calls are under way that do not need UCX
+ * at the time. The notices of partners arrive so, too. Only where UCX moves GPU memory, it is left to the calls for which it does: they drive
+ * it with the context that it needs, since its copies fail without one, or are made in another. In MPI_Finalize a program's callback on MPI_COMM_SELF may come before ours and wait for a
  * rank that waits for our word in its own: so the word is said here.
  */
 static int net_progress(void)
 {
     int events = 0;
     if (gpuhier_engine_trylock()) {
-        if (NULL != net && !gpuhier_queue_is_busy() && !gpuhier_queue_wants_context()) {
-            if (finalizing()) {
+        if (NULL != net && !gpuhier_queue_wants_context()) {
+            if (finalizing() && !gpuhier_queue_is_busy()) {
                 leave_begin();
             }
             events = gpuhier_net_progress(net);

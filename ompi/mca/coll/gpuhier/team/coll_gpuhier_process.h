@@ -21,7 +21,11 @@
  */
 int gpuhier_process_record(int ordinal, gpuhier_record_t *record_p);
 
-/* Serialises the engine: several threads may call collectives on different communicators. */
+/*
+ * Serialises the engine: several threads may call collectives on different communicators. Whoever has something of its own to do,
+ * as to post a call, takes the lock, and waits for it. Whoever comes again and again, as to drive what is pending, only tries: in
+ * vain also while another thread waits for the lock, which so gets it next.
+ */
 void gpuhier_engine_lock(void);
 bool gpuhier_engine_trylock(void); /* true: the lock is held */
 void gpuhier_engine_unlock(void);

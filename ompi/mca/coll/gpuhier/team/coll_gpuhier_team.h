@@ -30,8 +30,7 @@ typedef struct gpuhier_team {
     uint32_t id;       /* random, the same on all members: tells this communicator's messages from others' */
     uint64_t sequence; /* number of the last call that began; equal on all members between calls */
     struct gpuhier_call *first, *last; /* calls that have not ended, in the order in which they were posted; the first one runs */
-    int unwaited;      /* of them, those that nobody waits for */
-    opal_list_item_t busy; /* in the queue's list while there are any */
+    struct gpuhier_team *busy_next, **busy_place; /* in the queue's list while there are any */
     int broken;        /* not 0: this rank cannot take part any more; it votes against every call, and all decline */
     bool reason_sought; /* for a call that failed here: under fault tolerance, whether Open MPI knows why */
     int torn;          /* not 0: a call failed here while data moved; every later call ends with this code */
@@ -56,7 +55,6 @@ typedef struct gpuhier_team {
     gpuhier_net_peer_t **peers; /* [nranks] the ranks of other groups that I exchange with, else NULL; NULL for one group */
     gpuhier_piece_rails_t *rails; /* [pieces] */
     bool net_on_device;         /* UCX takes device memory */
-    uint64_t net_events;        /* of UCX, while this team's calls were driven */
     struct gpuhier_exchange *exchange; /* NULL for one group, and before the first call */
     struct gpuhier_small_exchange *small_exchange; /* of the small form; NULL but for the leader of one of several groups */
 } gpuhier_team_t;

@@ -113,6 +113,15 @@ void flight_post(suite_t *suite, flight_t *flight)
     }
 }
 
+void flight_reduce(suite_t *suite, flight_t *flight)
+{
+    ++suite->calls;
+    int error = MPI_Allreduce(input_of(flight), flight->recv.message, (int) flight->count, flight->values.type->type, flight->values.op->op, flight->comm);
+    if (MPI_SUCCESS != error) {
+        suite_fail(suite, "MPI_Allreduce of %zu returned %d", flight->count, error);
+    }
+}
+
 bool flight_init(suite_t *suite, flight_t *flight)
 {
 #if OMPI_MAJOR_VERSION >= 5

@@ -41,6 +41,9 @@ void flight_fill_queue(flight_t *flight, const buffer_t *pinned);
 /* MPI_Iallreduce. */
 void flight_post(suite_t *suite, flight_t *flight);
 
+/* MPI_Allreduce: returns when the flight is over. */
+void flight_reduce(suite_t *suite, flight_t *flight);
+
 /* A persistent request of the buffers; it survives MPI_Wait. False when this Open MPI has no such calls. */
 bool flight_init(suite_t *suite, flight_t *flight);
 

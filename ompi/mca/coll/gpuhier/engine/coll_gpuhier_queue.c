@@ -54,6 +54,11 @@ bool gpuhier_queue_is_busy(void)
     return unwaited > 0;
 }
 
+bool gpuhier_queue_is_pending(void)
+{
+    return NULL != busy;
+}
+
 bool gpuhier_queue_wants_context(void)
 {
     return on_device > 0;
@@ -252,6 +257,24 @@ static void poll_pause(idle_t *idle, unsigned patience_us)
         idle->nap_us += idle->nap_us < NAP_MAX_US ? idle->nap_us / 16 : 0;
     } else if (shares && now_us() - idle->since > patience_us) {
         idle->nap_us = NAP_MIN_US;
+    }
+}
+
+/*
+ * A thread that waits in Open MPI calls its progress again and again, and yields in between. Linux 6.18 has been seen to leave such a thread
+ * on the core for seconds, when no other of its group is ready to run there, while what it waits for is starved. So it naps as well.
+ */
+void gpuhier_queue_rest(bool moved)
+{
+    static _Atomic uint64_t moved_us; /* when something moved last */
+    if (!gpuhier_process_shares_cores()) {
+        return;
+    }
+    const uint64_t now = now_us();
+    if (moved) {
+        atomic_store_explicit(&moved_us, now, memory_order_relaxed);
+    } else if (now - atomic_load_explicit(&moved_us, memory_order_relaxed) > PATIENCE_NET_US) {
+        nap(NAP_MIN_US);
     }
 }
 

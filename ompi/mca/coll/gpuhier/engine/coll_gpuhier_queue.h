@@ -45,8 +45,14 @@ int gpuhier_queue_drive(bool thorough);
 /* The same, not thorough, with the lock held. */
 int gpuhier_queue_drive_all(gpuhier_call_t **ended_p);
 
+/* In Open MPI's progress: has something moved? Where cores are shared, a thread in whose calls nothing has moved for some time naps. The lock is not held. */
+void gpuhier_queue_rest(bool moved);
+
 /* Are there calls that nobody waits for? The lock is held. */
 bool gpuhier_queue_is_busy(void);
+
+/* Are there any? The lock is held. */
+bool gpuhier_queue_is_pending(void);
 
 /*
  * Are there calls, waited for or not, for which UCX needs the context of their GPU? They drive it themselves, with that

@@ -192,6 +192,7 @@ static void leave_begin(void)
 static int net_progress(void)
 {
     int events = 0;
+    bool pending = true;
     if (gpuhier_engine_trylock()) {
         if (NULL != net && !gpuhier_queue_wants_context()) {
             if (finalizing() && !gpuhier_queue_is_busy()) {
@@ -200,7 +201,11 @@ static int net_progress(void)
             events = gpuhier_net_progress(net);
             gpuhier_kept_poll_at_times();
         }
+        pending = gpuhier_queue_is_pending();
         gpuhier_engine_unlock();
+    }
+    if (pending) {
+        gpuhier_queue_rest(events > 0);
     }
     return events;
 }

@@ -9,6 +9,7 @@
  *   allreduce_nonblocking [--stock] [order]     order: only that part
  */
 #include "flight.h"
+#include "overlap.h"
 
 #include <cuda_runtime_api.h>
 #include <stdio.h>
@@ -122,6 +123,36 @@ static void fly(suite_t *suite, const MPI_Comm *comms, int ncomms, finish_t how,
         flight_free(&flights[i]);
     }
     flight_check_path(suite, finish_names[how], &before, (uint64_t) (NFLIGHTS + nblocking), NFLIGHTS);
+}
+
+/* The same on communicators that overlap, each on its own path: a rank may be alone in one. */
+static void run_overlapping(suite_t *suite)
+{
+    static flight_t flights[NFLIGHTS];
+    MPI_Comm comms[OVERLAP_NKINDS];
+    MPI_Request requests[NFLIGHTS];
+    overlap_make(MPI_COMM_WORLD, comms);
+    for (int how = 0; how < NFINISHES; ++how) {
+        for (int i = 0; i < NFLIGHTS; ++i) {
+            MPI_Comm comm = comms[i % OVERLAP_NKINDS];
+            flight_t blocked;
+            flight_make(suite, &flights[i], comm, "double", "sum", counts[i / OVERLAP_NKINDS % NCOUNTS], BUFFER_DEVICE, BUFFER_DEVICE, 0 == i % 7);
+            flight_post(suite, &flights[i]);
+            requests[i] = flights[i].request;
+            if (0 == i % 4) {
+                flight_make(suite, &blocked, comm, "double", "sum", flights[i].count, BUFFER_DEVICE, BUFFER_DEVICE, false);
+                flight_reduce(suite, &blocked);
+                flight_check(suite, &blocked, "a blocking call among overlapping ones");
+                flight_free(&blocked);
+            }
+        }
+        finish(suite, (finish_t) how, requests, NFLIGHTS);
+        for (int i = 0; i < NFLIGHTS; ++i) {
+            flight_check(suite, &flights[i], finish_names[how]);
+            flight_free(&flights[i]);
+        }
+    }
+    overlap_free(comms);
 }
 
 static void run_many(suite_t *suite)
@@ -372,6 +403,7 @@ int main(int argc, char **argv)
         return suite_end(&suite);
     }
     run_many(&suite);
+    run_overlapping(&suite);
     run_kinds(&suite);
     run_saved(&suite);
     run_derived(&suite);

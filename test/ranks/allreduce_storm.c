@@ -2,18 +2,19 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A seeded random mix of blocking, nonblocking and persistent calls on several communicators, of several types,
+ * A seeded random mix of blocking, nonblocking and persistent calls on several communicators that overlap, of several types,
  * operations and sizes. All ranks post the same calls; each passes what buffers it likes, and waits, tests and starts in an
  * order of its own. Modes flip while calls are in flight.
  *
  *   allreduce_storm [--stock] [steps] [seed]
  */
 #include "flight.h"
+#include "overlap.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NCOMMS 3
+#define NCOMMS (1 + OVERLAP_NKINDS)
 #define NSLOTS 12
 #define NPERSISTENT 3
 
@@ -145,12 +146,11 @@ int main(int argc, char **argv)
     const int steps = argc > 1 ? atoi(argv[1]) : 300;
     shared_state = argc > 2 ? (uint64_t) atoll(argv[2]) : 1;
     own_state = shared_state + 1000 * (uint64_t) (suite.rank + 1);
-    for (int i = 0; i < NCOMMS; ++i) {
-        MPI_Comm_split(MPI_COMM_WORLD, 0, 1 == i ? -suite.rank : suite.rank, &comms[i]);
-    }
+    overlap_make(MPI_COMM_WORLD, comms);
+    MPI_Comm_split(MPI_COMM_WORLD, 0, -suite.rank, &comms[OVERLAP_NKINDS]); /* all, in reverse */
     for (int i = 0; i < NPERSISTENT; ++i) {
         const buffer_kind_t kind = 2 == i ? BUFFER_HOST : BUFFER_DEVICE;
-        flight_make(&suite, &persistent[i], comms[0], types[i % 2], ops[i % 2], counts[i + 2], kind, kind, 1 == i);
+        flight_make(&suite, &persistent[i], comms[2 == i ? OVERLAP_NKINDS : OVERLAP_ALL], types[i % 2], ops[i % 2], counts[i + 2], kind, kind, 1 == i);
         flight_init(&suite, &persistent[i]);
     }
     for (int step = 0; step < steps; ++step) {
@@ -179,8 +179,7 @@ int main(int argc, char **argv)
         MPI_Request_free(&persistent[i].request);
         flight_free(&persistent[i]);
     }
-    for (int i = 0; i < NCOMMS; ++i) {
-        MPI_Comm_free(&comms[i]);
-    }
+    overlap_free(comms);
+    MPI_Comm_free(&comms[OVERLAP_NKINDS]);
     return suite_end(&suite);
 }

@@ -7,6 +7,7 @@ As in suite_figures.py, a function with @figure measures one or some of them.
 
 import os
 import re
+import time
 
 from suite_measure import BUILD, RUN, SRC, Failure, FigureList, judged, missing, size_text
 
@@ -148,6 +149,21 @@ def lives(suite):
         figures.append(judged(f"lives.{label.replace(' ', '')}", f"{label}: a communicator after {1000 if suite.quick else 4000} others / after few",
                               late * early_plain / (early * late_plain), 2.0, "<=",
                               {"early_us": early, "late_us": late, "early_plain_us": early_plain, "late_plain_us": late_plain}))
+    return figures
+
+
+@figure("leave")
+def leave(suite):
+    """Whole runs whose end must not wait for a word that does not come: that would take half a minute."""
+    runs = (("callback", "a call in a callback of MPI_Finalize on some ranks", ["--nodes", "2", "--gpus", "1", "--", "../ranks/last_call", "30000", "callback_mixed"]),
+            ("astray", "rails that lead nowhere", ["--nodes", "3", "--gpus", "1", "--rails", "3", "--mca", "btl_tcp_if_include", "10.1.0.0/16", "--",
+                                                  os.path.join(SRC, "test/nodes/as"), "astray", "1", "./call_and_barrier", "--stock", "200000", "4"]))
+    figures = []
+    for name, title, arguments in runs:
+        begin = time.monotonic()
+        suite.command([RUN, *arguments], "test/nodes")
+        seconds = time.monotonic() - begin
+        figures.append(judged(f"leave.{name}", f"{title}: seconds of a run", seconds, 20, "<=", seconds))
     return figures
 
 

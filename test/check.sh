@@ -11,7 +11,7 @@
 #   --ci          also the tests that are marked "slow"; without it and without a pattern they are left out
 #   --full        all tests, and more in some of them (GPUHIER_CHECK_FULL=1 tells them)
 #   --asan        in a build with AddressSanitizer and UBSan: the unit and ranks tests
-#   --jobs N      as many tests at a time (default: one for each processor, at most 8)
+#   --jobs N      as many tests at a time (default: two for each processor, since tests wait much; at most 8)
 #   --loop [N]    again and again until a test fails, or N rounds
 #   --list        names the tests and stops
 #   --verbose     the output of every test, not only of failing ones
@@ -235,7 +235,7 @@ if [ "$(id -u)" = 0 ] && unshare --mount --ipc --net true 2>/dev/null; then
     isolated=1
 fi
 if [ -z "$jobs" ]; then
-    jobs=$(nproc 2>/dev/null || echo 1)
+    jobs=$((2 * $(nproc 2>/dev/null || echo 1)))
     [ "$jobs" -le 8 ] || jobs=8
 fi
 [ $isolated = 1 ] || jobs=1

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "coll_gpuhier_topology.h"
+#include "topology/coll_gpuhier_topology.h"
 #include "ompi/constants.h"
 
 #define CHILD_USER 65532

@@ -14,12 +14,13 @@
 #include <unistd.h>
 
 #include "base/coll_gpuhier_counters.h"
+#include "base/coll_gpuhier_end.h"
 #include "base/coll_gpuhier_params.h"
 #include "coll_gpuhier_component.h"
 #include "coll/coll_gpuhier_module.h"
 #include "plan/coll_gpuhier_schedule.h"
 #include "coll/coll_gpuhier_request.h"
-#include "team/coll_gpuhier_process.h"
+#include "engine/coll_gpuhier_queue.h"
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 
@@ -81,7 +82,8 @@ static int component_register(void)
 static int component_open(void)
 {
     help_find();
-    gpuhier_process_open();
+    gpuhier_end_open(gpuhier_finalize);
+    gpuhier_queue_open();
     int rc = gpuhier_agree_publish(&mca_coll_gpuhier_component.super.collm_version);
     if (OMPI_SUCCESS != rc) {
         /* Unpublished, no other rank will count on us; our own calls take the saved path. */

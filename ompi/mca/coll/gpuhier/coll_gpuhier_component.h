@@ -15,6 +15,9 @@ typedef struct gpuhier_component {
 
 extern gpuhier_component_t mca_coll_gpuhier_component;
 
+/* Releases everything, when the process's life in MPI ends. */
+void gpuhier_finalize(void);
+
 /* The module of a new communicator, or NULL where gpuhier stays away. */
 mca_coll_base_module_t *gpuhier_comm_query(struct ompi_communicator_t *comm, int *priority);
 

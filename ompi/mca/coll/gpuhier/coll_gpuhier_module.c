@@ -8,11 +8,11 @@
  */
 #include "ompi_config.h"
 
+#include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
 #include "coll/coll_gpuhier_module.h"
 #include "coll_gpuhier_component.h"
 #include "coll/coll_gpuhier_nonblocking.h"
-#include "team/coll_gpuhier_process.h"
 #include "team/coll_gpuhier_team.h"
 #include "ompi/mca/coll/base/coll_base_functions.h"
 #include "opal/util/output.h"

@@ -14,12 +14,13 @@
  */
 #include "ompi_config.h"
 
+#include "base/coll_gpuhier_lock.h"
+#include "base/coll_gpuhier_end.h"
 #include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_params.h"
 #include "gpu/coll_gpuhier_cuda.h"
 #include "host/coll_gpuhier_fallback.h"
 #include "coll/coll_gpuhier_module.h"
-#include "team/coll_gpuhier_process.h"
 #include "engine/coll_gpuhier_queue.h"
 #include "gpu/coll_gpuhier_reduce.h"
 #include "engine/coll_gpuhier_watch.h"
@@ -140,7 +141,7 @@ int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struc
     gpuhier_module_t *module = gpuhier_module_of(base);
     size_t elem_bytes = 0;
     int kernel = 0 == count ? -1 : find(module, op, dtype, &elem_bytes);
-    if (kernel < 0 || module->team_failed || gpuhier_process_ended() || !gpuhier_members_agree(module, comm)) {
+    if (kernel < 0 || module->team_failed || gpuhier_end_has_come() || !gpuhier_members_agree(module, comm)) {
         return gpuhier_fallback_allreduce(sbuf, rbuf, count, dtype, op, comm, &module->saved);
     }
     gpuhier_mode_entry_t *entry = gpuhier_modes_entry(&module->modes, gpuhier_reduce_class(kernel), (size_t) count * elem_bytes);

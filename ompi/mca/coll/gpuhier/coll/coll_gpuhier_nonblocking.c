@@ -13,9 +13,9 @@
  */
 #include "ompi_config.h"
 
+#include "base/coll_gpuhier_end.h"
 #include "base/coll_gpuhier_counters.h"
 #include "coll/coll_gpuhier_nonblocking.h"
-#include "team/coll_gpuhier_process.h"
 #include "gpu/coll_gpuhier_reduce.h"
 #include "coll/coll_gpuhier_request.h"
 #include "ompi/datatype/ompi_datatype.h"
@@ -73,7 +73,7 @@ int gpuhier_iallreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, stru
 {
     gpuhier_module_t *module = gpuhier_module_of(base);
     gpuhier_call_args_t args = {.in = MPI_IN_PLACE == sbuf ? rbuf : sbuf, .out = rbuf, .count = (uint64_t) count, .op = op, .dtype = dtype};
-    args.kernel = NULL == module->team || 0 == count || gpuhier_process_ended() ? -1 : gpuhier_reduce_find(op, dtype, &args.elem_bytes);
+    args.kernel = NULL == module->team || 0 == count || gpuhier_end_has_come() ? -1 : gpuhier_reduce_find(op, dtype, &args.elem_bytes);
     if (args.kernel >= 0 && args.count * args.elem_bytes > SAVED_BYTES) {
         gpuhier_mode_entry_t *entry = gpuhier_modes_entry(&module->modes, gpuhier_reduce_class(args.kernel), args.count * args.elem_bytes);
         if (NULL == entry) {

@@ -12,9 +12,9 @@
  */
 #include "ompi_config.h"
 
+#include "base/coll_gpuhier_end.h"
 #include "base/coll_gpuhier_counters.h"
 #include "coll/coll_gpuhier_nonblocking.h"
-#include "team/coll_gpuhier_process.h"
 #include "gpu/coll_gpuhier_reduce.h"
 #include "coll/coll_gpuhier_request.h"
 
@@ -38,7 +38,7 @@ static int start(size_t count, ompi_request_t **requests)
     for (size_t i = 0; i < count; ++i) {
         gpuhier_request_t *request = (gpuhier_request_t *) requests[i];
         if (NULL != request->team) {
-            if (gpuhier_process_ended()) {
+            if (gpuhier_end_has_come()) {
                 return OMPI_ERR_NOT_AVAILABLE; /* no collective of Open MPI may be started in another order on each rank, as these may */
             }
             gpuhier_request_post(request);
@@ -96,7 +96,7 @@ int gpuhier_allreduce_init(const void *sbuf, void *rbuf, gpuhier_count_t count, 
     gpuhier_call_args_t args = {.in = MPI_IN_PLACE == sbuf ? rbuf : sbuf, .out = rbuf, .count = (uint64_t) count, .op = op, .dtype = dtype};
     gpuhier_buffer_t owner;
     args.kernel = 0 == count ? -1 : gpuhier_reduce_find(op, dtype, &args.elem_bytes);
-    if (args.kernel < 0 || module->team_failed || gpuhier_process_ended() || !gpuhier_members_agree(module, comm)) {
+    if (args.kernel < 0 || module->team_failed || gpuhier_end_has_come() || !gpuhier_members_agree(module, comm)) {
         return saved(module, sbuf, rbuf, count, dtype, op, comm, info, request_p);
     }
     gpuhier_request_t *request = gpuhier_request_get(comm, true);

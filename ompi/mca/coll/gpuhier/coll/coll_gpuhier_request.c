@@ -18,8 +18,8 @@
 
 #include <string.h>
 
+#include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_counters.h"
-#include "team/coll_gpuhier_process.h"
 #include "engine/coll_gpuhier_queue.h"
 #include "coll/coll_gpuhier_request.h"
 #include "engine/coll_gpuhier_watch.h"

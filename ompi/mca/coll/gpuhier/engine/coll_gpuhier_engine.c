@@ -18,9 +18,10 @@
 #include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_engine.h"
 #include "engine/coll_gpuhier_exchange.h"
+#include "engine/coll_gpuhier_order.h"
 #include "engine/coll_gpuhier_pipeline.h"
-#include "team/coll_gpuhier_process.h"
 #include "engine/coll_gpuhier_watch.h"
+#include "team/coll_gpuhier_partners.h"
 #include "engine/coll_gpuhier_small_exchange.h"
 #include "opal/util/output.h"
 
@@ -75,21 +76,6 @@ static void members_unmap(gpuhier_call_t *call)
     }
 }
 
-/* Lets go of the marks in the program's own work; harmless when there are none. */
-static void order_forget(gpuhier_call_t *call)
-{
-    if (NULL != call->input) {
-        gpuhier_event_give(call->team->device, call->input);
-        call->input = NULL;
-    }
-    for (int i = 0; i < 2; ++i) {
-        if (NULL != call->elsewhere[i]) {
-            (void) gpuhier_cu.cuEventDestroy(call->elsewhere[i]); /* which needs no context to be current */
-            call->elsewhere[i] = NULL;
-        }
-    }
-}
-
 /* Of a call that failed: UCX and the GPU may still work on what it had. */
 static void lane_leave(gpuhier_call_t *call)
 {
@@ -99,6 +85,7 @@ static void lane_leave(gpuhier_call_t *call)
         call->input = NULL;
     }
     gpuhier_small_exchange_leave(call->team);
+    gpuhier_partners_leave(call->team);
     gpuhier_exchange_leave(call->team, lane);
 }
 
@@ -111,7 +98,7 @@ static void resources_give(gpuhier_call_t *call, bool failed)
         gpuhier_lane_give(call->lane);
     }
     call->lane = NULL;
-    order_forget(call);
+    gpuhier_order_forget(call);
 }
 
 static void call_end(gpuhier_call_t *call, int status)
@@ -126,59 +113,6 @@ void gpuhier_engine_drop(gpuhier_call_t *call, int status)
 {
     memset(call->member, 0, sizeof(call->member[0]) * (size_t) call->team->group_size);
     call_end(call, status);
-}
-
-int gpuhier_engine_mark(gpuhier_call_t *call)
-{
-    gpuhier_device_t *device = call->team->device;
-    int rc = gpuhier_params.sync_before ? gpuhier_cuda_error(gpuhier_cu.cuCtxSynchronize(), "cuCtxSynchronize") : OMPI_SUCCESS;
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_event_take(device, &call->input);
-    if (OMPI_SUCCESS != rc) {
-        call->input = NULL;
-        return rc;
-    }
-    rc = gpuhier_cuda_error(gpuhier_cu.cuEventRecord(call->input, CU_STREAM_LEGACY), "cuEventRecord");
-    if (OMPI_SUCCESS != rc) {
-        gpuhier_event_give(device, call->input);
-        call->input = NULL;
-    }
-    return rc;
-}
-
-/*
- * The same in the context of a buffer that is not the team's (another GPU's memory): its default stream is another one.
- * Such a buffer is staged, and the copy waits for the event.
- */
-static int elsewhere_mark(const gpuhier_call_t *call, const gpuhier_buffer_t *buffer, CUevent *event_p)
-{
-    gpuhier_cuda_scope_t scope;
-    if (!gpuhier_buffer_on_device(buffer) || NULL == buffer->context || buffer->context == call->team->device->context) {
-        return OMPI_SUCCESS;
-    }
-    int rc = gpuhier_cuda_enter(buffer->context, &scope);
-    if (OMPI_SUCCESS != rc) {
-        return rc;
-    }
-    rc = gpuhier_params.sync_before ? gpuhier_cuda_error(gpuhier_cu.cuCtxSynchronize(), "cuCtxSynchronize") : OMPI_SUCCESS;
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuEventCreate(event_p, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
-    if (OMPI_SUCCESS == rc) {
-        rc = gpuhier_cuda_error(gpuhier_cu.cuEventRecord(*event_p, CU_STREAM_LEGACY), "cuEventRecord");
-    }
-    gpuhier_cuda_leave(&scope);
-    return rc;
-}
-
-/* Marks all that the call must not overtake. call->input is NULL if that failed. */
-static void order_mark(gpuhier_call_t *call)
-{
-    int rc = gpuhier_engine_mark(call);
-    rc = OMPI_SUCCESS != rc ? rc : elsewhere_mark(call, &call->from, &call->elsewhere[0]);
-    if (OMPI_SUCCESS == rc && call->to.context != call->from.context) {
-        rc = elsewhere_mark(call, &call->to, &call->elsewhere[1]);
-    }
-    if (OMPI_SUCCESS != rc) {
-        order_forget(call);
-    }
 }
 
 void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args)
@@ -204,7 +138,7 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
     call->is_small = gpuhier_small_takes(call->count * call->elem_bytes);
     const bool marked_later = call->is_small && (gpuhier_small_is_on_host(call) || (NULL == team->first && gpuhier_small_marks_itself(call)));
     if (OMPI_SUCCESS == team->broken && !marked_later) {
-        order_mark(call);
+        gpuhier_order_mark(call);
     }
 }
 
@@ -220,9 +154,6 @@ static int resources_take(gpuhier_call_t *call)
     int rc = gpuhier_lane_take(team->device, call->is_long ? GPUHIER_LANE_LONG : GPUHIER_LANE_SLICES, exchange_bytes, &call->lane);
     if (OMPI_SUCCESS == rc && team->ngroups > 1) {
         rc = gpuhier_lane_exchange_buffers(call->lane, team->net_on_device, exchange_bytes);
-        if (OMPI_SUCCESS == rc && NULL == team->exchange) {
-            rc = gpuhier_exchange_init(team);
-        }
     }
     return rc;
 }
@@ -517,7 +448,7 @@ static int failed_step(gpuhier_call_t *call)
         quiet_say(call);
         call->quiet = true;
     }
-    if (!members_quiet(call) || (call->polls < NOTICE_POLLS && gpuhier_exchange_is_giving_up(call->team))) {
+    if (!members_quiet(call) || (call->polls < NOTICE_POLLS && gpuhier_partners_is_giving_up(call->team))) {
         return 0;
     }
     call->outcome_known = call->is_small ? gpuhier_small_outcome_known(call) : call->mask_known && gpuhier_pipeline_gathered(call);
@@ -533,7 +464,7 @@ void gpuhier_engine_fail(gpuhier_call_t *call, int status)
         gpuhier_word_publish(&my_slot(call)->undecided, call->sequence, 1);
     }
     gpuhier_word_publish(&my_slot(call)->failed, call->sequence, GPUHIER_FAILED_SAID);
-    gpuhier_exchange_give_up(team); /* the other groups wait for messages */
+    gpuhier_partners_give_up(team); /* the other groups wait for messages */
     /*
      * Messages of this call may never be received, but their connections serve other communicators. Their memory
      * outlives the call.
@@ -618,13 +549,4 @@ void gpuhier_engine_abandon(gpuhier_call_t *call, int status)
         call->lane->peers_work = !members_quiet(call);
     }
     call_end(call, status);
-}
-
-const char *gpuhier_engine_state_name(gpuhier_call_state_t state)
-{
-    static const char *const names[] = {"waiting for an earlier call", "waiting for the group's arrival",
-                                        "waiting until all have mapped the buffers", "moving slices",
-                                        "in a short message", "reducing on the host",
-                                        "failed, waiting for the others to come to rest", "done"};
-    return names[state];
 }

@@ -2,31 +2,24 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the exchange between groups: for each piece a walk through the steps
- * that the schedule gives. Does not choose steps
- * (schedule) nor move bytes (net).
+ * Owns the exchange between groups: for each piece a walk through the steps that the schedule gives; and the vote
+ * between the groups' leaders. It neither chooses steps (schedule) nor moves bytes (net).
  *
  *            post           both sent and received          kernel done
  *   IDLE -> send, recv -> WIRE -----------------> REDUCE ----------------> next step
  *                           |    COPY, NONE, nothing received                  ^
  *                           +--------------------------------------------------+
- *
- * A failed call. Others may have sent what nobody will receive: UCX keeps a message of some length at its
- * sender until there is a receive for it. So a rank on which a call failed throws away what comes for the team, until
- * all partners have said, on each rail that they use, that nothing more comes.
  */
 #include "ompi_config.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_counters.h"
 #include "engine/coll_gpuhier_exchange.h"
 #include "team/coll_gpuhier_process.h"
 #include "team/coll_gpuhier_tags.h"
-#include "engine/coll_gpuhier_queue.h"
-#include "opal/runtime/opal_progress.h"
 
 typedef enum piece_phase { PIECE_IDLE, PIECE_WIRE, PIECE_REDUCE, PIECE_DONE } piece_phase_t;
 
@@ -38,42 +31,17 @@ typedef struct piece_state {
     CUevent reduced;
 } piece_state_t;
 
-/* A partner's word that it gave up: an empty message, which is expected as long as the team lives. */
-typedef struct notice {
-    int rank;
-    gpuhier_net_op_t recv, send;
-    /*
-     * Rail r's is received by 2 r, sent by 2 r + 1: at set-up a hello, after a failure the last word, which rail 0 has
-     * in recv and send.
-     */
-    gpuhier_net_op_t hello[2 * GPUHIER_RAILS_MAX];
-} notice_t;
-
 typedef struct gpuhier_exchange {
     int npieces;
     piece_state_t *pieces; /* [slices in flight][my pieces] */
-    int nnotices;
-    notice_t *notices;     /* [partners] */
     uint32_t vote_out, vote_in; /* leader: a step's messages of the vote */
     gpuhier_net_op_t vote_send, vote_recv;
-    bool has_given_up;
     /* When a call has failed, or the team is gone: */
     gpuhier_kept_t kept;
     gpuhier_device_t *device;
     gpuhier_lane_t *lane; /* the failed call's, until its messages have ended; or NULL */
-    uint32_t team;        /* its id */
     int slice_buffers;
-    double until;         /* when partners have had time enough for their last words; 0: there is nothing to wait for */
 } gpuhier_exchange_t;
-
-#define LAST_WORDS_SECONDS 120.0 /* a partner that has freed the communicator before it heard of a failure says none */
-#define HELLO_SECONDS 30.0 /* partners have just voted, so they are near */
-#define SETTLE_SECONDS 1.0 /* after an error, for connections that are being made */
-
-uint64_t gpuhier_exchange_small_tag(const gpuhier_call_t *call, int step)
-{
-    return gpuhier_beside_tag(call->team->id, call->sequence, GPUHIER_TAG_SMALL, (uint64_t) step);
-}
 
 static piece_state_t *state_of(const gpuhier_call_t *call, uint64_t slice, int piece)
 {
@@ -82,39 +50,10 @@ static piece_state_t *state_of(const gpuhier_call_t *call, uint64_t slice, int p
     return &exchange->pieces[buffer * exchange->npieces + piece - call->plan.first_piece];
 }
 
-/* Expects a word from every partner, should it give up: its own group sees that in shared memory, we do not. */
-static int notices_post(gpuhier_team_t *team, gpuhier_exchange_t *exchange)
-{
-    for (int rank = 0; rank < team->nranks; ++rank) {
-        exchange->nnotices += NULL != team->peers[rank];
-    }
-    exchange->notices = calloc((size_t) exchange->nnotices, sizeof(*exchange->notices));
-    if (NULL == exchange->notices) {
-        exchange->nnotices = 0;
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    notice_t *notice = exchange->notices;
-    for (int rank = 0; rank < team->nranks; ++rank) {
-        if (NULL == team->peers[rank]) {
-            continue;
-        }
-        notice->rank = rank;
-        /* The sender is part of the tag: all partners send the same word. */
-        const uint64_t name = gpuhier_word_tag(team->id, GPUHIER_WORD_NOTICE, rank);
-        int rc = gpuhier_net_recv(gpuhier_process_net(), team->peers[rank], 0, name, NULL, 0, false, &notice->recv);
-        if (OMPI_SUCCESS != rc) {
-            return rc;
-        }
-        ++notice;
-    }
-    return OMPI_SUCCESS;
-}
-
 static int exchange_make(gpuhier_team_t *team)
 {
     gpuhier_exchange_t *exchange = team->exchange;
     exchange->device = team->device;
-    exchange->team = team->id;
     exchange->slice_buffers = team->limits.slice_buffers;
     exchange->npieces = gpuhier_shape_first_piece(&team->shape, team->index + 1, team->group_size)
                         - gpuhier_shape_first_piece(&team->shape, team->index, team->group_size);
@@ -130,7 +69,7 @@ static int exchange_make(gpuhier_team_t *team)
             return rc;
         }
     }
-    return notices_post(team, exchange);
+    return OMPI_SUCCESS;
 }
 
 int gpuhier_exchange_init(gpuhier_team_t *team)
@@ -141,128 +80,7 @@ int gpuhier_exchange_init(gpuhier_team_t *team)
     }
     int rc = exchange_make(team);
     if (OMPI_SUCCESS != rc) {
-        gpuhier_exchange_fini(team);
-    }
-    return rc;
-}
-
-/* How many hellos are still under way; *rc_p gets the error of one that ended with one. */
-static int hellos_pending(const gpuhier_exchange_t *exchange, int *rc_p)
-{
-    int pending = 0;
-    for (int i = 0; i < exchange->nnotices; ++i) {
-        for (int k = 0; k < 2 * GPUHIER_RAILS_MAX; ++k) {
-            const gpuhier_net_op_t *op = &exchange->notices[i].hello[k];
-            pending += gpuhier_net_op_is_pending(op);
-            if (GPUHIER_NET_OP_ERROR == op->state) {
-                *rc_p = op->status;
-            }
-        }
-    }
-    return pending;
-}
-
-/* The pieces that a rank owns: [*begin_p, *end_p). */
-static void pieces_of(const gpuhier_team_t *team, int rank, int *begin_p, int *end_p)
-{
-    const gpuhier_hierarchy_t *h = &team->hierarchy;
-    int group = 0, at = 0;
-    while (rank != h->members[at]) {
-        ++at;
-    }
-    while (at >= h->first[group + 1]) {
-        ++group;
-    }
-    const int index = at - h->first[group], size = gpuhier_hierarchy_group_size(h, group);
-    *begin_p = gpuhier_shape_first_piece(&team->shape, index, size);
-    *end_p = gpuhier_shape_first_piece(&team->shape, index + 1, size);
-}
-
-/* The rails on which I exchange pieces with a partner, as bits; rail 0 carries votes and notices besides. */
-static unsigned rails_shared(const gpuhier_team_t *team, int partner)
-{
-    unsigned rails = 1;
-    int begin, end, their_begin, their_end;
-    pieces_of(team, team->rank, &begin, &end);
-    pieces_of(team, partner, &their_begin, &their_end);
-    for (int piece = begin > their_begin ? begin : their_begin; piece < end && piece < their_end; ++piece) {
-        for (int i = 0; i < team->rails[piece].count; ++i) {
-            rails |= 1u << team->rails[piece].rail[i];
-        }
-    }
-    return rails;
-}
-
-static int hello_post(const gpuhier_team_t *team, notice_t *notice, int rail)
-{
-    gpuhier_net_peer_t *peer = team->peers[notice->rank];
-    const uint64_t theirs = gpuhier_word_tag(team->id, GPUHIER_WORD_HELLO + rail, notice->rank);
-    const uint64_t mine = gpuhier_word_tag(team->id, GPUHIER_WORD_HELLO + rail, team->rank);
-    int rc = gpuhier_net_recv(gpuhier_process_net(), peer, rail, theirs, NULL, 0, false, &notice->hello[2 * rail]);
-    return OMPI_SUCCESS != rc ? rc : gpuhier_net_send(peer, rail, mine, NULL, 0, false, &notice->hello[2 * rail + 1]);
-}
-
-/* To all partners with that rail. Returns the first error, after which it posts no more: connect() may have blocked for minutes. */
-static int hellos_post(const gpuhier_team_t *team, int rail)
-{
-    gpuhier_exchange_t *exchange = team->exchange;
-    int rc = OMPI_SUCCESS;
-    gpuhier_engine_lock();
-    for (int i = 0; i < exchange->nnotices && OMPI_SUCCESS == rc; ++i) {
-        if (0 != (rails_shared(team, exchange->notices[i].rank) >> rail & 1u)) {
-            rc = hello_post(team, &exchange->notices[i], rail);
-        }
-    }
-    gpuhier_engine_unlock();
-    return rc;
-}
-
-static double seconds_now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double) time.tv_sec + 1e-9 * (double) time.tv_nsec;
-}
-
-/*
- * Until all hellos have ended; rc is what posting them returned. With an error, also a partner's, the others still get
- * SETTLE_SECONDS: connections taken down while both sides are making them can make UCX abort.
- */
-static int hellos_wait(const gpuhier_team_t *team, int rc)
-{
-    const gpuhier_exchange_t *exchange = team->exchange;
-    double deadline = seconds_now() + (OMPI_SUCCESS == rc ? HELLO_SECONDS : SETTLE_SECONDS);
-    int error = rc;
-    while (hellos_pending(exchange, &error) > 0) {
-        const double now = seconds_now();
-        error = OMPI_SUCCESS != error ? error : gpuhier_exchange_check(team);
-        if (OMPI_SUCCESS == rc && OMPI_SUCCESS != error) {
-            deadline = now + SETTLE_SECONDS;
-            rc = error;
-        }
-        if (now > deadline) {
-            return OMPI_SUCCESS != rc ? rc : OMPI_ERR_TIMEOUT;
-        }
-        (void) gpuhier_queue_drive(true);
-        opal_progress();
-    }
-    return OMPI_SUCCESS != rc ? rc : error;
-}
-
-/*
- * One rail after the other, in the same order everywhere: when one turns out dead, those before it are made already. A
- * rank that finds one tells its other partners, which would wait for its hello on the next.
- */
-int gpuhier_exchange_connect(gpuhier_team_t *team)
-{
-    int rc = OMPI_SUCCESS;
-    for (int rail = 0; rail < GPUHIER_RAILS_MAX && OMPI_SUCCESS == rc; ++rail) {
-        rc = hellos_wait(team, hellos_post(team, rail));
-    }
-    if (OMPI_SUCCESS != rc) {
-        gpuhier_engine_lock();
-        gpuhier_exchange_give_up(team);
-        gpuhier_engine_unlock();
+        gpuhier_exchange_leave(team, NULL);
     }
     return rc;
 }
@@ -285,24 +103,6 @@ static bool pieces_in_use(const gpuhier_exchange_t *exchange)
     return in_use;
 }
 
-static bool notice_in_use(const notice_t *notice)
-{
-    bool in_use = gpuhier_net_op_is_pending(&notice->recv) || gpuhier_net_op_is_pending(&notice->send);
-    for (int i = 0; i < 2 * GPUHIER_RAILS_MAX; ++i) {
-        in_use = in_use || gpuhier_net_op_is_pending(&notice->hello[i]);
-    }
-    return in_use;
-}
-
-static bool words_in_use(const gpuhier_exchange_t *exchange)
-{
-    bool in_use = gpuhier_net_op_is_pending(&exchange->vote_send) || gpuhier_net_op_is_pending(&exchange->vote_recv);
-    for (int i = 0; i < exchange->nnotices; ++i) {
-        in_use = in_use || notice_in_use(&exchange->notices[i]);
-    }
-    return in_use;
-}
-
 /* Takes back the receives of calls that nothing has come for. One that is being filled goes on. */
 static void calls_cancel(gpuhier_exchange_t *exchange)
 {
@@ -314,33 +114,15 @@ static void calls_cancel(gpuhier_exchange_t *exchange)
     gpuhier_net_cancel(&exchange->vote_recv);
 }
 
-/* The same for the partners' words. */
-static void words_cancel(gpuhier_exchange_t *exchange)
-{
-    for (int i = 0; i < exchange->nnotices; ++i) {
-        gpuhier_net_cancel(&exchange->notices[i].recv);
-        for (int rail = 0; rail < GPUHIER_RAILS_MAX; ++rail) {
-            gpuhier_net_cancel(&exchange->notices[i].hello[2 * rail]);
-        }
-    }
-    exchange->until = 0;
-}
-
 static bool give_back(gpuhier_kept_t *kept)
 {
     gpuhier_exchange_t *exchange = (gpuhier_exchange_t *) (void *) ((char *) kept - offsetof(gpuhier_exchange_t, kept));
-    if (exchange->until > 0 && NULL != gpuhier_process_net()) {
-        gpuhier_net_discard(gpuhier_process_net(), gpuhier_team_tag(exchange->team), gpuhier_team_tag(UINT32_MAX));
-    }
-    if (exchange->until > 0 && seconds_now() > exchange->until) {
-        words_cancel(exchange);
-    }
     const bool pieces = pieces_in_use(exchange);
     if (!pieces && NULL != exchange->lane) {
         gpuhier_lane_keep(exchange->lane);
         exchange->lane = NULL;
     }
-    if (pieces || words_in_use(exchange)) {
+    if (pieces || gpuhier_net_op_is_pending(&exchange->vote_send) || gpuhier_net_op_is_pending(&exchange->vote_recv)) {
         return false;
     }
     for (int i = 0; i < exchange->npieces * exchange->slice_buffers; ++i) {
@@ -349,34 +131,8 @@ static bool give_back(gpuhier_kept_t *kept)
         }
     }
     free(exchange->pieces);
-    free(exchange->notices);
     free(exchange);
     return true;
-}
-
-static bool any_has_given_up(const gpuhier_exchange_t *exchange)
-{
-    bool any = false;
-    for (int i = 0; i < exchange->nnotices; ++i) {
-        any = any || GPUHIER_NET_OP_DONE == exchange->notices[i].recv.state;
-    }
-    return any;
-}
-
-/* A partner that has given up throws away what comes from here, until it hears that nothing more does. */
-void gpuhier_exchange_fini(gpuhier_team_t *team)
-{
-    gpuhier_exchange_t *exchange = team->exchange;
-    if (NULL == exchange) {
-        return;
-    }
-    if (any_has_given_up(exchange)) {
-        gpuhier_exchange_give_up(team);
-    }
-    calls_cancel(exchange);
-    words_cancel(exchange);
-    team->exchange = NULL;
-    gpuhier_keep(&exchange->kept, give_back);
 }
 
 void gpuhier_exchange_leave(gpuhier_team_t *team, gpuhier_lane_t *lane)
@@ -390,66 +146,8 @@ void gpuhier_exchange_leave(gpuhier_team_t *team, gpuhier_lane_t *lane)
     }
     calls_cancel(exchange);
     exchange->lane = lane;
-    exchange->until = seconds_now() + LAST_WORDS_SECONDS;
     team->exchange = NULL;
     gpuhier_keep(&exchange->kept, give_back);
-}
-
-int gpuhier_exchange_check(const gpuhier_team_t *team)
-{
-    const gpuhier_exchange_t *exchange = team->exchange;
-    int rc = OMPI_SUCCESS;
-    for (int i = 0; NULL != exchange && i < exchange->nnotices; ++i) {
-        if (GPUHIER_NET_OP_ERROR == exchange->notices[i].recv.state) {
-            return OMPI_ERR_UNREACH;
-        }
-        if (GPUHIER_NET_OP_PENDING != exchange->notices[i].recv.state) {
-            rc = OMPI_ERROR;
-        }
-    }
-    return rc;
-}
-
-/* The last words on a rail that calls have used. An error is not told: the partner hears of it by its connection. */
-static void last_words_post(gpuhier_team_t *team, notice_t *notice, int rail)
-{
-    gpuhier_net_peer_t *peer = team->peers[notice->rank];
-    gpuhier_net_op_t *recv = &notice->hello[2 * rail], *send = &notice->hello[2 * rail + 1];
-    if (GPUHIER_NET_OP_DONE == recv->state && GPUHIER_NET_OP_DONE == send->state) {
-        const uint64_t theirs = gpuhier_word_tag(team->id, GPUHIER_WORD_LAST + rail, notice->rank);
-        const uint64_t mine = gpuhier_word_tag(team->id, GPUHIER_WORD_LAST + rail, team->rank);
-        (void) gpuhier_net_recv(gpuhier_process_net(), peer, rail, theirs, NULL, 0, false, recv);
-        (void) gpuhier_net_send(peer, rail, mine, NULL, 0, false, send);
-    }
-}
-
-void gpuhier_exchange_give_up(gpuhier_team_t *team)
-{
-    gpuhier_exchange_t *exchange = team->exchange;
-    if (NULL == exchange || exchange->has_given_up) {
-        return;
-    }
-    exchange->has_given_up = true;
-    for (int i = 0; i < exchange->nnotices; ++i) {
-        notice_t *notice = &exchange->notices[i];
-        if (GPUHIER_NET_OP_IDLE == notice->hello[1].state) {
-            continue; /* at set-up, never connected: that may block for minutes */
-        }
-        const uint64_t name = gpuhier_word_tag(team->id, GPUHIER_WORD_NOTICE, team->rank);
-        (void) gpuhier_net_send(team->peers[notice->rank], 0, name, NULL, 0, false, &notice->send);
-        for (int rail = 1; rail < GPUHIER_RAILS_MAX; ++rail) {
-            last_words_post(team, notice, rail);
-        }
-    }
-}
-
-bool gpuhier_exchange_is_giving_up(const gpuhier_team_t *team)
-{
-    bool any = false;
-    for (int i = 0; NULL != team->exchange && i < team->exchange->nnotices; ++i) {
-        any = any || gpuhier_net_op_is_pending(&team->exchange->notices[i].send);
-    }
-    return any;
 }
 
 void gpuhier_exchange_begin(gpuhier_call_t *call, uint64_t slice)

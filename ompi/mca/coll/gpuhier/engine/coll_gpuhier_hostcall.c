@@ -10,7 +10,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#include "engine/coll_gpuhier_engine.h"
+#include "engine/coll_gpuhier_call.h"
 #include "engine/coll_gpuhier_hostcall.h"
 #include "host/coll_gpuhier_staging.h"
 #include "plan/coll_gpuhier_tree.h"

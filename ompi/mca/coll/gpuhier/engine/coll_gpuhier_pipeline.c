@@ -23,6 +23,7 @@
 
 #include "base/coll_gpuhier_compat.h"
 #include "engine/coll_gpuhier_exchange.h"
+#include "engine/coll_gpuhier_order.h"
 #include "engine/coll_gpuhier_pipeline.h"
 
 static gpuhier_slot_t *slot_of(const gpuhier_call_t *call, int index)
@@ -141,21 +142,6 @@ static int input_direct(gpuhier_call_t *call)
     return 1;
 }
 
-int gpuhier_pipeline_order(gpuhier_call_t *call)
-{
-    const CUevent marks[] = {call->input, call->elsewhere[0], call->elsewhere[1]};
-    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); ++i) {
-        int rc = NULL == marks[i] ? OMPI_SUCCESS
-                                  : gpuhier_cuda_error(gpuhier_cu.cuStreamWaitEvent(call->lane->stream[GPUHIER_STREAM_IN], marks[i], 0),
-                                                       "cuStreamWaitEvent");
-        if (OMPI_SUCCESS != rc) {
-            return rc;
-        }
-    }
-    call->input_done = true;
-    return OMPI_SUCCESS;
-}
-
 static int stage_in(gpuhier_call_t *call)
 {
     if (!call->member[call->team->index].staged) {
@@ -173,7 +159,7 @@ static int stage_in(gpuhier_call_t *call)
         return events;
     }
     if (!call->input_done) {
-        int rc = gpuhier_pipeline_order(call);
+        int rc = gpuhier_order_queue(call);
         if (OMPI_SUCCESS != rc) {
             return rc;
         }

@@ -7,7 +7,7 @@
 #ifndef GPUHIER_PIPELINE_H
 #define GPUHIER_PIPELINE_H
 
-#include "engine/coll_gpuhier_engine.h"
+#include "engine/coll_gpuhier_call.h"
 
 /*
  * Moves what can move now. *done_p: the result lies in every member's receive
@@ -28,11 +28,5 @@ int gpuhier_pipeline_quit(gpuhier_call_t *call, bool *done_p);
  * member's receive buffer or scratch? Without that nobody has ended the call well; the same on all members.
  */
 bool gpuhier_pipeline_gathered(const gpuhier_call_t *call);
-
-/*
- * Puts the lane's stream for copies in behind the program's own work that precedes the call, also that on its buffers' own
- * GPUs, when they are others. What is copied out waits with it: it comes after what all ranks have copied in. Returns an Open MPI code.
- */
-int gpuhier_pipeline_order(gpuhier_call_t *call);
 
 #endif /* GPUHIER_PIPELINE_H */

@@ -9,9 +9,15 @@
 
 #include <sched.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/coll_gpuhier_lock.h"
+#include "base/coll_gpuhier_clock.h"
+#include "base/coll_gpuhier_end.h"
+#include "base/coll_gpuhier_kept.h"
+#include "engine/coll_gpuhier_exchange.h"
+#include "engine/coll_gpuhier_small_exchange.h"
+#include "team/coll_gpuhier_hooks.h"
 #include "team/coll_gpuhier_process.h"
 #include "engine/coll_gpuhier_queue.h"
 #include "engine/coll_gpuhier_watch.h"
@@ -52,16 +58,6 @@ static void busy_remove(gpuhier_team_t *team)
 bool gpuhier_queue_is_busy(void)
 {
     return unwaited > 0;
-}
-
-bool gpuhier_queue_is_pending(void)
-{
-    return NULL != busy;
-}
-
-bool gpuhier_queue_wants_context(void)
-{
-    return on_device > 0;
 }
 
 /* Takes the first call, which has ended, out of the queue. One that somebody waits for is gone then. */
@@ -223,11 +219,19 @@ typedef struct idle {
     unsigned nap_us; /* the next; 0: no naps yet */
 } idle_t;
 
-static uint64_t now_us(void)
+/* Did Open MPI find, or the user say, that processes share cores? (mpi_yield_when_idle) */
+static bool shares_cores(void)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * 1000000u + (uint64_t) now.tv_nsec / 1000u;
+    static _Atomic int shares = -1;
+    if (shares < 0) {
+        /* Open MPI tells the old value only when it is told a new one; what matters is set by the end of MPI_Init. */
+        const bool yields = opal_progress_set_yield_when_idle(true);
+        if (!yields) {
+            opal_progress_set_yield_when_idle(false);
+        }
+        shares = yields;
+    }
+    return 0 != shares;
 }
 
 static void nap(unsigned us)
@@ -243,9 +247,9 @@ static void nap(unsigned us)
 /* After a poll in vain. The lock is not held. */
 static void poll_pause(idle_t *idle, unsigned patience_us)
 {
-    const bool shares = gpuhier_process_shares_cores();
+    const bool shares = shares_cores();
     if (shares && 0 == idle->polls) {
-        idle->since = now_us();
+        idle->since = gpuhier_clock_us();
     }
     if (0 == idle->polls++ % PROGRESS_EVERY) {
         opal_progress();
@@ -255,7 +259,7 @@ static void poll_pause(idle_t *idle, unsigned patience_us)
     if (idle->nap_us > 0) {
         nap(idle->nap_us);
         idle->nap_us += idle->nap_us < NAP_MAX_US ? idle->nap_us / 16 : 0;
-    } else if (shares && now_us() - idle->since > patience_us) {
+    } else if (shares && gpuhier_clock_us() - idle->since > patience_us) {
         idle->nap_us = NAP_MIN_US;
     }
 }
@@ -264,18 +268,49 @@ static void poll_pause(idle_t *idle, unsigned patience_us)
  * A thread that waits in Open MPI calls its progress again and again, and yields in between. Linux 6.18 has been seen to leave such a thread
  * on the core for seconds, when no other of its group is ready to run there, while what it waits for is starved. So it naps as well.
  */
-void gpuhier_queue_rest(bool moved)
+static void rest(bool moved)
 {
     static _Atomic uint64_t moved_us; /* when something moved last */
-    if (!gpuhier_process_shares_cores()) {
+    if (!shares_cores()) {
         return;
     }
-    const uint64_t now = now_us();
+    const uint64_t now = gpuhier_clock_us();
     if (moved) {
         atomic_store_explicit(&moved_us, now, memory_order_relaxed);
     } else if (now - atomic_load_explicit(&moved_us, memory_order_relaxed) > PATIENCE_NET_US) {
         nap(NAP_MIN_US);
     }
+}
+
+/*
+ * A function of Open MPI's progress. UCX may still have the end of what a call sent when the call has returned: a
+ * socket was full, or an answer waits its turn. Then any thread inside MPI sees to it, between two calls as well, and
+ * while other calls are under way that do not need UCX at the time. The notices of partners arrive this way, too.
+ * Where UCX moves GPU memory, it is left to the calls for which it does so: they drive it with the context that it
+ * needs, since its copies fail without one, or are made in another.
+ *
+ * In MPI_Finalize a program's callback on MPI_COMM_SELF may come before gpuhier's and wait for a rank that waits for
+ * this rank's leave in its own: so it leaves here.
+ */
+static int net_progress(void)
+{
+    int events = 0;
+    bool pending = true;
+    if (gpuhier_engine_trylock()) {
+        if (NULL != gpuhier_process_net() && 0 == on_device) {
+            if (gpuhier_end_is_finalizing() && !gpuhier_queue_is_busy()) {
+                gpuhier_process_leave_begin();
+            }
+            events = gpuhier_net_progress(gpuhier_process_net());
+            gpuhier_kept_poll_at_times();
+        }
+        pending = NULL != busy;
+        gpuhier_engine_unlock();
+    }
+    if (pending) {
+        rest(events > 0);
+    }
+    return events;
 }
 
 int gpuhier_queue_drive(bool thorough)
@@ -329,7 +364,8 @@ int gpuhier_queue_drive_all(gpuhier_call_t **ended_p)
     return round.events;
 }
 
-void gpuhier_queue_abandon(gpuhier_team_t *team, int status, gpuhier_call_t **ended_p)
+/* Ends all calls of the team with an error, waiting for none. */
+static void abandon(gpuhier_team_t *team, int status, gpuhier_call_t **ended_p)
 {
     if (NULL != team->first) {
         gpuhier_engine_abandon(team->first, status);
@@ -340,4 +376,32 @@ void gpuhier_queue_abandon(gpuhier_team_t *team, int status, gpuhier_call_t **en
         }
         first_remove(team, ended_p);
     }
+}
+
+void gpuhier_queue_quiesce(gpuhier_call_t **ended_p)
+{
+    for (gpuhier_team_t *team = gpuhier_teams_next(NULL); NULL != team; team = gpuhier_teams_next(team)) {
+        abandon(team, OMPI_ERR_NOT_AVAILABLE, ended_p);
+        team->torn = OMPI_ERR_NOT_AVAILABLE;
+        gpuhier_team_release(team);
+    }
+}
+
+static int parts_make(gpuhier_team_t *team)
+{
+    int rc = gpuhier_exchange_init(team);
+    return OMPI_SUCCESS != rc ? rc : gpuhier_small_exchange_init(team);
+}
+
+static void parts_release(gpuhier_team_t *team)
+{
+    gpuhier_small_exchange_leave(team);
+    gpuhier_exchange_leave(team, NULL);
+}
+
+void gpuhier_queue_open(void)
+{
+    static const gpuhier_team_engine_t engine = {.make = parts_make, .release = parts_release, .drive = gpuhier_queue_drive};
+    gpuhier_team_engine = &engine;
+    gpuhier_process_open(net_progress);
 }

@@ -45,22 +45,16 @@ int gpuhier_queue_drive(bool thorough);
 /* The same, not thorough, with the lock held. */
 int gpuhier_queue_drive_all(gpuhier_call_t **ended_p);
 
-/* In Open MPI's progress: has something moved? Where cores are shared, a thread in whose calls nothing has moved for some time naps. The lock is not held. */
-void gpuhier_queue_rest(bool moved);
-
 /* Are there calls that nobody waits for? The lock is held. */
 bool gpuhier_queue_is_busy(void);
 
-/* Are there any? The lock is held. */
-bool gpuhier_queue_is_pending(void);
-
 /*
- * Are there calls, waited for or not, for which UCX needs the context of their GPU? They drive it themselves, with that
- * context: nobody else may meanwhile. The lock is held.
+ * Ends all calls of all teams with an error, waiting for none, and releases what must go before UCX and CUDA do; the
+ * teams serve no more calls. The lock is held. *ended_p: see gpuhier_queue_tell().
  */
-bool gpuhier_queue_wants_context(void);
+void gpuhier_queue_quiesce(gpuhier_call_t **ended_p);
 
-/* Ends all calls of the team with an error, waiting for nobody. The lock is held. */
-void gpuhier_queue_abandon(gpuhier_team_t *team, int status, gpuhier_call_t **ended_p);
+/* Registers what the layers below call here: the engine's part of a team, and UCX in Open MPI's progress. For each opening of the component. */
+void gpuhier_queue_open(void);
 
 #endif /* GPUHIER_QUEUE_H */

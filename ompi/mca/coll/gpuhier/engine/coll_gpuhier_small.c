@@ -22,9 +22,9 @@
 #include <string.h>
 
 #include "base/coll_gpuhier_params.h"
-#include "engine/coll_gpuhier_engine.h"
+#include "engine/coll_gpuhier_call.h"
 #include "engine/coll_gpuhier_host_reduce.h"
-#include "engine/coll_gpuhier_pipeline.h"
+#include "engine/coll_gpuhier_order.h"
 #include "engine/coll_gpuhier_small_exchange.h"
 #include "opal/util/output.h"
 
@@ -81,7 +81,7 @@ bool gpuhier_small_is_on_host(const gpuhier_call_t *call)
 static int stream_order(gpuhier_call_t *call, CUstream *stream_p)
 {
     *stream_p = call->lane->stream[GPUHIER_STREAM_IN];
-    return call->input_done ? OMPI_SUCCESS : gpuhier_pipeline_order(call);
+    return call->input_done ? OMPI_SUCCESS : gpuhier_order_queue(call);
 }
 
 bool gpuhier_small_marks_itself(gpuhier_call_t *call)
@@ -107,7 +107,7 @@ static int input_queue(gpuhier_call_t *call)
     }
     int rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(pinned, call->in, bytes, CU_STREAM_LEGACY), "cuMemcpyAsync");
     if (OMPI_SUCCESS == rc) {
-        rc = gpuhier_engine_mark(call);
+        rc = gpuhier_order_mark_input(call);
         if (OMPI_SUCCESS != rc) {
             call->lane->until_unknown = true;
             gpuhier_lane_keep(call->lane);

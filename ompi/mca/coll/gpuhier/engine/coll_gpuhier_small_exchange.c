@@ -18,9 +18,9 @@
 
 #include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_params.h"
-#include "engine/coll_gpuhier_exchange.h"
 #include "engine/coll_gpuhier_host_reduce.h"
 #include "team/coll_gpuhier_process.h"
+#include "team/coll_gpuhier_tags.h"
 #include "engine/coll_gpuhier_small_exchange.h"
 
 /* On the wire, and in memory. */
@@ -93,7 +93,7 @@ static int post(gpuhier_call_t *call, const gpuhier_step_t *step)
 {
     const gpuhier_team_t *team = call->team;
     small_exchange_t *exchange = team->small_exchange;
-    const uint64_t name = gpuhier_exchange_small_tag(call, call->small.step);
+    const uint64_t name = gpuhier_beside_tag(team->id, call->sequence, GPUHIER_TAG_SMALL, (uint64_t) call->small.step);
     int rc = OMPI_SUCCESS;
     exchange->send.state = exchange->recv.state = GPUHIER_NET_OP_DONE;
     exchange->mine->mask = call->mask;

@@ -7,7 +7,7 @@
 #ifndef GPUHIER_SMALL_EXCHANGE_H
 #define GPUHIER_SMALL_EXCHANGE_H
 
-#include "engine/coll_gpuhier_engine.h"
+#include "engine/coll_gpuhier_call.h"
 
 /* Makes the leader's buffers; nothing for others, for one group, and when the small form is off. Returns an Open MPI code. */
 int gpuhier_small_exchange_init(gpuhier_team_t *team);

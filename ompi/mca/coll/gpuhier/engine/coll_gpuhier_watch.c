@@ -11,11 +11,11 @@
  */
 #include "ompi_config.h"
 
-#include <time.h>
 
+#include "base/coll_gpuhier_end.h"
+#include "base/coll_gpuhier_clock.h"
 #include "base/coll_gpuhier_params.h"
-#include "engine/coll_gpuhier_exchange.h"
-#include "team/coll_gpuhier_process.h"
+#include "team/coll_gpuhier_partners.h"
 #include "engine/coll_gpuhier_watch.h"
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
@@ -26,19 +26,12 @@
 #define GAP_MAX 1.0         /* seconds: a longer time without a poll is the program's own */
 #define GAPS_MIN 4          /* and no single one uses up coll_gpuhier_timeout: the peers may have stood still as well */
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double) time.tv_sec + 1e-9 * (double) time.tv_nsec;
-}
-
 /* What every member of my group has come to, for the one who wonders why nothing moves. */
 static void report(const gpuhier_call_t *call, double waited)
 {
     const gpuhier_team_t *team = call->team;
     opal_output(0, "coll:gpuhier: rank %d has waited %.0f s in call %llu of communicator %s, %s", team->rank, waited, (unsigned long long) call->sequence,
-                team->comm->c_name, gpuhier_engine_state_name(call->state));
+                team->comm->c_name, gpuhier_call_state_name(call->state));
     if (call->is_small) {
         gpuhier_small_report(call);
         return;
@@ -58,7 +51,7 @@ static void report(const gpuhier_call_t *call, double waited)
 void gpuhier_watch_tell(const gpuhier_call_t *call, int status)
 {
     opal_show_help("help-coll-gpuhier.txt", "call failed", true, ompi_process_info.nodename, call->team->rank, call->team->comm->c_name,
-                   gpuhier_engine_state_name(call->state), opal_strerror(status));
+                   gpuhier_call_state_name(call->state), opal_strerror(status));
 }
 
 /* While nothing moves: has a member failed or died, or did the user set a limit? OMPI_SUCCESS: go on waiting. */
@@ -73,7 +66,7 @@ static int look(const gpuhier_call_t *call, double waited)
             return OMPI_ERROR;
         }
     }
-    const int partners = gpuhier_exchange_check(team);
+    const int partners = gpuhier_partners_check(team);
     if (OMPI_SUCCESS != partners) {
         gpuhier_watch_tell(call, partners);
         return partners;
@@ -81,7 +74,7 @@ static int look(const gpuhier_call_t *call, double waited)
     int dead = gpuhier_team_find_dead(team);
     if (dead >= 0) {
         opal_show_help("help-coll-gpuhier.txt", "dead peer", true, ompi_process_info.nodename, dead,
-                       (int) team->members[team->hierarchy.index_of[dead]].pid, gpuhier_engine_state_name(call->state));
+                       (int) team->members[team->hierarchy.index_of[dead]].pid, gpuhier_call_state_name(call->state));
         return OMPI_ERR_UNREACH;
     }
     if (gpuhier_params.timeout > 0 && waited > gpuhier_params.timeout) {
@@ -103,7 +96,7 @@ int gpuhier_watch_idle(gpuhier_call_t *call)
     if (0 != ++idle->polls % POLLS_PER_CLOCK) {
         return OMPI_SUCCESS;
     }
-    const double time = now(), gap = time - idle->last;
+    const double time = gpuhier_clock(), gap = time - idle->last;
     if (POLLS_PER_CLOCK == idle->polls) {
         idle->waited = 0;
         idle->next_look = LOOK_EVERY;
@@ -137,9 +130,9 @@ int gpuhier_watch_code(const gpuhier_call_t *call)
         return call->status;
     }
     int code = gpuhier_comm_fault(team->comm, gpuhier_team_find_dead(team) >= 0);
-    const bool waits = !team->reason_sought && !gpuhier_process_ended();
+    const bool waits = !team->reason_sought && !gpuhier_end_has_come();
     team->reason_sought = true;
-    for (const double begin = now(); waits && MPI_SUCCESS == code && now() - begin < REASON_AFTER;) {
+    for (const double begin = gpuhier_clock(); waits && MPI_SUCCESS == code && gpuhier_clock() - begin < REASON_AFTER;) {
         opal_progress();
         code = gpuhier_comm_fault(team->comm, gpuhier_team_find_dead(team) >= 0);
     }

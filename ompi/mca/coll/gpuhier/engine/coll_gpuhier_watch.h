@@ -8,7 +8,7 @@
 #ifndef GPUHIER_WATCH_H
 #define GPUHIER_WATCH_H
 
-#include "engine/coll_gpuhier_engine.h"
+#include "engine/coll_gpuhier_call.h"
 
 /*
  * To be called for each poll of a running call that brought no event, under the engine's lock;

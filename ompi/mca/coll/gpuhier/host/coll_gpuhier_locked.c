@@ -13,9 +13,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/coll_gpuhier_end.h"
 #include "base/coll_gpuhier_params.h"
 #include "host/coll_gpuhier_locked.h"
-#include "team/coll_gpuhier_process.h"
 
 #define BLOCK_ROUND ((size_t) 64 << 10) /* blocks are multiples of it, so that near sizes share one */
 #define PAGE_BYTES 4096
@@ -84,7 +84,7 @@ static gpuhier_locked_t *block_make(size_t bytes, CUcontext context)
 gpuhier_locked_t *gpuhier_locked_take(size_t bytes, CUcontext context)
 {
     const size_t budget = gpuhier_params.stage_bytes, rounded = (bytes + BLOCK_ROUND - 1) / BLOCK_ROUND * BLOCK_ROUND;
-    if (bytes > budget || OMPI_SUCCESS != gpuhier_process_finalize_register()) {
+    if (bytes > budget || OMPI_SUCCESS != gpuhier_end_arm()) {
         return NULL;
     }
     pthread_mutex_lock(&lock);

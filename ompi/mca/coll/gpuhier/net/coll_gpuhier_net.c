@@ -89,14 +89,6 @@ __attribute__((format(printf, 2, 3))) static int fail(int code, const char *form
     return code;
 }
 
-uint64_t gpuhier_net_now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
-}
-
 /* Does the machine have the device, "eth0" or "mlx5_0:1"? UCX would go on with what else there is, and say nothing. */
 static bool device_exists(const char *device)
 {
@@ -317,7 +309,7 @@ int gpuhier_net_progress(gpuhier_net_t *net)
 static void drain(gpuhier_net_t *net)
 {
     ucp_request_param_t param = {0};
-    uint64_t deadline = gpuhier_net_now_ms() + GPUHIER_NET_DRAIN_MS;
+    uint64_t deadline = gpuhier_clock_ms() + GPUHIER_NET_DRAIN_MS;
     ucs_status_ptr_t flushes[GPUHIER_NET_MAX_RAILS];
     int rail;
 
@@ -328,7 +320,7 @@ static void drain(gpuhier_net_t *net)
         if (!UCS_PTR_IS_PTR(flushes[rail])) {
             continue;
         }
-        while (UCS_INPROGRESS == ucp_request_check_status(flushes[rail]) && gpuhier_net_now_ms() < deadline) {
+        while (UCS_INPROGRESS == ucp_request_check_status(flushes[rail]) && gpuhier_clock_ms() < deadline) {
             gpuhier_net_progress(net);
         }
         ucp_request_free(flushes[rail]);
@@ -338,18 +330,18 @@ static void drain(gpuhier_net_t *net)
 /* Destroying a worker that has answers to a connection request queued makes UCX 1.13 abort. */
 static void settle(gpuhier_net_t *net)
 {
-    uint64_t now = gpuhier_net_now_ms();
+    uint64_t now = gpuhier_clock_ms();
     uint64_t deadline = now + GPUHIER_NET_DRAIN_MS;
     uint64_t quiet_since = now;
     const struct timespec pause = {.tv_nsec = 100000};
 
     while (now < deadline && now < quiet_since + QUIET_MS) {
         if (0 != gpuhier_net_progress(net)) {
-            quiet_since = gpuhier_net_now_ms();
+            quiet_since = gpuhier_clock_ms();
         } else {
             nanosleep(&pause, NULL);
         }
-        now = gpuhier_net_now_ms();
+        now = gpuhier_clock_ms();
     }
 }
 
@@ -365,6 +357,10 @@ void gpuhier_net_close(gpuhier_net_t *net)
     settle(net);
     gpuhier_net_ops_cancel(net->anonymous);
     gpuhier_net_connections_close(net);
+    uint64_t deadline = gpuhier_clock_ms() + GPUHIER_NET_DRAIN_MS;
+    while (0 != net->pending && gpuhier_clock_ms() < deadline) {
+        gpuhier_net_progress(net);
+    }
     for (rail = 0; rail < net->nrails; ++rail) {
         rail_close(&net->rails[rail]);
     }

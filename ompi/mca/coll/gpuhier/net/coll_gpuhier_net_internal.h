@@ -6,6 +6,7 @@
  *
  *   coll_gpuhier_net.c          the net: contexts, workers, progress, close
  *   coll_gpuhier_net_address.c  address blobs
+ *   coll_gpuhier_net_link.c     links: the endpoints of a connection
  *   coll_gpuhier_net_peer.c     connections, peers, failure
  *   coll_gpuhier_net_op.c       sends, receives, status codes
  *   coll_gpuhier_net_leave.c    leaving without tearing others out of their calls
@@ -13,6 +14,7 @@
 #ifndef MCA_COLL_GPUHIER_NET_INTERNAL_H
 #define MCA_COLL_GPUHIER_NET_INTERNAL_H
 
+#include "base/coll_gpuhier_clock.h"
 #include "net/coll_gpuhier_net.h"
 
 #include <ucp/api/ucp.h>
@@ -131,6 +133,9 @@ int gpuhier_net_blob_parse(gpuhier_net_connection_t *connection);
 /* The checksum in a blob's header, which all who have the blob know it by. */
 uint64_t gpuhier_net_blob_digest(const void *blob);
 
+/* Marks the connection as failed and reports it to each of its peers once; the next reap ends what is pending. */
+void gpuhier_net_connection_mark(gpuhier_net_connection_t *connection, int code, const char *reason);
+
 /* The link of a logical rail, connected when it is not; a failure to connect marks the connection. */
 int gpuhier_net_link_get(gpuhier_net_connection_t *connection, int rail, gpuhier_net_link_t **link_p);
 
@@ -141,7 +146,10 @@ int gpuhier_net_reap(gpuhier_net_t *net);
 void gpuhier_net_unused_free(gpuhier_net_t *net);
 
 /* The tag of the word by which the process with this digest says that it leaves. */
-uint64_t gpuhier_net_leave_tag(uint64_t digest);
+static inline uint64_t gpuhier_net_leave_tag(uint64_t digest)
+{
+    return (uint64_t) GPUHIER_NET_TEAM_RESERVED << 32 | (digest & UINT32_MAX);
+}
 
 /* Close all connections by force; then, when the workers are gone, free them and all peers. */
 void gpuhier_net_connections_close(gpuhier_net_t *net);
@@ -155,8 +163,5 @@ void gpuhier_net_ops_move(gpuhier_net_op_t **from, gpuhier_net_op_t **to);
 
 /* Cancel the receives of a list. */
 void gpuhier_net_ops_cancel(gpuhier_net_op_t *list);
-
-/* Monotonic clock, milliseconds. */
-uint64_t gpuhier_net_now_ms(void);
 
 #endif /* MCA_COLL_GPUHIER_NET_INTERNAL_H */

@@ -28,17 +28,11 @@
 #define LEAVE_MS 30000
 #define LEAVE_STRANGER_MS 1000
 
-/* Two connections whose digests are equal share a tag: each then waits for one word of the two, in any order. */
-uint64_t gpuhier_net_leave_tag(uint64_t digest)
-{
-    return (uint64_t) GPUHIER_NET_TEAM_RESERVED << 32 | (digest & UINT32_MAX);
-}
-
 void gpuhier_net_leave(gpuhier_net_t *net, bool all_leave)
 {
     gpuhier_net_connection_t *connection;
 
-    net->left_at = gpuhier_net_now_ms();
+    net->left_at = gpuhier_clock_ms();
     for (connection = net->connections; NULL != connection; connection = connection->next) {
         if (GPUHIER_NET_CONNECTION_ALIVE != connection->state || connection->is_self) {
             continue;
@@ -61,7 +55,7 @@ void gpuhier_net_leave(gpuhier_net_t *net, bool all_leave)
 bool gpuhier_net_has_left(const gpuhier_net_t *net)
 {
     const gpuhier_net_connection_t *connection;
-    const uint64_t waited = gpuhier_net_now_ms() - net->left_at;
+    const uint64_t waited = gpuhier_clock_ms() - net->left_at;
 
     for (connection = net->connections; NULL != connection; connection = connection->next) {
         if (gpuhier_net_op_is_pending(&connection->leave_recv) && waited < connection->leave_ms) {

@@ -111,89 +111,18 @@ int gpuhier_net_peer_create(gpuhier_net_t *net, const void *blob, size_t bytes, 
     return OMPI_SUCCESS;
 }
 
-/* Mark the connection and report it to each of its peers once; the next reap ends what is pending. */
-static void connection_mark(gpuhier_net_connection_t *connection, int code, const char *reason)
-{
-    gpuhier_net_t *net = connection->net;
-    char text[GPUHIER_NET_NAME_MAX + 160];
-    gpuhier_net_peer_t *peer;
-
-    if (GPUHIER_NET_CONNECTION_ALIVE != connection->state) {
-        return;
-    }
-    connection->state = GPUHIER_NET_CONNECTION_FAILED;
-    connection->status = code;
-    net->has_new_failure = true;
-    for (peer = connection->peers; NULL != peer && NULL != net->error_handler; peer = peer->next) {
-        snprintf(text, sizeof(text), "the connection to %s is lost: %s", peer->name, reason);
-        net->error_handler(net->error_arg, peer, code, text);
-    }
-}
-
-/* UCX's callback for a broken endpoint; the endpoint stays until reap closes it. */
-static void endpoint_failed(void *arg, ucp_ep_h endpoint, ucs_status_t status)
-{
-    (void) endpoint;
-    /* Whatever UCX calls it, the process cannot be reached any more. */
-    connection_mark(arg, OMPI_ERR_UNREACH, ucs_status_string(status));
-}
-
-static ucs_status_t link_connect(gpuhier_net_connection_t *connection, int mine, int theirs, gpuhier_net_link_t *link)
-{
-    const gpuhier_net_rail_t *rail = &connection->net->rails[mine];
-    int wanted = (rail->is_tcp && connection->is_tcp[theirs] && !connection->is_self) ? 2 : 1;
-    ucp_ep_params_t params = {0};
-    ucs_status_t status;
-
-    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE
-                        | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params.address = connection->addresses[theirs];
-    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-    params.err_handler.cb = endpoint_failed;
-    params.err_handler.arg = connection;
-    /* Both at once and in this order: UCX pairs the n-th endpoint of one side with the n-th of the other. */
-    while (link->count < wanted) {
-        status = ucp_ep_create(rail->worker, &params, &link->endpoints[link->count]);
-        if (UCS_OK != status) {
-            return status;
-        }
-        link->count++;
-    }
-    return UCS_OK;
-}
-
-int gpuhier_net_link_get(gpuhier_net_connection_t *connection, int rail, gpuhier_net_link_t **link_p)
-{
-    int mine = rail % connection->net->nrails;
-    int theirs = rail % connection->nrails;
-    gpuhier_net_link_t *link = &connection->links[mine][theirs];
-    ucs_status_t status;
-
-    if (GPUHIER_NET_CONNECTION_ALIVE == connection->state && 0 == link->count) {
-        status = link_connect(connection, mine, theirs, link);
-        if (UCS_OK != status) {
-            connection_mark(connection, OMPI_ERR_UNREACH, ucs_status_string(status));
-        }
-    }
-    if (GPUHIER_NET_CONNECTION_ALIVE != connection->state) {
-        return connection->status;
-    }
-    *link_p = link;
-    return OMPI_SUCCESS;
-}
-
 /* False when UCX has not closed it in time, and may still call back. */
 static bool endpoint_close(gpuhier_net_rail_t *rail, ucp_ep_h endpoint)
 {
     bool closed;
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
     ucs_status_ptr_t result = ucp_ep_close_nbx(endpoint, &param);
-    uint64_t deadline = gpuhier_net_now_ms() + GPUHIER_NET_DRAIN_MS;
+    uint64_t deadline = gpuhier_clock_ms() + GPUHIER_NET_DRAIN_MS;
 
     if (!UCS_PTR_IS_PTR(result)) {
         return true;
     }
-    while (UCS_INPROGRESS == ucp_request_check_status(result) && gpuhier_net_now_ms() < deadline) {
+    while (UCS_INPROGRESS == ucp_request_check_status(result) && gpuhier_clock_ms() < deadline) {
         ucp_worker_progress(rail->worker);
     }
     closed = UCS_INPROGRESS != ucp_request_check_status(result);
@@ -272,7 +201,7 @@ void gpuhier_net_unused_free(gpuhier_net_t *net)
 
 void gpuhier_net_peer_fail(gpuhier_net_peer_t *peer, int code)
 {
-    connection_mark(peer->connection, (OMPI_SUCCESS == code) ? OMPI_ERR_UNREACH : code, "reported dead");
+    gpuhier_net_connection_mark(peer->connection, (OMPI_SUCCESS == code) ? OMPI_ERR_UNREACH : code, "reported dead");
 }
 
 static void peer_let_go(gpuhier_net_peer_t *peer)
@@ -319,7 +248,6 @@ const char *gpuhier_net_peer_name(const gpuhier_net_peer_t *peer)
 
 void gpuhier_net_connections_close(gpuhier_net_t *net)
 {
-    uint64_t deadline = gpuhier_net_now_ms() + GPUHIER_NET_DRAIN_MS;
     gpuhier_net_connection_t *connection;
 
     for (connection = net->connections; NULL != connection; connection = connection->next) {
@@ -329,9 +257,6 @@ void gpuhier_net_connections_close(gpuhier_net_t *net)
         if (GPUHIER_NET_CONNECTION_REAPED != connection->state) {
             connection_reap(connection);
         }
-    }
-    while (0 != net->pending && gpuhier_net_now_ms() < deadline) {
-        gpuhier_net_progress(net);
     }
 }
 

@@ -2,81 +2,37 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the process's identity, its UCX net, the engine's lock, and the order in
- * which things end.
- *
- * The end: an attribute on MPI_COMM_SELF has its delete callback run first thing
- * in MPI_Finalize, while all of Open MPI still works. When coll components are
- * closed it is too late: others may have left, and CUDA with them. A program that
- * has sessions and no MPI_Init has no MPI_COMM_SELF; its last MPI_Session_finalize
- * begins with a function that is registered with Open MPI instead.
+ * Owns what belongs to the process and not to a communicator: its record, and its connections.
+ * Called by set-up, by the engine and at the end.
  */
 #include "ompi_config.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "base/coll_gpuhier_compat.h"
+#include "base/coll_gpuhier_end.h"
+#include "base/coll_gpuhier_kept.h"
+#include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
 #include "gpu/coll_gpuhier_device.h"
-#include "gpu/coll_gpuhier_ipc_cache.h"
-#include "host/coll_gpuhier_locked.h"
+#include "plan/coll_gpuhier_rails.h"
 #include "team/coll_gpuhier_process.h"
-#include "engine/coll_gpuhier_queue.h"
-#include "coll/coll_gpuhier_request.h"
-#include "team/coll_gpuhier_team.h"
-#include "base/coll_gpuhier_kept.h"
-#include "ompi/attribute/attribute.h"
-#include "ompi/runtime/mpiruntime.h"
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 
-static opal_mutex_t engine_lock = OPAL_MUTEX_STATIC_INIT;
-static _Atomic unsigned wanted; /* threads that wait for the lock */
+static gpuhier_record_t record; /* made once: finding the devices takes milliseconds */
+static bool record_known;
 static gpuhier_net_t *net;
 static unsigned net_lost; /* contexts that had been lost when it was opened */
-static int keyval = MPI_KEYVAL_INVALID;
-static bool ends_with_session; /* registered for it */
-static gpuhier_record_t record; /* made once: finding the devices takes milliseconds */
-static bool leaving; /* said to all connections of net */
-static bool record_known;
-static _Atomic bool ended;
+static bool leaving;      /* said to all connections of net */
+static int (*progress)(void);
 
-void gpuhier_engine_lock(void)
+void gpuhier_process_open(int (*net_progress)(void))
 {
-    if (0 != opal_mutex_trylock(&engine_lock)) {
-        atomic_fetch_add_explicit(&wanted, 1, memory_order_relaxed);
-        opal_mutex_lock(&engine_lock);
-        atomic_fetch_sub_explicit(&wanted, 1, memory_order_relaxed);
-    }
-}
-
-bool gpuhier_engine_trylock(void)
-{
-    return 0 == atomic_load_explicit(&wanted, memory_order_relaxed) && 0 == opal_mutex_trylock(&engine_lock);
-}
-
-void gpuhier_engine_unlock(void)
-{
-    opal_mutex_unlock(&engine_lock);
-}
-
-bool gpuhier_process_shares_cores(void)
-{
-    static _Atomic int shares = -1;
-    if (shares < 0) {
-        /* Open MPI tells the old value only when it is told a new one; what matters is set by the end of MPI_Init. */
-        const bool yields = opal_progress_set_yield_when_idle(true);
-        if (!yields) {
-            opal_progress_set_yield_when_idle(false);
-        }
-        shares = yields;
-    }
-    return 0 != shares;
+    progress = net_progress;
 }
 
 /* "domain:bus:device.function", as CUDA prints it. */
@@ -166,48 +122,12 @@ static void net_failed(void *arg, gpuhier_net_peer_t *peer, int code, const char
     opal_output_verbose(5, gpuhier_output(), "coll:gpuhier: %s (%d)", text, code);
 }
 
-/* In MPI_Finalize; a session may come after it. */
-static bool finalizing(void)
-{
-    const int state = ompi_mpi_state;
-    return state >= OMPI_MPI_STATE_FINALIZE_STARTED && state < OMPI_MPI_STATE_FINALIZE_COMPLETED;
-}
-
-/* The lock is held. */
-static void leave_begin(void)
+void gpuhier_process_leave_begin(void)
 {
     if (!leaving) {
         leaving = true;
-        gpuhier_net_leave(net, finalizing()); /* not all end their session at a time, and who shares no communicator may live on */
+        gpuhier_net_leave(net, gpuhier_end_is_finalizing()); /* not all end their session at a time, and who shares no communicator may live on */
     }
-}
-
-/*
- * UCX may still have the end of what a call sent when the call has returned: a socket was full, or an answer waits its turn.
- * Then whoever is inside MPI sees to it, in between two calls as well, and while other calls are under way that do not need UCX
- * at the time. The notices of partners arrive so, too. Only where UCX moves GPU memory, it is left to the calls for which it does: they drive
- * it with the context that it needs, since its copies fail without one, or are made in another. In MPI_Finalize a program's callback on MPI_COMM_SELF may come before ours and wait for a
- * rank that waits for our word in its own: so the word is said here.
- */
-static int net_progress(void)
-{
-    int events = 0;
-    bool pending = true;
-    if (gpuhier_engine_trylock()) {
-        if (NULL != net && !gpuhier_queue_wants_context()) {
-            if (finalizing() && !gpuhier_queue_is_busy()) {
-                leave_begin();
-            }
-            events = gpuhier_net_progress(net);
-            gpuhier_kept_poll_at_times();
-        }
-        pending = gpuhier_queue_is_pending();
-        gpuhier_engine_unlock();
-    }
-    if (pending) {
-        gpuhier_queue_rest(events > 0);
-    }
-    return events;
 }
 
 int gpuhier_process_net_open(const gpuhier_record_t *mine)
@@ -226,7 +146,7 @@ int gpuhier_process_net_open(const gpuhier_record_t *mine)
         opal_show_help("help-coll-gpuhier.txt", "no network", true, ompi_process_info.nodename, NULL != reason ? reason : "unknown");
     } else {
         gpuhier_net_set_error_handler(net, net_failed, NULL);
-        (void) opal_progress_register_lp(net_progress); /* should it fail: calls drive the net in any case */
+        (void) opal_progress_register_lp(progress); /* should it fail: calls drive the net in any case */
     }
     return rc;
 }
@@ -234,13 +154,13 @@ int gpuhier_process_net_open(const gpuhier_record_t *mine)
 #define LEAVE_PAUSE_NS 20000
 
 /* Others may still be in their last call with me, in need of Open MPI's progress here as well. */
-static void leave(void)
+void gpuhier_process_leave(void)
 {
     const struct timespec pause = {.tv_nsec = LEAVE_PAUSE_NS};
     bool left = NULL == net;
     if (!left) {
         gpuhier_engine_lock();
-        leave_begin();
+        gpuhier_process_leave_begin();
         gpuhier_engine_unlock();
     }
     while (!left) {
@@ -256,67 +176,11 @@ static void leave(void)
     }
 }
 
-bool gpuhier_process_ended(void)
+void gpuhier_process_close(void)
 {
-    return finalizing() || atomic_load_explicit(&ended, memory_order_relaxed);
-}
-
-static void end(void *unused)
-{
-    gpuhier_call_t *calls = NULL;
-    (void) unused;
-    if (atomic_load_explicit(&ended, memory_order_relaxed)) {
-        return; /* sessions first, then MPI_Init: both ends come */
-    }
-    leave();
-    (void) opal_progress_unregister(net_progress);
-    gpuhier_engine_lock();
-    atomic_store_explicit(&ended, true, memory_order_relaxed);
-    gpuhier_devices_check();
-    gpuhier_teams_quiesce(&calls);
-    gpuhier_requests_quiesce();
+    (void) opal_progress_unregister(progress);
     gpuhier_net_close(net);
     net = NULL;
     leaving = false;
-    gpuhier_kept_finalize();
     record_known = false;
-    gpuhier_ipc_finalize();
-    gpuhier_device_finalize();
-    gpuhier_locked_finalize();
-    gpuhier_engine_unlock();
-    gpuhier_queue_tell(calls);
-}
-
-static int finalize(MPI_Comm comm, int key, void *value, void *extra)
-{
-    (void) comm;
-    (void) key;
-    (void) value;
-    end(extra);
-    return MPI_SUCCESS;
-}
-
-void gpuhier_process_open(void)
-{
-    keyval = MPI_KEYVAL_INVALID;
-    ends_with_session = false;
-    atomic_store_explicit(&ended, false, memory_order_relaxed);
-}
-
-int gpuhier_process_finalize_register(void)
-{
-    static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT; /* not the engine's: staging has none */
-    int rc = MPI_SUCCESS;
-    opal_mutex_lock(&lock);
-    if (!gpuhier_comm_self_lives()) {
-        if (!ends_with_session) {
-            gpuhier_at_last_session_end(end);
-            ends_with_session = true;
-        }
-    } else if (MPI_KEYVAL_INVALID == keyval) {
-        rc = PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, finalize, &keyval, NULL);
-        rc = MPI_SUCCESS != rc ? rc : PMPI_Comm_set_attr(MPI_COMM_SELF, keyval, &keyval);
-    }
-    opal_mutex_unlock(&lock);
-    return MPI_SUCCESS == rc ? OMPI_SUCCESS : OMPI_ERROR;
 }

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What belongs to the process and not to a communicator: who and where it is,
- * its connections, the engine's lock, and its end.
+ * What belongs to the process and not to a communicator: who and where it is, and
+ * its connections.
  */
 #ifndef GPUHIER_PROCESS_H
 #define GPUHIER_PROCESS_H
@@ -21,15 +21,6 @@
  */
 int gpuhier_process_record(int ordinal, gpuhier_record_t *record_p);
 
-/*
- * Serialises the engine: several threads may call collectives on different communicators. Whoever has something of its own to do,
- * as to post a call, takes the lock, and waits for it. Whoever comes again and again, as to drive what is pending, only tries: in
- * vain also while another thread waits for the lock, which so gets it next.
- */
-void gpuhier_engine_lock(void);
-bool gpuhier_engine_trylock(void); /* true: the lock is held */
-void gpuhier_engine_unlock(void);
-
 /* The process's connections; NULL before gpuhier_process_net_open(). */
 gpuhier_net_t *gpuhier_process_net(void);
 
@@ -39,25 +30,25 @@ gpuhier_net_t *gpuhier_process_net(void);
  */
 int gpuhier_process_net_open(const gpuhier_record_t *mine);
 
-/* Did Open MPI find, or the user say, that processes share cores? (mpi_yield_when_idle) */
-bool gpuhier_process_shares_cores(void);
-
 /*
  * Is UCX given GPU memory? Not once a context is gone that it may have worked in: it keeps streams there, and UCX 1.13
  * says nothing to us when a copy in one fails. A rank's own business, its partners need not do alike. Looks at all contexts.
  */
 bool gpuhier_process_net_on_device(void);
 
-/* Begins anew: the component is opened, perhaps not for the first time, as its memory stays where it is built in or kept by somebody. */
-void gpuhier_process_open(void);
+/* Sets the function of Open MPI's progress that drives the connections, once they are there. For each opening of the component. */
+void gpuhier_process_open(int (*net_progress)(void));
 
-/* Has everything released when MPI_Finalize begins, or the end of the last session, once some of it exists. Returns an Open MPI code. */
-int gpuhier_process_finalize_register(void);
+/* Tells all partners, once, that this process needs nothing more of them. The engine's lock is held, and there are connections. */
+void gpuhier_process_leave_begin(void);
 
 /*
- * Has MPI_Finalize begun? Callbacks of the program on MPI_COMM_SELF may make calls, before or after all is released, which
- * may differ between ranks, as the order does in which attributes were set: the saved collectives serve them all.
+ * Does so, and waits until they have said the same. Others may still be in their last call with this rank, so Open
+ * MPI's progress goes on. The lock is not held.
  */
-bool gpuhier_process_ended(void);
+void gpuhier_process_leave(void);
+
+/* Closes the connections, and forgets the record. The lock is held. */
+void gpuhier_process_close(void);
 
 #endif /* GPUHIER_PROCESS_H */

@@ -28,12 +28,14 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/coll_gpuhier_lock.h"
+#include "base/coll_gpuhier_end.h"
 #include "base/coll_gpuhier_params.h"
 #include "plan/coll_gpuhier_choice.h"
-#include "engine/coll_gpuhier_exchange.h"
+#include "team/coll_gpuhier_hooks.h"
+#include "team/coll_gpuhier_partners.h"
 #include "team/coll_gpuhier_process.h"
 #include "team/coll_gpuhier_setup.h"
-#include "engine/coll_gpuhier_small_exchange.h"
 #include "ompi/proc/proc.h"
 #include "opal/util/output.h"
 
@@ -395,14 +397,14 @@ static int steps_run(setup_t *setup, const gpuhier_buffer_t *buffer, int entered
         rc = addresses_exchange(setup);
         if (OMPI_SUCCESS == rc) {
             gpuhier_engine_lock();
-            rc = gpuhier_exchange_init(team);
-            rc = OMPI_SUCCESS != rc ? rc : gpuhier_small_exchange_init(team);
+            rc = gpuhier_partners_init(team);
+            rc = OMPI_SUCCESS != rc ? rc : gpuhier_team_engine->make(team);
             gpuhier_engine_unlock();
         }
         if (!vote(setup, OMPI_SUCCESS == rc)) {
             return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
         }
-        rc = gpuhier_exchange_connect(team);
+        rc = gpuhier_partners_connect(team);
         if (!vote(setup, OMPI_SUCCESS == rc)) {
             return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
         }
@@ -415,7 +417,7 @@ int gpuhier_setup_run(gpuhier_team_t *team, const gpuhier_saved_t *saved, const 
 {
     setup_t setup = {.team = team, .saved = saved, .comm = team->comm};
     gpuhier_cuda_scope_t scope;
-    int rc = gpuhier_process_finalize_register();
+    int rc = gpuhier_end_arm();
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_cuda_enter(buffer->context, &scope);
     bool entered = OMPI_SUCCESS == rc;
     rc = steps_run(&setup, buffer, rc);

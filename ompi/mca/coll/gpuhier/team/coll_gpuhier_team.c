@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
-#include "engine/coll_gpuhier_exchange.h"
 #include "team/coll_gpuhier_process.h"
-#include "engine/coll_gpuhier_queue.h"
 #include "team/coll_gpuhier_setup.h"
-#include "engine/coll_gpuhier_small_exchange.h"
+#include "team/coll_gpuhier_partners.h"
+#include "team/coll_gpuhier_hooks.h"
 #include "team/coll_gpuhier_team.h"
 #include "opal/util/output.h"
 
@@ -62,28 +62,23 @@ int gpuhier_team_create(const gpuhier_saved_t *saved, struct ompi_communicator_t
     return OMPI_SUCCESS;
 }
 
-/* Its connections and its CUDA events: what must go before UCX and CUDA do. */
-static void outside_release(gpuhier_team_t *team)
+void gpuhier_team_release(gpuhier_team_t *team)
 {
-    gpuhier_small_exchange_leave(team);
-    gpuhier_exchange_fini(team);
+    gpuhier_team_engine->release(team);
+    gpuhier_partners_fini(team);
     for (int rank = 0; NULL != team->peers && rank < team->nranks; ++rank) {
         gpuhier_net_peer_destroy(team->peers[rank]);
         team->peers[rank] = NULL;
     }
 }
 
-void gpuhier_teams_quiesce(gpuhier_call_t **ended_p)
+gpuhier_team_t *gpuhier_teams_next(const gpuhier_team_t *team)
 {
-    gpuhier_team_t *team;
     if (!listed) {
-        return;
+        return NULL;
     }
-    OPAL_LIST_FOREACH(team, &teams, gpuhier_team_t) {
-        gpuhier_queue_abandon(team, OMPI_ERR_NOT_AVAILABLE, ended_p);
-        team->torn = OMPI_ERR_NOT_AVAILABLE;
-        outside_release(team);
-    }
+    opal_list_item_t *next = NULL == team ? opal_list_get_first(&teams) : opal_list_get_next(&team->super);
+    return opal_list_get_end(&teams) == next ? NULL : (gpuhier_team_t *) next;
 }
 
 void gpuhier_team_outlived(gpuhier_team_t *team)
@@ -113,7 +108,7 @@ void gpuhier_team_destroy(gpuhier_team_t *team)
     if (NULL == team) {
         return;
     }
-    outside_release(team);
+    gpuhier_team_release(team);
     opal_list_remove_item(&teams, &team->super);
     for (int i = 0; i < team->nheld; ++i) {
         gpuhier_ipc_release(team->held[i]);

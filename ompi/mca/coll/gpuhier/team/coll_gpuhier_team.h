@@ -55,6 +55,7 @@ typedef struct gpuhier_team {
     gpuhier_net_peer_t **peers; /* [nranks] the ranks of other groups that I exchange with, else NULL; NULL for one group */
     gpuhier_piece_rails_t *rails; /* [pieces] */
     bool net_on_device;         /* UCX takes device memory */
+    struct gpuhier_partners *partners; /* the words that partners in other groups send; NULL for one group */
     struct gpuhier_exchange *exchange; /* NULL for one group, and before the first call */
     struct gpuhier_small_exchange *small_exchange; /* of the small form; NULL but for the leader of one of several groups */
 } gpuhier_team_t;
@@ -82,11 +83,11 @@ bool gpuhier_team_check(gpuhier_team_t *team);
 /* Local. NULL is ignored. */
 void gpuhier_team_destroy(gpuhier_team_t *team);
 
-/*
- * Ends what the program has left in flight, and lets go of all teams' connections and CUDA events, while UCX and
- * CUDA still work; the teams serve no more calls. *ended_p: see gpuhier_queue_tell().
- */
-void gpuhier_teams_quiesce(struct gpuhier_call **ended_p);
+/* Lets go of its connections and its CUDA events, while UCX and CUDA still work. It serves no more calls then. */
+void gpuhier_team_release(gpuhier_team_t *team);
+
+/* The first team of the process, for NULL, or the next one; NULL after the last. The engine's lock is held. */
+gpuhier_team_t *gpuhier_teams_next(const gpuhier_team_t *team);
 
 /* This rank's slot, or a group member's, for the team's current call. */
 static inline gpuhier_slot_t *gpuhier_team_slot(const gpuhier_team_t *team, int index, uint64_t sequence)

@@ -1,0 +1,79 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the moment at which everything is released.
+ *
+ * An attribute on MPI_COMM_SELF has its delete callback run first thing in MPI_Finalize, while all of Open MPI still
+ * works. When coll components are closed it is too late: other ranks may have left, and CUDA with them. A program
+ * that has sessions and no MPI_Init has no MPI_COMM_SELF; its last MPI_Session_finalize begins with a function that is
+ * registered with Open MPI instead.
+ */
+#include "ompi_config.h"
+
+#include <stdatomic.h>
+
+#include "base/coll_gpuhier_compat.h"
+#include "base/coll_gpuhier_end.h"
+#include "ompi/attribute/attribute.h"
+#include "ompi/runtime/mpiruntime.h"
+
+static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT; /* not the engine's: staging does without that */
+static void (*at_end)(void);
+static int keyval = MPI_KEYVAL_INVALID;
+static bool ends_with_session; /* registered for it */
+static _Atomic bool ended;
+
+bool gpuhier_end_is_finalizing(void)
+{
+    const int state = ompi_mpi_state;
+    return state >= OMPI_MPI_STATE_FINALIZE_STARTED && state < OMPI_MPI_STATE_FINALIZE_COMPLETED;
+}
+
+bool gpuhier_end_has_come(void)
+{
+    return gpuhier_end_is_finalizing() || atomic_load_explicit(&ended, memory_order_relaxed);
+}
+
+/* Both ends may come: that of the sessions first, then MPI_Finalize. */
+static void end(void *unused)
+{
+    (void) unused;
+    if (!atomic_exchange_explicit(&ended, true, memory_order_relaxed)) {
+        at_end();
+    }
+}
+
+static int attribute_deleted(MPI_Comm comm, int key, void *value, void *extra)
+{
+    (void) comm;
+    (void) key;
+    (void) value;
+    end(extra);
+    return MPI_SUCCESS;
+}
+
+void gpuhier_end_open(void (*function)(void))
+{
+    at_end = function;
+    keyval = MPI_KEYVAL_INVALID;
+    ends_with_session = false;
+    atomic_store_explicit(&ended, false, memory_order_relaxed);
+}
+
+int gpuhier_end_arm(void)
+{
+    int rc = MPI_SUCCESS;
+    opal_mutex_lock(&lock);
+    if (!gpuhier_comm_self_lives()) {
+        if (!ends_with_session) {
+            gpuhier_at_last_session_end(end);
+            ends_with_session = true;
+        }
+    } else if (MPI_KEYVAL_INVALID == keyval) {
+        rc = PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, attribute_deleted, &keyval, NULL);
+        rc = MPI_SUCCESS != rc ? rc : PMPI_Comm_set_attr(MPI_COMM_SELF, keyval, &keyval);
+    }
+    opal_mutex_unlock(&lock);
+    return MPI_SUCCESS == rc ? OMPI_SUCCESS : OMPI_ERROR;
+}

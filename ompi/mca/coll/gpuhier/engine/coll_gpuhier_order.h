@@ -1,0 +1,27 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The order of a call behind the program's own work.
+ */
+#ifndef GPUHIER_ORDER_H
+#define GPUHIER_ORDER_H
+
+#include "engine/coll_gpuhier_call.h"
+
+/* Marks all that the call must not overtake: call->input and call->elsewhere. call->input is NULL if that failed. */
+void gpuhier_order_mark(gpuhier_call_t *call);
+
+/* Makes call->input alone: an event behind all that the program, and gpuhier, have queued on the legacy default stream. Returns an Open MPI code. */
+int gpuhier_order_mark_input(gpuhier_call_t *call);
+
+/*
+ * Puts the lane's stream for copies behind the marks, those on other GPUs included. What is copied out waits with it:
+ * it comes after what all ranks have copied in. Returns an Open MPI code.
+ */
+int gpuhier_order_queue(gpuhier_call_t *call);
+
+/* Lets go of the marks. Harmless when there are none. */
+void gpuhier_order_forget(gpuhier_call_t *call);
+
+#endif /* GPUHIER_ORDER_H */

@@ -1,0 +1,345 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the words that partners exchange beside their calls, as empty messages:
+ *
+ *   hello       at set-up, on each rail that two partners share: UCX connects with the first message
+ *   notice      on rail 0, expected as long as the team lives: its sender has given up
+ *   last word   on each other rail, after a notice: nothing more comes there
+ *
+ * A failed call. Others may have sent what will not be received: UCX keeps a message of some length at its sender
+ * until there is a receive for it. So a rank on which a call failed throws away what comes for the team, until all
+ * partners have said, on each rail that they use, that nothing more comes.
+ *
+ * Called by set-up, and by the engine.
+ */
+#include "ompi_config.h"
+
+#include <stdlib.h>
+
+#include "base/coll_gpuhier_clock.h"
+#include "base/coll_gpuhier_kept.h"
+#include "base/coll_gpuhier_lock.h"
+#include "team/coll_gpuhier_hooks.h"
+#include "team/coll_gpuhier_partners.h"
+#include "team/coll_gpuhier_process.h"
+#include "team/coll_gpuhier_tags.h"
+#include "opal/runtime/opal_progress.h"
+
+/* The words that one partner and this rank say to each other. */
+typedef struct notice {
+    int rank;
+    gpuhier_net_op_t recv, send;
+    /*
+     * Rail r's is received by 2 r, sent by 2 r + 1: at set-up a hello, after a failure the last word, which rail 0 has
+     * in recv and send.
+     */
+    gpuhier_net_op_t hello[2 * GPUHIER_RAILS_MAX];
+} notice_t;
+
+typedef struct gpuhier_partners {
+    int nnotices;
+    notice_t *notices; /* [partners] */
+    bool has_given_up;
+    /* When a call has failed, or the team is gone: */
+    gpuhier_kept_t kept;
+    uint32_t team; /* its id */
+    double until;  /* when partners have had time enough for their last words; 0: there is nothing to wait for */
+} gpuhier_partners_t;
+
+#define LAST_WORDS_SECONDS 120.0 /* a partner that has freed the communicator before it heard of a failure says none */
+#define HELLO_SECONDS 30.0 /* partners have just voted, so they are near */
+#define SETTLE_SECONDS 1.0 /* after an error, for connections that are being made */
+
+/* Expects a notice from every partner: its own group sees in shared memory that it gives up, other groups do not. */
+static int notices_post(gpuhier_team_t *team, gpuhier_partners_t *partners)
+{
+    for (int rank = 0; rank < team->nranks; ++rank) {
+        partners->nnotices += NULL != team->peers[rank];
+    }
+    partners->notices = calloc((size_t) partners->nnotices, sizeof(*partners->notices));
+    if (NULL == partners->notices) {
+        partners->nnotices = 0;
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    notice_t *notice = partners->notices;
+    for (int rank = 0; rank < team->nranks; ++rank) {
+        if (NULL == team->peers[rank]) {
+            continue;
+        }
+        notice->rank = rank;
+        /* The sender is part of the tag: all partners send the same word. */
+        const uint64_t name = gpuhier_word_tag(team->id, GPUHIER_WORD_NOTICE, rank);
+        int rc = gpuhier_net_recv(gpuhier_process_net(), team->peers[rank], 0, name, NULL, 0, false, &notice->recv);
+        if (OMPI_SUCCESS != rc) {
+            return rc;
+        }
+        ++notice;
+    }
+    return OMPI_SUCCESS;
+}
+
+int gpuhier_partners_init(gpuhier_team_t *team)
+{
+    gpuhier_partners_t *partners = calloc(1, sizeof(*partners));
+    if (NULL == partners) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    partners->team = team->id;
+    team->partners = partners;
+    return notices_post(team, partners);
+}
+
+/* How many hellos are still under way; *rc_p gets the error of one that ended with one. */
+static int hellos_pending(const gpuhier_partners_t *partners, int *rc_p)
+{
+    int pending = 0;
+    for (int i = 0; i < partners->nnotices; ++i) {
+        for (int k = 0; k < 2 * GPUHIER_RAILS_MAX; ++k) {
+            const gpuhier_net_op_t *op = &partners->notices[i].hello[k];
+            pending += gpuhier_net_op_is_pending(op);
+            if (GPUHIER_NET_OP_ERROR == op->state) {
+                *rc_p = op->status;
+            }
+        }
+    }
+    return pending;
+}
+
+/* The pieces that a rank owns: [*begin_p, *end_p). */
+static void pieces_of(const gpuhier_team_t *team, int rank, int *begin_p, int *end_p)
+{
+    const gpuhier_hierarchy_t *h = &team->hierarchy;
+    int group = 0, at = 0;
+    while (rank != h->members[at]) {
+        ++at;
+    }
+    while (at >= h->first[group + 1]) {
+        ++group;
+    }
+    const int index = at - h->first[group], size = gpuhier_hierarchy_group_size(h, group);
+    *begin_p = gpuhier_shape_first_piece(&team->shape, index, size);
+    *end_p = gpuhier_shape_first_piece(&team->shape, index + 1, size);
+}
+
+/* The rails on which I exchange pieces with a partner, as bits; rail 0 carries votes and notices besides. */
+static unsigned rails_shared(const gpuhier_team_t *team, int partner)
+{
+    unsigned rails = 1;
+    int begin, end, their_begin, their_end;
+    pieces_of(team, team->rank, &begin, &end);
+    pieces_of(team, partner, &their_begin, &their_end);
+    for (int piece = begin > their_begin ? begin : their_begin; piece < end && piece < their_end; ++piece) {
+        for (int i = 0; i < team->rails[piece].count; ++i) {
+            rails |= 1u << team->rails[piece].rail[i];
+        }
+    }
+    return rails;
+}
+
+static int hello_post(const gpuhier_team_t *team, notice_t *notice, int rail)
+{
+    gpuhier_net_peer_t *peer = team->peers[notice->rank];
+    const uint64_t theirs = gpuhier_word_tag(team->id, GPUHIER_WORD_HELLO + rail, notice->rank);
+    const uint64_t mine = gpuhier_word_tag(team->id, GPUHIER_WORD_HELLO + rail, team->rank);
+    int rc = gpuhier_net_recv(gpuhier_process_net(), peer, rail, theirs, NULL, 0, false, &notice->hello[2 * rail]);
+    return OMPI_SUCCESS != rc ? rc : gpuhier_net_send(peer, rail, mine, NULL, 0, false, &notice->hello[2 * rail + 1]);
+}
+
+/* To all partners with that rail. Returns the first error, after which it posts no more: connect() may have blocked for minutes. */
+static int hellos_post(const gpuhier_team_t *team, int rail)
+{
+    gpuhier_partners_t *partners = team->partners;
+    int rc = OMPI_SUCCESS;
+    gpuhier_engine_lock();
+    for (int i = 0; i < partners->nnotices && OMPI_SUCCESS == rc; ++i) {
+        if (0 != (rails_shared(team, partners->notices[i].rank) >> rail & 1u)) {
+            rc = hello_post(team, &partners->notices[i], rail);
+        }
+    }
+    gpuhier_engine_unlock();
+    return rc;
+}
+
+/*
+ * Until all hellos have ended; rc is what posting them returned. With an error, also a partner's, the others still get
+ * SETTLE_SECONDS: connections taken down while both sides are making them can make UCX abort.
+ */
+static int hellos_wait(const gpuhier_team_t *team, int rc)
+{
+    const gpuhier_partners_t *partners = team->partners;
+    double deadline = gpuhier_clock() + (OMPI_SUCCESS == rc ? HELLO_SECONDS : SETTLE_SECONDS);
+    int error = rc;
+    while (hellos_pending(partners, &error) > 0) {
+        const double now = gpuhier_clock();
+        error = OMPI_SUCCESS != error ? error : gpuhier_partners_check(team);
+        if (OMPI_SUCCESS == rc && OMPI_SUCCESS != error) {
+            deadline = now + SETTLE_SECONDS;
+            rc = error;
+        }
+        if (now > deadline) {
+            return OMPI_SUCCESS != rc ? rc : OMPI_ERR_TIMEOUT;
+        }
+        (void) gpuhier_team_engine->drive(true);
+        opal_progress();
+    }
+    return OMPI_SUCCESS != rc ? rc : error;
+}
+
+/*
+ * One rail after the other, in the same order everywhere: when one turns out dead, those before it are made already. A
+ * rank that finds one tells its other partners, which would wait for its hello on the next.
+ */
+int gpuhier_partners_connect(gpuhier_team_t *team)
+{
+    int rc = OMPI_SUCCESS;
+    for (int rail = 0; rail < GPUHIER_RAILS_MAX && OMPI_SUCCESS == rc; ++rail) {
+        rc = hellos_wait(team, hellos_post(team, rail));
+    }
+    if (OMPI_SUCCESS != rc) {
+        gpuhier_engine_lock();
+        gpuhier_partners_give_up(team);
+        gpuhier_engine_unlock();
+    }
+    return rc;
+}
+
+static bool notice_in_use(const notice_t *notice)
+{
+    bool in_use = gpuhier_net_op_is_pending(&notice->recv) || gpuhier_net_op_is_pending(&notice->send);
+    for (int i = 0; i < 2 * GPUHIER_RAILS_MAX; ++i) {
+        in_use = in_use || gpuhier_net_op_is_pending(&notice->hello[i]);
+    }
+    return in_use;
+}
+
+static bool words_in_use(const gpuhier_partners_t *partners)
+{
+    bool in_use = false;
+    for (int i = 0; i < partners->nnotices; ++i) {
+        in_use = in_use || notice_in_use(&partners->notices[i]);
+    }
+    return in_use;
+}
+
+/* Takes back the receives of words that have not come. */
+static void words_cancel(gpuhier_partners_t *partners)
+{
+    for (int i = 0; i < partners->nnotices; ++i) {
+        gpuhier_net_cancel(&partners->notices[i].recv);
+        for (int rail = 0; rail < GPUHIER_RAILS_MAX; ++rail) {
+            gpuhier_net_cancel(&partners->notices[i].hello[2 * rail]);
+        }
+    }
+    partners->until = 0;
+}
+
+static bool give_back(gpuhier_kept_t *kept)
+{
+    gpuhier_partners_t *partners = (gpuhier_partners_t *) (void *) ((char *) kept - offsetof(gpuhier_partners_t, kept));
+    if (partners->until > 0 && NULL != gpuhier_process_net()) {
+        gpuhier_net_discard(gpuhier_process_net(), gpuhier_team_tag(partners->team), gpuhier_team_tag(UINT32_MAX));
+    }
+    if (partners->until > 0 && gpuhier_clock() > partners->until) {
+        words_cancel(partners);
+    }
+    if (words_in_use(partners)) {
+        return false;
+    }
+    free(partners->notices);
+    free(partners);
+    return true;
+}
+
+static bool any_has_given_up(const gpuhier_partners_t *partners)
+{
+    bool any = false;
+    for (int i = 0; i < partners->nnotices; ++i) {
+        any = any || GPUHIER_NET_OP_DONE == partners->notices[i].recv.state;
+    }
+    return any;
+}
+
+/* A partner that has given up throws away what comes from here, until it hears that nothing more does. */
+void gpuhier_partners_fini(gpuhier_team_t *team)
+{
+    gpuhier_partners_t *partners = team->partners;
+    if (NULL == partners) {
+        return;
+    }
+    if (any_has_given_up(partners)) {
+        gpuhier_partners_give_up(team);
+    }
+    words_cancel(partners);
+    team->partners = NULL;
+    gpuhier_keep(&partners->kept, give_back);
+}
+
+void gpuhier_partners_leave(gpuhier_team_t *team)
+{
+    gpuhier_partners_t *partners = team->partners;
+    if (NULL == partners) {
+        return;
+    }
+    partners->until = gpuhier_clock() + LAST_WORDS_SECONDS;
+    team->partners = NULL;
+    gpuhier_keep(&partners->kept, give_back);
+}
+
+int gpuhier_partners_check(const gpuhier_team_t *team)
+{
+    const gpuhier_partners_t *partners = team->partners;
+    int rc = OMPI_SUCCESS;
+    for (int i = 0; NULL != partners && i < partners->nnotices; ++i) {
+        if (GPUHIER_NET_OP_ERROR == partners->notices[i].recv.state) {
+            return OMPI_ERR_UNREACH;
+        }
+        if (GPUHIER_NET_OP_PENDING != partners->notices[i].recv.state) {
+            rc = OMPI_ERROR;
+        }
+    }
+    return rc;
+}
+
+/* The last words on a rail that calls have used. An error is not told: the partner hears of it by its connection. */
+static void last_words_post(gpuhier_team_t *team, notice_t *notice, int rail)
+{
+    gpuhier_net_peer_t *peer = team->peers[notice->rank];
+    gpuhier_net_op_t *recv = &notice->hello[2 * rail], *send = &notice->hello[2 * rail + 1];
+    if (GPUHIER_NET_OP_DONE == recv->state && GPUHIER_NET_OP_DONE == send->state) {
+        const uint64_t theirs = gpuhier_word_tag(team->id, GPUHIER_WORD_LAST + rail, notice->rank);
+        const uint64_t mine = gpuhier_word_tag(team->id, GPUHIER_WORD_LAST + rail, team->rank);
+        (void) gpuhier_net_recv(gpuhier_process_net(), peer, rail, theirs, NULL, 0, false, recv);
+        (void) gpuhier_net_send(peer, rail, mine, NULL, 0, false, send);
+    }
+}
+
+void gpuhier_partners_give_up(gpuhier_team_t *team)
+{
+    gpuhier_partners_t *partners = team->partners;
+    if (NULL == partners || partners->has_given_up) {
+        return;
+    }
+    partners->has_given_up = true;
+    for (int i = 0; i < partners->nnotices; ++i) {
+        notice_t *notice = &partners->notices[i];
+        if (GPUHIER_NET_OP_IDLE == notice->hello[1].state) {
+            continue; /* at set-up, never connected: that may block for minutes */
+        }
+        const uint64_t name = gpuhier_word_tag(team->id, GPUHIER_WORD_NOTICE, team->rank);
+        (void) gpuhier_net_send(team->peers[notice->rank], 0, name, NULL, 0, false, &notice->send);
+        for (int rail = 1; rail < GPUHIER_RAILS_MAX; ++rail) {
+            last_words_post(team, notice, rail);
+        }
+    }
+}
+
+bool gpuhier_partners_is_giving_up(const gpuhier_team_t *team)
+{
+    bool any = false;
+    for (int i = 0; NULL != team->partners && i < team->partners->nnotices; ++i) {
+        any = any || gpuhier_net_op_is_pending(&team->partners->notices[i].send);
+    }
+    return any;
+}

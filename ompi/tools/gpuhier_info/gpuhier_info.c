@@ -120,7 +120,8 @@ static bool parse_option(info_settings_t *settings, int *listed, const char *opt
         ok = parse_bytes(value, 0, &settings->small_bytes);
     } else if (0 == strcmp(option, "--slice-bytes")) {
         ok = parse_bytes(value, 1, &settings->slice_bytes);
-        settings->slice_bytes_max = (0 == settings->slice_bytes_max) ? settings->slice_bytes : settings->slice_bytes_max;
+        settings->slice_bytes_max =
+            (0 == settings->slice_bytes_max) ? settings->slice_bytes : settings->slice_bytes_max;
     } else if (0 == strcmp(option, "--slice-bytes-max")) {
         ok = parse_bytes(value, 1, &settings->slice_bytes_max);
     } else if (0 == strcmp(option, "--slices-in-flight")) {
@@ -136,7 +137,8 @@ static bool parse_option(info_settings_t *settings, int *listed, const char *opt
 
 int main(int argc, char **argv)
 {
-    info_settings_t settings = {.elem_bytes = 8, .slice_bytes = 4u << 20, .small_bytes = 8u << 10, .slices_in_flight = 3};
+    info_settings_t settings = {
+        .elem_bytes = 8, .slice_bytes = 4u << 20, .small_bytes = 8u << 10, .slices_in_flight = 3};
     int listed = 0;
     int i;
 

@@ -56,9 +56,9 @@ static bool driver_load(driver_t *driver)
         printf("GPUs: none: no CUDA driver (%s)\n", dlerror());
         return false;
     }
-#define LOAD(name)                                      \
-    symbol = dlsym(library, EXPANDED_TEXT(name));       \
-    all = all && NULL != symbol;                        \
+#define LOAD(name)                                \
+    symbol = dlsym(library, EXPANDED_TEXT(name)); \
+    all = all && NULL != symbol;                  \
     memcpy(&driver->name, &symbol, sizeof(symbol));
     DRIVER_FUNCTIONS(LOAD)
 #undef LOAD
@@ -125,7 +125,8 @@ static void print_record(const gpuhier_record_t *record, const char *report)
         const gpuhier_nvlink_t *link = &record->link[i];
 
         printf("    %u link%s to %s %04x:%02x:%02x\n", link->links, (1 == link->links) ? "" : "s",
-               link->is_switch ? "the switch" : "the GPU", (unsigned) link->pci.domain, link->pci.bus, link->pci.device);
+               link->is_switch ? "the switch" : "the GPU", (unsigned) link->pci.domain, link->pci.bus,
+               link->pci.device);
     }
     printf("  network devices:\n");
     print_indented(report);
@@ -146,7 +147,8 @@ static int print_gpus(const info_settings_t *settings)
     int i;
     int rail;
 
-    if (have && CUDA_SUCCESS == driver.cuDeviceGetCount(&count) && CUDA_SUCCESS == driver.cuDriverGetVersion(&version)) {
+    if (have && CUDA_SUCCESS == driver.cuDeviceGetCount(&count)
+        && CUDA_SUCCESS == driver.cuDriverGetVersion(&version)) {
         printf("GPUs: %d, driver for CUDA %d.%d\n", count, version / 1000, version % 1000 / 10);
     }
     count = (count > GPUS_MAX) ? GPUS_MAX : count;
@@ -187,7 +189,9 @@ static int print_ucx(void)
         printf("cannot be opened: %s\n", why);
         return 1;
     }
-    printf("%s\n", gpuhier_net_can_cuda(net) ? "takes GPU memory" : "has no CUDA support here: between groups, data goes through pinned host memory");
+    printf("%s\n", gpuhier_net_can_cuda(net)
+                       ? "takes GPU memory"
+                       : "has no CUDA support here: between groups, data goes through pinned host memory");
     gpuhier_net_close(net);
     return 0;
 }

@@ -52,7 +52,8 @@ static void print_groups(const gpuhier_hierarchy_t *h)
             printf("  ... %d more\n", h->ngroups - g);
             break;
         }
-        printf("  group %d: ranks %d to %d\n", g, gpuhier_hierarchy_member(h, g, 0), gpuhier_hierarchy_member(h, g, size - 1));
+        printf("  group %d: ranks %d to %d\n", g, gpuhier_hierarchy_member(h, g, 0),
+               gpuhier_hierarchy_member(h, g, size - 1));
     }
 }
 
@@ -221,9 +222,9 @@ static int explain(const gpuhier_hierarchy_t *h, const info_settings_t *settings
 
 int info_schedule(const info_settings_t *settings)
 {
-    const gpuhier_limits_t limits = {settings->slice_bytes, settings->slices_in_flight,
-                                     algorithm_of(settings->algorithm), wire_of(settings->wire),
-                                     (0 == settings->slice_bytes_max) ? (uint64_t) 16 << 20 : settings->slice_bytes_max};
+    const gpuhier_limits_t limits = {
+        settings->slice_bytes, settings->slices_in_flight, algorithm_of(settings->algorithm), wire_of(settings->wire),
+        (0 == settings->slice_bytes_max) ? (uint64_t) 16 << 20 : settings->slice_bytes_max};
     gpuhier_hier_rank_t *ranks;
     gpuhier_hierarchy_t h;
     int nranks = 0;

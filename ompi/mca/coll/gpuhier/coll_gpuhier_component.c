@@ -37,22 +37,25 @@ static int init_query(bool progress_threads, bool mpi_threads)
 
 /* The one symbol that Open MPI looks up. */
 __attribute__((visibility("default"))) gpuhier_component_t mca_coll_gpuhier_component = {
-    .super = {
-        .collm_version = {
-            GPUHIER_COLL_VERSION,
-            .mca_component_name = "gpuhier",
-            MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION),
-            .mca_open_component = component_open,
-            .mca_close_component = component_close,
-            .mca_register_component_params = component_register,
+    .super =
+        {
+            .collm_version =
+                {
+                    GPUHIER_COLL_VERSION,
+                    .mca_component_name = "gpuhier",
+                    MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION),
+                    .mca_open_component = component_open,
+                    .mca_close_component = component_close,
+                    .mca_register_component_params = component_register,
+                },
+            .collm_data = {.param_field = MCA_BASE_METADATA_PARAM_CHECKPOINT},
+            .collm_init_query = init_query,
+            .collm_comm_query = gpuhier_comm_query,
         },
-        .collm_data = {.param_field = MCA_BASE_METADATA_PARAM_CHECKPOINT},
-        .collm_init_query = init_query,
-        .collm_comm_query = gpuhier_comm_query,
-    },
 };
 
-/* Open MPI finds an installed help text by itself; a component in a user's own folder or in a build tree brings its own. */
+/* Open MPI finds an installed help text by itself; a component in a user's own folder or in a build tree brings its
+ * own. */
 static void help_find(void)
 {
     Dl_info self;
@@ -87,7 +90,8 @@ static int component_open(void)
     int rc = gpuhier_agree_publish(&mca_coll_gpuhier_component.super.collm_version);
     if (OMPI_SUCCESS != rc) {
         /* Unpublished, no other rank will count on us; our own calls take the saved path. */
-        opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: publishing to the other ranks failed (%d): not used in this job", rc);
+        opal_output_verbose(1, gpuhier_output(),
+                            "coll:gpuhier: publishing to the other ranks failed (%d): not used in this job", rc);
     }
     return OMPI_SUCCESS;
 }

@@ -21,7 +21,8 @@ void gpuhier_finalize(void);
 /* The module of a new communicator, or NULL where gpuhier stays away. */
 mca_coll_base_module_t *gpuhier_comm_query(struct ompi_communicator_t *comm, int *priority);
 
-/* coll_gpuhier_rescue.c: makes `--mca coll gpuhier` work, which would leave the other collectives without a component. */
+/* coll_gpuhier_rescue.c: makes `--mca coll gpuhier` work, which would leave the other collectives without a component.
+ */
 int gpuhier_rescue_framework(void);
 
 #endif /* GPUHIER_COMPONENT_H */

@@ -24,24 +24,24 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     if (NULL == comm->c_coll->coll_allreduce || NULL == comm->c_coll->coll_allreduce_module) {
         return OMPI_ERR_NOT_AVAILABLE; /* nothing to fall back to */
     }
-#define SAVE(name)                                                                                      \
-    if (NULL != comm->c_coll->coll_##name && NULL != comm->c_coll->coll_##name##_module) {              \
-        module->saved.name = comm->c_coll->coll_##name;                                               \
-        module->saved.name##_module = comm->c_coll->coll_##name##_module;                             \
-        OBJ_RETAIN(module->saved.name##_module);                                                      \
-    } else {                                                                                            \
-        module->super.coll_##name = NULL;                                                               \
+#define SAVE(name)                                                                         \
+    if (NULL != comm->c_coll->coll_##name && NULL != comm->c_coll->coll_##name##_module) { \
+        module->saved.name = comm->c_coll->coll_##name;                                    \
+        module->saved.name##_module = comm->c_coll->coll_##name##_module;                  \
+        OBJ_RETAIN(module->saved.name##_module);                                           \
+    } else {                                                                               \
+        module->super.coll_##name = NULL;                                                  \
     }
     GPUHIER_COLLECTIVES(SAVE)
 #undef SAVE
 #if GPUHIER_COLL_INSTALLS_ITSELF
-#define INSTALL(name)                                                                                   \
-    if (NULL != module->super.coll_##name) {                                                            \
-        comm->c_coll->coll_##name = module->super.coll_##name;                                          \
-        comm->c_coll->coll_##name##_module = base;                                                      \
-    }
+#    define INSTALL(name)                                          \
+        if (NULL != module->super.coll_##name) {                   \
+            comm->c_coll->coll_##name = module->super.coll_##name; \
+            comm->c_coll->coll_##name##_module = base;             \
+        }
     GPUHIER_COLLECTIVES(INSTALL)
-#undef INSTALL
+#    undef INSTALL
 #endif
     atomic_store_explicit(&module->enabled, true, memory_order_release);
     return OMPI_SUCCESS;
@@ -49,10 +49,10 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
 
 static void saved_release(gpuhier_module_t *module)
 {
-#define RELEASE(name)                                                                                   \
-    if (NULL != module->saved.name##_module) {                                                        \
-        OBJ_RELEASE(module->saved.name##_module);                                                     \
-        module->saved.name##_module = NULL;                                                           \
+#define RELEASE(name)                             \
+    if (NULL != module->saved.name##_module) {    \
+        OBJ_RELEASE(module->saved.name##_module); \
+        module->saved.name##_module = NULL;       \
     }
     GPUHIER_COLLECTIVES(RELEASE)
 #undef RELEASE
@@ -62,13 +62,13 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
 {
     gpuhier_module_t *module = (gpuhier_module_t *) base;
 #if GPUHIER_COLL_INSTALLS_ITSELF
-#define RESTORE(name)                                                                                   \
-    if (base == comm->c_coll->coll_##name##_module) {                                                   \
-        comm->c_coll->coll_##name = module->saved.name;                                               \
-        comm->c_coll->coll_##name##_module = module->saved.name##_module;                             \
-    }
+#    define RESTORE(name)                                                     \
+        if (base == comm->c_coll->coll_##name##_module) {                     \
+            comm->c_coll->coll_##name = module->saved.name;                   \
+            comm->c_coll->coll_##name##_module = module->saved.name##_module; \
+        }
     GPUHIER_COLLECTIVES(RESTORE)
-#undef RESTORE
+#    undef RESTORE
 #else
     (void) comm;
 #endif
@@ -78,8 +78,8 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
 
 static void module_construct(gpuhier_module_t *module)
 {
-#define CLEAR(name)                                                                                     \
-    module->saved.name = NULL;                                                                        \
+#define CLEAR(name)            \
+    module->saved.name = NULL; \
     module->saved.name##_module = NULL;
     GPUHIER_COLLECTIVES(CLEAR)
 #undef CLEAR
@@ -118,7 +118,8 @@ mca_coll_base_module_t *gpuhier_comm_query(struct ompi_communicator_t *comm, int
         return NULL;
     }
     if (OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2) {
-        module->agree = GPUHIER_AGREE_NO; /* nothing to speed up; but device buffers come here too, and must be staged */
+        module->agree =
+            GPUHIER_AGREE_NO; /* nothing to speed up; but device buffers come here too, and must be staged */
     }
     module->super.coll_module_enable = module_enable;
     module->super.coll_module_disable = module_disable;

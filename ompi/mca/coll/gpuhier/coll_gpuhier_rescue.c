@@ -38,7 +38,7 @@ int gpuhier_rescue_framework(void)
 
     bool seen = false;
     mca_base_component_list_item_t *item, *next;
-    OPAL_LIST_FOREACH_SAFE(item, next, &framework->framework_components, mca_base_component_list_item_t) {
+    OPAL_LIST_FOREACH_SAFE (item, next, &framework->framework_components, mca_base_component_list_item_t) {
         if (0 != strcmp("gpuhier", item->cli_component->mca_component_name)) {
             continue;
         }

@@ -36,13 +36,15 @@ typedef int gpuhier_count_t;
 #    error "this Open MPI's coll interface is not known: 4.1, 5.0 and 6.0 are"
 #endif
 
-/* The communicator's own allgatherv, of bytes; counts and places: bytes, one of each per rank. Returns an Open MPI code. */
+/* The communicator's own allgatherv, of bytes; counts and places: bytes, one of each per rank. Returns an Open MPI
+ * code. */
 static inline int gpuhier_comm_allgatherv(const void *mine, int bytes, void *all, const int *counts, const int *places,
                                           struct ompi_communicator_t *comm)
 {
 #if defined(MCA_COLL_BASE_VERSION_3_0_0)
     return comm->c_coll->coll_allgatherv(mine, (size_t) bytes, MPI_BYTE, all, ompi_count_array_create(counts),
-                                         ompi_disp_array_create(places), MPI_BYTE, comm, comm->c_coll->coll_allgatherv_module);
+                                         ompi_disp_array_create(places), MPI_BYTE, comm,
+                                         comm->c_coll->coll_allgatherv_module);
 #else
     return comm->c_coll->coll_allgatherv(mine, bytes, MPI_BYTE, all, counts, places, MPI_BYTE, comm,
                                          comm->c_coll->coll_allgatherv_module);
@@ -110,8 +112,8 @@ static inline bool gpuhier_comm_preference(const struct ompi_communicator_t *com
 }
 
 /*
- * Is MPI_COMM_SELF there, of which MPI_Finalize deletes the attributes? Not in a program that only has sessions: Open MPI 5 never
- * constructs it, takes an attribute all the same, and deletes it never.
+ * Is MPI_COMM_SELF there, of which MPI_Finalize deletes the attributes? Not in a program that only has sessions: Open
+ * MPI 5 never constructs it, takes an attribute all the same, and deletes it never.
  */
 static inline bool gpuhier_comm_self_lives(void)
 {
@@ -123,8 +125,8 @@ static inline bool gpuhier_comm_self_lives(void)
 }
 
 /*
- * Has a function called, once, when the last session of a program ends. What was registered last is called first, so all of
- * Open MPI still works then.
+ * Has a function called, once, when the last session of a program ends. What was registered last is called first, so
+ * all of Open MPI still works then.
  */
 static inline void gpuhier_at_last_session_end(void (*function)(void *))
 {
@@ -162,7 +164,8 @@ static inline bool gpuhier_comm_is_revoked(struct ompi_communicator_t *comm)
 #endif
 }
 
-/* The MPI code for what makes collectives on the communicator fail: it is revoked, or a member is dead; MPI_SUCCESS if neither is known. */
+/* The MPI code for what makes collectives on the communicator fail: it is revoked, or a member is dead; MPI_SUCCESS if
+ * neither is known. */
 static inline int gpuhier_comm_fault(struct ompi_communicator_t *comm, bool member_is_dead)
 {
 #if GPUHIER_FAULT_TOLERANT

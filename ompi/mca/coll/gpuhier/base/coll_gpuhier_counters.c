@@ -25,26 +25,48 @@ static int counter_read(const mca_base_pvar_t *pvar, void *value, void *obj)
 
 static int reg_counter(const char *name, const char *text, _Atomic uint64_t *counter)
 {
-    int index = mca_base_component_pvar_register(owner, name, text,
-                                                 OPAL_INFO_LVL_4, MCA_BASE_PVAR_CLASS_COUNTER,
-                                                 MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL, MCA_BASE_VAR_BIND_NO_OBJECT,
-                                                 MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, counter_read,
-                                                 NULL, NULL, (void *) counter);
+    int index = mca_base_component_pvar_register(
+        owner, name, text, OPAL_INFO_LVL_4, MCA_BASE_PVAR_CLASS_COUNTER, MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL,
+        MCA_BASE_VAR_BIND_NO_OBJECT, MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, counter_read, NULL,
+        NULL, (void *) counter);
     return index < 0 ? index : OMPI_SUCCESS;
 }
 
 int gpuhier_counters_register(const mca_base_component_t *component)
 {
     owner = component;
-    int rc = reg_counter("calls_accelerated", "Calls that ran on the GPUs from begin to end", &gpuhier_counters.calls_accelerated);
-    rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_small", "Of calls_accelerated, those short enough to be reduced by the host", &gpuhier_counters.calls_small);
-    rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_long", "Of calls_accelerated, those in slices longer than slice_bytes", &gpuhier_counters.calls_long);
-    rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_nonblocking", "Of calls_accelerated, nonblocking calls and starts of persistent requests", &gpuhier_counters.calls_nonblocking);
-    rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_on_host", "Nonblocking calls that could not go on on the GPUs and were reduced in host memory", &gpuhier_counters.calls_on_host);
-    rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_saved", "Calls left to the collective that was there before", &gpuhier_counters.calls_saved);
-    rc = OMPI_SUCCESS != rc ? rc : reg_counter("calls_staged", "Of calls_saved, those whose device buffers were staged through host memory", &gpuhier_counters.calls_staged);
-    rc = OMPI_SUCCESS != rc ? rc : reg_counter("probes", "Probes that asked all ranks whether they pass device memory", &gpuhier_counters.probes);
-    rc = OMPI_SUCCESS != rc ? rc : reg_counter("net_steps_sent", "Steps of exchanges between groups in which this rank sent payload", &gpuhier_counters.net_steps_sent);
+    int rc = reg_counter("calls_accelerated", "Calls that ran on the GPUs from begin to end",
+                         &gpuhier_counters.calls_accelerated);
+    rc = OMPI_SUCCESS != rc
+             ? rc
+             : reg_counter("calls_small", "Of calls_accelerated, those short enough to be reduced by the host",
+                           &gpuhier_counters.calls_small);
+    rc = OMPI_SUCCESS != rc ? rc
+                            : reg_counter("calls_long", "Of calls_accelerated, those in slices longer than slice_bytes",
+                                          &gpuhier_counters.calls_long);
+    rc = OMPI_SUCCESS != rc ? rc
+                            : reg_counter("calls_nonblocking",
+                                          "Of calls_accelerated, nonblocking calls and starts of persistent requests",
+                                          &gpuhier_counters.calls_nonblocking);
+    rc = OMPI_SUCCESS != rc
+             ? rc
+             : reg_counter("calls_on_host",
+                           "Nonblocking calls that could not go on on the GPUs and were reduced in host memory",
+                           &gpuhier_counters.calls_on_host);
+    rc = OMPI_SUCCESS != rc ? rc
+                            : reg_counter("calls_saved", "Calls left to the collective that was there before",
+                                          &gpuhier_counters.calls_saved);
+    rc = OMPI_SUCCESS != rc
+             ? rc
+             : reg_counter("calls_staged", "Of calls_saved, those whose device buffers were staged through host memory",
+                           &gpuhier_counters.calls_staged);
+    rc = OMPI_SUCCESS != rc ? rc
+                            : reg_counter("probes", "Probes that asked all ranks whether they pass device memory",
+                                          &gpuhier_counters.probes);
+    rc = OMPI_SUCCESS != rc
+             ? rc
+             : reg_counter("net_steps_sent", "Steps of exchanges between groups in which this rank sent payload",
+                           &gpuhier_counters.net_steps_sent);
     for (int rail = 0; rail < GPUHIER_RAILS_MAX && OMPI_SUCCESS == rc; ++rail) {
         char name[32];
         snprintf(name, sizeof(name), "net_bytes_sent_%d", rail);

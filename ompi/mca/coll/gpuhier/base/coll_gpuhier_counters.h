@@ -19,12 +19,13 @@ typedef struct gpuhier_counters {
     _Atomic uint64_t calls_small;       /* of those, the ones in the small form */
     _Atomic uint64_t calls_long;        /* of those, the ones in slices longer than slice_bytes */
     _Atomic uint64_t calls_nonblocking; /* of those, nonblocking ones and starts of persistent requests */
-    _Atomic uint64_t calls_on_host;     /* nonblocking calls that were voted down, and ended on the engine in host memory */
-    _Atomic uint64_t calls_saved;       /* calls handed to the saved collective */
-    _Atomic uint64_t calls_staged;      /* of those, the ones whose device buffers we staged through the host */
-    _Atomic uint64_t probes;            /* probes sent */
+    _Atomic uint64_t calls_on_host; /* nonblocking calls that were voted down, and ended on the engine in host memory */
+    _Atomic uint64_t calls_saved;   /* calls handed to the saved collective */
+    _Atomic uint64_t calls_staged;  /* of those, the ones whose device buffers we staged through the host */
+    _Atomic uint64_t probes;        /* probes sent */
     _Atomic uint64_t net_bytes_sent[GPUHIER_RAILS_MAX]; /* payload bytes handed to UCX, by rail */
-    _Atomic uint64_t net_steps_sent;    /* steps of exchanges in which this rank sent payload, whatever the number of stripes */
+    _Atomic uint64_t
+        net_steps_sent; /* steps of exchanges in which this rank sent payload, whatever the number of stripes */
 } gpuhier_counters_t;
 
 extern gpuhier_counters_t gpuhier_counters;

@@ -40,8 +40,8 @@ static int reg(const char *name, const char *text, mca_base_var_type_t type, mca
 {
     /* Open MPI 5 writes those only that say so. */
     const int flags = MCA_BASE_VAR_SCOPE_ALL == scope ? MCA_BASE_VAR_FLAG_SETTABLE : 0;
-    int index = mca_base_component_var_register(owner, name, text, type, values, 0,
-                                                (mca_base_var_flag_t) flags, OPAL_INFO_LVL_5, scope, storage);
+    int index = mca_base_component_var_register(owner, name, text, type, values, 0, (mca_base_var_flag_t) flags,
+                                                OPAL_INFO_LVL_5, scope, storage);
     return index < 0 ? index : OMPI_SUCCESS;
 }
 
@@ -79,7 +79,8 @@ static bool was_set(const char *name)
 {
     const int index = mca_base_var_find("ompi", "coll", "gpuhier", name);
     mca_base_var_source_t source = MCA_BASE_VAR_SOURCE_DEFAULT;
-    return index >= 0 && OPAL_SUCCESS == mca_base_var_get_value(index, NULL, &source, NULL) && MCA_BASE_VAR_SOURCE_DEFAULT != source;
+    return index >= 0 && OPAL_SUCCESS == mca_base_var_get_value(index, NULL, &source, NULL)
+           && MCA_BASE_VAR_SOURCE_DEFAULT != source;
 }
 
 int gpuhier_params_register(const mca_base_component_t *component, const char *const *algorithms, int count)
@@ -93,26 +94,33 @@ int gpuhier_params_register(const mca_base_component_t *component, const char *c
         mca_base_var_scope_t scope;
         void *storage;
     } plain[] = {
-        {"priority", "Priority of the component; below 0 it is not used; alike on all ranks", MCA_BASE_VAR_TYPE_INT, fixed, &p->priority},
+        {"priority", "Priority of the component; below 0 it is not used; alike on all ranks", MCA_BASE_VAR_TYPE_INT,
+         fixed, &p->priority},
         {"enable", "Take part in communicators made from now on (may be changed through MPI_T, alike on all ranks)",
          MCA_BASE_VAR_TYPE_BOOL, MCA_BASE_VAR_SCOPE_ALL, &p->enable},
         {"devices", "Rails by UCX's device names, e.g. mlx5_0:1,mlx5_1:1 (default: the nearest to each GPU)",
          MCA_BASE_VAR_TYPE_STRING, fixed, &p->devices},
-        {"slice_bytes", "Bytes of the message in one slice of the pipeline at most; between groups shorter messages have shorter slices; alike on all ranks", MCA_BASE_VAR_TYPE_SIZE_T, fixed,
-         &p->slice_bytes},
-        {"slice_bytes_max", "The same for long messages between groups, whose scratch is made when the first one comes (default: 16777216, or slice_bytes where that is set); alike on all ranks",
+        {"slice_bytes",
+         "Bytes of the message in one slice of the pipeline at most; between groups shorter messages have shorter slices; alike on all ranks",
+         MCA_BASE_VAR_TYPE_SIZE_T, fixed, &p->slice_bytes},
+        {"slice_bytes_max",
+         "The same for long messages between groups, whose scratch is made when the first one comes (default: 16777216, or slice_bytes where that is set); alike on all ranks",
          MCA_BASE_VAR_TYPE_SIZE_T, fixed, &p->slice_bytes_max},
         {"slices_in_flight", "Slices in the pipeline at once, 2 to 4; alike on all ranks", MCA_BASE_VAR_TYPE_INT, fixed,
          &p->slices_in_flight},
-        {"small_bytes", "Messages of at most that many bytes are copied to the host and reduced there, 0 to 1048576; 0: none; alike on all ranks",
+        {"small_bytes",
+         "Messages of at most that many bytes are copied to the host and reduced there, 0 to 1048576; 0: none; alike on all ranks",
          MCA_BASE_VAR_TYPE_SIZE_T, fixed, &p->small_bytes},
         {"probe", "Ask, now and then, whether all ranks pass device memory; 0 never accelerates; alike on all ranks",
          MCA_BASE_VAR_TYPE_INT, fixed, &p->probe},
-        {"ipc_uses", "With ipc=auto, uses of a buffer before the peers map it directly", MCA_BASE_VAR_TYPE_INT, fixed, &p->ipc_uses},
-        {"ipc_cache_bytes", "Bytes of peers' user buffers kept mapped; 0: a quarter of the GPU's memory", MCA_BASE_VAR_TYPE_SIZE_T, fixed, &p->ipc_cache_bytes},
+        {"ipc_uses", "With ipc=auto, uses of a buffer before the peers map it directly", MCA_BASE_VAR_TYPE_INT, fixed,
+         &p->ipc_uses},
+        {"ipc_cache_bytes", "Bytes of peers' user buffers kept mapped; 0: a quarter of the GPU's memory",
+         MCA_BASE_VAR_TYPE_SIZE_T, fixed, &p->ipc_cache_bytes},
         {"ipc_idle", "Seconds after which peers' user buffers are unmapped if they were not used; 0: only to make room",
          MCA_BASE_VAR_TYPE_DOUBLE, fixed, &p->ipc_idle},
-        {"stage_bytes", "Bytes of page-locked host memory kept for staging; longer messages are copied through two slices of it",
+        {"stage_bytes",
+         "Bytes of page-locked host memory kept for staging; longer messages are copied through two slices of it",
          MCA_BASE_VAR_TYPE_SIZE_T, fixed, &p->stage_bytes},
         {"timeout", "Seconds without progress after which a call fails; 0: wait for late ranks for ever, as MPI allows",
          MCA_BASE_VAR_TYPE_DOUBLE, fixed, &p->timeout},
@@ -120,7 +128,8 @@ int gpuhier_params_register(const mca_base_component_t *component, const char *c
          MCA_BASE_VAR_TYPE_DOUBLE, fixed, &p->report_after},
         {"sync_before", "Synchronise the device before reading the send buffer: finds programs that forgot to",
          MCA_BASE_VAR_TYPE_BOOL, fixed, &p->sync_before},
-        {"print_info", "Print groups, rails and the path that each kind of call takes", MCA_BASE_VAR_TYPE_BOOL, fixed, &p->print_info},
+        {"print_info", "Print groups, rails and the path that each kind of call takes", MCA_BASE_VAR_TYPE_BOOL, fixed,
+         &p->print_info},
     };
     for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); ++i) {
         int rc = reg(plain[i].name, plain[i].text, plain[i].type, NULL, plain[i].scope, plain[i].storage);
@@ -128,9 +137,15 @@ int gpuhier_params_register(const mca_base_component_t *component, const char *c
             return rc;
         }
     }
-    int rc = reg_choice("ipc", "How peers reach a user's buffer: auto, scratch (copied through ours), user (mapped at once)",
-                        ipc_modes, &p->ipc);
-    rc = OMPI_SUCCESS != rc ? rc : reg_choice("net", "How shards reach the network: auto, direct (from GPU memory), staged (through pinned host memory)", net_modes, &p->net);
+    int rc =
+        reg_choice("ipc", "How peers reach a user's buffer: auto, scratch (copied through ours), user (mapped at once)",
+                   ipc_modes, &p->ipc);
+    rc = OMPI_SUCCESS != rc
+             ? rc
+             : reg_choice(
+                 "net",
+                 "How shards reach the network: auto, direct (from GPU memory), staged (through pinned host memory)",
+                 net_modes, &p->net);
     rc = OMPI_SUCCESS != rc ? rc : reg_algorithm(algorithms, count, &p->algorithm);
     if (p->slices_in_flight < 2) {
         p->slices_in_flight = 2;
@@ -151,9 +166,10 @@ int gpuhier_params_register(const mca_base_component_t *component, const char *c
 
 uint64_t gpuhier_params_hash(void)
 {
-    const uint64_t values[] = {(uint64_t) gpuhier_params.priority, gpuhier_params.enable, (uint64_t) gpuhier_params.algorithm, gpuhier_params.slice_bytes,
-                               gpuhier_params.slice_bytes_max, (uint64_t) gpuhier_params.slices_in_flight, (uint64_t) gpuhier_params.probe,
-                               gpuhier_params.small_bytes};
+    const uint64_t values[] = {(uint64_t) gpuhier_params.priority,  gpuhier_params.enable,
+                               (uint64_t) gpuhier_params.algorithm, gpuhier_params.slice_bytes,
+                               gpuhier_params.slice_bytes_max,      (uint64_t) gpuhier_params.slices_in_flight,
+                               (uint64_t) gpuhier_params.probe,     gpuhier_params.small_bytes};
     uint64_t hash = 14695981039346656037ull; /* FNV-1a, by 64-bit words */
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); ++i) {
         hash = (hash ^ values[i]) * 1099511628211ull;

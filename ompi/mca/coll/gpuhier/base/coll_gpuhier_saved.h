@@ -17,12 +17,12 @@
     X(allreduce_init)
 
 /*
- * Owned by the communicator's module, which retains the modules in here while it is enabled. NULL, both of a pair: there
- * was no such collective, and gpuhier does not offer it either.
+ * Owned by the communicator's module, which retains the modules in here while it is enabled. NULL, both of a pair:
+ * there was no such collective, and gpuhier does not offer it either.
  */
 typedef struct gpuhier_saved {
-#define GPUHIER_SAVED_PAIR(name)                  \
-    mca_coll_base_module_##name##_fn_t name;      \
+#define GPUHIER_SAVED_PAIR(name)             \
+    mca_coll_base_module_##name##_fn_t name; \
     mca_coll_base_module_t *name##_module;
     GPUHIER_COLLECTIVES(GPUHIER_SAVED_PAIR)
 #undef GPUHIER_SAVED_PAIR

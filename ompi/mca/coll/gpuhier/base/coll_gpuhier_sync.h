@@ -5,9 +5,9 @@
  * Memory ordering between processes, in one place.
  *
  * A progress word is (sequence number of the call << 24 | how far). 40 bits count
- * calls for months at a microsecond each. One process writes it, with release, so that whoever sees it with acquire also sees all
- * that was written before: the arrival record, and what a kernel whose
- * completion the writer's host has seen has stored.
+ * calls for months at a microsecond each. One process writes it, with release, so that whoever sees it with acquire
+ * also sees all that was written before: the arrival record, and what a kernel whose completion the writer's host has
+ * seen has stored.
  */
 #ifndef GPUHIER_SYNC_H
 #define GPUHIER_SYNC_H

@@ -41,8 +41,8 @@ static const mca_base_component_t *component; /* names the value */
 static agree_word_t published;
 
 /*
- * What the modex said of processes that were looked up last: it does not change, and each communicator asks again. A process
- * has its place by its name; the last one stays there.
+ * What the modex said of processes that were looked up last: it does not change, and each communicator asks again. A
+ * process has its place by its name; the last one stays there.
  */
 #define ANSWERS 64
 static struct {

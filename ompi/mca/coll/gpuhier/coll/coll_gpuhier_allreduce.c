@@ -32,8 +32,10 @@ bool gpuhier_members_agree(gpuhier_module_t *module, struct ompi_communicator_t 
         bool yes = gpuhier_params.probe && gpuhier_cuda_present() && gpuhier_agree(comm);
         module->agree = yes ? GPUHIER_AGREE_YES : GPUHIER_AGREE_NO;
         if (!yes && gpuhier_params.print_info && 0 == ompi_comm_rank(comm)) {
-            opal_output(0, "coll:gpuhier: communicator %s is left to Open MPI: not all members have gpuhier, the same parameters and a CUDA driver",
-                        comm->c_name);
+            opal_output(
+                0,
+                "coll:gpuhier: communicator %s is left to Open MPI: not all members have gpuhier, the same parameters and a CUDA driver",
+                comm->c_name);
         }
     }
     return GPUHIER_AGREE_YES == module->agree;
@@ -42,11 +44,13 @@ bool gpuhier_members_agree(gpuhier_module_t *module, struct ompi_communicator_t 
 /* What a rank says to a probe; the least of all counts. */
 enum { PROBE_NO, PROBE_SET_UP, PROBE_READY };
 
-/* This rank's answer: with device memory, a team that is as good as ever, or a new one, when there is none or its CUDA context is gone. */
+/* This rank's answer: with device memory, a team that is as good as ever, or a new one, when there is none or its CUDA
+ * context is gone. */
 static int probe_answer(const gpuhier_module_t *module, const gpuhier_buffer_t *from, const gpuhier_buffer_t *to)
 {
     gpuhier_team_t *team = module->team;
-    if (!gpuhier_buffer_on_device(from) || !gpuhier_buffer_on_device(to) || (NULL != team && OMPI_SUCCESS != team->torn)) {
+    if (!gpuhier_buffer_on_device(from) || !gpuhier_buffer_on_device(to)
+        || (NULL != team && OMPI_SUCCESS != team->torn)) {
         return PROBE_NO;
     }
     gpuhier_engine_lock();
@@ -59,7 +63,8 @@ static int probe_answer(const gpuhier_module_t *module, const gpuhier_buffer_t *
  * Asks all ranks whether they pass device memory, through the saved allreduce;
  * if all do, sets the team up, anew if need be. True on all ranks alike.
  */
-__attribute__((noinline)) static bool probe(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in, const void *out)
+__attribute__((noinline)) static bool probe(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in,
+                                            const void *out)
 {
     gpuhier_buffer_t from, to;
     gpuhier_buffer_inspect(in, &from);
@@ -89,11 +94,12 @@ __attribute__((noinline)) static bool probe(gpuhier_module_t *module, struct omp
 #define TRIM_EVERY 64 /* short messages, which map nothing */
 
 /* Runs the call on the GPUs. GPUHIER_DECLINED: no user's buffer was written, use the saved collective. */
-static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, int kernel, size_t elem_bytes, const void *in, void *out,
-                      gpuhier_count_t count)
+static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, int kernel, size_t elem_bytes,
+                      const void *in, void *out, gpuhier_count_t count)
 {
     gpuhier_call_t call, *ended = NULL;
-    const gpuhier_call_args_t args = {.kernel = kernel, .elem_bytes = elem_bytes, .count = (uint64_t) count, .in = in, .out = out};
+    const gpuhier_call_args_t args = {
+        .kernel = kernel, .elem_bytes = elem_bytes, .count = (uint64_t) count, .in = in, .out = out};
     gpuhier_engine_lock();
     gpuhier_queue_post(&call, module->team, &args, &ended);
     gpuhier_engine_unlock();
@@ -106,7 +112,8 @@ static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, int
     }
     /* Nonblocking calls that were posted before have ended before, on all ranks. */
     const uint32_t mask = call.mask | entry->outcome;
-    /* An error changes no mode, since modes must be equal. But others may have ended a call that failed here, and go by its mask. */
+    /* An error changes no mode, since modes must be equal. But others may have ended a call that failed here, and go by
+     * its mask. */
     if (0 != mask && (rc >= 0 || call.outcome_known)) {
         entry->outcome = 0;
         gpuhier_modes_to_host(entry);
@@ -119,8 +126,10 @@ static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, int
     return gpuhier_watch_code(&call);
 }
 
-/* gpuhier_reduce_find(), which is not asked the same twice in a row. With a kernel both are predefined, and so live for ever. */
-static int find(gpuhier_module_t *module, const struct ompi_op_t *op, const struct ompi_datatype_t *dtype, size_t *elem_bytes_p)
+/* gpuhier_reduce_find(), which is not asked the same twice in a row. With a kernel both are predefined, and so live for
+ * ever. */
+static int find(gpuhier_module_t *module, const struct ompi_op_t *op, const struct ompi_datatype_t *dtype,
+                size_t *elem_bytes_p)
 {
     gpuhier_found_t *last = &module->last;
     if (op != last->op || dtype != last->dtype) {
@@ -135,8 +144,8 @@ static int find(gpuhier_module_t *module, const struct ompi_op_t *op, const stru
     return last->kernel;
 }
 
-int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype, struct ompi_op_t *op,
-                      struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
+int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
+                      struct ompi_op_t *op, struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
 {
     gpuhier_module_t *module = gpuhier_module_of(base);
     size_t elem_bytes = 0;
@@ -144,7 +153,8 @@ int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struc
     if (kernel < 0 || module->team_failed || gpuhier_end_has_come() || !gpuhier_members_agree(module, comm)) {
         return gpuhier_fallback_allreduce(sbuf, rbuf, count, dtype, op, comm, &module->saved);
     }
-    gpuhier_mode_entry_t *entry = gpuhier_modes_entry(&module->modes, gpuhier_reduce_class(kernel), (size_t) count * elem_bytes);
+    gpuhier_mode_entry_t *entry =
+        gpuhier_modes_entry(&module->modes, gpuhier_reduce_class(kernel), (size_t) count * elem_bytes);
     if (NULL == entry) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PROBE_EVERY 64u         /* calls between probes, once the first 64 are over */
-#define PROBE_EVERY_MAX 4096u   /* after many flips */
-#define PROBE_SHARE 8u          /* who has made n calls is asked again after n / 8 more ... */
-#define PROBE_SHARE_MAX 1024u   /* ... but after so many at the latest */
-#define CALM_FLIPS 3u       /* flips that do not yet stretch the interval */
+#define PROBE_EVERY 64u       /* calls between probes, once the first 64 are over */
+#define PROBE_EVERY_MAX 4096u /* after many flips */
+#define PROBE_SHARE 8u        /* who has made n calls is asked again after n / 8 more ... */
+#define PROBE_SHARE_MAX 1024u /* ... but after so many at the latest */
+#define CALM_FLIPS 3u         /* flips that do not yet stretch the interval */
 
 void gpuhier_modes_init(gpuhier_modes_t *modes)
 {

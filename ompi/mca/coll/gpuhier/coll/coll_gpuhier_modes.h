@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #define GPUHIER_MODE_CLASSES 256 /* operation and type classes, see gpuhier_reduce_class() */
-#define GPUHIER_MODE_SIZES 64   /* log2 of the message's bytes */
+#define GPUHIER_MODE_SIZES 64    /* log2 of the message's bytes */
 
 typedef enum gpuhier_mode { GPUHIER_MODE_HOST = 0, GPUHIER_MODE_ACC = 1 } gpuhier_mode_t;
 

@@ -36,8 +36,9 @@ typedef struct gpuhier_module {
     gpuhier_found_t last;
     struct gpuhier_team *team; /* the engine's side of this communicator; NULL until the first accelerated call */
     bool team_failed;          /* its set-up was voted down: never tried again */
-    _Atomic bool enabled;      /* published last, when the communicator is made, by whichever thread drives Open MPI's progress then */
-    gpuhier_modes_t modes; /* last, as it is long */
+    _Atomic bool enabled;      /* published last, when the communicator is made, by whichever thread drives Open MPI's
+                                  progress then */
+    gpuhier_modes_t modes;     /* last, as it is long */
 } gpuhier_module_t;
 
 OBJ_CLASS_DECLARATION(gpuhier_module_t);
@@ -54,13 +55,15 @@ static inline gpuhier_module_t *gpuhier_module_of(mca_coll_base_module_t *base)
  * MPI_Allreduce. Serves the call on the GPUs when all ranks can, else hands it
  * to the saved collective, staging device buffers that it cannot take.
  */
-int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype, struct ompi_op_t *op,
-                      struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
+int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
+                      struct ompi_op_t *op, struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
 
-/* May this communicator's calls run on GPUs at all? All members ask in the same call, once, and have the same answer. */
+/* May this communicator's calls run on GPUs at all? All members ask in the same call, once, and have the same answer.
+ */
 bool gpuhier_members_agree(gpuhier_module_t *module, struct ompi_communicator_t *comm);
 
-/* coll_gpuhier_agree.c: publish at start, and compare, what all members must have in common before any of us sends a word. */
+/* coll_gpuhier_agree.c: publish at start, and compare, what all members must have in common before any of us sends a
+ * word. */
 int gpuhier_agree_publish(const mca_base_component_t *self);
 bool gpuhier_agree(struct ompi_communicator_t *comm);
 void gpuhier_agree_forget(void);

@@ -22,8 +22,8 @@
 
 #define SAVED_BYTES 64 /* calls up to this size are left to the saved collective, and not counted */
 
-static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, const gpuhier_call_args_t *args, struct ompi_communicator_t *comm,
-                      ompi_request_t **request_p)
+static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, const gpuhier_call_args_t *args,
+                      struct ompi_communicator_t *comm, ompi_request_t **request_p)
 {
     gpuhier_request_t *request = gpuhier_request_get(comm, false);
     if (NULL == request) {
@@ -38,8 +38,9 @@ static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, con
     return OMPI_SUCCESS;
 }
 
-static int saved(gpuhier_module_t *module, const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
-                 struct ompi_op_t *op, struct ompi_communicator_t *comm, ompi_request_t **request_p)
+static int saved(gpuhier_module_t *module, const void *sbuf, void *rbuf, gpuhier_count_t count,
+                 struct ompi_datatype_t *dtype, struct ompi_op_t *op, struct ompi_communicator_t *comm,
+                 ompi_request_t **request_p)
 {
     gpuhier_staged_t staged;
     int rc = gpuhier_staged_open(&staged, sbuf, rbuf, (size_t) count, dtype);
@@ -56,8 +57,8 @@ static int saved(gpuhier_module_t *module, const void *sbuf, void *rbuf, gpuhier
     gpuhier_count(&gpuhier_counters.calls_staged, 1);
     request->staged = staged;
     gpuhier_request_retain(request, dtype);
-    rc = module->saved.iallreduce(gpuhier_staged_sbuf(&staged, sbuf), gpuhier_staged_rbuf(&staged, rbuf), count, dtype, op, comm,
-                                  &request->saved, module->saved.iallreduce_module);
+    rc = module->saved.iallreduce(gpuhier_staged_sbuf(&staged, sbuf), gpuhier_staged_rbuf(&staged, rbuf), count, dtype,
+                                  op, comm, &request->saved, module->saved.iallreduce_module);
     if (OMPI_SUCCESS != rc) {
         request->saved = NULL;
         gpuhier_request_drop(request);
@@ -68,14 +69,19 @@ static int saved(gpuhier_module_t *module, const void *sbuf, void *rbuf, gpuhier
     return OMPI_SUCCESS;
 }
 
-int gpuhier_iallreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype, struct ompi_op_t *op,
-                       struct ompi_communicator_t *comm, ompi_request_t **request_p, mca_coll_base_module_t *base)
+int gpuhier_iallreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
+                       struct ompi_op_t *op, struct ompi_communicator_t *comm, ompi_request_t **request_p,
+                       mca_coll_base_module_t *base)
 {
     gpuhier_module_t *module = gpuhier_module_of(base);
-    gpuhier_call_args_t args = {.in = MPI_IN_PLACE == sbuf ? rbuf : sbuf, .out = rbuf, .count = (uint64_t) count, .op = op, .dtype = dtype};
-    args.kernel = NULL == module->team || 0 == count || gpuhier_end_has_come() ? -1 : gpuhier_reduce_find(op, dtype, &args.elem_bytes);
+    gpuhier_call_args_t args = {
+        .in = MPI_IN_PLACE == sbuf ? rbuf : sbuf, .out = rbuf, .count = (uint64_t) count, .op = op, .dtype = dtype};
+    args.kernel = NULL == module->team || 0 == count || gpuhier_end_has_come()
+                      ? -1
+                      : gpuhier_reduce_find(op, dtype, &args.elem_bytes);
     if (args.kernel >= 0 && args.count * args.elem_bytes > SAVED_BYTES) {
-        gpuhier_mode_entry_t *entry = gpuhier_modes_entry(&module->modes, gpuhier_reduce_class(args.kernel), args.count * args.elem_bytes);
+        gpuhier_mode_entry_t *entry =
+            gpuhier_modes_entry(&module->modes, gpuhier_reduce_class(args.kernel), args.count * args.elem_bytes);
         if (NULL == entry) {
             return OMPI_ERR_OUT_OF_RESOURCE;
         }

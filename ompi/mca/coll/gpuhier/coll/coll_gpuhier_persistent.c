@@ -19,14 +19,15 @@
 #include "coll/coll_gpuhier_request.h"
 
 /* Do all ranks pass device memory, and are ready? The same answer everywhere, by a saved collective. */
-static bool all_on_device(gpuhier_module_t *module, struct ompi_communicator_t *comm, const gpuhier_call_args_t *args, bool ready,
-                          gpuhier_buffer_t *owner_p)
+static bool all_on_device(gpuhier_module_t *module, struct ompi_communicator_t *comm, const gpuhier_call_args_t *args,
+                          bool ready, gpuhier_buffer_t *owner_p)
 {
     gpuhier_buffer_t from, to;
     gpuhier_buffer_inspect(args->in, &from);
     gpuhier_buffer_inspect(args->out, &to);
     *owner_p = NULL != from.context ? from : to;
-    int mine = ready && NULL != owner_p->context && gpuhier_buffer_on_device(&from) && gpuhier_buffer_on_device(&to), all = 0;
+    int mine = ready && NULL != owner_p->context && gpuhier_buffer_on_device(&from) && gpuhier_buffer_on_device(&to),
+        all = 0;
     gpuhier_count(&gpuhier_counters.probes, 1);
     int rc = module->saved.allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm, module->saved.allreduce_module);
     return OMPI_SUCCESS == rc && 0 != all;
@@ -39,7 +40,8 @@ static int start(size_t count, ompi_request_t **requests)
         gpuhier_request_t *request = (gpuhier_request_t *) requests[i];
         if (NULL != request->team) {
             if (gpuhier_end_has_come()) {
-                return OMPI_ERR_NOT_AVAILABLE; /* no collective of Open MPI may be started in another order on each rank, as these may */
+                return OMPI_ERR_NOT_AVAILABLE; /* no collective of Open MPI may be started in another order on each
+                                                  rank, as these may */
             }
             gpuhier_request_post(request);
             continue;
@@ -61,8 +63,9 @@ static int start(size_t count, ompi_request_t **requests)
 }
 
 /* The saved collective's own request when all is host memory here, else one around it. */
-static int saved(gpuhier_module_t *module, const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
-                 struct ompi_op_t *op, struct ompi_communicator_t *comm, struct ompi_info_t *info, ompi_request_t **request_p)
+static int saved(gpuhier_module_t *module, const void *sbuf, void *rbuf, gpuhier_count_t count,
+                 struct ompi_datatype_t *dtype, struct ompi_op_t *op, struct ompi_communicator_t *comm,
+                 struct ompi_info_t *info, ompi_request_t **request_p)
 {
     gpuhier_request_t *request = gpuhier_request_get(comm, true);
     if (NULL == request) {
@@ -73,8 +76,8 @@ static int saved(gpuhier_module_t *module, const void *sbuf, void *rbuf, gpuhier
     if (OMPI_SUCCESS != rc) {
         gpuhier_staged_abort(staged, comm, rc);
     } else {
-        rc = module->saved.allreduce_init(gpuhier_staged_sbuf(staged, sbuf), gpuhier_staged_rbuf(staged, rbuf), count, dtype, op, comm, info,
-                                          &request->saved, module->saved.allreduce_init_module);
+        rc = module->saved.allreduce_init(gpuhier_staged_sbuf(staged, sbuf), gpuhier_staged_rbuf(staged, rbuf), count,
+                                          dtype, op, comm, info, &request->saved, module->saved.allreduce_init_module);
     }
     if (OMPI_SUCCESS == rc && gpuhier_staged_any(staged)) {
         gpuhier_request_retain(request, dtype);
@@ -88,12 +91,13 @@ static int saved(gpuhier_module_t *module, const void *sbuf, void *rbuf, gpuhier
     return rc;
 }
 
-int gpuhier_allreduce_init(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype, struct ompi_op_t *op,
-                           struct ompi_communicator_t *comm, struct ompi_info_t *info, ompi_request_t **request_p,
-                           mca_coll_base_module_t *base)
+int gpuhier_allreduce_init(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
+                           struct ompi_op_t *op, struct ompi_communicator_t *comm, struct ompi_info_t *info,
+                           ompi_request_t **request_p, mca_coll_base_module_t *base)
 {
     gpuhier_module_t *module = gpuhier_module_of(base);
-    gpuhier_call_args_t args = {.in = MPI_IN_PLACE == sbuf ? rbuf : sbuf, .out = rbuf, .count = (uint64_t) count, .op = op, .dtype = dtype};
+    gpuhier_call_args_t args = {
+        .in = MPI_IN_PLACE == sbuf ? rbuf : sbuf, .out = rbuf, .count = (uint64_t) count, .op = op, .dtype = dtype};
     gpuhier_buffer_t owner;
     args.kernel = 0 == count ? -1 : gpuhier_reduce_find(op, dtype, &args.elem_bytes);
     if (args.kernel < 0 || module->team_failed || gpuhier_end_has_come() || !gpuhier_members_agree(module, comm)) {

@@ -29,17 +29,18 @@
 
 #if __has_include("ompi/mpi/fortran/base/fint_2_int.h")
 #    include "ompi/mca/coll/base/coll_base_util.h"
-_Static_assert(sizeof(ompi_coll_base_nbc_request_t) <= sizeof(gpuhier_request_base_t), "Open MPI writes beyond its part of a request");
+_Static_assert(sizeof(ompi_coll_base_nbc_request_t) <= sizeof(gpuhier_request_base_t),
+               "Open MPI writes beyond its part of a request");
 #endif
 
 /*
- * Free ones, by `next`. Open MPI may look at a request just after it was freed, so their memory stays. Not one of Open MPI's
- * own lists: those use an instruction, inline, that only code for newer processors has.
+ * Free ones, by `next`. Open MPI may look at a request just after it was freed, so their memory stays. Not one of Open
+ * MPI's own lists: those use an instruction, inline, that only code for newer processors has.
  */
 static gpuhier_request_t *unused;
 static opal_mutex_t unused_lock = OPAL_MUTEX_STATIC_INIT;
-static gpuhier_request_t *saved;  /* active ones that wait for the saved collective; under the engine's lock */
-static bool registered;           /* with Open MPI's progress */
+static gpuhier_request_t *saved; /* active ones that wait for the saved collective; under the engine's lock */
+static bool registered;          /* with Open MPI's progress */
 
 static void complete(gpuhier_request_t *request, int code)
 {

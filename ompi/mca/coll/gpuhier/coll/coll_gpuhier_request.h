@@ -15,8 +15,8 @@
 #include "ompi/request/request.h"
 
 /*
- * What Open MPI takes a request of a collective for: it keeps there the operation and the type that it retains. The header
- * that describes it includes one that Open MPI does not install. Its newest form has 12 words.
+ * What Open MPI takes a request of a collective for: it keeps there the operation and the type that it retains. The
+ * header that describes it includes one that Open MPI does not install. Its newest form has 12 words.
  */
 #define GPUHIER_REQUEST_WORDS 16
 typedef struct gpuhier_request_base {
@@ -33,17 +33,17 @@ typedef struct gpuhier_request_base {
 typedef struct gpuhier_request {
     gpuhier_request_base_t base;
     struct ompi_communicator_t *comm; /* retained, and its module with it */
-    _Atomic bool ended;               /* published before Open MPI hears of it, by whichever thread drove the call to its end */
-    struct gpuhier_request *next;     /* among those that wait for the saved collective, or free ones */
+    _Atomic bool ended; /* published before Open MPI hears of it, by whichever thread drove the call to its end */
+    struct gpuhier_request *next; /* among those that wait for the saved collective, or free ones */
 
     gpuhier_team_t *team;
-    bool owns_team;                   /* persistent: see coll_gpuhier_persistent.c */
+    bool owns_team; /* persistent: see coll_gpuhier_persistent.c */
     gpuhier_call_args_t args;
     gpuhier_call_t call;
 
-    ompi_request_t *saved;            /* persistent: as long as the request itself */
+    ompi_request_t *saved; /* persistent: as long as the request itself */
     gpuhier_staged_t staged;
-    struct ompi_datatype_t *dtype;    /* of what is staged, retained; NULL: none, or a predefined one */
+    struct ompi_datatype_t *dtype; /* of what is staged, retained; NULL: none, or a predefined one */
 } gpuhier_request_t;
 
 OBJ_CLASS_DECLARATION(gpuhier_request_t);
@@ -51,14 +51,16 @@ OBJ_CLASS_DECLARATION(gpuhier_request_t);
 /* Frees all, when the component is closed. */
 void gpuhier_requests_close(void);
 
-/* An inactive request of neither kind yet, NULL when memory ran out. Not yet the user's: gpuhier_request_drop() takes it back. */
+/* An inactive request of neither kind yet, NULL when memory ran out. Not yet the user's: gpuhier_request_drop() takes
+ * it back. */
 gpuhier_request_t *gpuhier_request_get(struct ompi_communicator_t *comm, bool persistent);
 void gpuhier_request_drop(gpuhier_request_t *request);
 
 /* Keeps the type for as long as the request. */
 void gpuhier_request_retain(gpuhier_request_t *request, struct ompi_datatype_t *dtype);
 
-/* Makes the request active and runs it: request->args on request->team; or waits for request->saved, which is active. */
+/* Makes the request active and runs it: request->args on request->team; or waits for request->saved, which is active.
+ */
 void gpuhier_request_post(gpuhier_request_t *request);
 void gpuhier_request_await_saved(gpuhier_request_t *request);
 

@@ -10,9 +10,13 @@
 
 const char *gpuhier_call_state_name(gpuhier_call_state_t state)
 {
-    static const char *const names[] = {"waiting for an earlier call", "waiting for the group's arrival",
-                                        "waiting until all have mapped the buffers", "moving slices",
-                                        "in a short message", "reducing on the host",
-                                        "failed, waiting for the others to come to rest", "done"};
+    static const char *const names[] = {"waiting for an earlier call",
+                                        "waiting for the group's arrival",
+                                        "waiting until all have mapped the buffers",
+                                        "moving slices",
+                                        "in a short message",
+                                        "reducing on the host",
+                                        "failed, waiting for the others to come to rest",
+                                        "done"};
     return names[state];
 }

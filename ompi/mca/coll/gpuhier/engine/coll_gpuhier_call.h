@@ -41,24 +41,25 @@ typedef struct gpuhier_member {
 /* How long nothing has moved; see coll_gpuhier_watch.h. */
 typedef struct gpuhier_idle {
     uint64_t polls; /* without an event */
-    double last;   /* seconds: when the clock was read last */
-    double waited; /* of which since nothing moves */
+    double last;    /* seconds: when the clock was read last */
+    double waited;  /* of which since nothing moves */
     double next_look, next_report;
 } gpuhier_idle_t;
 
 /* What a call is to do. */
 typedef struct gpuhier_call_args {
-    int kernel;        /* index, see coll_gpuhier_reduce.h */
+    int kernel; /* index, see coll_gpuhier_reduce.h */
     size_t elem_bytes;
-    uint64_t count;    /* elements, > 0 */
-    const void *in;    /* any memory; in == out: in place */
+    uint64_t count; /* elements, > 0 */
+    const void *in; /* any memory; in == out: in place */
     void *out;
     /* The rest is zero for a call that somebody waits for (gpuhier_queue_wait()). */
-    void (*ended)(struct gpuhier_call *call); /* told without the lock, once the state is DONE; the call is the caller's again */
-    uint8_t *outcome_p; /* the call's mask is OR-ed into it when it ends without an error */
-    struct ompi_op_t *op; /* what `kernel` stands for, in case the call ends on the host */
+    void (*ended)(
+        struct gpuhier_call *call); /* told without the lock, once the state is DONE; the call is the caller's again */
+    uint8_t *outcome_p;             /* the call's mask is OR-ed into it when it ends without an error */
+    struct ompi_op_t *op;           /* what `kernel` stands for, in case the call ends on the host */
     struct ompi_datatype_t *dtype;
-    int tag;           /* gpuhier_hostcall_tag() */
+    int tag; /* gpuhier_hostcall_tag() */
 } gpuhier_call_args_t;
 
 /*
@@ -76,13 +77,13 @@ typedef struct gpuhier_call {
     gpuhier_team_t *team;
     gpuhier_lane_t *lane;
     uint64_t sequence;
-    int kernel;        /* index, see coll_gpuhier_reduce.h */
+    int kernel; /* index, see coll_gpuhier_reduce.h */
     size_t elem_bytes;
-    uint64_t count;    /* elements */
-    CUdeviceptr in, out; /* the user's buffers; in == out in place. May be host memory: then staged */
+    uint64_t count;            /* elements */
+    CUdeviceptr in, out;       /* the user's buffers; in == out in place. May be host memory: then staged */
     gpuhier_buffer_t from, to; /* what they are */
-    CUevent input;     /* what the program had queued before the call; NULL when it could not be recorded */
-    CUevent elsewhere[2]; /* the same in the contexts of from and to, where those are not the team's; else NULL */
+    CUevent input;             /* what the program had queued before the call; NULL when it could not be recorded */
+    CUevent elsewhere[2];      /* the same in the contexts of from and to, where those are not the team's; else NULL */
     gpuhier_idle_t idle;
     void (*ended)(struct gpuhier_call *call); /* and the next four: as in the arguments */
     uint8_t *outcome_p;
@@ -91,17 +92,18 @@ typedef struct gpuhier_call {
     int tag;
     gpuhier_hostcall_t host;
 
-    bool declining;    /* I voted against the call: it ends with GPUHIER_DECLINED, which needs no CUDA */
-    bool mask_known;   /* the vote is complete */
-    bool on_host;      /* DONE: it ended in host memory */
-    bool outcome_known; /* DONE with an error: other ranks may have come to the end of the call, and then know its mask, as I do */
-    bool claimed;      /* I may start work on my peers' buffers */
-    bool quiet;        /* FAILED: no GPU work of mine is left, and I have said so */
-    unsigned polls;    /* FAILED: of the others */
-    bool input_done;   /* what the program had queued before the call is complete */
-    bool is_small;     /* takes the small form; then nothing below but `small` is used */
+    bool declining;     /* I voted against the call: it ends with GPUHIER_DECLINED, which needs no CUDA */
+    bool mask_known;    /* the vote is complete */
+    bool on_host;       /* DONE: it ended in host memory */
+    bool outcome_known; /* DONE with an error: other ranks may have come to the end of the call, and then know its mask,
+                           as I do */
+    bool claimed;       /* I may start work on my peers' buffers */
+    bool quiet;         /* FAILED: no GPU work of mine is left, and I have said so */
+    unsigned polls;     /* FAILED: of the others */
+    bool input_done;    /* what the program had queued before the call is complete */
+    bool is_small;      /* takes the small form; then nothing below but `small` is used */
     bool net_on_device; /* UCX moves messages of this team's calls from and to GPU memory */
-    bool is_long;      /* slices are longer than slice_bytes: in a long lane */
+    bool is_long;       /* slices are longer than slice_bytes: in a long lane */
     gpuhier_small_t small;
     gpuhier_plan_t plan;
     gpuhier_cursor_t stage[GPUHIER_STREAMS];

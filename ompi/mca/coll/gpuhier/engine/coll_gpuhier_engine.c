@@ -32,10 +32,12 @@ static gpuhier_slot_t *my_slot(const gpuhier_call_t *call)
 
 /*
  * May the peers map this buffer? A rank alone in its group needs no mapping. With ipc=auto a buffer must have come
- * several times: mapping costs more than a copy. And its allocation, which is mapped as a whole, must not be so large that
- * peers, each of whom may map the like of all others, cannot keep it mapped: a small buffer may come from a pool of gigabytes.
+ * several times: mapping costs more than a copy. And its allocation, which is mapped as a whole, must not be so large
+ * that peers, each of whom may map the like of all others, cannot keep it mapped: a small buffer may come from a pool
+ * of gigabytes.
  */
-static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffer, CUdeviceptr address, gpuhier_memref_t *ref_p)
+static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffer, CUdeviceptr address,
+                       gpuhier_memref_t *ref_p)
 {
     const gpuhier_device_t *device = call->team->device;
     if (!gpuhier_device_owns(device, buffer)) {
@@ -136,7 +138,8 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
         gpuhier_buffer_inspect(args->out, &call->to);
     }
     call->is_small = gpuhier_small_takes(call->count * call->elem_bytes);
-    const bool marked_later = call->is_small && (gpuhier_small_is_on_host(call) || (NULL == team->first && gpuhier_small_marks_itself(call)));
+    const bool marked_later =
+        call->is_small && (gpuhier_small_is_on_host(call) || (NULL == team->first && gpuhier_small_marks_itself(call)));
     if (OMPI_SUCCESS == team->broken && !marked_later) {
         gpuhier_order_mark(call);
     }
@@ -149,9 +152,12 @@ static int resources_take(gpuhier_call_t *call)
     if (OMPI_SUCCESS != team->broken || NULL == call->input) {
         return OMPI_SUCCESS != team->broken ? team->broken : OMPI_ERROR;
     }
-    const size_t exchange_bytes = call->is_long ? gpuhier_choice_longest(&team->shape, &team->limits) / (size_t) team->group_size + 4 * GPUHIER_UNIT_BYTES
-                                                : gpuhier_slot_bytes(false);
-    int rc = gpuhier_lane_take(team->device, call->is_long ? GPUHIER_LANE_LONG : GPUHIER_LANE_SLICES, exchange_bytes, &call->lane);
+    const size_t exchange_bytes =
+        call->is_long
+            ? gpuhier_choice_longest(&team->shape, &team->limits) / (size_t) team->group_size + 4 * GPUHIER_UNIT_BYTES
+            : gpuhier_slot_bytes(false);
+    int rc = gpuhier_lane_take(team->device, call->is_long ? GPUHIER_LANE_LONG : GPUHIER_LANE_SLICES, exchange_bytes,
+                               &call->lane);
     if (OMPI_SUCCESS == rc && team->ngroups > 1) {
         rc = gpuhier_lane_exchange_buffers(call->lane, team->net_on_device, exchange_bytes);
     }
@@ -180,7 +186,8 @@ void gpuhier_engine_begin(gpuhier_call_t *call)
     if (!gpuhier_buffer_on_device(&call->from) || !gpuhier_buffer_on_device(&call->to)) {
         arrival->mask |= GPUHIER_MASK_HOST;
     }
-    call->is_long = gpuhier_choice_slice_bytes(&team->shape, call->count * call->elem_bytes, &team->limits) > team->limits.slice_bytes;
+    call->is_long = gpuhier_choice_slice_bytes(&team->shape, call->count * call->elem_bytes, &team->limits)
+                    > team->limits.slice_bytes;
     if (OMPI_SUCCESS == resources_take(call)) {
         arrival->scratch = call->lane->ref;
         arrival->fresh = 0 != memcmp(&call->lane->ref, &team->scratch[team->index], sizeof(call->lane->ref));
@@ -280,7 +287,8 @@ static int gather_step(gpuhier_call_t *call)
     }
     if (!round) {
         if (0 != mask) {
-            return OMPI_ERROR; /* what all had mapped I cannot map again, and no vote follows: the others see that I failed */
+            return OMPI_ERROR; /* what all had mapped I cannot map again, and no vote follows: the others see that I
+                                  failed */
         }
         run_begin(call);
         return 1;
@@ -302,7 +310,8 @@ static int opened_step(gpuhier_call_t *call)
     return 1;
 }
 
-/* Learns the mask of all groups: the leader asks the other leaders, the others read it from him. Returns events or an error. */
+/* Learns the mask of all groups: the leader asks the other leaders, the others read it from him. Returns events or an
+ * error. */
 static int vote_run(gpuhier_call_t *call)
 {
     gpuhier_slot_t *leader = gpuhier_team_slot(call->team, 0, call->sequence);
@@ -333,7 +342,8 @@ static void decline(gpuhier_call_t *call)
     call->state = GPUHIER_CALL_HOST;
 }
 
-/* The same, for short slices: not all have a long lane, or can map those of the others. All have left the call's pipeline. */
+/* The same, for short slices: not all have a long lane, or can map those of the others. All have left the call's
+ * pipeline. */
 static void begin_again(gpuhier_call_t *call)
 {
     members_unmap(call);
@@ -380,8 +390,10 @@ static int run_step(gpuhier_call_t *call)
     }
     if (done && again) {
         call->team->limits.slice_bytes_max = 0;
-        opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: a rank of communicator %s has no room for long slices: it has short ones from now on",
-                            call->team->comm->c_name);
+        opal_output_verbose(
+            1, gpuhier_output(),
+            "coll:gpuhier: a rank of communicator %s has no room for long slices: it has short ones from now on",
+            call->team->comm->c_name);
     }
     if (done && failed) {
         decline(call);
@@ -404,7 +416,7 @@ static bool streams_idle(const gpuhier_call_t *call)
     return true;
 }
 
-#define LOOKS_APART 1024u /* polls between two looks into /proc */
+#define LOOKS_APART 1024u  /* polls between two looks into /proc */
 #define NOTICE_POLLS 1000u /* for the words to get out; the connections deliver them later otherwise */
 
 /* Nobody who has not begun may begin; those who have, and live, will see that I failed and come to rest. */
@@ -433,8 +445,8 @@ static void quiet_say(const gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;
     for (int slot = 0; slot < GPUHIER_SLOTS; ++slot) {
-        gpuhier_word_publish(&gpuhier_team_slot(team, team->index, call->sequence + (uint64_t) slot)->failed, GPUHIER_WORD_SEQUENCE_MAX,
-                             GPUHIER_FAILED_QUIET);
+        gpuhier_word_publish(&gpuhier_team_slot(team, team->index, call->sequence + (uint64_t) slot)->failed,
+                             GPUHIER_WORD_SEQUENCE_MAX, GPUHIER_FAILED_QUIET);
     }
 }
 
@@ -451,7 +463,8 @@ static int failed_step(gpuhier_call_t *call)
     if (!members_quiet(call) || (call->polls < NOTICE_POLLS && gpuhier_partners_is_giving_up(call->team))) {
         return 0;
     }
-    call->outcome_known = call->is_small ? gpuhier_small_outcome_known(call) : call->mask_known && gpuhier_pipeline_gathered(call);
+    call->outcome_known =
+        call->is_small ? gpuhier_small_outcome_known(call) : call->mask_known && gpuhier_pipeline_gathered(call);
     call_end(call, call->status);
     return 1;
 }

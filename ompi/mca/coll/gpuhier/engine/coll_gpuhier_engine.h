@@ -40,7 +40,8 @@ void gpuhier_engine_begin(gpuhier_call_t *call);
 /* Does the call wait for UCX, as far as it knows? */
 bool gpuhier_engine_wants_net(const gpuhier_call_t *call);
 
-/* Does what can be done now, but for UCX. Returns the number of events, 0 when there was nothing; look at call->state. The team's context is current. */
+/* Does what can be done now, but for UCX. Returns the number of events, 0 when there was nothing; look at call->state.
+ * The team's context is current. */
 int gpuhier_engine_step(gpuhier_call_t *call);
 
 /* Ends a call that has not begun. */

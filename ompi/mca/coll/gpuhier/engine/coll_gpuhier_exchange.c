@@ -33,7 +33,7 @@ typedef struct piece_state {
 
 typedef struct gpuhier_exchange {
     int npieces;
-    piece_state_t *pieces; /* [slices in flight][my pieces] */
+    piece_state_t *pieces;      /* [slices in flight][my pieces] */
     uint32_t vote_out, vote_in; /* leader: a step's messages of the vote */
     gpuhier_net_op_t vote_send, vote_recv;
     /* When a call has failed, or the team is gone: */
@@ -64,7 +64,8 @@ static int exchange_make(gpuhier_team_t *team)
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     for (size_t i = 0; i < states; ++i) {
-        int rc = gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&exchange->pieces[i].reduced, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+        int rc = gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&exchange->pieces[i].reduced, CU_EVENT_DISABLE_TIMING),
+                                    "cuEventCreate");
         if (OMPI_SUCCESS != rc) {
             return rc;
         }
@@ -167,7 +168,8 @@ static char *place(const gpuhier_call_t *call, uint64_t slice, void *const buffe
 }
 
 /* Posts the stripes of one side of a step. Both sides cut a message of `bytes` alike. */
-static int stripes_post(gpuhier_call_t *call, int piece, uint64_t name, int rank, bool sending, char *at, size_t bytes, gpuhier_net_op_t ops[])
+static int stripes_post(gpuhier_call_t *call, int piece, uint64_t name, int rank, bool sending, char *at, size_t bytes,
+                        gpuhier_net_op_t ops[])
 {
     const gpuhier_team_t *team = call->team;
     const gpuhier_piece_rails_t *rails = &team->rails[piece];
@@ -175,9 +177,11 @@ static int stripes_post(gpuhier_call_t *call, int piece, uint64_t name, int rank
     const int stripes = gpuhier_stripes(rails, bytes);
     int rc = OMPI_SUCCESS;
     for (int i = 0; i < stripes && OMPI_SUCCESS == rc; ++i) {
-        size_t begin = gpuhier_stripe_begin(bytes, stripes, i), length = gpuhier_stripe_begin(bytes, stripes, i + 1) - begin;
+        size_t begin = gpuhier_stripe_begin(bytes, stripes, i),
+               length = gpuhier_stripe_begin(bytes, stripes, i + 1) - begin;
         rc = sending ? gpuhier_net_send(team->peers[rank], rails->rail[i], name, at + begin, length, on_device, &ops[i])
-                     : gpuhier_net_recv(gpuhier_process_net(), team->peers[rank], rails->rail[i], name, at + begin, length, on_device, &ops[i]);
+                     : gpuhier_net_recv(gpuhier_process_net(), team->peers[rank], rails->rail[i], name, at + begin,
+                                        length, on_device, &ops[i]);
     }
     return rc;
 }
@@ -221,8 +225,10 @@ static int reduce_launch(gpuhier_call_t *call, uint64_t slice, piece_state_t *st
     args.ndst = 1;
     args.count = gpuhier_range_length(t->recv);
     int rc = gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, lane->stream[GPUHIER_STREAM_EXCHANGE]);
-    return OMPI_SUCCESS != rc ? rc
-                              : gpuhier_cuda_error(gpuhier_cu.cuEventRecord(state->reduced, lane->stream[GPUHIER_STREAM_EXCHANGE]), "cuEventRecord");
+    return OMPI_SUCCESS != rc
+               ? rc
+               : gpuhier_cuda_error(gpuhier_cu.cuEventRecord(state->reduced, lane->stream[GPUHIER_STREAM_EXCHANGE]),
+                                    "cuEventRecord");
 }
 
 /* Are all stripes of a step through? 1 if so, 0 if not, < 0 for an error. */
@@ -360,8 +366,11 @@ static int vote_post(gpuhier_call_t *call)
     const uint64_t name = gpuhier_beside_tag(team->id, call->sequence, GPUHIER_TAG_VOTE, (uint64_t) call->vote_step);
     exchange->vote_out = call->vote_mask;
     const size_t bytes = sizeof(exchange->vote_out);
-    int rc = gpuhier_net_recv(gpuhier_process_net(), sender, 0, name, &exchange->vote_in, bytes, false, &exchange->vote_recv);
-    return OMPI_SUCCESS != rc ? rc : gpuhier_net_send(receiver, 0, name, &exchange->vote_out, bytes, false, &exchange->vote_send);
+    int rc = gpuhier_net_recv(gpuhier_process_net(), sender, 0, name, &exchange->vote_in, bytes, false,
+                              &exchange->vote_recv);
+    return OMPI_SUCCESS != rc
+               ? rc
+               : gpuhier_net_send(receiver, 0, name, &exchange->vote_out, bytes, false, &exchange->vote_send);
 }
 
 int gpuhier_exchange_vote(gpuhier_call_t *call, bool *done_p)

@@ -10,7 +10,8 @@
 
 #include "engine/coll_gpuhier_call.h"
 
-/* Makes the team's state for exchanges: piece states and events. The team's context is current. Returns an Open MPI code. */
+/* Makes the team's state for exchanges: piece states and events. The team's context is current. Returns an Open MPI
+ * code. */
 int gpuhier_exchange_init(gpuhier_team_t *team);
 /*
  * Ends it. What UCX has not let go of is kept until then, and so is a failed call's lane (NULL if it has none), which

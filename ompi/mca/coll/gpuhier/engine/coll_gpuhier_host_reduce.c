@@ -73,16 +73,16 @@ typedef double wide_double;
 #define KIND_2double pair
 
 /* *to = acc op x, operands by value. */
-#define BODY_scalar_sum(type) *to = (elem_##type) ((wide_##type) acc + (wide_##type) x)
-#define BODY_scalar_prod(type) *to = (elem_##type) ((wide_##type) acc * (wide_##type) x)
+#define BODY_scalar_sum(type) *to = (elem_##type)((wide_##type) acc + (wide_##type) x)
+#define BODY_scalar_prod(type) *to = (elem_##type)((wide_##type) acc * (wide_##type) x)
 #define BODY_scalar_max(type) *to = x > acc ? x : acc
 #define BODY_scalar_min(type) *to = x < acc ? x : acc
-#define BODY_scalar_land(type) *to = (elem_##type) ((0 != acc) & (0 != x))
-#define BODY_scalar_lor(type) *to = (elem_##type) ((0 != acc) | (0 != x))
-#define BODY_scalar_lxor(type) *to = (elem_##type) ((0 != acc) ^ (0 != x))
-#define BODY_scalar_band(type) *to = (elem_##type) (acc & x)
-#define BODY_scalar_bor(type) *to = (elem_##type) (acc | x)
-#define BODY_scalar_bxor(type) *to = (elem_##type) (acc ^ x)
+#define BODY_scalar_land(type) *to = (elem_##type)((0 != acc) & (0 != x))
+#define BODY_scalar_lor(type) *to = (elem_##type)((0 != acc) | (0 != x))
+#define BODY_scalar_lxor(type) *to = (elem_##type)((0 != acc) ^ (0 != x))
+#define BODY_scalar_band(type) *to = (elem_##type)(acc & x)
+#define BODY_scalar_bor(type) *to = (elem_##type)(acc | x)
+#define BODY_scalar_bxor(type) *to = (elem_##type)(acc ^ x)
 #define BODY_complex_sum(type) \
     to->a = acc.a + x.a;       \
     to->b = acc.b + x.b
@@ -90,10 +90,10 @@ typedef double wide_double;
     to->a = acc.a * x.a - acc.b * x.b; \
     to->b = acc.a * x.b + acc.b * x.a
 /* Equal values keep the lowest index. */
-#define BODY_pair_best(takes)                                        \
-    const int take = acc.a takes x.a;                                \
-    const int lower = acc.a == x.a && !(x.b < acc.b);                \
-    to->a = take ? acc.a : x.a;                                      \
+#define BODY_pair_best(takes)                         \
+    const int take = acc.a takes x.a;                 \
+    const int lower = acc.a == x.a && !(x.b < acc.b); \
+    to->a = take ? acc.a : x.a;                       \
     to->b = take || lower ? acc.b : x.b
 #define BODY_pair_minloc(type) BODY_pair_best(<)
 #define BODY_pair_maxloc(type) BODY_pair_best(>)
@@ -102,14 +102,14 @@ typedef double wide_double;
 #define BODY_OF(kind, op, type) BODY_PASTED(kind, op, type)
 #define BODY_PASTED(kind, op, type) BODY_##kind##_##op(type)
 
-#define FUNCTION(op, type)                                                                               \
-    static void op##_##type(void *to_first, const void *acc_first, const void *x_first, size_t count)    \
-    {                                                                                                    \
-        for (size_t i = 0; i < count; ++i) {                                                             \
+#define FUNCTION(op, type)                                                                                        \
+    static void op##_##type(void *to_first, const void *acc_first, const void *x_first, size_t count)             \
+    {                                                                                                             \
+        for (size_t i = 0; i < count; ++i) {                                                                      \
             const elem_##type acc = ((const elem_##type *) acc_first)[i], x = ((const elem_##type *) x_first)[i]; \
-            elem_##type *to = (elem_##type *) to_first + i;                                              \
-            BODY(op, type);                                                                              \
-        }                                                                                                \
+            elem_##type *to = (elem_##type *) to_first + i;                                                       \
+            BODY(op, type);                                                                                       \
+        }                                                                                                         \
     }
 GPUHIER_KERNEL_LIST(FUNCTION)
 

@@ -39,7 +39,9 @@ static int user_copy(const gpuhier_call_t *call, CUdeviceptr user, const gpuhier
 {
     char *address = (char *) (uintptr_t) user, *host = call->host.data;
     if (!gpuhier_buffer_on_device(place)) {
-        return OMPI_SUCCESS == ompi_datatype_copy_content_same_ddt(call->dtype, call->count, to_host ? host : address, to_host ? address : host)
+        return OMPI_SUCCESS
+                       == ompi_datatype_copy_content_same_ddt(call->dtype, call->count, to_host ? host : address,
+                                                              to_host ? address : host)
                    ? OMPI_SUCCESS
                    : OMPI_ERROR;
     }
@@ -70,9 +72,11 @@ static int message_post(gpuhier_call_t *call, gpuhier_tree_move_t move, int peer
     void *heard = host->on_data ? (void *) host->heard_data : &host->verdicts->heard;
     host->receiving = GPUHIER_TREE_FROM_CHILD == move;
     if (host->receiving || GPUHIER_TREE_FROM_PARENT == move) {
-        return MCA_PML_CALL(irecv(host->receiving ? heard : mine, bytes, MPI_BYTE, peer, call->tag, call->team->comm, &host->message));
+        return MCA_PML_CALL(
+            irecv(host->receiving ? heard : mine, bytes, MPI_BYTE, peer, call->tag, call->team->comm, &host->message));
     }
-    return MCA_PML_CALL(isend(mine, bytes, MPI_BYTE, peer, call->tag, MCA_PML_BASE_SEND_STANDARD, call->team->comm, &host->message));
+    return MCA_PML_CALL(
+        isend(mine, bytes, MPI_BYTE, peer, call->tag, MCA_PML_BASE_SEND_STANDARD, call->team->comm, &host->message));
 }
 
 /* mine = a child's op mine. All operations that have kernels are commutative. */
@@ -86,7 +90,8 @@ static int reduce(gpuhier_call_t *call)
     for (uint64_t begin = 0; begin < call->count; begin += INT_MAX) {
         const uint64_t count = call->count - begin < INT_MAX ? call->count - begin : INT_MAX;
         const size_t place = begin * call->elem_bytes;
-        if (MPI_SUCCESS != PMPI_Reduce_local(host->heard_data + place, host->data + place, (int) count, call->dtype, call->op)) {
+        if (MPI_SUCCESS
+            != PMPI_Reduce_local(host->heard_data + place, host->data + place, (int) count, call->dtype, call->op)) {
             return OMPI_ERROR;
         }
     }

@@ -30,14 +30,15 @@ typedef struct gpuhier_verdicts {
     uint32_t mine, heard; /* heard: a child's */
 } gpuhier_verdicts_t;
 
-/* Part of the call. What messages go to and come from is not: it is freed when the call ends, unless a message still uses it. */
+/* Part of the call. What messages go to and come from is not: it is freed when the call ends, unless a message still
+ * uses it. */
 typedef struct gpuhier_hostcall {
-    bool on_data;              /* the verdict is known: data moves */
-    int move;                  /* of this round, see coll_gpuhier_tree.h */
-    bool receiving;            /* what `message` is, from a child: to be reduced */
+    bool on_data;                   /* the verdict is known: data moves */
+    int move;                       /* of this round, see coll_gpuhier_tree.h */
+    bool receiving;                 /* what `message` is, from a child: to be reduced */
     struct ompi_request_t *message; /* in flight; NULL: none */
-    gpuhier_verdicts_t *verdicts; /* NULL: there was no memory even for that */
-    char *data, *heard_data;   /* the same for the data round: mine, a child's */
+    gpuhier_verdicts_t *verdicts;   /* NULL: there was no memory even for that */
+    char *data, *heard_data;        /* the same for the data round: mine, a child's */
 } gpuhier_hostcall_t;
 
 /* Reserves a tag for one call: not local in effect, all ranks reserve in the same order. */

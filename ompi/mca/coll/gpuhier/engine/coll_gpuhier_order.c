@@ -30,7 +30,8 @@ void gpuhier_order_forget(gpuhier_call_t *call)
 int gpuhier_order_mark_input(gpuhier_call_t *call)
 {
     gpuhier_device_t *device = call->team->device;
-    int rc = gpuhier_params.sync_before ? gpuhier_cuda_error(gpuhier_cu.cuCtxSynchronize(), "cuCtxSynchronize") : OMPI_SUCCESS;
+    int rc = gpuhier_params.sync_before ? gpuhier_cuda_error(gpuhier_cu.cuCtxSynchronize(), "cuCtxSynchronize")
+                                        : OMPI_SUCCESS;
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_event_take(device, &call->input);
     if (OMPI_SUCCESS != rc) {
         call->input = NULL;
@@ -51,15 +52,19 @@ int gpuhier_order_mark_input(gpuhier_call_t *call)
 static int elsewhere_mark(const gpuhier_call_t *call, const gpuhier_buffer_t *buffer, CUevent *event_p)
 {
     gpuhier_cuda_scope_t scope;
-    if (!gpuhier_buffer_on_device(buffer) || NULL == buffer->context || buffer->context == call->team->device->context) {
+    if (!gpuhier_buffer_on_device(buffer) || NULL == buffer->context
+        || buffer->context == call->team->device->context) {
         return OMPI_SUCCESS;
     }
     int rc = gpuhier_cuda_enter(buffer->context, &scope);
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
-    rc = gpuhier_params.sync_before ? gpuhier_cuda_error(gpuhier_cu.cuCtxSynchronize(), "cuCtxSynchronize") : OMPI_SUCCESS;
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuEventCreate(event_p, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    rc = gpuhier_params.sync_before ? gpuhier_cuda_error(gpuhier_cu.cuCtxSynchronize(), "cuCtxSynchronize")
+                                    : OMPI_SUCCESS;
+    rc = OMPI_SUCCESS != rc
+             ? rc
+             : gpuhier_cuda_error(gpuhier_cu.cuEventCreate(event_p, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
     if (OMPI_SUCCESS == rc) {
         rc = gpuhier_cuda_error(gpuhier_cu.cuEventRecord(*event_p, CU_STREAM_LEGACY), "cuEventRecord");
     }
@@ -84,9 +89,11 @@ int gpuhier_order_queue(gpuhier_call_t *call)
 {
     const CUevent marks[] = {call->input, call->elsewhere[0], call->elsewhere[1]};
     for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); ++i) {
-        int rc = NULL == marks[i] ? OMPI_SUCCESS
-                                  : gpuhier_cuda_error(gpuhier_cu.cuStreamWaitEvent(call->lane->stream[GPUHIER_STREAM_IN], marks[i], 0),
-                                                       "cuStreamWaitEvent");
+        int rc =
+            NULL == marks[i]
+                ? OMPI_SUCCESS
+                : gpuhier_cuda_error(gpuhier_cu.cuStreamWaitEvent(call->lane->stream[GPUHIER_STREAM_IN], marks[i], 0),
+                                     "cuStreamWaitEvent");
         if (OMPI_SUCCESS != rc) {
             return rc;
         }

@@ -12,7 +12,8 @@
 /* Marks all that the call must not overtake: call->input and call->elsewhere. call->input is NULL if that failed. */
 void gpuhier_order_mark(gpuhier_call_t *call);
 
-/* Makes call->input alone: an event behind all that the program, and gpuhier, have queued on the legacy default stream. Returns an Open MPI code. */
+/* Makes call->input alone: an event behind all that the program, and gpuhier, have queued on the legacy default stream.
+ * Returns an Open MPI code. */
 int gpuhier_order_mark_input(gpuhier_call_t *call);
 
 /*

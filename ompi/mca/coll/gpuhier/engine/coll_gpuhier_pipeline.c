@@ -41,7 +41,8 @@ static bool fused(const gpuhier_call_t *call)
     return 1 == call->team->ngroups;
 }
 
-/* Have all members come to `slices` in the progress word at this offset? staged_only: those that work directly do not count. */
+/* Have all members come to `slices` in the progress word at this offset? staged_only: those that work directly do not
+ * count. */
 static bool members_at(const gpuhier_call_t *call, size_t word_offset, uint64_t slices, bool staged_only)
 {
     for (int i = 0; i < call->team->group_size; ++i) {
@@ -89,7 +90,8 @@ static int stage_queued(gpuhier_call_t *call, gpuhier_stream_t stage)
 {
     gpuhier_lane_t *lane = call->lane;
     int buffer = gpuhier_plan_buffer(&call->plan, call->stage[stage].begun);
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuEventRecord(lane->done[stage][buffer], lane->stream[stage]), "cuEventRecord");
+    int rc =
+        gpuhier_cuda_error(gpuhier_cu.cuEventRecord(lane->done[stage][buffer], lane->stream[stage]), "cuEventRecord");
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
@@ -155,7 +157,8 @@ static int stage_in(gpuhier_call_t *call)
         gpuhier_word_publish(&my_slot(call)->in_ready, call->sequence, call->stage[GPUHIER_STREAM_IN].done);
     }
     uint64_t slice = call->stage[GPUHIER_STREAM_IN].begun, before;
-    if (!stage_open(call, GPUHIER_STREAM_IN) || (has_predecessor(call, slice, &before) && !ALL_AT(call, rs_done, before))) {
+    if (!stage_open(call, GPUHIER_STREAM_IN)
+        || (has_predecessor(call, slice, &before) && !ALL_AT(call, rs_done, before))) {
         return events;
     }
     if (!call->input_done) {
@@ -177,7 +180,8 @@ static int stage_in(gpuhier_call_t *call)
 /* Before the first work on peers' buffers: they must still be waiting for it. */
 static int claim(gpuhier_call_t *call)
 {
-    uint64_t word = gpuhier_word_advance(&my_slot(call)->claim, call->sequence, GPUHIER_CLAIM_TAKEN, GPUHIER_CLAIM_TAKEN);
+    uint64_t word =
+        gpuhier_word_advance(&my_slot(call)->claim, call->sequence, GPUHIER_CLAIM_TAKEN, GPUHIER_CLAIM_TAKEN);
     call->claimed = gpuhier_word(call->sequence, GPUHIER_CLAIM_TAKEN) == word;
     return call->claimed ? OMPI_SUCCESS : OMPI_ERR_UNREACH;
 }
@@ -353,7 +357,8 @@ static int stage_out(gpuhier_call_t *call)
 int gpuhier_pipeline_step(gpuhier_call_t *call, bool *done_p)
 {
     static int (*const single[])(gpuhier_call_t *) = {stage_in, stage_reduce, stage_out, NULL};
-    static int (*const several[])(gpuhier_call_t *) = {stage_in, stage_reduce, stage_exchange, stage_gather, stage_out, NULL};
+    static int (*const several[])(gpuhier_call_t *) = {stage_in,     stage_reduce, stage_exchange,
+                                                       stage_gather, stage_out,    NULL};
     int events = 0;
     for (int (*const *stage)(gpuhier_call_t *) = fused(call) ? single : several; NULL != *stage; ++stage) {
         int rc = (*stage)(call);

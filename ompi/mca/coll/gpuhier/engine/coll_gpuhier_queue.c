@@ -23,7 +23,8 @@
 #include "engine/coll_gpuhier_watch.h"
 #include "opal/runtime/opal_progress.h"
 
-/* Makes the team's context current. A failure means that the context is gone: I vote against every call until the team is made anew. */
+/* Makes the team's context current. A failure means that the context is gone: I vote against every call until the team
+ * is made anew. */
 static int team_enter(gpuhier_team_t *team, gpuhier_cuda_scope_t *scope)
 {
     int rc = gpuhier_cuda_enter(team->device->context, scope);
@@ -81,7 +82,8 @@ static void first_remove(gpuhier_team_t *team, gpuhier_call_t **ended_p)
     --unwaited;
 }
 
-/* Takes calls that have ended out of the queue, and begins the next one. The context is current, unless the team is broken. */
+/* Takes calls that have ended out of the queue, and begins the next one. The context is current, unless the team is
+ * broken. */
 static void queue_advance(gpuhier_team_t *team, gpuhier_call_t **ended_p)
 {
     while (NULL != team->first && GPUHIER_CALL_DONE == team->first->state) {
@@ -92,7 +94,8 @@ static void queue_advance(gpuhier_team_t *team, gpuhier_call_t **ended_p)
     }
 }
 
-void gpuhier_queue_post(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args, gpuhier_call_t **ended_p)
+void gpuhier_queue_post(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args,
+                        gpuhier_call_t **ended_p)
 {
     gpuhier_cuda_scope_t scope;
     (void) gpuhier_team_check(team);
@@ -177,9 +180,9 @@ static void team_drive(gpuhier_team_t *team, round_t *round)
 }
 
 /*
- * Does what can be done now for all teams, whoever waits for their calls: one thread at a time does so for all threads. UCX comes
- * last, if no call has wanted it: it may still have the end of what earlier calls sent, or what other ranks wait for.
- * thorough: it does not wait for its turn.
+ * Does what can be done now for all teams, whoever waits for their calls: one thread at a time does so for all threads.
+ * UCX comes last, if no call has wanted it: it may still have the end of what earlier calls sent, or what other ranks
+ * wait for. thorough: it does not wait for its turn.
  */
 static void all_drive(round_t *round, bool thorough)
 {
@@ -189,19 +192,20 @@ static void all_drive(round_t *round, bool thorough)
         next = team->busy_next;
         team_drive(team, round);
     }
-    if ((thorough || 0 == ++rounds % NET_EVERY) && !round->net_driven && 0 == on_device && NULL != gpuhier_process_net()) {
+    if ((thorough || 0 == ++rounds % NET_EVERY) && !round->net_driven && 0 == on_device
+        && NULL != gpuhier_process_net()) {
         net_drive(round);
     }
 }
 
 /*
  * A process that polls beside others on its core takes it from the one that all wait for: yielding, it
- * still looks busy to the kernel, which then moves nobody to where there is room, and may be given the core again only when
- * the others have used up a slice of milliseconds each. So after some time
- * in vain it sleeps, each time a little longer, but for no more than about a sixteenth of the time that it has waited. The
- * kernel's usual slack, 50 us, would be most of that. Between groups much is waited for that takes some 100 us and
- * needs polls of both sides, as the steps of a rendezvous do: patience lasts for a millisecond there (2 nodes x 1 rank, 512 KiB, 2026-11-22:
- * 290 us without naps, 490 to 1190 us with naps after 64 polls). A thread that finds another one driving has polled in vain.
+ * still looks busy to the kernel, which then moves nobody to where there is room, and may be given the core again only
+ * when the others have used up a slice of milliseconds each. So after some time in vain it sleeps, each time a little
+ * longer, but for no more than about a sixteenth of the time that it has waited. The kernel's usual slack, 50 us, would
+ * be most of that. Between groups much is waited for that takes some 100 us and needs polls of both sides, as the steps
+ * of a rendezvous do: patience lasts for a millisecond there (2 nodes x 1 rank, 512 KiB, 2026-11-22: 290 us without
+ * naps, 490 to 1190 us with naps after 64 polls). A thread that finds another one driving has polled in vain.
  */
 #define PATIENCE_US 100u
 #define PATIENCE_NET_US 1000u
@@ -209,13 +213,14 @@ static void all_drive(round_t *round, bool thorough)
 #define NAP_MAX_US 400u
 #define NAP_SLACK_NS 1000ul
 
-/* Open MPI's progress makes system calls, and yields too where cores are shared; other messages can wait for so many polls of ours. */
+/* Open MPI's progress makes system calls, and yields too where cores are shared; other messages can wait for so many
+ * polls of ours. */
 #define PROGRESS_EVERY 8
 
 /* How long a thread has polled in vain. */
 typedef struct idle {
     unsigned polls;
-    uint64_t since; /* microseconds: when it began */
+    uint64_t since;  /* microseconds: when it began */
     unsigned nap_us; /* the next; 0: no naps yet */
 } idle_t;
 
@@ -265,8 +270,9 @@ static void poll_pause(idle_t *idle, unsigned patience_us)
 }
 
 /*
- * A thread that waits in Open MPI calls its progress again and again, and yields in between. Linux 6.18 has been seen to leave such a thread
- * on the core for seconds, when no other of its group is ready to run there, while what it waits for is starved. So it naps as well.
+ * A thread that waits in Open MPI calls its progress again and again, and yields in between. Linux 6.18 has been seen
+ * to leave such a thread on the core for seconds, when no other of its group is ready to run there, while what it waits
+ * for is starved. So it naps as well.
  */
 static void rest(bool moved)
 {
@@ -401,7 +407,8 @@ static void parts_release(gpuhier_team_t *team)
 
 void gpuhier_queue_open(void)
 {
-    static const gpuhier_team_engine_t engine = {.make = parts_make, .release = parts_release, .drive = gpuhier_queue_drive};
+    static const gpuhier_team_engine_t engine = {
+        .make = parts_make, .release = parts_release, .drive = gpuhier_queue_drive};
     gpuhier_team_engine = &engine;
     gpuhier_process_open(net_progress);
 }

@@ -9,9 +9,9 @@
  *     post -> last .. first --begin--> runs --(DONE)--> out; the next one begins
  *
  * Whoever waits drives what is pending, all of it: each team's first call, and UCX. One thread does so at a time, for
- * all: a waiter of any call, or progress (coll_gpuhier_request.c). The others need no lock to see that their call is over.
- * A call that nobody waits for has an `ended` function. It is put on a list when it is done,
- * and told by whoever drove it, after unlocking.
+ * all: a waiter of any call, or progress (coll_gpuhier_request.c). The others need no lock to see that their call is
+ * over. A call that nobody waits for has an `ended` function. It is put on a list when it is done, and told by whoever
+ * drove it, after unlocking.
  */
 #ifndef GPUHIER_QUEUE_H
 #define GPUHIER_QUEUE_H
@@ -22,7 +22,8 @@
  * Posts an all-reduce behind the team's others. Local; begins it when it is the first. The call is the
  * queue's until its state is DONE. The engine's lock is held. *ended_p: see gpuhier_queue_tell().
  */
-void gpuhier_queue_post(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args, gpuhier_call_t **ended_p);
+void gpuhier_queue_post(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args,
+                        gpuhier_call_t **ended_p);
 
 /* Tells the calls of a list that was NULL at first that they have ended. The engine's lock is not held. */
 void gpuhier_queue_tell(gpuhier_call_t *ended);
@@ -37,8 +38,8 @@ int gpuhier_queue_wait(gpuhier_call_t *call);
 void gpuhier_queue_drain(gpuhier_team_t *team);
 
 /*
- * Does what can be done now for each team that has calls, and now and then for UCX if none of them waits for it; thorough: in any
- * case. Returns the number of events, 0 also when another thread has the lock, or waits for it.
+ * Does what can be done now for each team that has calls, and now and then for UCX if none of them waits for it;
+ * thorough: in any case. Returns the number of events, 0 also when another thread has the lock, or waits for it.
  */
 int gpuhier_queue_drive(bool thorough);
 
@@ -54,7 +55,8 @@ bool gpuhier_queue_is_busy(void);
  */
 void gpuhier_queue_quiesce(gpuhier_call_t **ended_p);
 
-/* Registers what the layers below call here: the engine's part of a team, and UCX in Open MPI's progress. For each opening of the component. */
+/* Registers what the layers below call here: the engine's part of a team, and UCX in Open MPI's progress. For each
+ * opening of the component. */
 void gpuhier_queue_open(void);
 
 #endif /* GPUHIER_QUEUE_H */

@@ -124,7 +124,8 @@ static int copy_done(const gpuhier_call_t *call)
     const bool by_event = call->small.marks_itself && GPUHIER_SMALL_INPUT == call->small.phase;
     CUresult result = CUDA_ERROR_NOT_READY;
     for (int i = 0; i < QUERIES && CUDA_ERROR_NOT_READY == result; ++i) {
-        result = by_event ? gpuhier_cu.cuEventQuery(call->input) : gpuhier_cu.cuStreamQuery(call->lane->stream[GPUHIER_STREAM_IN]);
+        result = by_event ? gpuhier_cu.cuEventQuery(call->input)
+                          : gpuhier_cu.cuStreamQuery(call->lane->stream[GPUHIER_STREAM_IN]);
     }
     if (CUDA_ERROR_NOT_READY == result) {
         return 0;
@@ -144,7 +145,8 @@ static void arrive(gpuhier_call_t *call)
         call->mask |= GPUHIER_MASK_FAIL;
     }
     word_publish(call, &area->arrived, call->mask);
-    call->small.phase = 1 == call->team->ngroups || 0 == call->team->index ? GPUHIER_SMALL_ARRIVE : GPUHIER_SMALL_RESULT;
+    call->small.phase =
+        1 == call->team->ngroups || 0 == call->team->index ? GPUHIER_SMALL_ARRIVE : GPUHIER_SMALL_RESULT;
 }
 
 void gpuhier_small_begin(gpuhier_call_t *call)
@@ -184,7 +186,8 @@ static int input_step(gpuhier_call_t *call)
 static int count_arrived(const gpuhier_call_t *call)
 {
     int arrived = call->small.arrived;
-    while (arrived < call->team->group_size && gpuhier_word_reached(&area_of(call, arrived)->arrived, call->sequence, 1)) {
+    while (arrived < call->team->group_size
+           && gpuhier_word_reached(&area_of(call, arrived)->arrived, call->sequence, 1)) {
         ++arrived;
     }
     return arrived;
@@ -235,7 +238,8 @@ static int output_begin(gpuhier_call_t *call, const void *result)
 static bool any_failed(const gpuhier_call_t *call)
 {
     for (int i = 0; i < call->team->group_size; ++i) {
-        if (gpuhier_word_reached(&gpuhier_team_slot(call->team, i, call->sequence)->failed, call->sequence, GPUHIER_FAILED_SAID)) {
+        if (gpuhier_word_reached(&gpuhier_team_slot(call->team, i, call->sequence)->failed, call->sequence,
+                                 GPUHIER_FAILED_SAID)) {
             return true;
         }
     }

@@ -30,10 +30,11 @@ typedef enum gpuhier_small_phase {
 /* Part of a call; as long-lived, owned and locked as that. */
 typedef struct gpuhier_small {
     gpuhier_small_phase_t phase;
-    bool marks_itself;            /* the call begins at once: its input is copied on the program's own stream, and the mark is behind that */
-    int arrived;                  /* members of my group, from the first on, whose contribution is known to be there */
-    int step;                     /* leader: of the exchange */
-    bool posted;                  /* leader: the messages of the step are under way */
+    bool marks_itself; /* the call begins at once: its input is copied on the program's own stream, and the mark is
+                          behind that */
+    int arrived;       /* members of my group, from the first on, whose contribution is known to be there */
+    int step;          /* leader: of the exchange */
+    bool posted;       /* leader: the messages of the step are under way */
 } gpuhier_small_t;
 
 /* Is a message of so many bytes short? The same on all ranks. */
@@ -48,19 +49,22 @@ bool gpuhier_small_marks_itself(struct gpuhier_call *call);
 /* Begins a prepared call: starts the copy of my input. Whatever goes wrong is voted. */
 void gpuhier_small_begin(struct gpuhier_call *call);
 
-/* Does what can be done now. Returns the number of events or an error; *done_p is set when the call is over: declined if its mask says so. */
+/* Does what can be done now. Returns the number of events or an error; *done_p is set when the call is over: declined
+ * if its mask says so. */
 int gpuhier_small_step(struct gpuhier_call *call, bool *done_p);
 
 /* Of a call that fails here: can its mask be known? Then it is in call->mask. */
 bool gpuhier_small_mask_learn(struct gpuhier_call *call);
 
-/* Of a call that has failed here: may others have come to its end, and all know its mask? One group: the same on all ranks. */
+/* Of a call that has failed here: may others have come to its end, and all know its mask? One group: the same on all
+ * ranks. */
 bool gpuhier_small_outcome_known(struct gpuhier_call *call);
 
 /* Nothing can move before another process of the node writes a word. Needs no lock and no context. */
 bool gpuhier_small_is_idle(const struct gpuhier_call *call);
 
-/* Would progress of the net help? Those who only wait for their group ask now and then: messages of earlier calls may still be leaving. */
+/* Would progress of the net help? Those who only wait for their group ask now and then: messages of earlier calls may
+ * still be leaving. */
 bool gpuhier_small_wants_net(const struct gpuhier_call *call);
 
 /* What every member of my group has come to. */

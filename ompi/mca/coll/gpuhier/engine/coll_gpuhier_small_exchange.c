@@ -99,7 +99,8 @@ static int post(gpuhier_call_t *call, const gpuhier_step_t *step)
     exchange->mine->mask = call->mask;
     if (step->recv_from >= 0) {
         gpuhier_net_peer_t *from = team->peers[gpuhier_hierarchy_leader(&team->hierarchy, step->recv_from)];
-        rc = gpuhier_net_recv(gpuhier_process_net(), from, 0, name, exchange->theirs, message_bytes(call), false, &exchange->recv);
+        rc = gpuhier_net_recv(gpuhier_process_net(), from, 0, name, exchange->theirs, message_bytes(call), false,
+                              &exchange->recv);
     }
     if (OMPI_SUCCESS == rc && step->send_to >= 0) {
         gpuhier_net_peer_t *to = team->peers[gpuhier_hierarchy_leader(&team->hierarchy, step->send_to)];
@@ -151,7 +152,8 @@ int gpuhier_small_exchange_step(gpuhier_call_t *call, bool *done_p)
     int events = 0;
     for (; call->small.step < nsteps; ++call->small.step, ++events) {
         gpuhier_step_t step;
-        gpuhier_exchange_step(GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, team->ngroups, team->group, call->small.step, &step);
+        gpuhier_exchange_step(GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, team->ngroups, team->group, call->small.step,
+                              &step);
         int rc = call->small.posted ? OMPI_SUCCESS : post(call, &step);
         if (OMPI_SUCCESS != rc) {
             return rc;

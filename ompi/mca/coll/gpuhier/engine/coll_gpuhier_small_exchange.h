@@ -9,7 +9,8 @@
 
 #include "engine/coll_gpuhier_call.h"
 
-/* Makes the leader's buffers; nothing for others, for one group, and when the small form is off. Returns an Open MPI code. */
+/* Makes the leader's buffers; nothing for others, for one group, and when the small form is off. Returns an Open MPI
+ * code. */
 int gpuhier_small_exchange_init(gpuhier_team_t *team);
 
 /* Frees them, when UCX has let go of both: a call may have failed. */
@@ -19,8 +20,8 @@ void gpuhier_small_exchange_leave(gpuhier_team_t *team);
 void *gpuhier_small_exchange_data(const gpuhier_team_t *team);
 
 /*
- * Goes on with the exchange of the leader's data and call->mask. Returns events or an error; *done_p is set when the data are the
- * result and the mask that of all groups. With GPUHIER_MASK_FAIL in the mask the data mean nothing.
+ * Goes on with the exchange of the leader's data and call->mask. Returns events or an error; *done_p is set when the
+ * data are the result and the mask that of all groups. With GPUHIER_MASK_FAIL in the mask the data mean nothing.
  */
 int gpuhier_small_exchange_step(gpuhier_call_t *call, bool *done_p);
 

@@ -11,7 +11,6 @@
  */
 #include "ompi_config.h"
 
-
 #include "base/coll_gpuhier_end.h"
 #include "base/coll_gpuhier_clock.h"
 #include "base/coll_gpuhier_params.h"
@@ -30,8 +29,8 @@
 static void report(const gpuhier_call_t *call, double waited)
 {
     const gpuhier_team_t *team = call->team;
-    opal_output(0, "coll:gpuhier: rank %d has waited %.0f s in call %llu of communicator %s, %s", team->rank, waited, (unsigned long long) call->sequence,
-                team->comm->c_name, gpuhier_call_state_name(call->state));
+    opal_output(0, "coll:gpuhier: rank %d has waited %.0f s in call %llu of communicator %s, %s", team->rank, waited,
+                (unsigned long long) call->sequence, team->comm->c_name, gpuhier_call_state_name(call->state));
     if (call->is_small) {
         gpuhier_small_report(call);
         return;
@@ -40,18 +39,20 @@ static void report(const gpuhier_call_t *call, double waited)
         gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
         bool arrived = gpuhier_word_reached(&slot->arrived, call->sequence, 1);
         uint64_t begin = gpuhier_word(call->sequence, 0);
-#define DONE_OF(word) (unsigned long long) (gpuhier_word_read(&slot->word) >= begin ? gpuhier_word_read(&slot->word) - begin : 0)
+#define DONE_OF(word) \
+    (unsigned long long) (gpuhier_word_read(&slot->word) >= begin ? gpuhier_word_read(&slot->word) - begin : 0)
         opal_output(0, "coll:gpuhier:   rank %d %s; slices ready %llu, reduced %llu, gathered %llu, copied out %llu",
-                    gpuhier_hierarchy_member(&team->hierarchy, team->group, i), arrived ? "has arrived" : "has not arrived",
-                    DONE_OF(in_ready), DONE_OF(rs_done), DONE_OF(ag_done), DONE_OF(out_done));
+                    gpuhier_hierarchy_member(&team->hierarchy, team->group, i),
+                    arrived ? "has arrived" : "has not arrived", DONE_OF(in_ready), DONE_OF(rs_done), DONE_OF(ag_done),
+                    DONE_OF(out_done));
 #undef DONE_OF
     }
 }
 
 void gpuhier_watch_tell(const gpuhier_call_t *call, int status)
 {
-    opal_show_help("help-coll-gpuhier.txt", "call failed", true, ompi_process_info.nodename, call->team->rank, call->team->comm->c_name,
-                   gpuhier_call_state_name(call->state), opal_strerror(status));
+    opal_show_help("help-coll-gpuhier.txt", "call failed", true, ompi_process_info.nodename, call->team->rank,
+                   call->team->comm->c_name, gpuhier_call_state_name(call->state), opal_strerror(status));
 }
 
 /* While nothing moves: has a member failed or died, or did the user set a limit? OMPI_SUCCESS: go on waiting. */
@@ -62,7 +63,8 @@ static int look(const gpuhier_call_t *call, double waited)
         return OMPI_ERR_NOT_AVAILABLE; /* the program's own wish: nothing to tell the user */
     }
     for (int i = 0; i < team->group_size; ++i) {
-        if (gpuhier_word_reached(&gpuhier_team_slot(team, i, call->sequence)->failed, call->sequence, GPUHIER_FAILED_SAID)) {
+        if (gpuhier_word_reached(&gpuhier_team_slot(team, i, call->sequence)->failed, call->sequence,
+                                 GPUHIER_FAILED_SAID)) {
             return OMPI_ERROR;
         }
     }
@@ -86,7 +88,8 @@ static int look(const gpuhier_call_t *call, double waited)
 
 static double counted(double gap)
 {
-    const double timeout = gpuhier_params.timeout, most = timeout > 0 && timeout / GAPS_MIN < GAP_MAX ? timeout / GAPS_MIN : GAP_MAX;
+    const double timeout = gpuhier_params.timeout,
+                 most = timeout > 0 && timeout / GAPS_MIN < GAP_MAX ? timeout / GAPS_MIN : GAP_MAX;
     return gap < most ? gap : most;
 }
 
@@ -132,7 +135,8 @@ int gpuhier_watch_code(const gpuhier_call_t *call)
     int code = gpuhier_comm_fault(team->comm, gpuhier_team_find_dead(team) >= 0);
     const bool waits = !team->reason_sought && !gpuhier_end_has_come();
     team->reason_sought = true;
-    for (const double begin = gpuhier_clock(); waits && MPI_SUCCESS == code && gpuhier_clock() - begin < REASON_AFTER;) {
+    for (const double begin = gpuhier_clock();
+         waits && MPI_SUCCESS == code && gpuhier_clock() - begin < REASON_AFTER;) {
         opal_progress();
         code = gpuhier_comm_fault(team->comm, gpuhier_team_find_dead(team) >= 0);
     }

@@ -17,12 +17,13 @@
  */
 int gpuhier_watch_idle(gpuhier_call_t *call);
 
-/* Tells the user that a call is about to end with this error. For whoever notices first: what a rank has from others, they have told. */
+/* Tells the user that a call is about to end with this error. For whoever notices first: what a rank has from others,
+ * they have told. */
 void gpuhier_watch_tell(const gpuhier_call_t *call, int status);
 
 /*
- * The code that MPI returns for a call that has ended: its own, or, where Open MPI tells programs of faults, MPI_ERR_REVOKED or
- * MPI_ERR_PROC_FAILED if that is why it failed. Not under the engine's lock.
+ * The code that MPI returns for a call that has ended: its own, or, where Open MPI tells programs of faults,
+ * MPI_ERR_REVOKED or MPI_ERR_PROC_FAILED if that is why it failed. Not under the engine's lock.
  */
 int gpuhier_watch_code(const gpuhier_call_t *call);
 

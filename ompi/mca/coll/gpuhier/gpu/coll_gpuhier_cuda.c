@@ -24,19 +24,21 @@ gpuhier_cu_t gpuhier_cu;
 #define HEAP_FIELD 47 /* of proc(5): start_brk */
 
 static bool present;
-static _Atomic bool looked; /* asking pthread_once() takes 1 % of a short call in host memory */
+static _Atomic bool looked;                /* asking pthread_once() takes 1 % of a short call in host memory */
 static uintptr_t heap_begin = UINTPTR_MAX; /* set when the driver is looked for, as the next */
-static void *const *heap_end; /* glibc's own note of it, NULL without: UCX makes sbrk(0) a system call */
+static void *const *heap_end;              /* glibc's own note of it, NULL without: UCX makes sbrk(0) a system call */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* Where the heap begins, of /proc/self/stat; the highest address, which makes the heap empty, when that does not say. */
+/* Where the heap begins, of /proc/self/stat; the highest address, which makes the heap empty, when that does not say.
+ */
 static uintptr_t heap_find(void)
 {
     char line[1024] = "";
     unsigned long begin = 0;
     FILE *file = fopen("/proc/self/stat", "r");
     if (NULL != file) {
-        const char *at = NULL != fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL; /* the name before it may hold anything */
+        const char *at = NULL != fgets(line, sizeof(line), file) ? strrchr(line, ')')
+                                                                 : NULL; /* the name before it may hold anything */
         for (int field = 2; NULL != at && field < HEAP_FIELD; ++field) {
             at = strchr(at + 1, ' ');
         }
@@ -56,10 +58,10 @@ static void driver_find(void)
     }
 #define NAME(symbol) NAME_OF(symbol)
 #define NAME_OF(symbol) #symbol
-#define FIND(symbol)                                                                                        \
-    gpuhier_cu.symbol = (__typeof__(gpuhier_cu.symbol)) dlsym(library, NAME(symbol));                       \
-    if (NULL == gpuhier_cu.symbol) {                                                                        \
-        missing = NAME(symbol);                                                                             \
+#define FIND(symbol)                                                                  \
+    gpuhier_cu.symbol = (__typeof__(gpuhier_cu.symbol)) dlsym(library, NAME(symbol)); \
+    if (NULL == gpuhier_cu.symbol) {                                                  \
+        missing = NAME(symbol);                                                       \
     }
     const char *missing = NULL;
     GPUHIER_CU_FUNCTIONS(FIND)
@@ -67,8 +69,10 @@ static void driver_find(void)
 #undef NAME_OF
 #undef NAME
     if (NULL != missing) {
-        opal_output(0, "coll:gpuhier: libcuda.so.1 has no %s; the driver is too old (CUDA 11.4 or newer is needed), "
-                       "so GPU buffers are left to Open MPI", missing);
+        opal_output(0,
+                    "coll:gpuhier: libcuda.so.1 has no %s; the driver is too old (CUDA 11.4 or newer is needed), "
+                    "so GPU buffers are left to Open MPI",
+                    missing);
         dlclose(library);
         return;
     }
@@ -93,8 +97,8 @@ int gpuhier_cuda_error(CUresult result, const char *what)
     if (CUDA_SUCCESS != gpuhier_cu.cuGetErrorName(result, &name) || NULL == name) {
         name = "unknown error";
     }
-    opal_output_verbose(5, ompi_coll_base_framework.framework_output, "coll:gpuhier: %s failed with %s (%d)", what, name,
-                        (int) result);
+    opal_output_verbose(5, ompi_coll_base_framework.framework_output, "coll:gpuhier: %s failed with %s (%d)", what,
+                        name, (int) result);
     switch (result) {
     case CUDA_ERROR_OUT_OF_MEMORY:
         return OMPI_ERR_OUT_OF_RESOURCE;
@@ -144,7 +148,8 @@ bool gpuhier_buffer_is_gone(CUdeviceptr address, uint64_t id)
     unsigned long long now = 0;
     void *value = &now;
     CUresult result = gpuhier_cu.cuPointerGetAttributes(1, &name, &value, address);
-    return CUDA_SUCCESS == result ? now != id : CUDA_ERROR_DEINITIALIZED == result || CUDA_ERROR_CONTEXT_IS_DESTROYED == result;
+    return CUDA_SUCCESS == result ? now != id
+                                  : CUDA_ERROR_DEINITIALIZED == result || CUDA_ERROR_CONTEXT_IS_DESTROYED == result;
 }
 
 /*
@@ -171,8 +176,8 @@ static CUcontext context_for(int ordinal)
 }
 
 /*
- * Is it in the heap that grows by brk()? Nothing else is ever mapped there, so it is host memory for certain, and a short message
- * from malloc() need not wait for the driver's answer.
+ * Is it in the heap that grows by brk()? Nothing else is ever mapped there, so it is host memory for certain, and a
+ * short message from malloc() need not wait for the driver's answer.
  */
 static bool on_heap(const void *address)
 {
@@ -213,9 +218,10 @@ void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p)
     unsigned managed = 0, capable = 0;
     unsigned long long id = 0;
     int device = -1;
-    CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_CONTEXT,
-                                   CU_POINTER_ATTRIBUTE_IS_MANAGED,     CU_POINTER_ATTRIBUTE_BUFFER_ID,
-                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
+    CUpointer_attribute names[] = {
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_CONTEXT,
+        CU_POINTER_ATTRIBUTE_IS_MANAGED,     CU_POINTER_ATTRIBUTE_BUFFER_ID,
+        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
     void *values[] = {&type, &context, &managed, &id, &device, &capable};
     CUresult result = attributes_of(address, sizeof(names) / sizeof(names[0]), names, values);
     if (CUDA_SUCCESS != result || (CU_MEMORYTYPE_DEVICE != type && !managed)) {

@@ -18,63 +18,63 @@
 #include <cuda.h>
 
 /* Every driver function that the component calls. cuda.h maps each name to its newest version (cuMemAlloc_v2 ...). */
-#define GPUHIER_CU_FUNCTIONS(X)                \
-    X(cuInit)                                  \
-    X(cuDriverGetVersion)                      \
-    X(cuGetErrorName)                          \
-    X(cuGetErrorString)                        \
-    X(cuDeviceGet)                             \
-    X(cuDeviceGetAttribute)                    \
-    X(cuDeviceGetCount)                        \
-    X(cuDeviceGetName)                         \
-    X(cuDeviceGetPCIBusId)                     \
-    X(cuDeviceGetUuid)                         \
-    X(cuDeviceTotalMem)                        \
-    X(cuDeviceCanAccessPeer)                   \
-    X(cuCtxPushCurrent)                        \
-    X(cuCtxPopCurrent)                         \
-    X(cuCtxGetCurrent)                         \
-    X(cuCtxGetDevice)                          \
-    X(cuCtxGetStreamPriorityRange)             \
-    X(cuCtxSynchronize)                        \
-    X(cuCtxEnablePeerAccess)                   \
-    X(cuDevicePrimaryCtxGetState)              \
-    X(cuDevicePrimaryCtxRetain)                \
-    X(cuDevicePrimaryCtxRelease)               \
-    X(cuMemAlloc)                              \
-    X(cuMemFree)                               \
-    X(cuMemHostAlloc)                          \
-    X(cuMemFreeHost)                           \
-    X(cuMemHostRegister)                       \
-    X(cuMemHostUnregister)                     \
-    X(cuMemGetAddressRange)                    \
-    X(cuMemcpy)                                \
-    X(cuMemcpyAsync)                           \
-    X(cuMemcpy2DAsync)                         \
-    X(cuMemcpyDtoH)                            \
-    X(cuMemcpyHtoD)                            \
-    X(cuPointerGetAttributes)                  \
-    X(cuPointerSetAttribute)                   \
-    X(cuIpcGetMemHandle)                       \
-    X(cuIpcOpenMemHandle)                      \
-    X(cuIpcCloseMemHandle)                     \
-    X(cuStreamCreateWithPriority)              \
-    X(cuStreamDestroy)                         \
-    X(cuStreamQuery)                           \
-    X(cuStreamSynchronize)                     \
-    X(cuStreamWaitEvent)                       \
-    X(cuEventCreate)                           \
-    X(cuEventDestroy)                          \
-    X(cuEventQuery)                            \
-    X(cuEventRecord)                           \
-    X(cuEventSynchronize)                      \
-    X(cuModuleLoadData)                        \
-    X(cuModuleUnload)                          \
-    X(cuModuleGetFunction)                     \
-    X(cuLaunchKernel)                          \
-    X(cuFuncGetAttribute)                      \
+#define GPUHIER_CU_FUNCTIONS(X)                    \
+    X(cuInit)                                      \
+    X(cuDriverGetVersion)                          \
+    X(cuGetErrorName)                              \
+    X(cuGetErrorString)                            \
+    X(cuDeviceGet)                                 \
+    X(cuDeviceGetAttribute)                        \
+    X(cuDeviceGetCount)                            \
+    X(cuDeviceGetName)                             \
+    X(cuDeviceGetPCIBusId)                         \
+    X(cuDeviceGetUuid)                             \
+    X(cuDeviceTotalMem)                            \
+    X(cuDeviceCanAccessPeer)                       \
+    X(cuCtxPushCurrent)                            \
+    X(cuCtxPopCurrent)                             \
+    X(cuCtxGetCurrent)                             \
+    X(cuCtxGetDevice)                              \
+    X(cuCtxGetStreamPriorityRange)                 \
+    X(cuCtxSynchronize)                            \
+    X(cuCtxEnablePeerAccess)                       \
+    X(cuDevicePrimaryCtxGetState)                  \
+    X(cuDevicePrimaryCtxRetain)                    \
+    X(cuDevicePrimaryCtxRelease)                   \
+    X(cuMemAlloc)                                  \
+    X(cuMemFree)                                   \
+    X(cuMemHostAlloc)                              \
+    X(cuMemFreeHost)                               \
+    X(cuMemHostRegister)                           \
+    X(cuMemHostUnregister)                         \
+    X(cuMemGetAddressRange)                        \
+    X(cuMemcpy)                                    \
+    X(cuMemcpyAsync)                               \
+    X(cuMemcpy2DAsync)                             \
+    X(cuMemcpyDtoH)                                \
+    X(cuMemcpyHtoD)                                \
+    X(cuPointerGetAttributes)                      \
+    X(cuPointerSetAttribute)                       \
+    X(cuIpcGetMemHandle)                           \
+    X(cuIpcOpenMemHandle)                          \
+    X(cuIpcCloseMemHandle)                         \
+    X(cuStreamCreateWithPriority)                  \
+    X(cuStreamDestroy)                             \
+    X(cuStreamQuery)                               \
+    X(cuStreamSynchronize)                         \
+    X(cuStreamWaitEvent)                           \
+    X(cuEventCreate)                               \
+    X(cuEventDestroy)                              \
+    X(cuEventQuery)                                \
+    X(cuEventRecord)                               \
+    X(cuEventSynchronize)                          \
+    X(cuModuleLoadData)                            \
+    X(cuModuleUnload)                              \
+    X(cuModuleGetFunction)                         \
+    X(cuLaunchKernel)                              \
+    X(cuFuncGetAttribute)                          \
     X(cuOccupancyMaxActiveBlocksPerMultiprocessor) \
-    X(cuFlushGPUDirectRDMAWrites)              \
+    X(cuFlushGPUDirectRDMAWrites)                  \
     X(cuThreadExchangeStreamCaptureMode)
 
 #define GPUHIER_CU_FIELD(symbol) __typeof__(symbol) *symbol;
@@ -102,8 +102,9 @@ int gpuhier_cuda_error(CUresult result, const char *what);
 bool gpuhier_cuda_gone(CUresult result);
 
 /*
- * Makes context current (NULL is one that is gone: an error) and puts this thread's stream captures out of harm's way, until gpuhier_cuda_leave().
- * Returns an Open MPI code; on an error nothing has been changed and leave must not be called.
+ * Makes context current (NULL is one that is gone: an error) and puts this thread's stream captures out of harm's way,
+ * until gpuhier_cuda_leave(). Returns an Open MPI code; on an error nothing has been changed and leave must not be
+ * called.
  */
 typedef struct gpuhier_cuda_scope {
     CUstreamCaptureMode capture_mode;
@@ -120,13 +121,14 @@ typedef enum gpuhier_buffer_kind {
 /* What the driver says about one pointer, at the time of the question. */
 typedef struct gpuhier_buffer {
     gpuhier_buffer_kind_t kind;
-    CUcontext context;  /* that owns the memory, or, when none does, one of its device; NULL for host memory */
-    int device;         /* ordinal, -1 for host memory */
-    uint64_t id;        /* unique among this process's allocations, 0 when unknown */
-    bool ipc_capable;   /* cuIpcGetMemHandle may be tried */
+    CUcontext context; /* that owns the memory, or, when none does, one of its device; NULL for host memory */
+    int device;        /* ordinal, -1 for host memory */
+    uint64_t id;       /* unique among this process's allocations, 0 when unknown */
+    bool ipc_capable;  /* cuIpcGetMemHandle may be tried */
 } gpuhier_buffer_t;
 
-/* Is the allocation that had this address and buffer id gone? A driver that gives no answer has not said so. Needs no context. */
+/* Is the allocation that had this address and buffer id gone? A driver that gives no answer has not said so. Needs no
+ * context. */
 bool gpuhier_buffer_is_gone(CUdeviceptr address, uint64_t id);
 
 /* Never fails: what the driver does not know (or a driver that nobody has initialised) means host memory. */

@@ -61,13 +61,17 @@ size_t gpuhier_scratch_out(bool is_long, int buffer)
 static int streams_make(gpuhier_lane_t *lane)
 {
     int lowest = 0, highest = 0;
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuCtxGetStreamPriorityRange(&lowest, &highest), "cuCtxGetStreamPriorityRange");
+    int rc =
+        gpuhier_cuda_error(gpuhier_cu.cuCtxGetStreamPriorityRange(&lowest, &highest), "cuCtxGetStreamPriorityRange");
     for (int s = 0; s < lane->nstreams && OMPI_SUCCESS == rc; ++s) {
         bool urgent = GPUHIER_STREAM_EXCHANGE == s || GPUHIER_STREAM_AG == s;
-        rc = gpuhier_cuda_error(gpuhier_cu.cuStreamCreateWithPriority(&lane->stream[s], CU_STREAM_NON_BLOCKING, urgent ? highest : lowest),
-                                "cuStreamCreateWithPriority");
-        for (int b = 0; GPUHIER_LANE_SMALL != lane->kind && b < gpuhier_params.slices_in_flight && OMPI_SUCCESS == rc; ++b) {
-            rc = gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&lane->done[s][b], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+        rc = gpuhier_cuda_error(
+            gpuhier_cu.cuStreamCreateWithPriority(&lane->stream[s], CU_STREAM_NON_BLOCKING, urgent ? highest : lowest),
+            "cuStreamCreateWithPriority");
+        for (int b = 0; GPUHIER_LANE_SMALL != lane->kind && b < gpuhier_params.slices_in_flight && OMPI_SUCCESS == rc;
+             ++b) {
+            rc = gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&lane->done[s][b], CU_EVENT_DISABLE_TIMING),
+                                    "cuEventCreate");
         }
     }
     return rc;
@@ -88,14 +92,18 @@ static int scratch_make(gpuhier_lane_t *lane)
     if (OMPI_SUCCESS == rc && sizeof(lane->proof) != getrandom(&lane->proof, sizeof(lane->proof), 0)) {
         rc = OMPI_ERROR;
     }
-    return OMPI_SUCCESS != rc ? rc
-                              : gpuhier_cuda_error(gpuhier_cu.cuMemcpyHtoD(lane->scratch, &lane->proof, sizeof(lane->proof)), "cuMemcpyHtoD");
+    return OMPI_SUCCESS != rc
+               ? rc
+               : gpuhier_cuda_error(gpuhier_cu.cuMemcpyHtoD(lane->scratch, &lane->proof, sizeof(lane->proof)),
+                                    "cuMemcpyHtoD");
 }
 
 /* Pinned, so that its copies are asynchronous. */
 static int pinned_make(gpuhier_lane_t *lane)
 {
-    return gpuhier_cuda_error(gpuhier_cu.cuMemHostAlloc(&lane->pinned, gpuhier_params.small_bytes, CU_MEMHOSTALLOC_PORTABLE), "cuMemHostAlloc");
+    return gpuhier_cuda_error(
+        gpuhier_cu.cuMemHostAlloc(&lane->pinned, gpuhier_params.small_bytes, CU_MEMHOSTALLOC_PORTABLE),
+        "cuMemHostAlloc");
 }
 
 static void note(CUresult result, const char *what)
@@ -190,7 +198,8 @@ static int attribute(CUdevice_attribute name, int ordinal)
 {
     int value = 0;
     CUdevice device;
-    if (CUDA_SUCCESS != gpuhier_cu.cuDeviceGet(&device, ordinal) || CUDA_SUCCESS != gpuhier_cu.cuDeviceGetAttribute(&value, name, device)) {
+    if (CUDA_SUCCESS != gpuhier_cu.cuDeviceGet(&device, ordinal)
+        || CUDA_SUCCESS != gpuhier_cu.cuDeviceGetAttribute(&value, name, device)) {
         return 0;
     }
     return value;
@@ -243,8 +252,9 @@ static int device_make(CUcontext context, gpuhier_device_t **device_p)
     device->flush_needed = 0 != attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED, device->ordinal)
                            && attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, device->ordinal)
                                   < CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
-    device->flush_possible = 0 != (attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS, device->ordinal)
-                                   & CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST);
+    device->flush_possible = 0
+                             != (attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS, device->ordinal)
+                                 & CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST);
     rc = first_lanes_make(device);
     if (OMPI_SUCCESS != rc) {
         gpuhier_reduce_close(&device->reduce);
@@ -267,7 +277,8 @@ bool gpuhier_device_check(gpuhier_device_t *device)
     if (NULL == device->context || !gpuhier_buffer_is_gone(device->witness, device->witness_id)) {
         return NULL != device->context;
     }
-    opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: the CUDA context of GPU %d was destroyed or reset", device->ordinal);
+    opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: the CUDA context of GPU %d was destroyed or reset",
+                        device->ordinal);
     atomic_fetch_add_explicit(&lost, 1, memory_order_relaxed);
     gpuhier_ipc_forget(device->context);
     device->context = NULL;
@@ -293,7 +304,8 @@ void gpuhier_device_trim(const gpuhier_device_t *device)
 {
     const size_t budget = gpuhier_device_budget(device);
     if (gpuhier_ipc_exceeds(budget, gpuhier_params.ipc_idle)) {
-        gpuhier_devices_check(); /* what is closed may have been mapped in other contexts than the call's, and those be gone */
+        gpuhier_devices_check(); /* what is closed may have been mapped in other contexts than the call's, and those be
+                                    gone */
         gpuhier_ipc_trim(budget, gpuhier_params.ipc_idle);
     }
 }
@@ -304,7 +316,7 @@ void gpuhier_devices_check(void)
     if (!ready) {
         return;
     }
-    OPAL_LIST_FOREACH(device, &devices, gpuhier_device_t) {
+    OPAL_LIST_FOREACH (device, &devices, gpuhier_device_t) {
         (void) gpuhier_device_check(device);
     }
 }
@@ -316,7 +328,7 @@ int gpuhier_device_get(CUcontext context, gpuhier_device_t **device_p)
         ready = true;
     }
     gpuhier_device_t *device;
-    OPAL_LIST_FOREACH(device, &devices, gpuhier_device_t) {
+    OPAL_LIST_FOREACH (device, &devices, gpuhier_device_t) {
         if (context == device->context && gpuhier_device_check(device)) {
             *device_p = device;
             return OMPI_SUCCESS;
@@ -329,11 +341,12 @@ int gpuhier_device_get(CUcontext context, gpuhier_device_t **device_p)
     return rc;
 }
 
-int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, size_t exchange_bytes, gpuhier_lane_t **lane_p)
+int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, size_t exchange_bytes,
+                      gpuhier_lane_t **lane_p)
 {
     gpuhier_lane_t *lane;
     gpuhier_kept_poll();
-    OPAL_LIST_FOREACH(lane, &device->free_lanes[kind], gpuhier_lane_t) {
+    OPAL_LIST_FOREACH (lane, &device->free_lanes[kind], gpuhier_lane_t) {
         if (0 == lane->exchange_bytes || exchange_bytes <= lane->exchange_bytes) {
             opal_list_remove_item(&device->free_lanes[kind], &lane->super);
             *lane_p = lane;
@@ -453,8 +466,9 @@ int gpuhier_lane_exchange_buffers(gpuhier_lane_t *lane, bool on_device, size_t b
             rc = gpuhier_cuda_error(gpuhier_cu.cuMemAlloc(&address, bytes), "cuMemAlloc");
             *buffer_p = (void *) (uintptr_t) address;
         } else {
-            rc = gpuhier_cuda_error(gpuhier_cu.cuMemHostAlloc(buffer_p, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
-                                    "cuMemHostAlloc");
+            rc = gpuhier_cuda_error(
+                gpuhier_cu.cuMemHostAlloc(buffer_p, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+                "cuMemHostAlloc");
         }
     }
     if (OMPI_SUCCESS != rc) {

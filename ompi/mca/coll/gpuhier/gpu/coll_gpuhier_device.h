@@ -54,23 +54,25 @@ typedef struct gpuhier_lane {
     opal_list_item_t super; /* in its device's list of free lanes of the kind, unless a call has it */
     gpuhier_device_t *device;
     gpuhier_lane_kind_t kind;
-    CUdeviceptr scratch;     /* and the next two; 0 in a lane for short messages */
-    gpuhier_memref_t ref;    /* of scratch, offset 0 */
-    uint64_t proof;          /* the word at the start of scratch: who reads it there has mapped this memory */
-    int nstreams;            /* all, but GPUHIER_STREAM_IN only in a lane for short messages */
+    CUdeviceptr scratch;  /* and the next two; 0 in a lane for short messages */
+    gpuhier_memref_t ref; /* of scratch, offset 0 */
+    uint64_t proof;       /* the word at the start of scratch: who reads it there has mapped this memory */
+    int nstreams;         /* all, but GPUHIER_STREAM_IN only in a lane for short messages */
     CUstream stream[GPUHIER_STREAMS];
     CUevent done[GPUHIER_STREAMS][GPUHIER_SLICE_BUFFERS_MAX]; /* stage of the slice in this buffer */
-    void *pinned;            /* for short messages: host memory of coll_gpuhier_small_bytes, for the input, then the result; else NULL */
-    /* Exchange buffers, made when a team has several groups: one slice each, in a long lane one shard of its first team. Pinned host memory, or device memory when UCX takes it. */
+    void *pinned; /* for short messages: host memory of coll_gpuhier_small_bytes, for the input, then the result; else
+                     NULL */
+    /* Exchange buffers, made when a team has several groups: one slice each, in a long lane one shard of its first
+     * team. Pinned host memory, or device memory when UCX takes it. */
     void *shard[GPUHIER_SLICE_BUFFERS_MAX];
     void *recv[GPUHIER_SLICE_BUFFERS_MAX];
     size_t exchange_bytes; /* of each; 0: there are none */
     bool exchange_on_device;
     /* Of a lane that a failed call has left behind. */
     gpuhier_kept_t kept;
-    CUevent until;         /* behind a copy from or to `pinned` on the program's own stream, or NULL */
-    bool until_unknown;    /* there is such a copy, and the event could not be had */
-    bool peers_work;       /* peers may still work on scratch, and nobody will say when they have ended */
+    CUevent until;      /* behind a copy from or to `pinned` on the program's own stream, or NULL */
+    bool until_unknown; /* there is such a copy, and the event could not be had */
+    bool peers_work;    /* peers may still work on scratch, and nobody will say when they have ended */
 } gpuhier_lane_t;
 
 OBJ_CLASS_DECLARATION(gpuhier_lane_t);
@@ -82,7 +84,7 @@ OBJ_CLASS_DECLARATION(gpuhier_lane_t);
  */
 struct gpuhier_device {
     opal_list_item_t super;
-    CUcontext context; /* NULL once it is gone */
+    CUcontext context;   /* NULL once it is gone */
     CUdeviceptr witness; /* scratch of the first lane that has any, which exists as long as the context does ... */
     uint64_t witness_id; /* ... under this buffer id */
     int ordinal;
@@ -91,7 +93,7 @@ struct gpuhier_device {
     CUevent *events; /* [nevents] free ones, for calls that have no lane yet */
     int nevents, events_room;
     size_t memory_bytes; /* the GPU's; a little where the driver does not say */
-    bool flush_needed; /* what NICs write needs cuFlushGPUDirectRDMAWrites before kernels read it ... */
+    bool flush_needed;   /* what NICs write needs cuFlushGPUDirectRDMAWrites before kernels read it ... */
     bool flush_possible; /* ... which the driver offers */
 };
 
@@ -111,35 +113,40 @@ size_t gpuhier_scratch_in(bool is_long, int buffer);
 size_t gpuhier_scratch_out(bool is_long, int buffer);
 
 /*
- * The device of a context, made with its first lanes, one for slices and one for short messages, when new: loads kernels and
- * allocates, so it may wait for the whole GPU.
+ * The device of a context, made with its first lanes, one for slices and one for short messages, when new: loads
+ * kernels and allocates, so it may wait for the whole GPU.
  */
 int gpuhier_device_get(CUcontext context, gpuhier_device_t **device_p);
 
-/* Is the device's context still the one that it was made in? Else its context is NULL from now on, and nothing of it is used again. */
+/* Is the device's context still the one that it was made in? Else its context is NULL from now on, and nothing of it is
+ * used again. */
 bool gpuhier_device_check(gpuhier_device_t *device);
 
 /*
- * How many contexts have been lost, as far as was noticed. Open MPI 5's own CUDA code keeps a stream of the first context that
- * it met, and ends the job without it; UCX keeps streams of those in which it first copied, and without them copies nothing.
+ * How many contexts have been lost, as far as was noticed. Open MPI 5's own CUDA code keeps a stream of the first
+ * context that it met, and ends the job without it; UCX keeps streams of those in which it first copied, and without
+ * them copies nothing.
  */
 unsigned gpuhier_devices_lost(void);
 
 /* Bytes of peers' user memory that may stay mapped from call to call. */
 size_t gpuhier_device_budget(const gpuhier_device_t *device);
 
-/* Closes mappings of peers' user buffers beyond what is to stay open, see gpuhier_ipc_trim(). Not for use inside progress. */
+/* Closes mappings of peers' user buffers beyond what is to stay open, see gpuhier_ipc_trim(). Not for use inside
+ * progress. */
 void gpuhier_device_trim(const gpuhier_device_t *device);
 
 /* gpuhier_device_check() of all. */
 void gpuhier_devices_check(void);
 
 /*
- * A free lane of the kind, or a new one, which stays until MPI_Finalize: peers keep scratch mapped, and freeing what short messages
- * need may wait for the GPU, which a call's end inside progress must not. Its events and buffers are those of earlier calls. The
- * context is current. exchange_bytes: what each exchange buffer must have, if the lane has any.
+ * A free lane of the kind, or a new one, which stays until MPI_Finalize: peers keep scratch mapped, and freeing what
+ * short messages need may wait for the GPU, which a call's end inside progress must not. Its events and buffers are
+ * those of earlier calls. The context is current. exchange_bytes: what each exchange buffer must have, if the lane has
+ * any.
  */
-int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, size_t exchange_bytes, gpuhier_lane_t **lane_p);
+int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, size_t exchange_bytes,
+                      gpuhier_lane_t **lane_p);
 void gpuhier_lane_give(gpuhier_lane_t *lane);
 
 /*
@@ -152,7 +159,8 @@ void gpuhier_lane_keep(gpuhier_lane_t *lane);
 int gpuhier_event_take(gpuhier_device_t *device, CUevent *event_p);
 void gpuhier_event_give(gpuhier_device_t *device, CUevent event);
 
-/* Makes the lane's exchange buffers of so many bytes each if it has none of the kind. on_device: UCX takes device memory. */
+/* Makes the lane's exchange buffers of so many bytes each if it has none of the kind. on_device: UCX takes device
+ * memory. */
 int gpuhier_lane_exchange_buffers(gpuhier_lane_t *lane, bool on_device, size_t bytes);
 
 /* Frees all devices and lanes; a driver or context that is already gone is no error. */

@@ -35,7 +35,7 @@ struct gpuhier_mapping {
     map_key_t key;
     CUcontext context;   /* it was opened in, and is closed in */
     CUdeviceptr address; /* of the allocation's base, here */
-    double used; /* when it was last asked for, in seconds */
+    double used;         /* when it was last asked for, in seconds */
     int pins;
     bool keep;
     bool gone; /* forgotten while it was pinned: in no table or list any more, freed with the last pin */
@@ -103,9 +103,10 @@ static int export_make(CUdeviceptr base, size_t bytes, uint64_t id, exported_t *
     }
     int rc = gpuhier_cuda_error(gpuhier_cu.cuIpcGetMemHandle(&entry->ref.handle, base), "cuIpcGetMemHandle");
     unsigned yes = 1;
-    rc = OMPI_SUCCESS != rc ? rc
-                            : gpuhier_cuda_error(gpuhier_cu.cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, base),
-                                                 "cuPointerSetAttribute(SYNC_MEMOPS)");
+    rc = OMPI_SUCCESS != rc
+             ? rc
+             : gpuhier_cuda_error(gpuhier_cu.cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, base),
+                                  "cuPointerSetAttribute(SYNC_MEMOPS)");
     if (OMPI_SUCCESS != rc) {
         free(entry);
         return OMPI_ERR_NOT_SUPPORTED;
@@ -207,7 +208,7 @@ static void mapping_close(gpuhier_mapping_t *mapping)
 static void stale_close(const map_key_t *key)
 {
     gpuhier_mapping_t *mapping, *next;
-    OPAL_LIST_FOREACH_SAFE(mapping, next, &recent, gpuhier_mapping_t) {
+    OPAL_LIST_FOREACH_SAFE (mapping, next, &recent, gpuhier_mapping_t) {
         const map_key_t *old = &mapping->key;
         if (0 == mapping->pins && key->process == old->process && key->context == old->context
             && key->base < old->base + old->bytes && old->base < key->base + key->bytes) {
@@ -229,7 +230,8 @@ static int mapping_open(const gpuhier_memref_t *ref, const map_key_t *key, bool 
     mapping->keep = keep;
     mapping->gone = false;
     int rc = gpuhier_cuda_error(
-        gpuhier_cu.cuIpcOpenMemHandle(&mapping->address, ref->handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS), "cuIpcOpenMemHandle");
+        gpuhier_cu.cuIpcOpenMemHandle(&mapping->address, ref->handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
+        "cuIpcOpenMemHandle");
     if (OMPI_SUCCESS != rc) {
         OBJ_RELEASE(mapping);
         return rc;
@@ -261,7 +263,8 @@ int gpuhier_map(const gpuhier_memref_t *ref, bool keep, gpuhier_mapping_t **mapp
     } else {
         opal_list_remove_item(&recent, &mapping->super);
         opal_list_append(&recent, &mapping->super);
-        if (keep && !mapping->keep) { /* another team was made anew, or the last one has ended, and had no more use for it */
+        if (keep
+            && !mapping->keep) { /* another team was made anew, or the last one has ended, and had no more use for it */
             mapping->keep = true;
             user_bytes -= mapping->key.bytes;
         }
@@ -286,7 +289,7 @@ void gpuhier_ipc_forget(CUcontext context)
     if (!ready) {
         return;
     }
-    OPAL_LIST_FOREACH_SAFE(mapping, next, &recent, gpuhier_mapping_t) {
+    OPAL_LIST_FOREACH_SAFE (mapping, next, &recent, gpuhier_mapping_t) {
         if (context == mapping->context) {
             mapping_drop(mapping);
         }
@@ -301,7 +304,7 @@ static gpuhier_mapping_t *excess_find(size_t budget, double idle)
         return NULL;
     }
     const double oldest = idle > 0 ? now() - idle : 0;
-    OPAL_LIST_FOREACH(mapping, &recent, gpuhier_mapping_t) {
+    OPAL_LIST_FOREACH (mapping, &recent, gpuhier_mapping_t) {
         if (user_bytes <= budget && mapping->used >= oldest) {
             return NULL;
         }
@@ -360,7 +363,7 @@ void gpuhier_ipc_release(uint64_t process)
         return;
     }
     opal_hash_table_remove_value_uint64(&holders, process);
-    OPAL_LIST_FOREACH(mapping, &recent, gpuhier_mapping_t) {
+    OPAL_LIST_FOREACH (mapping, &recent, gpuhier_mapping_t) {
         if (process == mapping->key.process) {
             unkeep(mapping);
         }
@@ -373,7 +376,7 @@ void gpuhier_ipc_finalize(void)
     if (!ready) {
         return;
     }
-    OPAL_LIST_FOREACH_SAFE(mapping, next, &recent, gpuhier_mapping_t) {
+    OPAL_LIST_FOREACH_SAFE (mapping, next, &recent, gpuhier_mapping_t) {
         mapping_close(mapping);
     }
     exports_forget();

@@ -66,12 +66,14 @@ void gpuhier_ipc_trim(size_t budget, double idle);
 /* Would gpuhier_ipc_trim() close anything? */
 bool gpuhier_ipc_exceeds(size_t budget, double idle);
 
-/* What was mapped to be kept may be closed from now on: its owner has perhaps lost it. The context it was mapped in is current. */
+/* What was mapped to be kept may be closed from now on: its owner has perhaps lost it. The context it was mapped in is
+ * current. */
 void gpuhier_ipc_unkeep(const gpuhier_memref_t *ref);
 
 /*
- * Scratch of a process, by its random word, stays mapped while there are more holds than releases. Afterwards it is not closed
- * at once, since the next communicator may want it, but when gpuhier_ipc_trim() finds too much or too old mappings.
+ * Scratch of a process, by its random word, stays mapped while there are more holds than releases. Afterwards it is not
+ * closed at once, since the next communicator may want it, but when gpuhier_ipc_trim() finds too much or too old
+ * mappings.
  */
 void gpuhier_ipc_hold(uint64_t process);
 void gpuhier_ipc_release(uint64_t process);

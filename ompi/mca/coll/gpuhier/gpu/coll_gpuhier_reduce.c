@@ -117,7 +117,7 @@ static const kernel_t kernels[GPUHIER_REDUCE_COUNT + 1] = {
 #define KERNEL(op, type) [GPUHIER_REDUCE_##op##_##type] = {"gpuhier_" #op "_" #type, sizeof(elem_##type), TYPE_##type},
     GPUHIER_KERNEL_LIST(KERNEL)
 #undef KERNEL
-    [INDEX_COPY] = {"gpuhier_copy", 1, TYPE_none},
+        [INDEX_COPY] = {"gpuhier_copy", 1, TYPE_none},
 };
 
 /* The fields of pairs with gaps, as far as they lie apart; of other types there are none here. */
@@ -251,8 +251,8 @@ static kernel_op_t op_of_handle(const struct ompi_op_t *op)
 /* MPI defines on truth values only the logical operations, although their representation could do more. */
 static bool is_defined(kernel_op_t op, int base)
 {
-    return (OMPI_OP_BASE_TYPE_LOGICAL != base && OMPI_OP_BASE_TYPE_BOOL != base) || OP_land == op || OP_lor == op ||
-           OP_lxor == op;
+    return (OMPI_OP_BASE_TYPE_LOGICAL != base && OMPI_OP_BASE_TYPE_BOOL != base) || OP_land == op || OP_lor == op
+           || OP_lxor == op;
 }
 
 int gpuhier_reduce_find(const struct ompi_op_t *op, const struct ompi_datatype_t *dtype, size_t *elem_bytes_p)
@@ -388,10 +388,10 @@ static int launch(gpuhier_reduce_t *r, int i, const gpuhier_kernel_args_t *args,
     if (0 == args->count) {
         return OMPI_SUCCESS;
     }
-    return gpuhier_cuda_error(gpuhier_cu.cuLaunchKernel(r->function[i],
-                                                        blocks < r->max_blocks[i] ? (unsigned) blocks : r->max_blocks[i],
-                                                        1, 1, GPUHIER_KERNEL_BLOCK, 1, 1, 0, stream, params, NULL),
-                              kernels[i].name);
+    return gpuhier_cuda_error(
+        gpuhier_cu.cuLaunchKernel(r->function[i], blocks < r->max_blocks[i] ? (unsigned) blocks : r->max_blocks[i], 1,
+                                  1, GPUHIER_KERNEL_BLOCK, 1, 1, 0, stream, params, NULL),
+        kernels[i].name);
 }
 
 int gpuhier_reduce_launch(gpuhier_reduce_t *r, int index, const gpuhier_kernel_args_t *args, CUstream stream)

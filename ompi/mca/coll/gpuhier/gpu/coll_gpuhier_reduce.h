@@ -76,8 +76,8 @@ int gpuhier_reduce_launch(gpuhier_reduce_t *r, int index, const gpuhier_kernel_a
 int gpuhier_reduce_copy(gpuhier_reduce_t *r, const gpuhier_kernel_args_t *args, CUstream stream);
 
 /*
- * What goes to a user's receive buffer: args->count elements of kernel index, from src[0] to all destinations; args->nsrc
- * is not looked at. Gaps of padded pairs are not written.
+ * What goes to a user's receive buffer: args->count elements of kernel index, from src[0] to all destinations;
+ * args->nsrc is not looked at. Gaps of padded pairs are not written.
  */
 int gpuhier_reduce_push(gpuhier_reduce_t *r, int index, const gpuhier_kernel_args_t *args, CUstream stream);
 

@@ -21,7 +21,8 @@
 #include "ompi/runtime/mpiruntime.h"
 #include "opal/util/show_help.h"
 
-int gpuhier_staged_open(gpuhier_staged_t *staged, const void *sbuf, const void *rbuf, size_t count, struct ompi_datatype_t *dtype)
+int gpuhier_staged_open(gpuhier_staged_t *staged, const void *sbuf, const void *rbuf, size_t count,
+                        struct ompi_datatype_t *dtype)
 {
     memset(staged, 0, sizeof(*staged));
     staged->in_place = MPI_IN_PLACE == sbuf;
@@ -60,20 +61,22 @@ int gpuhier_staged_write(const gpuhier_staged_t *staged)
 
 void gpuhier_staged_abort(const gpuhier_staged_t *staged, struct ompi_communicator_t *comm, int code)
 {
-    opal_show_help("help-coll-gpuhier.txt", "staging failed", true, ompi_process_info.nodename, ompi_comm_rank(comm), staged->recv.bytes,
+    opal_show_help("help-coll-gpuhier.txt", "staging failed", true, ompi_process_info.nodename, ompi_comm_rank(comm),
+                   staged->recv.bytes,
                    OMPI_ERR_OUT_OF_RESOURCE == code ? "out of memory" : "the CUDA driver refused the copy");
     ompi_mpi_abort(comm, MPI_ERR_OTHER);
 }
 
-/* The first byte that the type touches says where the buffer lies; of staging, only what is on a device is asked more. */
+/* The first byte that the type touches says where the buffer lies; of staging, only what is on a device is asked more.
+ */
 static bool on_device(const void *user, const struct ompi_datatype_t *dtype)
 {
     return MPI_IN_PLACE != user && gpuhier_address_on_device((const char *) user + dtype->super.true_lb);
 }
 
 /*
- * May this Open MPI have the call's buffers as they are? A CUDA-aware one may, but for types of the program's own: coll/cuda
- * takes element 0 for the first byte, which a negative lower bound makes wrong, and writes what lies in gaps.
+ * May this Open MPI have the call's buffers as they are? A CUDA-aware one may, but for types of the program's own:
+ * coll/cuda takes element 0 for the first byte, which a negative lower bound makes wrong, and writes what lies in gaps.
  */
 static bool open_mpi_takes(struct ompi_datatype_t *dtype)
 {
@@ -82,8 +85,9 @@ static bool open_mpi_takes(struct ompi_datatype_t *dtype)
 }
 
 /* Apart, so that a short call in host memory need not save the registers that this takes. */
-__attribute__((noinline)) static int staged_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
-                                                      struct ompi_op_t *op, struct ompi_communicator_t *comm, const gpuhier_saved_t *saved)
+__attribute__((noinline)) static int staged_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count,
+                                                      struct ompi_datatype_t *dtype, struct ompi_op_t *op,
+                                                      struct ompi_communicator_t *comm, const gpuhier_saved_t *saved)
 {
     gpuhier_staged_t staged;
     int rc = gpuhier_staged_open(&staged, sbuf, rbuf, (size_t) count, dtype);
@@ -92,8 +96,8 @@ __attribute__((noinline)) static int staged_allreduce(const void *sbuf, void *rb
         gpuhier_staged_abort(&staged, comm, rc);
     } else {
         gpuhier_count(&gpuhier_counters.calls_staged, gpuhier_staged_any(&staged));
-        rc = saved->allreduce(gpuhier_staged_sbuf(&staged, sbuf), gpuhier_staged_rbuf(&staged, rbuf), count, dtype, op, comm,
-                                     saved->allreduce_module);
+        rc = saved->allreduce(gpuhier_staged_sbuf(&staged, sbuf), gpuhier_staged_rbuf(&staged, rbuf), count, dtype, op,
+                              comm, saved->allreduce_module);
     }
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_staged_write(&staged);
     gpuhier_staged_close(&staged);

@@ -19,11 +19,12 @@ typedef struct gpuhier_staged {
 } gpuhier_staged_t;
 
 /*
- * Finds out which buffers are device memory and makes their host copies, without contents as yet. Each buffer has a copy of its
- * own: one for both would be reduced in place, and the other ranks, which may pass host memory, would not know of it.
- * Returns an Open MPI code; gpuhier_staged_close() is right in any case.
+ * Finds out which buffers are device memory and makes their host copies, without contents as yet. Each buffer has a
+ * copy of its own: one for both would be reduced in place, and the other ranks, which may pass host memory, would not
+ * know of it. Returns an Open MPI code; gpuhier_staged_close() is right in any case.
  */
-int gpuhier_staged_open(gpuhier_staged_t *staged, const void *sbuf, const void *rbuf, size_t count, struct ompi_datatype_t *dtype);
+int gpuhier_staged_open(gpuhier_staged_t *staged, const void *sbuf, const void *rbuf, size_t count,
+                        struct ompi_datatype_t *dtype);
 void gpuhier_staged_close(gpuhier_staged_t *staged);
 
 static inline bool gpuhier_staged_any(const gpuhier_staged_t *staged)
@@ -39,7 +40,8 @@ void *gpuhier_staged_rbuf(const gpuhier_staged_t *staged, void *rbuf);
 int gpuhier_staged_read(const gpuhier_staged_t *staged);
 int gpuhier_staged_write(const gpuhier_staged_t *staged);
 
-/* Ends the job after a failure to stage: the others are in the collective already, or will be, and no error code helps them. */
+/* Ends the job after a failure to stage: the others are in the collective already, or will be, and no error code helps
+ * them. */
 void gpuhier_staged_abort(const gpuhier_staged_t *staged, struct ompi_communicator_t *comm, int code);
 
 /*

@@ -24,7 +24,7 @@
 #include "ompi/datatype/ompi_datatype.h"
 #include "opal/datatype/opal_convertor.h"
 
-#define SLICE_BYTES ((size_t) 2 << 20)  /* of a long message's transfer */
+#define SLICE_BYTES ((size_t) 2 << 20) /* of a long message's transfer */
 
 /* -- transfers ---------------------------------------------------------------------- */
 
@@ -33,7 +33,8 @@ static CUdeviceptr device_at(const gpuhier_staging_t *s, size_t offset)
     return (CUdeviceptr) (uintptr_t) (s->user + s->gap) + offset;
 }
 
-/* The simplest way. Complete on return, but for the last part of what is copied to the device from memory that is not page-locked. */
+/* The simplest way. Complete on return, but for the last part of what is copied to the device from memory that is not
+ * page-locked. */
 static int transfer_plain(bool to_host, char *host, CUdeviceptr device, size_t bytes)
 {
     return to_host ? gpuhier_cuda_error(gpuhier_cu.cuMemcpyDtoH(host, device, bytes), "cuMemcpyDtoH")
@@ -44,7 +45,9 @@ static int transfer_plain(bool to_host, char *host, CUdeviceptr device, size_t b
 static int transfer(bool to_host, char *host, CUdeviceptr device, size_t bytes)
 {
     const CUdeviceptr other = (CUdeviceptr) (uintptr_t) host;
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to_host ? other : device, to_host ? device : other, bytes, CU_STREAM_LEGACY), "cuMemcpyAsync");
+    int rc = gpuhier_cuda_error(
+        gpuhier_cu.cuMemcpyAsync(to_host ? other : device, to_host ? device : other, bytes, CU_STREAM_LEGACY),
+        "cuMemcpyAsync");
     return OMPI_SUCCESS == rc ? rc : transfer_plain(to_host, host, device, bytes);
 }
 
@@ -53,7 +56,8 @@ static int queue_wait(void)
     return gpuhier_cuda_error(gpuhier_cu.cuStreamSynchronize(CU_STREAM_LEGACY), "cuStreamSynchronize");
 }
 
-/* The whole buffer at once. The program may read the result on a stream that waits for nothing, so the last part is waited for. */
+/* The whole buffer at once. The program may read the result on a stream that waits for nothing, so the last part is
+ * waited for. */
 static int copy_dense(const gpuhier_staging_t *s, bool to_host)
 {
     int rc = transfer_plain(to_host, s->host, device_at(s, 0), s->bytes);
@@ -64,8 +68,11 @@ static int copy_dense(const gpuhier_staging_t *s, bool to_host)
 static int slice_transfer(const gpuhier_staging_t *s, bool to_host, size_t slice, char *slices, const CUevent events[2])
 {
     const size_t begin = slice * SLICE_BYTES, rest = s->bytes - begin;
-    int rc = transfer(to_host, slices + slice % 2 * SLICE_BYTES, device_at(s, begin), rest < SLICE_BYTES ? rest : SLICE_BYTES);
-    return OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuEventRecord(events[slice % 2], CU_STREAM_LEGACY), "cuEventRecord");
+    int rc = transfer(to_host, slices + slice % 2 * SLICE_BYTES, device_at(s, begin),
+                      rest < SLICE_BYTES ? rest : SLICE_BYTES);
+    return OMPI_SUCCESS != rc
+               ? rc
+               : gpuhier_cuda_error(gpuhier_cu.cuEventRecord(events[slice % 2], CU_STREAM_LEGACY), "cuEventRecord");
 }
 
 static int slice_wait(size_t slice, const CUevent events[2])
@@ -77,7 +84,8 @@ static void slice_copy(const gpuhier_staging_t *s, bool to_host, size_t slice, c
 {
     const size_t begin = slice * SLICE_BYTES, rest = s->bytes - begin;
     char *half_way = slices + slice % 2 * SLICE_BYTES;
-    memcpy(to_host ? s->host + begin : half_way, to_host ? half_way : s->host + begin, rest < SLICE_BYTES ? rest : SLICE_BYTES);
+    memcpy(to_host ? s->host + begin : half_way, to_host ? half_way : s->host + begin,
+           rest < SLICE_BYTES ? rest : SLICE_BYTES);
 }
 
 /* While one slice is transferred, the one before (or after, towards the device) is copied. */
@@ -137,7 +145,8 @@ typedef struct pieces {
 static int pieces_transfer(const gpuhier_staging_t *s, bool to_host, const pieces_t *p)
 {
     if (p->count < 2) {
-        return 0 == p->count ? OMPI_SUCCESS : transfer(to_host, s->host + p->offset, device_at(s, p->offset), p->length);
+        return 0 == p->count ? OMPI_SUCCESS
+                             : transfer(to_host, s->host + p->offset, device_at(s, p->offset), p->length);
     }
     const CUDA_MEMCPY2D shape = {
         .srcMemoryType = to_host ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST,
@@ -155,7 +164,8 @@ static int pieces_transfer(const gpuhier_staging_t *s, bool to_host, const piece
     if (OMPI_SUCCESS != rc) {
         rc = OMPI_SUCCESS; /* the pieces may lie in several allocations */
         for (size_t i = 0; i < p->count && OMPI_SUCCESS == rc; ++i) {
-            rc = transfer(to_host, s->host + p->offset + i * p->distance, device_at(s, p->offset + i * p->distance), p->length);
+            rc = transfer(to_host, s->host + p->offset + i * p->distance, device_at(s, p->offset + i * p->distance),
+                          p->length);
         }
     }
     return rc;
@@ -220,7 +230,8 @@ static int walk(walk_t *w, size_t elements)
     int all = 0;
     w->run.count = w->npieces = w->nruns = 0;
     OBJ_CONSTRUCT(&convertor, opal_convertor_t);
-    int rc = opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &s->dtype->super, elements, s->user, 0, &convertor);
+    int rc = opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &s->dtype->super, elements, s->user, 0,
+                                                      &convertor);
     while (OPAL_SUCCESS == rc && 0 == all) {
         struct iovec piece[64];
         uint32_t n = sizeof(piece) / sizeof(piece[0]);
@@ -240,8 +251,9 @@ static int copy_pieces(const gpuhier_staging_t *s, bool to_host)
     ptrdiff_t lb, extent;
     ompi_datatype_get_extent(s->dtype, &lb, &extent);
     int rc = walk(&w, 1);
-    const bool columns = s->count > 1 && extent > 0 && (size_t) extent <= PITCH_MAX && (size_t) extent * (s->count - 1) < s->bytes
-                         && s->bytes - (size_t) extent * (s->count - 1) <= (size_t) extent && w.npieces <= w.nruns * s->count;
+    const bool columns =
+        s->count > 1 && extent > 0 && (size_t) extent <= PITCH_MAX && (size_t) extent * (s->count - 1) < s->bytes
+        && s->bytes - (size_t) extent * (s->count - 1) <= (size_t) extent && w.npieces <= w.nruns * s->count;
     w.extent = (size_t) extent;
     w.mode = columns ? WALK_COLUMNS : WALK_RUNS;
     rc = OMPI_SUCCESS != rc ? rc : walk(&w, columns ? 1 : s->count);
@@ -260,7 +272,8 @@ bool gpuhier_staging_inspect(gpuhier_staging_t *s, const void *user, size_t coun
     s->dtype = dtype;
     s->bytes = (size_t) opal_datatype_span(&dtype->super, count, &s->gap);
     ompi_datatype_type_size(dtype, &size);
-    s->dense = ompi_datatype_is_contiguous_memory_layout(dtype, (int32_t) (count < 2 ? count : 2)) && size * count == s->bytes;
+    s->dense =
+        ompi_datatype_is_contiguous_memory_layout(dtype, (int32_t) (count < 2 ? count : 2)) && size * count == s->bytes;
     if (0 == s->bytes) {
         return false;
     }

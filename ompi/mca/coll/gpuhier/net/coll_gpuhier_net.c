@@ -149,7 +149,8 @@ static ucs_status_t context_init(const char *device, ucp_context_h *context_p)
         status = config_set(config, options[i].name, options[i].value);
     }
     if (UCS_OK == status && is_tcp(device)) {
-        /* Here a rendezvous costs more than it saves: nothing is sent without the processor, from GPU memory neither. */
+        /* Here a rendezvous costs more than it saves: nothing is sent without the processor, from GPU memory neither.
+         */
         status = config_set(config, "RNDV_THRESH", "65600");
     }
     if (UCS_OK == status) {
@@ -213,8 +214,10 @@ static int rail_open(gpuhier_net_rail_t *rail, const char *device, bool *cuda_p)
         status = ucp_worker_get_address(rail->worker, &rail->address, &rail->address_bytes);
     }
     if (UCS_OK != status) {
-        fail(OMPI_ERROR, "%s on network device %s failed: %s; look at variables named " CONFIG_PREFIX "_UCX_*, or run "
-             "with UCX_LOG_LEVEL=info", step, rail->device, ucs_status_string(status));
+        fail(OMPI_ERROR,
+             "%s on network device %s failed: %s; look at variables named " CONFIG_PREFIX "_UCX_*, or run "
+             "with UCX_LOG_LEVEL=info",
+             step, rail->device, ucs_status_string(status));
         rail_close(rail);
         return gpuhier_net_code(status);
     }

@@ -109,8 +109,8 @@ typedef void (*gpuhier_net_error_fn_t)(void *arg, gpuhier_net_peer_t *peer, int 
  * what UCX reported. error_p, if not NULL, receives one line that says why and
  * what to do; it is valid until this thread's next call of this function.
  */
-int gpuhier_net_open(const char *const *devices, int nrails, gpuhier_net_cuda_mode_t cuda_mode,
-                     gpuhier_net_t **net_p, const char **error_p);
+int gpuhier_net_open(const char *const *devices, int nrails, gpuhier_net_cuda_mode_t cuda_mode, gpuhier_net_t **net_p,
+                     const char **error_p);
 
 /*
  * Begin to leave: tell all processes that are connected that nothing more is
@@ -189,16 +189,16 @@ const char *gpuhier_net_peer_name(const gpuhier_net_peer_t *peer);
  * that the peer has it. bytes may be 0. Returns OMPI_SUCCESS with op pending or
  * done, else the error, which is in op too.
  */
-int gpuhier_net_send(gpuhier_net_peer_t *peer, int rail, uint64_t tag, const void *buf, size_t bytes,
-                     bool is_cuda, gpuhier_net_op_t *op);
+int gpuhier_net_send(gpuhier_net_peer_t *peer, int rail, uint64_t tag, const void *buf, size_t bytes, bool is_cuda,
+                     gpuhier_net_op_t *op);
 
 /*
  * Start receiving up to bytes bytes into buf. peer is the one expected to send,
  * so that its death ends the operation, or NULL. A message longer than the
  * buffer ends it with OMPI_ERR_BUFFER. Returns as gpuhier_net_send does.
  */
-int gpuhier_net_recv(gpuhier_net_t *net, gpuhier_net_peer_t *peer, int rail, uint64_t tag, void *buf,
-                     size_t bytes, bool is_cuda, gpuhier_net_op_t *op);
+int gpuhier_net_recv(gpuhier_net_t *net, gpuhier_net_peer_t *peer, int rail, uint64_t tag, void *buf, size_t bytes,
+                     bool is_cuda, gpuhier_net_op_t *op);
 
 /*
  * Take back a receive that is not matched yet: it ends with OMPI_ERR_INTERUPTED

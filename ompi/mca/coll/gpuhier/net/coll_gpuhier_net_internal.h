@@ -47,14 +47,15 @@ struct gpuhier_net {
     int nrails;
     bool can_cuda;
     bool has_new_failure; /* a peer failed and was not reaped yet */
-    bool has_unused; /* a reaped connection may be of no more use */
+    bool has_unused;      /* a reaped connection may be of no more use */
     gpuhier_net_rail_t rails[GPUHIER_NET_MAX_RAILS];
     void *blob; /* this process's address, see coll_gpuhier_net_peer.c */
     size_t blob_bytes;
-    gpuhier_net_connection_t *connections; /* to all processes that were ever peers, but those that came, left, and are not bound */
+    gpuhier_net_connection_t
+        *connections; /* to all processes that were ever peers, but those that came, left, and are not bound */
     gpuhier_net_op_t *anonymous; /* pending receives that name no peer */
     unsigned pending;
-    unsigned rounds; /* calls of progress */
+    unsigned rounds;  /* calls of progress */
     uint64_t left_at; /* milliseconds: when it began to leave */
     gpuhier_net_error_fn_t error_handler;
     void *error_arg;
@@ -76,8 +77,8 @@ typedef struct {
  * with the other side's by the order in which they are made, so each process
  * makes them once. Owned by the net, from the first peer that names the process
  * until close, or until it is reaped and nobody uses it, where the process is not bound to leave with this one, so
- * that a server whose clients come and go does not grow: closing an endpoint earlier could lose what was sent last. A link
- * exists per own rail and per rail of the other that a logical rail ever paired.
+ * that a server whose clients come and go does not grow: closing an endpoint earlier could lose what was sent last. A
+ * link exists per own rail and per rail of the other that a logical rail ever paired.
  *
  *   ALIVE --UCX's error callback, a failed connect, peer_fail--> FAILED
  *   FAILED --reap: endpoints closed by force, receives cancelled--> REAPED
@@ -92,12 +93,12 @@ struct gpuhier_net_connection {
     gpuhier_net_t *net;
     gpuhier_net_connection_t *next;
     gpuhier_net_connection_state_t state;
-    int status; /* OMPI_SUCCESS while alive */
-    int nrails; /* of the other process */
+    int status;   /* OMPI_SUCCESS while alive */
+    int nrails;   /* of the other process */
     int sends_on; /* which endpoint of a double link I send by; the other sends by the other */
     bool is_self;
-    bool is_torn;  /* a peer was abandoned */
-    bool is_bound; /* leaves when I do */
+    bool is_torn;    /* a peer was abandoned */
+    bool is_bound;   /* leaves when I do */
     bool is_closing; /* UCX did not say that its endpoints are closed */
     gpuhier_net_link_t links[GPUHIER_NET_MAX_RAILS][GPUHIER_NET_MAX_RAILS]; /* [own rail][its rail] */
     ucp_address_t *addresses[GPUHIER_NET_MAX_RAILS];                        /* inside the blob */
@@ -105,7 +106,7 @@ struct gpuhier_net_connection {
     void *blob; /* a copy of what it sent */
     size_t blob_bytes;
     gpuhier_net_peer_t *peers;
-    gpuhier_net_op_t *left; /* pending operations of peers that are gone */
+    gpuhier_net_op_t *left;      /* pending operations of peers that are gone */
     gpuhier_net_peer_t *leaving; /* one of the peers, from leave on; the words of both sides are its operations */
     gpuhier_net_op_t leave_send;
     gpuhier_net_op_t leave_recv;

@@ -22,8 +22,9 @@
 #include "ompi/constants.h"
 
 /*
- * How long the other's word is waited for. MPI_Finalize is collective over all who are connected, so it comes; but with nothing
- * in common any more the other may have been disconnected, and live on, and whoever was torn out of a call need not be told.
+ * How long the other's word is waited for. MPI_Finalize is collective over all who are connected, so it comes; but with
+ * nothing in common any more the other may have been disconnected, and live on, and whoever was torn out of a call need
+ * not be told.
  */
 #define LEAVE_MS 30000
 #define LEAVE_STRANGER_MS 1000
@@ -40,14 +41,16 @@ void gpuhier_net_leave(gpuhier_net_t *net, bool all_leave)
         const bool is_near = NULL != connection->peers || (connection->is_bound && all_leave && !connection->is_torn);
         connection->leave_ms = is_near ? LEAVE_MS : LEAVE_STRANGER_MS;
         const char *name = NULL != connection->peers ? connection->peers->name : "a former peer";
-        if (OMPI_SUCCESS != gpuhier_net_peer_create(net, connection->blob, connection->blob_bytes, name, &connection->leaving)) {
+        if (OMPI_SUCCESS
+            != gpuhier_net_peer_create(net, connection->blob, connection->blob_bytes, name, &connection->leaving)) {
             continue; /* no memory: leaves without a word */
         }
         if (OMPI_SUCCESS
-            == gpuhier_net_recv(net, connection->leaving, 0, gpuhier_net_leave_tag(gpuhier_net_blob_digest(connection->blob)), NULL, 0, false,
+            == gpuhier_net_recv(net, connection->leaving, 0,
+                                gpuhier_net_leave_tag(gpuhier_net_blob_digest(connection->blob)), NULL, 0, false,
                                 &connection->leave_recv)) {
-            (void) gpuhier_net_send(connection->leaving, 0, gpuhier_net_leave_tag(gpuhier_net_blob_digest(net->blob)), NULL, 0, false,
-                                    &connection->leave_send);
+            (void) gpuhier_net_send(connection->leaving, 0, gpuhier_net_leave_tag(gpuhier_net_blob_digest(net->blob)),
+                                    NULL, 0, false, &connection->leave_send);
         }
     }
 }

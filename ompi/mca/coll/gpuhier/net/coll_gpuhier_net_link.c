@@ -46,8 +46,8 @@ static ucs_status_t link_connect(gpuhier_net_connection_t *connection, int mine,
     ucp_ep_params_t params = {0};
     ucs_status_t status;
 
-    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE
-                        | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params.field_mask =
+        UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
     params.address = connection->addresses[theirs];
     params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
     params.err_handler.cb = endpoint_failed;

@@ -199,7 +199,8 @@ int gpuhier_net_send(gpuhier_net_peer_t *peer, int rail, uint64_t tag, const voi
     }
     param_common(&param, op, is_cuda);
     param.cb.send = send_done;
-    result = ucp_tag_send_nbx(link->endpoints[(1 == link->count) ? 0 : peer->connection->sends_on], buf, bytes, tag, &param);
+    result =
+        ucp_tag_send_nbx(link->endpoints[(1 == link->count) ? 0 : peer->connection->sends_on], buf, bytes, tag, &param);
     if (NULL == result) {
         op_end(op, OMPI_SUCCESS, bytes);
         return OMPI_SUCCESS;

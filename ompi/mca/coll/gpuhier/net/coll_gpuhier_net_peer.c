@@ -44,7 +44,8 @@ static void peer_unlink(gpuhier_net_peer_t *peer)
 }
 
 /* A new connection; the blob is checked. */
-static int connection_create(gpuhier_net_t *net, const void *blob, size_t bytes, gpuhier_net_connection_t **connection_p)
+static int connection_create(gpuhier_net_t *net, const void *blob, size_t bytes,
+                             gpuhier_net_connection_t **connection_p)
 {
     gpuhier_net_connection_t *connection = calloc(1, sizeof(*connection));
     int rc = OMPI_ERR_OUT_OF_RESOURCE;

@@ -16,7 +16,8 @@ uint64_t gpuhier_choice_longest(const gpuhier_shape_t *shape, const gpuhier_limi
         return limits->slice_bytes;
     }
     const uint64_t doublings = (uint64_t) gpuhier_vote_steps(shape->hierarchy->ngroups);
-    const uint64_t hiding = GPUHIER_SLICE_STEPS * gpuhier_wires[limits->wire].step_bytes * doublings * (uint64_t) shape->max_group_size;
+    const uint64_t hiding =
+        GPUHIER_SLICE_STEPS * gpuhier_wires[limits->wire].step_bytes * doublings * (uint64_t) shape->max_group_size;
     const uint64_t slice = hiding < limits->slice_bytes_max ? hiding : limits->slice_bytes_max;
     return slice > limits->slice_bytes ? slice : limits->slice_bytes;
 }
@@ -34,8 +35,8 @@ uint64_t gpuhier_choice_slice_bytes(const gpuhier_shape_t *shape, uint64_t bytes
     return slice < longest ? slice : longest;
 }
 
-int gpuhier_choice_plan(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int rank, uint64_t count, size_t elem_bytes,
-                        const gpuhier_limits_t *limits)
+int gpuhier_choice_plan(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int rank, uint64_t count,
+                        size_t elem_bytes, const gpuhier_limits_t *limits)
 {
     gpuhier_limits_t chosen = *limits;
     chosen.slice_bytes = gpuhier_choice_slice_bytes(shape, count * elem_bytes, limits);
@@ -58,9 +59,12 @@ int gpuhier_choice_table(const gpuhier_shape_t *shape, const gpuhier_limits_t *l
         if (0 != gpuhier_choice_plan(&plan, shape, 0, bytes / sizeof(double), sizeof(double), limits)) {
             return 0;
         }
-        const bool longest = plan.nslices > 1 && gpuhier_choice_slice_bytes(shape, bytes, limits) == gpuhier_choice_longest(shape, limits);
+        const bool longest =
+            plan.nslices > 1
+            && gpuhier_choice_slice_bytes(shape, bytes, limits) == gpuhier_choice_longest(shape, limits);
         gpuhier_choice_t *row = n > 0 ? &rows[n - 1] : NULL;
-        if (NULL != row && !row->on_host && row->algorithm == plan.algorithm && (row->nslices == plan.nslices || row->more_slices)) {
+        if (NULL != row && !row->on_host && row->algorithm == plan.algorithm
+            && (row->nslices == plan.nslices || row->more_slices)) {
             continue;
         }
         if (GPUHIER_CHOICES_MAX == n) {

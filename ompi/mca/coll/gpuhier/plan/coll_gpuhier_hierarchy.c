@@ -59,7 +59,7 @@ static bool builder_fits(const builder_t *b, int founder, int rank)
     if (b->size[founder] >= b->max_group) {
         return false;
     }
-    for (int member = founder; -1 != member; member = b->next[member]) {
+    for (int member = founder; - 1 != member; member = b->next[member]) {
         if (!b->can_map(b->arg, member, rank) || !b->can_map(b->arg, rank, member)) {
             return false;
         }
@@ -124,7 +124,7 @@ static void hierarchy_fill(gpuhier_hierarchy_t *h, const builder_t *b)
             continue;
         }
         h->first[group] = filled;
-        for (int member = rank; -1 != member; member = b->next[member]) {
+        for (int member = rank; - 1 != member; member = b->next[member]) {
             h->group_of[member] = group;
             h->index_of[member] = filled - h->first[group];
             h->members[filled++] = member;
@@ -213,7 +213,7 @@ static gpuhier_fraction_t fraction_between(gpuhier_fraction_t left, gpuhier_frac
     return fraction_reduced(right.num * left.den - left.num * right.den, left.den * right.den);
 }
 
-_Static_assert(GPUHIER_GROUP_MAX * GPUHIER_GROUP_MAX <= UINT16_MAX, "the width of a piece must fit into a fraction");
+_Static_assert(GPUHIER_GROUP_MAX *GPUHIER_GROUP_MAX <= UINT16_MAX, "the width of a piece must fit into a fraction");
 
 /* Which group sizes occur: present[P] for P in 1 .. GPUHIER_GROUP_MAX; returns how many fractions they give. */
 static int shape_sizes(gpuhier_shape_t *shape, bool *present)

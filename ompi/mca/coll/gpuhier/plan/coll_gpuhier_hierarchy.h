@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GPUHIER_GROUP_MAX 64  /* ranks; a larger clique is split */
+#define GPUHIER_GROUP_MAX 64   /* ranks; a larger clique is split */
 #define GPUHIER_UNIT_BYTES 128 /* cut points keep this alignment: one line of a GPU's cache, and any vector load */
 
 /* Elements [begin, end) of the message. */
@@ -107,10 +107,10 @@ typedef struct gpuhier_fraction {
 typedef struct gpuhier_shape {
     const gpuhier_hierarchy_t *hierarchy;
     int npieces;
-    int max_group_size;           /* ranks of the largest group */
-    int min_group_size;           /* ranks of the smallest group */
-    gpuhier_fraction_t widest;    /* width of the widest piece */
-    gpuhier_fraction_t *cuts;     /* [npieces + 1] piece i is cuts[i] .. cuts[i + 1] of a range */
+    int max_group_size;        /* ranks of the largest group */
+    int min_group_size;        /* ranks of the smallest group */
+    gpuhier_fraction_t widest; /* width of the widest piece */
+    gpuhier_fraction_t *cuts;  /* [npieces + 1] piece i is cuts[i] .. cuts[i + 1] of a range */
 } gpuhier_shape_t;
 
 /* Returns 0 or -ENOMEM; *shape is set only on 0. */

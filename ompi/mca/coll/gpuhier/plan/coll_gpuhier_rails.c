@@ -160,5 +160,6 @@ int gpuhier_stripes(const gpuhier_piece_rails_t *rails, size_t bytes)
 
 size_t gpuhier_stripe_begin(size_t bytes, int stripes, int stripe)
 {
-    return stripe == stripes ? bytes : bytes / GPUHIER_UNIT_BYTES * (size_t) stripe / (size_t) stripes * GPUHIER_UNIT_BYTES;
+    return stripe == stripes ? bytes
+                             : bytes / GPUHIER_UNIT_BYTES * (size_t) stripe / (size_t) stripes * GPUHIER_UNIT_BYTES;
 }

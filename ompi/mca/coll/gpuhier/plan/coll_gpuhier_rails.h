@@ -25,7 +25,8 @@ typedef struct gpuhier_piece_rails {
 /* A stripe is at least this long, in bytes: below it, a second message costs more than a second rail gains. */
 #define GPUHIER_STRIPE_BYTES_MIN 65536
 
-/* The node's devices in order of rail numbers, from any of its ranks' records. names_p: pointers into it. Returns their number. */
+/* The node's devices in order of rail numbers, from any of its ranks' records. names_p: pointers into it. Returns their
+ * number. */
 int gpuhier_rails_devices(const gpuhier_record_t *record, const char *names_p[GPUHIER_RAILS_MAX]);
 
 /*

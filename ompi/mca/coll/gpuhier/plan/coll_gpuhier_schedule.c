@@ -36,13 +36,14 @@ const char *const gpuhier_algorithm_names[GPUHIER_ALGORITHM_COUNT] = {
 };
 
 /*
- * rdma: by simulation (test/sim: 3 us one way, 5 us for each reduction's kernel, 50 GB/s a rail). A step alone takes 3 us
- * x 50 GB/s = 150 kB; two thirds of that, since other slices move meanwhile: with 100 to 106 KiB the choice is
- * at most 1.06 times slower than the best on 2 to 8, 12, 16, 24, 32, 48 and 64 nodes of 8 GPUs, 16 KiB to 1 GiB, slices of
+ * rdma: by simulation (test/sim: 3 us one way, 5 us for each reduction's kernel, 50 GB/s a rail). A step alone takes 3
+ * us x 50 GB/s = 150 kB; two thirds of that, since other slices move meanwhile: with 100 to 106 KiB the choice is at
+ * most 1.06 times slower than the best on 2 to 8, 12, 16, 24, 32, 48 and 64 nodes of 8 GPUs, 16 KiB to 1 GiB, slices of
  * 4 and 16 MiB; below and above, up to 1.11.
  *
  * tcp: measured on 2026-11-22, 3 and 4 nodes x 1 emulated GPU, UCX 1.13 over unshaped veths, two cores with other
- * work (the fifth fastest of 80 calls; us). Messages above 64 KiB are a rendezvous, which decides here: hence free_bytes.
+ * work (the fifth fastest of 80 calls; us). Messages above 64 KiB are a rendezvous, which decides here: hence
+ * free_bytes.
  *
  *     3 nodes     32 KiB   64 KiB   128 KiB   256 KiB   512 KiB    1 MiB       4 nodes  32 KiB  64 KiB
  *     doubling       110      102       606       889      2069     5549                   251     380
@@ -54,7 +55,7 @@ const char *const gpuhier_algorithm_names[GPUHIER_ALGORITHM_COUNT] = {
 const gpuhier_wire_row_t gpuhier_wires[GPUHIER_WIRE_COUNT] = {
     /*                     name    step_bytes free_bytes */
     [GPUHIER_WIRE_RDMA] = {"rdma", 100 << 10, 0},
-    [GPUHIER_WIRE_TCP]  = {"tcp",  20 << 10,  96 << 10},
+    [GPUHIER_WIRE_TCP] = {"tcp", 20 << 10, 96 << 10},
 };
 
 /* The seats of N groups, as seen by one of them. */
@@ -146,7 +147,8 @@ static uint64_t exchange_chain(gpuhier_algorithm_t algorithm, int ngroups, uint6
 
 #define PIECE_BYTES_MAX ((uint64_t) 1 << 40) /* steps do not count beyond; nothing overflows up to it */
 
-gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_wire_t wire, int ngroups, uint64_t piece_bytes)
+gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_wire_t wire, int ngroups,
+                                           uint64_t piece_bytes)
 {
     gpuhier_algorithm_t picked = GPUHIER_ALGORITHM_RECURSIVE_DOUBLING;
     const uint64_t bytes = piece_bytes < PIECE_BYTES_MAX ? piece_bytes : PIECE_BYTES_MAX;
@@ -155,7 +157,8 @@ gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_w
     if (GPUHIER_ALGORITHM_AUTO != choice) {
         return choice;
     }
-    for (int i = GPUHIER_ALGORITHM_RECURSIVE_DOUBLING; i < GPUHIER_ALGORITHM_COUNT && bytes >= gpuhier_wires[wire].free_bytes; ++i) {
+    for (int i = GPUHIER_ALGORITHM_RECURSIVE_DOUBLING;
+         i < GPUHIER_ALGORITHM_COUNT && bytes >= gpuhier_wires[wire].free_bytes; ++i) {
         const gpuhier_algorithm_t algorithm = (gpuhier_algorithm_t) i;
         const uint64_t steps = (uint64_t) gpuhier_exchange_steps(algorithm, ngroups);
         const uint64_t cost = steps * gpuhier_wires[wire].step_bytes + exchange_chain(algorithm, ngroups, bytes);
@@ -305,8 +308,8 @@ static uint64_t reduce_bound(gpuhier_algorithm_t algorithm, int ngroups, uint64_
     return elems;
 }
 
-int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int rank, uint64_t count,
-                      size_t elem_bytes, const gpuhier_limits_t *limits)
+int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int rank, uint64_t count, size_t elem_bytes,
+                      const gpuhier_limits_t *limits)
 {
     const gpuhier_hierarchy_t *h = shape->hierarchy;
     gpuhier_plan_t plan = {.shape = shape, .rank = rank, .count = count, .elem_bytes = elem_bytes};
@@ -315,8 +318,8 @@ int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int 
 
     if (rank < 0 || rank >= h->nranks || 0 == elem_bytes || count > (uint64_t) INT64_MAX / elem_bytes
         || 0 == limits->slice_bytes || limits->slice_buffers < GPUHIER_SLICE_BUFFERS_MIN
-        || limits->slice_buffers > GPUHIER_SLICE_BUFFERS_MAX
-        || (unsigned) limits->algorithm >= GPUHIER_ALGORITHM_COUNT || (unsigned) limits->wire >= GPUHIER_WIRE_COUNT) {
+        || limits->slice_buffers > GPUHIER_SLICE_BUFFERS_MAX || (unsigned) limits->algorithm >= GPUHIER_ALGORITHM_COUNT
+        || (unsigned) limits->wire >= GPUHIER_WIRE_COUNT) {
         return -EINVAL;
     }
     plan.group = h->group_of[rank];
@@ -339,7 +342,8 @@ int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int 
 
     plan.shard_elems_max = part_bound(plan.slice_elems_max, plan.unit, 1, (uint64_t) plan.group_size);
     plan.piece_elems_max = part_bound(plan.slice_elems_max, plan.unit, shape->widest.num, shape->widest.den);
-    plan.algorithm = gpuhier_algorithm_pick(limits->algorithm, limits->wire, h->ngroups, plan.piece_elems_max * elem_bytes);
+    plan.algorithm =
+        gpuhier_algorithm_pick(limits->algorithm, limits->wire, h->ngroups, plan.piece_elems_max * elem_bytes);
     plan.nsteps = gpuhier_exchange_steps(plan.algorithm, h->ngroups);
     plan.nchunks = gpuhier_exchange_chunks(plan.algorithm, h->ngroups);
     plan.recv_elems_max = reduce_bound(plan.algorithm, h->ngroups, plan.piece_elems_max, plan.unit);

@@ -37,11 +37,7 @@ typedef enum gpuhier_algorithm {
 extern const char *const gpuhier_algorithm_names[GPUHIER_ALGORITHM_COUNT];
 
 /* What the rails are; all ranks know it of all. */
-typedef enum gpuhier_wire {
-    GPUHIER_WIRE_RDMA = 0,
-    GPUHIER_WIRE_TCP,
-    GPUHIER_WIRE_COUNT
-} gpuhier_wire_t;
+typedef enum gpuhier_wire { GPUHIER_WIRE_RDMA = 0, GPUHIER_WIRE_TCP, GPUHIER_WIRE_COUNT } gpuhier_wire_t;
 
 /* One row per wire. Measured values belong here. */
 typedef struct gpuhier_wire_row {
@@ -54,7 +50,8 @@ extern const gpuhier_wire_row_t gpuhier_wires[GPUHIER_WIRE_COUNT];
 
 /*
  * The algorithm for pieces of at most piece_bytes among ngroups owners; a choice other than AUTO is kept. AUTO is
- * the one of the least cost, the first of the algorithms if it is not alone; n: piece_bytes, N: ngroups, p = 2^floor(log2 N):
+ * the one of the least cost, the first of the algorithms if it is not alone; n: piece_bytes, N: ngroups, p =
+ * 2^floor(log2 N):
  *
  *     cost = steps step_bytes + bytes that follow each other on the longest way through the steps
  *
@@ -64,7 +61,8 @@ extern const gpuhier_wire_row_t gpuhier_wires[GPUHIER_WIRE_COUNT];
  *
  * (steps x latency + bytes / rate, in bytes: Thakur, Rabenseifner, Gropp, as below, section 3.)
  */
-gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_wire_t wire, int ngroups, uint64_t piece_bytes);
+gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_wire_t wire, int ngroups,
+                                           uint64_t piece_bytes);
 
 /* What an owner does with the chunk that it received, once its own send of that step is complete too. */
 typedef enum gpuhier_action {
@@ -94,7 +92,8 @@ typedef struct gpuhier_step {
     gpuhier_action_t action;
 } gpuhier_step_t;
 
-/* Steps and chunks per piece. algorithm: not AUTO. One group: 0 steps. Equal for all groups; some idle in some steps. */
+/* Steps and chunks per piece. algorithm: not AUTO. One group: 0 steps. Equal for all groups; some idle in some steps.
+ */
 int gpuhier_exchange_steps(gpuhier_algorithm_t algorithm, int ngroups);
 int gpuhier_exchange_chunks(gpuhier_algorithm_t algorithm, int ngroups);
 
@@ -118,7 +117,7 @@ typedef struct gpuhier_limits {
     int slice_buffers;             /* 2 .. 4: slices under way at once */
     gpuhier_algorithm_t algorithm; /* AUTO or a choice */
     gpuhier_wire_t wire;
-    uint64_t slice_bytes_max;      /* the same for long messages between groups; below slice_bytes: there is no such */
+    uint64_t slice_bytes_max; /* the same for long messages between groups; below slice_bytes: there is no such */
 } gpuhier_limits_t;
 
 #define GPUHIER_SLICE_BUFFERS_MIN 2
@@ -158,8 +157,8 @@ typedef struct gpuhier_plan {
  * Returns 0, or -EINVAL (a limit or the rank out of range, more than INT64_MAX
  * bytes); *plan_p is set only on 0.
  */
-int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int rank, uint64_t count,
-                      size_t elem_bytes, const gpuhier_limits_t *limits);
+int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int rank, uint64_t count, size_t elem_bytes,
+                      const gpuhier_limits_t *limits);
 
 /*
  * Ranges, in elements of the whole message; subtract the begin of my shard for a

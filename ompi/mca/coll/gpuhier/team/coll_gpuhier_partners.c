@@ -48,9 +48,10 @@ typedef struct gpuhier_partners {
     double until;  /* when partners have had time enough for their last words; 0: there is nothing to wait for */
 } gpuhier_partners_t;
 
-#define LAST_WORDS_SECONDS 120.0 /* a partner that has freed the communicator before it heard of a failure says none */
-#define HELLO_SECONDS 30.0 /* partners have just voted, so they are near */
-#define SETTLE_SECONDS 1.0 /* after an error, for connections that are being made */
+#define LAST_WORDS_SECONDS 120.0 /* a partner that has freed the communicator before it heard of a failure says none \
+                                  */
+#define HELLO_SECONDS 30.0       /* partners have just voted, so they are near */
+#define SETTLE_SECONDS 1.0       /* after an error, for connections that are being made */
 
 /* Expects a notice from every partner: its own group sees in shared memory that it gives up, other groups do not. */
 static int notices_post(gpuhier_team_t *team, gpuhier_partners_t *partners)
@@ -147,7 +148,8 @@ static int hello_post(const gpuhier_team_t *team, notice_t *notice, int rail)
     return OMPI_SUCCESS != rc ? rc : gpuhier_net_send(peer, rail, mine, NULL, 0, false, &notice->hello[2 * rail + 1]);
 }
 
-/* To all partners with that rail. Returns the first error, after which it posts no more: connect() may have blocked for minutes. */
+/* To all partners with that rail. Returns the first error, after which it posts no more: connect() may have blocked for
+ * minutes. */
 static int hellos_post(const gpuhier_team_t *team, int rail)
 {
     gpuhier_partners_t *partners = team->partners;

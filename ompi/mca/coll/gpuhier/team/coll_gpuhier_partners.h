@@ -11,8 +11,8 @@
 #include "team/coll_gpuhier_team.h"
 
 /*
- * Expects a notice from each partner of a team of several groups. Returns an Open MPI code; gpuhier_partners_fini() is right in any case.
- * The engine's lock is held in all functions but gpuhier_partners_connect().
+ * Expects a notice from each partner of a team of several groups. Returns an Open MPI code; gpuhier_partners_fini() is
+ * right in any case. The engine's lock is held in all functions but gpuhier_partners_connect().
  */
 int gpuhier_partners_init(gpuhier_team_t *team);
 

@@ -40,7 +40,8 @@ static void pci_parse(const char *text, gpuhier_pci_id_t *pci_p)
 {
     unsigned domain = 0, bus = 0, device = 0, function = 0;
     if (4 == sscanf(text, "%x:%x:%x.%x", &domain, &bus, &device, &function)) {
-        *pci_p = (gpuhier_pci_id_t){.domain = domain, .bus = (uint8_t) bus, .device = (uint8_t) device, .function = (uint8_t) function};
+        *pci_p = (gpuhier_pci_id_t){
+            .domain = domain, .bus = (uint8_t) bus, .device = (uint8_t) device, .function = (uint8_t) function};
     }
 }
 
@@ -52,13 +53,19 @@ static int gpu_describe(int ordinal, gpuhier_gpu_info_t *gpu_p)
     memset(gpu_p, 0, sizeof(*gpu_p));
     int rc = gpuhier_cuda_error(gpuhier_cu.cuDeviceGet(&device, ordinal), "cuDeviceGet");
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuDeviceGetUuid(&uuid, device), "cuDeviceGetUuid");
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuDeviceGetPCIBusId(pci, sizeof(pci), device), "cuDeviceGetPCIBusId");
-    rc = OMPI_SUCCESS != rc ? rc
-                            : gpuhier_cuda_error(gpuhier_cu.cuDeviceGetAttribute(&gpu_p->cc_major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device),
-                                                 "cuDeviceGetAttribute");
-    rc = OMPI_SUCCESS != rc ? rc
-                            : gpuhier_cuda_error(gpuhier_cu.cuDeviceGetAttribute(&gpu_p->cc_minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device),
-                                                 "cuDeviceGetAttribute");
+    rc = OMPI_SUCCESS != rc
+             ? rc
+             : gpuhier_cuda_error(gpuhier_cu.cuDeviceGetPCIBusId(pci, sizeof(pci), device), "cuDeviceGetPCIBusId");
+    rc = OMPI_SUCCESS != rc
+             ? rc
+             : gpuhier_cuda_error(gpuhier_cu.cuDeviceGetAttribute(&gpu_p->cc_major,
+                                                                  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device),
+                                  "cuDeviceGetAttribute");
+    rc = OMPI_SUCCESS != rc
+             ? rc
+             : gpuhier_cuda_error(gpuhier_cu.cuDeviceGetAttribute(&gpu_p->cc_minor,
+                                                                  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device),
+                                  "cuDeviceGetAttribute");
     if (OMPI_SUCCESS == rc) {
         memcpy(gpu_p->uuid, &uuid, sizeof(gpu_p->uuid));
         pci_parse(pci, &gpu_p->pci);
@@ -94,8 +101,8 @@ gpuhier_net_t *gpuhier_process_net(void)
 }
 
 /*
- * Of itself UCX is given GPU memory only where NICs read and write it. Over tcp it would copy it to host memory, piece by piece and
- * waiting for each; what our kernels write there needs no copy.
+ * Of itself UCX is given GPU memory only where NICs read and write it. Over tcp it would copy it to host memory, piece
+ * by piece and waiting for each; what our kernels write there needs no copy.
  */
 static gpuhier_net_cuda_mode_t cuda_mode(const gpuhier_record_t *mine)
 {
@@ -126,7 +133,8 @@ void gpuhier_process_leave_begin(void)
 {
     if (!leaving) {
         leaving = true;
-        gpuhier_net_leave(net, gpuhier_end_is_finalizing()); /* not all end their session at a time, and who shares no communicator may live on */
+        gpuhier_net_leave(net, gpuhier_end_is_finalizing()); /* not all end their session at a time, and who shares no
+                                                                communicator may live on */
     }
 }
 
@@ -143,7 +151,8 @@ int gpuhier_process_net_open(const gpuhier_record_t *mine)
     int rc = gpuhier_net_open(devices, nrails, cuda_mode(mine), &net, &reason);
     if (OMPI_SUCCESS != rc) {
         net = NULL;
-        opal_show_help("help-coll-gpuhier.txt", "no network", true, ompi_process_info.nodename, NULL != reason ? reason : "unknown");
+        opal_show_help("help-coll-gpuhier.txt", "no network", true, ompi_process_info.nodename,
+                       NULL != reason ? reason : "unknown");
     } else {
         gpuhier_net_set_error_handler(net, net_failed, NULL);
         (void) opal_progress_register_lp(progress); /* should it fail: calls drive the net in any case */

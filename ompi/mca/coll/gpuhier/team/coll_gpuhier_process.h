@@ -32,14 +32,17 @@ int gpuhier_process_net_open(const gpuhier_record_t *mine);
 
 /*
  * Is UCX given GPU memory? Not once a context is gone that it may have worked in: it keeps streams there, and UCX 1.13
- * says nothing to us when a copy in one fails. A rank's own business, its partners need not do alike. Looks at all contexts.
+ * says nothing to us when a copy in one fails. A rank's own business, its partners need not do alike. Looks at all
+ * contexts.
  */
 bool gpuhier_process_net_on_device(void);
 
-/* Sets the function of Open MPI's progress that drives the connections, once they are there. For each opening of the component. */
+/* Sets the function of Open MPI's progress that drives the connections, once they are there. For each opening of the
+ * component. */
 void gpuhier_process_open(int (*net_progress)(void));
 
-/* Tells all partners, once, that this process needs nothing more of them. The engine's lock is held, and there are connections. */
+/* Tells all partners, once, that this process needs nothing more of them. The engine's lock is held, and there are
+ * connections. */
 void gpuhier_process_leave_begin(void);
 
 /*

@@ -30,7 +30,8 @@ static gpuhier_segment_t segment_plan(int nranks, size_t small_bytes)
 {
     const size_t line = GPUHIER_CACHE_LINE;
     const size_t area_bytes = 0 == small_bytes ? 0 : (sizeof(gpuhier_area_t) + small_bytes + line - 1) / line * line;
-    const size_t bytes = sizeof(gpuhier_segment_header_t) + (size_t) nranks * GPUHIER_SLOTS * (sizeof(gpuhier_slot_t) + area_bytes);
+    const size_t bytes =
+        sizeof(gpuhier_segment_header_t) + (size_t) nranks * GPUHIER_SLOTS * (sizeof(gpuhier_slot_t) + area_bytes);
     return (gpuhier_segment_t){NULL, bytes, area_bytes, nranks};
 }
 
@@ -64,8 +65,11 @@ int gpuhier_segment_create(uint64_t word, int nranks, size_t small_bytes, gpuhie
             shm_unlink(name);
         }
     } else {
-        *segment.header = (gpuhier_segment_header_t){.magic = SEGMENT_MAGIC, .version = SEGMENT_VERSION, .nranks = (uint32_t) nranks,
-                                                     .word = word, .area_bytes = segment.area_bytes};
+        *segment.header = (gpuhier_segment_header_t){.magic = SEGMENT_MAGIC,
+                                                     .version = SEGMENT_VERSION,
+                                                     .nranks = (uint32_t) nranks,
+                                                     .word = word,
+                                                     .area_bytes = segment.area_bytes};
         *segment_p = segment;
     }
     if (file >= 0) {
@@ -84,7 +88,8 @@ int gpuhier_segment_attach(uint64_t word, int nranks, size_t small_bytes, gpuhie
     }
     struct stat status;
     gpuhier_segment_t segment = segment_plan(nranks, small_bytes);
-    int rc = 0 == fstat(file, &status) && (size_t) status.st_size == segment.bytes ? segment_map(file, &segment) : OMPI_ERR_BAD_PARAM;
+    int rc = 0 == fstat(file, &status) && (size_t) status.st_size == segment.bytes ? segment_map(file, &segment)
+                                                                                   : OMPI_ERR_BAD_PARAM;
     close(file);
     if (OMPI_SUCCESS != rc) {
         return rc;

@@ -31,17 +31,18 @@
 enum {
     GPUHIER_MASK_HOST = 1u, /* a buffer of mine is host memory: the call is served, later ones go to HOST */
     GPUHIER_MASK_FAIL = 2u, /* I cannot take part: nobody writes a user's buffer, all fall back */
-    GPUHIER_MASK_SHORT = 4u /* I have no long lane, or cannot map a peer's: all begin the call again, in short slices; later ones have none but such */
+    GPUHIER_MASK_SHORT = 4u /* I have no long lane, or cannot map a peer's: all begin the call again, in short slices;
+                               later ones have none but such */
 };
 
 /* Written by its rank before `arrived`, constant until that rank's next use of the slot. */
 typedef struct gpuhier_arrival {
-    uint32_t mask;         /* GPUHIER_MASK_* */
-    uint32_t direct;       /* 1: in and out may be mapped; 0: everything is in scratch */
-    uint32_t fresh;        /* 1: scratch is not the one that all have mapped at set-up */
+    uint32_t mask;   /* GPUHIER_MASK_* */
+    uint32_t direct; /* 1: in and out may be mapped; 0: everything is in scratch */
+    uint32_t fresh;  /* 1: scratch is not the one that all have mapped at set-up */
     uint32_t reserved;
-    gpuhier_memref_t in;   /* first element of the send buffer */
-    gpuhier_memref_t out;  /* first element of the receive buffer */
+    gpuhier_memref_t in;  /* first element of the send buffer */
+    gpuhier_memref_t out; /* first element of the receive buffer */
     gpuhier_memref_t scratch;
 } gpuhier_arrival_t;
 
@@ -59,18 +60,19 @@ enum {
     GPUHIER_FAILED_QUIET = 2 /* no GPU work of mine is left on anybody's buffers */
 };
 
-/* One rank, one call. Written by that rank only, but for `claim`. Each group of words has a line of its own, as different waits read them. */
+/* One rank, one call. Written by that rank only, but for `claim`. Each group of words has a line of its own, as
+ * different waits read them. */
 typedef struct gpuhier_slot {
-    gpuhier_word_t arrived; /* 1: `arrival` is valid */
-    gpuhier_word_t failed;  /* GPUHIER_FAILED_* */
-    gpuhier_word_t claim;   /* GPUHIER_CLAIM_* */
+    gpuhier_word_t arrived;   /* 1: `arrival` is valid */
+    gpuhier_word_t failed;    /* GPUHIER_FAILED_* */
+    gpuhier_word_t claim;     /* GPUHIER_CLAIM_* */
     gpuhier_word_t undecided; /* 1: I failed in the small form without knowing the mask; written before `failed` */
     uint8_t pad0[GPUHIER_CACHE_LINE - 32];
 
-    gpuhier_word_t opened;   /* 1: the next two are valid */
-    uint64_t unmapped;       /* bit i: I cannot map the user's buffers of member i of my group */
-    uint64_t opened_mask;    /* GPUHIER_MASK_FAIL: nor its scratch */
-    gpuhier_word_t vote;     /* by the group's leader only: 1 + mask of all groups */
+    gpuhier_word_t opened; /* 1: the next two are valid */
+    uint64_t unmapped;     /* bit i: I cannot map the user's buffers of member i of my group */
+    uint64_t opened_mask;  /* GPUHIER_MASK_FAIL: nor its scratch */
+    gpuhier_word_t vote;   /* by the group's leader only: 1 + mask of all groups */
     uint8_t pad1[GPUHIER_CACHE_LINE - 32];
 
     gpuhier_word_t in_ready; /* slices of my input that peers may read */
@@ -93,7 +95,8 @@ _Static_assert(3 * GPUHIER_CACHE_LINE == offsetof(gpuhier_slot_t, arrival), "wor
  */
 typedef struct gpuhier_area {
     gpuhier_word_t arrived; /* 1 + 2 * GPUHIER_MASK_*: the data are valid, unless the mask has FAIL */
-    gpuhier_word_t result;  /* several groups, by the leader: 1 + 2 * the mask of all groups: the data are the result, unless it has FAIL */
+    gpuhier_word_t result;  /* several groups, by the leader: 1 + 2 * the mask of all groups: the data are the result,
+                               unless it has FAIL */
     uint8_t data[];         /* coll_gpuhier_small_bytes */
 } gpuhier_area_t;
 
@@ -103,8 +106,8 @@ _Static_assert(16 == offsetof(gpuhier_area_t, data), "data are aligned for every
 typedef struct gpuhier_segment_header {
     uint64_t magic;
     uint32_t version;
-    uint32_t nranks; /* on this node */
-    uint64_t word;   /* random, told to the members by message: proves that they opened the same file */
+    uint32_t nranks;     /* on this node */
+    uint64_t word;       /* random, told to the members by message: proves that they opened the same file */
     uint64_t area_bytes; /* of each area, whole cache lines */
     uint8_t pad[GPUHIER_CACHE_LINE - 32];
 } gpuhier_segment_header_t;
@@ -125,8 +128,9 @@ typedef struct gpuhier_segment {
 void gpuhier_segment_name(uint64_t word, char name[GPUHIER_SEGMENT_NAME_BYTES]);
 
 /*
- * Makes the segment named by word for nranks ranks, with areas for small_bytes of data: mode 0600, must not exist, memory reserved now (so that a full
- * /dev/shm is an error here and not a SIGBUS later). Returns an Open MPI code, and then leaves nothing behind.
+ * Makes the segment named by word for nranks ranks, with areas for small_bytes of data: mode 0600, must not exist,
+ * memory reserved now (so that a full /dev/shm is an error here and not a SIGBUS later). Returns an Open MPI code, and
+ * then leaves nothing behind.
  */
 int gpuhier_segment_create(uint64_t word, int nranks, size_t small_bytes, gpuhier_segment_t *segment_p);
 
@@ -149,7 +153,8 @@ static inline gpuhier_slot_t *gpuhier_segment_slot(const gpuhier_segment_t *segm
 static inline gpuhier_area_t *gpuhier_segment_area(const gpuhier_segment_t *segment, int index, uint64_t sequence)
 {
     char *areas = (char *) (segment->header + 1) + (size_t) segment->nranks * GPUHIER_SLOTS * sizeof(gpuhier_slot_t);
-    return (gpuhier_area_t *) (areas + ((size_t) index * GPUHIER_SLOTS + sequence % GPUHIER_SLOTS) * segment->area_bytes);
+    return (gpuhier_area_t *) (areas
+                               + ((size_t) index * GPUHIER_SLOTS + sequence % GPUHIER_SLOTS) * segment->area_bytes);
 }
 
 #endif /* GPUHIER_SEGMENT_H */

@@ -41,11 +41,11 @@
 
 /* What each rank tells all others at set-up. Plain bytes of one build: gpuhier_agree() has seen to that. */
 typedef struct hello {
-    uint64_t segment_word;   /* names the control block, should I be the one who makes it */
-    uint32_t team_id;        /* the id, should I be rank 0 */
+    uint64_t segment_word; /* names the control block, should I be the one who makes it */
+    uint32_t team_id;      /* the id, should I be rank 0 */
     uint32_t reserved;
     gpuhier_memref_t scratch;
-    uint64_t proof;          /* the word that lies at the start of scratch */
+    uint64_t proof; /* the word that lies at the start of scratch */
     gpuhier_record_t record;
 } hello_t;
 
@@ -62,7 +62,8 @@ typedef struct setup {
     int *local;                /* [nlocal] ranks of my node, rising */
     int *counts;               /* [2 * nranks] for addresses: their lengths, and places in one piece of memory */
     int nlocal, widest;        /* widest: ranks on the fullest node */
-    uint8_t *maps;             /* [nranks][1 + widest] first: rank i has attached its node's control block; then k: it can map the k-th rank of its node */
+    uint8_t *maps; /* [nranks][1 + widest] first: rank i has attached its node's control block; then k: it can map the
+                      k-th rank of its node */
 } setup_t;
 
 /* True on all ranks when it was true on all. */
@@ -76,8 +77,8 @@ static bool vote(const setup_t *setup, bool mine)
 static int gather(const setup_t *setup, const void *mine, void *all, size_t bytes)
 {
     struct ompi_communicator_t *comm = setup->comm;
-    return comm->c_coll->coll_allgather(mine, (gpuhier_count_t) bytes, MPI_BYTE, all, (gpuhier_count_t) bytes, MPI_BYTE, comm,
-                                        comm->c_coll->coll_allgather_module);
+    return comm->c_coll->coll_allgather(mine, (gpuhier_count_t) bytes, MPI_BYTE, all, (gpuhier_count_t) bytes, MPI_BYTE,
+                                        comm, comm->c_coll->coll_allgather_module);
 }
 
 /* My own part. Returns an Open MPI code; hello is whole, whatever it is. */
@@ -144,7 +145,8 @@ static bool trial(const hello_t *other)
     gpuhier_engine_lock();
     int rc = gpuhier_map(&other->scratch, true, &mapping, &address);
     if (OMPI_SUCCESS == rc) {
-        rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyDtoH(&word, address, sizeof(word)), "cuMemcpyDtoH of a neighbour's scratch");
+        rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyDtoH(&word, address, sizeof(word)),
+                                "cuMemcpyDtoH of a neighbour's scratch");
         gpuhier_unmap(mapping);
     }
     gpuhier_engine_unlock();
@@ -243,9 +245,10 @@ static int members_note(setup_t *setup)
 static int groups_make(setup_t *setup)
 {
     gpuhier_team_t *team = setup->team;
-    _Static_assert(sizeof(gpuhier_hier_rank_t) == sizeof(*setup->nodes), "the number of its node is all that the hierarchy asks of a rank");
-    int problem = gpuhier_hierarchy_init(&team->hierarchy, team->nranks, (const gpuhier_hier_rank_t *) setup->nodes, can_map, setup,
-                                         GPUHIER_GROUP_MAX);
+    _Static_assert(sizeof(gpuhier_hier_rank_t) == sizeof(*setup->nodes),
+                   "the number of its node is all that the hierarchy asks of a rank");
+    int problem = gpuhier_hierarchy_init(&team->hierarchy, team->nranks, (const gpuhier_hier_rank_t *) setup->nodes,
+                                         can_map, setup, GPUHIER_GROUP_MAX);
     problem = 0 != problem ? problem : gpuhier_shape_init(&team->shape, &team->hierarchy);
     if (0 != problem) {
         return OMPI_ERR_OUT_OF_RESOURCE;
@@ -258,7 +261,8 @@ static int groups_make(setup_t *setup)
     return members_note(setup);
 }
 
-/* Do I send to or receive from this rank of another group? The owners of my pieces, and, for the vote, leaders among leaders. */
+/* Do I send to or receive from this rank of another group? The owners of my pieces, and, for the vote, leaders among
+ * leaders. */
 static bool is_partner(const gpuhier_team_t *team, int rank)
 {
     const gpuhier_hierarchy_t *h = &team->hierarchy;
@@ -321,14 +325,20 @@ static int addresses_exchange(setup_t *setup)
         if (is_partner(team, rank)) {
             char name[64];
             snprintf(name, sizeof(name), "rank %d", rank);
-            rc = gpuhier_net_peer_create(gpuhier_process_net(), all + places[rank], (size_t) counts[rank], name, &team->peers[rank]);
-            if (OMPI_SUCCESS == rc && ompi_group_get_proc_name(comm->c_local_group, rank).jobid == ompi_proc_local()->super.proc_name.jobid) {
+            rc = gpuhier_net_peer_create(gpuhier_process_net(), all + places[rank], (size_t) counts[rank], name,
+                                         &team->peers[rank]);
+            if (OMPI_SUCCESS == rc
+                && ompi_group_get_proc_name(comm->c_local_group, rank).jobid
+                       == ompi_proc_local()->super.proc_name.jobid) {
                 gpuhier_net_peer_bind(team->peers[rank]);
             }
         }
     }
-    team->net_on_device = gpuhier_process_net_on_device() && (!team->device->flush_needed || team->device->flush_possible);
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_lane_exchange_buffers(setup->lane, team->net_on_device, gpuhier_slot_bytes(false));
+    team->net_on_device =
+        gpuhier_process_net_on_device() && (!team->device->flush_needed || team->device->flush_possible);
+    rc = OMPI_SUCCESS != rc
+             ? rc
+             : gpuhier_lane_exchange_buffers(setup->lane, team->net_on_device, gpuhier_slot_bytes(false));
     gpuhier_engine_unlock();
 free_all:
     free(all);
@@ -342,10 +352,14 @@ static void team_print(const setup_t *setup)
     if (!gpuhier_params.print_info || 0 != team->rank) {
         return;
     }
-    opal_output(0, "coll:gpuhier: communicator %s: %d ranks in %d group%s, %d piece%s, slices of at most %llu bytes, %s between groups",
-                team->comm->c_name, team->nranks, team->ngroups, 1 == team->ngroups ? "" : "s", team->shape.npieces,
-                1 == team->shape.npieces ? "" : "s", (unsigned long long) gpuhier_choice_longest(&team->shape, &team->limits),
-                1 == team->ngroups ? "nothing" : team->net_on_device ? "GPU memory over UCX" : "pinned host memory over UCX");
+    opal_output(
+        0,
+        "coll:gpuhier: communicator %s: %d ranks in %d group%s, %d piece%s, slices of at most %llu bytes, %s between groups",
+        team->comm->c_name, team->nranks, team->ngroups, 1 == team->ngroups ? "" : "s", team->shape.npieces,
+        1 == team->shape.npieces ? "" : "s", (unsigned long long) gpuhier_choice_longest(&team->shape, &team->limits),
+        1 == team->ngroups    ? "nothing"
+        : team->net_on_device ? "GPU memory over UCX"
+                              : "pinned host memory over UCX");
     for (int group = 0; group < team->ngroups; ++group) {
         for (int i = 0; i < gpuhier_hierarchy_group_size(&team->hierarchy, group); ++i) {
             int rank = gpuhier_hierarchy_member(&team->hierarchy, group, i);

@@ -44,7 +44,8 @@ static inline uint64_t gpuhier_tag_fields(uint32_t team, uint64_t call, uint64_t
 }
 
 /* Payload of a slice. */
-static inline uint64_t gpuhier_slice_tag(uint32_t team, uint64_t sequence, uint64_t slice, uint64_t piece, uint64_t step)
+static inline uint64_t gpuhier_slice_tag(uint32_t team, uint64_t sequence, uint64_t slice, uint64_t piece,
+                                         uint64_t step)
 {
     return gpuhier_tag_fields(team, sequence, slice % GPUHIER_TAG_SLICES, piece, step);
 }
@@ -57,7 +58,8 @@ static inline uint64_t gpuhier_beside_tag(uint32_t team, uint64_t sequence, uint
 
 static inline uint64_t gpuhier_word_tag(uint32_t team, int word, int rank)
 {
-    return gpuhier_team_tag(team) | (uint64_t) word << 28 | (uint64_t) GPUHIER_TAG_WORDS << 20 | ((uint64_t) rank & (GPUHIER_TAG_RANKS - 1));
+    return gpuhier_team_tag(team) | (uint64_t) word << 28 | (uint64_t) GPUHIER_TAG_WORDS << 20
+           | ((uint64_t) rank & (GPUHIER_TAG_RANKS - 1));
 }
 
 #endif /* GPUHIER_TAGS_H */

@@ -48,11 +48,14 @@ int gpuhier_team_create(const gpuhier_saved_t *saved, struct ompi_communicator_t
     team->rank = ompi_comm_rank(comm);
     team->nranks = ompi_comm_size(comm);
     team->limits = (gpuhier_limits_t){gpuhier_params.slice_bytes, gpuhier_params.slices_in_flight,
-                                      (gpuhier_algorithm_t) gpuhier_params.algorithm, GPUHIER_WIRE_TCP /* set-up knows better */, gpuhier_params.slice_bytes_max};
+                                      (gpuhier_algorithm_t) gpuhier_params.algorithm,
+                                      GPUHIER_WIRE_TCP /* set-up knows better */, gpuhier_params.slice_bytes_max};
     int rc = gpuhier_setup_run(team, saved, buffer);
     if (OMPI_SUCCESS != rc) {
-        opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: set-up of communicator %s failed here or on another rank (%d): Open MPI's own collectives serve it",
-                            comm->c_name, rc);
+        opal_output_verbose(
+            1, gpuhier_output(),
+            "coll:gpuhier: set-up of communicator %s failed here or on another rank (%d): Open MPI's own collectives serve it",
+            comm->c_name, rc);
         gpuhier_engine_lock();
         gpuhier_team_destroy(team);
         gpuhier_engine_unlock();

@@ -20,7 +20,8 @@
 
 /*
  * Made by all members together: before a communicator's first accelerated call, and then
- * owned by its module; or with a persistent request, and then owned by that. All but sequence, the queue, broken, torn, reason_sought, limits.slice_bytes_max, long_scratch and the exchange's state is constant then.
+ * owned by its module; or with a persistent request, and then owned by that. All but sequence, the queue, broken, torn,
+ * reason_sought, limits.slice_bytes_max, long_scratch and the exchange's state is constant then.
  */
 typedef struct gpuhier_team {
     opal_list_item_t super; /* in the list of all teams */
@@ -29,15 +30,17 @@ typedef struct gpuhier_team {
     int nranks;
     uint32_t id;       /* random, the same on all members: tells this communicator's messages from others' */
     uint64_t sequence; /* number of the last call that began; equal on all members between calls */
-    struct gpuhier_call *first, *last; /* calls that have not ended, in the order in which they were posted; the first one runs */
+    struct gpuhier_call *first,
+        *last; /* calls that have not ended, in the order in which they were posted; the first one runs */
     struct gpuhier_team *busy_next, **busy_place; /* in the queue's list while there are any */
-    int broken;        /* not 0: this rank cannot take part any more; it votes against every call, and all decline */
+    int broken;         /* not 0: this rank cannot take part any more; it votes against every call, and all decline */
     bool reason_sought; /* for a call that failed here: under fault tolerance, whether Open MPI knows why */
-    int torn;          /* not 0: a call failed here while data moved; every later call ends with this code */
+    int torn;           /* not 0: a call failed here while data moved; every later call ends with this code */
 
     gpuhier_hierarchy_t hierarchy;
     gpuhier_shape_t shape;
-    gpuhier_limits_t limits; /* slice_bytes_max: lowered for good, by all members after the same call, when one had no room for a long lane */
+    gpuhier_limits_t limits; /* slice_bytes_max: lowered for good, by all members after the same call, when one had no
+                                room for a long lane */
     int group, index, group_size; /* mine */
     int ngroups;
 
@@ -45,19 +48,22 @@ typedef struct gpuhier_team {
     int *node_index;           /* [group_size] a member's place in the segment */
     gpuhier_record_t *members; /* [group_size] */
     gpuhier_memref_t *scratch; /* [group_size] each member's first lane, kept mapped */
-    gpuhier_memref_t *long_scratch; /* [group_size] the long lane of each member that was mapped last, kept mapped, too */
+    gpuhier_memref_t
+        *long_scratch; /* [group_size] the long lane of each member that was mapped last, kept mapped, too */
 
-    uint64_t *held;             /* [nheld] processes of my node, whose scratch stays mapped as long as the team lives */
+    uint64_t *held; /* [nheld] processes of my node, whose scratch stays mapped as long as the team lives */
     int nheld;
 
     gpuhier_device_t *device;
 
-    gpuhier_net_peer_t **peers; /* [nranks] the ranks of other groups that I exchange with, else NULL; NULL for one group */
-    gpuhier_piece_rails_t *rails; /* [pieces] */
-    bool net_on_device;         /* UCX takes device memory */
+    gpuhier_net_peer_t *
+        *peers; /* [nranks] the ranks of other groups that I exchange with, else NULL; NULL for one group */
+    gpuhier_piece_rails_t *rails;      /* [pieces] */
+    bool net_on_device;                /* UCX takes device memory */
     struct gpuhier_partners *partners; /* the words that partners in other groups send; NULL for one group */
     struct gpuhier_exchange *exchange; /* NULL for one group, and before the first call */
-    struct gpuhier_small_exchange *small_exchange; /* of the small form; NULL but for the leader of one of several groups */
+    struct gpuhier_small_exchange
+        *small_exchange; /* of the small form; NULL but for the leader of one of several groups */
 } gpuhier_team_t;
 
 /*
@@ -71,12 +77,13 @@ int gpuhier_team_create(const gpuhier_saved_t *saved, struct ompi_communicator_t
 
 OBJ_CLASS_DECLARATION(gpuhier_team_t);
 
-/* A member lost its CUDA context, and the team is about to be made anew: none of the members' scratch is worth keeping mapped. */
+/* A member lost its CUDA context, and the team is about to be made anew: none of the members' scratch is worth keeping
+ * mapped. */
 void gpuhier_team_outlived(gpuhier_team_t *team);
 
 /*
- * Is the CUDA context still there that the team was set up in, and, if UCX is given GPU memory, all others that UCX may have
- * worked in? Else the team is of no use any more, until it is made anew. Under the engine's lock.
+ * Is the CUDA context still there that the team was set up in, and, if UCX is given GPU memory, all others that UCX may
+ * have worked in? Else the team is of no use any more, until it is made anew. Under the engine's lock.
  */
 bool gpuhier_team_check(gpuhier_team_t *team);
 

@@ -121,8 +121,9 @@ static bool process_status(int pid, char *state_p, uint64_t *start_p)
     fclose(file);
     after = strrchr(line, ')');
     if (NULL == after
-        || 2 != sscanf(after, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
-                       &state, &start)) {
+        || 2
+               != sscanf(after, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
+                         &state, &start)) {
         return false;
     }
     *state_p = state;
@@ -130,7 +131,8 @@ static bool process_status(int pid, char *state_p, uint64_t *start_p)
     return true;
 }
 
-/* Has the process of this pid, in this pid namespace, ended? Asks the kernel, which hides none; a zombie has ended. False, too, when it cannot say. */
+/* Has the process of this pid, in this pid namespace, ended? Asks the kernel, which hides none; a zombie has ended.
+ * False, too, when it cannot say. */
 static bool process_ended(int pid)
 {
     bool ended = false;
@@ -401,8 +403,8 @@ static void report_nics(gpuhier_text_t *report, const gpuhier_found_nic_t *nics,
         gpuhier_text_add(report, "no network device but the loopback\n");
     }
     for (i = 0; i < count; ++i) {
-        gpuhier_text_add(report, "%-16s %-9s %s", nics[i].device, nics[i].is_taken ? "taken:" : "not taken:",
-                         nics[i].reason);
+        gpuhier_text_add(report, "%-16s %-9s %s", nics[i].device,
+                         nics[i].is_taken ? "taken:" : "not taken:", nics[i].reason);
         if (nics[i].is_taken) {
             gpuhier_text_add(report, ", %s (distance %u)", gpuhier_distance_text(nics[i].distance), nics[i].distance);
         }

@@ -86,7 +86,8 @@ typedef struct gpuhier_record {
     uint32_t bytes;
     gpuhier_node_id_t node;
     uint64_t process_word; /* random; tells a reused pid, and processes of different pid namespaces, apart */
-    uint64_t start_time;   /* of the process, in clock ticks since boot; 0: /proc does not tell, or is another pid namespace's */
+    uint64_t start_time;   /* of the process, in clock ticks since boot; 0: /proc does not tell, or is another pid
+                              namespace's */
     uint64_t pid_inode;    /* pid namespace in which pid is meant */
     int32_t pid;
     uint8_t has_gpu;

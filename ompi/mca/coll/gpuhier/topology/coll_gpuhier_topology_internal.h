@@ -47,12 +47,12 @@ __attribute__((format(printf, 2, 3))) void gpuhier_text_add(gpuhier_text_t *text
  * Find the devices below sys and dev ("/sys", "/dev"; tests bring folders of their own), at most
  * max. Interfaces count as usable when up(arg, name) says so. Returns their number.
  */
-int gpuhier_nics_find(const char *sys, const char *dev, bool (*up)(void *arg, const char *name), void *arg, gpuhier_found_nic_t *nics,
-                      int max);
+int gpuhier_nics_find(const char *sys, const char *dev, bool (*up)(void *arg, const char *name), void *arg,
+                      gpuhier_found_nic_t *nics, int max);
 
 /*
- * May an interface with this address be a rail? Not with one of its link only: UCX leaves those of IPv6 alone, and those of
- * IPv4 are a board's own management's, or stand for an address that nobody gave. NULL: no.
+ * May an interface with this address be a rail? Not with one of its link only: UCX leaves those of IPv6 alone, and
+ * those of IPv4 are a board's own management's, or stand for an address that nobody gave. NULL: no.
  */
 bool gpuhier_nics_address_counts(const struct sockaddr *address);
 
@@ -80,8 +80,8 @@ int gpuhier_topology_distances(hwloc_topology_t topology, const gpuhier_pci_id_t
 /*
  * Where more devices are taken than a rank can have rails, leaves out those that are nearest to none of the machine's
  * GPUs (storage has such of its own), so that each of the others is one rail. All GPUs count, also those that this
- * process may not use: all ranks of the machine leave out the same. Sets is_taken and reason; the distances are of no use
- * afterwards.
+ * process may not use: all ranks of the machine leave out the same. Sets is_taken and reason; the distances are of no
+ * use afterwards.
  */
 void gpuhier_topology_leave_far(hwloc_topology_t topology, gpuhier_found_nic_t *nics, int count);
 

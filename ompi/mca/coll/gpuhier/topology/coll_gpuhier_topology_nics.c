@@ -97,16 +97,17 @@ static void find_pci(gpuhier_found_nic_t *nic, const char *folder)
     last = strrchr(target, '/');
     if (NULL != last && 4 == sscanf(last, "/%x:%x:%x.%x", &domain, &bus, &device, &function)) {
         nic->has_pci = true;
-        nic->pci = (gpuhier_pci_id_t){.domain = domain, .bus = (uint8_t) bus, .device = (uint8_t) device,
-                                      .function = (uint8_t) function};
+        nic->pci = (gpuhier_pci_id_t){
+            .domain = domain, .bus = (uint8_t) bus, .device = (uint8_t) device, .function = (uint8_t) function};
     }
 }
 
 /* Names that tools give to interfaces that lead to no wire of their own. */
 static bool name_is_virtual(const char *name)
 {
-    static const char *const prefixes[] = {"docker", "virbr", "vmnet", "br-",  "veth", "vnet", "cni",    "cali", "flannel",
-                                           "lxc",    "lxd",   "podman", "tun", "tap",  "ifb",  "dummy", "wg",   "nerdctl"};
+    static const char *const prefixes[] = {"docker", "virbr", "vmnet",   "br-",   "veth", "vnet",
+                                           "cni",    "cali",  "flannel", "lxc",   "lxd",  "podman",
+                                           "tun",    "tap",   "ifb",     "dummy", "wg",   "nerdctl"};
     size_t i;
 
     for (i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); ++i) {
@@ -148,7 +149,8 @@ static bool may_open(const char *sys, const char *dev, const char *name)
         char nodes[PATH_MAX];
         char device[GPUHIER_RECORD_DEVICE_MAX];
 
-        if ('.' != entry->d_name[0] && join(folder, verbs, entry->d_name) && join(nodes, dev, "infiniband") && join(path, nodes, entry->d_name)) {
+        if ('.' != entry->d_name[0] && join(folder, verbs, entry->d_name) && join(nodes, dev, "infiniband")
+            && join(path, nodes, entry->d_name)) {
             read_line(device, sizeof(device), folder, "ibdev");
             may = 0 == strcmp(name, device) && 0 == access(path, R_OK | W_OK);
         }
@@ -210,7 +212,8 @@ static gpuhier_found_nic_t *add(gpuhier_found_nic_t *nics, int *count, int max, 
 }
 
 /* Add the ports of one RDMA device; those of today have one or two. */
-static void add_rdma_device(gpuhier_found_nic_t *nics, int *count, int max, const char *folder, const char *name, bool opens)
+static void add_rdma_device(gpuhier_found_nic_t *nics, int *count, int max, const char *folder, const char *name,
+                            bool opens)
 {
     int port;
 
@@ -229,8 +232,8 @@ static void add_rdma_device(gpuhier_found_nic_t *nics, int *count, int max, cons
     }
 }
 
-int gpuhier_nics_find(const char *sys, const char *dev, bool (*up)(void *arg, const char *name), void *arg, gpuhier_found_nic_t *nics,
-                      int max)
+int gpuhier_nics_find(const char *sys, const char *dev, bool (*up)(void *arg, const char *name), void *arg,
+                      gpuhier_found_nic_t *nics, int max)
 {
     static const char *const classes[] = {"class/infiniband", "class/net"};
     char path[PATH_MAX];
@@ -269,7 +272,8 @@ int gpuhier_nics_find(const char *sys, const char *dev, bool (*up)(void *arg, co
 bool gpuhier_nics_address_counts(const struct sockaddr *address)
 {
     if (NULL != address && AF_INET == address->sa_family) {
-        return 0xa9fe != ntohl(((const struct sockaddr_in *) (const void *) address)->sin_addr.s_addr) >> 16; /* 169.254/16 */
+        return 0xa9fe
+               != ntohl(((const struct sockaddr_in *) (const void *) address)->sin_addr.s_addr) >> 16; /* 169.254/16 */
     }
     return NULL != address && AF_INET6 == address->sa_family
            && !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *) (const void *) address)->sin6_addr);
@@ -372,7 +376,8 @@ int gpuhier_nics_choose(gpuhier_found_nic_t *nics, int count, const char *list, 
         if (nic->is_closed) {
             snprintf(nic->reason, sizeof(nic->reason), "has no node in /dev/infiniband that this process may open");
         } else if (!nic->is_usable) {
-            snprintf(nic->reason, sizeof(nic->reason), nic->is_rdma ? "has no active link" : "is down or has no address beyond the link");
+            snprintf(nic->reason, sizeof(nic->reason),
+                     nic->is_rdma ? "has no active link" : "is down or has no address beyond the link");
         } else if (class_of(nic) != best) {
             snprintf(nic->reason, sizeof(nic->reason), "is %s, and there is %s", names[class_of(nic)], names[best]);
         } else if (0 != nic->mbit && nic->mbit < fastest / 2) {

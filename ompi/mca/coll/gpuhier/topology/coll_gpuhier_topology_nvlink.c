@@ -40,12 +40,12 @@ typedef struct {
 _Static_assert(68 == sizeof(nvml_pci_t), "the layout is NVML's");
 
 /* X(member, symbol, result, arguments) */
-#define NVML_SYMBOLS(X)                                                                                  \
-    X(init, "nvmlInit_v2", int, (void))                                                                  \
-    X(shutdown, "nvmlShutdown", int, (void))                                                             \
-    X(by_uuid, "nvmlDeviceGetHandleByUUID", int, (const char *, nvml_device_t *))                        \
-    X(link_state, "nvmlDeviceGetNvLinkState", int, (nvml_device_t, unsigned, unsigned *))                \
-    X(link_remote, "nvmlDeviceGetNvLinkRemotePciInfo_v2", int, (nvml_device_t, unsigned, nvml_pci_t *))
+#define NVML_SYMBOLS(X)                                                                    \
+    X(init, "nvmlInit_v2", int, (void) )                                                   \
+    X(shutdown, "nvmlShutdown", int, (void) )                                              \
+    X(by_uuid, "nvmlDeviceGetHandleByUUID", int, (const char *, nvml_device_t *) )         \
+    X(link_state, "nvmlDeviceGetNvLinkState", int, (nvml_device_t, unsigned, unsigned *) ) \
+    X(link_remote, "nvmlDeviceGetNvLinkRemotePciInfo_v2", int, (nvml_device_t, unsigned, nvml_pci_t *) )
 
 typedef struct {
 #define NVML_MEMBER(member, symbol, result, arguments) result(*member) arguments;

@@ -183,8 +183,10 @@ void gpuhier_topology_leave_far(hwloc_topology_t topology, gpuhier_found_nic_t *
         return;
     }
     while (NULL != (object = hwloc_get_next_pcidev(topology, object))) {
-        const gpuhier_pci_id_t gpu = {.domain = object->attr->pcidev.domain, .bus = object->attr->pcidev.bus,
-                                      .device = object->attr->pcidev.dev, .function = object->attr->pcidev.func};
+        const gpuhier_pci_id_t gpu = {.domain = object->attr->pcidev.domain,
+                                      .bus = object->attr->pcidev.bus,
+                                      .device = object->attr->pcidev.dev,
+                                      .function = object->attr->pcidev.func};
         uint8_t nearest = GPUHIER_DISTANCE_UNKNOWN;
 
         if (!is_gpu(object)) {
@@ -202,7 +204,8 @@ void gpuhier_topology_leave_far(hwloc_topology_t topology, gpuhier_found_nic_t *
     for (i = 0; any && i < count; ++i) {
         if (nics[i].is_taken && !near[i]) {
             nics[i].is_taken = false;
-            snprintf(nics[i].reason, sizeof(nics[i].reason), "is nearest to no GPU, and there are more than %d", GPUHIER_RAILS_MAX);
+            snprintf(nics[i].reason, sizeof(nics[i].reason), "is nearest to no GPU, and there are more than %d",
+                     GPUHIER_RAILS_MAX);
         }
     }
 }

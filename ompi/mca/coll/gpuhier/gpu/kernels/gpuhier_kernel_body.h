@@ -34,7 +34,8 @@
 #    define GPUHIER_UNROLL
 #endif
 
-namespace gpuhier {
+namespace gpuhier
+{
 
 /* 16 bytes that are moved by one access; what is in them is the chunk's business. */
 struct alignas(16) wide {
@@ -172,7 +173,7 @@ template <class M, class T> struct one_access<M, T, true> {
 
 /* Which elements are moved in chunks; the others are moved one by one. */
 struct layout {
-    uint64_t head;   /* elements before the first chunk */
+    uint64_t head; /* elements before the first chunk */
     uint64_t chunks;
     uint64_t single; /* elements outside chunks: head and tail, or all */
     bool odd;        /* some buffers' chunks do not begin on a boundary */
@@ -246,7 +247,7 @@ GPUHIER_WALK void reduce_element(const M &memory, const gpuhier_kernel_args_t &a
  */
 template <class M, class T, class Op, int Group, int Batch>
 GPUHIER_WALK void reduce_chunks(const M &memory, const gpuhier_kernel_args_t &args, const layout &l, uint64_t thread,
-                                 uint64_t threads)
+                                uint64_t threads)
 {
     const uint64_t start = l.head * sizeof(T);
 
@@ -391,7 +392,8 @@ template <class M, class T, class Op, bool Padded = is_padded<T>::value> struct 
     }
 };
 template <class M, class T, class Op> struct odd_chunks<M, T, Op, true> {
-    static GPUHIER_WALK void reduce(const M &, const gpuhier_kernel_args_t &, uint32_t, const layout &, uint64_t, uint64_t)
+    static GPUHIER_WALK void reduce(const M &, const gpuhier_kernel_args_t &, uint32_t, const layout &, uint64_t,
+                                    uint64_t)
     {
     }
 };

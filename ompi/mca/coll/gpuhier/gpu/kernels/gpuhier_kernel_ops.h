@@ -24,7 +24,8 @@
 #    define GPUHIER_HD inline __attribute__((always_inline))
 #endif
 
-namespace gpuhier {
+namespace gpuhier
+{
 
 /*
  * An element of two fields; the layout is C's for struct { A a; B b; }. A padded one is stored field

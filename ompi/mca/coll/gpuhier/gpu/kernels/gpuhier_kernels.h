@@ -10,7 +10,8 @@
  *
  * so that one kernel serves the fused reduce-scatter + all-gather (nsrc = ndst = ranks),
  * the reduce-scatter alone (ndst = 1), the reduction of an exchange (nsrc = 2), and copies of pairs whose gaps are
- * not to be written (nsrc = 1). gpuhier_copy is the same with one source and bytes as elements: the push of an all-gather.
+ * not to be written (nsrc = 1). gpuhier_copy is the same with one source and bytes as elements: the push of an
+ * all-gather.
  *
  * A source may be a destination too (in place), at the same address: element i is read and
  * then written by one thread. Ranges that overlap in any other way are an error.
@@ -58,39 +59,39 @@ GPUHIER_KERNEL_ASSERT(1036 == offsetof(gpuhier_kernel_args_t, ndst), "host and G
  * The order gives the kernel's index, which must be the same on all ranks: append only.
  */
 #define GPUHIER_KERNEL_ORDER_OPS(X, type) X(max, type) X(min, type)
-#define GPUHIER_KERNEL_INTEGER_OPS(X, type)                                                                            \
-    X(sum, type)                                                                                                       \
-    X(prod, type)                                                                                                      \
-    X(land, type)                                                                                                      \
-    X(lor, type)                                                                                                       \
-    X(lxor, type)                                                                                                      \
-    X(band, type)                                                                                                      \
-    X(bor, type)                                                                                                       \
-    X(bxor, type)                                                                                                      \
+#define GPUHIER_KERNEL_INTEGER_OPS(X, type) \
+    X(sum, type)                            \
+    X(prod, type)                           \
+    X(land, type)                           \
+    X(lor, type)                            \
+    X(lxor, type)                           \
+    X(band, type)                           \
+    X(bor, type)                            \
+    X(bxor, type)                           \
     GPUHIER_KERNEL_ORDER_OPS(X, type)
 #define GPUHIER_KERNEL_FLOAT_OPS(X, type) X(sum, type) X(prod, type) X(max, type) X(min, type)
 #define GPUHIER_KERNEL_COMPLEX_OPS(X, type) X(sum, type) X(prod, type)
 #define GPUHIER_KERNEL_PAIR_OPS(X, type) X(minloc, type) X(maxloc, type)
 
-#define GPUHIER_KERNEL_LIST(X)                                                                                         \
-    GPUHIER_KERNEL_ORDER_OPS(X, int8)                                                                                  \
-    GPUHIER_KERNEL_ORDER_OPS(X, int16)                                                                                 \
-    GPUHIER_KERNEL_ORDER_OPS(X, int32)                                                                                 \
-    GPUHIER_KERNEL_ORDER_OPS(X, int64)                                                                                 \
-    GPUHIER_KERNEL_INTEGER_OPS(X, uint8)                                                                               \
-    GPUHIER_KERNEL_INTEGER_OPS(X, uint16)                                                                              \
-    GPUHIER_KERNEL_INTEGER_OPS(X, uint32)                                                                              \
-    GPUHIER_KERNEL_INTEGER_OPS(X, uint64)                                                                              \
-    GPUHIER_KERNEL_FLOAT_OPS(X, float)                                                                                 \
-    GPUHIER_KERNEL_FLOAT_OPS(X, double)                                                                                \
-    GPUHIER_KERNEL_COMPLEX_OPS(X, float_complex)                                                                       \
-    GPUHIER_KERNEL_COMPLEX_OPS(X, double_complex)                                                                      \
-    GPUHIER_KERNEL_PAIR_OPS(X, float_int)                                                                              \
-    GPUHIER_KERNEL_PAIR_OPS(X, double_int)                                                                             \
-    GPUHIER_KERNEL_PAIR_OPS(X, long_int)                                                                               \
-    GPUHIER_KERNEL_PAIR_OPS(X, short_int)                                                                              \
-    GPUHIER_KERNEL_PAIR_OPS(X, 2int)                                                                                   \
-    GPUHIER_KERNEL_PAIR_OPS(X, 2float)                                                                                 \
+#define GPUHIER_KERNEL_LIST(X)                    \
+    GPUHIER_KERNEL_ORDER_OPS(X, int8)             \
+    GPUHIER_KERNEL_ORDER_OPS(X, int16)            \
+    GPUHIER_KERNEL_ORDER_OPS(X, int32)            \
+    GPUHIER_KERNEL_ORDER_OPS(X, int64)            \
+    GPUHIER_KERNEL_INTEGER_OPS(X, uint8)          \
+    GPUHIER_KERNEL_INTEGER_OPS(X, uint16)         \
+    GPUHIER_KERNEL_INTEGER_OPS(X, uint32)         \
+    GPUHIER_KERNEL_INTEGER_OPS(X, uint64)         \
+    GPUHIER_KERNEL_FLOAT_OPS(X, float)            \
+    GPUHIER_KERNEL_FLOAT_OPS(X, double)           \
+    GPUHIER_KERNEL_COMPLEX_OPS(X, float_complex)  \
+    GPUHIER_KERNEL_COMPLEX_OPS(X, double_complex) \
+    GPUHIER_KERNEL_PAIR_OPS(X, float_int)         \
+    GPUHIER_KERNEL_PAIR_OPS(X, double_int)        \
+    GPUHIER_KERNEL_PAIR_OPS(X, long_int)          \
+    GPUHIER_KERNEL_PAIR_OPS(X, short_int)         \
+    GPUHIER_KERNEL_PAIR_OPS(X, 2int)              \
+    GPUHIER_KERNEL_PAIR_OPS(X, 2float)            \
     GPUHIER_KERNEL_PAIR_OPS(X, 2double)
 
 #endif /* GPUHIER_KERNELS_H */

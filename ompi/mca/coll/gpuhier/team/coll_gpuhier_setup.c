@@ -12,6 +12,7 @@
  *   trials     attach it; map every neighbour's scratch, read its    allgather
  *              proof word: who can really map whom; or a failure
  *   groups     cliques of those answers (hierarchy, shape)           vote
+ *   id         one that no other team of any member has, if there are several groups           AND
  *   addresses  UCX addresses, if there are several groups            allgather of their lengths, or a failure;
  *                                                                    vote, allgatherv, vote
  *   connect    a word with each partner: UCX connects                vote
@@ -42,7 +43,7 @@
 /* What each rank tells all others at set-up. Plain bytes of one build: gpuhier_agree() has seen to that. */
 typedef struct hello {
     uint64_t segment_word; /* names the control block, should I be the one who makes it */
-    uint32_t team_id;      /* the id, should I be rank 0 */
+    uint32_t team_id;      /* what the id comes from, should I be rank 0 */
     uint32_t reserved;
     gpuhier_memref_t scratch;
     uint64_t proof; /* the word that lies at the start of scratch */
@@ -102,7 +103,6 @@ static int hello_fill(setup_t *setup, const gpuhier_buffer_t *buffer, hello_t *m
         || sizeof(mine->team_id) != getrandom(&mine->team_id, sizeof(mine->team_id), 0)) {
         return OMPI_ERROR;
     }
-    mine->team_id -= GPUHIER_NET_TEAM_RESERVED == mine->team_id ? 1 : 0;
     return rc;
 }
 
@@ -346,6 +346,20 @@ free_all:
     return rc;
 }
 
+/* The same outcome on all ranks. */
+static int id_choose(const setup_t *setup)
+{
+    const gpuhier_saved_t *saved = setup->saved;
+    gpuhier_engine_lock();
+    uint32_t mine = gpuhier_team_id_claim(setup->team, setup->hello[0].team_id), all = 0;
+    gpuhier_engine_unlock();
+    int rc = saved->allreduce(&mine, &all, 1, MPI_UINT32_T, MPI_BAND, setup->comm, saved->allreduce_module);
+    gpuhier_engine_lock();
+    bool chosen = gpuhier_team_id_choose(setup->team, OMPI_SUCCESS == rc ? all : 0);
+    gpuhier_engine_unlock();
+    return chosen ? OMPI_SUCCESS : OMPI_ERR_OUT_OF_RESOURCE;
+}
+
 static void team_print(const setup_t *setup)
 {
     const gpuhier_team_t *team = setup->team;
@@ -402,12 +416,15 @@ static int steps_run(setup_t *setup, const gpuhier_buffer_t *buffer, int entered
         return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
     }
     rc = node_join(setup, hellos_gather(setup, &mine));
-    team->id = setup->hello[0].team_id;
     rc = OMPI_SUCCESS != rc ? rc : groups_make(setup);
     if (!vote(setup, OMPI_SUCCESS == rc)) {
         return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
     }
     if (team->ngroups > 1) {
+        rc = id_choose(setup);
+        if (OMPI_SUCCESS != rc) {
+            return rc; /* all do */
+        }
         rc = addresses_exchange(setup);
         if (OMPI_SUCCESS == rc) {
             gpuhier_engine_lock();

@@ -65,6 +65,50 @@ int gpuhier_team_create(const gpuhier_saved_t *saved, struct ompi_communicator_t
     return OMPI_SUCCESS;
 }
 
+/* Candidate number i: mixed by multiplication, so that bases near each other have none in common but by chance. */
+static uint32_t candidate(uint32_t base, unsigned i)
+{
+    const uint64_t mixed = ((uint64_t) base + i * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xbf58476d1ce4e5b9);
+    const uint32_t id = (uint32_t) (mixed >> 32);
+    return GPUHIER_NET_TEAM_RESERVED == id ? 0 : id;
+}
+
+static bool has_or_may_have(const gpuhier_team_t *team, uint32_t id)
+{
+    bool may = GPUHIER_ID_CHOSEN == team->id_state && id == team->id;
+    for (unsigned i = 0; i < GPUHIER_IDS && !may && GPUHIER_ID_CHOOSING == team->id_state; ++i) {
+        may = id == candidate(team->id_base, i);
+    }
+    return may;
+}
+
+uint32_t gpuhier_team_id_claim(gpuhier_team_t *team, uint32_t base)
+{
+    uint32_t is_free = 0;
+    gpuhier_team_t *other;
+    for (unsigned i = 0; i < GPUHIER_IDS; ++i) {
+        bool taken = false;
+        OPAL_LIST_FOREACH (other, &teams, gpuhier_team_t) {
+            taken = taken || (other != team && has_or_may_have(other, candidate(base, i)));
+        }
+        is_free |= (uint32_t) !taken << i;
+    }
+    team->id_base = base;
+    team->id_state = GPUHIER_ID_CHOOSING;
+    return is_free;
+}
+
+bool gpuhier_team_id_choose(gpuhier_team_t *team, uint32_t free_on_all)
+{
+    if (0 == free_on_all) {
+        team->id_state = GPUHIER_ID_NONE;
+        return false;
+    }
+    team->id = candidate(team->id_base, (unsigned) __builtin_ctz(free_on_all));
+    team->id_state = GPUHIER_ID_CHOSEN;
+    return true;
+}
+
 void gpuhier_team_release(gpuhier_team_t *team)
 {
     gpuhier_team_engine->release(team);

@@ -28,7 +28,14 @@ typedef struct gpuhier_team {
     struct ompi_communicator_t *comm;
     int rank;
     int nranks;
-    uint32_t id;       /* random, the same on all members: tells this communicator's messages from others' */
+    uint32_t id; /* the same on all members, and no other team's of any of them: tells this communicator's messages from
+                    others' */
+    uint32_t id_base; /* while the id is chosen: what the candidates come from */
+    enum {
+        GPUHIER_ID_NONE,
+        GPUHIER_ID_CHOOSING,
+        GPUHIER_ID_CHOSEN
+    } id_state;        /* NONE: of one group, which sends no messages */
     uint64_t sequence; /* number of the last call that began; equal on all members between calls */
     struct gpuhier_call *first,
         *last; /* calls that have not ended, in the order in which they were posted; the first one runs */
@@ -86,6 +93,15 @@ void gpuhier_team_outlived(gpuhier_team_t *team);
  * have worked in? Else the team is of no use any more, until it is made anew. Under the engine's lock.
  */
 bool gpuhier_team_check(gpuhier_team_t *team);
+
+/*
+ * The choice of an id, of GPUHIER_IDS candidates that follow from a random word, the same on all members. claim says
+ * which of them no other team in this process has or may be about to have (bit i: candidate i); choose takes the first
+ * of those that all members have free, and is false when there is none. Both under the engine's lock.
+ */
+#define GPUHIER_IDS 32
+uint32_t gpuhier_team_id_claim(gpuhier_team_t *team, uint32_t base);
+bool gpuhier_team_id_choose(gpuhier_team_t *team, uint32_t free_on_all);
 
 /* Local. NULL is ignored. */
 void gpuhier_team_destroy(gpuhier_team_t *team);

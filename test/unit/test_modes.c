@@ -80,6 +80,27 @@ static void kinds_are_separate(void **state)
     gpuhier_modes_fini(&modes);
 }
 
+/* Without a row on one rank a class stays with the saved collective, whatever other classes do; looking does not make a row. */
+static void never_is_for_good(void **state)
+{
+    gpuhier_modes_t modes;
+    (void) state;
+    gpuhier_modes_init(&modes);
+    assert_int_equal(GPUHIER_MODE_HOST, gpuhier_modes_mode(&modes, 3, 100));
+    assert_null(modes.row[3]);
+    gpuhier_modes_to_acc(gpuhier_modes_entry(&modes, 2, 100));
+    gpuhier_modes_entry(&modes, 4, 100);
+    gpuhier_modes_never(&modes, 3);
+    gpuhier_modes_never(&modes, 4);
+    for (size_t bytes = 1; bytes < 1u << 20; bytes *= 2) {
+        assert_int_equal(GPUHIER_MODE_NEVER, gpuhier_modes_mode(&modes, 3, bytes));
+        assert_int_equal(GPUHIER_MODE_NEVER, gpuhier_modes_mode(&modes, 4, bytes));
+    }
+    assert_int_equal(GPUHIER_MODE_ACC, gpuhier_modes_mode(&modes, 2, 100));
+    gpuhier_modes_fini(&modes);
+    assert_null(modes.row[3]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -87,6 +108,7 @@ int main(void)
         cmocka_unit_test(flips_stretch_the_interval),
         cmocka_unit_test(flips_do_not_overflow),
         cmocka_unit_test(kinds_are_separate),
+        cmocka_unit_test(never_is_for_good),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,7 +42,7 @@ bool gpuhier_members_agree(gpuhier_module_t *module, struct ompi_communicator_t 
 }
 
 /* What a rank says to a probe; the least of all counts. */
-enum { PROBE_NO, PROBE_SET_UP, PROBE_READY };
+enum { PROBE_NEVER /* no memory to remember the answer */, PROBE_NO, PROBE_SET_UP, PROBE_READY };
 
 /* This rank's answer: with device memory, a team that is as good as ever, or a new one, when there is none or its CUDA
  * context is gone. */
@@ -61,19 +61,23 @@ static int probe_answer(const gpuhier_module_t *module, const gpuhier_buffer_t *
 
 /*
  * Asks all ranks whether they pass device memory, through the saved allreduce;
- * if all do, sets the team up, anew if need be. True on all ranks alike.
+ * if all do, sets the team up, anew if need be. True on all ranks alike. kind: the class, which has its row here, or
+ * has_row is false.
  */
 __attribute__((noinline)) static bool probe(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in,
-                                            const void *out)
+                                            const void *out, int kind, bool has_row)
 {
     gpuhier_buffer_t from, to;
     gpuhier_buffer_inspect(in, &from);
     gpuhier_buffer_inspect(out, &to);
     const gpuhier_buffer_t *owner = NULL != from.context ? &from : &to;
-    int mine = probe_answer(module, &from, &to), all = PROBE_NO;
+    int mine = has_row ? probe_answer(module, &from, &to) : PROBE_NEVER, all = PROBE_NO;
     gpuhier_count(&gpuhier_counters.probes, 1);
     int rc = module->saved.allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm, module->saved.allreduce_module);
-    if (OMPI_SUCCESS != rc || PROBE_NO == all) {
+    if (OMPI_SUCCESS == rc && PROBE_NEVER == all) {
+        gpuhier_modes_never(&module->modes, kind);
+    }
+    if (OMPI_SUCCESS != rc || all <= PROBE_NO) {
         return false;
     }
     if (PROBE_SET_UP == all) {
@@ -153,13 +157,19 @@ int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struc
     if (kernel < 0 || module->team_failed || gpuhier_end_has_come() || !gpuhier_members_agree(module, comm)) {
         return gpuhier_fallback_allreduce(sbuf, rbuf, count, dtype, op, comm, &module->saved);
     }
-    gpuhier_mode_entry_t *entry =
-        gpuhier_modes_entry(&module->modes, gpuhier_reduce_class(kernel), (size_t) count * elem_bytes);
-    if (NULL == entry) {
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
+    const int kind = gpuhier_reduce_class(kernel);
+    gpuhier_mode_entry_t *entry = gpuhier_modes_entry(&module->modes, kind, (size_t) count * elem_bytes);
     const void *in = MPI_IN_PLACE == sbuf ? rbuf : sbuf;
-    if (GPUHIER_MODE_HOST == entry->mode && gpuhier_modes_probe_due(entry) && probe(module, comm, in, rbuf)) {
+    if (NULL == entry) {
+        (void) probe(module, comm, in, rbuf, kind,
+                     false); /* the others probe, too: it is the first call of its class */
+        return gpuhier_fallback_allreduce(sbuf, rbuf, count, dtype, op, comm, &module->saved);
+    }
+    if (GPUHIER_MODE_HOST == entry->mode && gpuhier_modes_probe_due(entry)) {
+        if (!probe(module, comm, in, rbuf, kind, true)) {
+            return gpuhier_fallback_allreduce(sbuf, rbuf, count, dtype, op, comm,
+                                              &module->saved); /* the entry may be gone */
+        }
         gpuhier_modes_to_acc(entry);
     }
     if (GPUHIER_MODE_ACC == entry->mode) {

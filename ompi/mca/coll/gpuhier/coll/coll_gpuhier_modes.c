@@ -20,10 +20,26 @@ void gpuhier_modes_init(gpuhier_modes_t *modes)
     memset(modes, 0, sizeof(*modes));
 }
 
+/* The row of each class for which a rank had no memory. Never written. */
+static gpuhier_mode_entry_t never[GPUHIER_MODE_SIZES] = {[0 ... GPUHIER_MODE_SIZES - 1] = {.mode = GPUHIER_MODE_NEVER}};
+
+static void row_free(gpuhier_mode_entry_t *row)
+{
+    if (never != row) {
+        free(row);
+    }
+}
+
+void gpuhier_modes_never(gpuhier_modes_t *modes, int kind)
+{
+    row_free(modes->row[kind]);
+    modes->row[kind] = never;
+}
+
 void gpuhier_modes_fini(gpuhier_modes_t *modes)
 {
     for (int i = 0; i < GPUHIER_MODE_CLASSES; ++i) {
-        free(modes->row[i]);
+        row_free(modes->row[i]);
         modes->row[i] = NULL;
     }
 }

@@ -24,7 +24,11 @@
 #define GPUHIER_MODE_CLASSES 256 /* operation and type classes, see gpuhier_reduce_class() */
 #define GPUHIER_MODE_SIZES 64    /* log2 of the message's bytes */
 
-typedef enum gpuhier_mode { GPUHIER_MODE_HOST = 0, GPUHIER_MODE_ACC = 1 } gpuhier_mode_t;
+typedef enum gpuhier_mode {
+    GPUHIER_MODE_HOST = 0,
+    GPUHIER_MODE_ACC = 1,
+    GPUHIER_MODE_NEVER = 2 /* a rank had no memory for the row: HOST for good, without probes */
+} gpuhier_mode_t;
 
 typedef struct gpuhier_mode_entry {
     uint64_t calls;  /* blocking calls in HOST since the entry last became HOST */
@@ -44,6 +48,18 @@ void gpuhier_modes_fini(gpuhier_modes_t *modes);
 
 /* Makes the row of a class; NULL when memory ran out. */
 gpuhier_mode_entry_t *gpuhier_modes_row(gpuhier_modes_t *modes, int kind);
+
+/* Leaves the class to the saved collective, on all ranks after the same call, which is the first blocking one of the
+ * class. */
+void gpuhier_modes_never(gpuhier_modes_t *modes, int kind);
+
+/* The mode of a kind of call; HOST where there is no row yet. */
+static inline gpuhier_mode_t gpuhier_modes_mode(const gpuhier_modes_t *modes, int kind, size_t bytes)
+{
+    const gpuhier_mode_entry_t *row = modes->row[kind];
+    return NULL == row ? GPUHIER_MODE_HOST
+                       : (gpuhier_mode_t) row[0 == bytes ? 0 : 63 - __builtin_clzll((unsigned long long) bytes)].mode;
+}
 
 /* Sets when the next probe is due. */
 void gpuhier_modes_probe_next(gpuhier_mode_entry_t *entry);

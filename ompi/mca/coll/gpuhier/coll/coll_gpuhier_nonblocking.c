@@ -27,6 +27,7 @@ static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, con
 {
     gpuhier_request_t *request = gpuhier_request_get(comm, false);
     if (NULL == request) {
+        gpuhier_request_abort(comm);
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     request->team = module->team;
@@ -80,13 +81,10 @@ int gpuhier_iallreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, stru
                       ? -1
                       : gpuhier_reduce_find(op, dtype, &args.elem_bytes);
     if (args.kernel >= 0 && args.count * args.elem_bytes > SAVED_BYTES) {
-        gpuhier_mode_entry_t *entry =
-            gpuhier_modes_entry(&module->modes, gpuhier_reduce_class(args.kernel), args.count * args.elem_bytes);
-        if (NULL == entry) {
-            return OMPI_ERR_OUT_OF_RESOURCE;
-        }
-        if (GPUHIER_MODE_ACC == entry->mode) {
-            return accelerate(module, entry, &args, comm, request_p);
+        const int kind = gpuhier_reduce_class(args.kernel);
+        const size_t bytes = args.count * args.elem_bytes;
+        if (GPUHIER_MODE_ACC == gpuhier_modes_mode(&module->modes, kind, bytes)) {
+            return accelerate(module, gpuhier_modes_entry(&module->modes, kind, bytes), &args, comm, request_p);
         }
     }
     size_t size = 0;

@@ -69,6 +69,7 @@ static int saved(gpuhier_module_t *module, const void *sbuf, void *rbuf, gpuhier
 {
     gpuhier_request_t *request = gpuhier_request_get(comm, true);
     if (NULL == request) {
+        gpuhier_request_abort(comm);
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     gpuhier_staged_t *staged = &request->staged;

@@ -25,7 +25,9 @@
 #include "engine/coll_gpuhier_watch.h"
 #include "ompi/datatype/ompi_datatype.h"
 #include "ompi/errhandler/errcode-internal.h"
+#include "ompi/runtime/mpiruntime.h"
 #include "opal/runtime/opal_progress.h"
+#include "opal/util/show_help.h"
 
 #if __has_include("ompi/mpi/fortran/base/fint_2_int.h")
 #    include "ompi/mca/coll/base/coll_base_util.h"
@@ -247,6 +249,13 @@ gpuhier_request_t *gpuhier_request_get(struct ompi_communicator_t *comm, bool pe
     OBJ_RETAIN(comm);
     request->comm = comm;
     return request;
+}
+
+void gpuhier_request_abort(struct ompi_communicator_t *comm)
+{
+    opal_show_help("help-coll-gpuhier.txt", "no memory", true, ompi_process_info.nodename, ompi_comm_rank(comm),
+                   sizeof(gpuhier_request_t));
+    ompi_mpi_abort(comm, MPI_ERR_NO_MEM);
 }
 
 void gpuhier_request_retain(gpuhier_request_t *request, struct ompi_datatype_t *dtype)

@@ -56,6 +56,10 @@ void gpuhier_requests_close(void);
 gpuhier_request_t *gpuhier_request_get(struct ompi_communicator_t *comm, bool persistent);
 void gpuhier_request_drop(gpuhier_request_t *request);
 
+/* Ends the job where there is none for a call that the others have begun, or will: they would wait for this rank for
+ * ever. */
+void gpuhier_request_abort(struct ompi_communicator_t *comm);
+
 /* Keeps the type for as long as the request. */
 void gpuhier_request_retain(gpuhier_request_t *request, struct ompi_datatype_t *dtype);
 

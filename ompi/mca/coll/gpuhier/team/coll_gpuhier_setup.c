@@ -444,6 +444,12 @@ static int steps_run(setup_t *setup, const gpuhier_buffer_t *buffer, int entered
     return OMPI_SUCCESS;
 }
 
+void gpuhier_setup_decline(const gpuhier_saved_t *saved, struct ompi_communicator_t *comm)
+{
+    const setup_t setup = {.saved = saved, .comm = comm};
+    (void) vote(&setup, false);
+}
+
 int gpuhier_setup_run(gpuhier_team_t *team, const gpuhier_saved_t *saved, const gpuhier_buffer_t *buffer)
 {
     setup_t setup = {.team = team, .saved = saved, .comm = team->comm};

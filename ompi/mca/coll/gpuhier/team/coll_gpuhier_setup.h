@@ -17,4 +17,7 @@
  */
 int gpuhier_setup_run(gpuhier_team_t *team, const gpuhier_saved_t *saved, const gpuhier_buffer_t *buffer);
 
+/* The part in that of a member which has no team to fill: its vote, after which all give up. */
+void gpuhier_setup_decline(const gpuhier_saved_t *saved, struct ompi_communicator_t *comm);
+
 #endif /* GPUHIER_SETUP_H */

@@ -42,6 +42,7 @@ int gpuhier_team_create(const gpuhier_saved_t *saved, struct ompi_communicator_t
     gpuhier_team_t *team = OBJ_NEW(gpuhier_team_t);
     gpuhier_engine_unlock();
     if (NULL == team) {
+        gpuhier_setup_decline(saved, comm);
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     team->comm = comm;

@@ -2,13 +2,14 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Rank 0 returns from a call over all nodes with the end of what it sent still in UCX, and waits for something else that comes
- * only when the others have got that end: it must leave all the same. For ranks 2,1,1.
+ * Rank 0 returns from a call over all nodes with the end of what it sent still in UCX, and waits for something else
+ * that comes only when the others have got that end: it must leave all the same. For ranks 2,1,1.
  *
  *   tail_and_pending [--stock] nonblocking|persistent|short COUNT ROUNDS   doubles
  *
- * nonblocking, persistent: rank 0 waits in a call on its node, which rank 1 joins when ranks 2 and 3 have told it that they are done.
- * short: rank 0 has a short call of all nodes pending behind work of its own GPU, which ends when ranks 2 and 3 have told rank 0.
+ * nonblocking, persistent: rank 0 waits in a call on its node, which rank 1 joins when ranks 2 and 3 have told it that
+ * they are done. short: rank 0 has a short call of all nodes pending behind work of its own GPU, which ends when ranks
+ * 2 and 3 have told rank 0.
  */
 #include "flight.h"
 
@@ -42,7 +43,8 @@ static void CUDART_CB work(void *unused)
 
 static void reduce(test_t *test, MPI_Comm comm, size_t count)
 {
-    call_t call = {.type = value_type_find("double"), .op = value_op_find("sum"), .count = count, .comm = comm, .path = test->suite.default_path};
+    call_t call = {.type = value_type_find("double"), .op = value_op_find("sum"), .count = count, .comm = comm,
+                   .path = test->suite.default_path};
     suite_call(&test->suite, &call);
 }
 

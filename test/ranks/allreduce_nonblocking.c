@@ -136,7 +136,8 @@ static void run_overlapping(suite_t *suite)
         for (int i = 0; i < NFLIGHTS; ++i) {
             MPI_Comm comm = comms[i % OVERLAP_NKINDS];
             flight_t blocked;
-            flight_make(suite, &flights[i], comm, "double", "sum", counts[i / OVERLAP_NKINDS % NCOUNTS], BUFFER_DEVICE, BUFFER_DEVICE, 0 == i % 7);
+            flight_make(suite, &flights[i], comm, "double", "sum", counts[i / OVERLAP_NKINDS % NCOUNTS], BUFFER_DEVICE,
+                        BUFFER_DEVICE, 0 == i % 7);
             flight_post(suite, &flights[i]);
             requests[i] = flights[i].request;
             if (0 == i % 4) {

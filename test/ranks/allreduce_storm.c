@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A seeded random mix of blocking, nonblocking and persistent calls on several communicators that overlap, of several types,
+ * A seeded random mix of blocking, nonblocking and persistent calls on several communicators that overlap, of several
+ * types,
  * operations and sizes. All ranks post the same calls; each passes what buffers it likes, and waits, tests and starts in an
  * order of its own. Modes flip while calls are in flight.
  *
@@ -150,7 +151,8 @@ int main(int argc, char **argv)
     MPI_Comm_split(MPI_COMM_WORLD, 0, -suite.rank, &comms[OVERLAP_NKINDS]); /* all, in reverse */
     for (int i = 0; i < NPERSISTENT; ++i) {
         const buffer_kind_t kind = 2 == i ? BUFFER_HOST : BUFFER_DEVICE;
-        flight_make(&suite, &persistent[i], comms[2 == i ? OVERLAP_NKINDS : OVERLAP_ALL], types[i % 2], ops[i % 2], counts[i + 2], kind, kind, 1 == i);
+        MPI_Comm comm = comms[2 == i ? OVERLAP_NKINDS : OVERLAP_ALL];
+        flight_make(&suite, &persistent[i], comm, types[i % 2], ops[i % 2], counts[i + 2], kind, kind, 1 == i);
         flight_init(&suite, &persistent[i]);
     }
     for (int step = 0; step < steps; ++step) {

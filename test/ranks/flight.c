@@ -116,7 +116,8 @@ void flight_post(suite_t *suite, flight_t *flight)
 void flight_reduce(suite_t *suite, flight_t *flight)
 {
     ++suite->calls;
-    int error = MPI_Allreduce(input_of(flight), flight->recv.message, (int) flight->count, flight->values.type->type, flight->values.op->op, flight->comm);
+    int error = MPI_Allreduce(input_of(flight), flight->recv.message, (int) flight->count, flight->values.type->type,
+                              flight->values.op->op, flight->comm);
     if (MPI_SUCCESS != error) {
         suite_fail(suite, "MPI_Allreduce of %zu returned %d", flight->count, error);
     }

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Communicators that overlap. Those of one kind part the ranks of their parent: each rank is in one of each kind, so that
- * ranks that use the kinds in the same order cannot wait for each other in a circle.
+ * Communicators that overlap. Those of one kind part the ranks of their parent: each rank is in one of each kind, so
+ * that ranks that use the kinds in the same order cannot wait for each other in a circle.
  */
 #ifndef GPUHIER_TEST_OVERLAP_H
 #define GPUHIER_TEST_OVERLAP_H

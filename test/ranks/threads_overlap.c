@@ -4,8 +4,8 @@
  *
  * MPI_THREAD_MULTIPLE: each of several threads has overlapping communicators of its own, and mixes MPI_Allreduce and
  * MPI_Iallreduce of device buffers on them, in an order that is the same on all ranks. What is in flight is
- * completed in an order of each rank's own. So at any time some threads wait for others of their process: to be driven by
- * them, and not to be kept from what they need.
+ * completed in an order of each rank's own. So at any time some threads wait for others of their process: to be driven
+ * by them, and not to be kept from what they need.
  *
  *   threads_overlap [--stock] [calls of each thread] [seed]
  */

@@ -101,15 +101,18 @@ int gpuhier_params_register(const mca_base_component_t *component, const char *c
         {"devices", "Rails by UCX's device names, e.g. mlx5_0:1,mlx5_1:1 (default: the nearest to each GPU)",
          MCA_BASE_VAR_TYPE_STRING, fixed, &p->devices},
         {"slice_bytes",
-         "Bytes of the message in one slice of the pipeline at most; between groups shorter messages have shorter slices; alike on all ranks",
+         "Bytes of the message in one slice of the pipeline at most; between groups shorter messages have "
+         "shorter slices; alike on all ranks",
          MCA_BASE_VAR_TYPE_SIZE_T, fixed, &p->slice_bytes},
         {"slice_bytes_max",
-         "The same for long messages between groups, whose scratch is made when the first one comes (default: 16777216, or slice_bytes where that is set); alike on all ranks",
+         "The same for long messages between groups, whose scratch is made when the first one comes (default: "
+         "16777216, or slice_bytes where that is set); alike on all ranks",
          MCA_BASE_VAR_TYPE_SIZE_T, fixed, &p->slice_bytes_max},
         {"slices_in_flight", "Slices in the pipeline at once, 2 to 4; alike on all ranks", MCA_BASE_VAR_TYPE_INT, fixed,
          &p->slices_in_flight},
         {"small_bytes",
-         "Messages of at most that many bytes are copied to the host and reduced there, 0 to 1048576; 0: none; alike on all ranks",
+         "Messages of at most that many bytes are copied to the host and reduced there, 0 to 1048576; 0: none; "
+         "alike on all ranks",
          MCA_BASE_VAR_TYPE_SIZE_T, fixed, &p->small_bytes},
         {"probe", "Ask, now and then, whether all ranks pass device memory; 0 never accelerates; alike on all ranks",
          MCA_BASE_VAR_TYPE_INT, fixed, &p->probe},

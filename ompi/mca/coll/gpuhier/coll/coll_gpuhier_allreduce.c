@@ -24,6 +24,7 @@
 #include "engine/coll_gpuhier_queue.h"
 #include "gpu/coll_gpuhier_reduce.h"
 #include "engine/coll_gpuhier_watch.h"
+#include "team/coll_gpuhier_setup.h"
 #include "opal/util/output.h"
 
 bool gpuhier_members_agree(gpuhier_module_t *module, struct ompi_communicator_t *comm)
@@ -32,10 +33,10 @@ bool gpuhier_members_agree(gpuhier_module_t *module, struct ompi_communicator_t 
         bool yes = gpuhier_params.probe && gpuhier_cuda_present() && gpuhier_agree(comm);
         module->agree = yes ? GPUHIER_AGREE_YES : GPUHIER_AGREE_NO;
         if (!yes && gpuhier_params.print_info && 0 == ompi_comm_rank(comm)) {
-            opal_output(
-                0,
-                "coll:gpuhier: communicator %s is left to Open MPI: not all members have gpuhier, the same parameters and a CUDA driver",
-                comm->c_name);
+            opal_output(0,
+                        "coll:gpuhier: communicator %s is left to Open MPI: not all members have gpuhier, the same "
+                        "parameters and a CUDA driver",
+                        comm->c_name);
         }
     }
     return GPUHIER_AGREE_YES == module->agree;

@@ -17,6 +17,7 @@
 #include "coll/coll_gpuhier_nonblocking.h"
 #include "gpu/coll_gpuhier_reduce.h"
 #include "coll/coll_gpuhier_request.h"
+#include "team/coll_gpuhier_setup.h"
 
 /* Do all ranks pass device memory, and are ready? The same answer everywhere, by a saved collective. */
 static bool all_on_device(gpuhier_module_t *module, struct ompi_communicator_t *comm, const gpuhier_call_args_t *args,

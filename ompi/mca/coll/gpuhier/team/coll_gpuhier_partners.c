@@ -48,10 +48,11 @@ typedef struct gpuhier_partners {
     double until;  /* when partners have had time enough for their last words; 0: there is nothing to wait for */
 } gpuhier_partners_t;
 
-#define LAST_WORDS_SECONDS 120.0 /* a partner that has freed the communicator before it heard of a failure says none \
-                                  */
-#define HELLO_SECONDS 30.0       /* partners have just voted, so they are near */
-#define SETTLE_SECONDS 1.0       /* after an error, for connections that are being made */
+#define LAST_WORDS_SECONDS                                                                                     \
+    120.0                  /* a partner that has freed the communicator before it heard of a failure says none \
+                            */
+#define HELLO_SECONDS 30.0 /* partners have just voted, so they are near */
+#define SETTLE_SECONDS 1.0 /* after an error, for connections that are being made */
 
 /* Expects a notice from every partner: its own group sees in shared memory that it gives up, other groups do not. */
 static int notices_post(gpuhier_team_t *team, gpuhier_partners_t *partners)

@@ -20,7 +20,7 @@
  * The engine's lock is held during local steps only, never during a collective:
  * two threads may set up teams at once, in another order on another rank.
  *
- * Called by gpuhier_team_create().
+ * Called by the path that a collective takes to the engine.
  */
 #include "ompi_config.h"
 
@@ -366,14 +366,15 @@ static void team_print(const setup_t *setup)
     if (!gpuhier_params.print_info || 0 != team->rank) {
         return;
     }
-    opal_output(
-        0,
-        "coll:gpuhier: communicator %s: %d ranks in %d group%s, %d piece%s, slices of at most %llu bytes, %s between groups",
-        team->comm->c_name, team->nranks, team->ngroups, 1 == team->ngroups ? "" : "s", team->shape.npieces,
-        1 == team->shape.npieces ? "" : "s", (unsigned long long) gpuhier_choice_longest(&team->shape, &team->limits),
-        1 == team->ngroups    ? "nothing"
-        : team->net_on_device ? "GPU memory over UCX"
-                              : "pinned host memory over UCX");
+    opal_output(0,
+                "coll:gpuhier: communicator %s: %d ranks in %d group%s, %d piece%s, slices of at most %llu bytes, %s "
+                "between groups",
+                team->comm->c_name, team->nranks, team->ngroups, 1 == team->ngroups ? "" : "s", team->shape.npieces,
+                1 == team->shape.npieces ? "" : "s",
+                (unsigned long long) gpuhier_choice_longest(&team->shape, &team->limits),
+                1 == team->ngroups    ? "nothing"
+                : team->net_on_device ? "GPU memory over UCX"
+                                      : "pinned host memory over UCX");
     for (int group = 0; group < team->ngroups; ++group) {
         for (int i = 0; i < gpuhier_hierarchy_group_size(&team->hierarchy, group); ++i) {
             int rank = gpuhier_hierarchy_member(&team->hierarchy, group, i);
@@ -444,13 +445,14 @@ static int steps_run(setup_t *setup, const gpuhier_buffer_t *buffer, int entered
     return OMPI_SUCCESS;
 }
 
-void gpuhier_setup_decline(const gpuhier_saved_t *saved, struct ompi_communicator_t *comm)
+/* Votes against the set-up of others, for lack of memory for a team. */
+static void decline(const gpuhier_saved_t *saved, struct ompi_communicator_t *comm)
 {
     const setup_t setup = {.saved = saved, .comm = comm};
     (void) vote(&setup, false);
 }
 
-int gpuhier_setup_run(gpuhier_team_t *team, const gpuhier_saved_t *saved, const gpuhier_buffer_t *buffer)
+static int run(gpuhier_team_t *team, const gpuhier_saved_t *saved, const gpuhier_buffer_t *buffer)
 {
     setup_t setup = {.team = team, .saved = saved, .comm = team->comm};
     gpuhier_cuda_scope_t scope;
@@ -474,4 +476,36 @@ int gpuhier_setup_run(gpuhier_team_t *team, const gpuhier_saved_t *saved, const 
     free(setup.counts);
     free(setup.maps);
     return rc;
+}
+
+int gpuhier_team_create(const gpuhier_saved_t *saved, struct ompi_communicator_t *comm, const gpuhier_buffer_t *buffer,
+                        gpuhier_team_t **team_p)
+{
+    gpuhier_engine_lock();
+    gpuhier_team_t *team = OBJ_NEW(gpuhier_team_t);
+    gpuhier_engine_unlock();
+    if (NULL == team) {
+        decline(saved, comm);
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    team->comm = comm;
+    team->rank = ompi_comm_rank(comm);
+    team->nranks = ompi_comm_size(comm);
+    team->limits = (gpuhier_limits_t){gpuhier_params.slice_bytes, gpuhier_params.slices_in_flight,
+                                      (gpuhier_algorithm_t) gpuhier_params.algorithm,
+                                      GPUHIER_WIRE_TCP /* set-up knows better */, gpuhier_params.slice_bytes_max};
+    int rc = run(team, saved, buffer);
+    if (OMPI_SUCCESS != rc) {
+        opal_output_verbose(
+            1, gpuhier_output(),
+            "coll:gpuhier: set-up of communicator %s failed here or on another rank (%d): Open MPI's own "
+            "collectives serve it",
+            comm->c_name, rc);
+        gpuhier_engine_lock();
+        gpuhier_team_destroy(team);
+        gpuhier_engine_unlock();
+        return rc;
+    }
+    *team_p = team;
+    return OMPI_SUCCESS;
 }

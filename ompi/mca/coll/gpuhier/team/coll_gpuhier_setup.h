@@ -2,22 +2,21 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The set-up of a team, once a communicator.
+ * Set-up: how the members of a communicator make a team.
  */
 #ifndef GPUHIER_SETUP_H
 #define GPUHIER_SETUP_H
 
+#include "base/coll_gpuhier_saved.h"
 #include "team/coll_gpuhier_team.h"
 
 /*
- * Fills a team of which comm, rank, nranks and limits are set: collective over
- * the communicator, through its saved collectives. buffer: a device buffer of
- * this call, which gives the context. Every member returns success or none; what
- * was made before a failure goes with the team.
+ * Sets up a team: collective over the communicator, through its saved
+ * collectives. buffer: a device buffer of this call, which gives the context.
+ * Every member returns the same outcome: OMPI_SUCCESS, or a code when any of
+ * them failed (each has said why).
  */
-int gpuhier_setup_run(gpuhier_team_t *team, const gpuhier_saved_t *saved, const gpuhier_buffer_t *buffer);
-
-/* The part in that of a member which has no team to fill: its vote, after which all give up. */
-void gpuhier_setup_decline(const gpuhier_saved_t *saved, struct ompi_communicator_t *comm);
+int gpuhier_team_create(const gpuhier_saved_t *saved, struct ompi_communicator_t *comm, const gpuhier_buffer_t *buffer,
+                        gpuhier_team_t **team_p);
 
 #endif /* GPUHIER_SETUP_H */

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the life of teams: making, the list of all, and the end. What is in one
- * comes from coll_gpuhier_setup.c. Called by allreduce and by the module.
+ * Owns the life of teams: the list of all, their ids, and the end. Set-up makes them. Called by allreduce and by the
+ * module.
  */
 #include "ompi_config.h"
 
@@ -13,7 +13,6 @@
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
 #include "team/coll_gpuhier_process.h"
-#include "team/coll_gpuhier_setup.h"
 #include "team/coll_gpuhier_partners.h"
 #include "team/coll_gpuhier_hooks.h"
 #include "team/coll_gpuhier_team.h"
@@ -33,37 +32,6 @@ static void team_construct(gpuhier_team_t *team)
         listed = true;
     }
     opal_list_append(&teams, &team->super);
-}
-
-int gpuhier_team_create(const gpuhier_saved_t *saved, struct ompi_communicator_t *comm, const gpuhier_buffer_t *buffer,
-                        gpuhier_team_t **team_p)
-{
-    gpuhier_engine_lock();
-    gpuhier_team_t *team = OBJ_NEW(gpuhier_team_t);
-    gpuhier_engine_unlock();
-    if (NULL == team) {
-        gpuhier_setup_decline(saved, comm);
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    team->comm = comm;
-    team->rank = ompi_comm_rank(comm);
-    team->nranks = ompi_comm_size(comm);
-    team->limits = (gpuhier_limits_t){gpuhier_params.slice_bytes, gpuhier_params.slices_in_flight,
-                                      (gpuhier_algorithm_t) gpuhier_params.algorithm,
-                                      GPUHIER_WIRE_TCP /* set-up knows better */, gpuhier_params.slice_bytes_max};
-    int rc = gpuhier_setup_run(team, saved, buffer);
-    if (OMPI_SUCCESS != rc) {
-        opal_output_verbose(
-            1, gpuhier_output(),
-            "coll:gpuhier: set-up of communicator %s failed here or on another rank (%d): Open MPI's own collectives serve it",
-            comm->c_name, rc);
-        gpuhier_engine_lock();
-        gpuhier_team_destroy(team);
-        gpuhier_engine_unlock();
-        return rc;
-    }
-    *team_p = team;
-    return OMPI_SUCCESS;
 }
 
 /* Candidate number i: mixed by multiplication, so that bases near each other have none in common but by chance. */

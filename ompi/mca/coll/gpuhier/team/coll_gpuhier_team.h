@@ -73,15 +73,6 @@ typedef struct gpuhier_team {
         *small_exchange; /* of the small form; NULL but for the leader of one of several groups */
 } gpuhier_team_t;
 
-/*
- * Sets up a team: collective over the communicator, through its saved
- * collectives. buffer: a device buffer of this call, which gives the context.
- * Every member returns the same outcome: OMPI_SUCCESS, or a code when any of
- * them failed (each has said why).
- */
-int gpuhier_team_create(const gpuhier_saved_t *saved, struct ompi_communicator_t *comm, const gpuhier_buffer_t *buffer,
-                        gpuhier_team_t **team_p);
-
 OBJ_CLASS_DECLARATION(gpuhier_team_t);
 
 /* A member lost its CUDA context, and the team is about to be made anew: none of the members' scratch is worth keeping

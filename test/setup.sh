@@ -132,6 +132,7 @@ find_missing()
             need python mpi4py python3-mpi4py
             need header simgrid/actor.h libsimgrid-dev
             need command shellcheck shellcheck
+            need command clang-format clang-format
         need command valgrind valgrind # brings libc6-dbg, too, which compile/asan wants
         fi
     fi

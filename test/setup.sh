@@ -133,7 +133,7 @@ find_missing()
             need header simgrid/actor.h libsimgrid-dev
             need command shellcheck shellcheck
             need command clang-format clang-format
-        need command valgrind valgrind # brings libc6-dbg, too, which compile/asan wants
+            need command valgrind valgrind # brings libc6-dbg, too, which compile/asan wants
         fi
     fi
 }

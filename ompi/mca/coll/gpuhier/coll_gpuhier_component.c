@@ -17,7 +17,7 @@
 #include "base/coll_gpuhier_end.h"
 #include "base/coll_gpuhier_params.h"
 #include "coll_gpuhier_component.h"
-#include "coll/coll_gpuhier_module.h"
+#include "coll/coll_gpuhier_agree.h"
 #include "plan/coll_gpuhier_schedule.h"
 #include "coll/coll_gpuhier_request.h"
 #include "engine/coll_gpuhier_queue.h"

@@ -10,9 +10,11 @@
 
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
+#include "coll/coll_gpuhier_allreduce.h"
 #include "coll/coll_gpuhier_module.h"
-#include "coll_gpuhier_component.h"
 #include "coll/coll_gpuhier_nonblocking.h"
+#include "coll/coll_gpuhier_persistent.h"
+#include "coll_gpuhier_component.h"
 #include "team/coll_gpuhier_team.h"
 #include "ompi/mca/coll/base/coll_base_functions.h"
 #include "opal/util/output.h"

@@ -23,7 +23,7 @@
 
 #include "base/coll_gpuhier_params.h"
 #include "gpu/coll_gpuhier_cuda.h"
-#include "coll/coll_gpuhier_module.h"
+#include "coll/coll_gpuhier_agree.h"
 #include "plan/coll_gpuhier_tree.h"
 #include "ompi/mca/coll/base/coll_tags.h"
 #include "ompi/mca/pml/pml.h"

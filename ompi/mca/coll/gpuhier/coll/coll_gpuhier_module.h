@@ -51,21 +51,4 @@ static inline gpuhier_module_t *gpuhier_module_of(mca_coll_base_module_t *base)
     return module;
 }
 
-/*
- * MPI_Allreduce. Serves the call on the GPUs when all ranks can, else hands it
- * to the saved collective, staging device buffers that it cannot take.
- */
-int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
-                      struct ompi_op_t *op, struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
-
-/* May this communicator's calls run on GPUs at all? All members ask in the same call, once, and have the same answer.
- */
-bool gpuhier_members_agree(gpuhier_module_t *module, struct ompi_communicator_t *comm);
-
-/* coll_gpuhier_agree.c: publish at start, and compare, what all members must have in common before any of us sends a
- * word. */
-int gpuhier_agree_publish(const mca_base_component_t *self);
-bool gpuhier_agree(struct ompi_communicator_t *comm);
-void gpuhier_agree_forget(void);
-
 #endif /* GPUHIER_MODULE_H */

@@ -2,25 +2,18 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * MPI_Iallreduce: decides which path a call takes, when it is posted.
+ * MPI_Iallreduce: the call is described to its path when it is posted. On the saved path, device buffers are staged on
+ * a CUDA-aware Open MPI, too, since its nonblocking reductions touch them on the host.
  *
- *   more than 64 bytes, and calls of this kind are in mode ACC?  the engine, whatever the buffers are
- *   else: the saved collective; device buffers staged, also on a CUDA-aware Open MPI, whose
- *   nonblocking reductions touch them on the host
- *
- * Small calls stay away from the engine since Open MPI itself posts such ones on
- * the parent while it makes communicators, at times that differ between ranks.
+ * Called by Open MPI.
  */
 #include "ompi_config.h"
 
-#include "base/coll_gpuhier_end.h"
 #include "base/coll_gpuhier_counters.h"
 #include "coll/coll_gpuhier_nonblocking.h"
-#include "gpu/coll_gpuhier_reduce.h"
+#include "coll/coll_gpuhier_path.h"
 #include "coll/coll_gpuhier_request.h"
 #include "ompi/datatype/ompi_datatype.h"
-
-#define SAVED_BYTES 64 /* calls up to this size are left to the saved collective, and not counted */
 
 static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, const gpuhier_call_args_t *args,
                       struct ompi_communicator_t *comm, ompi_request_t **request_p)
@@ -77,18 +70,18 @@ int gpuhier_iallreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, stru
     gpuhier_module_t *module = gpuhier_module_of(base);
     gpuhier_call_args_t args = {
         .in = MPI_IN_PLACE == sbuf ? rbuf : sbuf, .out = rbuf, .count = (uint64_t) count, .op = op, .dtype = dtype};
-    args.kernel = NULL == module->team || 0 == count || gpuhier_end_has_come()
-                      ? -1
-                      : gpuhier_reduce_find(op, dtype, &args.elem_bytes);
-    if (args.kernel >= 0 && args.count * args.elem_bytes > SAVED_BYTES) {
-        const int kind = gpuhier_reduce_class(args.kernel);
-        const size_t bytes = args.count * args.elem_bytes;
-        if (GPUHIER_MODE_ACC == gpuhier_modes_mode(&module->modes, kind, bytes)) {
-            return accelerate(module, gpuhier_modes_entry(&module->modes, kind, bytes), &args, comm, request_p);
+    /* Without a team the call is for the saved collective, and is spared the lookup. No cache here: Open MPI posts
+     * calls of its own, from any thread. */
+    args.kernel = NULL == module->team || 0 == count ? -1 : gpuhier_reduce_find(op, dtype, &args.elem_bytes);
+    if (args.kernel >= 0) {
+        const gpuhier_path_key_t key = {gpuhier_reduce_class(args.kernel), args.count * args.elem_bytes};
+        gpuhier_mode_entry_t *entry = gpuhier_path_nonblocking(module, key);
+        if (NULL != entry) {
+            return accelerate(module, entry, &args, comm, request_p);
         }
     }
     size_t size = 0;
     ompi_datatype_type_size(dtype, &size);
-    gpuhier_count(&gpuhier_counters.calls_saved, size * (size_t) count > SAVED_BYTES);
+    gpuhier_count(&gpuhier_counters.calls_saved, size * (size_t) count > GPUHIER_PATH_NONBLOCKING_BYTES);
     return saved(module, sbuf, rbuf, count, dtype, op, comm, request_p);
 }

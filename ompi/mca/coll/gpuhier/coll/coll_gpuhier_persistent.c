@@ -12,27 +12,11 @@
  */
 #include "ompi_config.h"
 
-#include "base/coll_gpuhier_end.h"
 #include "base/coll_gpuhier_counters.h"
-#include "coll/coll_gpuhier_nonblocking.h"
-#include "gpu/coll_gpuhier_reduce.h"
+#include "base/coll_gpuhier_end.h"
+#include "coll/coll_gpuhier_path.h"
+#include "coll/coll_gpuhier_persistent.h"
 #include "coll/coll_gpuhier_request.h"
-#include "team/coll_gpuhier_setup.h"
-
-/* Do all ranks pass device memory, and are ready? The same answer everywhere, by a saved collective. */
-static bool all_on_device(gpuhier_module_t *module, struct ompi_communicator_t *comm, const gpuhier_call_args_t *args,
-                          bool ready, gpuhier_buffer_t *owner_p)
-{
-    gpuhier_buffer_t from, to;
-    gpuhier_buffer_inspect(args->in, &from);
-    gpuhier_buffer_inspect(args->out, &to);
-    *owner_p = NULL != from.context ? from : to;
-    int mine = ready && NULL != owner_p->context && gpuhier_buffer_on_device(&from) && gpuhier_buffer_on_device(&to),
-        all = 0;
-    gpuhier_count(&gpuhier_counters.probes, 1);
-    int rc = module->saved.allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm, module->saved.allreduce_module);
-    return OMPI_SUCCESS == rc && 0 != all;
-}
 
 /* MPI_Start, MPI_Startall. */
 static int start(size_t count, ompi_request_t **requests)
@@ -63,16 +47,11 @@ static int start(size_t count, ompi_request_t **requests)
     return OMPI_SUCCESS;
 }
 
-/* The saved collective's own request when all is host memory here, else one around it. */
-static int saved(gpuhier_module_t *module, const void *sbuf, void *rbuf, gpuhier_count_t count,
-                 struct ompi_datatype_t *dtype, struct ompi_op_t *op, struct ompi_communicator_t *comm,
-                 struct ompi_info_t *info, ompi_request_t **request_p)
+/* Hands the user the saved collective's own request when all is host memory here, else `request` around it. */
+static int saved(gpuhier_module_t *module, gpuhier_request_t *request, const void *sbuf, void *rbuf,
+                 gpuhier_count_t count, struct ompi_datatype_t *dtype, struct ompi_op_t *op,
+                 struct ompi_communicator_t *comm, struct ompi_info_t *info, ompi_request_t **request_p)
 {
-    gpuhier_request_t *request = gpuhier_request_get(comm, true);
-    if (NULL == request) {
-        gpuhier_request_abort(comm);
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
     gpuhier_staged_t *staged = &request->staged;
     int rc = gpuhier_staged_open(staged, sbuf, rbuf, (size_t) count, dtype);
     if (OMPI_SUCCESS != rc) {
@@ -100,19 +79,18 @@ int gpuhier_allreduce_init(const void *sbuf, void *rbuf, gpuhier_count_t count, 
     gpuhier_module_t *module = gpuhier_module_of(base);
     gpuhier_call_args_t args = {
         .in = MPI_IN_PLACE == sbuf ? rbuf : sbuf, .out = rbuf, .count = (uint64_t) count, .op = op, .dtype = dtype};
-    gpuhier_buffer_t owner;
-    args.kernel = 0 == count ? -1 : gpuhier_reduce_find(op, dtype, &args.elem_bytes);
-    if (args.kernel < 0 || module->team_failed || gpuhier_end_has_come() || !gpuhier_members_agree(module, comm)) {
-        return saved(module, sbuf, rbuf, count, dtype, op, comm, info, request_p);
-    }
     gpuhier_request_t *request = gpuhier_request_get(comm, true);
-    if (!all_on_device(module, comm, &args, NULL != request, &owner)
-        || OMPI_SUCCESS != gpuhier_team_create(&module->saved, comm, &owner, &request->team)) {
-        if (NULL != request) {
-            gpuhier_request_drop(request);
-        }
-        return saved(module, sbuf, rbuf, count, dtype, op, comm, info, request_p);
+    args.kernel = 0 == count ? -1 : gpuhier_path_find(module, op, dtype, &args.elem_bytes);
+    gpuhier_team_t *team =
+        args.kernel < 0 ? NULL : gpuhier_path_persistent(module, comm, args.in, args.out, NULL != request);
+    if (NULL == request) {
+        gpuhier_request_abort(comm);
+        return OMPI_ERR_OUT_OF_RESOURCE;
     }
+    if (NULL == team) {
+        return saved(module, request, sbuf, rbuf, count, dtype, op, comm, info, request_p);
+    }
+    request->team = team;
     request->owns_team = true;
     request->args = args;
     request->args.tag = gpuhier_hostcall_tag(comm);

@@ -1,0 +1,24 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the members of a communicator must have in common before any of them sends a message of gpuhier's: the version,
+ * the parameters that decide paths, and a CUDA driver.
+ */
+#ifndef GPUHIER_AGREE_H
+#define GPUHIER_AGREE_H
+
+#include <stdbool.h>
+
+#include "base/coll_gpuhier_compat.h"
+
+/* Publishes what this process has, when the component opens. Returns an Open MPI code. */
+int gpuhier_agree_publish(const mca_base_component_t *self);
+
+/* Have all members published the same, and a driver? All members ask in the same call, and get the same answer. */
+bool gpuhier_agree(struct ompi_communicator_t *comm);
+
+/* Forgets what is remembered of other processes, when the component closes. */
+void gpuhier_agree_forget(void);
+
+#endif /* GPUHIER_AGREE_H */

@@ -1,0 +1,163 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the choice of a call's path; see the header for the rule. Asks the other ranks where they must be asked: about
+ * what the members have in common (agree), and about their buffers (a probe). Sets the communicator's team up. Does
+ * not own the table of modes, nor what a collective does on either path.
+ *
+ * Called by allreduce, nonblocking and persistent.
+ */
+#include "ompi_config.h"
+
+#include "base/coll_gpuhier_counters.h"
+#include "base/coll_gpuhier_lock.h"
+#include "base/coll_gpuhier_params.h"
+#include "coll/coll_gpuhier_agree.h"
+#include "coll/coll_gpuhier_path.h"
+#include "engine/coll_gpuhier_queue.h"
+#include "engine/coll_gpuhier_watch.h"
+#include "gpu/coll_gpuhier_cuda.h"
+#include "team/coll_gpuhier_setup.h"
+#include "opal/util/output.h"
+
+bool gpuhier_path_agree(gpuhier_module_t *module, struct ompi_communicator_t *comm)
+{
+    const bool yes = gpuhier_params.probe && gpuhier_cuda_present() && gpuhier_agree(comm);
+    module->agree = yes ? GPUHIER_AGREE_YES : GPUHIER_AGREE_NO;
+    if (!yes && gpuhier_params.print_info && 0 == ompi_comm_rank(comm)) {
+        opal_output(0,
+                    "coll:gpuhier: communicator %s is left to Open MPI: not all members have gpuhier, the same "
+                    "parameters and a CUDA driver",
+                    comm->c_name);
+    }
+    return yes;
+}
+
+/* A rank's answer to a probe. The lowest answer of all ranks counts. */
+typedef enum probe_answer {
+    PROBE_NEVER,  /* the rank has no memory for the key's entry */
+    PROBE_NO,     /* the rank passes host memory, or cannot run on the engine */
+    PROBE_SET_UP, /* the rank passes device memory, and needs a new team */
+    PROBE_READY   /* the rank passes device memory, and its team works */
+} probe_answer_t;
+
+/* This rank's answer. A team whose CUDA context is gone is as good as none. */
+static probe_answer_t answer(gpuhier_team_t *team, const gpuhier_buffer_t *from, const gpuhier_buffer_t *to)
+{
+    if (!gpuhier_buffer_on_device(from) || !gpuhier_buffer_on_device(to)
+        || (NULL != team && OMPI_SUCCESS != team->torn)) {
+        return PROBE_NO;
+    }
+    gpuhier_engine_lock();
+    bool ready = NULL != team && gpuhier_team_check(team);
+    gpuhier_engine_unlock();
+    return ready ? PROBE_READY : NULL != from->context || NULL != to->context ? PROBE_SET_UP : PROBE_NO;
+}
+
+/*
+ * Asks all ranks what they pass, through the saved allreduce, and returns the lowest answer: the same on all ranks.
+ * team: to run on, or NULL. at_most: this rank's answer is not above. *owner_p: the buffer whose context a new team is
+ * set up in.
+ */
+static probe_answer_t probe(const gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in,
+                            const void *out, gpuhier_team_t *team, probe_answer_t at_most, gpuhier_buffer_t *owner_p)
+{
+    gpuhier_buffer_t from, to;
+    gpuhier_buffer_inspect(in, &from);
+    gpuhier_buffer_inspect(out, &to);
+    *owner_p = NULL != from.context ? from : to;
+    int mine = (int) (at_most <= PROBE_NO ? at_most : answer(team, &from, &to)), all = PROBE_NO;
+    gpuhier_count(&gpuhier_counters.probes, 1);
+    int rc = module->saved.allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm, module->saved.allreduce_module);
+    return OMPI_SUCCESS == rc ? (probe_answer_t) all : PROBE_NO;
+}
+
+/* Replaces the communicator's team by a new one. Sets module->team, to NULL where that failed: then so it did on all
+ * ranks. */
+static void team_renew(gpuhier_module_t *module, struct ompi_communicator_t *comm, const gpuhier_buffer_t *owner)
+{
+    if (NULL != module->team) {
+        gpuhier_queue_drain(module->team);
+        gpuhier_engine_lock();
+        gpuhier_team_outlived(module->team);
+        gpuhier_team_destroy(module->team);
+        gpuhier_engine_unlock();
+        module->team = NULL;
+    }
+    module->team_failed = OMPI_SUCCESS != gpuhier_team_create(&module->saved, comm, owner, &module->team);
+}
+
+gpuhier_mode_entry_t *gpuhier_path_probe(gpuhier_module_t *module, struct ompi_communicator_t *comm, int kind,
+                                         gpuhier_mode_entry_t *entry, const void *in, const void *out)
+{
+    gpuhier_buffer_t owner;
+    /* A rank without an entry knows that the others probe, too: this is the first call of its class. */
+    probe_answer_t all = probe(module, comm, in, out, module->team, NULL == entry ? PROBE_NEVER : PROBE_READY, &owner);
+    if (PROBE_NEVER == all) {
+        gpuhier_modes_never(&module->modes, kind); /* frees the entry */
+    }
+    if (all <= PROBE_NO) {
+        return NULL;
+    }
+    if (PROBE_SET_UP == all) {
+        team_renew(module, comm, &owner);
+    }
+    if (NULL == module->team) {
+        return NULL;
+    }
+    gpuhier_modes_to_acc(entry);
+    return entry;
+}
+
+#define TRIM_EVERY 64 /* calls with short messages, which map nothing */
+
+int gpuhier_path_run(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, const gpuhier_call_args_t *args)
+{
+    gpuhier_call_t call, *ended = NULL;
+    gpuhier_engine_lock();
+    gpuhier_queue_post(&call, module->team, args, &ended);
+    gpuhier_engine_unlock();
+    gpuhier_queue_tell(ended);
+    int rc = gpuhier_queue_wait(&call);
+    if (!call.is_small || 0 == call.sequence % TRIM_EVERY) {
+        gpuhier_engine_lock();
+        gpuhier_device_trim(module->team->device);
+        gpuhier_engine_unlock();
+    }
+    /* The queue has ended earlier nonblocking calls by now, on all ranks. */
+    const uint32_t mask = call.mask | entry->outcome;
+    /* An error alone changes no mode, since modes must be equal on all ranks. But where the outcome is known, other
+     * ranks may have ended the call with success and applied the same mask. */
+    if (0 != mask && (rc >= 0 || call.outcome_known)) {
+        entry->outcome = 0;
+        gpuhier_modes_to_host(entry);
+    }
+    if (OMPI_SUCCESS == rc) {
+        gpuhier_count(&gpuhier_counters.calls_accelerated, 1);
+        gpuhier_count(&gpuhier_counters.calls_small, call.is_small);
+        gpuhier_count(&gpuhier_counters.calls_long, call.is_long);
+    }
+    return gpuhier_watch_code(&call);
+}
+
+gpuhier_mode_entry_t *gpuhier_path_nonblocking(gpuhier_module_t *module, gpuhier_path_key_t key)
+{
+    if (NULL == module->team || key.bytes <= GPUHIER_PATH_NONBLOCKING_BYTES || gpuhier_end_has_come()
+        || GPUHIER_MODE_ACC != gpuhier_modes_mode(&module->modes, key.kind, key.bytes)) {
+        return NULL;
+    }
+    return gpuhier_modes_entry(&module->modes, key.kind, key.bytes);
+}
+
+gpuhier_team_t *gpuhier_path_persistent(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in,
+                                        const void *out, bool can)
+{
+    gpuhier_buffer_t owner;
+    gpuhier_team_t *team = NULL;
+    if (gpuhier_path_is_open(module, comm)
+        && PROBE_SET_UP == probe(module, comm, in, out, NULL, can ? PROBE_SET_UP : PROBE_NO, &owner)) {
+        (void) gpuhier_team_create(&module->saved, comm, &owner, &team);
+    }
+    return team;
+}

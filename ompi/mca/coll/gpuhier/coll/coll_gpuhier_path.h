@@ -1,0 +1,108 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Which path a call takes: the engine, or the saved collective.
+ *
+ * The answer follows from what all ranks know (count, operation, type, the modes) and never from a rank's own
+ * buffer, so no rank waits for another one that took the other path. There is one function for each way to
+ * call a collective: blocking, nonblocking, persistent. A collective brings its key, and runs what it gets:
+ *
+ *   members do not agree, set-up failed, or the end has come:  saved
+ *   blocking:     mode of the key HOST: probe when one is due; ACC: engine; else saved
+ *   nonblocking:  mode of the key ACC: engine; else saved
+ *   persistent:   probe; all ranks pass device memory: engine; else saved
+ */
+#ifndef GPUHIER_PATH_H
+#define GPUHIER_PATH_H
+
+#include "base/coll_gpuhier_end.h"
+#include "coll/coll_gpuhier_module.h"
+#include "engine/coll_gpuhier_call.h"
+#include "gpu/coll_gpuhier_reduce.h"
+
+/* What the modes tell apart. Matching calls have the same key on all ranks. */
+typedef struct gpuhier_path_key {
+    int kind;     /* class, below GPUHIER_MODE_CLASSES: see gpuhier_reduce_class() */
+    size_t bytes; /* of the message */
+} gpuhier_path_key_t;
+
+/*
+ * Nonblocking calls of at most so many bytes are for the saved collective: Open MPI itself posts such calls on the
+ * parent while it makes communicators, at times that differ between ranks.
+ */
+#define GPUHIER_PATH_NONBLOCKING_BYTES 64
+
+/* gpuhier_reduce_find() for blocking calls. Caches the last lookup. Predefined handles never dangle. */
+static inline int gpuhier_path_find(gpuhier_module_t *module, const struct ompi_op_t *op,
+                                    const struct ompi_datatype_t *dtype, size_t *elem_bytes_p)
+{
+    gpuhier_found_t *last = &module->last;
+    if (op != last->op || dtype != last->dtype) {
+        size_t elem_bytes = 0;
+        int kernel = gpuhier_reduce_find(op, dtype, &elem_bytes);
+        if (kernel < 0) {
+            return kernel;
+        }
+        *last = (gpuhier_found_t){op, dtype, kernel, elem_bytes};
+    }
+    *elem_bytes_p = last->elem_bytes;
+    return last->kernel;
+}
+
+/* Finds out whether the members agree, once for each communicator: all of them ask in the same call, and get the same
+ * answer, which stays in module->agree. */
+bool gpuhier_path_agree(gpuhier_module_t *module, struct ompi_communicator_t *comm);
+
+/* May any call of this communicator run on the GPUs? The same answer on all ranks, but when the end has come. */
+static inline bool gpuhier_path_is_open(gpuhier_module_t *module, struct ompi_communicator_t *comm)
+{
+    if (module->team_failed || gpuhier_end_has_come()) {
+        return false;
+    }
+    return GPUHIER_AGREE_UNKNOWN == module->agree ? gpuhier_path_agree(module, comm)
+                                                  : GPUHIER_AGREE_YES == module->agree;
+}
+
+/* The part of gpuhier_path_blocking() that asks the other ranks. entry: of the key, NULL when memory ran out for it. */
+gpuhier_mode_entry_t *gpuhier_path_probe(gpuhier_module_t *module, struct ompi_communicator_t *comm, int kind,
+                                         gpuhier_mode_entry_t *entry, const void *in, const void *out);
+
+/*
+ * The path of a blocking call: the key's entry when the call runs on the engine, by gpuhier_path_run(); NULL when it
+ * is for the saved collective. in, out: this rank's buffers, which matter in a probe only.
+ */
+static inline gpuhier_mode_entry_t *gpuhier_path_blocking(gpuhier_module_t *module, struct ompi_communicator_t *comm,
+                                                          gpuhier_path_key_t key, const void *in, const void *out)
+{
+    if (!gpuhier_path_is_open(module, comm)) {
+        return NULL;
+    }
+    gpuhier_mode_entry_t *entry = gpuhier_modes_entry(&module->modes, key.kind, key.bytes);
+    if (NULL == entry || (GPUHIER_MODE_HOST == entry->mode && gpuhier_modes_probe_due(entry))) {
+        return gpuhier_path_probe(module, comm, key.kind, entry, in, out);
+    }
+    return GPUHIER_MODE_ACC == entry->mode ? entry : NULL;
+}
+
+/*
+ * Runs a blocking call on the engine to its end, and lets the entry know its outcome. Returns an Open MPI code, or
+ * GPUHIER_DECLINED: no user's buffer was written, and the call is for the saved collective.
+ */
+int gpuhier_path_run(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, const gpuhier_call_args_t *args);
+
+/*
+ * The path of a nonblocking call: the key's entry when the call runs on the engine, whatever the buffers are; NULL when
+ * it is for the saved collective. Local.
+ */
+gpuhier_mode_entry_t *gpuhier_path_nonblocking(gpuhier_module_t *module, gpuhier_path_key_t key);
+
+/*
+ * The path of a persistent request, for good: a team for this request alone when it runs on the engine, which the
+ * caller destroys; NULL when it is for the saved collective. Collective; all ranks get a team, or none does.
+ * in, out: this rank's buffers. can: this rank has what it needs for a request on the engine.
+ */
+struct gpuhier_team *gpuhier_path_persistent(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in,
+                                             const void *out, bool can);
+
+#endif /* GPUHIER_PATH_H */

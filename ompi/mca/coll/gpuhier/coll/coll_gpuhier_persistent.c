@@ -38,7 +38,11 @@ static int start(size_t count, ompi_request_t **requests)
         }
         gpuhier_count(&gpuhier_counters.calls_saved, 1);
         gpuhier_count(&gpuhier_counters.calls_staged, 1);
-        rc = request->saved->req_start(1, &request->saved);
+        /* A communicator of one rank may get a request that does nothing, always complete and without a req_start:
+         * MPI_Start itself knows it by its type. */
+        if (OMPI_REQUEST_NOOP != request->saved->req_type) {
+            rc = request->saved->req_start(1, &request->saved);
+        }
         if (OMPI_SUCCESS != rc) {
             return rc;
         }

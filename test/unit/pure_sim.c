@@ -354,16 +354,16 @@ static bool run_plans(run_t *run)
 /* Runs the table of slice x tick. Within a tick the oldest slice goes first: two slice buffers then suffice. */
 static bool run_table(run_t *run)
 {
-    static bool (*const stages[GPUHIER_STAGE_COUNT])(run_t *, uint64_t) = {
-        [GPUHIER_STAGE_REDUCE_SCATTER] = run_reduce_scatter,
-        [GPUHIER_STAGE_EXCHANGE] = run_exchange,
-        [GPUHIER_STAGE_ALL_GATHER] = run_all_gather,
+    static bool (*const stages[GPUHIER_PHASE_COUNT])(run_t *, uint64_t) = {
+        [GPUHIER_PHASE_REDUCE_SCATTER] = run_reduce_scatter,
+        [GPUHIER_PHASE_EXCHANGE] = run_exchange,
+        [GPUHIER_PHASE_ALL_GATHER] = run_all_gather,
     };
     const gpuhier_plan_t *plan = &run->plans[0];
 
     for (uint64_t tick = 0; tick < gpuhier_plan_ticks(plan); ++tick) {
-        for (int stage = GPUHIER_STAGE_COUNT - 1; stage >= 0; --stage) {
-            uint64_t slice = gpuhier_plan_stage_slice(plan, tick, (gpuhier_stage_t) stage);
+        for (int stage = GPUHIER_PHASE_COUNT - 1; stage >= 0; --stage) {
+            uint64_t slice = gpuhier_plan_phase_slice(plan, tick, (gpuhier_phase_t) stage);
             if (GPUHIER_NO_SLICE == slice) {
                 continue;
             }
@@ -378,7 +378,7 @@ static bool run_table(run_t *run)
         }
     }
     for (uint64_t slice = 0; slice < plan->nslices; ++slice) {
-        if (GPUHIER_STAGE_COUNT != run->stage_done[slice]) {
+        if (GPUHIER_PHASE_COUNT != run->stage_done[slice]) {
             return pure_run_fail(run, "slice %llu is not finished", (unsigned long long) slice);
         }
     }

@@ -84,12 +84,12 @@ static void print_slices(FILE *out, const gpuhier_plan_t *plans, int nranks)
 
 static void print_table(FILE *out, const gpuhier_plan_t *plan)
 {
-    static const char *const names[GPUHIER_STAGE_COUNT] = {"RS", "X", "AG"};
+    static const char *const names[GPUHIER_PHASE_COUNT] = {"RS", "X", "AG"};
 
     for (uint64_t tick = 0; tick < gpuhier_plan_ticks(plan); ++tick) {
         fprintf(out, "tick %llu:", (unsigned long long) tick);
-        for (int stage = 0; stage < GPUHIER_STAGE_COUNT; ++stage) {
-            uint64_t slice = gpuhier_plan_stage_slice(plan, tick, (gpuhier_stage_t) stage);
+        for (int stage = 0; stage < GPUHIER_PHASE_COUNT; ++stage) {
+            uint64_t slice = gpuhier_plan_phase_slice(plan, tick, (gpuhier_phase_t) stage);
             if (GPUHIER_NO_SLICE != slice) {
                 fprintf(out, " %s(%llu, buffer %d)", names[stage], (unsigned long long) slice,
                         gpuhier_plan_buffer(plan, slice));

@@ -376,8 +376,8 @@ static void test_algorithm_ends(void **state)
         int steps = 0;
         for (uint64_t bytes = 1; 0 != bytes; bytes *= 2) {
             gpuhier_algorithm_t picked = gpuhier_algorithm_pick(GPUHIER_ALGORITHM_AUTO, wire, n, bytes);
-            assert_true(gpuhier_exchange_steps(picked, n) >= steps);
-            steps = gpuhier_exchange_steps(picked, n);
+            assert_true(gpuhier_schedule_steps(picked, n) >= steps);
+            steps = gpuhier_schedule_steps(picked, n);
             assert_false(power && GPUHIER_ALGORITHM_RING == picked);
             if (n <= 2 || bytes <= 4096) {
                 assert_int_equal(picked, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING);

@@ -95,7 +95,7 @@ static void spoil(void *arg, const gpuhier_plan_t *plan, uint64_t slice, int pie
 /* Plants the fault in each step of each rank; returns how often it could be planted. */
 static int hunt(const pure_world_t *world, gpuhier_algorithm_t algorithm, fault_t fault)
 {
-    int nsteps = gpuhier_exchange_steps(algorithm, world->hierarchy.ngroups);
+    int nsteps = gpuhier_schedule_steps(algorithm, world->hierarchy.ngroups);
     bool everyone = FAULT_STALE_PARTNER == fault || FAULT_PEERS_MOVED == fault;
     int planted = 0;
 

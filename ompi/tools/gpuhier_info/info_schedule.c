@@ -98,8 +98,8 @@ static void print_pipeline(const gpuhier_plan_t *plan)
             break;
         }
         printf("  step %llu:", (unsigned long long) tick);
-        for (stage = 0; stage < GPUHIER_STAGE_COUNT; ++stage) {
-            uint64_t slice = gpuhier_plan_stage_slice(plan, tick, stage);
+        for (stage = 0; stage < GPUHIER_PHASE_COUNT; ++stage) {
+            uint64_t slice = gpuhier_plan_phase_slice(plan, tick, stage);
 
             if (GPUHIER_NO_SLICE != slice) {
                 printf(" %s(%llu)", stages[stage], (unsigned long long) slice);

@@ -46,7 +46,7 @@ typedef enum probe_answer {
 static probe_answer_t answer(gpuhier_team_t *team, const gpuhier_buffer_t *from, const gpuhier_buffer_t *to)
 {
     if (!gpuhier_buffer_on_device(from) || !gpuhier_buffer_on_device(to)
-        || (NULL != team && OMPI_SUCCESS != team->torn)) {
+        || (NULL != team && OMPI_SUCCESS != team->failed)) {
         return PROBE_NO;
     }
     gpuhier_engine_lock();

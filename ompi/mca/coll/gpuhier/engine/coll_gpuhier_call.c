@@ -14,7 +14,7 @@ const char *gpuhier_call_state_name(gpuhier_call_state_t state)
                                         "waiting for the group's arrival",
                                         "waiting until all have mapped the buffers",
                                         "moving slices",
-                                        "in a short message",
+                                        "in the small form",
                                         "reducing on the host",
                                         "failed, waiting for the others to come to rest",
                                         "done"};

@@ -32,8 +32,8 @@ typedef struct gpuhier_cursor {
 
 /* A member of my group, as this call sees it. Addresses are in my context. */
 typedef struct gpuhier_member {
-    bool staged;         /* works on its scratch, slice by slice; else on its own buffers */
-    CUdeviceptr in, out; /* not staged: element 0 of its buffers */
+    bool via_scratch;    /* it works on its scratch, slice by slice; else on its own buffers */
+    CUdeviceptr in, out; /* not via scratch: element 0 of its buffers */
     CUdeviceptr scratch;
     gpuhier_mapping_t *pins[3];
 } gpuhier_member_t;
@@ -80,7 +80,7 @@ typedef struct gpuhier_call {
     int kernel; /* index, see coll_gpuhier_reduce.h */
     size_t elem_bytes;
     uint64_t count;            /* elements */
-    CUdeviceptr in, out;       /* the user's buffers; in == out in place. May be host memory: then staged */
+    CUdeviceptr in, out;       /* the user's buffers; in == out in place. In host memory the call goes via scratch */
     gpuhier_buffer_t from, to; /* what they are */
     CUevent input;             /* what the program had queued before the call; NULL when it could not be recorded */
     CUevent elsewhere[2];      /* the same in the contexts of from and to, where those are not the team's; else NULL */
@@ -106,7 +106,7 @@ typedef struct gpuhier_call {
     bool is_long;       /* slices are longer than slice_bytes: in a long lane */
     gpuhier_small_t small;
     gpuhier_plan_t plan;
-    gpuhier_cursor_t stage[GPUHIER_STREAMS];
+    gpuhier_cursor_t stage[GPUHIER_STAGES];
     uint64_t slices_ready; /* of my input, as published */
     int vote_step;         /* leader: of the vote between groups */
     uint32_t vote_mask;    /* leader: what I have gathered */

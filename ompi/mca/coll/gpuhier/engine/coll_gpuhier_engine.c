@@ -94,7 +94,7 @@ static void lane_leave(gpuhier_call_t *call)
 static void resources_give(gpuhier_call_t *call, bool failed)
 {
     members_unmap(call);
-    if (failed && OMPI_SUCCESS != call->team->torn) {
+    if (failed && OMPI_SUCCESS != call->team->failed) {
         lane_leave(call);
     } else if (NULL != call->lane) {
         gpuhier_lane_give(call->lane);
@@ -140,7 +140,7 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
     call->is_small = gpuhier_small_takes(call->count * call->elem_bytes);
     const bool marked_later =
         call->is_small && (gpuhier_small_is_on_host(call) || (NULL == team->first && gpuhier_small_marks_itself(call)));
-    if (OMPI_SUCCESS == team->broken && !marked_later) {
+    if (OMPI_SUCCESS == team->context_lost && !marked_later) {
         gpuhier_order_mark(call);
     }
 }
@@ -149,13 +149,13 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
 static int resources_take(gpuhier_call_t *call)
 {
     gpuhier_team_t *team = call->team;
-    if (OMPI_SUCCESS != team->broken || NULL == call->input) {
-        return OMPI_SUCCESS != team->broken ? team->broken : OMPI_ERROR;
+    if (OMPI_SUCCESS != team->context_lost || NULL == call->input) {
+        return OMPI_SUCCESS != team->context_lost ? team->context_lost : OMPI_ERROR;
     }
     const size_t exchange_bytes =
         call->is_long
             ? gpuhier_choice_longest(&team->shape, &team->limits) / (size_t) team->group_size + 4 * GPUHIER_UNIT_BYTES
-            : gpuhier_slot_bytes(false);
+            : gpuhier_slice_buffer_bytes(false);
     int rc = gpuhier_lane_take(team->device, call->is_long ? GPUHIER_LANE_LONG : GPUHIER_LANE_SLICES, exchange_bytes,
                                &call->lane);
     if (OMPI_SUCCESS == rc && team->ngroups > 1) {
@@ -171,8 +171,8 @@ void gpuhier_engine_begin(gpuhier_call_t *call)
     if (!call->is_small) {
         memset(call->member, 0, sizeof(call->member[0]) * (size_t) team->group_size);
     }
-    if (OMPI_SUCCESS != team->torn) {
-        call_end(call, team->torn); /* the others know, or will see: gpuhier_engine_fail() told them for good */
+    if (OMPI_SUCCESS != team->failed) {
+        call_end(call, team->failed); /* the others know, or will see: gpuhier_engine_fail() told them for good */
         return;
     }
     if (call->is_small) {
@@ -192,7 +192,7 @@ void gpuhier_engine_begin(gpuhier_call_t *call)
         arrival->scratch = call->lane->ref;
         arrival->fresh = 0 != memcmp(&call->lane->ref, &team->scratch[team->index], sizeof(call->lane->ref));
         arrival->direct = direct_refs(call, arrival);
-    } else if (call->is_long && OMPI_SUCCESS == team->broken && NULL != call->input) {
+    } else if (call->is_long && OMPI_SUCCESS == team->context_lost && NULL != call->input) {
         arrival->mask |= GPUHIER_MASK_SHORT;
     } else {
         arrival->mask |= GPUHIER_MASK_FAIL;
@@ -235,12 +235,12 @@ static bool member_map(gpuhier_call_t *call, int index, const gpuhier_arrival_t 
                && OMPI_SUCCESS == gpuhier_map(&arrival->out, false, &member->pins[2], &member->out));
 }
 
-/* All records are known: who is staged, what the group's mask is, and the plan. */
+/* All records are known: decides which members go via scratch, and makes the group's mask and the plan. */
 static void run_begin(gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;
     uint64_t unmapped = 0;
-    bool any_staged = false;
+    bool any_via_scratch = false;
     for (int i = 0; i < team->group_size; ++i) {
         const gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
         call->mask |= slot->arrival.mask;
@@ -251,11 +251,11 @@ static void run_begin(gpuhier_call_t *call)
     }
     for (int i = 0; i < team->group_size; ++i) {
         const gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
-        call->member[i].staged = !slot->arrival.direct || 0 != (unmapped >> i & 1);
-        any_staged = any_staged || call->member[i].staged;
+        call->member[i].via_scratch = !slot->arrival.direct || 0 != (unmapped >> i & 1);
+        any_via_scratch = any_via_scratch || call->member[i].via_scratch;
     }
     gpuhier_limits_t limits = team->limits;
-    if (1 == team->ngroups && !any_staged) {
+    if (1 == team->ngroups && !any_via_scratch) {
         limits.slice_bytes = INT64_MAX; /* nothing to overlap: one kernel */
     }
     if (0 != gpuhier_choice_plan(&call->plan, &team->shape, team->rank, call->count, call->elem_bytes, &limits)
@@ -472,7 +472,7 @@ static int failed_step(gpuhier_call_t *call)
 void gpuhier_engine_fail(gpuhier_call_t *call, int status)
 {
     gpuhier_team_t *team = call->team;
-    team->torn = status;
+    team->failed = status;
     if (call->is_small && !gpuhier_small_mask_learn(call)) {
         gpuhier_word_publish(&my_slot(call)->undecided, call->sequence, 1);
     }

@@ -14,7 +14,7 @@
  *
  *   any but QUEUED --(error)--> FAILED --(nobody's GPU works on my buffers)--> DONE
  *
- * A short message takes another way: QUEUED --> SMALL --> DONE, see coll_gpuhier_small.h.
+ * A message of the small form takes another way: QUEUED --> SMALL --> DONE, see coll_gpuhier_small.h.
  *
  * Calls of one team run one after the other, in the order in which they were
  * posted: coll_gpuhier_queue.h.
@@ -26,14 +26,14 @@
 
 /*
  * Describes an all-reduce on the team, and marks the point in the program's own work that it
- * must not overtake. Local. The team's context is current, unless team->broken. Whatever
+ * must not overtake. Local. The team's context is current, unless team->context_lost. Whatever
  * goes wrong here is voted when the call begins.
  */
 void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args);
 
 /*
  * Begins a prepared call: publishes my arrival, whatever happened to me. All members begin the
- * same calls in the same order. On a torn team the call is done at once, with the error that tore it.
+ * same calls in the same order. On a failed team the call is DONE at once, with the error of the call that failed.
  */
 void gpuhier_engine_begin(gpuhier_call_t *call);
 
@@ -50,8 +50,8 @@ void gpuhier_engine_drop(gpuhier_call_t *call, int status);
 /*
  * Has the call end with an error: tells the group and the other groups; the call is DONE when
  * no live member has GPU work on my buffers, which steps find out. (A member may be stopped, or be waiting
- * for another thread of this process: hence no waiting here, with the lock held.) The team is torn
- * from now on: its connections are gone, and its members see that I failed in whatever later call they
+ * for another thread of this process: hence no waiting here, with the lock held.) The team has
+ * failed from now on: its connections are gone, and its members see that I failed in whatever later call they
  * make. Must not be called again for the same call.
  */
 void gpuhier_engine_fail(gpuhier_call_t *call, int status);

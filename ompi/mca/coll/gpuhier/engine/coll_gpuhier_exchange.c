@@ -224,10 +224,10 @@ static int reduce_launch(gpuhier_call_t *call, uint64_t slice, piece_state_t *st
     args.nsrc = 2;
     args.ndst = 1;
     args.count = gpuhier_range_length(t->recv);
-    int rc = gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, lane->stream[GPUHIER_STREAM_EXCHANGE]);
+    int rc = gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, lane->stream[GPUHIER_STAGE_EXCHANGE]);
     return OMPI_SUCCESS != rc
                ? rc
-               : gpuhier_cuda_error(gpuhier_cu.cuEventRecord(state->reduced, lane->stream[GPUHIER_STREAM_EXCHANGE]),
+               : gpuhier_cuda_error(gpuhier_cu.cuEventRecord(state->reduced, lane->stream[GPUHIER_STAGE_EXCHANGE]),
                                     "cuEventRecord");
 }
 

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The reductions of GPUHIER_KERNEL_LIST on host memory, for messages too short to be worth a kernel.
+ * The reductions of GPUHIER_KERNEL_LIST on host memory, for messages too small to be worth a kernel.
  * Same bits as the kernels' (but for the payload of a NaN). Needs libc only: no MPI, no CUDA.
  */
 #ifndef GPUHIER_HOST_REDUCE_H

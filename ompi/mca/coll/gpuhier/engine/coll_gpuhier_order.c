@@ -47,7 +47,7 @@ int gpuhier_order_mark_input(gpuhier_call_t *call)
 
 /*
  * The same in the context of a buffer that is not the team's (another GPU's memory): its default stream is another one.
- * Such a buffer is staged, and the copy waits for the event.
+ * Its owner goes via scratch, and the copy waits for the event.
  */
 static int elsewhere_mark(const gpuhier_call_t *call, const gpuhier_buffer_t *buffer, CUevent *event_p)
 {
@@ -92,7 +92,7 @@ int gpuhier_order_queue(gpuhier_call_t *call)
         int rc =
             NULL == marks[i]
                 ? OMPI_SUCCESS
-                : gpuhier_cuda_error(gpuhier_cu.cuStreamWaitEvent(call->lane->stream[GPUHIER_STREAM_IN], marks[i], 0),
+                : gpuhier_cuda_error(gpuhier_cu.cuStreamWaitEvent(call->lane->stream[GPUHIER_STAGE_IN], marks[i], 0),
                                      "cuStreamWaitEvent");
         if (OMPI_SUCCESS != rc) {
             return rc;

@@ -5,13 +5,13 @@
  * Owns the stages of a call. Each takes slices in order, has at most one slice in
  * a slice buffer, and starts on slice k when
  *
- *   IN        the buffer is free: every member has reduced slice k - S       (staged ranks only)
+ *   IN        the buffer is free: every member has reduced slice k - S       (ranks via scratch only)
  *   RS        every member's input of k is ready; with several groups, my
  *             shard buffer is free: my AG of k - S is done
  *   EXCHANGE  my RS of k is done, and all groups take part                   (several groups only)
- *   AG        my EXCHANGE of k is done; every staged member has copied
- *             slice k - S out
- *   OUT       every member's AG of k is done                                 (staged ranks only)
+ *   AG        my EXCHANGE of k is done; every member via scratch has
+ *             copied slice k - S out
+ *   OUT       every member's AG of k is done                                 (ranks via scratch only)
  *
  * S being the slices in flight. With one group RS and AG are one fused kernel,
  * which waits for what both wait for. Progress is published in the rank's slot.
@@ -41,13 +41,14 @@ static bool fused(const gpuhier_call_t *call)
     return 1 == call->team->ngroups;
 }
 
-/* Have all members come to `slices` in the progress word at this offset? staged_only: those that work directly do not
- * count. */
-static bool members_at(const gpuhier_call_t *call, size_t word_offset, uint64_t slices, bool staged_only)
+/* Have all members come to `slices` in the progress word at this offset? via_scratch_only: those that work directly do
+ * not count. */
+static bool members_at(const gpuhier_call_t *call, size_t word_offset, uint64_t slices, bool via_scratch_only)
 {
     for (int i = 0; i < call->team->group_size; ++i) {
         gpuhier_word_t *word = (gpuhier_word_t *) ((char *) slot_of(call, i) + word_offset);
-        if (!(staged_only && !call->member[i].staged) && !gpuhier_word_reached(word, call->sequence, slices)) {
+        if (!(via_scratch_only && !call->member[i].via_scratch)
+            && !gpuhier_word_reached(word, call->sequence, slices)) {
             return false;
         }
     }
@@ -55,7 +56,7 @@ static bool members_at(const gpuhier_call_t *call, size_t word_offset, uint64_t 
 }
 
 #define ALL_AT(call, word, slices) members_at(call, offsetof(gpuhier_slot_t, word), slices, false)
-#define STAGED_AT(call, word, slices) members_at(call, offsetof(gpuhier_slot_t, word), slices, true)
+#define VIA_SCRATCH_AT(call, word, slices) members_at(call, offsetof(gpuhier_slot_t, word), slices, true)
 
 /* The slice that used the same slice buffer before must have got out of it; the first S slices find it free. */
 static bool has_predecessor(const gpuhier_call_t *call, uint64_t slice, uint64_t *predecessors_p)
@@ -68,7 +69,7 @@ static bool has_predecessor(const gpuhier_call_t *call, uint64_t slice, uint64_t
 static CUdeviceptr input_at(const gpuhier_call_t *call, int index, uint64_t slice, uint64_t element)
 {
     const gpuhier_member_t *member = &call->member[index];
-    if (!member->staged) {
+    if (!member->via_scratch) {
         return member->in + element * call->elem_bytes;
     }
     return member->scratch + gpuhier_scratch_in(call->is_long, gpuhier_plan_buffer(&call->plan, slice))
@@ -78,7 +79,7 @@ static CUdeviceptr input_at(const gpuhier_call_t *call, int index, uint64_t slic
 static CUdeviceptr output_at(const gpuhier_call_t *call, int index, uint64_t slice, uint64_t element)
 {
     const gpuhier_member_t *member = &call->member[index];
-    if (!member->staged) {
+    if (!member->via_scratch) {
         return member->out + element * call->elem_bytes;
     }
     return member->scratch + gpuhier_scratch_out(call->is_long, gpuhier_plan_buffer(&call->plan, slice))
@@ -86,7 +87,7 @@ static CUdeviceptr output_at(const gpuhier_call_t *call, int index, uint64_t sli
 }
 
 /* Ends a stage's work on a slice that has just been queued: an event, and the cursor moves. */
-static int stage_queued(gpuhier_call_t *call, gpuhier_stream_t stage)
+static int stage_queued(gpuhier_call_t *call, gpuhier_stage_t stage)
 {
     gpuhier_lane_t *lane = call->lane;
     int buffer = gpuhier_plan_buffer(&call->plan, call->stage[stage].begun);
@@ -100,7 +101,7 @@ static int stage_queued(gpuhier_call_t *call, gpuhier_stream_t stage)
 }
 
 /* Sees whether the oldest queued slice of a stage is complete. Returns 1 if so, 0 if not, < 0 for an error. */
-static int stage_complete(gpuhier_call_t *call, gpuhier_stream_t stage)
+static int stage_complete(gpuhier_call_t *call, gpuhier_stage_t stage)
 {
     gpuhier_cursor_t *cursor = &call->stage[stage];
     if (cursor->done == cursor->begun) {
@@ -119,7 +120,7 @@ static int stage_complete(gpuhier_call_t *call, gpuhier_stream_t stage)
 }
 
 /* May this stage put one more slice into its buffers? */
-static bool stage_open(const gpuhier_call_t *call, gpuhier_stream_t stage)
+static bool stage_open(const gpuhier_call_t *call, gpuhier_stage_t stage)
 {
     const gpuhier_cursor_t *cursor = &call->stage[stage];
     return cursor->begun < call->plan.nslices && cursor->begun - cursor->done < (uint64_t) call->plan.slice_buffers;
@@ -146,18 +147,18 @@ static int input_direct(gpuhier_call_t *call)
 
 static int stage_in(gpuhier_call_t *call)
 {
-    if (!call->member[call->team->index].staged) {
+    if (!call->member[call->team->index].via_scratch) {
         return input_direct(call);
     }
-    int events = stage_complete(call, GPUHIER_STREAM_IN);
+    int events = stage_complete(call, GPUHIER_STAGE_IN);
     if (events < 0) {
         return events;
     }
     if (events > 0) {
-        gpuhier_word_publish(&my_slot(call)->in_ready, call->sequence, call->stage[GPUHIER_STREAM_IN].done);
+        gpuhier_word_publish(&my_slot(call)->in_ready, call->sequence, call->stage[GPUHIER_STAGE_IN].done);
     }
-    uint64_t slice = call->stage[GPUHIER_STREAM_IN].begun, before;
-    if (!stage_open(call, GPUHIER_STREAM_IN)
+    uint64_t slice = call->stage[GPUHIER_STAGE_IN].begun, before;
+    if (!stage_open(call, GPUHIER_STAGE_IN)
         || (has_predecessor(call, slice, &before) && !ALL_AT(call, rs_done, before))) {
         return events;
     }
@@ -171,9 +172,9 @@ static int stage_in(gpuhier_call_t *call)
     const CUdeviceptr to = input_at(call, call->team->index, slice, range.begin);
     const CUdeviceptr from = call->in + range.begin * call->elem_bytes;
     const size_t bytes = gpuhier_reduce_span(call->kernel, gpuhier_range_length(range));
-    CUstream stream = call->lane->stream[GPUHIER_STREAM_IN];
+    CUstream stream = call->lane->stream[GPUHIER_STAGE_IN];
     int rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to, from, bytes, stream), "cuMemcpyAsync");
-    rc = OMPI_SUCCESS != rc ? rc : stage_queued(call, GPUHIER_STREAM_IN);
+    rc = OMPI_SUCCESS != rc ? rc : stage_queued(call, GPUHIER_STAGE_IN);
     return rc < 0 ? rc : events + rc;
 }
 
@@ -210,40 +211,40 @@ static int reduce_queue(gpuhier_call_t *call, uint64_t slice)
         args.nsrc = (uint32_t) team->group_size;
         args.ndst = fused(call) ? args.nsrc : 1;
         args.count = gpuhier_range_length(shard);
-        int rc = gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, lane->stream[GPUHIER_STREAM_RS]);
+        int rc = gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, lane->stream[GPUHIER_STAGE_RS]);
         if (OMPI_SUCCESS != rc) {
             return rc;
         }
     }
-    return stage_queued(call, GPUHIER_STREAM_RS);
+    return stage_queued(call, GPUHIER_STAGE_RS);
 }
 
 static bool reduce_may_begin(const gpuhier_call_t *call, uint64_t slice)
 {
     uint64_t before;
-    if (!stage_open(call, GPUHIER_STREAM_RS) || !ALL_AT(call, in_ready, slice + 1)) {
+    if (!stage_open(call, GPUHIER_STAGE_RS) || !ALL_AT(call, in_ready, slice + 1)) {
         return false;
     }
     if (!has_predecessor(call, slice, &before)) {
         return true;
     }
-    return fused(call) ? STAGED_AT(call, out_done, before) : call->stage[GPUHIER_STREAM_AG].done >= before;
+    return fused(call) ? VIA_SCRATCH_AT(call, out_done, before) : call->stage[GPUHIER_STAGE_AG].done >= before;
 }
 
 static int stage_reduce(gpuhier_call_t *call)
 {
-    int events = stage_complete(call, GPUHIER_STREAM_RS);
+    int events = stage_complete(call, GPUHIER_STAGE_RS);
     if (events < 0) {
         return events;
     }
     if (events > 0) {
-        uint64_t done = call->stage[GPUHIER_STREAM_RS].done;
+        uint64_t done = call->stage[GPUHIER_STAGE_RS].done;
         gpuhier_word_publish(&my_slot(call)->rs_done, call->sequence, done);
         if (fused(call)) {
             gpuhier_word_publish(&my_slot(call)->ag_done, call->sequence, done);
         }
     }
-    uint64_t slice = call->stage[GPUHIER_STREAM_RS].begun;
+    uint64_t slice = call->stage[GPUHIER_STAGE_RS].begun;
     if (!reduce_may_begin(call, slice)) {
         return events;
     }
@@ -253,12 +254,12 @@ static int stage_reduce(gpuhier_call_t *call)
 
 static int stage_exchange(gpuhier_call_t *call)
 {
-    gpuhier_cursor_t *cursor = &call->stage[GPUHIER_STREAM_EXCHANGE];
+    gpuhier_cursor_t *cursor = &call->stage[GPUHIER_STAGE_EXCHANGE];
     int events = 0;
     if (!call->mask_known) {
         return 0; /* a call that is voted down leaves no message behind */
     }
-    while (cursor->begun < call->stage[GPUHIER_STREAM_RS].done) {
+    while (cursor->begun < call->stage[GPUHIER_STAGE_RS].done) {
         gpuhier_exchange_begin(call, cursor->begun++);
         ++events;
     }
@@ -290,26 +291,26 @@ static int gather_queue(gpuhier_call_t *call, uint64_t slice)
         }
         args.ndst = (uint32_t) team->group_size;
         args.count = gpuhier_range_length(shard);
-        int rc = gpuhier_reduce_push(&lane->device->reduce, call->kernel, &args, lane->stream[GPUHIER_STREAM_AG]);
+        int rc = gpuhier_reduce_push(&lane->device->reduce, call->kernel, &args, lane->stream[GPUHIER_STAGE_AG]);
         if (OMPI_SUCCESS != rc) {
             return rc;
         }
     }
-    return stage_queued(call, GPUHIER_STREAM_AG);
+    return stage_queued(call, GPUHIER_STAGE_AG);
 }
 
 static int stage_gather(gpuhier_call_t *call)
 {
-    int events = stage_complete(call, GPUHIER_STREAM_AG);
+    int events = stage_complete(call, GPUHIER_STAGE_AG);
     if (events < 0) {
         return events;
     }
     if (events > 0) {
-        gpuhier_word_publish(&my_slot(call)->ag_done, call->sequence, call->stage[GPUHIER_STREAM_AG].done);
+        gpuhier_word_publish(&my_slot(call)->ag_done, call->sequence, call->stage[GPUHIER_STAGE_AG].done);
     }
-    uint64_t slice = call->stage[GPUHIER_STREAM_AG].begun, before;
-    if (!stage_open(call, GPUHIER_STREAM_AG) || slice >= call->stage[GPUHIER_STREAM_EXCHANGE].done
-        || (has_predecessor(call, slice, &before) && !STAGED_AT(call, out_done, before))) {
+    uint64_t slice = call->stage[GPUHIER_STAGE_AG].begun, before;
+    if (!stage_open(call, GPUHIER_STAGE_AG) || slice >= call->stage[GPUHIER_STAGE_EXCHANGE].done
+        || (has_predecessor(call, slice, &before) && !VIA_SCRATCH_AT(call, out_done, before))) {
         return events;
     }
     int rc = gather_queue(call, slice);
@@ -320,7 +321,7 @@ static int stage_gather(gpuhier_call_t *call)
 static int output_queue(gpuhier_call_t *call, uint64_t slice)
 {
     gpuhier_lane_t *lane = call->lane;
-    CUstream stream = lane->stream[GPUHIER_STREAM_OUT];
+    CUstream stream = lane->stream[GPUHIER_STAGE_OUT];
     gpuhier_range_t range = gpuhier_plan_slice(&call->plan, slice);
     const CUdeviceptr to = call->out + range.begin * call->elem_bytes;
     const CUdeviceptr from = output_at(call, call->team->index, slice, range.begin);
@@ -331,23 +332,23 @@ static int output_queue(gpuhier_call_t *call, uint64_t slice)
     } else {
         rc = gpuhier_reduce_store(call->kernel, to, from, gpuhier_range_length(range), stream);
     }
-    return OMPI_SUCCESS != rc ? rc : stage_queued(call, GPUHIER_STREAM_OUT);
+    return OMPI_SUCCESS != rc ? rc : stage_queued(call, GPUHIER_STAGE_OUT);
 }
 
 static int stage_out(gpuhier_call_t *call)
 {
-    if (!call->member[call->team->index].staged) {
+    if (!call->member[call->team->index].via_scratch) {
         return 0;
     }
-    int events = stage_complete(call, GPUHIER_STREAM_OUT);
+    int events = stage_complete(call, GPUHIER_STAGE_OUT);
     if (events < 0) {
         return events;
     }
     if (events > 0) {
-        gpuhier_word_publish(&my_slot(call)->out_done, call->sequence, call->stage[GPUHIER_STREAM_OUT].done);
+        gpuhier_word_publish(&my_slot(call)->out_done, call->sequence, call->stage[GPUHIER_STAGE_OUT].done);
     }
-    uint64_t slice = call->stage[GPUHIER_STREAM_OUT].begun;
-    if (!stage_open(call, GPUHIER_STREAM_OUT) || !ALL_AT(call, ag_done, slice + 1)) {
+    uint64_t slice = call->stage[GPUHIER_STAGE_OUT].begun;
+    if (!stage_open(call, GPUHIER_STAGE_OUT) || !ALL_AT(call, ag_done, slice + 1)) {
         return events;
     }
     int rc = output_queue(call, slice);
@@ -369,7 +370,7 @@ int gpuhier_pipeline_step(gpuhier_call_t *call, bool *done_p)
     }
     const uint64_t nslices = call->plan.nslices;
     *done_p = ALL_AT(call, ag_done, nslices)
-              && (!call->member[call->team->index].staged || nslices == call->stage[GPUHIER_STREAM_OUT].done);
+              && (!call->member[call->team->index].via_scratch || nslices == call->stage[GPUHIER_STAGE_OUT].done);
     return events;
 }
 
@@ -380,7 +381,7 @@ bool gpuhier_pipeline_gathered(const gpuhier_call_t *call)
 
 int gpuhier_pipeline_quit(gpuhier_call_t *call, bool *done_p)
 {
-    static const gpuhier_stream_t begun[] = {GPUHIER_STREAM_IN, GPUHIER_STREAM_RS};
+    static const gpuhier_stage_t begun[] = {GPUHIER_STAGE_IN, GPUHIER_STAGE_RS};
     *done_p = false;
     for (size_t i = 0; i < sizeof(begun) / sizeof(begun[0]); ++i) {
         int rc;

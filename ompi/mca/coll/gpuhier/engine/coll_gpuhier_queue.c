@@ -29,7 +29,7 @@ static int team_enter(gpuhier_team_t *team, gpuhier_cuda_scope_t *scope)
 {
     int rc = gpuhier_cuda_enter(team->device->context, scope);
     if (OMPI_SUCCESS != rc) {
-        team->broken = rc;
+        team->context_lost = rc;
     }
     return rc;
 }
@@ -82,8 +82,8 @@ static void first_remove(gpuhier_team_t *team, gpuhier_call_t **ended_p)
     --unwaited;
 }
 
-/* Takes calls that have ended out of the queue, and begins the next one. The context is current, unless the team is
- * broken. */
+/* Takes calls that have ended out of the queue, and begins the next one. The context is current, unless the team has
+ * lost it. */
 static void queue_advance(gpuhier_team_t *team, gpuhier_call_t **ended_p)
 {
     while (NULL != team->first && GPUHIER_CALL_DONE == team->first->state) {
@@ -112,7 +112,7 @@ void gpuhier_queue_post(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhie
         busy_add(team);
         gpuhier_engine_begin(call);
         if (OMPI_SUCCESS == rc) {
-            (void) gpuhier_engine_step(call); /* a short message may need no more than this */
+            (void) gpuhier_engine_step(call); /* the small form may need no more than this */
         }
         queue_advance(team, ended_p);
     }
@@ -130,7 +130,7 @@ void gpuhier_queue_tell(gpuhier_call_t *ended)
     }
 }
 
-#define STEP_EVERY 64 /* looks at shared memory for which a short message is not stepped */
+#define STEP_EVERY 64 /* looks at shared memory for which a call of the small form is not stepped */
 #define NET_EVERY 64  /* rounds in which no call waits for UCX, for one of UCX all the same */
 
 /* One look at all that is pending. */
@@ -388,7 +388,7 @@ void gpuhier_queue_quiesce(gpuhier_call_t **ended_p)
 {
     for (gpuhier_team_t *team = gpuhier_teams_next(NULL); NULL != team; team = gpuhier_teams_next(team)) {
         abandon(team, OMPI_ERR_NOT_AVAILABLE, ended_p);
-        team->torn = OMPI_ERR_NOT_AVAILABLE;
+        team->failed = OMPI_ERR_NOT_AVAILABLE;
         gpuhier_team_release(team);
     }
 }

@@ -80,7 +80,7 @@ bool gpuhier_small_is_on_host(const gpuhier_call_t *call)
 /* The stream for the next copy, which goes behind all that the program had queued. */
 static int stream_order(gpuhier_call_t *call, CUstream *stream_p)
 {
-    *stream_p = call->lane->stream[GPUHIER_STREAM_IN];
+    *stream_p = call->lane->stream[GPUHIER_STAGE_IN];
     return call->input_done ? OMPI_SUCCESS : gpuhier_order_queue(call);
 }
 
@@ -125,12 +125,12 @@ static int copy_done(const gpuhier_call_t *call)
     CUresult result = CUDA_ERROR_NOT_READY;
     for (int i = 0; i < QUERIES && CUDA_ERROR_NOT_READY == result; ++i) {
         result = by_event ? gpuhier_cu.cuEventQuery(call->input)
-                          : gpuhier_cu.cuStreamQuery(call->lane->stream[GPUHIER_STREAM_IN]);
+                          : gpuhier_cu.cuStreamQuery(call->lane->stream[GPUHIER_STAGE_IN]);
     }
     if (CUDA_ERROR_NOT_READY == result) {
         return 0;
     }
-    int rc = gpuhier_cuda_error(result, "copy of a short message");
+    int rc = gpuhier_cuda_error(result, "copy of a small message");
     return OMPI_SUCCESS != rc ? rc : 1;
 }
 
@@ -152,7 +152,7 @@ static void arrive(gpuhier_call_t *call)
 void gpuhier_small_begin(gpuhier_call_t *call)
 {
     gpuhier_team_t *team = call->team;
-    int rc = team->broken;
+    int rc = team->context_lost;
     if (OMPI_SUCCESS == rc && NULL == call->input && !call->small.marks_itself && !gpuhier_small_is_on_host(call)) {
         rc = OMPI_ERROR;
     }

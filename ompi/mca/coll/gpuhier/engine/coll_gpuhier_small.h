@@ -37,7 +37,7 @@ typedef struct gpuhier_small {
     bool posted;       /* leader: the messages of the step are under way */
 } gpuhier_small_t;
 
-/* Is a message of so many bytes short? The same on all ranks. */
+/* Does a message of so many bytes take the small form? The same on all ranks. */
 bool gpuhier_small_takes(size_t bytes);
 
 /* Does the call need nothing of the GPU? */

@@ -148,11 +148,11 @@ static int take(gpuhier_call_t *call, const gpuhier_step_t *step)
 int gpuhier_small_exchange_step(gpuhier_call_t *call, bool *done_p)
 {
     const gpuhier_team_t *team = call->team;
-    const int nsteps = gpuhier_exchange_steps(GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, team->ngroups);
+    const int nsteps = gpuhier_schedule_steps(GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, team->ngroups);
     int events = 0;
     for (; call->small.step < nsteps; ++call->small.step, ++events) {
         gpuhier_step_t step;
-        gpuhier_exchange_step(GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, team->ngroups, team->group, call->small.step,
+        gpuhier_schedule_step(GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, team->ngroups, team->group, call->small.step,
                               &step);
         int rc = call->small.posted ? OMPI_SUCCESS : post(call, &step);
         if (OMPI_SUCCESS != rc) {

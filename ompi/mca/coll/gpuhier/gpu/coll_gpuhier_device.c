@@ -42,7 +42,7 @@ OBJ_CLASS_INSTANCE(gpuhier_device_t, opal_list_item_t, device_construct, device_
 static opal_list_t devices;
 static bool ready;
 
-size_t gpuhier_slot_bytes(bool is_long)
+size_t gpuhier_slice_buffer_bytes(bool is_long)
 {
     /* A plan's slices may be one unit longer than asked, and a unit is at least one element. */
     return (is_long ? gpuhier_params.slice_bytes_max : gpuhier_params.slice_bytes) + 4 * GPUHIER_UNIT_BYTES;
@@ -50,7 +50,7 @@ size_t gpuhier_slot_bytes(bool is_long)
 
 size_t gpuhier_scratch_in(bool is_long, int buffer)
 {
-    return GPUHIER_SCRATCH_HEADER + (size_t) buffer * gpuhier_slot_bytes(is_long);
+    return GPUHIER_SCRATCH_HEADER + (size_t) buffer * gpuhier_slice_buffer_bytes(is_long);
 }
 
 size_t gpuhier_scratch_out(bool is_long, int buffer)
@@ -64,7 +64,7 @@ static int streams_make(gpuhier_lane_t *lane)
     int rc =
         gpuhier_cuda_error(gpuhier_cu.cuCtxGetStreamPriorityRange(&lowest, &highest), "cuCtxGetStreamPriorityRange");
     for (int s = 0; s < lane->nstreams && OMPI_SUCCESS == rc; ++s) {
-        bool urgent = GPUHIER_STREAM_EXCHANGE == s || GPUHIER_STREAM_AG == s;
+        bool urgent = GPUHIER_STAGE_EXCHANGE == s || GPUHIER_STAGE_AG == s;
         rc = gpuhier_cuda_error(
             gpuhier_cu.cuStreamCreateWithPriority(&lane->stream[s], CU_STREAM_NON_BLOCKING, urgent ? highest : lowest),
             "cuStreamCreateWithPriority");
@@ -139,7 +139,7 @@ static void exchange_buffers_free(gpuhier_lane_t *lane)
 static void lane_destroy(gpuhier_lane_t *lane)
 {
     exchange_buffers_free(lane);
-    for (int s = 0; s < GPUHIER_STREAMS; ++s) {
+    for (int s = 0; s < GPUHIER_STAGES; ++s) {
         for (int b = 0; b < GPUHIER_SLICE_BUFFERS_MAX; ++b) {
             if (NULL != lane->done[s][b]) {
                 note(gpuhier_cu.cuEventDestroy(lane->done[s][b]), "cuEventDestroy");
@@ -166,7 +166,7 @@ static int lane_make(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhier
     }
     lane->device = device;
     lane->kind = kind;
-    lane->nstreams = GPUHIER_LANE_SMALL == kind ? 1 : GPUHIER_STREAMS;
+    lane->nstreams = GPUHIER_LANE_SMALL == kind ? 1 : GPUHIER_STAGES;
     int rc = streams_make(lane);
     if (OMPI_SUCCESS == rc) {
         rc = GPUHIER_LANE_SMALL == kind ? pinned_make(lane) : scratch_make(lane);

@@ -18,15 +18,15 @@
 #include "base/coll_gpuhier_kept.h"
 #include "opal/class/opal_list.h"
 
-/* Streams of a lane. Stages of consecutive slices overlap, so each has its own. */
-typedef enum gpuhier_stream {
-    GPUHIER_STREAM_IN,       /* user's input into scratch */
-    GPUHIER_STREAM_RS,       /* reduce-scatter; fused with the all-gather in a single group */
-    GPUHIER_STREAM_EXCHANGE, /* reductions of the exchange; high priority */
-    GPUHIER_STREAM_AG,       /* all-gather; high priority, or AG of a slice queues behind RS of the next */
-    GPUHIER_STREAM_OUT,      /* scratch into user's output */
-    GPUHIER_STREAMS
-} gpuhier_stream_t;
+/* Stages of a call. Those of consecutive slices overlap, so each has a stream of the lane. */
+typedef enum gpuhier_stage {
+    GPUHIER_STAGE_IN,       /* user's input into scratch */
+    GPUHIER_STAGE_RS,       /* reduce-scatter; fused with the all-gather in a single group */
+    GPUHIER_STAGE_EXCHANGE, /* reductions of the exchange; high priority */
+    GPUHIER_STAGE_AG,       /* all-gather; high priority, or AG of a slice queues behind RS of the next */
+    GPUHIER_STAGE_OUT,      /* scratch into user's output */
+    GPUHIER_STAGES
+} gpuhier_stage_t;
 
 /* What a lane can carry. */
 typedef enum gpuhier_lane_kind {
@@ -37,12 +37,12 @@ typedef enum gpuhier_lane_kind {
 } gpuhier_lane_kind_t;
 
 /*
- * Scratch of a lane, in device memory, mapped by the peers (S: slices in flight):
+ * Scratch of a lane, in device memory, mapped by the peers (S: slices in flight, B: bytes of a slice buffer):
  *
- *   0            256                            256 + S·slot                 256 + 2·S·slot
+ *   0            256                            256 + S·B                    256 + 2·S·B
  *   | proof word | in of slice 0, 1 .. S-1      | out of slice 0, 1 .. S-1   |
  *
- * A slot is longer than a slice by up to one unit; all ranks compute the same places. A long lane has slots
+ * A slice buffer is longer than a slice by up to one unit; all ranks compute the same places. A long lane has buffers
  * of slice_bytes_max. It is made when the first call needs it, and kept; the others take slices of slice_bytes. One for
  * short messages has none: many calls may be in flight at once, on as many communicators or persistent requests.
  */
@@ -57,9 +57,9 @@ typedef struct gpuhier_lane {
     CUdeviceptr scratch;  /* and the next two; 0 in a lane for short messages */
     gpuhier_memref_t ref; /* of scratch, offset 0 */
     uint64_t proof;       /* the word at the start of scratch: who reads it there has mapped this memory */
-    int nstreams;         /* all, but GPUHIER_STREAM_IN only in a lane for short messages */
-    CUstream stream[GPUHIER_STREAMS];
-    CUevent done[GPUHIER_STREAMS][GPUHIER_SLICE_BUFFERS_MAX]; /* stage of the slice in this buffer */
+    int nstreams;         /* all, but GPUHIER_STAGE_IN only in a lane for short messages */
+    CUstream stream[GPUHIER_STAGES];
+    CUevent done[GPUHIER_STAGES][GPUHIER_SLICE_BUFFERS_MAX]; /* stage of the slice in this buffer */
     void *pinned; /* for short messages: host memory of coll_gpuhier_small_bytes, for the input, then the result; else
                      NULL */
     /* Exchange buffers, made when a team has several groups: one slice each, in a long lane one shard of its first
@@ -105,8 +105,8 @@ static inline bool gpuhier_device_owns(const gpuhier_device_t *device, const gpu
     return gpuhier_buffer_on_device(buffer) && buffer->device == device->ordinal && buffer->context == device->context;
 }
 
-/* Bytes of one slot of scratch, the same on all ranks. */
-size_t gpuhier_slot_bytes(bool is_long);
+/* Bytes of one slice buffer in scratch, the same on all ranks. */
+size_t gpuhier_slice_buffer_bytes(bool is_long);
 
 /* Place of a slice buffer in a lane's scratch, bytes from its start. */
 size_t gpuhier_scratch_in(bool is_long, int buffer);

@@ -102,7 +102,7 @@ static int seat_first_chunk(const seating_t *s, int seat, int rounds)
     return first;
 }
 
-int gpuhier_exchange_chunks(gpuhier_algorithm_t algorithm, int ngroups)
+int gpuhier_schedule_chunks(gpuhier_algorithm_t algorithm, int ngroups)
 {
     switch (algorithm) {
     case GPUHIER_ALGORITHM_RING:
@@ -114,7 +114,7 @@ int gpuhier_exchange_chunks(gpuhier_algorithm_t algorithm, int ngroups)
     }
 }
 
-int gpuhier_exchange_steps(gpuhier_algorithm_t algorithm, int ngroups)
+int gpuhier_schedule_steps(gpuhier_algorithm_t algorithm, int ngroups)
 {
     seating_t s = seating_of(ngroups, 0);
     int fold_steps = s.folded > 0 ? 2 : 0;
@@ -160,7 +160,7 @@ gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_w
     for (int i = GPUHIER_ALGORITHM_RECURSIVE_DOUBLING;
          i < GPUHIER_ALGORITHM_COUNT && bytes >= gpuhier_wires[wire].free_bytes; ++i) {
         const gpuhier_algorithm_t algorithm = (gpuhier_algorithm_t) i;
-        const uint64_t steps = (uint64_t) gpuhier_exchange_steps(algorithm, ngroups);
+        const uint64_t steps = (uint64_t) gpuhier_schedule_steps(algorithm, ngroups);
         const uint64_t cost = steps * gpuhier_wires[wire].step_bytes + exchange_chain(algorithm, ngroups, bytes);
         if (cost < least) {
             least = cost;
@@ -264,17 +264,17 @@ static void halving_round(const seating_t *s, int round, gpuhier_step_t *step_p)
     }
 }
 
-void gpuhier_exchange_step(gpuhier_algorithm_t algorithm, int ngroups, int group, int step, gpuhier_step_t *step_p)
+void gpuhier_schedule_step(gpuhier_algorithm_t algorithm, int ngroups, int group, int step, gpuhier_step_t *step_p)
 {
     seating_t s = seating_of(ngroups, group);
-    int nsteps = gpuhier_exchange_steps(algorithm, ngroups);
+    int nsteps = gpuhier_schedule_steps(algorithm, ngroups);
     int round = s.folded > 0 ? step - 1 : step;
 
     *step_p = (gpuhier_step_t){.send_to = -1, .recv_from = -1, .action = GPUHIER_ACTION_NONE};
     if (GPUHIER_ALGORITHM_RING == algorithm) {
         ring_step(ngroups, group, step, step_p);
     } else if (s.folded > 0 && (0 == step || nsteps - 1 == step)) {
-        fold_step(&s, group, gpuhier_exchange_chunks(algorithm, ngroups), 0 == step, step_p);
+        fold_step(&s, group, gpuhier_schedule_chunks(algorithm, ngroups), 0 == step, step_p);
     } else if (-1 == s.seat) {
         return;
     } else if (GPUHIER_ALGORITHM_HALVING == algorithm) {
@@ -344,8 +344,8 @@ int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int 
     plan.piece_elems_max = part_bound(plan.slice_elems_max, plan.unit, shape->widest.num, shape->widest.den);
     plan.algorithm =
         gpuhier_algorithm_pick(limits->algorithm, limits->wire, h->ngroups, plan.piece_elems_max * elem_bytes);
-    plan.nsteps = gpuhier_exchange_steps(plan.algorithm, h->ngroups);
-    plan.nchunks = gpuhier_exchange_chunks(plan.algorithm, h->ngroups);
+    plan.nsteps = gpuhier_schedule_steps(plan.algorithm, h->ngroups);
+    plan.nchunks = gpuhier_schedule_chunks(plan.algorithm, h->ngroups);
     plan.recv_elems_max = reduce_bound(plan.algorithm, h->ngroups, plan.piece_elems_max, plan.unit);
     *plan_p = plan;
     return 0;
@@ -405,7 +405,7 @@ void gpuhier_plan_transfer(const gpuhier_plan_t *plan, uint64_t slice, int piece
     gpuhier_transfer_t transfer = {.send_to = -1, .recv_from = -1, .action = GPUHIER_ACTION_NONE};
     gpuhier_step_t s;
 
-    gpuhier_exchange_step(plan->algorithm, plan->shape->hierarchy->ngroups, plan->group, step, &s);
+    gpuhier_schedule_step(plan->algorithm, plan->shape->hierarchy->ngroups, plan->group, step, &s);
     if (-1 != s.send_to) {
         transfer.send = range_chunks(whole, plan->unit, s.send_begin, s.send_end, plan->nchunks);
         if (0 != gpuhier_range_length(transfer.send)) {
@@ -478,7 +478,7 @@ static uint64_t halving_sent(const seating_t *s, uint64_t elems, uint64_t unit)
     return sent;
 }
 
-uint64_t gpuhier_exchange_sent(gpuhier_algorithm_t algorithm, int ngroups, int group, uint64_t elems, uint64_t unit)
+uint64_t gpuhier_schedule_sent(gpuhier_algorithm_t algorithm, int ngroups, int group, uint64_t elems, uint64_t unit)
 {
     gpuhier_range_t piece = {.begin = 0, .end = elems};
     seating_t s = seating_of(ngroups, group);
@@ -510,7 +510,7 @@ uint64_t gpuhier_plan_sent_bytes(const gpuhier_plan_t *plan)
         for (int piece = plan->first_piece; piece < plan->first_piece + plan->npieces; ++piece) {
             gpuhier_range_t part = range_part(slices[i], plan->unit, cuts[piece], cuts[piece + 1]);
             elems += times[i]
-                     * gpuhier_exchange_sent(plan->algorithm, plan->shape->hierarchy->ngroups, plan->group,
+                     * gpuhier_schedule_sent(plan->algorithm, plan->shape->hierarchy->ngroups, plan->group,
                                              gpuhier_range_length(part), plan->unit);
         }
     }

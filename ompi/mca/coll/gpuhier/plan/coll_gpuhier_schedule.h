@@ -94,11 +94,11 @@ typedef struct gpuhier_step {
 
 /* Steps and chunks per piece. algorithm: not AUTO. One group: 0 steps. Equal for all groups; some idle in some steps.
  */
-int gpuhier_exchange_steps(gpuhier_algorithm_t algorithm, int ngroups);
-int gpuhier_exchange_chunks(gpuhier_algorithm_t algorithm, int ngroups);
+int gpuhier_schedule_steps(gpuhier_algorithm_t algorithm, int ngroups);
+int gpuhier_schedule_chunks(gpuhier_algorithm_t algorithm, int ngroups);
 
 /*
- * Step 0 <= step < gpuhier_exchange_steps() of a group's owner. The order of
+ * Step 0 <= step < gpuhier_schedule_steps() of a group's owner. The order of
  * operands, x[g] being the contribution of group g:
  *
  *   recursive doubling, halving: a tree over p = 2^floor(log2 N) leaves, the same
@@ -109,7 +109,7 @@ int gpuhier_exchange_chunks(gpuhier_algorithm_t algorithm, int ngroups);
  *   ring: element in chunk c of N:
  *           ((x[c + 1] op x[c + 2]) op ..) op x[c]     indices modulo N
  */
-void gpuhier_exchange_step(gpuhier_algorithm_t algorithm, int ngroups, int group, int step, gpuhier_step_t *step_p);
+void gpuhier_schedule_step(gpuhier_algorithm_t algorithm, int ngroups, int group, int step, gpuhier_step_t *step_p);
 
 /* What bounds a plan; equal on all ranks. */
 typedef struct gpuhier_limits {
@@ -189,25 +189,25 @@ typedef struct gpuhier_transfer {
 void gpuhier_plan_transfer(const gpuhier_plan_t *plan, uint64_t slice, int piece, int step,
                            gpuhier_transfer_t *transfer_p);
 
-typedef enum gpuhier_stage {
-    GPUHIER_STAGE_REDUCE_SCATTER = 0,
-    GPUHIER_STAGE_EXCHANGE,
-    GPUHIER_STAGE_ALL_GATHER,
-    GPUHIER_STAGE_COUNT
-} gpuhier_stage_t;
+typedef enum gpuhier_phase {
+    GPUHIER_PHASE_REDUCE_SCATTER = 0,
+    GPUHIER_PHASE_EXCHANGE,
+    GPUHIER_PHASE_ALL_GATHER,
+    GPUHIER_PHASE_COUNT
+} gpuhier_phase_t;
 
 #define GPUHIER_NO_SLICE UINT64_MAX
 
 /* The table on top: ticks 0 .. gpuhier_plan_ticks() - 1 finish the message. */
 static inline uint64_t gpuhier_plan_ticks(const gpuhier_plan_t *plan)
 {
-    return 0 == plan->nslices ? 0 : plan->nslices + GPUHIER_STAGE_COUNT - 1;
+    return 0 == plan->nslices ? 0 : plan->nslices + GPUHIER_PHASE_COUNT - 1;
 }
 
-/* The slice on which a stage works at a tick, or GPUHIER_NO_SLICE. */
-static inline uint64_t gpuhier_plan_stage_slice(const gpuhier_plan_t *plan, uint64_t tick, gpuhier_stage_t stage)
+/* The slice that is in a phase at a tick, or GPUHIER_NO_SLICE. */
+static inline uint64_t gpuhier_plan_phase_slice(const gpuhier_plan_t *plan, uint64_t tick, gpuhier_phase_t phase)
 {
-    return tick < (uint64_t) stage || tick - stage >= plan->nslices ? GPUHIER_NO_SLICE : tick - stage;
+    return tick < (uint64_t) phase || tick - phase >= plan->nslices ? GPUHIER_NO_SLICE : tick - phase;
 }
 
 /* The slice buffer that a slice uses. */
@@ -250,7 +250,7 @@ uint64_t gpuhier_plan_link_bytes(const gpuhier_plan_t *plan, int to_index, int f
  *     halving:             the halves it gives away, then the parts it has finished, plus the same
  *     folded-out group (odd, below 2 r): n
  */
-uint64_t gpuhier_exchange_sent(gpuhier_algorithm_t algorithm, int ngroups, int group, uint64_t elems, uint64_t unit);
+uint64_t gpuhier_schedule_sent(gpuhier_algorithm_t algorithm, int ngroups, int group, uint64_t elems, uint64_t unit);
 
 /* Bytes of payload that the plan's rank sends to other groups in one call: all its pieces, all slices. */
 uint64_t gpuhier_plan_sent_bytes(const gpuhier_plan_t *plan);

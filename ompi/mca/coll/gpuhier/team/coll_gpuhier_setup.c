@@ -338,7 +338,7 @@ static int addresses_exchange(setup_t *setup)
         gpuhier_process_net_on_device() && (!team->device->flush_needed || team->device->flush_possible);
     rc = OMPI_SUCCESS != rc
              ? rc
-             : gpuhier_lane_exchange_buffers(setup->lane, team->net_on_device, gpuhier_slot_bytes(false));
+             : gpuhier_lane_exchange_buffers(setup->lane, team->net_on_device, gpuhier_slice_buffer_bytes(false));
     gpuhier_engine_unlock();
 free_all:
     free(all);

@@ -113,10 +113,10 @@ void gpuhier_team_outlived(gpuhier_team_t *team)
 bool gpuhier_team_check(gpuhier_team_t *team)
 {
     const bool good = team->net_on_device ? gpuhier_process_net_on_device() : gpuhier_device_check(team->device);
-    if (!good && OMPI_SUCCESS == team->broken) {
-        team->broken = OMPI_ERR_NOT_AVAILABLE;
+    if (!good && OMPI_SUCCESS == team->context_lost) {
+        team->context_lost = OMPI_ERR_NOT_AVAILABLE;
     }
-    return OMPI_SUCCESS == team->broken;
+    return OMPI_SUCCESS == team->context_lost;
 }
 
 void gpuhier_team_destroy(gpuhier_team_t *team)

@@ -20,8 +20,8 @@
 
 /*
  * Made by all members together: before a communicator's first accelerated call, and then
- * owned by its module; or with a persistent request, and then owned by that. All but sequence, the queue, broken, torn,
- * reason_sought, limits.slice_bytes_max, long_scratch and the exchange's state is constant then.
+ * owned by its module; or with a persistent request, and then owned by that. All but sequence, the queue, context_lost,
+ * failed, reason_sought, limits.slice_bytes_max, long_scratch and the exchange's state is constant then.
  */
 typedef struct gpuhier_team {
     opal_list_item_t super; /* in the list of all teams */
@@ -40,9 +40,9 @@ typedef struct gpuhier_team {
     struct gpuhier_call *first,
         *last; /* calls that have not ended, in the order in which they were posted; the first one runs */
     struct gpuhier_team *busy_next, **busy_place; /* in the queue's list while there are any */
-    int broken;         /* not 0: this rank cannot take part any more; it votes against every call, and all decline */
+    int context_lost;   /* not 0: this rank has lost its CUDA context; it votes against every call, and all decline */
     bool reason_sought; /* for a call that failed here: under fault tolerance, whether Open MPI knows why */
-    int torn;           /* not 0: a call failed here while data moved; every later call ends with this code */
+    int failed;         /* not 0: a call failed here while data moved; every later call ends with this code */
 
     gpuhier_hierarchy_t hierarchy;
     gpuhier_shape_t shape;

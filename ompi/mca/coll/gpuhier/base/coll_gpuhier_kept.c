@@ -13,21 +13,21 @@
 
 #define POLL_EVERY 16 /* calls of progress: asking takes queries of the GPU, and looks at every message */
 
-static gpuhier_kept_t *list;
+gpuhier_kept_t *gpuhier_kept_list;
 
 void gpuhier_keep(gpuhier_kept_t *kept, bool (*give_back)(gpuhier_kept_t *kept))
 {
     kept->give_back = give_back;
     if (!give_back(kept)) {
-        kept->next = list;
-        list = kept;
+        kept->next = gpuhier_kept_list;
+        gpuhier_kept_list = kept;
     }
 }
 
-void gpuhier_kept_poll(void)
+void gpuhier_kept_poll_all(void)
 {
-    gpuhier_kept_t *asked = list;
-    list = NULL; /* what is given back may keep a part of it */
+    gpuhier_kept_t *asked = gpuhier_kept_list;
+    gpuhier_kept_list = NULL; /* what is given back may keep a part of it */
     while (NULL != asked) {
         gpuhier_kept_t *next = asked->next;
         gpuhier_keep(asked, asked->give_back);
@@ -38,7 +38,7 @@ void gpuhier_kept_poll(void)
 void gpuhier_kept_poll_at_times(void)
 {
     static unsigned calls;
-    if (NULL != list && 0 == ++calls % POLL_EVERY) {
+    if (NULL != gpuhier_kept_list && 0 == ++calls % POLL_EVERY) {
         gpuhier_kept_poll();
     }
 }
@@ -46,5 +46,5 @@ void gpuhier_kept_poll_at_times(void)
 void gpuhier_kept_finalize(void)
 {
     gpuhier_kept_poll();
-    list = NULL;
+    gpuhier_kept_list = NULL;
 }

@@ -16,6 +16,7 @@
 #define GPUHIER_KEPT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Owned by the object that it lies in. */
 typedef struct gpuhier_kept {
@@ -30,8 +31,16 @@ typedef struct gpuhier_kept {
 /* Has the object given back as soon as that is possible, perhaps at once. */
 void gpuhier_keep(gpuhier_kept_t *kept, bool (*give_back)(gpuhier_kept_t *kept));
 
-/* Gives back what is not in use any more. */
-void gpuhier_kept_poll(void);
+extern gpuhier_kept_t *gpuhier_kept_list;
+void gpuhier_kept_poll_all(void);
+
+/* Gives back what is not in use any more. Costs a comparison when nothing is kept. */
+static inline void gpuhier_kept_poll(void)
+{
+    if (NULL != gpuhier_kept_list) {
+        gpuhier_kept_poll_all();
+    }
+}
 
 /* The same, at every few calls: for progress. */
 void gpuhier_kept_poll_at_times(void);

@@ -79,6 +79,7 @@ typedef struct gpuhier_call {
     uint64_t sequence;
     int kernel; /* index, see coll_gpuhier_reduce.h */
     size_t elem_bytes;
+    bool has_gaps;             /* elements have bytes that belong to the program, see gpuhier_reduce_store() */
     uint64_t count;            /* elements */
     CUdeviceptr in, out;       /* the user's buffers; in == out in place. In host memory the call goes via scratch */
     gpuhier_buffer_t from, to; /* what they are */

@@ -123,6 +123,7 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
     call->team = team;
     call->kernel = args->kernel;
     call->elem_bytes = args->elem_bytes;
+    call->has_gaps = gpuhier_reduce_has_gaps(args->kernel);
     call->count = args->count;
     call->in = (CUdeviceptr) (uintptr_t) args->in;
     call->out = (CUdeviceptr) (uintptr_t) args->out;

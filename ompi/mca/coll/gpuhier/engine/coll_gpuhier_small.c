@@ -38,7 +38,7 @@ static size_t bytes_of(const gpuhier_call_t *call)
 /* Of the user's input: what lies behind the last field need not exist. */
 static size_t input_bytes(const gpuhier_call_t *call)
 {
-    return gpuhier_reduce_span(call->kernel, call->count);
+    return call->has_gaps ? gpuhier_reduce_span(call->kernel, call->count) : bytes_of(call);
 }
 
 static gpuhier_area_t *area_of(const gpuhier_call_t *call, int index)
@@ -230,7 +230,12 @@ static int output_begin(gpuhier_call_t *call, const void *result)
     const CUdeviceptr pinned = (CUdeviceptr) (uintptr_t) call->lane->pinned;
     CUstream stream;
     int rc = stream_order(call, &stream);
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_reduce_store(call->kernel, call->out, pinned, call->count, stream);
+    if (OMPI_SUCCESS == rc && call->has_gaps) {
+        rc = gpuhier_reduce_store(call->kernel, call->out, pinned, call->count, stream);
+    } else if (OMPI_SUCCESS == rc) {
+        CUresult result = gpuhier_cu.cuMemcpyAsync(call->out, pinned, bytes_of(call), stream);
+        rc = gpuhier_cuda_error(result, "cuMemcpyAsync");
+    }
     return OMPI_SUCCESS != rc ? rc : 1;
 }
 

@@ -5,6 +5,9 @@
  * Makes a process look like one with another version of gpuhier: with GPUHIER_SABOTAGE_VERSION=N in its
  * environment, what the component publishes at start begins with the number N. Open MPI publishes through
  * PMIx_Put() of a shared library, which this one, preloaded, stands in front of.
+ *
+ * Makes Open MPI look like another release, too: with GPUHIER_SABOTAGE_RELEASE=TEXT, TEXT is what the component gets
+ * from PMPI_Get_library_version().
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -37,4 +40,21 @@ __attribute__((visibility("default"))) int PMIx_Put(uint8_t scope, const char *k
         memcpy(value->object.bytes, &number, sizeof(number));
     }
     return put(scope, key, value);
+}
+
+int PMPI_Get_library_version(char *text, int *length_p);
+
+__attribute__((visibility("default"))) int PMPI_Get_library_version(char *text, int *length_p)
+{
+    const char *release = getenv("GPUHIER_SABOTAGE_RELEASE");
+    void *place = dlsym(RTLD_NEXT, "PMPI_Get_library_version");
+    int (*get)(char *text, int *length_p);
+
+    memcpy(&get, &place, sizeof(get));
+    int rc = get(text, length_p);
+    if (NULL != release) {
+        strcpy(text, release);
+        *length_p = (int) strlen(text);
+    }
+    return rc;
 }

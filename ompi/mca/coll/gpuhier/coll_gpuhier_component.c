@@ -17,6 +17,7 @@
 #include "base/coll_gpuhier_end.h"
 #include "base/coll_gpuhier_params.h"
 #include "coll_gpuhier_component.h"
+#include "coll_gpuhier_release.h"
 #include "coll/coll_gpuhier_agree.h"
 #include "plan/coll_gpuhier_schedule.h"
 #include "coll/coll_gpuhier_request.h"
@@ -32,7 +33,7 @@ static int init_query(bool progress_threads, bool mpi_threads)
 {
     (void) progress_threads;
     (void) mpi_threads;
-    return OMPI_SUCCESS; /* all thread levels; whether CUDA is there shows when a call brings a device pointer */
+    return OMPI_SUCCESS; /* at all thread levels */
 }
 
 /* The one symbol that Open MPI looks up. */
@@ -54,25 +55,47 @@ __attribute__((visibility("default"))) gpuhier_component_t mca_coll_gpuhier_comp
         },
 };
 
-/* Open MPI finds an installed help text by itself; a component in a user's own folder or in a build tree brings its
- * own. */
-static void help_find(void)
+/* The file that this code was loaded from. */
+static const char *own_file(void)
 {
     Dl_info self;
-    if (0 == dladdr(&mca_coll_gpuhier_component, &self) || NULL == self.dli_fname) {
-        return;
-    }
-    char *path = strdup(self.dli_fname);
-    if (NULL == path) {
-        return;
-    }
-    char *folder = dirname(path);
-    opal_show_help_add_dir(folder);
-    free(path);
+    return 0 != dladdr(&mca_coll_gpuhier_component, &self) && NULL != self.dli_fname ? self.dli_fname : NULL;
 }
 
+/* Adds the component's own folder to those where Open MPI looks for help texts. The text lies there when the component
+ * is not installed in Open MPI's folders. */
+static void help_find(void)
+{
+    char *path = NULL != own_file() ? strdup(own_file()) : NULL;
+    if (NULL != path) {
+        opal_show_help_add_dir(dirname(path));
+        free(path);
+    }
+}
+
+/* Is the component built for the release that runs? Uses no struct of Open MPI, since they differ between releases. */
+static bool release_check(void)
+{
+    char text[MPI_MAX_LIBRARY_VERSION_STRING] = "", host[256] = "";
+    int length = 0;
+    if (MPI_SUCCESS != PMPI_Get_library_version(text, &length)
+        || gpuhier_release_matches(text, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION)) {
+        return true;
+    }
+    (void) gethostname(host, sizeof(host) - 1);
+    help_find();
+    opal_show_help("help-coll-gpuhier.txt", "other release", true, host,
+                   NULL != own_file() ? own_file() : "mca_coll_gpuhier.so", OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
+                   text);
+    return false;
+}
+
+/* The first of the component's functions that Open MPI calls. */
 static int component_register(void)
 {
+    if (!release_check()) {
+        return OMPI_ERR_NOT_AVAILABLE; /* Open MPI drops the component, and goes on */
+    }
     const mca_base_component_t *self = &mca_coll_gpuhier_component.super.collm_version;
     int rc = gpuhier_params_register(self, gpuhier_algorithm_names, GPUHIER_ALGORITHM_COUNT);
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_counters_register(self);
@@ -89,7 +112,7 @@ static int component_open(void)
     gpuhier_queue_open();
     int rc = gpuhier_agree_publish(&mca_coll_gpuhier_component.super.collm_version);
     if (OMPI_SUCCESS != rc) {
-        /* Unpublished, no other rank will count on us; our own calls take the saved path. */
+        /* No rank uses gpuhier in a communicator with this process, this one included. */
         opal_output_verbose(1, gpuhier_output(),
                             "coll:gpuhier: publishing to the other ranks failed (%d): not used in this job", rc);
     }

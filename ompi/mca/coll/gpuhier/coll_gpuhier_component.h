@@ -15,14 +15,13 @@ typedef struct gpuhier_component {
 
 extern gpuhier_component_t mca_coll_gpuhier_component;
 
-/* Releases everything, when the process's life in MPI ends. */
+/* Releases everything. Called when the process's life in MPI ends. */
 void gpuhier_finalize(void);
 
-/* The module of a new communicator, or NULL where gpuhier stays away. */
+/* Makes the module of a new communicator; NULL when gpuhier does not serve it. */
 mca_coll_base_module_t *gpuhier_comm_query(struct ompi_communicator_t *comm, int *priority);
 
-/* coll_gpuhier_rescue.c: makes `--mca coll gpuhier` work, which would leave the other collectives without a component.
- */
+/* Makes `--mca coll gpuhier` work, see coll_gpuhier_rescue.c. Returns an Open MPI code. */
 int gpuhier_rescue_framework(void);
 
 #endif /* GPUHIER_COMPONENT_H */

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the order in which things end: connections first, which other ranks may still need, then calls and
- * requests that the program left pending, then what UCX and the GPU have used.
+ * Owns the order in which things end: connections first, since other ranks may still need them; then calls and requests
+ * that the program left pending; then the memory that UCX and the GPU have used.
  * Called at the end of the process's life in MPI, see base/coll_gpuhier_end.h.
  */
 #include "ompi_config.h"

@@ -19,7 +19,8 @@
 #include "ompi/mca/coll/base/coll_base_functions.h"
 #include "opal/util/output.h"
 
-/* Open MPI installs the module's collectives by itself after this, unless GPUHIER_COLL_INSTALLS_ITSELF. */
+/* Saves the communicator's collectives. Afterwards Open MPI installs the module's own, unless
+ * GPUHIER_COLL_INSTALLS_ITSELF. */
 static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_t *comm)
 {
     gpuhier_module_t *module = (gpuhier_module_t *) base;
@@ -120,8 +121,7 @@ mca_coll_base_module_t *gpuhier_comm_query(struct ompi_communicator_t *comm, int
         return NULL;
     }
     if (OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2) {
-        module->agree =
-            GPUHIER_AGREE_NO; /* nothing to speed up; but device buffers come here too, and must be staged */
+        module->agree = GPUHIER_AGREE_NO; /* there is nothing to speed up, but device buffers must be staged */
     }
     module->super.coll_module_enable = module_enable;
     module->super.coll_module_disable = module_disable;

@@ -2,17 +2,16 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns one thing: `mpirun --mca coll gpuhier`. That list filters every other
- * coll component out, and MPI_Init would then abort because nobody offers the
- * collectives that we do not. So when we are the only name on the list, the
- * list is dropped, all components are found again, and our own second entry is
- * taken out. Lists with other names or with ^ stay as the user typed them.
+ * Owns the support of `mpirun --mca coll gpuhier`. That list excludes every other coll component, and MPI_Init would
+ * abort for lack of the collectives that gpuhier does not have. So when gpuhier is the only name on the list, this file
+ * drops the list, has Open MPI find all components again, and removes gpuhier's second entry. Lists with other names or
+ * with ^ stay as the user typed them.
  *
- * Compiled only where the component is built beside an installed Open MPI: in
- * Open MPI's own source tree no component bends what the user selects.
+ * Compiled only where the component is built beside an installed Open MPI: in Open MPI's own source tree a component
+ * must not change what the user selects.
  *
- * Called while the MCA system registers our parameters: the framework's list
- * holds just us, so its walk ends after us whatever is appended here.
+ * Called while the MCA system registers gpuhier's parameters. The framework's list holds only gpuhier at that time, so
+ * the system's walk of the list ends after gpuhier, whatever is appended here.
  */
 #include "ompi_config.h"
 
@@ -24,7 +23,7 @@
 #include "opal/mca/base/base.h"
 #include "opal/mca/base/mca_base_component_repository.h"
 
-static bool rescuing; /* the second look at the framework registers us again */
+static bool rescuing; /* finding all components registers gpuhier again, and must not end up here again */
 
 int gpuhier_rescue_framework(void)
 {

@@ -2,19 +2,17 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the agreement that precedes everything: each process publishes, in the
- * PMIx modex at start, its version of gpuhier, the hash of the parameters that
- * decide paths, and whether a CUDA driver is there. Only in communicators whose
- * members all published the same, and a driver, does any rank ever probe: a rank
- * without the component would answer a probe with its user's data.
+ * Owns the agreement of a communicator's members. At start, each process publishes three things in the PMIx modex:
+ * its version of gpuhier, the hash of the parameters that decide paths, and whether a CUDA driver is there. A
+ * communicator's calls are probed only when all members have published the same, and a driver: a rank without the
+ * component would answer a probe with its user's data.
  *
- * A rank looks up its neighbours in a binomial tree only, and the tree's messages carry the
- * verdict of all to all. A neighbour that published something else sends and expects no
- * message; as two ranks see the same of each other, neither waits for the other. So a process looks up
- * itself and at most log2 of the ranks, two on average, and knows hardly more processes than
- * Open MPI's own collectives make it know.
+ * A rank looks up only its neighbours in a binomial tree. Messages along the tree then collect the verdicts and spread
+ * the result. Two neighbours that published different things exchange no message; both see the difference, so neither
+ * waits for the other. A process therefore looks up itself and at most log2 of the ranks, two on average. It gets to
+ * know hardly more processes than Open MPI's own collectives make it know.
  *
- * Called by the component's open, and by the module at its first eligible call.
+ * Called by the component when it opens, and by path at a communicator's first eligible call.
  */
 #include "ompi_config.h"
 
@@ -32,17 +30,17 @@
 #define AGREE_VERSION 2u
 
 typedef struct agree_word {
-    uint32_t version;     /* AGREE_VERSION: raise it whenever ranks of two builds could not work together */
+    uint32_t version;     /* AGREE_VERSION; raise it when ranks of two builds cannot work together */
     uint32_t driver;      /* 1 when libcuda.so.1 could be loaded */
     uint64_t params_hash; /* gpuhier_params_hash() */
 } agree_word_t;
 
-static const mca_base_component_t *component; /* names the value */
+static const mca_base_component_t *component; /* the name under which the value is published */
 static agree_word_t published;
 
 /*
- * What the modex said of processes that were looked up last: it does not change, and each communicator asks again. A
- * process has its place by its name; the last one stays there.
+ * Caches the modex's answers about other processes: they never change, and each communicator asks for them. A process's
+ * place follows from its name; a later process with the same place replaces it.
  */
 #define ANSWERS 64
 static struct {
@@ -58,12 +56,13 @@ int gpuhier_agree_publish(const mca_base_component_t *self)
     int rc;
     OPAL_MODEX_SEND(rc, GPUHIER_MODEX_SCOPE, component, &published, sizeof(published));
     if (OPAL_SUCCESS != rc) {
-        published.driver = 0; /* the others see nothing of me, and wait for no message */
+        published.driver = 0; /* the other ranks find no value, and expect no message from this one */
     }
     return rc;
 }
 
-/* Asks the modex. Where MPI_Init has exchanged all values, which is the default, the answer is on this node. */
+/* Asks the modex whether the process published the same. MPI_Init exchanges all values by default, so the answer is
+ * usually on this node. */
 static bool published_same(const opal_process_name_t *name)
 {
     agree_word_t *word = NULL;
@@ -77,7 +76,7 @@ static bool published_same(const opal_process_name_t *name)
     return same;
 }
 
-/* The same, from memory if possible. Makes no ompi_proc_t, which Open MPI does for processes that it has to do with. */
+/* Did the rank publish the same? Uses the cache, and makes no ompi_proc_t for the process. */
 static bool is_same(struct ompi_communicator_t *comm, int rank)
 {
     const opal_process_name_t process = ompi_group_get_proc_name(comm->c_local_group, rank);
@@ -96,7 +95,7 @@ static bool is_same(struct ompi_communicator_t *comm, int rank)
     return ANSWER_SAME == said;
 }
 
-/* Of the tags of blocking collectives, which MPI orders on a communicator, one that no allreduce uses. */
+/* A tag of blocking collectives, which MPI orders on a communicator. No allreduce uses this one. */
 #define AGREE_TAG MCA_COLL_BASE_TAG_EXSCAN
 
 static bool hear(struct ompi_communicator_t *comm, int peer)
@@ -106,7 +105,7 @@ static bool hear(struct ompi_communicator_t *comm, int peer)
     return OMPI_SUCCESS == rc && 0 != verdict;
 }
 
-/* Should it fail, so will whatever comes next on this communicator. */
+/* A failure is not reported: the next message on this communicator fails, too. */
 static void tell(struct ompi_communicator_t *comm, int peer, bool verdict)
 {
     int32_t word = verdict;
@@ -117,9 +116,10 @@ bool gpuhier_agree(struct ompi_communicator_t *comm)
 {
     const int rank = ompi_comm_rank(comm), nranks = ompi_comm_size(comm);
     gpuhier_tree_move_t move;
-    bool all = true, listens[8 * sizeof(int)]; /* a child, by log2 of its distance; the parent is the last */
+    bool all = true,
+         listens[8 * sizeof(int)]; /* published the same: a child, by log2 of its distance; last, the parent */
     if (0 == published.driver || !is_same(comm, rank)) {
-        return false; /* and what the others see of me tells them so */
+        return false; /* the other ranks see that, too */
     }
     for (int i = 0, peer; gpuhier_tree_move(rank, nranks, i, &move, &peer); ++i) {
         bool *same = &listens[peer < rank ? 8 * (int) sizeof(int) - 1 : __builtin_ctz((unsigned) (peer - rank))];

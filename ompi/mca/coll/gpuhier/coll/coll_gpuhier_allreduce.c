@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * MPI_Allreduce: describes the call to its path, see coll_gpuhier_path.h.
+ * MPI_Allreduce: asks for the path of each call, see coll_gpuhier_path.h, and runs it there.
  *
  * Called by Open MPI.
  */

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the table of modes; see the header for the rule. Called by allreduce.
+ * Owns the table of modes; see the header for the rule. Called by path.
  */
 #include "coll/coll_gpuhier_modes.h"
 
@@ -11,16 +11,16 @@
 
 #define PROBE_EVERY 64u       /* calls between probes, once the first 64 are over */
 #define PROBE_EVERY_MAX 4096u /* after many flips */
-#define PROBE_SHARE 8u        /* who has made n calls is asked again after n / 8 more ... */
-#define PROBE_SHARE_MAX 1024u /* ... but after so many at the latest */
-#define CALM_FLIPS 3u         /* flips that do not yet stretch the interval */
+#define PROBE_SHARE 8u        /* after n calls the interval is n / PROBE_SHARE calls ... */
+#define PROBE_SHARE_MAX 1024u /* ... and at most so many */
+#define CALM_FLIPS 3u         /* the first flips, which do not stretch the interval */
 
 void gpuhier_modes_init(gpuhier_modes_t *modes)
 {
     memset(modes, 0, sizeof(*modes));
 }
 
-/* The row of each class for which a rank had no memory. Never written. */
+/* The row of every class for which a rank had no memory. It is never written. */
 static gpuhier_mode_entry_t never[GPUHIER_MODE_SIZES] = {[0 ... GPUHIER_MODE_SIZES - 1] = {.mode = GPUHIER_MODE_NEVER}};
 
 static void row_free(gpuhier_mode_entry_t *row)
@@ -50,7 +50,7 @@ gpuhier_mode_entry_t *gpuhier_modes_row(gpuhier_modes_t *modes, int kind)
     return modes->row[kind];
 }
 
-/* Calls between probes after so many calls, a power of two. */
+/* The number of calls between two probes, a power of two, for an entry with this number of calls. */
 static uint64_t interval(const gpuhier_mode_entry_t *entry, uint64_t calls)
 {
     uint64_t of_flips = PROBE_EVERY, of_calls = PROBE_EVERY;
@@ -63,7 +63,7 @@ static uint64_t interval(const gpuhier_mode_entry_t *entry, uint64_t calls)
     return of_flips > of_calls ? of_flips : of_calls;
 }
 
-/* The first call after so many that a probe precedes: a multiple of the interval, before that a power of two. */
+/* The number of the next call that a probe precedes: a power of two at first, then a multiple of the interval. */
 static uint64_t next_probe(const gpuhier_mode_entry_t *entry, uint64_t calls)
 {
     const uint64_t every = interval(entry, calls);

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The table of modes: whether calls of one kind run on the GPUs (ACC) or on the
- * saved collective (HOST), and when a rank in HOST asks the others (a probe).
+ * saved collective (HOST), and when ranks in HOST ask each other whether to change (a probe).
  *
  * Pure: no MPI, no CUDA. Every rank walks the same table with the same calls, so
  * the tables stay equal without a message.
@@ -27,18 +27,18 @@
 typedef enum gpuhier_mode {
     GPUHIER_MODE_HOST = 0,
     GPUHIER_MODE_ACC = 1,
-    GPUHIER_MODE_NEVER = 2 /* a rank had no memory for the row: HOST for good, without probes */
+    GPUHIER_MODE_NEVER = 2 /* HOST for good, without probes: a rank had no memory for the row */
 } gpuhier_mode_t;
 
 typedef struct gpuhier_mode_entry {
     uint64_t calls;  /* blocking calls in HOST since the entry last became HOST */
-    uint64_t probe;  /* the next of them that a probe precedes; 0, of a new entry: the first */
+    uint64_t probe;  /* the number of the next call that a probe precedes; 0 in a new entry: the first */
     uint8_t mode;    /* gpuhier_mode_t */
     uint8_t flips;   /* times it went back from ACC to HOST */
-    uint8_t outcome; /* not 0: the mask of nonblocking calls since; counts when the next blocking call ends */
+    uint8_t outcome; /* the masks of nonblocking calls, applied when the next blocking call ends; 0: none */
 } gpuhier_mode_entry_t;
 
-/* One row a class, allocated when the class is first seen. */
+/* One row for each class, allocated at the first call of the class. */
 typedef struct gpuhier_modes {
     gpuhier_mode_entry_t *row[GPUHIER_MODE_CLASSES];
 } gpuhier_modes_t;
@@ -49,8 +49,8 @@ void gpuhier_modes_fini(gpuhier_modes_t *modes);
 /* Makes the row of a class; NULL when memory ran out. */
 gpuhier_mode_entry_t *gpuhier_modes_row(gpuhier_modes_t *modes, int kind);
 
-/* Leaves the class to the saved collective, on all ranks after the same call, which is the first blocking one of the
- * class. */
+/* Leaves the class to the saved collective for good. All ranks do so after the same call, the first blocking call of
+ * the class. */
 void gpuhier_modes_never(gpuhier_modes_t *modes, int kind);
 
 /* The mode of a kind of call; HOST where there is no row yet. */
@@ -75,10 +75,9 @@ static inline gpuhier_mode_entry_t *gpuhier_modes_entry(gpuhier_modes_t *modes, 
 }
 
 /*
- * Counts one blocking call in HOST and says whether a probe precedes it: calls
- * 1, 2, 4 .. 64, then every 64th; from call 1024 on every 128th, from 2048 on
- * every 256th, 4096 and 512, 8192 and 1024, which is the last. From the fourth flip
- * on the interval is at least twice as long for each, up to 4096 calls.
+ * Counts one blocking call in HOST and says whether a probe precedes it. Probes precede calls 1, 2, 4 .. 64, then
+ * every 64th call, from call 1024 on every 128th, from 2048 on every 256th, from 4096 on every 512th, and from 8192 on
+ * every 1024th. Each flip from the fourth on doubles the least interval, up to 4096 calls.
  */
 static inline bool gpuhier_modes_probe_due(gpuhier_mode_entry_t *entry)
 {

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * One module per communicator: the collectives that were there before us, what
- * its members agreed on, and the table of modes (HOST or ACC) of its calls.
+ * One module per communicator: the collectives that were there before gpuhier, what the members agreed on, and the
+ * table of modes (HOST or ACC) of the communicator's calls.
  */
 #ifndef GPUHIER_MODULE_H
 #define GPUHIER_MODULE_H
@@ -17,10 +17,10 @@
 
 struct gpuhier_team;
 
-/* What gpuhier_reduce_find() said last. */
+/* The last successful answer of gpuhier_reduce_find(). */
 typedef struct gpuhier_found {
     const struct ompi_op_t *op;
-    const struct ompi_datatype_t *dtype; /* NULL: nothing was found yet */
+    const struct ompi_datatype_t *dtype; /* NULL: there is none yet */
     int kernel;
     size_t elem_bytes;
 } gpuhier_found_t;
@@ -35,15 +35,15 @@ typedef struct gpuhier_module {
     enum { GPUHIER_AGREE_UNKNOWN, GPUHIER_AGREE_NO, GPUHIER_AGREE_YES } agree;
     gpuhier_found_t last;
     struct gpuhier_team *team; /* the engine's side of this communicator; NULL until the first accelerated call */
-    bool team_failed;          /* its set-up was voted down: never tried again */
-    _Atomic bool enabled;      /* published last, when the communicator is made, by whichever thread drives Open MPI's
-                                  progress then */
-    gpuhier_modes_t modes;     /* last, as it is long */
+    bool team_failed;          /* set-up failed on some rank: it is not tried again */
+    _Atomic bool enabled;      /* stored last when the communicator is made, by any thread that drives Open MPI's
+                                  progress */
+    gpuhier_modes_t modes;     /* last, because it is long */
 } gpuhier_module_t;
 
 OBJ_CLASS_DECLARATION(gpuhier_module_t);
 
-/* The module that Open MPI hands to a collective, with all that the thread which made it has written. */
+/* The module that Open MPI hands to a collective. Everything that the module's maker has written is visible. */
 static inline gpuhier_module_t *gpuhier_module_of(mca_coll_base_module_t *base)
 {
     gpuhier_module_t *module = (gpuhier_module_t *) base;

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * MPI_Iallreduce: the call is described to its path when it is posted. On the saved path, device buffers are staged on
- * a CUDA-aware Open MPI, too, since its nonblocking reductions touch them on the host.
+ * MPI_Iallreduce: a call gets its path when it is posted. On the saved path, device buffers are staged on a CUDA-aware
+ * Open MPI, too, since its nonblocking reductions access them from the host.
  *
  * Called by Open MPI.
  */

@@ -125,7 +125,7 @@ int gpuhier_path_run(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, cons
         gpuhier_device_trim(module->team->device);
         gpuhier_engine_unlock();
     }
-    /* The queue has ended earlier nonblocking calls by now, on all ranks. */
+    /* Calls of a communicator end in order, so entry->outcome is complete, and the same on all ranks. */
     const uint32_t mask = call.mask | entry->outcome;
     /* An error alone changes no mode, since modes must be equal on all ranks. But where the outcome is known, other
      * ranks may have ended the call with success and applied the same mask. */

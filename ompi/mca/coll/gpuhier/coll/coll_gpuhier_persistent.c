@@ -2,13 +2,14 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * MPI_Allreduce_init: decides, once for all starts, which path a request takes.
+ * MPI_Allreduce_init: a request gets its path when it is made, for all starts.
  *
- * MPI lets each rank start its persistent requests in another order; only making them is
- * ordered. So a request that runs on the GPUs has a team of its own, with its own control
- * block, numbers and tags: it cannot be in the queue of the communicator's calls. A request's
- * buffers are known from the beginning, so there is no mode either: device memory on all
- * ranks means the GPUs, for good.
+ * MPI orders the making of persistent requests, but each rank may start them in an order of its own. So a request on
+ * the GPUs cannot be in the queue of the communicator's calls: it has a team of its own, with its own control block,
+ * numbers and tags. It needs no mode either, since its buffers never change: when all ranks pass device memory, every
+ * start runs on the GPUs.
+ *
+ * Called by Open MPI.
  */
 #include "ompi_config.h"
 
@@ -25,8 +26,8 @@ static int start(size_t count, ompi_request_t **requests)
         gpuhier_request_t *request = (gpuhier_request_t *) requests[i];
         if (NULL != request->team) {
             if (gpuhier_end_has_come()) {
-                return OMPI_ERR_NOT_AVAILABLE; /* no collective of Open MPI may be started in another order on each
-                                                  rank, as these may */
+                /* Ranks start requests in different orders, which no saved collective can serve. */
+                return OMPI_ERR_NOT_AVAILABLE;
             }
             gpuhier_request_post(request);
             continue;
@@ -38,8 +39,8 @@ static int start(size_t count, ompi_request_t **requests)
         }
         gpuhier_count(&gpuhier_counters.calls_saved, 1);
         gpuhier_count(&gpuhier_counters.calls_staged, 1);
-        /* A communicator of one rank may get a request that does nothing, always complete and without a req_start:
-         * MPI_Start itself knows it by its type. */
+        /* On a communicator of one rank, Open MPI may give a request that does nothing: it is always complete, and has
+         * no req_start. */
         if (OMPI_REQUEST_NOOP != request->saved->req_type) {
             rc = request->saved->req_start(1, &request->saved);
         }
@@ -51,7 +52,8 @@ static int start(size_t count, ompi_request_t **requests)
     return OMPI_SUCCESS;
 }
 
-/* Hands the user the saved collective's own request when all is host memory here, else `request` around it. */
+/* Gives the user `request`, which wraps the saved collective's request and stages; or, when this rank's buffers are
+ * host memory, the saved collective's request itself. */
 static int saved(gpuhier_module_t *module, gpuhier_request_t *request, const void *sbuf, void *rbuf,
                  gpuhier_count_t count, struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                  struct ompi_communicator_t *comm, struct ompi_info_t *info, ompi_request_t **request_p)

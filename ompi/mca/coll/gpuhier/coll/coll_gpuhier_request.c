@@ -4,15 +4,15 @@
  *
  * Owns the life of requests and their progress.
  *
- *            post                                  ended (told by whoever drove the queue)
+ *            post                                  the call has ended
  *   inactive ----> active, in its team's queue  ------------------------------------------> complete
  *            await_saved                           the saved request is complete; copy back
  *            ----> active, in the list of saved -------------------------------------------> complete
  *
- * Requests are completed without the engine's lock: completing one runs Open MPI's
- * callbacks, and its owner may free it at once.
+ * Requests are completed without the engine's lock: completing a request runs Open MPI's callbacks, and its owner may
+ * free it at once.
  *
- * Called by nonblocking and persistent, and by Open MPI through the request itself.
+ * Called by nonblocking and persistent, and by Open MPI through a request's functions.
  */
 #include "ompi_config.h"
 
@@ -36,13 +36,13 @@ _Static_assert(sizeof(ompi_coll_base_nbc_request_t) <= sizeof(gpuhier_request_ba
 #endif
 
 /*
- * Free ones, by `next`. Open MPI may look at a request just after it was freed, so their memory stays. Not one of Open
- * MPI's own lists: those use an instruction, inline, that only code for newer processors has.
+ * Free requests, linked by `next`. Open MPI may look at a request just after it was freed, so its memory stays. Open
+ * MPI's own free lists do not serve: their inline code needs an instruction that older processors lack.
  */
 static gpuhier_request_t *unused;
 static opal_mutex_t unused_lock = OPAL_MUTEX_STATIC_INIT;
-static gpuhier_request_t *saved; /* active ones that wait for the saved collective; under the engine's lock */
-static bool registered;          /* with Open MPI's progress */
+static gpuhier_request_t *saved; /* active requests that wait for the saved collective; under the engine's lock */
+static bool registered;          /* progress() is registered with Open MPI; under the engine's lock */
 
 static void complete(gpuhier_request_t *request, int code)
 {
@@ -63,7 +63,7 @@ static void call_ended(gpuhier_call_t *call)
     complete(request, gpuhier_watch_code(call));
 }
 
-/* The requests whose saved collective is through, taken out of the list. */
+/* Takes the requests whose saved collective is complete out of the list, and returns them. */
 static gpuhier_request_t *saved_collect(void)
 {
     gpuhier_request_t *through = NULL;
@@ -105,7 +105,7 @@ static int progress(void)
 {
     gpuhier_call_t *ended = NULL;
     if (!gpuhier_engine_trylock()) {
-        return 0; /* another thread is at it, or this one, further out */
+        return 0; /* another thread has the lock, or this one has it in an outer call */
     }
     int events = gpuhier_queue_drive_all(&ended);
     gpuhier_request_t *through = saved_collect();
@@ -142,7 +142,7 @@ void gpuhier_request_post(gpuhier_request_t *request)
     gpuhier_engine_lock();
     gpuhier_queue_post(&request->call, request->team, &request->args, &ended);
     if (!request->call.is_small) {
-        gpuhier_device_trim(request->team->device); /* here, since it is not for use inside progress */
+        gpuhier_device_trim(request->team->device); /* must not run inside progress */
     }
     if (gpuhier_queue_is_busy()) {
         progress_need();
@@ -163,14 +163,14 @@ void gpuhier_request_await_saved(gpuhier_request_t *request)
 
 void gpuhier_requests_quiesce(void)
 {
-    saved = NULL; /* never completed: their buffers are still the saved collective's */
+    saved = NULL; /* these stay incomplete: the saved collective still uses their buffers */
     if (registered) {
         opal_progress_unregister(progress);
         registered = false;
     }
 }
 
-/* Gives back all that the request holds. */
+/* Releases everything that the request holds. */
 static void resources_free(gpuhier_request_t *request)
 {
     if (request->owns_team) {
@@ -194,7 +194,7 @@ static int request_free(ompi_request_t **request_p)
     gpuhier_request_t *request = (gpuhier_request_t *) *request_p;
     (void) atomic_load_explicit(&request->ended, memory_order_acquire);
     if (!REQUEST_COMPLETE(&request->base.super)) {
-        return MPI_ERR_REQUEST; /* MPI forbids it, for collectives; as Open MPI's own do */
+        return MPI_ERR_REQUEST; /* MPI forbids it for collectives */
     }
     gpuhier_request_drop(request);
     *request_p = MPI_REQUEST_NULL;
@@ -205,7 +205,7 @@ static int request_cancel(ompi_request_t *request, int flag)
 {
     (void) request;
     (void) flag;
-    return MPI_ERR_REQUEST; /* likewise */
+    return MPI_ERR_REQUEST; /* MPI forbids it for collectives */
 }
 
 static void request_construct(gpuhier_request_t *request)
@@ -217,7 +217,7 @@ OBJ_CLASS_INSTANCE(gpuhier_request_t, ompi_request_t, request_construct, NULL);
 
 void gpuhier_requests_close(void)
 {
-    gpuhier_requests_quiesce(); /* a process without teams has not done so in MPI_Finalize */
+    gpuhier_requests_quiesce(); /* MPI_Finalize does not call it in a process without teams */
     while (NULL != unused) {
         gpuhier_request_t *request = unused;
         unused = request->next;
@@ -236,9 +236,9 @@ gpuhier_request_t *gpuhier_request_get(struct ompi_communicator_t *comm, bool pe
         return NULL;
     }
     OMPI_REQUEST_INIT(&request->base.super, persistent);
-    request->base.super.req_free = request_free; /* Open MPI replaces it */
+    request->base.super.req_free = request_free; /* set for each use: Open MPI may replace it */
     request->base.super.req_status = ompi_status_empty;
-    request->base.super.req_mpi_object.comm = comm; /* whose error handler is asked */
+    request->base.super.req_mpi_object.comm = comm; /* its error handler serves the request */
     memset(request->base.of_mpi, 0, sizeof(request->base.of_mpi));
     request->team = NULL;
     request->owns_team = false;

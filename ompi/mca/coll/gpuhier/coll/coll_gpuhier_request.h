@@ -2,9 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The requests of nonblocking and persistent calls, and the progress that
- * completes them without a thread of our own: one callback, registered with Open MPI
- * only while requests are pending.
+ * The requests of nonblocking and persistent calls, and the progress that completes them. There is no thread: one
+ * callback is registered with Open MPI while requests are pending.
  */
 #ifndef GPUHIER_REQUEST_H
 #define GPUHIER_REQUEST_H
@@ -15,8 +14,9 @@
 #include "ompi/request/request.h"
 
 /*
- * What Open MPI takes a request of a collective for: it keeps there the operation and the type that it retains. The
- * header that describes it includes one that Open MPI does not install. Its newest form has 12 words.
+ * Open MPI treats every request of a nonblocking collective as an ompi_coll_base_nbc_request_t, and keeps in it the
+ * operation and the type that it retains. This struct reserves the room, since the header with that type includes one
+ * that Open MPI does not install. The largest known version of the type has 12 words more than ompi_request_t.
  */
 #define GPUHIER_REQUEST_WORDS 16
 typedef struct gpuhier_request_base {
@@ -25,50 +25,49 @@ typedef struct gpuhier_request_base {
 } gpuhier_request_base_t;
 
 /*
- * One request, of one of two kinds. On the engine it has a team, and runs `args` there. With the
- * saved collective it has a request of that one, and device buffers staged around it.
- * Owned by the user from its making to MPI_Wait or MPI_Request_free; by the queue or by
- * progress while it is active.
+ * One request, of one of two kinds. A request on the engine has a team, and runs `args` there. A request on the saved
+ * path has a request of the saved collective, and device buffers that are staged around it.
+ * The user owns a request until MPI_Wait or MPI_Request_free; while it is active, the queue or progress does.
  */
 typedef struct gpuhier_request {
     gpuhier_request_base_t base;
-    struct ompi_communicator_t *comm; /* retained, and its module with it */
-    _Atomic bool ended; /* published before Open MPI hears of it, by whichever thread drove the call to its end */
-    struct gpuhier_request *next; /* among those that wait for the saved collective, or free ones */
+    struct ompi_communicator_t *comm; /* retained, which keeps its module, too */
+    _Atomic bool ended;               /* stored before Open MPI is told, by the thread that drove the call to its end */
+    struct gpuhier_request *next; /* in the list of requests that wait for the saved collective, or of free requests */
 
     gpuhier_team_t *team;
-    bool owns_team; /* persistent: see coll_gpuhier_persistent.c */
+    bool owns_team; /* a persistent request: see coll_gpuhier_persistent.c */
     gpuhier_call_args_t args;
     gpuhier_call_t call;
 
-    ompi_request_t *saved; /* persistent: as long as the request itself */
+    ompi_request_t *saved; /* the saved collective's; a persistent request keeps it for all starts */
     gpuhier_staged_t staged;
-    struct ompi_datatype_t *dtype; /* of what is staged, retained; NULL: none, or a predefined one */
+    struct ompi_datatype_t *dtype; /* of staged buffers, retained; NULL: no staged buffers, or a predefined type */
 } gpuhier_request_t;
 
 OBJ_CLASS_DECLARATION(gpuhier_request_t);
 
-/* Frees all, when the component is closed. */
+/* Frees all requests, when the component closes. */
 void gpuhier_requests_close(void);
 
-/* An inactive request of neither kind yet, NULL when memory ran out. Not yet the user's: gpuhier_request_drop() takes
- * it back. */
+/* Makes an inactive request, of neither kind yet; NULL when memory ran out. gpuhier_request_drop() takes back a request
+ * that the user does not have. */
 gpuhier_request_t *gpuhier_request_get(struct ompi_communicator_t *comm, bool persistent);
 void gpuhier_request_drop(gpuhier_request_t *request);
 
-/* Ends the job where there is none for a call that the others have begun, or will: they would wait for this rank for
- * ever. */
+/* Ends the job when there is no memory for a request: the other ranks take part in its call, and would wait for this
+ * rank forever. */
 void gpuhier_request_abort(struct ompi_communicator_t *comm);
 
-/* Keeps the type for as long as the request. */
+/* Retains the type for as long as the request lives. */
 void gpuhier_request_retain(gpuhier_request_t *request, struct ompi_datatype_t *dtype);
 
-/* Makes the request active and runs it: request->args on request->team; or waits for request->saved, which is active.
- */
+/* Makes the request active. post: runs request->args on request->team. await_saved: waits for request->saved, which is
+ * active already. */
 void gpuhier_request_post(gpuhier_request_t *request);
 void gpuhier_request_await_saved(gpuhier_request_t *request);
 
-/* Forgets what the program left pending, and ends progress, in MPI_Finalize. The engine's lock is held. */
+/* In MPI_Finalize: forgets the requests that the program left pending, and ends progress. The engine's lock is held. */
 void gpuhier_requests_quiesce(void);
 
 #endif /* GPUHIER_REQUEST_H */

@@ -116,10 +116,10 @@ int gpuhier_net_open(const char *const *devices, int nrails, gpuhier_net_cuda_mo
  * Begin to leave: tell all processes that are connected that nothing more is
  * wanted of them. To be called before close when everything this process waited
  * for has come; then progress, until gpuhier_net_has_left() says that all of
- * them have told us the same, are gone, or keep us waiting too long: half a
- * minute, or a second when there is no peer of theirs any more, and one was abandoned or
- * none was bound. all_leave: all bound processes do this now, as in MPI_Finalize; else
- * only those count of which there is a peer still.
+ * them have told us the same, are gone, or keep us waiting too long. all_leave: all
+ * do this sooner or later, as in MPI_Finalize. Then there is no limit for a process
+ * that is bound or of which there is a peer still, unless one of its peers was abandoned.
+ * Otherwise it is half a minute while there is a peer, and a second when there is none.
  */
 void gpuhier_net_leave(gpuhier_net_t *net, bool all_leave);
 bool gpuhier_net_has_left(const gpuhier_net_t *net);

@@ -110,7 +110,7 @@ struct gpuhier_net_connection {
     gpuhier_net_peer_t *leaving; /* one of the peers, from leave on; the words of both sides are its operations */
     gpuhier_net_op_t leave_send;
     gpuhier_net_op_t leave_recv;
-    uint64_t leave_ms; /* how long the other's word is waited for */
+    uint64_t leave_ms; /* how long the other's word is waited for; UINT64_MAX: without end */
 };
 
 /* One user's view of a connection, with operations of its own. Owned by the net, from peer_create to peer_destroy. */

@@ -22,12 +22,23 @@
 #include "ompi/constants.h"
 
 /*
- * How long the other's word is waited for. MPI_Finalize is collective over all who are connected, so it comes; but with
- * nothing in common any more the other may have been disconnected, and live on, and whoever was torn out of a call need
- * not be told.
+ * How long the other's word is waited for. MPI_Finalize is collective over all who are connected, so the word comes,
+ * however late the other is in its last call; or it dies, and the connection fails. At the end of a session another one
+ * may keep it. With nothing in common any more it may have been disconnected, and live on, and whoever was torn out of
+ * a call need not be told.
  */
+#define LEAVE_FINALIZE_MS UINT64_MAX
 #define LEAVE_MS 30000
 #define LEAVE_STRANGER_MS 1000
+
+static uint64_t leave_ms(const gpuhier_net_connection_t *connection, bool all_leave)
+{
+    const bool is_peer = NULL != connection->peers;
+    if (all_leave && !connection->is_torn && (is_peer || connection->is_bound)) {
+        return LEAVE_FINALIZE_MS;
+    }
+    return is_peer ? LEAVE_MS : LEAVE_STRANGER_MS;
+}
 
 void gpuhier_net_leave(gpuhier_net_t *net, bool all_leave)
 {
@@ -38,19 +49,21 @@ void gpuhier_net_leave(gpuhier_net_t *net, bool all_leave)
         if (GPUHIER_NET_CONNECTION_ALIVE != connection->state || connection->is_self) {
             continue;
         }
-        const bool is_near = NULL != connection->peers || (connection->is_bound && all_leave && !connection->is_torn);
-        connection->leave_ms = is_near ? LEAVE_MS : LEAVE_STRANGER_MS;
+        connection->leave_ms = leave_ms(connection, all_leave);
         const char *name = NULL != connection->peers ? connection->peers->name : "a former peer";
         if (OMPI_SUCCESS
             != gpuhier_net_peer_create(net, connection->blob, connection->blob_bytes, name, &connection->leaving)) {
             continue; /* no memory: leaves without a word */
         }
-        if (OMPI_SUCCESS
-            == gpuhier_net_recv(net, connection->leaving, 0,
-                                gpuhier_net_leave_tag(gpuhier_net_blob_digest(connection->blob)), NULL, 0, false,
-                                &connection->leave_recv)) {
-            (void) gpuhier_net_send(connection->leaving, 0, gpuhier_net_leave_tag(gpuhier_net_blob_digest(net->blob)),
+        int rc = gpuhier_net_recv(net, connection->leaving, 0,
+                                  gpuhier_net_leave_tag(gpuhier_net_blob_digest(connection->blob)), NULL, 0, false,
+                                  &connection->leave_recv);
+        rc = OMPI_SUCCESS != rc
+                 ? rc
+                 : gpuhier_net_send(connection->leaving, 0, gpuhier_net_leave_tag(gpuhier_net_blob_digest(net->blob)),
                                     NULL, 0, false, &connection->leave_send);
+        if (OMPI_SUCCESS != rc) {
+            gpuhier_net_cancel(&connection->leave_recv); /* else both could wait for each other's word for ever */
         }
     }
 }

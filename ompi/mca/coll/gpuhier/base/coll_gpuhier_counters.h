@@ -30,14 +30,10 @@ typedef struct gpuhier_counters {
 
 extern gpuhier_counters_t gpuhier_counters;
 
-/* An atomic addition takes 1 % of a short call in host memory, so only a program with threads pays for it. */
+/* Adds n. */
 static inline void gpuhier_count(_Atomic uint64_t *counter, uint64_t n)
 {
-    if (opal_using_threads()) {
-        atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
-    } else {
-        atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
-    }
+    atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
 /* Registers them as performance variables of a component. Returns an Open MPI code. */

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A rank that is late between two of its messages, for longer than any other rank waits for a word of its own: legal, and
- * no error on any rank.
+ * A rank that is late between two of its messages, for longer than another waits for a first word: legal, and no error
+ * on any rank.
  *
  *   fault_slow hello S     the last rank sleeps S seconds in set-up, before its first message: the communicator is left
  *                          to the saved collective, on all ranks, and the next one is not

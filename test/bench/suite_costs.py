@@ -154,7 +154,7 @@ def lives(suite):
 
 @figure("leave")
 def leave(suite):
-    """Whole runs whose end must not wait for a word that does not come: that would take half a minute."""
+    """Whole runs whose end must not wait for a word that does not come: that would take half a minute, or for ever."""
     runs = (("callback", "a call in a callback of MPI_Finalize on some ranks", ["--nodes", "2", "--gpus", "1", "--", "../ranks/last_call", "30000", "callback_mixed"]),
             ("astray", "rails that lead nowhere", ["--nodes", "3", "--gpus", "1", "--rails", "3", "--mca", "btl_tcp_if_include", "10.1.0.0/16", "--",
                                                   os.path.join(SRC, "test/nodes/as"), "astray", "1", "./call_and_barrier", "--stock", "200000", "4"]))

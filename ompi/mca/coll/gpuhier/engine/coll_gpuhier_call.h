@@ -63,55 +63,70 @@ typedef struct gpuhier_call_args {
 } gpuhier_call_args_t;
 
 /*
- * One call. Made by gpuhier_engine_prepare(), owned by its caller until it is DONE, used by one
- * thread at a time under the engine's lock. What stands before `member` is zeroed, members are
- * only as far as there are any.
+ * What a call in slices owns: its plan, the progress of its stages, the vote, and the members whose memory it maps.
+ * gpuhier_engine_prepare() zeroes all but `member`; gpuhier_engine_begin() zeroes that, as far as there are members.
+ */
+typedef struct gpuhier_slices {
+    gpuhier_plan_t plan;
+    gpuhier_cursor_t stage[GPUHIER_STAGES];
+    bool mask_known;    /* the vote is complete */
+    bool claimed;       /* this rank may start work on its peers' buffers */
+    int vote_step;      /* leader: of the vote between groups */
+    uint32_t vote_mask; /* leader: the masks gathered so far */
+    gpuhier_member_t member[GPUHIER_GROUP_MAX];
+} gpuhier_slices_t;
+
+/*
+ * One call. gpuhier_engine_prepare() makes it. Its caller owns it until it is DONE. One thread at a time uses it, under
+ * the engine's lock.
+ *
+ * A call has one of two forms, for as long as it lives: the small form (is_small) owns `small`, and slices own
+ * `slices`. A call of either form that the ranks decline becomes a host call when nobody can run the saved collective
+ * for it (the state HOST). The host form owns `host`. It keeps the first form's part, which tells how a failed call
+ * ended.
  */
 typedef struct gpuhier_call {
     struct gpuhier_call *next; /* in the team's queue, or among those that have ended */
     gpuhier_call_state_t state;
-    _Atomic bool over; /* somebody waits for the call: it has left the queue, and is the waiter's again */
+    _Atomic bool over; /* of a call that a thread waits for: it has left the queue, and belongs to the waiter again */
     int status;        /* DONE: OMPI_SUCCESS, an Open MPI code, or GPUHIER_DECLINED */
     uint32_t mask;     /* DONE and not an error, or outcome_known: GPUHIER_MASK_*, equal on all ranks */
 
+    /* What the call is to do. */
     gpuhier_team_t *team;
-    gpuhier_lane_t *lane;
-    uint64_t sequence;
     int kernel; /* index, see coll_gpuhier_reduce.h */
     size_t elem_bytes;
     bool has_gaps;             /* elements have bytes that belong to the program, see gpuhier_reduce_store() */
     uint64_t count;            /* elements */
     CUdeviceptr in, out;       /* the user's buffers; in == out in place. In host memory the call goes via scratch */
     gpuhier_buffer_t from, to; /* what they are */
-    CUevent input;             /* what the program had queued before the call; NULL when it could not be recorded */
-    CUevent elsewhere[2];      /* the same in the contexts of from and to, where those are not the team's; else NULL */
-    gpuhier_idle_t idle;
-    void (*ended)(struct gpuhier_call *call); /* and the next four: as in the arguments */
+    void (*ended)(struct gpuhier_call *call); /* this and the next four: as in the arguments */
     uint8_t *outcome_p;
     struct ompi_op_t *op;
     struct ompi_datatype_t *dtype;
     int tag;
-    gpuhier_hostcall_t host;
 
-    bool declining;     /* I voted against the call: it ends with GPUHIER_DECLINED, which needs no CUDA */
-    bool mask_known;    /* the vote is complete */
-    bool on_host;       /* DONE: it ended in host memory */
-    bool outcome_known; /* DONE with an error: other ranks may have come to the end of the call, and then know its mask,
-                           as I do */
-    bool claimed;       /* I may start work on my peers' buffers */
-    bool quiet;         /* FAILED: no GPU work of mine is left, and I have said so */
-    unsigned polls;     /* FAILED: of the others */
-    bool input_done;    /* what the program had queued before the call is complete */
-    bool is_small;      /* takes the small form; then nothing below but `small` is used */
-    bool net_on_device; /* UCX moves messages of this team's calls from and to GPU memory */
-    bool is_long;       /* slices are longer than slice_bytes: in a long lane */
-    gpuhier_small_t small;
-    gpuhier_plan_t plan;
-    gpuhier_cursor_t stage[GPUHIER_STAGES];
-    uint64_t slices_ready; /* of my input, as published */
-    int vote_step;         /* leader: of the vote between groups */
-    uint32_t vote_mask;    /* leader: what I have gathered */
-    gpuhier_member_t member[GPUHIER_GROUP_MAX];
+    /* What all forms share. */
+    bool is_small; /* the small form */
+    bool is_long;  /* slices are longer than slice_bytes: in a long lane */
+    uint64_t sequence;
+    gpuhier_lane_t *lane;
+    CUevent input;        /* what the program had queued before the call; NULL when it could not be recorded */
+    CUevent elsewhere[2]; /* the same in the contexts of from and to, where those are not the team's; else NULL */
+    bool input_done;      /* what the program had queued before the call is complete, or the lane waits for it */
+    bool net_on_device;   /* UCX moves messages of this team's calls from and to GPU memory */
+    bool declining;       /* this rank voted against the call: it ends with GPUHIER_DECLINED, which needs no CUDA */
+    bool on_host;         /* DONE: it ended in host memory */
+    bool outcome_known;   /* DONE with an error: others may have completed the call and applied the same mask */
+    bool quiet;           /* FAILED: no GPU work of this rank is left, and its slot says so */
+    unsigned polls;       /* FAILED: looks at the other members */
+    gpuhier_idle_t idle;
+
+    gpuhier_hostcall_t host;
+    union {
+        gpuhier_small_t small;
+        gpuhier_slices_t slices;
+    };
 } gpuhier_call_t;
 
 /* The ranks agreed, before any user's buffer was written, not to run this call: use the saved collective. */

@@ -72,8 +72,8 @@ static void members_unmap(gpuhier_call_t *call)
 {
     for (int i = 0; !call->is_small && i < call->team->group_size; ++i) {
         for (int p = 0; p < 3; ++p) {
-            gpuhier_unmap(call->member[i].pins[p]);
-            call->member[i].pins[p] = NULL;
+            gpuhier_unmap(call->slices.member[i].pins[p]);
+            call->slices.member[i].pins[p] = NULL;
         }
     }
 }
@@ -113,13 +113,15 @@ static void call_end(gpuhier_call_t *call, int status)
 
 void gpuhier_engine_drop(gpuhier_call_t *call, int status)
 {
-    memset(call->member, 0, sizeof(call->member[0]) * (size_t) call->team->group_size);
+    if (!call->is_small) {
+        memset(call->slices.member, 0, sizeof(call->slices.member[0]) * (size_t) call->team->group_size);
+    }
     call_end(call, status);
 }
 
 void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args)
 {
-    memset(call, 0, offsetof(gpuhier_call_t, member));
+    memset(call, 0, offsetof(gpuhier_call_t, slices.member));
     call->team = team;
     call->kernel = args->kernel;
     call->elem_bytes = args->elem_bytes;
@@ -170,7 +172,7 @@ void gpuhier_engine_begin(gpuhier_call_t *call)
     gpuhier_team_t *team = call->team;
     call->sequence = ++team->sequence;
     if (!call->is_small) {
-        memset(call->member, 0, sizeof(call->member[0]) * (size_t) team->group_size);
+        memset(call->slices.member, 0, sizeof(call->slices.member[0]) * (size_t) team->group_size);
     }
     if (OMPI_SUCCESS != team->failed) {
         call_end(call, team->failed); /* the others know, or will see: gpuhier_engine_fail() told them for good */
@@ -217,7 +219,7 @@ static bool all_reached(const gpuhier_call_t *call, size_t word_offset)
 /* Maps a member's scratch, and its buffers if it offers them. Returns false if its buffers cannot be had. */
 static bool member_map(gpuhier_call_t *call, int index, const gpuhier_arrival_t *arrival, uint64_t *mask_p)
 {
-    gpuhier_member_t *member = &call->member[index];
+    gpuhier_member_t *member = &call->slices.member[index];
     if (index == call->team->index) {
         member->scratch = NULL != call->lane ? call->lane->scratch : 0;
         member->in = call->in;
@@ -252,19 +254,19 @@ static void run_begin(gpuhier_call_t *call)
     }
     for (int i = 0; i < team->group_size; ++i) {
         const gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
-        call->member[i].via_scratch = !slot->arrival.direct || 0 != (unmapped >> i & 1);
-        any_via_scratch = any_via_scratch || call->member[i].via_scratch;
+        call->slices.member[i].via_scratch = !slot->arrival.direct || 0 != (unmapped >> i & 1);
+        any_via_scratch = any_via_scratch || call->slices.member[i].via_scratch;
     }
     gpuhier_limits_t limits = team->limits;
     if (1 == team->ngroups && !any_via_scratch) {
         limits.slice_bytes = INT64_MAX; /* nothing to overlap: one kernel */
     }
-    if (0 != gpuhier_choice_plan(&call->plan, &team->shape, team->rank, call->count, call->elem_bytes, &limits)
-        || call->plan.nslices > GPUHIER_WORD_PROGRESS_MAX) {
+    if (0 != gpuhier_choice_plan(&call->slices.plan, &team->shape, team->rank, call->count, call->elem_bytes, &limits)
+        || call->slices.plan.nslices > GPUHIER_WORD_PROGRESS_MAX) {
         call->mask |= GPUHIER_MASK_FAIL; /* the same on all ranks: it depends on what all know */
     }
-    call->vote_mask = call->mask;
-    call->mask_known = 1 == team->ngroups;
+    call->slices.vote_mask = call->mask;
+    call->slices.mask_known = 1 == team->ngroups;
     call->state = GPUHIER_CALL_RUN;
 }
 
@@ -322,12 +324,12 @@ static int vote_run(gpuhier_call_t *call)
         if (events < 0 || !done) {
             return events;
         }
-        gpuhier_word_publish(&leader->vote, call->sequence, 1 + call->vote_mask);
+        gpuhier_word_publish(&leader->vote, call->sequence, 1 + call->slices.vote_mask);
     } else if (!gpuhier_word_reached(&leader->vote, call->sequence, 1)) {
         return 0;
     }
     call->mask = (uint32_t) (gpuhier_word_read(&leader->vote) - gpuhier_word(call->sequence, 1));
-    call->mask_known = true;
+    call->slices.mask_known = true;
     return 1;
 }
 
@@ -353,9 +355,9 @@ static void begin_again(gpuhier_call_t *call)
         call->lane = NULL;
     }
     call->mask = 0;
-    call->mask_known = call->claimed = call->input_done = false;
-    call->vote_step = 0;
-    memset(call->stage, 0, sizeof(call->stage));
+    call->slices.mask_known = call->slices.claimed = call->input_done = false;
+    call->slices.vote_step = 0;
+    memset(call->slices.stage, 0, sizeof(call->slices.stage));
     gpuhier_engine_begin(call);
 }
 
@@ -373,12 +375,12 @@ static int host_step(gpuhier_call_t *call)
 /* While the groups vote, slices are reduced into scratch already; messages, and writes to the users' buffers, wait. */
 static int run_step(gpuhier_call_t *call)
 {
-    int events = call->mask_known ? 0 : vote_run(call);
+    int events = call->slices.mask_known ? 0 : vote_run(call);
     if (events < 0) {
         return events;
     }
     const bool failed = 0 != (call->mask & GPUHIER_MASK_FAIL), again = 0 != (call->mask & GPUHIER_MASK_SHORT);
-    if ((failed || again) && !call->mask_known) {
+    if ((failed || again) && !call->slices.mask_known) {
         return events; /* my own group has nothing to do but vote */
     }
     bool done = failed && 1 == call->team->ngroups;
@@ -425,6 +427,7 @@ static bool members_quiet(gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;
     const bool look = 0 == call->polls++ % LOOKS_APART;
+    const uint64_t nslices = call->is_small ? 0 : call->slices.plan.nslices;
     for (int i = 0; i < team->group_size; ++i) {
         gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
         if (i == team->index
@@ -433,7 +436,7 @@ static bool members_quiet(gpuhier_call_t *call)
             continue;
         }
         if (!gpuhier_word_reached(&slot->failed, call->sequence, GPUHIER_FAILED_QUIET)
-            && !gpuhier_word_reached(&slot->ag_done, call->sequence, call->plan.nslices)
+            && !gpuhier_word_reached(&slot->ag_done, call->sequence, nslices)
             && !(look && !gpuhier_record_process_lives(&team->members[team->index], &team->members[i]))) {
             return false;
         }
@@ -465,7 +468,7 @@ static int failed_step(gpuhier_call_t *call)
         return 0;
     }
     call->outcome_known =
-        call->is_small ? gpuhier_small_outcome_known(call) : call->mask_known && gpuhier_pipeline_gathered(call);
+        call->is_small ? gpuhier_small_outcome_known(call) : call->slices.mask_known && gpuhier_pipeline_gathered(call);
     call_end(call, call->status);
     return 1;
 }

@@ -46,8 +46,8 @@ typedef struct gpuhier_exchange {
 static piece_state_t *state_of(const gpuhier_call_t *call, uint64_t slice, int piece)
 {
     gpuhier_exchange_t *exchange = call->team->exchange;
-    int buffer = gpuhier_plan_buffer(&call->plan, slice);
-    return &exchange->pieces[buffer * exchange->npieces + piece - call->plan.first_piece];
+    int buffer = gpuhier_plan_buffer(&call->slices.plan, slice);
+    return &exchange->pieces[buffer * exchange->npieces + piece - call->slices.plan.first_piece];
 }
 
 static int exchange_make(gpuhier_team_t *team)
@@ -153,8 +153,8 @@ void gpuhier_exchange_leave(gpuhier_team_t *team, gpuhier_lane_t *lane)
 
 void gpuhier_exchange_begin(gpuhier_call_t *call, uint64_t slice)
 {
-    for (int i = 0; i < call->plan.npieces; ++i) {
-        piece_state_t *state = state_of(call, slice, call->plan.first_piece + i);
+    for (int i = 0; i < call->slices.plan.npieces; ++i) {
+        piece_state_t *state = state_of(call, slice, call->slices.plan.first_piece + i);
         state->phase = PIECE_IDLE;
         state->step = 0;
     }
@@ -163,8 +163,9 @@ void gpuhier_exchange_begin(gpuhier_call_t *call, uint64_t slice)
 /* Place of an element range in an exchange buffer, which holds the slice's shard of mine from its first element on. */
 static char *place(const gpuhier_call_t *call, uint64_t slice, void *const buffers[], gpuhier_range_t range)
 {
-    gpuhier_range_t shard = gpuhier_plan_shard(&call->plan, slice, call->plan.index);
-    return (char *) buffers[gpuhier_plan_buffer(&call->plan, slice)] + (range.begin - shard.begin) * call->elem_bytes;
+    gpuhier_range_t shard = gpuhier_plan_shard(&call->slices.plan, slice, call->slices.plan.index);
+    return (char *) buffers[gpuhier_plan_buffer(&call->slices.plan, slice)]
+           + (range.begin - shard.begin) * call->elem_bytes;
 }
 
 /* Posts the stripes of one side of a step. Both sides cut a message of `bytes` alike. */
@@ -309,11 +310,11 @@ static int piece_step(gpuhier_call_t *call, uint64_t slice, int piece, piece_sta
 {
     switch (state->phase) {
     case PIECE_IDLE: {
-        if (state->step == call->plan.nsteps) {
+        if (state->step == call->slices.plan.nsteps) {
             state->phase = PIECE_DONE;
             return 1;
         }
-        gpuhier_plan_transfer(&call->plan, slice, piece, state->step, &state->transfer);
+        gpuhier_plan_transfer(&call->slices.plan, slice, piece, state->step, &state->transfer);
         int rc = step_post(call, slice, piece, state);
         state->phase = PIECE_WIRE;
         return OMPI_SUCCESS != rc ? rc : 1;
@@ -339,8 +340,8 @@ static int piece_step(gpuhier_call_t *call, uint64_t slice, int piece, piece_sta
 int gpuhier_exchange_progress(gpuhier_call_t *call, uint64_t slice, bool *done_p)
 {
     int events = 0, done = 0;
-    for (int i = 0; i < call->plan.npieces; ++i) {
-        int piece = call->plan.first_piece + i;
+    for (int i = 0; i < call->slices.plan.npieces; ++i) {
+        int piece = call->slices.plan.first_piece + i;
         piece_state_t *state = state_of(call, slice, piece);
         int rc;
         while (0 < (rc = piece_step(call, slice, piece, state))) {
@@ -351,7 +352,7 @@ int gpuhier_exchange_progress(gpuhier_call_t *call, uint64_t slice, bool *done_p
         }
         done += PIECE_DONE == state->phase;
     }
-    *done_p = done == call->plan.npieces;
+    *done_p = done == call->slices.plan.npieces;
     return events;
 }
 
@@ -359,12 +360,13 @@ static int vote_post(gpuhier_call_t *call)
 {
     gpuhier_team_t *team = call->team;
     int to, from;
-    gpuhier_vote_peers(team->ngroups, team->group, call->vote_step, &to, &from);
+    gpuhier_vote_peers(team->ngroups, team->group, call->slices.vote_step, &to, &from);
     gpuhier_net_peer_t *receiver = team->peers[gpuhier_hierarchy_leader(&team->hierarchy, to)];
     gpuhier_net_peer_t *sender = team->peers[gpuhier_hierarchy_leader(&team->hierarchy, from)];
     gpuhier_exchange_t *exchange = team->exchange;
-    const uint64_t name = gpuhier_beside_tag(team->id, call->sequence, GPUHIER_TAG_VOTE, (uint64_t) call->vote_step);
-    exchange->vote_out = call->vote_mask;
+    const uint64_t name =
+        gpuhier_beside_tag(team->id, call->sequence, GPUHIER_TAG_VOTE, (uint64_t) call->slices.vote_step);
+    exchange->vote_out = call->slices.vote_mask;
     const size_t bytes = sizeof(exchange->vote_out);
     int rc = gpuhier_net_recv(gpuhier_process_net(), sender, 0, name, &exchange->vote_in, bytes, false,
                               &exchange->vote_recv);
@@ -379,7 +381,7 @@ int gpuhier_exchange_vote(gpuhier_call_t *call, bool *done_p)
     int events = 0;
     for (*done_p = false; !*done_p; ++events) {
         if (GPUHIER_NET_OP_IDLE == exchange->vote_recv.state) {
-            if (call->vote_step == gpuhier_vote_steps(call->team->ngroups)) {
+            if (call->slices.vote_step == gpuhier_vote_steps(call->team->ngroups)) {
                 *done_p = true;
                 continue;
             }
@@ -394,9 +396,9 @@ int gpuhier_exchange_vote(gpuhier_call_t *call, bool *done_p)
         if (gpuhier_net_op_is_pending(&exchange->vote_recv) || gpuhier_net_op_is_pending(&exchange->vote_send)) {
             break;
         }
-        call->vote_mask |= exchange->vote_in;
+        call->slices.vote_mask |= exchange->vote_in;
         exchange->vote_recv.state = GPUHIER_NET_OP_IDLE;
-        ++call->vote_step;
+        ++call->slices.vote_step;
     }
     return events;
 }

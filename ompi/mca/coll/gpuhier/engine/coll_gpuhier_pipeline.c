@@ -47,7 +47,7 @@ static bool members_at(const gpuhier_call_t *call, size_t word_offset, uint64_t 
 {
     for (int i = 0; i < call->team->group_size; ++i) {
         gpuhier_word_t *word = (gpuhier_word_t *) ((char *) slot_of(call, i) + word_offset);
-        if (!(via_scratch_only && !call->member[i].via_scratch)
+        if (!(via_scratch_only && !call->slices.member[i].via_scratch)
             && !gpuhier_word_reached(word, call->sequence, slices)) {
             return false;
         }
@@ -61,53 +61,54 @@ static bool members_at(const gpuhier_call_t *call, size_t word_offset, uint64_t 
 /* The slice that used the same slice buffer before must have got out of it; the first S slices find it free. */
 static bool has_predecessor(const gpuhier_call_t *call, uint64_t slice, uint64_t *predecessors_p)
 {
-    uint64_t buffers = (uint64_t) call->plan.slice_buffers;
+    uint64_t buffers = (uint64_t) call->slices.plan.slice_buffers;
     *predecessors_p = slice >= buffers ? slice - buffers + 1 : 0;
     return slice >= buffers;
 }
 
 static CUdeviceptr input_at(const gpuhier_call_t *call, int index, uint64_t slice, uint64_t element)
 {
-    const gpuhier_member_t *member = &call->member[index];
+    const gpuhier_member_t *member = &call->slices.member[index];
     if (!member->via_scratch) {
         return member->in + element * call->elem_bytes;
     }
-    return member->scratch + gpuhier_scratch_in(call->is_long, gpuhier_plan_buffer(&call->plan, slice))
-           + (element - gpuhier_plan_slice(&call->plan, slice).begin) * call->elem_bytes;
+    return member->scratch + gpuhier_scratch_in(call->is_long, gpuhier_plan_buffer(&call->slices.plan, slice))
+           + (element - gpuhier_plan_slice(&call->slices.plan, slice).begin) * call->elem_bytes;
 }
 
 static CUdeviceptr output_at(const gpuhier_call_t *call, int index, uint64_t slice, uint64_t element)
 {
-    const gpuhier_member_t *member = &call->member[index];
+    const gpuhier_member_t *member = &call->slices.member[index];
     if (!member->via_scratch) {
         return member->out + element * call->elem_bytes;
     }
-    return member->scratch + gpuhier_scratch_out(call->is_long, gpuhier_plan_buffer(&call->plan, slice))
-           + (element - gpuhier_plan_slice(&call->plan, slice).begin) * call->elem_bytes;
+    return member->scratch + gpuhier_scratch_out(call->is_long, gpuhier_plan_buffer(&call->slices.plan, slice))
+           + (element - gpuhier_plan_slice(&call->slices.plan, slice).begin) * call->elem_bytes;
 }
 
 /* Ends a stage's work on a slice that has just been queued: an event, and the cursor moves. */
 static int stage_queued(gpuhier_call_t *call, gpuhier_stage_t stage)
 {
     gpuhier_lane_t *lane = call->lane;
-    int buffer = gpuhier_plan_buffer(&call->plan, call->stage[stage].begun);
+    int buffer = gpuhier_plan_buffer(&call->slices.plan, call->slices.stage[stage].begun);
     int rc =
         gpuhier_cuda_error(gpuhier_cu.cuEventRecord(lane->done[stage][buffer], lane->stream[stage]), "cuEventRecord");
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
-    ++call->stage[stage].begun;
+    ++call->slices.stage[stage].begun;
     return 1;
 }
 
 /* Sees whether the oldest queued slice of a stage is complete. Returns 1 if so, 0 if not, < 0 for an error. */
 static int stage_complete(gpuhier_call_t *call, gpuhier_stage_t stage)
 {
-    gpuhier_cursor_t *cursor = &call->stage[stage];
+    gpuhier_cursor_t *cursor = &call->slices.stage[stage];
     if (cursor->done == cursor->begun) {
         return 0;
     }
-    CUresult result = gpuhier_cu.cuEventQuery(call->lane->done[stage][gpuhier_plan_buffer(&call->plan, cursor->done)]);
+    CUresult result =
+        gpuhier_cu.cuEventQuery(call->lane->done[stage][gpuhier_plan_buffer(&call->slices.plan, cursor->done)]);
     if (CUDA_ERROR_NOT_READY == result) {
         return 0;
     }
@@ -122,8 +123,9 @@ static int stage_complete(gpuhier_call_t *call, gpuhier_stage_t stage)
 /* May this stage put one more slice into its buffers? */
 static bool stage_open(const gpuhier_call_t *call, gpuhier_stage_t stage)
 {
-    const gpuhier_cursor_t *cursor = &call->stage[stage];
-    return cursor->begun < call->plan.nslices && cursor->begun - cursor->done < (uint64_t) call->plan.slice_buffers;
+    const gpuhier_cursor_t *cursor = &call->slices.stage[stage];
+    return cursor->begun < call->slices.plan.nslices
+           && cursor->begun - cursor->done < (uint64_t) call->slices.plan.slice_buffers;
 }
 
 /* A direct rank's input is ready, all of it, when the program's own work before the call is complete. */
@@ -141,13 +143,13 @@ static int input_direct(gpuhier_call_t *call)
         return rc;
     }
     call->input_done = true;
-    gpuhier_word_publish(&my_slot(call)->in_ready, call->sequence, call->plan.nslices);
+    gpuhier_word_publish(&my_slot(call)->in_ready, call->sequence, call->slices.plan.nslices);
     return 1;
 }
 
 static int stage_in(gpuhier_call_t *call)
 {
-    if (!call->member[call->team->index].via_scratch) {
+    if (!call->slices.member[call->team->index].via_scratch) {
         return input_direct(call);
     }
     int events = stage_complete(call, GPUHIER_STAGE_IN);
@@ -155,9 +157,9 @@ static int stage_in(gpuhier_call_t *call)
         return events;
     }
     if (events > 0) {
-        gpuhier_word_publish(&my_slot(call)->in_ready, call->sequence, call->stage[GPUHIER_STAGE_IN].done);
+        gpuhier_word_publish(&my_slot(call)->in_ready, call->sequence, call->slices.stage[GPUHIER_STAGE_IN].done);
     }
-    uint64_t slice = call->stage[GPUHIER_STAGE_IN].begun, before;
+    uint64_t slice = call->slices.stage[GPUHIER_STAGE_IN].begun, before;
     if (!stage_open(call, GPUHIER_STAGE_IN)
         || (has_predecessor(call, slice, &before) && !ALL_AT(call, rs_done, before))) {
         return events;
@@ -168,7 +170,7 @@ static int stage_in(gpuhier_call_t *call)
             return rc;
         }
     }
-    gpuhier_range_t range = gpuhier_plan_slice(&call->plan, slice);
+    gpuhier_range_t range = gpuhier_plan_slice(&call->slices.plan, slice);
     const CUdeviceptr to = input_at(call, call->team->index, slice, range.begin);
     const CUdeviceptr from = call->in + range.begin * call->elem_bytes;
     const size_t bytes = gpuhier_reduce_span(call->kernel, gpuhier_range_length(range));
@@ -183,14 +185,14 @@ static int claim(gpuhier_call_t *call)
 {
     uint64_t word =
         gpuhier_word_advance(&my_slot(call)->claim, call->sequence, GPUHIER_CLAIM_TAKEN, GPUHIER_CLAIM_TAKEN);
-    call->claimed = gpuhier_word(call->sequence, GPUHIER_CLAIM_TAKEN) == word;
-    return call->claimed ? OMPI_SUCCESS : OMPI_ERR_UNREACH;
+    call->slices.claimed = gpuhier_word(call->sequence, GPUHIER_CLAIM_TAKEN) == word;
+    return call->slices.claimed ? OMPI_SUCCESS : OMPI_ERR_UNREACH;
 }
 
 /* Queues my shard's reduction of a slice: into my shard buffer, or, fused, into every member's output. */
 static int reduce_queue(gpuhier_call_t *call, uint64_t slice)
 {
-    if (!call->claimed) {
+    if (!call->slices.claimed) {
         int rc = claim(call);
         if (OMPI_SUCCESS != rc) {
             return rc;
@@ -198,7 +200,7 @@ static int reduce_queue(gpuhier_call_t *call, uint64_t slice)
     }
     const gpuhier_team_t *team = call->team;
     gpuhier_lane_t *lane = call->lane;
-    gpuhier_range_t shard = gpuhier_plan_shard(&call->plan, slice, team->index);
+    gpuhier_range_t shard = gpuhier_plan_shard(&call->slices.plan, slice, team->index);
     if (gpuhier_range_length(shard) > 0) {
         gpuhier_kernel_args_t args;
         for (int i = 0; i < team->group_size; ++i) {
@@ -206,7 +208,7 @@ static int reduce_queue(gpuhier_call_t *call, uint64_t slice)
             args.dst[i] = fused(call) ? output_at(call, i, slice, shard.begin) : 0;
         }
         if (!fused(call)) {
-            args.dst[0] = (uint64_t) (uintptr_t) lane->shard[gpuhier_plan_buffer(&call->plan, slice)];
+            args.dst[0] = (uint64_t) (uintptr_t) lane->shard[gpuhier_plan_buffer(&call->slices.plan, slice)];
         }
         args.nsrc = (uint32_t) team->group_size;
         args.ndst = fused(call) ? args.nsrc : 1;
@@ -228,7 +230,7 @@ static bool reduce_may_begin(const gpuhier_call_t *call, uint64_t slice)
     if (!has_predecessor(call, slice, &before)) {
         return true;
     }
-    return fused(call) ? VIA_SCRATCH_AT(call, out_done, before) : call->stage[GPUHIER_STAGE_AG].done >= before;
+    return fused(call) ? VIA_SCRATCH_AT(call, out_done, before) : call->slices.stage[GPUHIER_STAGE_AG].done >= before;
 }
 
 static int stage_reduce(gpuhier_call_t *call)
@@ -238,13 +240,13 @@ static int stage_reduce(gpuhier_call_t *call)
         return events;
     }
     if (events > 0) {
-        uint64_t done = call->stage[GPUHIER_STAGE_RS].done;
+        uint64_t done = call->slices.stage[GPUHIER_STAGE_RS].done;
         gpuhier_word_publish(&my_slot(call)->rs_done, call->sequence, done);
         if (fused(call)) {
             gpuhier_word_publish(&my_slot(call)->ag_done, call->sequence, done);
         }
     }
-    uint64_t slice = call->stage[GPUHIER_STAGE_RS].begun;
+    uint64_t slice = call->slices.stage[GPUHIER_STAGE_RS].begun;
     if (!reduce_may_begin(call, slice)) {
         return events;
     }
@@ -254,12 +256,12 @@ static int stage_reduce(gpuhier_call_t *call)
 
 static int stage_exchange(gpuhier_call_t *call)
 {
-    gpuhier_cursor_t *cursor = &call->stage[GPUHIER_STAGE_EXCHANGE];
+    gpuhier_cursor_t *cursor = &call->slices.stage[GPUHIER_STAGE_EXCHANGE];
     int events = 0;
-    if (!call->mask_known) {
+    if (!call->slices.mask_known) {
         return 0; /* a call that is voted down leaves no message behind */
     }
-    while (cursor->begun < call->stage[GPUHIER_STAGE_RS].done) {
+    while (cursor->begun < call->slices.stage[GPUHIER_STAGE_RS].done) {
         gpuhier_exchange_begin(call, cursor->begun++);
         ++events;
     }
@@ -282,10 +284,10 @@ static int gather_queue(gpuhier_call_t *call, uint64_t slice)
 {
     const gpuhier_team_t *team = call->team;
     gpuhier_lane_t *lane = call->lane;
-    gpuhier_range_t shard = gpuhier_plan_shard(&call->plan, slice, team->index);
+    gpuhier_range_t shard = gpuhier_plan_shard(&call->slices.plan, slice, team->index);
     if (gpuhier_range_length(shard) > 0) {
         gpuhier_kernel_args_t args;
-        args.src[0] = (uint64_t) (uintptr_t) lane->shard[gpuhier_plan_buffer(&call->plan, slice)];
+        args.src[0] = (uint64_t) (uintptr_t) lane->shard[gpuhier_plan_buffer(&call->slices.plan, slice)];
         for (int i = 0; i < team->group_size; ++i) {
             args.dst[i] = output_at(call, i, slice, shard.begin);
         }
@@ -306,10 +308,10 @@ static int stage_gather(gpuhier_call_t *call)
         return events;
     }
     if (events > 0) {
-        gpuhier_word_publish(&my_slot(call)->ag_done, call->sequence, call->stage[GPUHIER_STAGE_AG].done);
+        gpuhier_word_publish(&my_slot(call)->ag_done, call->sequence, call->slices.stage[GPUHIER_STAGE_AG].done);
     }
-    uint64_t slice = call->stage[GPUHIER_STAGE_AG].begun, before;
-    if (!stage_open(call, GPUHIER_STAGE_AG) || slice >= call->stage[GPUHIER_STAGE_EXCHANGE].done
+    uint64_t slice = call->slices.stage[GPUHIER_STAGE_AG].begun, before;
+    if (!stage_open(call, GPUHIER_STAGE_AG) || slice >= call->slices.stage[GPUHIER_STAGE_EXCHANGE].done
         || (has_predecessor(call, slice, &before) && !VIA_SCRATCH_AT(call, out_done, before))) {
         return events;
     }
@@ -322,7 +324,7 @@ static int output_queue(gpuhier_call_t *call, uint64_t slice)
 {
     gpuhier_lane_t *lane = call->lane;
     CUstream stream = lane->stream[GPUHIER_STAGE_OUT];
-    gpuhier_range_t range = gpuhier_plan_slice(&call->plan, slice);
+    gpuhier_range_t range = gpuhier_plan_slice(&call->slices.plan, slice);
     const CUdeviceptr to = call->out + range.begin * call->elem_bytes;
     const CUdeviceptr from = output_at(call, call->team->index, slice, range.begin);
     int rc;
@@ -337,7 +339,7 @@ static int output_queue(gpuhier_call_t *call, uint64_t slice)
 
 static int stage_out(gpuhier_call_t *call)
 {
-    if (!call->member[call->team->index].via_scratch) {
+    if (!call->slices.member[call->team->index].via_scratch) {
         return 0;
     }
     int events = stage_complete(call, GPUHIER_STAGE_OUT);
@@ -345,9 +347,9 @@ static int stage_out(gpuhier_call_t *call)
         return events;
     }
     if (events > 0) {
-        gpuhier_word_publish(&my_slot(call)->out_done, call->sequence, call->stage[GPUHIER_STAGE_OUT].done);
+        gpuhier_word_publish(&my_slot(call)->out_done, call->sequence, call->slices.stage[GPUHIER_STAGE_OUT].done);
     }
-    uint64_t slice = call->stage[GPUHIER_STAGE_OUT].begun;
+    uint64_t slice = call->slices.stage[GPUHIER_STAGE_OUT].begun;
     if (!stage_open(call, GPUHIER_STAGE_OUT) || !ALL_AT(call, ag_done, slice + 1)) {
         return events;
     }
@@ -368,15 +370,16 @@ int gpuhier_pipeline_step(gpuhier_call_t *call, bool *done_p)
         }
         events += rc;
     }
-    const uint64_t nslices = call->plan.nslices;
+    const uint64_t nslices = call->slices.plan.nslices;
     *done_p = ALL_AT(call, ag_done, nslices)
-              && (!call->member[call->team->index].via_scratch || nslices == call->stage[GPUHIER_STAGE_OUT].done);
+              && (!call->slices.member[call->team->index].via_scratch
+                  || nslices == call->slices.stage[GPUHIER_STAGE_OUT].done);
     return events;
 }
 
 bool gpuhier_pipeline_gathered(const gpuhier_call_t *call)
 {
-    return ALL_AT(call, ag_done, call->plan.nslices);
+    return ALL_AT(call, ag_done, call->slices.plan.nslices);
 }
 
 int gpuhier_pipeline_quit(gpuhier_call_t *call, bool *done_p)
@@ -387,7 +390,7 @@ int gpuhier_pipeline_quit(gpuhier_call_t *call, bool *done_p)
         int rc;
         while (0 < (rc = stage_complete(call, begun[i]))) {
         }
-        if (rc < 0 || call->stage[begun[i]].done < call->stage[begun[i]].begun) {
+        if (rc < 0 || call->slices.stage[begun[i]].done < call->slices.stage[begun[i]].begun) {
             return rc;
         }
     }

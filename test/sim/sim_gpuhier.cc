@@ -148,9 +148,9 @@ void Owner::reduce_scatter()
 void Owner::vote()
 {
     static int nothing;
-    for (int step = 0; step < gpuhier_vote_steps(call.c.nodes); ++step) {
+    for (int step = 0; step < gpuhier_schedule_vote_steps(call.c.nodes); ++step) {
         int to, from, *word;
-        gpuhier_vote_peers(call.c.nodes, node, step, &to, &from);
+        gpuhier_schedule_vote_peers(call.c.nodes, node, step, &to, &from);
         sg4::CommPtr in = mailbox("vote", node, simulated(from), step)->get_async<int>(&word);
         sg4::CommPtr out = mailbox("vote", simulated(to), node, step)->put_async(&nothing, sizeof(uint32_t));
         in->wait();

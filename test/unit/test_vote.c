@@ -33,11 +33,11 @@ static bool all_heard(int ngroups, int steps)
             int recv_from = -1;
             int matched = -1;
             int unused = -1;
-            gpuhier_vote_peers(ngroups, g, step, &send_to, &recv_from);
+            gpuhier_schedule_vote_peers(ngroups, g, step, &send_to, &recv_from);
             assert_in_range(send_to, 0, ngroups - 1);
             assert_in_range(recv_from, 0, ngroups - 1);
             assert_int_not_equal(send_to, g);
-            gpuhier_vote_peers(ngroups, recv_from, step, &matched, &unused);
+            gpuhier_schedule_vote_peers(ngroups, recv_from, step, &matched, &unused);
             assert_int_equal(matched, g);
             for (int x = 0; x < ngroups; ++x) {
                 heard[g][x] = heard[g][x] || before[recv_from][x];
@@ -58,7 +58,7 @@ static void test_everyone_hears_everyone(void **state)
 {
     (void) state;
     for (int n = 1; n <= GROUPS; n += n < 70 ? 1 : 23) {
-        int steps = gpuhier_vote_steps(n);
+        int steps = gpuhier_schedule_vote_steps(n);
         assert_true(all_heard(n, steps));
         assert_true(0 == steps || !all_heard(n, steps - 1));
         assert_true(1LL << steps >= n);
@@ -69,11 +69,11 @@ static void test_everyone_hears_everyone(void **state)
 static void test_many_groups(void **state)
 {
     (void) state;
-    assert_int_equal(gpuhier_vote_steps(INT32_MAX), 31);
+    assert_int_equal(gpuhier_schedule_vote_steps(INT32_MAX), 31);
     for (int step = 0; step < 31; ++step) {
         int send_to;
         int recv_from;
-        gpuhier_vote_peers(INT32_MAX, INT32_MAX - 1, step, &send_to, &recv_from);
+        gpuhier_schedule_vote_peers(INT32_MAX, INT32_MAX - 1, step, &send_to, &recv_from);
         assert_int_equal(send_to, (1LL << step) - 1);
         assert_int_equal(recv_from, INT32_MAX - 1 - (1LL << step));
     }

@@ -20,6 +20,7 @@
 #include "engine/coll_gpuhier_exchange.h"
 #include "engine/coll_gpuhier_order.h"
 #include "engine/coll_gpuhier_pipeline.h"
+#include "engine/coll_gpuhier_vote.h"
 #include "engine/coll_gpuhier_watch.h"
 #include "team/coll_gpuhier_partners.h"
 #include "engine/coll_gpuhier_small_exchange.h"
@@ -87,6 +88,7 @@ static void lane_leave(gpuhier_call_t *call)
         call->input = NULL;
     }
     gpuhier_small_exchange_leave(call->team);
+    gpuhier_vote_leave(call->team);
     gpuhier_partners_leave(call->team);
     gpuhier_exchange_leave(call->team, lane);
 }
@@ -313,26 +315,6 @@ static int opened_step(gpuhier_call_t *call)
     return 1;
 }
 
-/* Learns the mask of all groups: the leader asks the other leaders, the others read it from him. Returns events or an
- * error. */
-static int vote_run(gpuhier_call_t *call)
-{
-    gpuhier_slot_t *leader = gpuhier_team_slot(call->team, 0, call->sequence);
-    if (0 == call->team->index) {
-        bool done;
-        int events = gpuhier_exchange_vote(call, &done);
-        if (events < 0 || !done) {
-            return events;
-        }
-        gpuhier_word_publish(&leader->vote, call->sequence, 1 + call->slices.vote_mask);
-    } else if (!gpuhier_word_reached(&leader->vote, call->sequence, 1)) {
-        return 0;
-    }
-    call->mask = (uint32_t) (gpuhier_word_read(&leader->vote) - gpuhier_word(call->sequence, 1));
-    call->slices.mask_known = true;
-    return 1;
-}
-
 /* All ranks are here, and no user's buffer was written. */
 static void decline(gpuhier_call_t *call)
 {
@@ -375,7 +357,7 @@ static int host_step(gpuhier_call_t *call)
 /* While the groups vote, slices are reduced into scratch already; messages, and writes to the users' buffers, wait. */
 static int run_step(gpuhier_call_t *call)
 {
-    int events = call->slices.mask_known ? 0 : vote_run(call);
+    int events = call->slices.mask_known ? 0 : gpuhier_vote_step(call);
     if (events < 0) {
         return events;
     }

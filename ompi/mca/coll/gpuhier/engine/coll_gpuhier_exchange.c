@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the exchange between groups: for each piece a walk through the steps that the schedule gives; and the vote
- * between the groups' leaders. It neither chooses steps (schedule) nor moves bytes (net).
+ * Owns the exchange between groups: for each piece a walk through the steps that the schedule gives. It neither chooses
+ * steps (schedule) nor moves bytes (net). Called by the pipeline; set-up and the engine make its state and end it.
  *
  *            post           both sent and received          kernel done
  *   IDLE -> send, recv -> WIRE -----------------> REDUCE ----------------> next step
@@ -18,6 +18,7 @@
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_counters.h"
 #include "engine/coll_gpuhier_exchange.h"
+#include "engine/coll_gpuhier_pair.h"
 #include "team/coll_gpuhier_process.h"
 #include "team/coll_gpuhier_tags.h"
 
@@ -33,9 +34,7 @@ typedef struct piece_state {
 
 typedef struct gpuhier_exchange {
     int npieces;
-    piece_state_t *pieces;      /* [slices in flight][my pieces] */
-    uint32_t vote_out, vote_in; /* leader: a step's messages of the vote */
-    gpuhier_net_op_t vote_send, vote_recv;
+    piece_state_t *pieces; /* [slices in flight][pieces of this rank] */
     /* When a call has failed, or the team is gone: */
     gpuhier_kept_t kept;
     gpuhier_device_t *device;
@@ -90,7 +89,7 @@ static bool piece_in_use(const piece_state_t *state)
 {
     bool in_use = false;
     for (int i = 0; i < GPUHIER_RAILS_MAX; ++i) {
-        in_use = in_use || gpuhier_net_op_is_pending(&state->send[i]) || gpuhier_net_op_is_pending(&state->recv[i]);
+        in_use = in_use || gpuhier_pair_in_use(&state->send[i], &state->recv[i]);
     }
     return in_use;
 }
@@ -112,19 +111,16 @@ static void calls_cancel(gpuhier_exchange_t *exchange)
             gpuhier_net_cancel(&exchange->pieces[i].recv[k]);
         }
     }
-    gpuhier_net_cancel(&exchange->vote_recv);
 }
 
 static bool give_back(gpuhier_kept_t *kept)
 {
     gpuhier_exchange_t *exchange = (gpuhier_exchange_t *) (void *) ((char *) kept - offsetof(gpuhier_exchange_t, kept));
-    const bool pieces = pieces_in_use(exchange);
-    if (!pieces && NULL != exchange->lane) {
-        gpuhier_lane_keep(exchange->lane);
-        exchange->lane = NULL;
-    }
-    if (pieces || gpuhier_net_op_is_pending(&exchange->vote_send) || gpuhier_net_op_is_pending(&exchange->vote_recv)) {
+    if (pieces_in_use(exchange)) {
         return false;
+    }
+    if (NULL != exchange->lane) {
+        gpuhier_lane_keep(exchange->lane);
     }
     for (int i = 0; i < exchange->npieces * exchange->slice_buffers; ++i) {
         if (NULL != exchange->pieces[i].reduced && NULL != exchange->device->context) {
@@ -232,19 +228,14 @@ static int reduce_launch(gpuhier_call_t *call, uint64_t slice, piece_state_t *st
                                     "cuEventRecord");
 }
 
-/* Are all stripes of a step through? 1 if so, 0 if not, < 0 for an error. */
-static int wire_done(const gpuhier_call_t *call, const piece_state_t *state)
+/* Have all stripes of a step ended? 1 if so, 0 if not, < 0 for an error. */
+static int stripes_done(const gpuhier_call_t *call, const piece_state_t *state)
 {
     uint64_t received = 0;
     for (int i = 0; i < GPUHIER_RAILS_MAX; ++i) {
-        const gpuhier_net_op_t *ops[] = {&state->send[i], &state->recv[i]};
-        for (int k = 0; k < 2; ++k) {
-            if (GPUHIER_NET_OP_ERROR == ops[k]->state) {
-                return ops[k]->status;
-            }
-            if (gpuhier_net_op_is_pending(ops[k])) {
-                return 0;
-            }
+        int rc = gpuhier_pair_done(&state->send[i], &state->recv[i]);
+        if (rc <= 0) {
+            return rc;
         }
         received += state->recv[i].bytes;
     }
@@ -285,7 +276,7 @@ static int received_flush(const gpuhier_call_t *call)
 
 static int wire_check(gpuhier_call_t *call, uint64_t slice, int piece, piece_state_t *state)
 {
-    int done = wire_done(call, state);
+    int done = stripes_done(call, state);
     if (done <= 0) {
         return done;
     }
@@ -353,52 +344,5 @@ int gpuhier_exchange_progress(gpuhier_call_t *call, uint64_t slice, bool *done_p
         done += PIECE_DONE == state->phase;
     }
     *done_p = done == call->slices.plan.npieces;
-    return events;
-}
-
-static int vote_post(gpuhier_call_t *call)
-{
-    gpuhier_team_t *team = call->team;
-    int to, from;
-    gpuhier_vote_peers(team->ngroups, team->group, call->slices.vote_step, &to, &from);
-    gpuhier_net_peer_t *receiver = team->peers[gpuhier_hierarchy_leader(&team->hierarchy, to)];
-    gpuhier_net_peer_t *sender = team->peers[gpuhier_hierarchy_leader(&team->hierarchy, from)];
-    gpuhier_exchange_t *exchange = team->exchange;
-    const uint64_t name =
-        gpuhier_beside_tag(team->id, call->sequence, GPUHIER_TAG_VOTE, (uint64_t) call->slices.vote_step);
-    exchange->vote_out = call->slices.vote_mask;
-    const size_t bytes = sizeof(exchange->vote_out);
-    int rc = gpuhier_net_recv(gpuhier_process_net(), sender, 0, name, &exchange->vote_in, bytes, false,
-                              &exchange->vote_recv);
-    return OMPI_SUCCESS != rc
-               ? rc
-               : gpuhier_net_send(receiver, 0, name, &exchange->vote_out, bytes, false, &exchange->vote_send);
-}
-
-int gpuhier_exchange_vote(gpuhier_call_t *call, bool *done_p)
-{
-    gpuhier_exchange_t *exchange = call->team->exchange;
-    int events = 0;
-    for (*done_p = false; !*done_p; ++events) {
-        if (GPUHIER_NET_OP_IDLE == exchange->vote_recv.state) {
-            if (call->slices.vote_step == gpuhier_vote_steps(call->team->ngroups)) {
-                *done_p = true;
-                continue;
-            }
-            int rc = vote_post(call);
-            if (OMPI_SUCCESS != rc) {
-                return rc;
-            }
-        }
-        if (GPUHIER_NET_OP_ERROR == exchange->vote_recv.state || GPUHIER_NET_OP_ERROR == exchange->vote_send.state) {
-            return OMPI_SUCCESS != exchange->vote_recv.status ? exchange->vote_recv.status : exchange->vote_send.status;
-        }
-        if (gpuhier_net_op_is_pending(&exchange->vote_recv) || gpuhier_net_op_is_pending(&exchange->vote_send)) {
-            break;
-        }
-        call->slices.vote_mask |= exchange->vote_in;
-        exchange->vote_recv.state = GPUHIER_NET_OP_IDLE;
-        ++call->slices.vote_step;
-    }
     return events;
 }

@@ -2,8 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The exchange stage: a slice's pieces that this rank owns, summed with their
- * owners in the other groups; and the vote between the groups' leaders.
+ * The exchange stage: a rank reduces the pieces of a slice that it owns with their owners in the other groups.
  */
 #ifndef GPUHIER_EXCHANGE_H
 #define GPUHIER_EXCHANGE_H
@@ -27,8 +26,5 @@ void gpuhier_exchange_begin(gpuhier_call_t *call, uint64_t slice);
  * all groups. Returns the number of events, or an Open MPI error code (< 0).
  */
 int gpuhier_exchange_progress(gpuhier_call_t *call, uint64_t slice, bool *done_p);
-
-/* Drives the leaders' vote: call->vote_mask in, OR-ed over all groups when *done_p. Same returns. */
-int gpuhier_exchange_vote(gpuhier_call_t *call, bool *done_p);
 
 #endif /* GPUHIER_EXCHANGE_H */

@@ -20,6 +20,7 @@
 #include "team/coll_gpuhier_hooks.h"
 #include "team/coll_gpuhier_process.h"
 #include "engine/coll_gpuhier_queue.h"
+#include "engine/coll_gpuhier_vote.h"
 #include "engine/coll_gpuhier_watch.h"
 #include "opal/runtime/opal_progress.h"
 
@@ -396,12 +397,14 @@ void gpuhier_queue_quiesce(gpuhier_call_t **ended_p)
 static int parts_make(gpuhier_team_t *team)
 {
     int rc = gpuhier_exchange_init(team);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_vote_init(team);
     return OMPI_SUCCESS != rc ? rc : gpuhier_small_exchange_init(team);
 }
 
 static void parts_release(gpuhier_team_t *team)
 {
     gpuhier_small_exchange_leave(team);
+    gpuhier_vote_leave(team);
     gpuhier_exchange_leave(team, NULL);
 }
 

@@ -19,6 +19,7 @@
 #include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_host_reduce.h"
+#include "engine/coll_gpuhier_pair.h"
 #include "team/coll_gpuhier_process.h"
 #include "team/coll_gpuhier_tags.h"
 #include "engine/coll_gpuhier_small_exchange.h"
@@ -59,7 +60,7 @@ int gpuhier_small_exchange_init(gpuhier_team_t *team)
 static bool give_back(gpuhier_kept_t *kept)
 {
     small_exchange_t *exchange = (small_exchange_t *) (void *) ((char *) kept - offsetof(small_exchange_t, kept));
-    if (gpuhier_net_op_is_pending(&exchange->send) || gpuhier_net_op_is_pending(&exchange->recv)) {
+    if (gpuhier_pair_in_use(&exchange->send, &exchange->recv)) {
         return false;
     }
     free(exchange->mine);
@@ -110,18 +111,6 @@ static int post(gpuhier_call_t *call, const gpuhier_step_t *step)
     return rc;
 }
 
-/* Are the messages of a step through? 1 if so, 0 if not, < 0 for an error. */
-static int wire_done(const small_exchange_t *exchange)
-{
-    const gpuhier_net_op_t *ops[] = {&exchange->recv, &exchange->send};
-    for (int i = 0; i < 2; ++i) {
-        if (GPUHIER_NET_OP_ERROR == ops[i]->state) {
-            return ops[i]->status;
-        }
-    }
-    return !gpuhier_net_op_is_pending(ops[0]) && !gpuhier_net_op_is_pending(ops[1]);
-}
-
 /* Takes in what a step has brought. */
 static int take(gpuhier_call_t *call, const gpuhier_step_t *step)
 {
@@ -158,7 +147,7 @@ int gpuhier_small_exchange_step(gpuhier_call_t *call, bool *done_p)
         if (OMPI_SUCCESS != rc) {
             return rc;
         }
-        rc = wire_done(team->small_exchange);
+        rc = gpuhier_pair_done(&team->small_exchange->send, &team->small_exchange->recv);
         if (rc <= 0) {
             return rc < 0 ? rc : events;
         }

@@ -15,7 +15,7 @@ uint64_t gpuhier_choice_longest(const gpuhier_shape_t *shape, const gpuhier_limi
     if (1 == shape->hierarchy->ngroups) {
         return limits->slice_bytes;
     }
-    const uint64_t doublings = (uint64_t) gpuhier_vote_steps(shape->hierarchy->ngroups);
+    const uint64_t doublings = (uint64_t) gpuhier_schedule_vote_steps(shape->hierarchy->ngroups);
     const uint64_t hiding =
         GPUHIER_SLICE_STEPS * gpuhier_wires[limits->wire].step_bytes * doublings * (uint64_t) shape->max_group_size;
     const uint64_t slice = hiding < limits->slice_bytes_max ? hiding : limits->slice_bytes_max;

@@ -517,7 +517,7 @@ uint64_t gpuhier_plan_sent_bytes(const gpuhier_plan_t *plan)
     return elems * plan->elem_bytes;
 }
 
-int gpuhier_vote_steps(int ngroups)
+int gpuhier_schedule_vote_steps(int ngroups)
 {
     int steps = 0;
 
@@ -527,7 +527,7 @@ int gpuhier_vote_steps(int ngroups)
     return steps;
 }
 
-void gpuhier_vote_peers(int ngroups, int group, int step, int *send_to_p, int *recv_from_p)
+void gpuhier_schedule_vote_peers(int ngroups, int group, int step, int *send_to_p, int *recv_from_p)
 {
     int distance = (int) ((1LL << step) % ngroups);
 

@@ -262,7 +262,7 @@ uint64_t gpuhier_plan_sent_bytes(const gpuhier_plan_t *plan);
  * not mind hearing some twice. (Hensgen, Finkel, Manber: Two algorithms for
  * barrier synchronization, 1988.)
  */
-int gpuhier_vote_steps(int ngroups);
-void gpuhier_vote_peers(int ngroups, int group, int step, int *send_to_p, int *recv_from_p);
+int gpuhier_schedule_vote_steps(int ngroups);
+void gpuhier_schedule_vote_peers(int ngroups, int group, int step, int *send_to_p, int *recv_from_p);
 
 #endif /* COLL_GPUHIER_SCHEDULE_H */

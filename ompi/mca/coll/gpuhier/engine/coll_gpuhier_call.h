@@ -14,13 +14,13 @@
 struct gpuhier_call;
 
 typedef enum gpuhier_call_state {
-    GPUHIER_CALL_QUEUED, /* calls of the team that were posted before have not ended */
+    GPUHIER_CALL_QUEUED, /* waits for earlier calls of the team */
     GPUHIER_CALL_GATHER, /* waits for the group's arrival records */
     GPUHIER_CALL_OPENED, /* waits until every member has mapped what it must */
     GPUHIER_CALL_RUN,    /* slices move */
     GPUHIER_CALL_SMALL,  /* the small form, whose phase is in `small` */
-    GPUHIER_CALL_HOST,   /* voted down: see coll_gpuhier_hostcall.h */
-    GPUHIER_CALL_FAILED, /* waits until nobody's GPU works on my buffers any more; then DONE with an error */
+    GPUHIER_CALL_HOST,   /* the ranks voted the call down: see coll_gpuhier_hostcall.h */
+    GPUHIER_CALL_FAILED, /* waits until no GPU works on this rank's buffers; then DONE with an error */
     GPUHIER_CALL_DONE
 } gpuhier_call_state_t;
 
@@ -30,7 +30,7 @@ typedef struct gpuhier_cursor {
     uint64_t done;
 } gpuhier_cursor_t;
 
-/* A member of my group, as this call sees it. Addresses are in my context. */
+/* A member of this rank's group, as the call sees it. Addresses are valid in this rank's context. */
 typedef struct gpuhier_member {
     bool via_scratch;    /* it works on its scratch, slice by slice; else on its own buffers */
     CUdeviceptr in, out; /* not via scratch: element 0 of its buffers */
@@ -42,7 +42,7 @@ typedef struct gpuhier_member {
 typedef struct gpuhier_idle {
     uint64_t polls; /* without an event */
     double last;    /* seconds: when the clock was read last */
-    double waited;  /* of which since nothing moves */
+    double waited;  /* seconds that count as waiting, since nothing moves */
     double next_look, next_report;
 } gpuhier_idle_t;
 
@@ -53,7 +53,7 @@ typedef struct gpuhier_call_args {
     uint64_t count; /* elements, > 0 */
     const void *in; /* any memory; in == out: in place */
     void *out;
-    /* The rest is zero for a call that somebody waits for (gpuhier_queue_wait()). */
+    /* The rest is zero for a call that a thread waits for (gpuhier_queue_wait()). */
     void (*ended)(
         struct gpuhier_call *call); /* told without the lock, once the state is DONE; the call is the caller's again */
     uint8_t *outcome_p;             /* the call's mask is OR-ed into it when it ends without an error */
@@ -80,10 +80,9 @@ typedef struct gpuhier_slices {
  * One call. gpuhier_engine_prepare() makes it. Its caller owns it until it is DONE. One thread at a time uses it, under
  * the engine's lock.
  *
- * A call has one of two forms, for as long as it lives: the small form (is_small) owns `small`, and slices own
- * `slices`. A call of either form that the ranks decline becomes a host call when nobody can run the saved collective
- * for it (the state HOST). The host form owns `host`. It keeps the first form's part, which tells how a failed call
- * ended.
+ * A call has one of two forms for as long as it lives: the small form (is_small) owns `small`, and slices own `slices`.
+ * When the ranks decline a call that no thread waits for, it continues as a host call (the state HOST), which owns
+ * `host`. It keeps its first form's part, which tells how the call ended if it fails.
  */
 typedef struct gpuhier_call {
     struct gpuhier_call *next; /* in the team's queue, or among those that have ended */

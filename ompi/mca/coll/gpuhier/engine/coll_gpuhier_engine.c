@@ -5,10 +5,10 @@
  * Owns the start, the agreement and the end of a call; the stages that move its
  * slices are in coll_gpuhier_pipeline.c. Called by the queue.
  *
- * Every member publishes an arrival record at once, whatever happened to it
- * locally, so that nobody waits for one that gave up: a local failure is a bit
- * in the record's mask, and the call is declined by all before any user's buffer
- * was written.
+ * Every member publishes an arrival record at once, even after a local failure, so
+ * that no member waits for one that has given up. A local failure is a bit in the
+ * record's mask, and all members decline the call before they write any user's
+ * buffer.
  */
 #include "ompi_config.h"
 
@@ -32,10 +32,9 @@ static gpuhier_slot_t *my_slot(const gpuhier_call_t *call)
 }
 
 /*
- * May the peers map this buffer? A rank alone in its group needs no mapping. With ipc=auto a buffer must have come
- * several times: mapping costs more than a copy. And its allocation, which is mapped as a whole, must not be so large
- * that peers, each of whom may map the like of all others, cannot keep it mapped: a small buffer may come from a pool
- * of gigabytes.
+ * May the peers map this buffer? A rank alone in its group needs no mapping. With ipc=auto the program must have used
+ * the buffer several times, since mapping costs more than a copy. The peers map its whole allocation, which may be a
+ * pool of gigabytes; it must be small enough for each peer to keep one of this size from every other member mapped.
  */
 static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffer, CUdeviceptr address,
                        gpuhier_memref_t *ref_p)
@@ -79,7 +78,7 @@ static void members_unmap(gpuhier_call_t *call)
     }
 }
 
-/* Of a call that failed: UCX and the GPU may still work on what it had. */
+/* Lets go of the resources of a failed call, on which UCX and the GPU may still work. */
 static void lane_leave(gpuhier_call_t *call)
 {
     gpuhier_lane_t *lane = call->lane;
@@ -150,7 +149,7 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
     }
 }
 
-/* What the call needs of the device. */
+/* Takes what the call needs of the device. */
 static int resources_take(gpuhier_call_t *call)
 {
     gpuhier_team_t *team = call->team;
@@ -177,7 +176,8 @@ void gpuhier_engine_begin(gpuhier_call_t *call)
         memset(call->slices.member, 0, sizeof(call->slices.member[0]) * (size_t) team->group_size);
     }
     if (OMPI_SUCCESS != team->failed) {
-        call_end(call, team->failed); /* the others know, or will see: gpuhier_engine_fail() told them for good */
+        call_end(call,
+                 team->failed); /* the others know or will see: gpuhier_engine_fail() told them for all later calls */
         return;
     }
     if (call->is_small) {
@@ -265,7 +265,7 @@ static void run_begin(gpuhier_call_t *call)
     }
     if (0 != gpuhier_choice_plan(&call->slices.plan, &team->shape, team->rank, call->count, call->elem_bytes, &limits)
         || call->slices.plan.nslices > GPUHIER_WORD_PROGRESS_MAX) {
-        call->mask |= GPUHIER_MASK_FAIL; /* the same on all ranks: it depends on what all know */
+        call->mask |= GPUHIER_MASK_FAIL; /* the same on all ranks, since all know what it depends on */
     }
     call->slices.vote_mask = call->mask;
     call->slices.mask_known = 1 == team->ngroups;
@@ -292,8 +292,7 @@ static int gather_step(gpuhier_call_t *call)
     }
     if (!round) {
         if (0 != mask) {
-            return OMPI_ERROR; /* what all had mapped I cannot map again, and no vote follows: the others see that I
-                                  failed */
+            return OMPI_ERROR; /* this rank cannot map again what it had mapped; no vote follows, so it fails */
         }
         run_begin(call);
         return 1;
@@ -315,7 +314,7 @@ static int opened_step(gpuhier_call_t *call)
     return 1;
 }
 
-/* All ranks are here, and no user's buffer was written. */
+/* Ends a call that the ranks voted down. All ranks are in it, and none has written a user's buffer. */
 static void decline(gpuhier_call_t *call)
 {
     if (NULL == call->ended) {
@@ -327,8 +326,8 @@ static void decline(gpuhier_call_t *call)
     call->state = GPUHIER_CALL_HOST;
 }
 
-/* The same, for short slices: not all have a long lane, or can map those of the others. All have left the call's
- * pipeline. */
+/* Begins the call again with short slices, since a rank has no long lane or cannot map a peer's. All ranks have left
+ * the call's pipeline. */
 static void begin_again(gpuhier_call_t *call)
 {
     members_unmap(call);
@@ -354,7 +353,8 @@ static int host_step(gpuhier_call_t *call)
     return events;
 }
 
-/* While the groups vote, slices are reduced into scratch already; messages, and writes to the users' buffers, wait. */
+/* While the groups vote, the stages already reduce slices into scratch. Messages and writes to the users' buffers wait
+ * for the vote. */
 static int run_step(gpuhier_call_t *call)
 {
     int events = call->slices.mask_known ? 0 : gpuhier_vote_step(call);
@@ -363,7 +363,7 @@ static int run_step(gpuhier_call_t *call)
     }
     const bool failed = 0 != (call->mask & GPUHIER_MASK_FAIL), again = 0 != (call->mask & GPUHIER_MASK_SHORT);
     if ((failed || again) && !call->slices.mask_known) {
-        return events; /* my own group has nothing to do but vote */
+        return events; /* this group's only task is to vote */
     }
     bool done = failed && 1 == call->team->ngroups;
     int moved = 0;
@@ -390,7 +390,8 @@ static int run_step(gpuhier_call_t *call)
     return events + moved + done;
 }
 
-/* Is my own GPU done with the call? Kernels never wait for anybody, so it will be; a context that is gone is. */
+/* Is this rank's GPU done with the call? Kernels never wait for other ranks, so it will be. A lost context has no work.
+ */
 static bool streams_idle(const gpuhier_call_t *call)
 {
     for (int s = 0; NULL != call->lane && NULL != call->team->device->context && s < call->lane->nstreams; ++s) {
@@ -402,9 +403,10 @@ static bool streams_idle(const gpuhier_call_t *call)
 }
 
 #define LOOKS_APART 1024u  /* polls between two looks into /proc */
-#define NOTICE_POLLS 1000u /* for the words to get out; the connections deliver them later otherwise */
+#define NOTICE_POLLS 1000u /* for the notices to leave; later the connections still deliver them */
 
-/* Nobody who has not begun may begin; those who have, and live, will see that I failed and come to rest. */
+/* Has every other member come to rest? Revokes the claim of members that have not begun. Those that have begun will see
+ * that this rank failed, or are dead. */
 static bool members_quiet(gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;
@@ -426,7 +428,8 @@ static bool members_quiet(gpuhier_call_t *call)
     return true;
 }
 
-/* For good: a member whose own part of this call went well learns it in the next one, though I may never call again. */
+/* Says for all later calls that this rank failed and is at rest. A member that completed this call sees it in the next
+ * one, even if this rank never calls again. */
 static void quiet_say(const gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;
@@ -538,7 +541,8 @@ void gpuhier_engine_abandon(gpuhier_call_t *call, int status)
     gpuhier_cuda_scope_t scope;
     bool entered = NULL != call->lane && OMPI_SUCCESS == gpuhier_cuda_enter(call->team->device->context, &scope);
     for (int s = 0; entered && s < call->lane->nstreams; ++s) {
-        (void) gpuhier_cu.cuStreamSynchronize(call->lane->stream[s]); /* kernels never wait for anybody: this ends */
+        (void) gpuhier_cu.cuStreamSynchronize(
+            call->lane->stream[s]); /* kernels never wait for other ranks, so this ends */
     }
     if (entered) {
         gpuhier_cuda_leave(&scope);

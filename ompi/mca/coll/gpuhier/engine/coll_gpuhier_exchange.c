@@ -103,7 +103,7 @@ static bool pieces_in_use(const gpuhier_exchange_t *exchange)
     return in_use;
 }
 
-/* Takes back the receives of calls that nothing has come for. One that is being filled goes on. */
+/* Cancels the receives that no message has arrived for. A receive that is being filled goes on. */
 static void calls_cancel(gpuhier_exchange_t *exchange)
 {
     for (int i = 0; i < exchange->npieces * exchange->slice_buffers; ++i) {
@@ -156,7 +156,7 @@ void gpuhier_exchange_begin(gpuhier_call_t *call, uint64_t slice)
     }
 }
 
-/* Place of an element range in an exchange buffer, which holds the slice's shard of mine from its first element on. */
+/* Place of an element range in an exchange buffer, which holds this rank's shard of the slice. */
 static char *place(const gpuhier_call_t *call, uint64_t slice, void *const buffers[], gpuhier_range_t range)
 {
     gpuhier_range_t shard = gpuhier_plan_shard(&call->slices.plan, slice, call->slices.plan.index);
@@ -246,7 +246,7 @@ static int stripes_done(const gpuhier_call_t *call, const piece_state_t *state)
     return 1;
 }
 
-/* Payload of a step that is through, by rail; votes and notices are no payload. */
+/* Counts the payload of a complete step, by rail. Votes and notices are no payload. */
 static void sent_count(const gpuhier_call_t *call, int piece, const gpuhier_transfer_t *t)
 {
     if (t->send_to < 0) {

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the host all-reduce of calls that were voted down. Simple rather than fast: it
- * runs when a rank's GPU does not do what it did before. Called by the engine.
+ * Owns the host all-reduce of calls that the ranks voted down. It is simple rather than fast:
+ * it runs only after a failure of a rank's GPU. Called by the engine.
  */
 #include "ompi_config.h"
 
@@ -34,7 +34,7 @@ static size_t bytes_of(const gpuhier_call_t *call)
     return call->count * call->elem_bytes;
 }
 
-/* Copies between one of the user's buffers and my host memory. */
+/* Copies between one of the user's buffers and the call's host memory. */
 static int user_copy(const gpuhier_call_t *call, CUdeviceptr user, const gpuhier_buffer_t *place, bool to_host)
 {
     char *address = (char *) (uintptr_t) user, *host = call->host.data;
@@ -98,7 +98,7 @@ static int reduce(gpuhier_call_t *call)
     return OMPI_SUCCESS;
 }
 
-/* Is no message in flight any more? 1 if so, 0 if not, < 0 for an error. */
+/* Has the message in flight, if any, ended? 1 if so, 0 if not, < 0 for an error. */
 static int message_done(gpuhier_call_t *call)
 {
     gpuhier_hostcall_t *host = &call->host;
@@ -124,7 +124,7 @@ int gpuhier_hostcall_step(gpuhier_call_t *call, bool *done_p, int *status_p)
     int events = 0;
     *done_p = false;
     if (NULL == host->verdicts) {
-        return OMPI_ERR_OUT_OF_RESOURCE; /* a failure like any: the others see it */
+        return OMPI_ERR_OUT_OF_RESOURCE; /* the call fails like any other, and the other ranks see it */
     }
     for (;; ++events) {
         gpuhier_tree_move_t move;

@@ -12,7 +12,6 @@
 #include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_order.h"
 
-/* Lets go of the marks in the program's own work; harmless when there are none. */
 void gpuhier_order_forget(gpuhier_call_t *call)
 {
     if (NULL != call->input) {
@@ -21,7 +20,7 @@ void gpuhier_order_forget(gpuhier_call_t *call)
     }
     for (int i = 0; i < 2; ++i) {
         if (NULL != call->elsewhere[i]) {
-            (void) gpuhier_cu.cuEventDestroy(call->elsewhere[i]); /* which needs no context to be current */
+            (void) gpuhier_cu.cuEventDestroy(call->elsewhere[i]); /* this needs no current context */
             call->elsewhere[i] = NULL;
         }
     }
@@ -46,8 +45,8 @@ int gpuhier_order_mark_input(gpuhier_call_t *call)
 }
 
 /*
- * The same in the context of a buffer that is not the team's (another GPU's memory): its default stream is another one.
- * Its owner goes via scratch, and the copy waits for the event.
+ * Marks the same point in the context of a buffer that belongs to another GPU: its default stream is another one. The
+ * rank then goes via scratch, and the copy waits for the event.
  */
 static int elsewhere_mark(const gpuhier_call_t *call, const gpuhier_buffer_t *buffer, CUevent *event_p)
 {
@@ -72,7 +71,6 @@ static int elsewhere_mark(const gpuhier_call_t *call, const gpuhier_buffer_t *bu
     return rc;
 }
 
-/* Marks all that the call must not overtake. call->input is NULL if that failed. */
 void gpuhier_order_mark(gpuhier_call_t *call)
 {
     int rc = gpuhier_order_mark_input(call);

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The order of a call behind the program's own work.
+ * The order of a call behind the program's own work: what the program had queued on its GPUs before the call.
  */
 #ifndef GPUHIER_ORDER_H
 #define GPUHIER_ORDER_H
@@ -17,8 +17,8 @@ void gpuhier_order_mark(gpuhier_call_t *call);
 int gpuhier_order_mark_input(gpuhier_call_t *call);
 
 /*
- * Puts the lane's stream for copies behind the marks, those on other GPUs included. What is copied out waits with it:
- * it comes after what all ranks have copied in. Returns an Open MPI code.
+ * Puts the lane's stream for copies behind the marks, those on other GPUs included. Copies out wait as well, since they
+ * follow the copies in of all ranks. Returns an Open MPI code.
  */
 int gpuhier_order_queue(gpuhier_call_t *call);
 

@@ -6,15 +6,15 @@
  * a slice buffer, and starts on slice k when
  *
  *   IN        the buffer is free: every member has reduced slice k - S       (ranks via scratch only)
- *   RS        every member's input of k is ready; with several groups, my
- *             shard buffer is free: my AG of k - S is done
- *   EXCHANGE  my RS of k is done, and all groups take part                   (several groups only)
- *   AG        my EXCHANGE of k is done; every member via scratch has
+ *   RS        every member's input of k is ready; with several groups, the
+ *             rank's shard buffer is free: its AG of k - S is done
+ *   EXCHANGE  its RS of k is done, and all groups take part                   (several groups only)
+ *   AG        its EXCHANGE of k is done; every member via scratch has
  *             copied slice k - S out
  *   OUT       every member's AG of k is done                                 (ranks via scratch only)
  *
  * S being the slices in flight. With one group RS and AG are one fused kernel,
- * which waits for what both wait for. Progress is published in the rank's slot.
+ * which waits for the conditions of both. Progress is published in the rank's slot.
  *
  * In place is safe: element i of all buffers is read by RS and written by AG of
  * one rank only, its shard's owner, in that order.
@@ -58,7 +58,7 @@ static bool members_at(const gpuhier_call_t *call, size_t word_offset, uint64_t 
 #define ALL_AT(call, word, slices) members_at(call, offsetof(gpuhier_slot_t, word), slices, false)
 #define VIA_SCRATCH_AT(call, word, slices) members_at(call, offsetof(gpuhier_slot_t, word), slices, true)
 
-/* The slice that used the same slice buffer before must have got out of it; the first S slices find it free. */
+/* Does a slice have to wait for an earlier one in the same slice buffer? The first S slices find theirs free. */
 static bool has_predecessor(const gpuhier_call_t *call, uint64_t slice, uint64_t *predecessors_p)
 {
     uint64_t buffers = (uint64_t) call->slices.plan.slice_buffers;
@@ -128,7 +128,7 @@ static bool stage_open(const gpuhier_call_t *call, gpuhier_stage_t stage)
            && cursor->begun - cursor->done < (uint64_t) call->slices.plan.slice_buffers;
 }
 
-/* A direct rank's input is ready, all of it, when the program's own work before the call is complete. */
+/* The whole input of a rank that is not via scratch is ready when the program's earlier work is complete. */
 static int input_direct(gpuhier_call_t *call)
 {
     if (call->input_done) {
@@ -180,7 +180,7 @@ static int stage_in(gpuhier_call_t *call)
     return rc < 0 ? rc : events + rc;
 }
 
-/* Before the first work on peers' buffers: they must still be waiting for it. */
+/* Claims the right to work on the peers' buffers, before the first such work: the peers must still wait for it. */
 static int claim(gpuhier_call_t *call)
 {
     uint64_t word =
@@ -189,7 +189,8 @@ static int claim(gpuhier_call_t *call)
     return call->slices.claimed ? OMPI_SUCCESS : OMPI_ERR_UNREACH;
 }
 
-/* Queues my shard's reduction of a slice: into my shard buffer, or, fused, into every member's output. */
+/* Queues the reduction of this rank's shard of a slice: into its shard buffer, or, fused, into every member's output.
+ */
 static int reduce_queue(gpuhier_call_t *call, uint64_t slice)
 {
     if (!call->slices.claimed) {
@@ -259,7 +260,7 @@ static int stage_exchange(gpuhier_call_t *call)
     gpuhier_cursor_t *cursor = &call->slices.stage[GPUHIER_STAGE_EXCHANGE];
     int events = 0;
     if (!call->slices.mask_known) {
-        return 0; /* a call that is voted down leaves no message behind */
+        return 0; /* a call that the ranks vote down must leave no message behind */
     }
     while (cursor->begun < call->slices.stage[GPUHIER_STAGE_RS].done) {
         gpuhier_exchange_begin(call, cursor->begun++);
@@ -279,7 +280,7 @@ static int stage_exchange(gpuhier_call_t *call)
     return events;
 }
 
-/* Queues the push of my finished shard of a slice into every member's output. */
+/* Queues the push of this rank's finished shard of a slice into every member's output. */
 static int gather_queue(gpuhier_call_t *call, uint64_t slice)
 {
     const gpuhier_team_t *team = call->team;
@@ -319,7 +320,7 @@ static int stage_gather(gpuhier_call_t *call)
     return rc < 0 ? rc : events + rc;
 }
 
-/* Queues the way of a slice from my scratch to my receive buffer, whose gaps keep what they hold. */
+/* Queues the copy of a slice from scratch to the receive buffer, whose gaps keep their contents. */
 static int output_queue(gpuhier_call_t *call, uint64_t slice)
 {
     gpuhier_lane_t *lane = call->lane;

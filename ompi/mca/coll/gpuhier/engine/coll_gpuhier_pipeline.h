@@ -10,22 +10,22 @@
 #include "engine/coll_gpuhier_call.h"
 
 /*
- * Moves what can move now. *done_p: the result lies in every member's receive
- * buffer and nobody will touch mine again. Returns the number of events, or an
- * Open MPI error code (< 0).
+ * Takes the steps that are possible now. *done_p: the result lies in every
+ * member's receive buffer, and no member will touch this rank's buffers again.
+ * Returns the number of events, or an Open MPI error code (< 0).
  */
 int gpuhier_pipeline_step(gpuhier_call_t *call, bool *done_p);
 
 /*
- * Comes to rest in a call of several groups that was voted down: slices may have been
- * reduced, into scratch only, before the vote was known. *done_p: no member of my group reads
- * another's buffers any more. Returns as the step does.
+ * Comes to rest in a call of several groups that the ranks voted down: before the vote was known, the stages
+ * may have reduced slices into scratch. *done_p: no member of this group still reads another's buffers.
+ * Returns as the step does.
  */
 int gpuhier_pipeline_quit(gpuhier_call_t *call, bool *done_p);
 
 /*
- * Of a call that has failed here, and whose other members have come to rest: does the whole result lie in every
- * member's receive buffer or scratch? Without that nobody has ended the call well; the same on all members.
+ * For a call that has failed here, and in which the other members are at rest: does the whole result lie in every
+ * member's receive buffer or scratch? If not, no member has completed the call. The answer is the same on all members.
  */
 bool gpuhier_pipeline_gathered(const gpuhier_call_t *call);
 

@@ -24,8 +24,8 @@
 #include "engine/coll_gpuhier_watch.h"
 #include "opal/runtime/opal_progress.h"
 
-/* Makes the team's context current. A failure means that the context is gone: I vote against every call until the team
- * is made anew. */
+/* Makes the team's context current. A failure means that the context is gone: this rank then votes against every call
+ * until set-up makes the team anew. */
 static int team_enter(gpuhier_team_t *team, gpuhier_cuda_scope_t *scope)
 {
     int rc = gpuhier_cuda_enter(team->device->context, scope);
@@ -36,7 +36,7 @@ static int team_enter(gpuhier_team_t *team, gpuhier_cuda_scope_t *scope)
 }
 
 static gpuhier_team_t *busy; /* teams with calls, by busy_next */
-static unsigned unwaited;    /* calls that nobody waits for */
+static unsigned unwaited;    /* calls that no thread waits for */
 static unsigned on_device;   /* calls under way whose messages UCX moves from and to GPU memory */
 
 static void busy_add(gpuhier_team_t *team)
@@ -62,7 +62,8 @@ bool gpuhier_queue_is_busy(void)
     return unwaited > 0;
 }
 
-/* Takes the first call, which has ended, out of the queue. One that somebody waits for is gone then. */
+/* Takes the first call, which has ended, out of the queue. If a thread waits for the call, that thread owns it again.
+ */
 static void first_remove(gpuhier_team_t *team, gpuhier_call_t **ended_p)
 {
     gpuhier_call_t *call = team->first;
@@ -126,7 +127,7 @@ void gpuhier_queue_tell(gpuhier_call_t *ended)
 {
     while (NULL != ended) {
         gpuhier_call_t *call = ended;
-        ended = call->next; /* the call may be gone when its owner has been told */
+        ended = call->next; /* its owner may free the call in this function */
         call->ended(call);
     }
 }
@@ -159,7 +160,7 @@ static void team_drive(gpuhier_team_t *team, round_t *round)
     int events = 1, rc = team_enter(team, &scope);
     if (OMPI_SUCCESS == rc || call->declining || GPUHIER_CALL_FAILED == call->state) {
         if ((call->net_on_device || !round->net_driven) && gpuhier_engine_wants_net(call)) {
-            net_drive(round); /* UCX has events of its own while nothing moves here */
+            net_drive(round); /* UCX can have events while nothing moves here */
         }
         events = gpuhier_engine_step(call);
         int problem = 0 == events && GPUHIER_CALL_FAILED != call->state ? gpuhier_watch_idle(call) : OMPI_SUCCESS;
@@ -181,9 +182,8 @@ static void team_drive(gpuhier_team_t *team, round_t *round)
 }
 
 /*
- * Does what can be done now for all teams, whoever waits for their calls: one thread at a time does so for all threads.
- * UCX comes last, if no call has wanted it: it may still have the end of what earlier calls sent, or what other ranks
- * wait for. thorough: it does not wait for its turn.
+ * Drives all teams, for all threads that wait for their calls. UCX comes last if no call has wanted it: it may still
+ * hold the end of what earlier calls sent, or a message that other ranks wait for. thorough: drives UCX in this round.
  */
 static void all_drive(round_t *round, bool thorough)
 {
@@ -200,13 +200,13 @@ static void all_drive(round_t *round, bool thorough)
 }
 
 /*
- * A process that polls beside others on its core takes it from the one that all wait for: yielding, it
- * still looks busy to the kernel, which then moves nobody to where there is room, and may be given the core again only
- * when the others have used up a slice of milliseconds each. So after some time in vain it sleeps, each time a little
- * longer, but for no more than about a sixteenth of the time that it has waited. The kernel's usual slack, 50 us, would
- * be most of that. Between groups much is waited for that takes some 100 us and needs polls of both sides, as the steps
- * of a rendezvous do: patience lasts for a millisecond there (2 nodes x 1 rank, 512 KiB, 2026-11-22: 290 us without
- * naps, 490 to 1190 us with naps after 64 polls). A thread that finds another one driving has polled in vain.
+ * On a shared core polling starves the process that everyone waits for. Yielding does not help enough: the polling
+ * process still looks busy to the kernel, which then moves no process to a free core, and the starved process may get
+ * its core again only after the others have used up slices of milliseconds. So a thread that has polled in vain for
+ * some time sleeps, each time a little longer, but for no more than about a sixteenth of the time that it has waited.
+ * The kernel's usual timer slack, 50 us, would be most of that. Between groups patience lasts for a millisecond: much
+ * takes some 100 us there and needs polls on both sides, as the steps of a rendezvous do (docs/decisions.md has the
+ * figures). A thread that finds another one driving has polled in vain.
  */
 #define PATIENCE_US 100u
 #define PATIENCE_NET_US 1000u
@@ -214,8 +214,7 @@ static void all_drive(round_t *round, bool thorough)
 #define NAP_MAX_US 400u
 #define NAP_SLACK_NS 1000ul
 
-/* Open MPI's progress makes system calls, and yields too where cores are shared; other messages can wait for so many
- * polls of ours. */
+/* Open MPI's progress makes system calls, and yields where cores are shared, so it is called once in so many polls. */
 #define PROGRESS_EVERY 8
 
 /* How long a thread has polled in vain. */
@@ -271,9 +270,8 @@ static void poll_pause(idle_t *idle, unsigned patience_us)
 }
 
 /*
- * A thread that waits in Open MPI calls its progress again and again, and yields in between. Linux 6.18 has been seen
- * to leave such a thread on the core for seconds, when no other of its group is ready to run there, while what it waits
- * for is starved. So it naps as well.
+ * A thread that waits in Open MPI calls its progress repeatedly and yields in between. Linux 6.18 can leave such a
+ * thread on the core for seconds while the process that it waits for starves. So it naps as well.
  */
 static void rest(bool moved)
 {
@@ -290,14 +288,13 @@ static void rest(bool moved)
 }
 
 /*
- * A function of Open MPI's progress. UCX may still have the end of what a call sent when the call has returned: a
- * socket was full, or an answer waits its turn. Then any thread inside MPI sees to it, between two calls as well, and
- * while other calls are under way that do not need UCX at the time. The notices of partners arrive this way, too.
- * Where UCX moves GPU memory, it is left to the calls for which it does so: they drive it with the context that it
- * needs, since its copies fail without one, or are made in another.
+ * A callback of Open MPI's progress. UCX may still hold the end of what a call sent after the call has returned: a
+ * socket was full, or an answer waits its turn. Any thread inside MPI then drives it, between two calls as well, and
+ * while the calls under way do not need UCX. The notices of partners arrive this way, too. Where UCX moves GPU memory,
+ * only the calls for which it does so drive it, since they make the context current that its copies need.
  *
- * In MPI_Finalize a program's callback on MPI_COMM_SELF may come before gpuhier's and wait for a rank that waits for
- * this rank's leave in its own: so it leaves here.
+ * In MPI_Finalize a program's callback on MPI_COMM_SELF may run before gpuhier's and wait for a rank that waits, in its
+ * own callback, for this rank to leave. So this rank leaves here.
  */
 static int net_progress(void)
 {
@@ -371,7 +368,7 @@ int gpuhier_queue_drive_all(gpuhier_call_t **ended_p)
     return round.events;
 }
 
-/* Ends all calls of the team with an error, waiting for none. */
+/* Ends all calls of the team with an error, without waiting. */
 static void abandon(gpuhier_team_t *team, int status, gpuhier_call_t **ended_p)
 {
     if (NULL != team->first) {

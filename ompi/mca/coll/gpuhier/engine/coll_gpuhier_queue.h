@@ -8,10 +8,10 @@
  *
  *     post -> last .. first --begin--> runs --(DONE)--> out; the next one begins
  *
- * Whoever waits drives what is pending, all of it: each team's first call, and UCX. One thread does so at a time, for
- * all: a waiter of any call, or progress (coll_gpuhier_request.c). The others need no lock to see that their call is
- * over. A call that nobody waits for has an `ended` function. It is put on a list when it is done, and told by whoever
- * drove it, after unlocking.
+ * A thread that waits drives all that is pending: each team's first call, and UCX. One thread does so at a time, for
+ * all: a waiter of any call, or progress (coll_gpuhier_request.c). The others see without a lock that their call is
+ * over. A call that no thread waits for has an `ended` function: the thread that drove the call to its end puts it on a
+ * list and calls this function after unlocking.
  */
 #ifndef GPUHIER_QUEUE_H
 #define GPUHIER_QUEUE_H
@@ -25,7 +25,8 @@
 void gpuhier_queue_post(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args,
                         gpuhier_call_t **ended_p);
 
-/* Tells the calls of a list that was NULL at first that they have ended. The engine's lock is not held. */
+/* Calls the `ended` function of each call on a list of ended calls, which its owner has set to NULL at first. The
+ * engine's lock is not held. */
 void gpuhier_queue_tell(gpuhier_call_t *ended);
 
 /*
@@ -38,15 +39,15 @@ int gpuhier_queue_wait(gpuhier_call_t *call);
 void gpuhier_queue_drain(gpuhier_team_t *team);
 
 /*
- * Does what can be done now for each team that has calls, and now and then for UCX if none of them waits for it;
- * thorough: in any case. Returns the number of events, 0 also when another thread has the lock, or waits for it.
+ * Drives each team that has calls, and UCX at times even if no call waits for it; thorough: at once. Returns the number
+ * of events, 0 also when another thread has the lock, or waits for it.
  */
 int gpuhier_queue_drive(bool thorough);
 
 /* The same, not thorough, with the lock held. */
 int gpuhier_queue_drive_all(gpuhier_call_t **ended_p);
 
-/* Are there calls that nobody waits for? The lock is held. */
+/* Are there calls that no thread waits for? The lock is held. */
 bool gpuhier_queue_is_busy(void);
 
 /*
@@ -55,8 +56,8 @@ bool gpuhier_queue_is_busy(void);
  */
 void gpuhier_queue_quiesce(gpuhier_call_t **ended_p);
 
-/* Registers what the layers below call here: the engine's part of a team, and UCX in Open MPI's progress. For each
- * opening of the component. */
+/* Registers the functions that the layers below call: the engine's part of a team, and UCX in Open MPI's progress.
+ * Called at each opening of the component. */
 void gpuhier_queue_open(void);
 
 #endif /* GPUHIER_QUEUE_H */

@@ -8,12 +8,12 @@
  * and copies the result to its receive buffer. With several, the group's leader reduces,
  * exchanges with the other leaders by recursive doubling, and leaves the result in its area.
  *
- * Nobody reads or writes another rank's buffers: no mapping, no claim, and in place needs no care. The
- * vote rides on the data: no receive buffer is written before the masks of all ranks are
- * known. Areas are used again as slots are, see coll_gpuhier_segment.h.
+ * No rank reads or writes another rank's buffers. So there is no mapping and no claim, and in place needs no care. The
+ * vote travels with the data: no rank writes a receive buffer before it knows the masks of all
+ * ranks. Areas are used again as slots are, see coll_gpuhier_segment.h.
  *
- * Copies are queued behind what the program had queued, and asked for: a copy that blocks would hold the engine's
- * lock as long as the program's own kernels run.
+ * Copies are queued behind the program's earlier work, and steps ask whether they are complete: a copy that blocks
+ * would hold the engine's lock as long as the program's own kernels run.
  *
  * Called by the engine.
  */
@@ -35,7 +35,7 @@ static size_t bytes_of(const gpuhier_call_t *call)
     return call->count * call->elem_bytes;
 }
 
-/* Of the user's input: what lies behind the last field need not exist. */
+/* Bytes of the user's input. What lies behind the last field need not exist. */
 static size_t input_bytes(const gpuhier_call_t *call)
 {
     return call->has_gaps ? gpuhier_reduce_span(call->kernel, call->count) : bytes_of(call);
@@ -46,7 +46,7 @@ static gpuhier_area_t *area_of(const gpuhier_call_t *call, int index)
     return gpuhier_segment_area(&call->team->segment, call->team->node_index[index], call->sequence);
 }
 
-/* A word that says that something is there, with what masks. */
+/* Publishes that data are there, with their mask. */
 static void word_publish(const gpuhier_call_t *call, gpuhier_word_t *word, uint32_t mask)
 {
     gpuhier_word_publish(word, call->sequence, 1 + 2 * (uint64_t) mask);
@@ -92,7 +92,7 @@ bool gpuhier_small_marks_itself(gpuhier_call_t *call)
     return call->small.marks_itself;
 }
 
-/* Starts the copy of my input to pinned memory. */
+/* Starts the copy of the input to pinned memory. */
 static int input_queue(gpuhier_call_t *call)
 {
     const CUdeviceptr pinned = (CUdeviceptr) (uintptr_t) call->lane->pinned;
@@ -134,7 +134,7 @@ static int copy_done(const gpuhier_call_t *call)
     return OMPI_SUCCESS != rc ? rc : 1;
 }
 
-/* Says that I have come: with my contribution, or with a vote against the call. */
+/* Publishes this rank's arrival: with its contribution, or with a vote against the call. */
 static void arrive(gpuhier_call_t *call)
 {
     gpuhier_area_t *area = area_of(call, call->team->index);
@@ -182,7 +182,7 @@ static int input_step(gpuhier_call_t *call)
     return 1;
 }
 
-/* Members, from the first on, whose contribution is there. */
+/* Counts the members, from the first on, whose contribution is there. */
 static int count_arrived(const gpuhier_call_t *call)
 {
     int arrived = call->small.arrived;
@@ -213,7 +213,7 @@ bool gpuhier_small_wants_net(const gpuhier_call_t *call)
     return GPUHIER_SMALL_EXCHANGE == call->small.phase || call->net_on_device || gpuhier_small_is_idle(call);
 }
 
-/* Starts the way of the result to my buffer, whose gaps keep what they hold. */
+/* Starts the copy of the result to the receive buffer, whose gaps keep their contents. */
 static int output_begin(gpuhier_call_t *call, const void *result)
 {
     call->small.phase = GPUHIER_SMALL_OUTPUT;
@@ -239,7 +239,7 @@ static int output_begin(gpuhier_call_t *call, const void *result)
     return OMPI_SUCCESS != rc ? rc : 1;
 }
 
-/* Has a member given up, while I was late? Everything may be there all the same. */
+/* Has a member given up? All contributions may be there in spite of that. */
 static bool any_failed(const gpuhier_call_t *call)
 {
     for (int i = 0; i < call->team->group_size; ++i) {
@@ -276,7 +276,7 @@ static int arrive_step(gpuhier_call_t *call)
     return alone ? output_begin(call, to) : 1;
 }
 
-/* With the other groups; then the result is left for my own. */
+/* Exchanges with the other groups, then leaves the result for the members of this group. */
 static int exchange_step(gpuhier_call_t *call)
 {
     bool done = false;
@@ -360,7 +360,7 @@ bool gpuhier_small_outcome_known(gpuhier_call_t *call)
 {
     for (int i = 0; i < call->team->group_size; ++i) {
         if (gpuhier_word_reached(&gpuhier_team_slot(call->team, i, call->sequence)->undecided, call->sequence, 1)) {
-            return false; /* he keeps his mode; nobody had all contributions before he said so */
+            return false; /* this member keeps its mode; no rank had all contributions before it said so */
         }
     }
     return gpuhier_small_mask_learn(call);

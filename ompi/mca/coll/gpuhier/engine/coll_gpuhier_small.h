@@ -20,11 +20,11 @@
 struct gpuhier_call;
 
 typedef enum gpuhier_small_phase {
-    GPUHIER_SMALL_INPUT,    /* what the program had queued, and the copy of my input behind it, are under way */
+    GPUHIER_SMALL_INPUT,    /* waits for the program's earlier work, and for the copy of the input behind it */
     GPUHIER_SMALL_ARRIVE,   /* waits for the contributions of the group */
     GPUHIER_SMALL_EXCHANGE, /* leader: with the leaders of the other groups */
     GPUHIER_SMALL_RESULT,   /* waits for the leader's result */
-    GPUHIER_SMALL_OUTPUT    /* the result is on its way to my receive buffer */
+    GPUHIER_SMALL_OUTPUT    /* copies the result to the receive buffer */
 } gpuhier_small_phase_t;
 
 /* Part of a call; as long-lived, owned and locked as that. */
@@ -32,7 +32,7 @@ typedef struct gpuhier_small {
     gpuhier_small_phase_t phase;
     bool marks_itself; /* the call begins at once: its input is copied on the program's own stream, and the mark is
                           behind that */
-    int arrived;       /* members of my group, from the first on, whose contribution is known to be there */
+    int arrived;       /* members of the group, from the first on, whose contribution is known to be there */
     int step;          /* leader: of the exchange */
     bool posted;       /* leader: the messages of the step are under way */
 } gpuhier_small_t;
@@ -46,28 +46,28 @@ bool gpuhier_small_is_on_host(const struct gpuhier_call *call);
 /* May the call, which begins at once, copy its input on the program's own stream? Notes that it does. */
 bool gpuhier_small_marks_itself(struct gpuhier_call *call);
 
-/* Begins a prepared call: starts the copy of my input. Whatever goes wrong is voted. */
+/* Begins a prepared call: starts the copy of the input. A failure becomes this rank's vote. */
 void gpuhier_small_begin(struct gpuhier_call *call);
 
-/* Does what can be done now. Returns the number of events or an error; *done_p is set when the call is over: declined
- * if its mask says so. */
+/* Takes the steps that are possible now. Returns the number of events or an error. *done_p is set when the call is
+ * over; it is declined if its mask says so. */
 int gpuhier_small_step(struct gpuhier_call *call, bool *done_p);
 
-/* Of a call that fails here: can its mask be known? Then it is in call->mask. */
+/* Can this rank learn the mask of a call that fails here? Then it is in call->mask. */
 bool gpuhier_small_mask_learn(struct gpuhier_call *call);
 
-/* Of a call that has failed here: may others have come to its end, and all know its mask? One group: the same on all
- * ranks. */
+/* For a call that has failed here: may other ranks have completed it, and do all know its mask? In one group the answer
+ * is the same on all ranks. */
 bool gpuhier_small_outcome_known(struct gpuhier_call *call);
 
 /* Nothing can move before another process of the node writes a word. Needs no lock and no context. */
 bool gpuhier_small_is_idle(const struct gpuhier_call *call);
 
-/* Would progress of the net help? Those who only wait for their group ask now and then: messages of earlier calls may
+/* Can progress of the net help? A call that only waits for its group answers yes as well: messages of earlier calls may
  * still be leaving. */
 bool gpuhier_small_wants_net(const struct gpuhier_call *call);
 
-/* What every member of my group has come to. */
+/* Prints how far every member of the group has come. */
 void gpuhier_small_report(const struct gpuhier_call *call);
 
 #endif /* GPUHIER_SMALL_H */

@@ -6,8 +6,8 @@
  * whole message, from host memory, with the votes in front of the data. Of the schedule it takes the steps
  * and so the order of operands (coll_gpuhier_schedule.h): all groups get the same bits.
  *
- * The buffers belong to the team and not to a call's lane: a leader that failed to get a lane
- * takes part all the same, to say so; and UCX may keep them beyond a call that fails.
+ * The buffers belong to the team and not to a call's lane: a leader without a lane still takes part, to
+ * say so; and UCX may keep the buffers beyond a call that fails.
  *
  * Called by the small form.
  */

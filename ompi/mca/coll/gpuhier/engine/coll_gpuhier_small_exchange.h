@@ -13,7 +13,7 @@
  * code. */
 int gpuhier_small_exchange_init(gpuhier_team_t *team);
 
-/* Frees them, when UCX has let go of both: a call may have failed. */
+/* Frees them as soon as UCX has let go of both: a call may have failed. */
 void gpuhier_small_exchange_leave(gpuhier_team_t *team);
 
 /* Where the leader puts its group's result, and finds that of all groups. */
@@ -21,7 +21,7 @@ void *gpuhier_small_exchange_data(const gpuhier_team_t *team);
 
 /*
  * Goes on with the exchange of the leader's data and call->mask. Returns events or an error; *done_p is set when the
- * data are the result and the mask that of all groups. With GPUHIER_MASK_FAIL in the mask the data mean nothing.
+ * data are the result and the mask is the mask of all groups. With GPUHIER_MASK_FAIL in the mask the data mean nothing.
  */
 int gpuhier_small_exchange_step(gpuhier_call_t *call, bool *done_p);
 

@@ -6,8 +6,8 @@
  * their states, and the reason that MPI gives for a failure. Called by the queue, and by
  * allreduce and requests for the last.
  *
- * Time counts only as far as this process polled: a program that computes between
- * two calls of MPI_Test has not waited for anybody.
+ * Only time in which this process polls counts: a program that computes between
+ * two calls of MPI_Test does not wait for other ranks.
  */
 #include "ompi_config.h"
 
@@ -22,10 +22,10 @@
 
 #define POLLS_PER_CLOCK 64u /* polls without an event between two readings of the clock */
 #define LOOK_EVERY 0.05     /* seconds between two looks at the peers' lives */
-#define GAP_MAX 1.0         /* seconds: a longer time without a poll is the program's own */
-#define GAPS_MIN 4          /* and no single one uses up coll_gpuhier_timeout: the peers may have stood still as well */
+#define GAP_MAX 1.0         /* seconds: a longer time without a poll is the program's own computing */
+#define GAPS_MIN 4 /* no single gap uses up coll_gpuhier_timeout, since the peers may have stood still as well */
 
-/* What every member of my group has come to, for the one who wonders why nothing moves. */
+/* Prints how far every member of the group has come, for a user who wonders why nothing moves. */
 static void report(const gpuhier_call_t *call, double waited)
 {
     const gpuhier_team_t *team = call->team;
@@ -55,12 +55,12 @@ void gpuhier_watch_tell(const gpuhier_call_t *call, int status)
                    call->team->comm->c_name, gpuhier_call_state_name(call->state), opal_strerror(status));
 }
 
-/* While nothing moves: has a member failed or died, or did the user set a limit? OMPI_SUCCESS: go on waiting. */
+/* Checks the members, the partners and the user's limit. OMPI_SUCCESS: go on waiting. */
 static int look(const gpuhier_call_t *call, double waited)
 {
     const gpuhier_team_t *team = call->team;
     if (gpuhier_comm_is_revoked(team->comm)) {
-        return OMPI_ERR_NOT_AVAILABLE; /* the program's own wish: nothing to tell the user */
+        return OMPI_ERR_NOT_AVAILABLE; /* the program revoked it: there is nothing to tell the user */
     }
     for (int i = 0; i < team->group_size; ++i) {
         if (gpuhier_word_reached(&gpuhier_team_slot(team, i, call->sequence)->failed, call->sequence,
@@ -120,11 +120,11 @@ int gpuhier_watch_idle(gpuhier_call_t *call)
     return rc;
 }
 
-#define REASON_AFTER 0.5 /* seconds after which no reason is expected any more */
+#define REASON_AFTER 0.5 /* seconds to wait for the reason */
 
 /*
- * Others may have told me of their failure before Open MPI tells me what they know. A team's first failed call waits
- * for that; those after it end at once.
+ * This rank may hear of another's failure before Open MPI reports the reason here. A team's first failed call waits for
+ * the reason; later ones end at once.
  */
 int gpuhier_watch_code(const gpuhier_call_t *call)
 {

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What is looked at while nothing moves: has a member failed or died, did the
- * user set a limit, is it time to say who is missing?
+ * What a call checks while nothing moves: has a member failed or died, has the
+ * call waited longer than the user's limit, is it time to print which ranks are missing?
  */
 #ifndef GPUHIER_WATCH_H
 #define GPUHIER_WATCH_H
@@ -11,14 +11,14 @@
 #include "engine/coll_gpuhier_call.h"
 
 /*
- * To be called for each poll of a running call that brought no event, under the engine's lock;
- * whoever sees an event sets call->idle.polls to 0. Looks at the peers some 20 times a second.
+ * Called after each poll of a running call that brought no event, under the engine's lock.
+ * The queue sets call->idle.polls to 0 at an event. Looks at the peers some 20 times a second.
  * OMPI_SUCCESS: go on waiting; else the code with which the call must end.
  */
 int gpuhier_watch_idle(gpuhier_call_t *call);
 
-/* Tells the user that a call is about to end with this error. For whoever notices first: what a rank has from others,
- * they have told. */
+/* Tells the user that a call is about to end with this error. Only a rank that detects a failure itself calls it; a
+ * rank that hears of a failure from another does not. */
 void gpuhier_watch_tell(const gpuhier_call_t *call, int status);
 
 /*

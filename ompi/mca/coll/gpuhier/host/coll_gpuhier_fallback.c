@@ -5,9 +5,9 @@
  * Owns the path through the saved collective. Does not decide when it is used
  * (allreduce) nor how device buffers get to host memory (staging).
  *
- * The saved collective sees the whole message in one call, since the other
- * ranks may pass host memory and cut nothing. So a staged buffer is as long as
- * the user's.
+ * The saved collective sees the whole message in one call, since other ranks
+ * may pass host memory and call it once. So a host copy is as long as the
+ * user's buffer.
  */
 #include "ompi_config.h"
 
@@ -67,16 +67,15 @@ void gpuhier_staged_abort(const gpuhier_staged_t *staged, struct ompi_communicat
     ompi_mpi_abort(comm, MPI_ERR_OTHER);
 }
 
-/* The first byte that the type touches says where the buffer lies; of staging, only what is on a device is asked more.
- */
+/* Classifies the buffer by the first byte that its datatype touches. */
 static bool on_device(const void *user, const struct ompi_datatype_t *dtype)
 {
     return MPI_IN_PLACE != user && gpuhier_address_on_device((const char *) user + dtype->super.true_lb);
 }
 
 /*
- * May this Open MPI have the call's buffers as they are? A CUDA-aware one may, but for types of the program's own:
- * coll/cuda takes element 0 for the first byte, which a negative lower bound makes wrong, and writes what lies in gaps.
+ * Can this Open MPI take the call's buffers as they are? A CUDA-aware one can, except for derived types: coll/cuda
+ * takes element 0 for the first byte, which is wrong with a negative lower bound, and it writes into gaps.
  */
 static bool open_mpi_takes(struct ompi_datatype_t *dtype)
 {
@@ -84,7 +83,7 @@ static bool open_mpi_takes(struct ompi_datatype_t *dtype)
            || (gpuhier_ompi_is_cuda_aware() && 0 == gpuhier_devices_lost() && ompi_datatype_is_predefined(dtype));
 }
 
-/* Apart, so that a short call in host memory need not save the registers that this takes. */
+/* Not inlined, so that a call in host memory does not save the registers that this function needs. */
 __attribute__((noinline)) static int staged_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count,
                                                       struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                                                       struct ompi_communicator_t *comm, const gpuhier_saved_t *saved)

@@ -2,8 +2,13 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The path of a call that does not run on the GPUs: the saved collective, and
- * host staging for device buffers that it cannot take.
+ * The path of a call that does not run on the GPUs: the saved collective, with host copies of device buffers where it
+ * needs them.
+ *
+ * This folder owns that path (fallback), the copies between device buffers and host memory (staging), and the
+ * page-locked memory that these copies use (locked). "Staged" means: through a host copy.
+ *
+ * It uses base and gpu. The engine's host form, coll and the top of the component use it.
  */
 #ifndef GPUHIER_FALLBACK_H
 #define GPUHIER_FALLBACK_H
@@ -19,9 +24,9 @@ typedef struct gpuhier_staged {
 } gpuhier_staged_t;
 
 /*
- * Finds out which buffers are device memory and makes their host copies, without contents as yet. Each buffer has a
- * copy of its own: one for both would be reduced in place, and the other ranks, which may pass host memory, would not
- * know of it. Returns an Open MPI code; gpuhier_staged_close() is right in any case.
+ * Finds out which buffers are device memory and makes their host copies, still without contents. Each buffer has its
+ * own copy: with one copy for both this rank would reduce in place, and the other ranks, which may pass host memory,
+ * would not. Returns an Open MPI code; gpuhier_staged_close() is right in any case.
  */
 int gpuhier_staged_open(gpuhier_staged_t *staged, const void *sbuf, const void *rbuf, size_t count,
                         struct ompi_datatype_t *dtype);
@@ -40,8 +45,8 @@ void *gpuhier_staged_rbuf(const gpuhier_staged_t *staged, void *rbuf);
 int gpuhier_staged_read(const gpuhier_staged_t *staged);
 int gpuhier_staged_write(const gpuhier_staged_t *staged);
 
-/* Ends the job after a failure to stage: the others are in the collective already, or will be, and no error code helps
- * them. */
+/* Ends the job after a failure to stage. The other ranks are in the collective or will enter it, and no error code
+ * returned here would reach them. */
 void gpuhier_staged_abort(const gpuhier_staged_t *staged, struct ompi_communicator_t *comm, int code);
 
 /*

@@ -2,11 +2,11 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns page-locked blocks of host memory, at most coll_gpuhier_stage_bytes of it,
- * and the list of those that nobody uses. Called by staging.
+ * Owns page-locked blocks of host memory, at most coll_gpuhier_stage_bytes in all,
+ * and the list of unused ones. Called by staging.
  *
- * A block is ordinary memory that was registered with the driver: when the context that
- * registered it ends while a call uses it, it still is memory, only slower.
+ * A block is ordinary memory that is registered with the driver. When the context that
+ * registered it ends during a call, the block is still valid memory, only slower.
  */
 #include "ompi_config.h"
 
@@ -92,11 +92,11 @@ gpuhier_locked_t *gpuhier_locked_take(size_t bytes, CUcontext context)
     pthread_mutex_lock(&lock);
     gpuhier_locked_t *block = unused_take(bytes);
     while (NULL != block && !block_is_locked(block)) {
-        block_free(block); /* its context has ended: another one is as fast as it was */
+        block_free(block); /* its context has ended, so it is no longer page-locked */
         block = unused_take(bytes);
     }
     while (NULL == block && locked_bytes + rounded > budget && NULL != unused) {
-        block_free(unused_take(0)); /* the shortest first: many of one length are rare */
+        block_free(unused_take(0)); /* the smallest first: many blocks of one length are rare */
     }
     if (NULL == block && locked_bytes + rounded <= budget) {
         block = block_make(rounded, context);

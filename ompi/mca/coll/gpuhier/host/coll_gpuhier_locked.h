@@ -12,7 +12,8 @@
 
 #include "gpu/coll_gpuhier_cuda.h"
 
-/* Owned by whoever took it until it is given back, then listed. All but next is constant. */
+/* The caller of gpuhier_locked_take() owns it until it gives it back; then it is on the list. All but next is constant.
+ */
 typedef struct gpuhier_locked {
     struct gpuhier_locked *next;
     char *memory;
@@ -25,7 +26,7 @@ typedef struct gpuhier_locked {
 gpuhier_locked_t *gpuhier_locked_take(size_t bytes, CUcontext context);
 void gpuhier_locked_give(gpuhier_locked_t *block);
 
-/* Frees all that nobody uses. */
+/* Frees all blocks that are not in use. */
 void gpuhier_locked_finalize(void);
 
 #endif /* GPUHIER_LOCKED_H */

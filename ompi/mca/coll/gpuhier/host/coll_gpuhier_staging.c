@@ -7,9 +7,9 @@
  *
  *   up to coll_gpuhier_stage_bytes   one page-locked block holds the message, and stays for later calls: a copy is one
  *                                    transfer, at the full rate of the bus
- *   longer                           pageable memory; transfers go through two page-locked slices in turn, while the
- *                                    processor copies the other one
- *   a type with gaps                 its pieces, equally spaced ones at once: what lies between them is not written
+ *   longer                           pageable memory; transfers alternate between two page-locked slices, while the
+ *                                    processor copies the other slice
+ *   a type with gaps                 its pieces, equally spaced ones at once; the gaps are not written
  *
  * All transfers are queued on the legacy default stream, behind the program's earlier work there.
  */
@@ -33,8 +33,8 @@ static CUdeviceptr device_at(const gpuhier_staging_t *s, size_t offset)
     return (CUdeviceptr) (uintptr_t) (s->user + s->gap) + offset;
 }
 
-/* The simplest way. Complete on return, but for the last part of what is copied to the device from memory that is not
- * page-locked. */
+/* The simplest way. The copy is complete on return, except for the last part of a copy to the device from pageable
+ * memory. */
 static int transfer_plain(bool to_host, char *host, CUdeviceptr device, size_t bytes)
 {
     return to_host ? gpuhier_cuda_error(gpuhier_cu.cuMemcpyDtoH(host, device, bytes), "cuMemcpyDtoH")
@@ -56,15 +56,15 @@ static int queue_wait(void)
     return gpuhier_cuda_error(gpuhier_cu.cuStreamSynchronize(CU_STREAM_LEGACY), "cuStreamSynchronize");
 }
 
-/* The whole buffer at once. The program may read the result on a stream that waits for nothing, so the last part is
- * waited for. */
+/* Copies the whole buffer at once. The program may read the result on a stream that waits for no other, so this
+ * function waits for the last part. */
 static int copy_dense(const gpuhier_staging_t *s, bool to_host)
 {
     int rc = transfer_plain(to_host, s->host, device_at(s, 0), s->bytes);
     return OMPI_SUCCESS == rc && !to_host && NULL == s->kept ? queue_wait() : rc;
 }
 
-/* One slice of a long message, and its page-locked half-way house. */
+/* Transfers one slice of a long message between the device and its page-locked slice. */
 static int slice_transfer(const gpuhier_staging_t *s, bool to_host, size_t slice, char *slices, const CUevent events[2])
 {
     const size_t begin = slice * SLICE_BYTES, rest = s->bytes - begin;
@@ -88,7 +88,7 @@ static void slice_copy(const gpuhier_staging_t *s, bool to_host, size_t slice, c
            rest < SLICE_BYTES ? rest : SLICE_BYTES);
 }
 
-/* While one slice is transferred, the one before (or after, towards the device) is copied. */
+/* Copies the slice before (towards the device: the next one) while one slice is transferred. */
 static int copy_sliced(const gpuhier_staging_t *s, bool to_host, char *slices, const CUevent events[2])
 {
     const size_t nslices = (s->bytes + SLICE_BYTES - 1) / SLICE_BYTES;
@@ -107,7 +107,7 @@ static int copy_sliced(const gpuhier_staging_t *s, bool to_host, char *slices, c
             rc = slice_transfer(s, false, i, slices, events);
         }
     }
-    int waited = queue_wait(); /* also after an error: nothing of it may go on when the slices are given back */
+    int waited = queue_wait(); /* after an error, too: no transfer may go on when the slices are given back */
     return OMPI_SUCCESS != rc ? rc : waited;
 }
 

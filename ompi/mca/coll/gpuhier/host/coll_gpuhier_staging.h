@@ -24,7 +24,7 @@ typedef struct gpuhier_staging {
     gpuhier_buffer_t place;
     ptrdiff_t gap;               /* bytes from user to the first byte that the type touches */
     size_t bytes;                /* from that one to the last; 0: nothing to stage */
-    bool dense;                  /* it touches all of them, in order */
+    bool dense;                  /* the type touches all of them, in order */
     char *host;                  /* stands for the first byte; NULL: the user's buffer is used itself */
     struct gpuhier_locked *kept; /* the page-locked block that host lies in, to be given back */
     void *own;                   /* the memory that host lies in, to be freed */
@@ -43,10 +43,10 @@ static inline void *gpuhier_staging_address(const gpuhier_staging_t *s)
 }
 
 /*
- * Device to host, or back, after all earlier work of the program on the default stream of the buffer's context, and
- * complete on return. Bytes that the type does not touch are not written in device memory. A copy that fails is tried
- * again in the plainest way, since the first error may be that of earlier work of the program. Returns an Open MPI
- * code.
+ * Copies device to host, or back, behind all earlier work of the program on the default stream of the buffer's context.
+ * The copy is complete on return. In device memory, bytes that the type does not touch are not written. A copy that
+ * fails is tried again in the simplest way, since the first error may belong to earlier work of the program. Returns an
+ * Open MPI code.
  */
 int gpuhier_staging_read(const gpuhier_staging_t *s);
 int gpuhier_staging_write(const gpuhier_staging_t *s);

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What a team needs of the engine, which stands above it. The engine registers it.
+ * The functions of the engine that a team calls. The engine stands above this folder, so it registers them.
  */
 #ifndef GPUHIER_HOOKS_H
 #define GPUHIER_HOOKS_H
@@ -10,11 +10,11 @@
 #include "team/coll_gpuhier_team.h"
 
 typedef struct gpuhier_team_engine {
-    /* Makes the engine's part of a team of several groups. The engine's lock is held. Returns an Open MPI code. */
+    /* Makes the engine's part of a team with several groups. The engine's lock is held. Returns an Open MPI code. */
     int (*make)(gpuhier_team_t *team);
-    /* Releases it, of any team. The lock is held. */
+    /* Releases that part; harmless when there is none. The lock is held. */
     void (*release)(gpuhier_team_t *team);
-    /* Drives what is pending, while set-up waits. The lock is not held. Returns the number of events. */
+    /* Drives all pending calls and UCX while set-up waits. The lock is not held. Returns the number of events. */
     int (*drive)(bool thorough);
 } gpuhier_team_engine_t;
 

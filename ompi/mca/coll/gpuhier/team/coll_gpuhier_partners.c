@@ -8,9 +8,9 @@
  *   notice      on rail 0, expected as long as the team lives: its sender has given up
  *   last word   on each other rail, after a notice: nothing more comes there
  *
- * A failed call. Others may have sent what will not be received: UCX keeps a message of some length at its sender
- * until there is a receive for it. So a rank on which a call failed throws away what comes for the team, until all
- * partners have said, on each rail that they use, that nothing more comes.
+ * After a failed call, partners may have sent messages that no call receives, and UCX keeps a long message at its
+ * sender until there is a receive for it. So a rank on which a call failed discards what arrives for the team, until
+ * every partner has said, on each rail that it uses, that nothing more comes.
  *
  * Called by set-up, and by the engine.
  */
@@ -27,13 +27,13 @@
 #include "team/coll_gpuhier_tags.h"
 #include "opal/runtime/opal_progress.h"
 
-/* The words that one partner and this rank say to each other. */
+/* The words that this rank and one partner send each other. */
 typedef struct notice {
     int rank;
     gpuhier_net_op_t recv, send;
     /*
-     * Rail r's is received by 2 r, sent by 2 r + 1: at set-up a hello, after a failure the last word, which rail 0 has
-     * in recv and send.
+     * Rail r's word is received by element 2 r and sent by 2 r + 1: at set-up a hello, after a failure the last word.
+     * Rail 0's last word is the notice, in recv and send.
      */
     gpuhier_net_op_t hello[2 * GPUHIER_RAILS_MAX];
 } notice_t;
@@ -45,7 +45,7 @@ typedef struct gpuhier_partners {
     /* When a call has failed, or the team is gone: */
     gpuhier_kept_t kept;
     uint32_t team; /* its id */
-    double until;  /* when partners have had time enough for their last words; 0: there is nothing to wait for */
+    double until;  /* when the wait for the partners' last words ends; 0: no wait */
 } gpuhier_partners_t;
 
 #define LAST_WORDS_SECONDS                                                                                     \
@@ -54,7 +54,8 @@ typedef struct gpuhier_partners {
 #define HELLO_SECONDS 30.0 /* partners have just voted, so they are near */
 #define SETTLE_SECONDS 1.0 /* after an error, for connections that are being made */
 
-/* Expects a notice from every partner: its own group sees in shared memory that it gives up, other groups do not. */
+/* Expects a notice from every partner. A rank's own group sees in shared memory that it gives up; other groups do not.
+ */
 static int notices_post(gpuhier_team_t *team, gpuhier_partners_t *partners)
 {
     for (int rank = 0; rank < team->nranks; ++rank) {
@@ -125,7 +126,7 @@ static void pieces_of(const gpuhier_team_t *team, int rank, int *begin_p, int *e
     *end_p = gpuhier_shape_first_piece(&team->shape, index + 1, size);
 }
 
-/* The rails on which I exchange pieces with a partner, as bits; rail 0 carries votes and notices besides. */
+/* The rails on which this rank exchanges pieces with a partner, as bits. Rail 0 also carries votes and notices. */
 static unsigned rails_shared(const gpuhier_team_t *team, int partner)
 {
     unsigned rails = 1;
@@ -149,8 +150,8 @@ static int hello_post(const gpuhier_team_t *team, notice_t *notice, int rail)
     return OMPI_SUCCESS != rc ? rc : gpuhier_net_send(peer, rail, mine, NULL, 0, false, &notice->hello[2 * rail + 1]);
 }
 
-/* To all partners with that rail. Returns the first error, after which it posts no more: connect() may have blocked for
- * minutes. */
+/* Posts the hellos to all partners with that rail. Stops at the first error and returns it: connect() may have blocked
+ * for minutes. */
 static int hellos_post(const gpuhier_team_t *team, int rail)
 {
     gpuhier_partners_t *partners = team->partners;
@@ -166,8 +167,8 @@ static int hellos_post(const gpuhier_team_t *team, int rail)
 }
 
 /*
- * Until all hellos have ended; rc is what posting them returned. With an error, also a partner's, the others still get
- * SETTLE_SECONDS: connections taken down while both sides are making them can make UCX abort.
+ * Waits until all hellos have ended; rc is what posting them returned. After an error, here or on a partner, the other
+ * connections get SETTLE_SECONDS more: UCX can abort when a connection is closed while both sides make it.
  */
 static int hellos_wait(const gpuhier_team_t *team, int rc)
 {
@@ -191,8 +192,9 @@ static int hellos_wait(const gpuhier_team_t *team, int rc)
 }
 
 /*
- * One rail after the other, in the same order everywhere: when one turns out dead, those before it are made already. A
- * rank that finds one tells its other partners, which would wait for its hello on the next.
+ * All ranks connect one rail after the other, in the same order: when one turns out dead, those before it are
+ * connected. A rank that finds a dead rail notifies its other partners over rail 0; otherwise they would wait for its
+ * hello on the next rail.
  */
 int gpuhier_partners_connect(gpuhier_team_t *team)
 {
@@ -264,7 +266,7 @@ static bool any_has_given_up(const gpuhier_partners_t *partners)
     return any;
 }
 
-/* A partner that has given up throws away what comes from here, until it hears that nothing more does. */
+/* A partner that has given up discards what this rank sends, until it hears that nothing more comes. */
 void gpuhier_partners_fini(gpuhier_team_t *team)
 {
     gpuhier_partners_t *partners = team->partners;
@@ -305,7 +307,8 @@ int gpuhier_partners_check(const gpuhier_team_t *team)
     return rc;
 }
 
-/* The last words on a rail that calls have used. An error is not told: the partner hears of it by its connection. */
+/* Posts the last words on a rail that calls have used. Errors are ignored: the partner learns of them by its
+ * connection. */
 static void last_words_post(gpuhier_team_t *team, notice_t *notice, int rail)
 {
     gpuhier_net_peer_t *peer = team->peers[notice->rank];
@@ -328,7 +331,7 @@ void gpuhier_partners_give_up(gpuhier_team_t *team)
     for (int i = 0; i < partners->nnotices; ++i) {
         notice_t *notice = &partners->notices[i];
         if (GPUHIER_NET_OP_IDLE == notice->hello[1].state) {
-            continue; /* at set-up, never connected: that may block for minutes */
+            continue; /* set-up never connected it, and connecting may block for minutes */
         }
         const uint64_t name = gpuhier_word_tag(team->id, GPUHIER_WORD_NOTICE, team->rank);
         (void) gpuhier_net_send(team->peers[notice->rank], 0, name, NULL, 0, false, &notice->send);

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The words that ranks of different groups say to each other beside their calls: hello at set-up, and a notice when
- * one of them gives up.
+ * The words that ranks of different groups send each other beside their calls: hello at set-up, and a notice when a
+ * rank gives up.
  */
 #ifndef GPUHIER_PARTNERS_H
 #define GPUHIER_PARTNERS_H
@@ -20,25 +20,25 @@ int gpuhier_partners_init(gpuhier_team_t *team);
 void gpuhier_partners_fini(gpuhier_team_t *team);
 
 /*
- * The same when a call has failed: until all partners have said that they have given up, too, for two minutes at most,
- * their messages are received and thrown away, since they need their memory back.
+ * Does the same when a call has failed. Until every partner has given up as well, but for two minutes at most, this
+ * rank receives and discards their messages, so that they get their memory back.
  */
 void gpuhier_partners_leave(gpuhier_team_t *team);
 
 /*
- * Exchanges a word with each partner, since UCX connects with the first message and that takes both sides: over a
- * connection that stands, the notice of a rank that gives up later leaves at once, also when its partner is not in the
- * call yet. All members call it. Waits HELLO_SECONDS for each rail at most; returns an Open MPI code.
+ * Exchanges a hello with each partner. UCX connects with the first message, and that takes both sides. Over a
+ * connection that stands, a later notice leaves at once, even if the partner is not in the call yet. All members call
+ * it. Waits HELLO_SECONDS at most for each rail; returns an Open MPI code.
  */
 int gpuhier_partners_connect(gpuhier_team_t *team);
 
-/* OMPI_ERR_UNREACH when a partner is not reached any more, OMPI_ERROR when one has given up, else OMPI_SUCCESS. */
+/* OMPI_ERR_UNREACH when a partner cannot be reached, OMPI_ERROR when one has given up, else OMPI_SUCCESS. */
 int gpuhier_partners_check(const gpuhier_team_t *team);
 
 /* Tells the partners, once, that this rank has given up. Does not wait for them. */
 void gpuhier_partners_give_up(gpuhier_team_t *team);
 
-/* Are words that say so still on their way out? */
+/* Are the notices still on their way out? */
 bool gpuhier_partners_is_giving_up(const gpuhier_team_t *team);
 
 #endif /* GPUHIER_PARTNERS_H */

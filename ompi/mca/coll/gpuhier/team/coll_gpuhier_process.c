@@ -101,8 +101,8 @@ gpuhier_net_t *gpuhier_process_net(void)
 }
 
 /*
- * Of itself UCX is given GPU memory only where NICs read and write it. Over tcp it would copy it to host memory, piece
- * by piece and waiting for each; what our kernels write there needs no copy.
+ * By default UCX is given GPU memory only where NICs read and write it. Over tcp UCX would copy it to host memory piece
+ * by piece, waiting for each; our kernels write to host memory directly.
  */
 static gpuhier_net_cuda_mode_t cuda_mode(const gpuhier_record_t *mine)
 {
@@ -133,8 +133,8 @@ void gpuhier_process_leave_begin(void)
 {
     if (!leaving) {
         leaving = true;
-        gpuhier_net_leave(net, gpuhier_end_is_finalizing()); /* not all end their session at a time, and who shares no
-                                                                communicator may live on */
+        gpuhier_net_leave(net, gpuhier_end_is_finalizing()); /* sessions end at different times, and a process that
+                                                                shares no communicator may live on */
     }
 }
 
@@ -155,14 +155,14 @@ int gpuhier_process_net_open(const gpuhier_record_t *mine)
                        NULL != reason ? reason : "unknown");
     } else {
         gpuhier_net_set_error_handler(net, net_failed, NULL);
-        (void) opal_progress_register_lp(progress); /* should it fail: calls drive the net in any case */
+        (void) opal_progress_register_lp(progress); /* if that fails, calls still drive the net */
     }
     return rc;
 }
 
 #define LEAVE_PAUSE_NS 20000
 
-/* Others may still be in their last call with me, in need of Open MPI's progress here as well. */
+/* Partners may still be in their last call with this rank, and need Open MPI's progress here. */
 void gpuhier_process_leave(void)
 {
     const struct timespec pause = {.tv_nsec = LEAVE_PAUSE_NS};

@@ -2,8 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What belongs to the process and not to a communicator: who and where it is, and
- * its connections.
+ * What belongs to the process and not to a communicator: its record and its connections.
  */
 #ifndef GPUHIER_PROCESS_H
 #define GPUHIER_PROCESS_H
@@ -31,23 +30,22 @@ gpuhier_net_t *gpuhier_process_net(void);
 int gpuhier_process_net_open(const gpuhier_record_t *mine);
 
 /*
- * Is UCX given GPU memory? Not once a context is gone that it may have worked in: it keeps streams there, and UCX 1.13
- * says nothing to us when a copy in one fails. A rank's own business, its partners need not do alike. Looks at all
- * contexts.
+ * Is UCX given GPU memory? Not after a context is gone that UCX may have worked in: UCX keeps streams there, and
+ * UCX 1.13 does not report a copy that fails in one. Each rank decides for itself. Looks at all contexts.
  */
 bool gpuhier_process_net_on_device(void);
 
-/* Sets the function of Open MPI's progress that drives the connections, once they are there. For each opening of the
+/* Sets the callback for Open MPI's progress that drives the connections once they exist. Called at each opening of the
  * component. */
 void gpuhier_process_open(int (*net_progress)(void));
 
-/* Tells all partners, once, that this process needs nothing more of them. The engine's lock is held, and there are
- * connections. */
+/* Tells all partners, once, that this process needs nothing more from them. The engine's lock is held, and the
+ * connections are open. */
 void gpuhier_process_leave_begin(void);
 
 /*
- * Does so, and waits until they have said the same. Others may still be in their last call with this rank, so Open
- * MPI's progress goes on. The lock is not held.
+ * Does the same, and waits until the partners have said so as well. They may still be in their last call with this
+ * rank, so Open MPI's progress goes on. The lock is not held.
  */
 void gpuhier_process_leave(void);
 

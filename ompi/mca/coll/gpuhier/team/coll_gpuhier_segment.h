@@ -9,9 +9,9 @@
  *   | header | rank 0: slot, slot | rank 1: slot, slot | .. | rank 0: area, area | ..
  *   +--------+--------------------+--------------------+----+--------------------+---
  *
- * Call number s uses slot and area s % GPUHIER_SLOTS of every rank. A rank that starts
- * call s + 2 has seen all ranks arrive at s + 1, hence leave s: two do. (In the small form with
- * several groups only the leader has seen that; the others have it from the leader's word.)
+ * Call number s uses slot and area s % GPUHIER_SLOTS of every rank. Two are enough: a rank that
+ * starts call s + 2 has seen all ranks arrive at s + 1, and so leave s. (In the small form with
+ * several groups only the leader sees the arrivals; the others learn of them by the leader's word.)
  */
 #ifndef GPUHIER_SEGMENT_H
 #define GPUHIER_SEGMENT_H
@@ -27,12 +27,12 @@
 #define GPUHIER_SLOTS 2
 #define GPUHIER_CACHE_LINE 64
 
-/* What a rank says of itself and of the outcome it wishes. OR-ed over all ranks into the call's mask. */
+/* What a rank says about itself and votes for. OR-ed over all ranks, it is the call's mask. */
 enum {
-    GPUHIER_MASK_HOST = 1u, /* a buffer of mine is host memory: the call is served, later ones go to HOST */
-    GPUHIER_MASK_FAIL = 2u, /* I cannot take part: nobody writes a user's buffer, all fall back */
-    GPUHIER_MASK_SHORT = 4u /* I have no long lane, or cannot map a peer's: all begin the call again, in short slices;
-                               later ones have none but such */
+    GPUHIER_MASK_HOST = 1u, /* a buffer of this rank is host memory: the call is served, later ones go to HOST */
+    GPUHIER_MASK_FAIL = 2u, /* this rank cannot take part: no rank writes a user's buffer, and all decline the call */
+    GPUHIER_MASK_SHORT = 4u /* this rank has no long lane, or cannot map a peer's. All ranks restart with short slices
+                               and keep them. */
 };
 
 /* Written by its rank before `arrived`, constant until that rank's next use of the slot. */
@@ -48,37 +48,38 @@ typedef struct gpuhier_arrival {
 
 /*
  * A rank's right to start GPU work on its peers' buffers in one call. The rank
- * itself claims it; a survivor of a death revokes it. Whoever comes first wins,
- * so a process that was stopped between its arrival and its first launch cannot
- * write into buffers whose owners have long returned with an error.
+ * itself claims it; a member whose call fails revokes it. The first one wins. So a
+ * process that is stopped between its arrival and its first launch cannot write
+ * into buffers whose owners have returned with an error.
  */
 enum { GPUHIER_CLAIM_OPEN = 0, GPUHIER_CLAIM_TAKEN = 1, GPUHIER_CLAIM_REVOKED = 2 };
 
 /* How far a rank that ends a call with an error has come. */
 enum {
-    GPUHIER_FAILED_SAID = 1, /* the others shall end it too */
-    GPUHIER_FAILED_QUIET = 2 /* no GPU work of mine is left on anybody's buffers */
+    GPUHIER_FAILED_SAID = 1, /* the other members must end it, too */
+    GPUHIER_FAILED_QUIET = 2 /* it has no GPU work left on any rank's buffers */
 };
 
-/* One rank, one call. Written by that rank only, but for `claim`. Each group of words has a line of its own, as
+/* One rank, one call. Only that rank writes it, except for `claim`. Each group of words has its own cache line, since
  * different waits read them. */
 typedef struct gpuhier_slot {
-    gpuhier_word_t arrived;   /* 1: `arrival` is valid */
-    gpuhier_word_t failed;    /* GPUHIER_FAILED_* */
-    gpuhier_word_t claim;     /* GPUHIER_CLAIM_* */
-    gpuhier_word_t undecided; /* 1: I failed in the small form without knowing the mask; written before `failed` */
+    gpuhier_word_t arrived; /* 1: `arrival` is valid */
+    gpuhier_word_t failed;  /* GPUHIER_FAILED_* */
+    gpuhier_word_t claim;   /* GPUHIER_CLAIM_* */
+    gpuhier_word_t
+        undecided; /* 1: this rank failed in the small form without knowing the mask; written before `failed` */
     uint8_t pad0[GPUHIER_CACHE_LINE - 32];
 
     gpuhier_word_t opened; /* 1: the next two are valid */
-    uint64_t unmapped;     /* bit i: I cannot map the user's buffers of member i of my group */
-    uint64_t opened_mask;  /* GPUHIER_MASK_FAIL: nor its scratch */
-    gpuhier_word_t vote;   /* by the group's leader only: 1 + mask of all groups */
+    uint64_t unmapped;     /* bit i: this rank cannot map the user's buffers of member i of its group */
+    uint64_t opened_mask;  /* GPUHIER_MASK_*: it cannot map a member's scratch */
+    gpuhier_word_t vote;   /* written by the group's leader only: 1 + mask of all groups */
     uint8_t pad1[GPUHIER_CACHE_LINE - 32];
 
-    gpuhier_word_t in_ready; /* slices of my input that peers may read */
-    gpuhier_word_t rs_done;  /* slices that I have reduced: I read no peer's input of them again */
-    gpuhier_word_t ag_done;  /* slices whose shard of mine lies in every peer's output */
-    gpuhier_word_t out_done; /* slices that I have copied out of my scratch */
+    gpuhier_word_t in_ready; /* slices of this rank's input that peers may read */
+    gpuhier_word_t rs_done;  /* slices that it has reduced: it does not read the peers' input of them again */
+    gpuhier_word_t ag_done;  /* slices of which its shard lies in every peer's output */
+    gpuhier_word_t out_done; /* slices that it has copied out of its scratch */
     uint8_t pad2[GPUHIER_CACHE_LINE - 32];
 
     gpuhier_arrival_t arrival;
@@ -102,7 +103,7 @@ typedef struct gpuhier_area {
 
 _Static_assert(16 == offsetof(gpuhier_area_t, data), "data are aligned for every element");
 
-/* Header of the file; written by its maker before anybody else attaches. */
+/* Header of the file; its maker writes it before another rank attaches. */
 typedef struct gpuhier_segment_header {
     uint64_t magic;
     uint32_t version;

@@ -2,15 +2,15 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the set-up of a team. All members walk through the same steps, each a
- * collective of the saved components, also those whose own part failed: they say
- * so and the whole communicator gives up together.
+ * Owns the set-up of a team. All members take the same steps, each a collective of
+ * the saved components. A member whose own part fails goes on to the step's vote and
+ * says so there; then the whole communicator gives up together.
  *
  *   device     kernels and scratch are there                         vote
  *   hello      what every rank is: process, node, GPU, scratch       allgather
  *   segment    lowest rank of each node makes the control block      vote
  *   trials     attach it; map every neighbour's scratch, read its    allgather
- *              proof word: who can really map whom; or a failure
+ *              proof word, which shows what it can map; or a failure
  *   groups     cliques of those answers (hierarchy, shape)           vote
  *   id         one that no other team of any member has, if there are several groups           AND
  *   addresses  UCX addresses, if there are several groups            allgather of their lengths, or a failure;
@@ -42,8 +42,8 @@
 
 /* What each rank tells all others at set-up. Plain bytes of one build: gpuhier_agree() has seen to that. */
 typedef struct hello {
-    uint64_t segment_word; /* names the control block, should I be the one who makes it */
-    uint32_t team_id;      /* what the id comes from, should I be rank 0 */
+    uint64_t segment_word; /* names the control block, if this rank makes it */
+    uint32_t team_id;      /* what the id comes from, if this rank is rank 0 */
     uint32_t reserved;
     gpuhier_memref_t scratch;
     uint64_t proof; /* the word that lies at the start of scratch */
@@ -60,7 +60,7 @@ typedef struct setup {
     gpuhier_record_t *records; /* [nranks] */
     uint64_t *nodes;           /* [nranks] lowest rank of the rank's node */
     int *places;               /* [nranks] place of the rank among those of its node */
-    int *local;                /* [nlocal] ranks of my node, rising */
+    int *local;                /* [nlocal] ranks of this node, rising */
     int *counts;               /* [2 * nranks] for addresses: their lengths, and places in one piece of memory */
     int nlocal, widest;        /* widest: ranks on the fullest node */
     uint8_t *maps; /* [nranks][1 + widest] first: rank i has attached its node's control block; then k: it can map the
@@ -82,7 +82,7 @@ static int gather(const setup_t *setup, const void *mine, void *all, size_t byte
                                         comm, comm->c_coll->coll_allgather_module);
 }
 
-/* My own part. Returns an Open MPI code; hello is whole, whatever it is. */
+/* This rank's own part. Returns an Open MPI code; hello is complete in any case. */
 static int hello_fill(setup_t *setup, const gpuhier_buffer_t *buffer, hello_t *mine)
 {
     gpuhier_team_t *team = setup->team;
@@ -90,7 +90,7 @@ static int hello_fill(setup_t *setup, const gpuhier_buffer_t *buffer, hello_t *m
     gpuhier_engine_lock();
     int rc = gpuhier_device_get(buffer->context, &team->device);
     if (OMPI_SUCCESS == rc) {
-        gpuhier_device_trim(team->device); /* of scratch that nobody holds any more, too: short calls do not trim */
+        gpuhier_device_trim(team->device); /* of unused scratch as well, since calls of the small form do not trim */
         rc = gpuhier_lane_take(team->device, GPUHIER_LANE_SLICES, 0, &setup->lane);
     }
     if (OMPI_SUCCESS == rc) {
@@ -153,7 +153,7 @@ static bool trial(const hello_t *other)
     return OMPI_SUCCESS == rc && word == other->proof;
 }
 
-/* What I map of my node's processes stays mapped until the team ends. */
+/* Keeps what this rank maps of its node's processes mapped until the team ends. */
 static int neighbours_hold(setup_t *setup)
 {
     gpuhier_team_t *team = setup->team;
@@ -176,7 +176,8 @@ static uint8_t *map_row(const setup_t *setup, int rank)
     return &setup->maps[(size_t) rank * (size_t) (1 + setup->widest)];
 }
 
-/* Makes or attaches the control block, and tries who can be mapped. rc: of what came before, here. */
+/* Makes or attaches the control block, and tries which members can be mapped. rc: the outcome of this rank's earlier
+ * steps. */
 static int node_join(setup_t *setup, int rc)
 {
     gpuhier_team_t *team = setup->team;
@@ -221,7 +222,7 @@ static bool can_map(void *arg, int rank, int other)
     return 0 != map_row(setup, rank)[1 + setup->places[other]];
 }
 
-/* Copies what the engine needs of my group's members. */
+/* Copies what the engine needs to know of this group's members. */
 static int members_note(setup_t *setup)
 {
     gpuhier_team_t *team = setup->team;
@@ -261,7 +262,7 @@ static int groups_make(setup_t *setup)
     return members_note(setup);
 }
 
-/* Do I send to or receive from this rank of another group? The owners of my pieces, and, for the vote, leaders among
+/* Does this rank exchange messages with that rank of another group? Owners of the same piece do, and, for the vote,
  * leaders. */
 static bool is_partner(const gpuhier_team_t *team, int rank)
 {

@@ -4,7 +4,7 @@
  *
  * The tags of all messages between groups. Pure.
  *
- * A receiver is sent one message per (call, slice, piece, step), so
+ * A receiver gets one message per (call, slice, piece, step), so
  *     63..32 team id   31..28 call   27..20 slice   19..10 piece   9..0 step
  * each modulo its width, but slices modulo 254, tells apart what can be in flight at once: two calls,
  * four slices, and the pieces of one owner, which are neighbours. Of slice 255 the vote is piece 1023, and

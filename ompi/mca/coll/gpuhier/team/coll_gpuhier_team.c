@@ -34,7 +34,7 @@ static void team_construct(gpuhier_team_t *team)
     opal_list_append(&teams, &team->super);
 }
 
-/* Candidate number i: mixed by multiplication, so that bases near each other have none in common but by chance. */
+/* Candidate number i. Multiplication mixes the bits, so that bases near each other share candidates only by chance. */
 static uint32_t candidate(uint32_t base, unsigned i)
 {
     const uint64_t mixed = ((uint64_t) base + i * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -101,7 +101,7 @@ void gpuhier_team_outlived(gpuhier_team_t *team)
 {
     gpuhier_cuda_scope_t scope;
     if (OMPI_SUCCESS != gpuhier_cuda_enter(team->device->context, &scope)) {
-        return; /* then my own is gone, and what was mapped in it */
+        return; /* this rank's own context is gone, and its mappings with it */
     }
     for (int i = 0; i < team->group_size; ++i) {
         gpuhier_ipc_unkeep(&team->scratch[i]);

@@ -12,6 +12,7 @@
 #include "ompi_config.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "mpi.h"
@@ -75,6 +76,54 @@ static inline int gpuhier_comm_allgatherv(const void *mine, int bytes, void *all
 static inline int gpuhier_output(void)
 {
     return ompi_coll_base_framework.framework_output;
+}
+
+/* Has MPI_Init brought all that the processes of this job published to every node? */
+static inline bool gpuhier_modex_is_complete(void)
+{
+    return opal_pmix_collect_all_data && !opal_pmix_base_async_modex;
+}
+
+/*
+ * Reads what a process published for a component. Returns OMPI_SUCCESS and sets *data_p, which is malloc'ed, or an
+ * error. If the process has published nothing, Open MPI 4.1 says so at once, and Open MPI 5 never does where that
+ * process is on another node: seconds limits the wait there; 0: no limit.
+ */
+static inline int gpuhier_modex_recv(const mca_base_component_t *component, const opal_process_name_t *name,
+                                     int seconds, void **data_p, size_t *bytes_p)
+{
+    int rc;
+#if OMPI_MAJOR_VERSION >= 5
+    if (seconds > 0) {
+        pmix_proc_t process;
+        pmix_value_t *value = NULL;
+        pmix_info_t limit;
+        char *key = mca_base_component_to_string(component);
+        if (NULL == key) {
+            return OMPI_ERR_OUT_OF_RESOURCE;
+        }
+        OPAL_PMIX_CONVERT_NAME(&process, name);
+        PMIX_INFO_LOAD(&limit, PMIX_TIMEOUT, &seconds, PMIX_INT);
+        rc = PMIx_Get(&process, key, &limit, 1, &value);
+        PMIX_INFO_DESTRUCT(&limit);
+        free(key);
+        if (PMIX_SUCCESS == rc && NULL != value && PMIX_BYTE_OBJECT == value->type) {
+            *data_p = value->data.bo.bytes;
+            *bytes_p = value->data.bo.size;
+            value->data.bo.bytes = NULL;
+        } else {
+            rc = OMPI_ERR_NOT_FOUND;
+        }
+        if (NULL != value) {
+            PMIX_VALUE_RELEASE(value);
+        }
+        return rc;
+    }
+#else
+    (void) seconds;
+#endif
+    OPAL_MODEX_RECV(rc, component, name, data_p, bytes_p);
+    return rc;
 }
 
 /* True when this Open MPI takes CUDA device pointers in its own collectives. */

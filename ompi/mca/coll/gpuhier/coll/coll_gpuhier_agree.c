@@ -61,14 +61,18 @@ int gpuhier_agree_publish(const mca_base_component_t *self)
     return rc;
 }
 
-/* Asks the modex whether the process published the same. MPI_Init exchanges all values by default, so the answer is
- * usually on this node. */
+#define LOCAL_SECONDS 20 /* more than an answer from this node ever takes */
+
+/*
+ * Asks the modex whether the process published the same. Where MPI_Init has brought all values of this
+ * job to each node, which is the default, the answer is on this node, and a value that does not come does not exist.
+ */
 static bool published_same(const opal_process_name_t *name)
 {
     agree_word_t *word = NULL;
     size_t bytes = 0;
-    int rc;
-    OPAL_MODEX_RECV(rc, component, name, (void **) &word, &bytes);
+    const bool is_local = gpuhier_modex_is_complete() && name->jobid == ompi_proc_local()->super.proc_name.jobid;
+    int rc = gpuhier_modex_recv(component, name, is_local ? LOCAL_SECONDS : 0, (void **) &word, &bytes);
     bool same = OPAL_SUCCESS == rc && sizeof(published) == bytes && 0 == memcmp(word, &published, sizeof(published));
     if (OPAL_SUCCESS == rc) {
         free(word);

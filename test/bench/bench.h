@@ -54,7 +54,6 @@ typedef struct bench_options {
     int rails;          /* per node */
     const char *json;   /* files, or NULL */
     const char *plot;
-    const char *fatbin;
 } bench_options_t;
 
 /* This rank's place. Constant after bench_place_init. */

@@ -10,7 +10,7 @@
  *   wire    2 (N - 1) / N * B bytes leave each of N nodes, over G rails of the given rate.
  *
  * The floor is the larger of the two. The kernel is launched through the driver's API from the
- * fatbin file of the build, so the emulated driver runs its twin just as for the component.
+ * fatbin that the component embeds, too, so the emulated driver runs its twin just as for the component.
  */
 #include "bench.h"
 
@@ -44,31 +44,13 @@ struct bench_floor {
     size_t room;   /* bytes in each */
 };
 
-static void *read_file(const char *path)
-{
-    FILE *file = NULL == path ? NULL : fopen(path, "rb");
-    void *data = NULL;
-    long bytes;
-
-    if (NULL == file) {
-        return NULL;
-    }
-    if (0 == fseek(file, 0, SEEK_END) && (bytes = ftell(file)) > 0 && 0 == fseek(file, 0, SEEK_SET)) {
-        data = malloc((size_t) bytes);
-        if (NULL != data && 1 != fread(data, (size_t) bytes, 1, file)) {
-            free(data);
-            data = NULL;
-        }
-    }
-    fclose(file);
-    return data;
-}
+/* What gpu/kernels/gpuhier_fatbin.S embeds. */
+extern const unsigned char gpuhier_fatbin[];
 
 static bool load_kernels(bench_floor_t *f)
 {
     CUresult (*load)(CUmodule *, const void *);
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-    void *image;
 
     if (NULL == driver) {
         return false;
@@ -77,11 +59,8 @@ static bool load_kernels(bench_floor_t *f)
     *(void **) &f->get_function = dlsym(driver, "cuModuleGetFunction");
     *(void **) &f->launch = dlsym(driver, "cuLaunchKernel");
     *(void **) &f->synchronize = dlsym(driver, "cuStreamSynchronize");
-    image = read_file(f->options->fatbin);
-    bool loaded = NULL != image && NULL != load && NULL != f->get_function && NULL != f->launch && NULL != f->synchronize &&
-                  CUDA_SUCCESS == load(&f->module, image);
-    free(image);
-    return loaded;
+    return NULL != load && NULL != f->get_function && NULL != f->launch && NULL != f->synchronize &&
+           CUDA_SUCCESS == load(&f->module, gpuhier_fatbin);
 }
 
 bench_floor_t *bench_floor_create(const bench_options_t *options, const bench_place_t *place)
@@ -99,8 +78,7 @@ bench_floor_t *bench_floor_create(const bench_options_t *options, const bench_pl
     MPI_Allreduce(MPI_IN_PLACE, &loaded, 1, MPI_INT, MPI_MIN, place->control);
     if (!loaded) {
         if (0 == place->rank) {
-            fprintf(stderr, "gpuhier_bench: no floor is shown: the kernels could not be loaded from %s\n",
-                    NULL == options->fatbin ? "(nothing; see --fatbin)" : options->fatbin);
+            fprintf(stderr, "gpuhier_bench: no floor is shown: the kernels could not be loaded\n");
         }
         f->module = NULL;
         return f;

@@ -33,8 +33,7 @@ static const char usage[] =
     "      --wire-gbps RATE    Gbit/s of one rail, for the floor (VCLUSTER_RATE, else none)\n"
     "      --rails N           rails per node (VCLUSTER_RAILS, else 1)\n"
     "      --json FILE         the rows as a list of objects\n"
-    "      --plot FILE         a picture, by gnuplot; .png or .svg\n"
-    "      --fatbin FILE       the component's kernels, for the floor (of this build)\n";
+    "      --plot FILE         a picture, by gnuplot; .png or .svg\n";
 
 enum {
     OPTION_MODE = 256,
@@ -47,7 +46,6 @@ enum {
     OPTION_RAILS,
     OPTION_JSON,
     OPTION_PLOT,
-    OPTION_FATBIN,
 };
 
 static const struct option long_options[] = {
@@ -71,7 +69,6 @@ static const struct option long_options[] = {
     {"rails", required_argument, NULL, OPTION_RAILS},
     {"json", required_argument, NULL, OPTION_JSON},
     {"plot", required_argument, NULL, OPTION_PLOT},
-    {"fatbin", required_argument, NULL, OPTION_FATBIN},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
@@ -247,9 +244,6 @@ static bool parse_long(int option, const char *text, bench_options_t *o)
     case OPTION_PLOT:
         o->plot = text;
         return true;
-    case OPTION_FATBIN:
-        o->fatbin = text;
-        return true;
     default:
         return false;
     }
@@ -293,26 +287,6 @@ static bool parse_one(int letter, const char *text, bench_options_t *o)
     }
 }
 
-/* The kernels of the build that this program belongs to. */
-static const char *default_fatbin(void)
-{
-    static char path[4096];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 128);
-
-    if (length <= 0) {
-        return NULL;
-    }
-    path[length] = 0;
-    char *slash = strrchr(path, '/');
-    /* libtool may have put the program into .libs. */
-    const char *up = NULL != slash && slash - path > 6 && 0 == strncmp(slash - 6, "/.libs", 6) ? "/../../.." : "/../..";
-    if (NULL == slash) {
-        return NULL;
-    }
-    snprintf(slash, 128, "%s/ompi/mca/coll/gpuhier/gpu/kernels/gpuhier_kernels.fatbin", up);
-    return path;
-}
-
 int bench_options_parse(bench_options_t *o, int argc, char **argv, bool is_speaker)
 {
     const char *rate = getenv("VCLUSTER_RATE");
@@ -330,7 +304,6 @@ int bench_options_parse(bench_options_t *o, int argc, char **argv, bool is_speak
     o->check = true;
     o->rails = NULL != rails && atoi(rails) > 0 ? atoi(rails) : 1;
     o->wire_gbps = NULL != rate ? parse_rate(rate) : 0.0;
-    o->fatbin = default_fatbin();
     parse_types("double", o);
     parse_ops("sum", o);
     opterr = is_speaker;

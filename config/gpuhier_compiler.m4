@@ -47,6 +47,16 @@ AC_DEFUN([GPUHIER_REQUIRE_FOUND], [
 ])
 
 AC_DEFUN([GPUHIER_SUMMARY], [
+    # AC_OUTPUT has set prefix and exec_prefix.
+    gpuhier_component_goes=$componentdir
+    for gpuhier_i in 1 2 3; do
+        gpuhier_component_goes=`eval echo "$gpuhier_component_goes"`
+    done
+    AS_CASE([$gpuhier_component_goes],
+        [$OMPI_COMPONENTS|*/.openmpi/components], [gpuhier_component_note=],
+        [gpuhier_component_note="
+             where Open MPI looks if OMPI_MCA_mca_base_component_path names it:
+             $gpuhier_component_goes:$OMPI_COMPONENTS"])
     cat <<EOF
 
 gpuhier $PACKAGE_VERSION is configured:
@@ -56,8 +66,7 @@ gpuhier $PACKAGE_VERSION is configured:
   CUDA       $gpuhier_cuda_version in $CUDA_HOME (kernels for $gpuhier_cuda_archs)
   cmocka     $gpuhier_cmocka_version
   SimGrid    $gpuhier_simgrid
-  component  goes to $componentdir
-  help text  goes to $helpdir
+  component  goes to $gpuhier_component_goes$gpuhier_component_note
 
 Next: make, then "make install", or without installing: test/demo.sh, test/check.sh
 EOF

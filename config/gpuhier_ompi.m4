@@ -1,12 +1,12 @@
 # GPUHIER_CHECK_OMPI: the Open MPI that the component is built for, with its internal headers.
 #
-# Substitutes OMPI_PREFIX OMPI_VERSION OMPI_CPPFLAGS OMPI_LDFLAGS OMPI_LIBS MPICC MPIRUN; sets componentdir and helpdir.
+# Substitutes OMPI_PREFIX OMPI_VERSION OMPI_CPPFLAGS OMPI_LDFLAGS OMPI_LIBS MPICC MPIRUN; sets componentdir and helpdir, where the component and its messages go.
 AC_DEFUN([GPUHIER_CHECK_OMPI], [
     AC_ARG_WITH([ompi], [AS_HELP_STRING([--with-ompi=DIR], [Open MPI's installation prefix (default: mpicc on PATH)])])
     AC_ARG_WITH([ompi-src], [AS_HELP_STRING([--with-ompi-src=DIR],
                 [Open MPI's configured source tree, for internal headers that an installation lacks])])
     AC_ARG_WITH([component-dir], [AS_HELP_STRING([--with-component-dir=DIR],
-                [where to install mca_coll_gpuhier.so (default: where that Open MPI looks; a user's own: ~/.openmpi/components)])])
+                [where to install mca_coll_gpuhier.so (default: LIBDIR/openmpi with --prefix, else where that Open MPI looks; a user's own: ~/.openmpi/components)])])
 
     AS_CASE([$with_ompi],
         [""|yes|no], [gpuhier_ompi_path=$PATH],
@@ -55,7 +55,8 @@ AC_DEFUN([GPUHIER_OMPI_HEADERS], [
         [OMPI_LIBS="$OMPI_LDFLAGS -Wl,-rpath,$gpuhier_ompi_libdir $OMPI_LIBS"])
     componentdir=$OMPI_COMPONENTS
     helpdir=$gpuhier_ompi_datadir
-    AS_IF([test -n "$with_component_dir"], [componentdir=$with_component_dir; helpdir=$with_component_dir])
+    AS_IF([test -n "$with_component_dir"], [componentdir=$with_component_dir; helpdir=$componentdir],
+          [test "x$prefix" != xNONE], [componentdir='${libdir}/openmpi'; helpdir=$componentdir])
 
     gpuhier_save_cppflags=$CPPFLAGS
     gpuhier_save_ldflags=$LDFLAGS

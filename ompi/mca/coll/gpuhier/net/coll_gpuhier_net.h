@@ -39,8 +39,8 @@
  *
  * Codes are Open MPI's (OMPI_SUCCESS, OMPI_ERR_...). No MPI call is made here.
  */
-#ifndef MCA_COLL_GPUHIER_NET_H
-#define MCA_COLL_GPUHIER_NET_H
+#ifndef GPUHIER_NET_H
+#define GPUHIER_NET_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -233,4 +233,4 @@ unsigned gpuhier_net_pending(const gpuhier_net_t *net);
 /* Processes that a connection is remembered of. */
 unsigned gpuhier_net_connections(const gpuhier_net_t *net);
 
-#endif /* MCA_COLL_GPUHIER_NET_H */
+#endif /* GPUHIER_NET_H */

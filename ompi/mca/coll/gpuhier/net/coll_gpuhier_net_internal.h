@@ -11,8 +11,8 @@
  *   coll_gpuhier_net_op.c       sends, receives, status codes
  *   coll_gpuhier_net_leave.c    leaving without tearing others out of their calls
  */
-#ifndef MCA_COLL_GPUHIER_NET_INTERNAL_H
-#define MCA_COLL_GPUHIER_NET_INTERNAL_H
+#ifndef GPUHIER_NET_INTERNAL_H
+#define GPUHIER_NET_INTERNAL_H
 
 #include "base/coll_gpuhier_clock.h"
 #include "net/coll_gpuhier_net.h"
@@ -165,4 +165,4 @@ void gpuhier_net_ops_move(gpuhier_net_op_t **from, gpuhier_net_op_t **to);
 /* Cancel the receives of a list. */
 void gpuhier_net_ops_cancel(gpuhier_net_op_t *list);
 
-#endif /* MCA_COLL_GPUHIER_NET_INTERNAL_H */
+#endif /* GPUHIER_NET_INTERNAL_H */

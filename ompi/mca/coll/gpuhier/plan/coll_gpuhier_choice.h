@@ -5,8 +5,8 @@
  * Pure layer: what a call's size and the shape of its ranks decide before there
  * is a plan, and that decision for every size as a table to be printed.
  */
-#ifndef COLL_GPUHIER_CHOICE_H
-#define COLL_GPUHIER_CHOICE_H
+#ifndef GPUHIER_CHOICE_H
+#define GPUHIER_CHOICE_H
 
 #include "plan/coll_gpuhier_schedule.h"
 
@@ -71,4 +71,4 @@ int gpuhier_choice_table(const gpuhier_shape_t *shape, const gpuhier_limits_t *l
 /* A row in words: "from 4 MiB: ring in 4 steps, 8 slices". Returns text. */
 const char *gpuhier_choice_text(const gpuhier_choice_t *row, int ngroups, char *text, size_t room);
 
-#endif /* COLL_GPUHIER_CHOICE_H */
+#endif /* GPUHIER_CHOICE_H */

@@ -14,8 +14,8 @@
  *   piece   a part of a range that has exactly one owner in every group
  *   unit    128 bytes' worth of elements: cut points are multiples of it
  */
-#ifndef COLL_GPUHIER_HIERARCHY_H
-#define COLL_GPUHIER_HIERARCHY_H
+#ifndef GPUHIER_HIERARCHY_H
+#define GPUHIER_HIERARCHY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -165,4 +165,4 @@ static inline uint64_t gpuhier_cut(uint64_t elems, uint64_t unit, uint32_t num, 
     return place < elems ? place : elems;
 }
 
-#endif /* COLL_GPUHIER_HIERARCHY_H */
+#endif /* GPUHIER_HIERARCHY_H */

@@ -19,8 +19,8 @@
  * for RS, when AG is done with the slice that used the same buffer, k - slice_buffers.
  * With one group there is no X: RS and AG are then one fused kernel.
  */
-#ifndef COLL_GPUHIER_SCHEDULE_H
-#define COLL_GPUHIER_SCHEDULE_H
+#ifndef GPUHIER_SCHEDULE_H
+#define GPUHIER_SCHEDULE_H
 
 #include "plan/coll_gpuhier_hierarchy.h"
 
@@ -265,4 +265,4 @@ uint64_t gpuhier_plan_sent_bytes(const gpuhier_plan_t *plan);
 int gpuhier_schedule_vote_steps(int ngroups);
 void gpuhier_schedule_vote_peers(int ngroups, int group, int step, int *send_to_p, int *recv_from_p);
 
-#endif /* COLL_GPUHIER_SCHEDULE_H */
+#endif /* GPUHIER_SCHEDULE_H */

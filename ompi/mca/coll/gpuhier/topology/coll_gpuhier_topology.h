@@ -8,8 +8,8 @@
  *
  * No MPI and no CUDA calls: the caller names the GPU. Errors are Open MPI codes.
  */
-#ifndef MCA_COLL_GPUHIER_TOPOLOGY_H
-#define MCA_COLL_GPUHIER_TOPOLOGY_H
+#ifndef GPUHIER_TOPOLOGY_H
+#define GPUHIER_TOPOLOGY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -160,4 +160,4 @@ int gpuhier_topology_pick_rails(const gpuhier_record_t *const *records, int coun
  */
 bool gpuhier_record_process_lives(const gpuhier_record_t *mine, const gpuhier_record_t *other);
 
-#endif /* MCA_COLL_GPUHIER_TOPOLOGY_H */
+#endif /* GPUHIER_TOPOLOGY_H */

@@ -9,8 +9,8 @@
  *   coll_gpuhier_topology_pci.c      how far they are from the GPU (hwloc)
  *   coll_gpuhier_topology_nvlink.c   NVLink neighbours (NVML)
  */
-#ifndef MCA_COLL_GPUHIER_TOPOLOGY_INTERNAL_H
-#define MCA_COLL_GPUHIER_TOPOLOGY_INTERNAL_H
+#ifndef GPUHIER_TOPOLOGY_INTERNAL_H
+#define GPUHIER_TOPOLOGY_INTERNAL_H
 
 #include "topology/coll_gpuhier_topology.h"
 
@@ -91,4 +91,4 @@ const char *gpuhier_distance_text(uint8_t distance);
 /* The NVLink neighbours of a GPU, at most max; 0 where there is no NVML or no NVLink. */
 int gpuhier_nvlinks_find(const uint8_t uuid[16], gpuhier_nvlink_t *links, int max);
 
-#endif /* MCA_COLL_GPUHIER_TOPOLOGY_INTERNAL_H */
+#endif /* GPUHIER_TOPOLOGY_INTERNAL_H */

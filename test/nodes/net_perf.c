@@ -26,7 +26,7 @@
 #define WAIT_SECONDS 300.0
 
 typedef struct {
-    const char *devices[GPUHIER_NET_MAX_RAILS];
+    const char *devices[GPUHIER_RAILS_MAX];
     int nrails;
     double mbit;
     int quick;
@@ -121,10 +121,10 @@ static double latency(const pair_t *pair, size_t bytes, int rounds)
         }
         if (pair->first) {
             gpuhier_net_send(pair->peer, 0, 1, buf, bytes, false, &send);
-            gpuhier_net_recv(pair->net, pair->peer, 0, 2, buf, bytes, false, &recv);
+            gpuhier_net_recv(pair->peer, 0, 2, buf, bytes, false, &recv);
             wait_op(pair, &recv);
         } else {
-            gpuhier_net_recv(pair->net, pair->peer, 0, 1, buf, bytes, false, &recv);
+            gpuhier_net_recv(pair->peer, 0, 1, buf, bytes, false, &recv);
             wait_op(pair, &recv);
             gpuhier_net_send(pair->peer, 0, 2, buf, bytes, false, &send);
         }
@@ -141,7 +141,7 @@ static double latency(const pair_t *pair, size_t bytes, int rounds)
  */
 static double bandwidth(const pair_t *pair, int count, int both_ways)
 {
-    static gpuhier_net_op_t ops[2][GPUHIER_NET_MAX_RAILS][WINDOW];
+    static gpuhier_net_op_t ops[2][GPUHIER_RAILS_MAX][WINDOW];
     const int rails = gpuhier_net_rails(pair->net);
     char *out = malloc(MESSAGE);
     char *in = malloc(MESSAGE * (size_t) rails * WINDOW);
@@ -173,7 +173,7 @@ static double bandwidth(const pair_t *pair, int count, int both_ways)
                 }
             }
             if (i < count && (both_ways || !pair->first)) {
-                gpuhier_net_recv(pair->net, pair->source_peer, rail, (uint64_t) (10 + i), into, MESSAGE, false,
+                gpuhier_net_recv(pair->source_peer, rail, (uint64_t) (10 + i), into, MESSAGE, false,
                                  &ops[1][rail][slot]);
             }
             if (i < count && (both_ways || pair->first)) {
@@ -202,7 +202,7 @@ static void parse(int argc, char **argv, settings_t *settings)
         } else if (i + 1 < argc && 0 == strcmp(argv[i], "--devices")) {
             char *at = strtok(argv[++i], ",");
 
-            for (; NULL != at && settings->nrails < GPUHIER_NET_MAX_RAILS; at = strtok(NULL, ",")) {
+            for (; NULL != at && settings->nrails < GPUHIER_RAILS_MAX; at = strtok(NULL, ",")) {
                 settings->devices[settings->nrails++] = at;
             }
         } else {

@@ -238,7 +238,7 @@ bool team_run(const team_case_t *test, const char *const *devices, int nrails)
 
 int team_main(int argc, char **argv, const team_case_t *cases, int count)
 {
-    const char *devices[GPUHIER_NET_MAX_RAILS];
+    const char *devices[GPUHIER_RAILS_MAX];
     const char *only = NULL;
     char *at;
     int nrails = 0;
@@ -250,7 +250,7 @@ int team_main(int argc, char **argv, const team_case_t *cases, int count)
         if (0 == strcmp(argv[i], "--tls") && i + 1 < argc) {
             setenv("GPUHIER_UCX_TLS", argv[++i], 1);
         } else if (0 == strcmp(argv[i], "--devices") && i + 1 < argc) {
-            for (at = strtok(argv[++i], ","); NULL != at && nrails < GPUHIER_NET_MAX_RAILS; at = strtok(NULL, ",")) {
+            for (at = strtok(argv[++i], ","); NULL != at && nrails < GPUHIER_RAILS_MAX; at = strtok(NULL, ",")) {
                 devices[nrails++] = at;
             }
         } else if ('-' != argv[i][0] && NULL == only) {

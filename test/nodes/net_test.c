@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The net layer when nobody dies: every payload arrives whole, once, at the
- * receive with its tag; counters are exact; nothing large is ever unexpected;
+ * receive with its tag; nothing large is ever unexpected;
  * bad input is refused. Runs without MPI, without a GPU, on one machine.
  *
  * Each case is a function that all members of a team run (net_team.h).
@@ -48,7 +48,6 @@ static void run_sizes(team_t *team)
     const int count = sizeof(sizes) / sizeof(sizes[0]);
     const int rails = 2 * gpuhier_net_rails(team->net);
     int other = 1 - team->me;
-    uint64_t total = 0;
     int i;
     int rail;
 
@@ -61,7 +60,7 @@ static void run_sizes(team_t *team)
             void *in = must_alloc(team, sizes[i]);
 
             team_fill(out, sizes[i], tag + (uint64_t) team->me);
-            TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_recv(team->net, team->peers[other], rail, tag + (uint64_t) other,
+            TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_recv(team->peers[other], rail, tag + (uint64_t) other,
                                                               in, sizes[i], false, &recv));
             TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_send(team->peers[other], rail, tag + (uint64_t) team->me, out,
                                                               sizes[i], false, &send));
@@ -71,17 +70,9 @@ static void run_sizes(team_t *team)
             TEAM_CHECK(team, GPUHIER_NET_OP_DONE == send.state && sizes[i] == send.bytes);
             check_and_free(team, in, sizes[i], tag + (uint64_t) other);
             check_and_free(team, out, sizes[i], tag + (uint64_t) team->me);
-            total += sizes[i];
         }
     }
     team_barrier(team);
-    for (rail = 0; rail < rails / 2; ++rail) {
-        TEAM_CHECK(team, 2 * total / (uint64_t) rails == gpuhier_net_bytes_sent(team->net, rail));
-        TEAM_CHECK(team, 2 * total / (uint64_t) rails == gpuhier_net_bytes_received(team->net, rail));
-        TEAM_CHECK(team, 2 * (uint64_t) count == gpuhier_net_messages_sent(team->net, rail));
-        TEAM_CHECK(team, 2 * (uint64_t) count == gpuhier_net_messages_received(team->net, rail));
-    }
-    TEAM_CHECK(team, 0 == gpuhier_net_pending(team->net));
 }
 
 enum { TAGS = 200 };
@@ -119,7 +110,7 @@ static void run_many_tags(team_t *team)
                     team_fill(out[peer][i], tag_bytes(i), tag_of(team->me, peer, i));
                 }
                 if ((0 == phase && 0 == i % 2) || (2 == phase && 1 == i % 2)) {
-                    gpuhier_net_recv(team->net, team->peers[peer], i, tag_of(peer, team->me, i), in[peer][i],
+                    gpuhier_net_recv(team->peers[peer], i, tag_of(peer, team->me, i), in[peer][i],
                                      tag_bytes(i), false, &recvs[peer][i]);
                 }
                 if (1 == phase) {
@@ -184,7 +175,7 @@ static void run_late_receiver(team_t *team)
         TEAM_CHECK(team, resident(team) < before + 8 * MIB);
         team_wait_flag(team, &team->board->flags[0], 1);
         for (i = COUNT - 1; i >= 0; --i) {
-            gpuhier_net_recv(team->net, team->peers[0], i, (uint64_t) i, bufs[i], bytes, false, &ops[i]);
+            gpuhier_net_recv(team->peers[0], i, (uint64_t) i, bufs[i], bytes, false, &ops[i]);
         }
     } else {
         for (i = 0; i < COUNT; ++i) {
@@ -221,19 +212,18 @@ static void run_cancel(team_t *team)
             void *gone = must_alloc(team, sizes[i]);
 
             team_fill(gone, sizes[i], 6);
-            gpuhier_net_recv(team->net, team->peers[0], 0, 42, gone, sizes[i], false, &op);
+            gpuhier_net_recv(team->peers[0], 0, 42, gone, sizes[i], false, &op);
             TEAM_CHECK(team, gpuhier_net_op_is_pending(&op));
             gpuhier_net_cancel(&op);
             TEAM_CHECK(team, GPUHIER_NET_OP_ERROR == op.state && OMPI_ERR_INTERUPTED == op.status);
             team_barrier(team);
             team_idle(team, 100);
             check_and_free(team, gone, sizes[i], 6);
-            gpuhier_net_recv(team->net, NULL, 0, 42, buf, sizes[i], false, &op);
+            gpuhier_net_recv(team->peers[0], 0, 42, buf, sizes[i], false, &op);
             team_wait(team, &op);
             TEAM_CHECK(team, GPUHIER_NET_OP_DONE == op.state);
         }
         check_and_free(team, buf, sizes[i], 5);
-        TEAM_CHECK(team, 0 == gpuhier_net_pending(team->net));
         team_barrier(team);
     }
 }
@@ -257,7 +247,7 @@ static void run_truncation(team_t *team)
                 gpuhier_net_send(team->peers[1], 0, 7, buf, bytes, false, &op);
                 team_wait(team, &op);
             } else {
-                gpuhier_net_recv(team->net, team->peers[0], 0, 7, buf, room, false, &op);
+                gpuhier_net_recv(team->peers[0], 0, 7, buf, room, false, &op);
                 team_wait(team, &op);
                 if (0 == shorter) {
                     TEAM_CHECK(team, GPUHIER_NET_OP_ERROR == op.state && OMPI_ERR_BUFFER == op.status);
@@ -271,7 +261,7 @@ static void run_truncation(team_t *team)
             team_barrier(team);
         }
     }
-    TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_peer_status(team->peers[1 - team->me]));
+    TEAM_CHECK(team, 0 == team->failures_reported);
 }
 
 /* Every damaged blob is refused, and an intact one still accepted. */
@@ -332,14 +322,14 @@ static void run_shared_process(team_t *team)
     gpuhier_net_peer_destroy(peers[team->me]);
     team_barrier(team);
     team_idle(team, 100);
-    gpuhier_net_recv(team->net, peers[other], 0, 1, got, sizeof(got), false, &recv);
+    gpuhier_net_recv(peers[other], 0, 1, got, sizeof(got), false, &recv);
     team_wait(team, &recv);
     TEAM_CHECK(team, GPUHIER_NET_OP_DONE == recv.state && 0 == strcmp(got, "last"));
     for (i = 0; i < 3; ++i) {
         gpuhier_net_peer_t *peer = (1 == i) ? team->peers[other] : peers[other];
 
         team_fill(out, bytes, (uint64_t) (i * 2 + team->me));
-        gpuhier_net_recv(team->net, peer, i, (uint64_t) (10 + i), in, bytes, false, &recv);
+        gpuhier_net_recv(peer, i, (uint64_t) (10 + i), in, bytes, false, &recv);
         gpuhier_net_send(peer, i, (uint64_t) (10 + i), out, bytes, false, &send);
         team_wait(team, &recv);
         team_wait(team, &send);
@@ -347,7 +337,7 @@ static void run_shared_process(team_t *team)
         TEAM_CHECK(team, team_matches(in, bytes, (uint64_t) (i * 2 + other)));
     }
     gpuhier_net_peer_destroy(peers[other]);
-    TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_peer_status(team->peers[other]) && 0 == team->failures_reported);
+    TEAM_CHECK(team, 0 == team->failures_reported);
     free(out);
     free(in);
     team_barrier(team);
@@ -364,7 +354,7 @@ static void run_bad_input(team_t *team)
     TEAM_CHECK(team, OMPI_ERR_NOT_FOUND == gpuhier_net_open(devices, 1, GPUHIER_NET_CUDA_AUTO, &net, &why));
     TEAM_CHECK(team, NULL != strstr(why, "nosuch0"));
     TEAM_CHECK(team, OMPI_ERR_BAD_PARAM
-                         == gpuhier_net_open(devices, GPUHIER_NET_MAX_RAILS + 1, GPUHIER_NET_CUDA_AUTO, &net, NULL));
+                         == gpuhier_net_open(devices, GPUHIER_RAILS_MAX + 1, GPUHIER_NET_CUDA_AUTO, &net, NULL));
     TEAM_CHECK(team, NULL == net);
     if (!gpuhier_net_can_cuda(team->net)) {
         TEAM_CHECK(team, OMPI_ERR_NOT_SUPPORTED == gpuhier_net_open(NULL, 0, GPUHIER_NET_CUDA_DIRECT, &net, &why));
@@ -378,7 +368,7 @@ static void run_bad_input(team_t *team)
     gpuhier_net_close(net);
     gpuhier_net_close(NULL);
     TEAM_CHECK(team, OMPI_ERR_BAD_PARAM == gpuhier_net_send(team->peers[1 - team->me], -1, 1, &byte, 1, false, &op));
-    TEAM_CHECK(team, OMPI_ERR_BAD_PARAM == gpuhier_net_recv(team->net, NULL, 0, 1, NULL, 1, false, &op));
+    TEAM_CHECK(team, OMPI_ERR_BAD_PARAM == gpuhier_net_recv(team->peers[1 - team->me], 0, 1, NULL, 1, false, &op));
 }
 
 /* Variables meant for Open MPI's own UCX leave the net alone. */
@@ -401,7 +391,7 @@ static void run_environment(team_t *team)
     TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_address(net, &blob, &bytes));
     TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_peer_create(net, blob, bytes, "self", &self));
     free(blob);
-    TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_recv(net, self, 0, 1, &in, sizeof(in), false, &recv));
+    TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_recv(self, 0, 1, &in, sizeof(in), false, &recv));
     TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_send(self, 0, 1, &out, sizeof(out), false, &send));
     while (gpuhier_net_op_is_pending(&recv) || gpuhier_net_op_is_pending(&send)) {
         gpuhier_net_progress(net);

@@ -176,9 +176,9 @@ static int stripes_post(gpuhier_call_t *call, int piece, uint64_t name, int rank
     for (int i = 0; i < stripes && OMPI_SUCCESS == rc; ++i) {
         size_t begin = gpuhier_stripe_begin(bytes, stripes, i),
                length = gpuhier_stripe_begin(bytes, stripes, i + 1) - begin;
-        rc = sending ? gpuhier_net_send(team->peers[rank], rails->rail[i], name, at + begin, length, on_device, &ops[i])
-                     : gpuhier_net_recv(gpuhier_process_net(), team->peers[rank], rails->rail[i], name, at + begin,
-                                        length, on_device, &ops[i]);
+        rc = sending
+                 ? gpuhier_net_send(team->peers[rank], rails->rail[i], name, at + begin, length, on_device, &ops[i])
+                 : gpuhier_net_recv(team->peers[rank], rails->rail[i], name, at + begin, length, on_device, &ops[i]);
     }
     return rc;
 }

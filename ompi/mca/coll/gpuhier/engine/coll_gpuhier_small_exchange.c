@@ -100,8 +100,7 @@ static int post(gpuhier_call_t *call, const gpuhier_step_t *step)
     exchange->mine->mask = call->mask;
     if (step->recv_from >= 0) {
         gpuhier_net_peer_t *from = team->peers[gpuhier_hierarchy_leader(&team->hierarchy, step->recv_from)];
-        rc = gpuhier_net_recv(gpuhier_process_net(), from, 0, name, exchange->theirs, message_bytes(call), false,
-                              &exchange->recv);
+        rc = gpuhier_net_recv(from, 0, name, exchange->theirs, message_bytes(call), false, &exchange->recv);
     }
     if (OMPI_SUCCESS == rc && step->send_to >= 0) {
         gpuhier_net_peer_t *to = team->peers[gpuhier_hierarchy_leader(&team->hierarchy, step->send_to)];

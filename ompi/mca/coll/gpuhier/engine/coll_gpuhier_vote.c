@@ -71,7 +71,7 @@ static int post(const gpuhier_call_t *call)
         gpuhier_beside_tag(team->id, call->sequence, GPUHIER_TAG_VOTE, (uint64_t) call->slices.vote_step);
     vote->mine = call->slices.vote_mask;
     const size_t bytes = sizeof(vote->mine);
-    int rc = gpuhier_net_recv(gpuhier_process_net(), sender, 0, name, &vote->theirs, bytes, false, &vote->recv);
+    int rc = gpuhier_net_recv(sender, 0, name, &vote->theirs, bytes, false, &vote->recv);
     return OMPI_SUCCESS != rc ? rc : gpuhier_net_send(receiver, 0, name, &vote->mine, bytes, false, &vote->send);
 }
 

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The net itself: opening UCX for each rail, progress, counters, closing.
+ * The net itself: opening UCX for each rail, progress, closing.
  *
  * It does not know peers (coll_gpuhier_net_peer.c) nor operations
  * (coll_gpuhier_net_op.c) beyond asking those files to end them.
@@ -239,8 +239,8 @@ int gpuhier_net_open(const char *const *devices, int nrails, gpuhier_net_cuda_mo
     if (NULL != error_p) {
         *error_p = open_error;
     }
-    if (nrails < 0 || nrails > GPUHIER_NET_MAX_RAILS || (nrails > 0 && NULL == devices)) {
-        return fail(OMPI_ERR_BAD_PARAM, "%d rails asked for; use 0 to %d", nrails, GPUHIER_NET_MAX_RAILS);
+    if (nrails < 0 || nrails > GPUHIER_RAILS_MAX || (nrails > 0 && NULL == devices)) {
+        return fail(OMPI_ERR_BAD_PARAM, "%d rails asked for; use 0 to %d", nrails, GPUHIER_RAILS_MAX);
     }
     net = calloc(1, sizeof(*net));
     if (NULL == net) {
@@ -313,7 +313,7 @@ static void drain(gpuhier_net_t *net)
 {
     ucp_request_param_t param = {0};
     uint64_t deadline = gpuhier_clock_ms() + GPUHIER_NET_DRAIN_MS;
-    ucs_status_ptr_t flushes[GPUHIER_NET_MAX_RAILS];
+    ucs_status_ptr_t flushes[GPUHIER_RAILS_MAX];
     int rail;
 
     for (rail = 0; rail < net->nrails; ++rail) {
@@ -358,7 +358,6 @@ void gpuhier_net_close(gpuhier_net_t *net)
     net->error_handler = NULL;
     drain(net);
     settle(net);
-    gpuhier_net_ops_cancel(net->anonymous);
     gpuhier_net_connections_close(net);
     uint64_t deadline = gpuhier_clock_ms() + GPUHIER_NET_DRAIN_MS;
     while (0 != net->pending && gpuhier_clock_ms() < deadline) {
@@ -368,7 +367,6 @@ void gpuhier_net_close(gpuhier_net_t *net)
         rail_close(&net->rails[rail]);
     }
     /* No worker is left that could touch what is still pending. */
-    gpuhier_net_ops_abandon(&net->anonymous, OMPI_ERR_TIMEOUT);
     gpuhier_net_connections_free(net);
     free(net->blob);
     free(net);
@@ -388,45 +386,4 @@ int gpuhier_net_rails(const gpuhier_net_t *net)
 bool gpuhier_net_can_cuda(const gpuhier_net_t *net)
 {
     return net->can_cuda;
-}
-
-const char *gpuhier_net_rail_device(const gpuhier_net_t *net, int rail)
-{
-    return net->rails[rail].device;
-}
-
-uint64_t gpuhier_net_bytes_sent(const gpuhier_net_t *net, int rail)
-{
-    return net->rails[rail].bytes_sent;
-}
-
-uint64_t gpuhier_net_bytes_received(const gpuhier_net_t *net, int rail)
-{
-    return net->rails[rail].bytes_received;
-}
-
-uint64_t gpuhier_net_messages_sent(const gpuhier_net_t *net, int rail)
-{
-    return net->rails[rail].messages_sent;
-}
-
-uint64_t gpuhier_net_messages_received(const gpuhier_net_t *net, int rail)
-{
-    return net->rails[rail].messages_received;
-}
-
-unsigned gpuhier_net_pending(const gpuhier_net_t *net)
-{
-    return net->pending;
-}
-
-unsigned gpuhier_net_connections(const gpuhier_net_t *net)
-{
-    const gpuhier_net_connection_t *connection;
-    unsigned count = 0;
-
-    for (connection = net->connections; NULL != connection; connection = connection->next) {
-        count++;
-    }
-    return count;
 }

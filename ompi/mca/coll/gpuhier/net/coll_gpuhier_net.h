@@ -23,8 +23,7 @@
  *
  * Failures. Endpoints watch their peer. When it dies, every operation on it ends
  * with an error, and so does every later one; the error handler is called once
- * per peer. What it had sent before, if it left in peace, is still received. A
- * receive that names no peer is not watched.
+ * per peer. What it had sent before, if it left in peace, is still received.
  *
  * Threads. Workers are UCS_THREAD_MODE_SERIALIZED: any thread may call, one at a
  * time, under the caller's lock. Nothing here blocks, except open and
@@ -46,7 +45,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GPUHIER_NET_MAX_RAILS 8
+#include "base/coll_gpuhier_limits.h"
+
 /* Largest payload in bytes that is sent before its receive is posted: a short message's 8 KiB and its header. */
 #define GPUHIER_NET_EAGER_MAX 8256
 /* The same on a rail that is certainly tcp. */
@@ -85,7 +85,7 @@ typedef struct gpuhier_net_op {
     size_t bytes; /* DONE: payload bytes moved; a receive may be shorter than its buffer */
     /* private to the net */
     gpuhier_net_t *net;
-    struct gpuhier_net_connection *connection; /* NULL: a receive from anybody */
+    struct gpuhier_net_connection *connection;
     void *request;
     struct gpuhier_net_op *next;
     struct gpuhier_net_op **prev_p;
@@ -136,8 +136,6 @@ void gpuhier_net_set_error_handler(gpuhier_net_t *net, gpuhier_net_error_fn_t ha
 int gpuhier_net_rails(const gpuhier_net_t *net);
 /* May is_cuda be true? */
 bool gpuhier_net_can_cuda(const gpuhier_net_t *net);
-/* Device of a rail in [0, rails), "all" where UCX chooses. */
-const char *gpuhier_net_rail_device(const gpuhier_net_t *net, int rail);
 
 /*
  * This process's address: one blob for all rails, to be sent to the others.
@@ -174,17 +172,6 @@ void gpuhier_net_peer_destroy(gpuhier_net_peer_t *peer);
 void gpuhier_net_peer_abandon(gpuhier_net_peer_t *peer);
 
 /*
- * Tell the net that the peer is dead, when the caller learnt it elsewhere. All
- * operations on its process end with an error in a later progress. A process
- * that lives after all is not told.
- */
-void gpuhier_net_peer_fail(gpuhier_net_peer_t *peer, int code);
-
-/* OMPI_SUCCESS while the peer lives as far as is known, else why it is dead. */
-int gpuhier_net_peer_status(const gpuhier_net_peer_t *peer);
-const char *gpuhier_net_peer_name(const gpuhier_net_peer_t *peer);
-
-/*
  * Start sending bytes at buf to the peer. Done means that buf may be reused, not
  * that the peer has it. bytes may be 0. Returns OMPI_SUCCESS with op pending or
  * done, else the error, which is in op too.
@@ -193,12 +180,12 @@ int gpuhier_net_send(gpuhier_net_peer_t *peer, int rail, uint64_t tag, const voi
                      gpuhier_net_op_t *op);
 
 /*
- * Start receiving up to bytes bytes into buf. peer is the one expected to send,
- * so that its death ends the operation, or NULL. A message longer than the
+ * Start receiving up to bytes bytes into buf. The peer is the one expected to send:
+ * its death ends the operation. A message longer than the
  * buffer ends it with OMPI_ERR_BUFFER. Returns as gpuhier_net_send does.
  */
-int gpuhier_net_recv(gpuhier_net_t *net, gpuhier_net_peer_t *peer, int rail, uint64_t tag, void *buf, size_t bytes,
-                     bool is_cuda, gpuhier_net_op_t *op);
+int gpuhier_net_recv(gpuhier_net_peer_t *peer, int rail, uint64_t tag, void *buf, size_t bytes, bool is_cuda,
+                     gpuhier_net_op_t *op);
 
 /*
  * Take back a receive that is not matched yet: it ends with OMPI_ERR_INTERUPTED
@@ -220,17 +207,5 @@ static inline bool gpuhier_net_op_is_pending(const gpuhier_net_op_t *op)
 
 /* A bounded amount of work on all rails. Returns the number of events, 0 when there was nothing to do. */
 int gpuhier_net_progress(gpuhier_net_t *net);
-
-/* Payload bytes of operations that are done, and their number, per rail in [0, rails), since open. */
-uint64_t gpuhier_net_bytes_sent(const gpuhier_net_t *net, int rail);
-uint64_t gpuhier_net_bytes_received(const gpuhier_net_t *net, int rail);
-uint64_t gpuhier_net_messages_sent(const gpuhier_net_t *net, int rail);
-uint64_t gpuhier_net_messages_received(const gpuhier_net_t *net, int rail);
-
-/* Operations that are pending now, over all peers and rails. */
-unsigned gpuhier_net_pending(const gpuhier_net_t *net);
-
-/* Processes that a connection is remembered of. */
-unsigned gpuhier_net_connections(const gpuhier_net_t *net);
 
 #endif /* GPUHIER_NET_H */

@@ -133,7 +133,7 @@ int gpuhier_net_blob_parse(gpuhier_net_connection_t *connection)
     }
     memcpy(&header, blob, table);
     if (BLOB_MAGIC != header.magic || BLOB_VERSION != header.version || bytes != header.bytes || 0 == header.nrails
-        || header.nrails > GPUHIER_NET_MAX_RAILS) {
+        || header.nrails > GPUHIER_RAILS_MAX) {
         return OMPI_ERR_BAD_PARAM;
     }
     at = table + sizeof(blob_rail_t) * header.nrails;

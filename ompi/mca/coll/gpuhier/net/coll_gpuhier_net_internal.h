@@ -33,12 +33,8 @@ typedef struct {
     size_t address_bytes;
     bool is_tcp; /* certainly; false where UCX might choose something else */
     char device[GPUHIER_NET_DEVICE_MAX];
-    unsigned pending; /* operations; those that name no peer included */
+    unsigned pending; /* operations */
     unsigned warm;    /* calls of progress that still look here although nothing is pending */
-    uint64_t bytes_sent;
-    uint64_t bytes_received;
-    uint64_t messages_sent;
-    uint64_t messages_received;
 } gpuhier_net_rail_t;
 
 typedef struct gpuhier_net_connection gpuhier_net_connection_t;
@@ -48,12 +44,11 @@ struct gpuhier_net {
     bool can_cuda;
     bool has_new_failure; /* a peer failed and was not reaped yet */
     bool has_unused;      /* a reaped connection may be of no more use */
-    gpuhier_net_rail_t rails[GPUHIER_NET_MAX_RAILS];
+    gpuhier_net_rail_t rails[GPUHIER_RAILS_MAX];
     void *blob; /* this process's address, see coll_gpuhier_net_peer.c */
     size_t blob_bytes;
     gpuhier_net_connection_t
         *connections; /* to all processes that were ever peers, but those that came, left, and are not bound */
-    gpuhier_net_op_t *anonymous; /* pending receives that name no peer */
     unsigned pending;
     unsigned rounds;  /* calls of progress */
     uint64_t left_at; /* milliseconds: when it began to leave */
@@ -80,7 +75,7 @@ typedef struct {
  * that a server whose clients come and go does not grow: closing an endpoint earlier could lose what was sent last. A
  * link exists per own rail and per rail of the other that a logical rail ever paired.
  *
- *   ALIVE --UCX's error callback, a failed connect, peer_fail--> FAILED
+ *   ALIVE --UCX's error callback, a failed connect--> FAILED
  *   FAILED --reap: endpoints closed by force, receives cancelled--> REAPED
  */
 typedef enum {
@@ -97,12 +92,12 @@ struct gpuhier_net_connection {
     int nrails;   /* of the other process */
     int sends_on; /* which endpoint of a double link I send by; the other sends by the other */
     bool is_self;
-    bool is_torn;    /* a peer was abandoned */
-    bool is_bound;   /* leaves when I do */
-    bool is_closing; /* UCX did not say that its endpoints are closed */
-    gpuhier_net_link_t links[GPUHIER_NET_MAX_RAILS][GPUHIER_NET_MAX_RAILS]; /* [own rail][its rail] */
-    ucp_address_t *addresses[GPUHIER_NET_MAX_RAILS];                        /* inside the blob */
-    bool is_tcp[GPUHIER_NET_MAX_RAILS];
+    bool is_abandoned; /* a peer was abandoned, or destroyed with operations pending */
+    bool is_bound;     /* leaves when I do */
+    bool is_closing;   /* UCX did not say that its endpoints are closed */
+    gpuhier_net_link_t links[GPUHIER_RAILS_MAX][GPUHIER_RAILS_MAX]; /* [own rail][its rail] */
+    ucp_address_t *addresses[GPUHIER_RAILS_MAX];                    /* inside the blob */
+    bool is_tcp[GPUHIER_RAILS_MAX];
     void *blob; /* a copy of what it sent */
     size_t blob_bytes;
     gpuhier_net_peer_t *peers;

@@ -34,7 +34,7 @@
 static uint64_t leave_ms(const gpuhier_net_connection_t *connection, bool all_leave)
 {
     const bool is_peer = NULL != connection->peers;
-    if (all_leave && !connection->is_torn && (is_peer || connection->is_bound)) {
+    if (all_leave && !connection->is_abandoned && (is_peer || connection->is_bound)) {
         return LEAVE_FINALIZE_MS;
     }
     return is_peer ? LEAVE_MS : LEAVE_STRANGER_MS;
@@ -55,9 +55,9 @@ void gpuhier_net_leave(gpuhier_net_t *net, bool all_leave)
             != gpuhier_net_peer_create(net, connection->blob, connection->blob_bytes, name, &connection->leaving)) {
             continue; /* no memory: leaves without a word */
         }
-        int rc = gpuhier_net_recv(net, connection->leaving, 0,
-                                  gpuhier_net_leave_tag(gpuhier_net_blob_digest(connection->blob)), NULL, 0, false,
-                                  &connection->leave_recv);
+        int rc =
+            gpuhier_net_recv(connection->leaving, 0, gpuhier_net_leave_tag(gpuhier_net_blob_digest(connection->blob)),
+                             NULL, 0, false, &connection->leave_recv);
         rc = OMPI_SUCCESS != rc
                  ? rc
                  : gpuhier_net_send(connection->leaving, 0, gpuhier_net_leave_tag(gpuhier_net_blob_digest(net->blob)),

@@ -6,8 +6,7 @@
  * Open MPI code.
  *
  * How it works: an operation is one UCX tag-matched request. While it is pending
- * it is linked into its peer's list (or the net's, when it names no peer), so
- * that a peer's failure finds it; UCX's completion callback unlinks it, frees
+ * it is linked into its peer's list, so that a peer's failure finds it; UCX's completion callback unlinks it, frees
  * the request and writes state last. UCX ends a failed endpoint's sends by itself, while a posted
  * receive belongs to no endpoint and is cancelled when its peer is reaped.
  *
@@ -77,7 +76,7 @@ static void op_unlink(gpuhier_net_op_t *op)
     }
     op->next = NULL;
     op->prev_p = NULL;
-    if (NULL != op->connection && GPUHIER_NET_CONNECTION_REAPED == op->connection->state) {
+    if (GPUHIER_NET_CONNECTION_REAPED == op->connection->state) {
         op->net->has_unused = true;
     }
     op->net->pending--;
@@ -87,24 +86,15 @@ static void op_unlink(gpuhier_net_op_t *op)
 /* The operation's end, for linked and unlinked ones. state is written last: it hands the op back. */
 static void op_end(gpuhier_net_op_t *op, int code, size_t bytes)
 {
-    gpuhier_net_rail_t *rail = &op->net->rails[op->rail];
-
     op->request = NULL;
     op->status = code;
-    rail->warm = GPUHIER_NET_WARM_ROUNDS;
+    op->net->rails[op->rail].warm = GPUHIER_NET_WARM_ROUNDS;
     if (OMPI_SUCCESS != code) {
         op->bytes = 0;
         op->state = GPUHIER_NET_OP_ERROR;
         return;
     }
     op->bytes = bytes;
-    if (op->is_receive) {
-        rail->bytes_received += bytes;
-        rail->messages_received++;
-    } else {
-        rail->bytes_sent += bytes;
-        rail->messages_sent++;
-    }
     op->state = GPUHIER_NET_OP_DONE;
 }
 
@@ -115,7 +105,7 @@ static void op_end(gpuhier_net_op_t *op, int code, size_t bytes)
  */
 static int op_code(const gpuhier_net_op_t *op, ucs_status_t status)
 {
-    if (UCS_OK != status && NULL != op->connection && GPUHIER_NET_CONNECTION_ALIVE != op->connection->state) {
+    if (UCS_OK != status && GPUHIER_NET_CONNECTION_ALIVE != op->connection->state) {
         return op->connection->status;
     }
     return gpuhier_net_code(status);
@@ -141,18 +131,17 @@ static void receive_done(void *request, ucs_status_t status, const ucp_tag_recv_
     ucp_request_free(request);
 }
 
-static void op_start(gpuhier_net_op_t *op, gpuhier_net_t *net, gpuhier_net_peer_t *peer, int rail, bool is_receive,
-                     size_t bytes)
+static void op_start(gpuhier_net_op_t *op, gpuhier_net_peer_t *peer, int rail, bool is_receive, size_t bytes)
 {
     op->state = GPUHIER_NET_OP_PENDING;
     op->status = OMPI_SUCCESS;
     op->bytes = bytes;
-    op->net = net;
-    op->connection = NULL == peer ? NULL : peer->connection;
+    op->net = peer->connection->net;
+    op->connection = peer->connection;
     op->request = NULL;
     op->next = NULL;
     op->prev_p = NULL;
-    op->rail = rail % net->nrails;
+    op->rail = rail % op->net->nrails;
     op->is_receive = is_receive;
 }
 
@@ -189,7 +178,7 @@ int gpuhier_net_send(gpuhier_net_peer_t *peer, int rail, uint64_t tag, const voi
     gpuhier_net_link_t *link;
     int rc;
 
-    op_start(op, peer->connection->net, peer, (rail < 0) ? 0 : rail, false, bytes);
+    op_start(op, peer, (rail < 0) ? 0 : rail, false, bytes);
     rc = op_check(op, rail, buf, bytes, is_cuda);
     if (OMPI_SUCCESS == rc) {
         rc = gpuhier_net_link_get(peer->connection, rail, &link);
@@ -213,23 +202,21 @@ int gpuhier_net_send(gpuhier_net_peer_t *peer, int rail, uint64_t tag, const voi
     return OMPI_SUCCESS;
 }
 
-int gpuhier_net_recv(gpuhier_net_t *net, gpuhier_net_peer_t *peer, int rail, uint64_t tag, void *buf, size_t bytes,
-                     bool is_cuda, gpuhier_net_op_t *op)
+int gpuhier_net_recv(gpuhier_net_peer_t *peer, int rail, uint64_t tag, void *buf, size_t bytes, bool is_cuda,
+                     gpuhier_net_op_t *op)
 {
     ucp_request_param_t param = {0};
     ucs_status_ptr_t result;
     gpuhier_net_link_t *link;
     int rc;
 
-    op_start(op, net, peer, (rail < 0) ? 0 : rail, true, bytes);
+    op_start(op, peer, (rail < 0) ? 0 : rail, true, bytes);
     rc = op_check(op, rail, buf, bytes, is_cuda);
     if (OMPI_SUCCESS != rc) {
         return op_refuse(op, rc);
     }
-    if (NULL != peer) {
-        /* Connected although nothing is sent: a process that only receives must notice the death, too. */
-        (void) gpuhier_net_link_get(peer->connection, rail, &link);
-    }
+    /* Connected although nothing is sent: a process that only receives must notice the death, too. */
+    (void) gpuhier_net_link_get(peer->connection, rail, &link);
     param_common(&param, op, is_cuda);
     /*
      * UCX 1.13 does not tell the length of a receive that completes at once, so
@@ -237,8 +224,8 @@ int gpuhier_net_recv(gpuhier_net_t *net, gpuhier_net_peer_t *peer, int rail, uin
      */
     param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     param.cb.recv = receive_done;
-    op_link(op, (NULL == peer) ? &net->anonymous : &peer->ops);
-    result = ucp_tag_recv_nbx(net->rails[op->rail].worker, buf, bytes, tag, UINT64_MAX, &param);
+    op_link(op, &peer->ops);
+    result = ucp_tag_recv_nbx(op->net->rails[op->rail].worker, buf, bytes, tag, UINT64_MAX, &param);
     if (UCS_PTR_IS_ERR(result)) {
         op_unlink(op);
         return op_refuse(op, op_code(op, UCS_PTR_STATUS(result)));
@@ -247,7 +234,7 @@ int gpuhier_net_recv(gpuhier_net_t *net, gpuhier_net_peer_t *peer, int rail, uin
         return op->status;
     }
     op->request = result;
-    if (NULL != peer && GPUHIER_NET_CONNECTION_ALIVE != peer->connection->state) {
+    if (GPUHIER_NET_CONNECTION_ALIVE != peer->connection->state) {
         /*
          * Posted all the same, because a peer that finished and left may have
          * sent this before; what was not there yet will not come.

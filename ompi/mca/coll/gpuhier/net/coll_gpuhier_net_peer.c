@@ -13,7 +13,7 @@
  * endpoints by force, which ends sends and half-done receives, and cancels the
  * receives that nothing had matched yet.
  *
- * Called by the engine (create, destroy, fail) and by the other files of the net.
+ * Called by the engine (create, bind, destroy, abandon) and by the other files of the net.
  */
 #include "ompi_config.h"
 
@@ -200,11 +200,6 @@ void gpuhier_net_unused_free(gpuhier_net_t *net)
     }
 }
 
-void gpuhier_net_peer_fail(gpuhier_net_peer_t *peer, int code)
-{
-    gpuhier_net_connection_mark(peer->connection, (OMPI_SUCCESS == code) ? OMPI_ERR_UNREACH : code, "reported dead");
-}
-
 static void peer_let_go(gpuhier_net_peer_t *peer)
 {
     gpuhier_net_ops_move(&peer->ops, &peer->connection->left);
@@ -224,7 +219,7 @@ void gpuhier_net_peer_destroy(gpuhier_net_peer_t *peer)
 {
     if (NULL != peer) {
         gpuhier_net_ops_cancel(peer->ops);
-        peer->connection->is_torn = peer->connection->is_torn || NULL != peer->ops;
+        peer->connection->is_abandoned = peer->connection->is_abandoned || NULL != peer->ops;
         peer_let_go(peer);
     }
 }
@@ -232,19 +227,9 @@ void gpuhier_net_peer_destroy(gpuhier_net_peer_t *peer)
 void gpuhier_net_peer_abandon(gpuhier_net_peer_t *peer)
 {
     if (NULL != peer) {
-        peer->connection->is_torn = true;
+        peer->connection->is_abandoned = true;
         peer_let_go(peer);
     }
-}
-
-int gpuhier_net_peer_status(const gpuhier_net_peer_t *peer)
-{
-    return peer->connection->status;
-}
-
-const char *gpuhier_net_peer_name(const gpuhier_net_peer_t *peer)
-{
-    return peer->name;
 }
 
 void gpuhier_net_connections_close(gpuhier_net_t *net)

@@ -74,7 +74,7 @@ static int notices_post(gpuhier_team_t *team, gpuhier_partners_t *partners)
         notice->rank = rank;
         /* The sender is part of the tag: all partners send the same word. */
         const uint64_t name = gpuhier_word_tag(team->id, GPUHIER_WORD_NOTICE, rank);
-        int rc = gpuhier_net_recv(gpuhier_process_net(), team->peers[rank], 0, name, NULL, 0, false, &notice->recv);
+        int rc = gpuhier_net_recv(team->peers[rank], 0, name, NULL, 0, false, &notice->recv);
         if (OMPI_SUCCESS != rc) {
             return rc;
         }
@@ -146,7 +146,7 @@ static int hello_post(const gpuhier_team_t *team, notice_t *notice, int rail)
     gpuhier_net_peer_t *peer = team->peers[notice->rank];
     const uint64_t theirs = gpuhier_word_tag(team->id, GPUHIER_WORD_HELLO + rail, notice->rank);
     const uint64_t mine = gpuhier_word_tag(team->id, GPUHIER_WORD_HELLO + rail, team->rank);
-    int rc = gpuhier_net_recv(gpuhier_process_net(), peer, rail, theirs, NULL, 0, false, &notice->hello[2 * rail]);
+    int rc = gpuhier_net_recv(peer, rail, theirs, NULL, 0, false, &notice->hello[2 * rail]);
     return OMPI_SUCCESS != rc ? rc : gpuhier_net_send(peer, rail, mine, NULL, 0, false, &notice->hello[2 * rail + 1]);
 }
 
@@ -316,7 +316,7 @@ static void last_words_post(gpuhier_team_t *team, notice_t *notice, int rail)
     if (GPUHIER_NET_OP_DONE == recv->state && GPUHIER_NET_OP_DONE == send->state) {
         const uint64_t theirs = gpuhier_word_tag(team->id, GPUHIER_WORD_LAST + rail, notice->rank);
         const uint64_t mine = gpuhier_word_tag(team->id, GPUHIER_WORD_LAST + rail, team->rank);
-        (void) gpuhier_net_recv(gpuhier_process_net(), peer, rail, theirs, NULL, 0, false, recv);
+        (void) gpuhier_net_recv(peer, rail, theirs, NULL, 0, false, recv);
         (void) gpuhier_net_send(peer, rail, mine, NULL, 0, false, send);
     }
 }

@@ -33,7 +33,7 @@ static void set_nics(int rank, const int *devices, const uint8_t *distances, int
     int i;
 
     memset(record, 0, sizeof(*record));
-    record->version = GPUHIER_RECORD_VERSION;
+    record->version = GPUHIER_FORMAT_VERSION;
     record->bytes = sizeof(*record);
     record->nics = (uint8_t) count;
     for (i = 0; i < count; ++i) {

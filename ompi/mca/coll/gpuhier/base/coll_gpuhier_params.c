@@ -10,6 +10,8 @@
 #include <stdlib.h>
 
 #include "base/coll_gpuhier_params.h"
+
+#include "base/coll_gpuhier_hash.h"
 #include "opal/mca/base/mca_base_var.h"
 
 #define SMALL_BYTES_MAX ((size_t) 1 << 20) /* each rank has two areas of that length in each communicator */
@@ -173,9 +175,5 @@ uint64_t gpuhier_params_hash(void)
                                (uint64_t) gpuhier_params.algorithm, gpuhier_params.slice_bytes,
                                gpuhier_params.slice_bytes_max,      (uint64_t) gpuhier_params.slices_in_flight,
                                (uint64_t) gpuhier_params.probe,     gpuhier_params.small_bytes};
-    uint64_t hash = 14695981039346656037ull; /* FNV-1a, by 64-bit words */
-    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); ++i) {
-        hash = (hash ^ values[i]) * 1099511628211ull;
-    }
-    return hash;
+    return gpuhier_hash(values, sizeof(values));
 }

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/coll_gpuhier_limits.h"
 #include "base/coll_gpuhier_params.h"
 #include "gpu/coll_gpuhier_cuda.h"
 #include "coll/coll_gpuhier_agree.h"
@@ -27,10 +28,8 @@
 #include "ompi/mca/pml/pml.h"
 #include "ompi/proc/proc.h"
 
-#define AGREE_VERSION 2u
-
 typedef struct agree_word {
-    uint32_t version;     /* AGREE_VERSION; raise it when ranks of two builds cannot work together */
+    uint32_t version;     /* GPUHIER_FORMAT_VERSION */
     uint32_t driver;      /* 1 when libcuda.so.1 could be loaded */
     uint64_t params_hash; /* gpuhier_params_hash() */
 } agree_word_t;
@@ -52,7 +51,7 @@ static opal_mutex_t answers_lock = OPAL_MUTEX_STATIC_INIT;
 int gpuhier_agree_publish(const mca_base_component_t *self)
 {
     component = self;
-    published = (agree_word_t){AGREE_VERSION, gpuhier_cuda_present() ? 1 : 0, gpuhier_params_hash()};
+    published = (agree_word_t){GPUHIER_FORMAT_VERSION, gpuhier_cuda_present() ? 1 : 0, gpuhier_params_hash()};
     int rc;
     OPAL_MODEX_SEND(rc, GPUHIER_MODEX_SCOPE, component, &published, sizeof(published));
     if (OPAL_SUCCESS != rc) {

@@ -12,6 +12,7 @@
  */
 #include "ompi_config.h"
 
+#include "base/coll_gpuhier_hash.h"
 #include "net/coll_gpuhier_net_internal.h"
 
 #include <stdlib.h>
@@ -20,7 +21,6 @@
 #include "ompi/constants.h"
 
 #define BLOB_MAGIC 0x67707568u /* "gpuh" */
-#define BLOB_VERSION 1
 #define BLOB_RAIL_IS_TCP 1u
 /* Larger than any worker address; a bound for what a peer claims. */
 #define BLOB_ADDRESS_MAX 65536
@@ -53,25 +53,12 @@ static size_t round8(size_t bytes)
     return (bytes + 7) & ~(size_t) 7;
 }
 
-/* FNV-1a, 64 bit: finds damage and mix-ups; it is no defence against malice. */
-static uint64_t checksum(const void *data, size_t bytes)
-{
-    const unsigned char *byte = data;
-    uint64_t sum = UINT64_C(0xcbf29ce484222325);
-    size_t i;
-
-    for (i = 0; i < bytes; ++i) {
-        sum = (sum ^ byte[i]) * UINT64_C(0x100000001b3);
-    }
-    return sum;
-}
-
 int gpuhier_net_blob_build(gpuhier_net_t *net)
 {
     const size_t table = sizeof(blob_header_t);
     size_t at = table + sizeof(blob_rail_t) * (size_t) net->nrails;
     size_t total = at;
-    blob_header_t header = {.magic = BLOB_MAGIC, .version = BLOB_VERSION, .nrails = (uint16_t) net->nrails};
+    blob_header_t header = {.magic = BLOB_MAGIC, .version = GPUHIER_FORMAT_VERSION, .nrails = (uint16_t) net->nrails};
     char *blob;
     int i;
 
@@ -91,7 +78,7 @@ int gpuhier_net_blob_build(gpuhier_net_t *net)
         at += round8(rail.bytes);
     }
     header.bytes = total;
-    header.checksum = checksum(blob + table, total - table);
+    header.checksum = gpuhier_hash(blob + table, total - table);
     memcpy(blob, &header, sizeof(header));
     net->blob = blob;
     net->blob_bytes = total;
@@ -132,12 +119,12 @@ int gpuhier_net_blob_parse(gpuhier_net_connection_t *connection)
         return OMPI_ERR_BAD_PARAM;
     }
     memcpy(&header, blob, table);
-    if (BLOB_MAGIC != header.magic || BLOB_VERSION != header.version || bytes != header.bytes || 0 == header.nrails
-        || header.nrails > GPUHIER_RAILS_MAX) {
+    if (BLOB_MAGIC != header.magic || GPUHIER_FORMAT_VERSION != header.version || bytes != header.bytes
+        || 0 == header.nrails || header.nrails > GPUHIER_RAILS_MAX) {
         return OMPI_ERR_BAD_PARAM;
     }
     at = table + sizeof(blob_rail_t) * header.nrails;
-    if (at > bytes || header.checksum != checksum(blob + table, bytes - table)) {
+    if (at > bytes || header.checksum != gpuhier_hash(blob + table, bytes - table)) {
         return OMPI_ERR_BAD_PARAM;
     }
     for (i = 0; i < header.nrails; ++i) {

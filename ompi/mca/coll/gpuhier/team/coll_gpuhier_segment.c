@@ -19,11 +19,11 @@
 #include <unistd.h>
 
 #include "base/coll_gpuhier_compat.h"
+#include "base/coll_gpuhier_limits.h"
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 
 #define SEGMENT_MAGIC 0x6770756869657231ull /* "gpuhier1" */
-#define SEGMENT_VERSION 2u
 
 /* The view of a segment that is not mapped yet: its sizes. */
 static gpuhier_segment_t segment_plan(int nranks, size_t small_bytes)
@@ -66,7 +66,7 @@ int gpuhier_segment_create(uint64_t word, int nranks, size_t small_bytes, gpuhie
         }
     } else {
         *segment.header = (gpuhier_segment_header_t){.magic = SEGMENT_MAGIC,
-                                                     .version = SEGMENT_VERSION,
+                                                     .version = GPUHIER_FORMAT_VERSION,
                                                      .nranks = (uint32_t) nranks,
                                                      .word = word,
                                                      .area_bytes = segment.area_bytes};
@@ -95,8 +95,8 @@ int gpuhier_segment_attach(uint64_t word, int nranks, size_t small_bytes, gpuhie
         return rc;
     }
     const gpuhier_segment_header_t *header = segment.header;
-    if (SEGMENT_MAGIC != header->magic || SEGMENT_VERSION != header->version || (uint32_t) nranks != header->nranks
-        || word != header->word || segment.area_bytes != header->area_bytes) {
+    if (SEGMENT_MAGIC != header->magic || GPUHIER_FORMAT_VERSION != header->version
+        || (uint32_t) nranks != header->nranks || word != header->word || segment.area_bytes != header->area_bytes) {
         gpuhier_segment_detach(&segment);
         return OMPI_ERR_BAD_PARAM;
     }

@@ -14,6 +14,7 @@
  */
 #include "ompi_config.h"
 
+#include "base/coll_gpuhier_hash.h"
 #include "topology/coll_gpuhier_topology_internal.h"
 
 #include <errno.h>
@@ -22,10 +23,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ompi/constants.h"
@@ -41,18 +40,6 @@ static void identify(const char *path, uint64_t *device_p, uint64_t *inode_p)
         *device_p = (uint64_t) info.st_dev;
         *inode_p = (uint64_t) info.st_ino;
     }
-}
-
-/* FNV-1a, continued from sum. */
-static uint64_t hash(uint64_t sum, const void *data, size_t bytes)
-{
-    const unsigned char *byte = data;
-    size_t i;
-
-    for (i = 0; i < bytes; ++i) {
-        sum = (sum ^ byte[i]) * UINT64_C(0x100000001b3);
-    }
-    return sum;
 }
 
 static void fill_node(gpuhier_node_id_t *node)
@@ -80,7 +67,7 @@ static void fill_node(gpuhier_node_id_t *node)
         uint64_t sum;
 
         gethostname(line, sizeof(line) - 1);
-        sum = hash(UINT64_C(0xcbf29ce484222325), line, strlen(line));
+        sum = gpuhier_hash(line, strlen(line));
         memset(node->boot_id, 0, sizeof(node->boot_id));
         memcpy(node->boot_id, &sum, sizeof(sum));
     }
@@ -149,26 +136,12 @@ static bool process_ended(int pid)
     return ended;
 }
 
-static uint64_t random_word(void)
-{
-    uint64_t word = 0;
-    struct timespec now;
-
-    if (sizeof(word) != getrandom(&word, sizeof(word), GRND_NONBLOCK)) {
-        /* Early in a boot: time and pid differ between processes of one machine, the boot id between machines. */
-        clock_gettime(CLOCK_REALTIME, &now);
-        word = hash(UINT64_C(0xcbf29ce484222325), &now, sizeof(now)) ^ ((uint64_t) getpid() << 32);
-    }
-    return word;
-}
-
 static void fill_process(gpuhier_record_t *record)
 {
     uint64_t device = 0;
     char state;
 
     record->pid = (int32_t) getpid();
-    record->process_word = random_word();
     identify("/proc/self/ns/pid", &device, &record->pid_inode);
     if (!proc_is_mine() || !process_status(record->pid, &state, &record->start_time)) {
         record->start_time = 0;
@@ -184,7 +157,7 @@ bool gpuhier_record_is_valid(const void *data, size_t bytes)
         return false;
     }
     memcpy(&record, data, sizeof(record));
-    if (GPUHIER_RECORD_VERSION != record.version || sizeof(record) != record.bytes
+    if (GPUHIER_FORMAT_VERSION != record.version || sizeof(record) != record.bytes
         || record.nics > GPUHIER_RECORD_NICS_MAX || record.links > GPUHIER_RECORD_LINKS_MAX) {
         return false;
     }
@@ -462,7 +435,7 @@ int gpuhier_topology_local(const gpuhier_gpu_info_t *gpu, const char *device_lis
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     memset(&record, 0, sizeof(record));
-    record.version = GPUHIER_RECORD_VERSION;
+    record.version = GPUHIER_FORMAT_VERSION;
     record.bytes = sizeof(record);
     record.numa_node = -1;
     record.gpu_ordinal = -1;

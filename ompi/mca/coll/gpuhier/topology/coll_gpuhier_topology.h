@@ -17,8 +17,6 @@
 
 #include "base/coll_gpuhier_limits.h"
 
-/* Changed whenever the layout below changes: records of another version are refused. */
-#define GPUHIER_RECORD_VERSION 2u
 #define GPUHIER_RECORD_DEVICE_MAX 32 /* characters of a device's name with the final NUL */
 #define GPUHIER_RECORD_NICS_MAX 16   /* network devices in a record; the nearest are kept */
 #define GPUHIER_RECORD_LINKS_MAX 16  /* NVLink neighbours in a record */
@@ -76,19 +74,18 @@ typedef struct gpuhier_nvlink {
  *
  *     0  version, bytes          who can read this
  *     8  node                    48 bytes
- *    56  process                 pid, its namespace, start time, random word
- *    88  GPU                     UUID, PCI, ordinal, compute capability, NUMA node
- *   128  network devices         16 x 40 bytes, nearest first
- *   768  NVLink neighbours       16 x 16 bytes
+ *    56  process                 pid, its namespace, start time
+ *    80  GPU                     UUID, PCI, ordinal, compute capability, NUMA node
+ *   120  network devices         16 x 40 bytes, nearest first
+ *   760  NVLink neighbours       16 x 16 bytes
  */
 typedef struct gpuhier_record {
     uint32_t version;
     uint32_t bytes;
     gpuhier_node_id_t node;
-    uint64_t process_word; /* random; tells a reused pid, and processes of different pid namespaces, apart */
-    uint64_t start_time;   /* of the process, in clock ticks since boot; 0: /proc does not tell, or is another pid
-                              namespace's */
-    uint64_t pid_inode;    /* pid namespace in which pid is meant */
+    uint64_t start_time; /* of the process, in clock ticks since boot; 0: /proc does not tell, or is another pid
+                            namespace's */
+    uint64_t pid_inode;  /* pid namespace in which pid is meant */
     int32_t pid;
     uint8_t has_gpu;
     uint8_t nics;
@@ -109,11 +106,11 @@ _Static_assert(8 == sizeof(gpuhier_pci_id_t), "gpuhier_record_t is a wire format
 _Static_assert(40 == sizeof(gpuhier_nic_t), "gpuhier_record_t is a wire format");
 _Static_assert(16 == sizeof(gpuhier_nvlink_t), "gpuhier_record_t is a wire format");
 _Static_assert(8 == offsetof(gpuhier_record_t, node), "gpuhier_record_t is a wire format");
-_Static_assert(56 == offsetof(gpuhier_record_t, process_word), "gpuhier_record_t is a wire format");
-_Static_assert(88 == offsetof(gpuhier_record_t, gpu_uuid), "gpuhier_record_t is a wire format");
-_Static_assert(128 == offsetof(gpuhier_record_t, nic), "gpuhier_record_t is a wire format");
-_Static_assert(768 == offsetof(gpuhier_record_t, link), "gpuhier_record_t is a wire format");
-_Static_assert(1024 == sizeof(gpuhier_record_t), "gpuhier_record_t is a wire format");
+_Static_assert(56 == offsetof(gpuhier_record_t, start_time), "gpuhier_record_t is a wire format");
+_Static_assert(80 == offsetof(gpuhier_record_t, gpu_uuid), "gpuhier_record_t is a wire format");
+_Static_assert(120 == offsetof(gpuhier_record_t, nic), "gpuhier_record_t is a wire format");
+_Static_assert(760 == offsetof(gpuhier_record_t, link), "gpuhier_record_t is a wire format");
+_Static_assert(1016 == sizeof(gpuhier_record_t), "gpuhier_record_t is a wire format");
 
 /*
  * Make this process's record. gpu may be NULL (a rank without one). device_list

@@ -82,6 +82,8 @@ static bool parse_action(const char *text, step_t *step)
         step->action = ACTION_KILL;
     } else if (0 == strcmp(text, "alias")) {
         step->action = ACTION_ALIAS;
+    } else if (0 == strcmp(text, "stop")) {
+        step->action = ACTION_STOP;
     } else if (0 == strncmp(text, "stop=", 5)) {
         step->action = ACTION_STOP;
         step->value = atoi(text + 5);
@@ -154,12 +156,12 @@ EXPORT const char *saboteur_function(int i)
     return i < 0 || i >= NFUNCTIONS ? NULL : names[i];
 }
 
-/* Stops this process; a child of it, which outlives the stop, wakes it. */
+/* Stops this process. A child of it, which outlives the stop, wakes it after so many seconds; 0: there is none. */
 static void stop_self(int seconds)
 {
     pid_t self = getpid();
 
-    if (0 == fork()) {
+    if (seconds > 0 && 0 == fork()) {
         sleep((unsigned) seconds);
         kill(self, SIGCONT);
         _exit(0);

@@ -15,6 +15,7 @@
  *     lie        return CUDA_SUCCESS without calling the driver
  *     kill       the process kills itself with SIGKILL
  *     stop=S     the process stops itself with SIGSTOP; a helper wakes it after S seconds
+ *     stop       the same without a helper: another process must wake it
  *     alias      of cuIpcOpenMemHandle: opens nothing, returns the address that the call before got
  *
  * Plans come from the environment (GPUHIER_SABOTAGE, only in the rank named by

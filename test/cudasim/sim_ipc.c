@@ -92,6 +92,14 @@ static void peer_release(struct peer *peer)
     free(peer);
 }
 
+/* This process's number where /proc shows it, which may be that of an outer pid namespace. */
+static int32_t pid_in_proc(void)
+{
+    char text[32] = "";
+
+    return readlink("/proc/self", text, sizeof(text) - 1) > 0 ? (int32_t) atoi(text) : (int32_t) getpid();
+}
+
 /* Opens the exporter's file and makes sure that it is the one meant. */
 static CUresult peer_open(const struct handle *handle, struct peer **peer_p)
 {
@@ -165,7 +173,7 @@ CUresult sim_cuIpcGetMemHandle(CUipcMemHandle *handle_p, CUdeviceptr pointer)
         return CUDA_ERROR_INVALID_VALUE;
     }
     sim_memory_export_blocks(alloc, &first, &count);
-    handle.pid = (int32_t) getpid();
+    handle.pid = pid_in_proc();
     handle.node = sim_driver.topology.node;
     handle.word = sim_window.shared->word;
     handle.id = atomic_load(&sim_window.shared->blocks[first].id);
@@ -382,7 +390,7 @@ CUresult sim_cuIpcGetEventHandle(CUipcEventHandle *handle_p, CUevent event)
     if (NULL == handle_p || NULL == event->slot || event->imported) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    handle.pid = (int32_t) getpid();
+    handle.pid = pid_in_proc();
     handle.node = sim_driver.topology.node;
     handle.word = sim_window.shared->word;
     handle.id = event->slot_id;

@@ -402,7 +402,7 @@ static bool streams_idle(const gpuhier_call_t *call)
     return true;
 }
 
-#define LOOKS_APART 1024u  /* polls between two looks into /proc */
+#define LOOKS_APART 1024u  /* polls between two looks whether the members live */
 #define NOTICE_POLLS 1000u /* for the notices to leave; later the connections still deliver them */
 
 /* Has every other member come to rest? Revokes the claim of members that have not begun. Those that have begun will see
@@ -421,7 +421,7 @@ static bool members_quiet(gpuhier_call_t *call)
         }
         if (!gpuhier_word_reached(&slot->failed, call->sequence, GPUHIER_FAILED_QUIET)
             && !gpuhier_word_reached(&slot->ag_done, call->sequence, nslices)
-            && !(look && !gpuhier_record_process_lives(&team->members[team->index], &team->members[i]))) {
+            && !(look && !gpuhier_team_member_lives(team, i))) {
             return false;
         }
     }

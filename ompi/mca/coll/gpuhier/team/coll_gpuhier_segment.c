@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns the shared memory file of a node's control block: its making, checking
- * and end. Does not know what the words in it mean. Called by the team.
+ * and end, and the locks by which ranks show that they live. Does not know what the other words in it mean. Called by
+ * the team.
  */
 #include "ompi_config.h"
 
@@ -15,24 +16,40 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/coll_gpuhier_compat.h"
 #include "base/coll_gpuhier_limits.h"
 #include "opal/util/output.h"
+#include "opal/util/proc.h"
 #include "opal/util/show_help.h"
 
 #define SEGMENT_MAGIC 0x6770756869657231ull /* "gpuhier1" */
+/* A life word. Written by its rank only. */
+enum { LIFE_UNKNOWN, LIFE_LOCKED, LIFE_LEFT };
 
 /* The view of a segment that is not mapped yet: its sizes. */
-static gpuhier_segment_t segment_plan(int nranks, size_t small_bytes)
+static gpuhier_segment_t segment_plan(const gpuhier_segment_args_t *args, int place)
 {
-    const size_t line = GPUHIER_CACHE_LINE;
-    const size_t area_bytes = 0 == small_bytes ? 0 : (sizeof(gpuhier_area_t) + small_bytes + line - 1) / line * line;
-    const size_t bytes =
-        sizeof(gpuhier_segment_header_t) + (size_t) nranks * GPUHIER_SLOTS * (sizeof(gpuhier_slot_t) + area_bytes);
-    return (gpuhier_segment_t){NULL, bytes, area_bytes, nranks};
+    const size_t line = GPUHIER_CACHE_LINE, nranks = (size_t) args->nranks;
+    const size_t area_bytes =
+        0 == args->small_bytes ? 0 : (sizeof(gpuhier_area_t) + args->small_bytes + line - 1) / line * line;
+    const size_t lives_bytes = (sizeof(gpuhier_word_t) * nranks + line - 1) / line * line;
+    return (gpuhier_segment_t){.bytes = sizeof(gpuhier_segment_header_t) + lives_bytes
+                                        + nranks * GPUHIER_SLOTS * (sizeof(gpuhier_slot_t) + area_bytes),
+                               .lives_bytes = lives_bytes,
+                               .area_bytes = area_bytes,
+                               .nranks = args->nranks,
+                               .place = place,
+                               .locks = args->locks,
+                               .watch = -1};
+}
+
+static gpuhier_word_t *life(const gpuhier_segment_t *segment, int place)
+{
+    return (gpuhier_word_t *) (segment->header + 1) + place;
 }
 
 void gpuhier_segment_name(uint64_t word, char name[GPUHIER_SEGMENT_NAME_BYTES])
@@ -50,16 +67,59 @@ static int segment_map(int file, gpuhier_segment_t *segment)
     return OMPI_SUCCESS;
 }
 
-int gpuhier_segment_create(uint64_t word, int nranks, size_t small_bytes, gpuhier_segment_t *segment_p)
+static struct flock lock_of(int place)
+{
+    return (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = place, .l_len = 1};
+}
+
+/*
+ * Opens the file once more, since a lock does not show in the open file that holds it. A program that has used up most
+ * of its descriptors needs the rest itself.
+ */
+static int watch_open(const char *name)
+{
+    struct rlimit limit;
+    int file = shm_open(name, O_RDONLY | O_CLOEXEC, 0);
+    if (file >= 0 && 0 == getrlimit(RLIMIT_NOFILE, &limit) && (rlim_t) file >= limit.rlim_cur / 2) {
+        close(file);
+        file = -1;
+    }
+    return file;
+}
+
+/*
+ * Takes this rank's lock, and opens the file for a look at the others'. The mapping holds the lock when file is closed.
+ * A rank that fails here is taken for alive, and takes others for alive.
+ */
+static void locks_begin(gpuhier_segment_t *segment, int file, const char *name)
+{
+    struct flock lock = lock_of(segment->place);
+    if (!segment->locks) {
+        return;
+    }
+    if (0 == madvise(segment->header, segment->bytes, MADV_DONTFORK) && 0 == fcntl(file, F_OFD_SETLK, &lock)) {
+        atomic_store_explicit(life(segment, segment->place), LIFE_LOCKED, memory_order_release);
+    }
+    segment->watch = watch_open(name);
+}
+
+bool gpuhier_segment_lives(const gpuhier_segment_t *segment, int place)
+{
+    struct flock lock = lock_of(place);
+    return segment->watch < 0 || place == segment->place || 0 != fcntl(segment->watch, F_OFD_GETLK, &lock)
+           || F_UNLCK != lock.l_type || LIFE_LOCKED != gpuhier_word_read(life(segment, place));
+}
+
+int gpuhier_segment_create(const gpuhier_segment_args_t *args, gpuhier_segment_t *segment_p)
 {
     char name[GPUHIER_SEGMENT_NAME_BYTES];
-    gpuhier_segment_name(word, name);
+    gpuhier_segment_name(args->word, name);
     int file = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    gpuhier_segment_t segment = segment_plan(nranks, small_bytes);
+    gpuhier_segment_t segment = segment_plan(args, 0);
     int problem = file < 0 ? errno : posix_fallocate(file, 0, (off_t) segment.bytes);
     int rc = 0 == problem ? segment_map(file, &segment) : OMPI_ERR_OUT_OF_RESOURCE;
     if (OMPI_SUCCESS != rc) {
-        opal_show_help("help-coll-gpuhier.txt", "no shared memory", true, ompi_process_info.nodename, segment.bytes,
+        opal_show_help("help-coll-gpuhier.txt", "no shared memory", true, opal_process_info.nodename, segment.bytes,
                        strerror(0 != problem ? problem : ENOMEM));
         if (file >= 0) {
             shm_unlink(name);
@@ -67,9 +127,10 @@ int gpuhier_segment_create(uint64_t word, int nranks, size_t small_bytes, gpuhie
     } else {
         *segment.header = (gpuhier_segment_header_t){.magic = SEGMENT_MAGIC,
                                                      .version = GPUHIER_FORMAT_VERSION,
-                                                     .nranks = (uint32_t) nranks,
-                                                     .word = word,
+                                                     .nranks = (uint32_t) args->nranks,
+                                                     .word = args->word,
                                                      .area_bytes = segment.area_bytes};
+        locks_begin(&segment, file, name);
         *segment_p = segment;
     }
     if (file >= 0) {
@@ -78,30 +139,36 @@ int gpuhier_segment_create(uint64_t word, int nranks, size_t small_bytes, gpuhie
     return rc;
 }
 
-int gpuhier_segment_attach(uint64_t word, int nranks, size_t small_bytes, gpuhier_segment_t *segment_p)
+static bool header_is_right(const gpuhier_segment_t *segment, uint64_t word)
+{
+    const gpuhier_segment_header_t *header = segment->header;
+    return SEGMENT_MAGIC == header->magic && GPUHIER_FORMAT_VERSION == header->version
+           && (uint32_t) segment->nranks == header->nranks && word == header->word
+           && segment->area_bytes == header->area_bytes;
+}
+
+int gpuhier_segment_attach(const gpuhier_segment_args_t *args, int place, gpuhier_segment_t *segment_p)
 {
     char name[GPUHIER_SEGMENT_NAME_BYTES];
-    gpuhier_segment_name(word, name);
+    gpuhier_segment_name(args->word, name);
     int file = shm_open(name, O_RDWR | O_CLOEXEC, 0);
     if (file < 0) {
         return OMPI_ERR_NOT_FOUND;
     }
     struct stat status;
-    gpuhier_segment_t segment = segment_plan(nranks, small_bytes);
+    gpuhier_segment_t segment = segment_plan(args, place);
     int rc = 0 == fstat(file, &status) && (size_t) status.st_size == segment.bytes ? segment_map(file, &segment)
                                                                                    : OMPI_ERR_BAD_PARAM;
+    if (OMPI_SUCCESS == rc && !header_is_right(&segment, args->word)) {
+        munmap(segment.header, segment.bytes);
+        rc = OMPI_ERR_BAD_PARAM;
+    }
+    if (OMPI_SUCCESS == rc) {
+        locks_begin(&segment, file, name);
+        *segment_p = segment;
+    }
     close(file);
-    if (OMPI_SUCCESS != rc) {
-        return rc;
-    }
-    const gpuhier_segment_header_t *header = segment.header;
-    if (SEGMENT_MAGIC != header->magic || GPUHIER_FORMAT_VERSION != header->version
-        || (uint32_t) nranks != header->nranks || word != header->word || segment.area_bytes != header->area_bytes) {
-        gpuhier_segment_detach(&segment);
-        return OMPI_ERR_BAD_PARAM;
-    }
-    *segment_p = segment;
-    return OMPI_SUCCESS;
+    return rc;
 }
 
 void gpuhier_segment_unlink(uint64_t word)
@@ -114,6 +181,10 @@ void gpuhier_segment_unlink(uint64_t word)
 void gpuhier_segment_detach(gpuhier_segment_t *segment)
 {
     if (NULL != segment->header) {
+        atomic_store_explicit(life(segment, segment->place), LIFE_LEFT, memory_order_release);
+        if (segment->watch >= 0) {
+            close(segment->watch);
+        }
         munmap(segment->header, segment->bytes);
         segment->header = NULL;
     }

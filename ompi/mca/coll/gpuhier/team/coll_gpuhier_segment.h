@@ -5,13 +5,18 @@
  * The control block of the ranks of one node in one communicator: arrival
  * records and progress words, in shared memory.
  *
- *   +--------+--------------------+--------------------+----+--------------------+---
- *   | header | rank 0: slot, slot | rank 1: slot, slot | .. | rank 0: area, area | ..
- *   +--------+--------------------+--------------------+----+--------------------+---
+ *   +--------+-------+--------------------+--------------------+----+--------------------+---
+ *   | header | lives | rank 0: slot, slot | rank 1: slot, slot | .. | rank 0: area, area | ..
+ *   +--------+-------+--------------------+--------------------+----+--------------------+---
  *
  * Call number s uses slot and area s % GPUHIER_SLOTS of every rank. Two are enough: a rank that
  * starts call s + 2 has seen all ranks arrive at s + 1, and so leave s. (In the small form with
  * several groups only the leader sees the arrivals; the others learn of them by the leader's word.)
+ *
+ * Ranks in different pid namespaces cannot ask the kernel whether the other's process lives. Each of them locks the
+ * byte of the file that has its place as offset, and says in its life word that it holds this lock. The lock
+ * (F_OFD_SETLK) belongs to its mapping of the file, which a child of the process does not inherit, so it ends with the
+ * process. A rank that detaches says first that it has left.
  */
 #ifndef GPUHIER_SEGMENT_H
 #define GPUHIER_SEGMENT_H
@@ -119,8 +124,12 @@ _Static_assert(GPUHIER_CACHE_LINE == sizeof(gpuhier_segment_header_t), "header i
 typedef struct gpuhier_segment {
     gpuhier_segment_header_t *header;
     size_t bytes;
+    size_t lives_bytes; /* of all life words, whole cache lines */
     size_t area_bytes;
     int nranks;
+    int place;  /* of this rank */
+    bool locks; /* ranks show by locks that they live */
+    int watch;  /* the file, opened once more to look at others' locks; -1: not open */
 } gpuhier_segment_t;
 
 #define GPUHIER_SEGMENT_NAME_BYTES 48
@@ -128,32 +137,45 @@ typedef struct gpuhier_segment {
 /* "/gpuhier-<random>": what the maker of a segment tells the others. */
 void gpuhier_segment_name(uint64_t word, char name[GPUHIER_SEGMENT_NAME_BYTES]);
 
-/*
- * Makes the segment named by word for nranks ranks, with areas for small_bytes of data: mode 0600, must not exist,
- * memory reserved now (so that a full /dev/shm is an error here and not a SIGBUS later). Returns an Open MPI code, and
- * then leaves nothing behind.
- */
-int gpuhier_segment_create(uint64_t word, int nranks, size_t small_bytes, gpuhier_segment_t *segment_p);
+/* What all ranks of the node know of a segment. */
+typedef struct gpuhier_segment_args {
+    uint64_t word; /* names it */
+    int nranks;
+    size_t small_bytes; /* data in each area */
+    bool locks;         /* ranks are in different pid namespaces, and show by locks that they live */
+} gpuhier_segment_args_t;
 
-/* Opens it: OMPI_ERR_NOT_FOUND when this process does not see it, OMPI_ERR_BAD_PARAM when it is not the one meant. */
-int gpuhier_segment_attach(uint64_t word, int nranks, size_t small_bytes, gpuhier_segment_t *segment_p);
+/*
+ * Makes a segment, as the rank with place 0: mode 0600, must not exist, memory reserved now (so that a full /dev/shm is
+ * an error here and not a SIGBUS later). Returns an Open MPI code, and then leaves nothing behind.
+ */
+int gpuhier_segment_create(const gpuhier_segment_args_t *args, gpuhier_segment_t *segment_p);
+
+/* Opens it, as the rank with this place: OMPI_ERR_NOT_FOUND when this process does not see it, OMPI_ERR_BAD_PARAM when
+ * it is not the one meant. */
+int gpuhier_segment_attach(const gpuhier_segment_args_t *args, int place, gpuhier_segment_t *segment_p);
 
 /* Takes the name away, once all have attached; the maker calls it. */
 void gpuhier_segment_unlink(uint64_t word);
 
+/* Says that this rank has left in peace, and lets go of the memory. */
 void gpuhier_segment_detach(gpuhier_segment_t *segment);
+
+/* False if the process of the rank with this place has died. True as well if nothing is known: without locks, if the
+ * rank could not take its lock, and if it has left. */
+bool gpuhier_segment_lives(const gpuhier_segment_t *segment, int place);
 
 /* Slot of the rank with this index on the node, for call number `sequence`. */
 static inline gpuhier_slot_t *gpuhier_segment_slot(const gpuhier_segment_t *segment, int index, uint64_t sequence)
 {
-    gpuhier_slot_t *slots = (gpuhier_slot_t *) (segment->header + 1);
+    gpuhier_slot_t *slots = (gpuhier_slot_t *) (void *) ((char *) (segment->header + 1) + segment->lives_bytes);
     return &slots[(size_t) index * GPUHIER_SLOTS + sequence % GPUHIER_SLOTS];
 }
 
 /* The same for its area. */
 static inline gpuhier_area_t *gpuhier_segment_area(const gpuhier_segment_t *segment, int index, uint64_t sequence)
 {
-    char *areas = (char *) (segment->header + 1) + (size_t) segment->nranks * GPUHIER_SLOTS * sizeof(gpuhier_slot_t);
+    char *areas = (char *) gpuhier_segment_slot(segment, segment->nranks, 0);
     return (gpuhier_area_t *) (areas
                                + ((size_t) index * GPUHIER_SLOTS + sequence % GPUHIER_SLOTS) * segment->area_bytes);
 }

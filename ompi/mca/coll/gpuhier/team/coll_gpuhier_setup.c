@@ -171,6 +171,17 @@ static int neighbours_hold(setup_t *setup)
     return OMPI_SUCCESS;
 }
 
+/* Is any process of this node in another pid namespace than this one? */
+static bool node_is_split(const setup_t *setup)
+{
+    bool split = false;
+    for (int k = 0; k < setup->nlocal; ++k) {
+        split =
+            split || !gpuhier_record_same_pids(&setup->records[setup->team->rank], &setup->records[setup->local[k]]);
+    }
+    return split;
+}
+
 static uint8_t *map_row(const setup_t *setup, int rank)
 {
     return &setup->maps[(size_t) rank * (size_t) (1 + setup->widest)];
@@ -181,7 +192,11 @@ static uint8_t *map_row(const setup_t *setup, int rank)
 static int node_join(setup_t *setup, int rc)
 {
     gpuhier_team_t *team = setup->team;
-    const uint64_t word = OMPI_SUCCESS == rc ? setup->hello[setup->local[0]].segment_word : 0;
+    gpuhier_segment_args_t args = {.nranks = setup->nlocal, .small_bytes = gpuhier_params.small_bytes};
+    if (OMPI_SUCCESS == rc) {
+        args.word = setup->hello[setup->local[0]].segment_word;
+        args.locks = node_is_split(setup);
+    }
     const bool maker = OMPI_SUCCESS == rc && 0 == setup->places[team->rank];
     if (OMPI_SUCCESS == rc) {
         setup->maps = calloc((size_t) team->nranks + 1, (size_t) (1 + setup->widest)); /* and one more, to send from */
@@ -189,17 +204,17 @@ static int node_join(setup_t *setup, int rc)
     }
     bool made = false;
     if (OMPI_SUCCESS == rc && maker) {
-        rc = gpuhier_segment_create(word, setup->nlocal, gpuhier_params.small_bytes, &team->segment);
+        rc = gpuhier_segment_create(&args, &team->segment);
         made = OMPI_SUCCESS == rc;
     }
     if (!vote(setup, OMPI_SUCCESS == rc)) {
         if (made) {
-            gpuhier_segment_unlink(word);
+            gpuhier_segment_unlink(args.word);
         }
         return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
     }
     uint8_t *mine = map_row(setup, team->nranks);
-    rc = maker ? OMPI_SUCCESS : gpuhier_segment_attach(word, setup->nlocal, gpuhier_params.small_bytes, &team->segment);
+    rc = maker ? OMPI_SUCCESS : gpuhier_segment_attach(&args, setup->places[team->rank], &team->segment);
     rc = OMPI_SUCCESS != rc ? rc : neighbours_hold(setup);
     mine[0] = OMPI_SUCCESS == rc;
     for (int k = 0; k < setup->nlocal && OMPI_SUCCESS == rc; ++k) {
@@ -207,7 +222,7 @@ static int node_join(setup_t *setup, int rc)
     }
     int gathered = gather(setup, mine, setup->maps, (size_t) (1 + setup->widest));
     if (made) {
-        gpuhier_segment_unlink(word);
+        gpuhier_segment_unlink(args.word);
     }
     rc = OMPI_SUCCESS != rc ? rc : gathered;
     for (int rank = 0; rank < team->nranks && OMPI_SUCCESS == rc; ++rank) {

@@ -142,10 +142,16 @@ void gpuhier_team_destroy(gpuhier_team_t *team)
     OBJ_RELEASE(team);
 }
 
+bool gpuhier_team_member_lives(const gpuhier_team_t *team, int index)
+{
+    return gpuhier_record_process_lives(&team->members[team->index], &team->members[index])
+           && gpuhier_segment_lives(&team->segment, team->node_index[index]);
+}
+
 int gpuhier_team_find_dead(const gpuhier_team_t *team)
 {
     for (int i = 0; i < team->group_size; ++i) {
-        if (i != team->index && !gpuhier_record_process_lives(&team->members[team->index], &team->members[i])) {
+        if (i != team->index && !gpuhier_team_member_lives(team, i)) {
             return gpuhier_hierarchy_member(&team->hierarchy, team->group, i);
         }
     }

@@ -115,8 +115,10 @@ static inline gpuhier_slot_t *gpuhier_team_slot(const gpuhier_team_t *team, int 
     return gpuhier_segment_slot(&team->segment, team->node_index[index], sequence);
 }
 
-/* The communicator rank of a dead member of this rank's group, -1 while all live. It reads /proc: too slow for every
- * poll. */
+/* Does the process of a member of this rank's group live? Makes system calls: too slow for every poll. */
+bool gpuhier_team_member_lives(const gpuhier_team_t *team, int index);
+
+/* The communicator rank of a dead member of this rank's group, -1 while all live. As slow. */
 int gpuhier_team_find_dead(const gpuhier_team_t *team);
 
 #endif /* GPUHIER_TEAM_H */

@@ -189,12 +189,17 @@ void gpuhier_topology_number_nodes(const gpuhier_record_t *records, int count, u
     }
 }
 
+bool gpuhier_record_same_pids(const gpuhier_record_t *a, const gpuhier_record_t *b)
+{
+    return gpuhier_record_same_node(a, b) && a->pid_inode == b->pid_inode && 0 != a->pid_inode;
+}
+
 bool gpuhier_record_process_lives(const gpuhier_record_t *mine, const gpuhier_record_t *other)
 {
     uint64_t start;
     char state;
 
-    if (!gpuhier_record_same_node(mine, other) || mine->pid_inode != other->pid_inode || 0 == mine->pid_inode) {
+    if (!gpuhier_record_same_pids(mine, other)) {
         return true;
     }
     if (process_ended(other->pid)) {

@@ -22,7 +22,6 @@
     X(cuInit)                                      \
     X(cuDriverGetVersion)                          \
     X(cuGetErrorName)                              \
-    X(cuGetErrorString)                            \
     X(cuDeviceGet)                                 \
     X(cuDeviceGetAttribute)                        \
     X(cuDeviceGetCount)                            \
@@ -30,14 +29,12 @@
     X(cuDeviceGetPCIBusId)                         \
     X(cuDeviceGetUuid)                             \
     X(cuDeviceTotalMem)                            \
-    X(cuDeviceCanAccessPeer)                       \
     X(cuCtxPushCurrent)                            \
     X(cuCtxPopCurrent)                             \
     X(cuCtxGetCurrent)                             \
     X(cuCtxGetDevice)                              \
     X(cuCtxGetStreamPriorityRange)                 \
     X(cuCtxSynchronize)                            \
-    X(cuCtxEnablePeerAccess)                       \
     X(cuDevicePrimaryCtxGetState)                  \
     X(cuDevicePrimaryCtxRetain)                    \
     X(cuDevicePrimaryCtxRelease)                   \
@@ -48,7 +45,6 @@
     X(cuMemHostRegister)                           \
     X(cuMemHostUnregister)                         \
     X(cuMemGetAddressRange)                        \
-    X(cuMemcpy)                                    \
     X(cuMemcpyAsync)                               \
     X(cuMemcpy2DAsync)                             \
     X(cuMemcpyDtoH)                                \
@@ -72,7 +68,6 @@
     X(cuModuleUnload)                              \
     X(cuModuleGetFunction)                         \
     X(cuLaunchKernel)                              \
-    X(cuFuncGetAttribute)                          \
     X(cuOccupancyMaxActiveBlocksPerMultiprocessor) \
     X(cuFlushGPUDirectRDMAWrites)                  \
     X(cuThreadExchangeStreamCaptureMode)

@@ -171,12 +171,6 @@ static gpuhier_mapping_t *mapping_find(const map_key_t *key)
     return OPAL_SUCCESS == opal_hash_table_get_value_ptr(&mappings, key, sizeof(*key), &found) ? found : NULL;
 }
 
-bool gpuhier_is_mapped(const gpuhier_memref_t *ref)
-{
-    map_key_t key = key_of(ref);
-    return gpuhier_process_word() == ref->process || NULL != mapping_find(&key);
-}
-
 static void mapping_drop(gpuhier_mapping_t *mapping)
 {
     opal_hash_table_remove_value_ptr(&mappings, &mapping->key, sizeof(mapping->key));

@@ -50,9 +50,6 @@ uint64_t gpuhier_process_word(void);
  */
 int gpuhier_map(const gpuhier_memref_t *ref, bool keep, gpuhier_mapping_t **mapping_p, CUdeviceptr *address_p);
 
-/* Is it mapped already, so that gpuhier_map() cannot fail? */
-bool gpuhier_is_mapped(const gpuhier_memref_t *ref);
-
 /* NULL is ignored. */
 void gpuhier_unmap(gpuhier_mapping_t *mapping);
 

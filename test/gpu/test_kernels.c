@@ -52,6 +52,9 @@ typedef struct shape {
     bool in_place;
 } shape_t;
 
+#define NAME(op, type) "gpuhier_" #op "_" #type,
+static const char *const kernel_names[] = {GPUHIER_KERNEL_LIST(NAME)};
+
 static size_t offset_of(const shape_t *s, unsigned b)
 {
     const size_t off[] = {0, s->elem_bytes, (b % 3) * s->elem_bytes, 1 + b % 3};
@@ -62,7 +65,7 @@ static void case_failed(const shape_t *s, const char *what, uint64_t at)
 {
     if (++failures <= 20) {
         printf("%s nsrc %u ndst %u count %llu alignment %d in place %d: %s (at %llu)\n",
-               s->index < 0 ? "gpuhier_copy" : gpuhier_reduce_name(s->index), s->nsrc, s->ndst,
+               s->index < 0 ? "gpuhier_copy" : kernel_names[s->index], s->nsrc, s->ndst,
                (unsigned long long) s->count, s->alignment, s->in_place, what, (unsigned long long) at);
     }
 }
@@ -159,12 +162,12 @@ static void kernel_check(int index)
     uint64_t random = 42;
 
     if (index >= 0) {
-        s.reference = kernel_reference_find(gpuhier_reduce_name(index));
-        s.elem_bytes = gpuhier_reduce_elem_bytes(index);
-        if (NULL == s.reference || s.reference->elem_bytes != s.elem_bytes) {
+        s.reference = kernel_reference_find(kernel_names[index]);
+        if (NULL == s.reference) {
             case_failed(&s, "no reference", 0);
             return;
         }
+        s.elem_bytes = s.reference->elem_bytes;
     }
     for (unsigned n = 0; n < sizeof(nsrc) / sizeof(nsrc[0]); ++n) {
         for (unsigned c = 0; c < sizeof(count) / sizeof(count[0]); ++c) {
@@ -185,7 +188,7 @@ static void check_arguments(void)
     gpuhier_kernel_args_t args = {.count = 0, .nsrc = 1, .ndst = 1};
     const bool right = OMPI_SUCCESS == gpuhier_reduce_launch(&kernels, 0, &args, stream) &&
                        OMPI_ERR_BAD_PARAM == gpuhier_reduce_launch(&kernels, -1, &args, stream) &&
-                       OMPI_ERR_BAD_PARAM == gpuhier_reduce_launch(&kernels, gpuhier_reduce_count(), &args, stream);
+                       OMPI_ERR_BAD_PARAM == gpuhier_reduce_launch(&kernels, GPUHIER_REDUCE_COUNT, &args, stream);
     args.nsrc = GPUHIER_KERNEL_MAX_PEERS + 1;
     const bool many_src = OMPI_ERR_BAD_PARAM == gpuhier_reduce_launch(&kernels, 0, &args, stream);
     args.nsrc = 1;
@@ -279,10 +282,10 @@ static void print_bandwidths(void)
     printf("%-28s %9.1f GB/s\n", "device-to-device copy", copy);
     for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); ++r) {
         bench_t b = {.index = -1, .args = {.nsrc = rows[r].nsrc, .ndst = rows[r].ndst, .count = bench_bytes - 256}};
-        for (int i = 0; NULL != rows[r].name && i < gpuhier_reduce_count(); ++i) {
-            if (0 == strcmp(rows[r].name, gpuhier_reduce_name(i))) {
+        for (int i = 0; NULL != rows[r].name && i < GPUHIER_REDUCE_COUNT; ++i) {
+            if (0 == strcmp(rows[r].name, kernel_names[i])) {
                 b.index = i;
-                b.args.count = (bench_bytes - 256) / gpuhier_reduce_elem_bytes(i);
+                b.args.count = (bench_bytes - 256) / kernel_reference_find(kernel_names[i])->elem_bytes;
             }
         }
         for (unsigned k = 0; k < 8; ++k) {
@@ -326,12 +329,12 @@ int main(void)
         return 1;
     }
     must(gpuhier_cu.cuMemAlloc(&device_base, BUFFERS * capacity), "allocate");
-    for (int i = -1; i < gpuhier_reduce_count(); ++i) {
+    for (int i = -1; i < GPUHIER_REDUCE_COUNT; ++i) {
         kernel_check(i);
     }
     check_arguments();
     check_fatbin();
-    printf("%s: %d kernels, %lu cases, %lu failures\n", name, gpuhier_reduce_count() + 1, cases, failures);
+    printf("%s: %d kernels, %lu cases, %lu failures\n", name, GPUHIER_REDUCE_COUNT + 1, cases, failures);
 
     const bool emulated = NULL != dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cudasim_counter");
     if (!emulated) {

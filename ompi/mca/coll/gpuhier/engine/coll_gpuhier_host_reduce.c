@@ -16,32 +16,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "gpu/coll_gpuhier_elements.h"
 #include "gpu/kernels/gpuhier_kernels.h"
-
-#define PAIR_OF(first, second) \
-    struct {                   \
-        first a;               \
-        second b;              \
-    }
-typedef int8_t elem_int8;
-typedef int16_t elem_int16;
-typedef int32_t elem_int32;
-typedef int64_t elem_int64;
-typedef uint8_t elem_uint8;
-typedef uint16_t elem_uint16;
-typedef uint32_t elem_uint32;
-typedef uint64_t elem_uint64;
-typedef float elem_float;
-typedef double elem_double;
-typedef PAIR_OF(float, float) elem_float_complex;
-typedef PAIR_OF(double, double) elem_double_complex;
-typedef PAIR_OF(float, int32_t) elem_float_int;
-typedef PAIR_OF(double, int32_t) elem_double_int;
-typedef PAIR_OF(int64_t, int32_t) elem_long_int;
-typedef PAIR_OF(int16_t, int32_t) elem_short_int;
-typedef PAIR_OF(int32_t, int32_t) elem_2int;
-typedef PAIR_OF(float, float) elem_2float;
-typedef PAIR_OF(double, double) elem_2double;
 
 /* The type in which sums and products are formed: never narrower than int, never a signed integer. */
 typedef uint32_t wide_uint8;

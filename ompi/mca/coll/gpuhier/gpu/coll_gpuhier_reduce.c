@@ -24,6 +24,7 @@
 #include "ompi/mca/op/op.h"
 
 #include "gpu/coll_gpuhier_cuda.h"
+#include "gpu/coll_gpuhier_elements.h"
 #include "gpu/coll_gpuhier_reduce.h"
 
 /* Of ompi/op/op.h, which includes a header that Open MPI 4.1 does not install: dtype->id -> OMPI_OP_BASE_TYPE_*. */
@@ -33,53 +34,6 @@ OMPI_DECLSPEC extern int ompi_op_ddt_map[];
 extern const unsigned char gpuhier_fatbin[];
 
 enum { INDEX_COPY = GPUHIER_REDUCE_COUNT };
-
-/* Elements as C has them, for their extents. */
-#define PAIR_OF(a, b) \
-    struct {          \
-        a first;      \
-        b second;     \
-    }
-typedef int8_t elem_int8;
-typedef int16_t elem_int16;
-typedef int32_t elem_int32;
-typedef int64_t elem_int64;
-typedef uint8_t elem_uint8;
-typedef uint16_t elem_uint16;
-typedef uint32_t elem_uint32;
-typedef uint64_t elem_uint64;
-typedef float elem_float;
-typedef double elem_double;
-typedef PAIR_OF(float, float) elem_float_complex;
-typedef PAIR_OF(double, double) elem_double_complex;
-typedef PAIR_OF(float, int) elem_float_int;
-typedef PAIR_OF(double, int) elem_double_int;
-typedef PAIR_OF(long, int) elem_long_int;
-typedef PAIR_OF(short, int) elem_short_int;
-typedef PAIR_OF(int, int) elem_2int;
-typedef PAIR_OF(float, float) elem_2float;
-typedef PAIR_OF(double, double) elem_2double;
-
-#define KERNEL_TYPES(X) \
-    X(int8)             \
-    X(int16)            \
-    X(int32)            \
-    X(int64)            \
-    X(uint8)            \
-    X(uint16)           \
-    X(uint32)           \
-    X(uint64)           \
-    X(float)            \
-    X(double)           \
-    X(float_complex)    \
-    X(double_complex)   \
-    X(float_int)        \
-    X(double_int)       \
-    X(long_int)         \
-    X(short_int)        \
-    X(2int)             \
-    X(2float)           \
-    X(2double)
 
 #define KERNEL_OPS(X) \
     X(sum, SUM)       \
@@ -95,15 +49,15 @@ typedef PAIR_OF(double, double) elem_2double;
     X(minloc, MINLOC) \
     X(maxloc, MAXLOC)
 
-#define TYPE_NUMBER(type) TYPE_##type,
-typedef enum kernel_type { TYPE_none, KERNEL_TYPES(TYPE_NUMBER) TYPE_COUNT } kernel_type_t;
+#define TYPE_NUMBER(type, c_type) TYPE_##type,
+typedef enum kernel_type { TYPE_none, GPUHIER_ELEMENT_LIST(TYPE_NUMBER) TYPE_COUNT } kernel_type_t;
 
 #define OP_NUMBER(op, name) OP_##op,
 typedef enum kernel_op { OP_none, KERNEL_OPS(OP_NUMBER) OP_COUNT } kernel_op_t;
 
 static const size_t extent_of_type[TYPE_COUNT] = {
-#define EXTENT(type) [TYPE_##type] = sizeof(elem_##type),
-    KERNEL_TYPES(EXTENT)
+#define EXTENT(type, c_type) [TYPE_##type] = sizeof(elem_##type),
+    GPUHIER_ELEMENT_LIST(EXTENT)
 #undef EXTENT
 };
 
@@ -129,9 +83,9 @@ typedef struct fields {
 } fields_t;
 
 static const fields_t fields_of_type[TYPE_COUNT] = {
-    [TYPE_double_int] = {{{0, offsetof(elem_double_int, second) + sizeof(int)}}, 1},
-    [TYPE_long_int] = {{{0, offsetof(elem_long_int, second) + sizeof(int)}}, 1},
-    [TYPE_short_int] = {{{0, sizeof(short)}, {offsetof(elem_short_int, second), sizeof(int)}}, 2},
+    [TYPE_double_int] = {{{0, offsetof(elem_double_int, b) + sizeof(int32_t)}}, 1},
+    [TYPE_long_int] = {{{0, offsetof(elem_long_int, b) + sizeof(int32_t)}}, 1},
+    [TYPE_short_int] = {{{0, sizeof(int16_t)}, {offsetof(elem_short_int, b), sizeof(int32_t)}}, 2},
 };
 
 /* 1 + the index, so that what is not named is 0: no kernel. */
@@ -287,21 +241,6 @@ int gpuhier_reduce_find(const struct ompi_op_t *op, const struct ompi_datatype_t
 static bool is_index(int index)
 {
     return index >= 0 && index < GPUHIER_REDUCE_COUNT;
-}
-
-int gpuhier_reduce_count(void)
-{
-    return GPUHIER_REDUCE_COUNT;
-}
-
-const char *gpuhier_reduce_name(int index)
-{
-    return is_index(index) ? kernels[index].name : NULL;
-}
-
-size_t gpuhier_reduce_elem_bytes(int index)
-{
-    return is_index(index) ? kernels[index].elem_bytes : 0;
 }
 
 bool gpuhier_reduce_has_gaps(int index)

@@ -23,20 +23,12 @@ enum { GPUHIER_KERNEL_LIST(GPUHIER_REDUCE_NUMBER) GPUHIER_REDUCE_COUNT };
 #undef GPUHIER_REDUCE_NUMBER
 
 /*
- * The index of the kernel that reduces elements of dtype with op, 0 .. gpuhier_reduce_count()-1, or -1:
+ * The index of the kernel that reduces elements of dtype with op, 0 .. GPUHIER_REDUCE_COUNT - 1, or -1:
  * not on the GPU. It depends on the operation and on what the type is in C, not on the handle: MPI_LONG
  * and MPI_INT64_T give the same index. Only predefined operations and types have one.
  * *elem_bytes_p (may be NULL) is set on success: the extent of an element.
  */
 int gpuhier_reduce_find(const struct ompi_op_t *op, const struct ompi_datatype_t *dtype, size_t *elem_bytes_p);
-
-int gpuhier_reduce_count(void);
-
-/* The kernel's name, "gpuhier_sum_double"; NULL for an index that is none. */
-const char *gpuhier_reduce_name(int index);
-
-/* The extent in bytes of an element; 0 for an index that is none. */
-size_t gpuhier_reduce_elem_bytes(int index);
 
 /* Is the kernel's type a padded pair? What lies between its fields, or behind, is the program's, and never written. */
 bool gpuhier_reduce_has_gaps(int index);
@@ -44,7 +36,7 @@ bool gpuhier_reduce_has_gaps(int index);
 /* Bytes from the first field of count > 0 elements to the last: what lies behind that need not exist. */
 size_t gpuhier_reduce_span(int index, uint64_t count);
 
-/* A number from 0 to gpuhier_reduce_count()-1 that is the same on all ranks for matching calls. */
+/* A number from 0 to GPUHIER_REDUCE_COUNT - 1 that is the same on all ranks for matching calls. */
 int gpuhier_reduce_class(int index);
 
 /*

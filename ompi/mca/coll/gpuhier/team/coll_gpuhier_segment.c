@@ -27,6 +27,7 @@
 #include "opal/util/show_help.h"
 
 #define SEGMENT_MAGIC 0x6770756869657231ull /* "gpuhier1" */
+
 /* A life word. Written by its rank only. */
 enum { LIFE_UNKNOWN, LIFE_LOCKED, LIFE_LEFT };
 

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the counters and their MPI_T performance variables. Registered once, with the component; counted by everyone.
+ * Owns the counters and their MPI_T performance variables. Registered once, with the component.
  */
 #include "ompi_config.h"
 
@@ -13,7 +13,26 @@
 
 gpuhier_counters_t gpuhier_counters;
 
-static const mca_base_component_t *owner; /* the component that they are registered for */
+static const struct counter {
+    const char *name, *text;
+    _Atomic uint64_t *counter;
+} counters[] = {
+    {"calls_accelerated", "Calls that ran on the GPUs from beginning to end", &gpuhier_counters.calls_accelerated},
+    {"calls_small", "Of calls_accelerated, calls that the host reduced because they were short",
+     &gpuhier_counters.calls_small},
+    {"calls_long", "Of calls_accelerated, calls in slices longer than slice_bytes", &gpuhier_counters.calls_long},
+    {"calls_nonblocking", "Of calls_accelerated, nonblocking calls and starts of persistent requests",
+     &gpuhier_counters.calls_nonblocking},
+    {"calls_on_host", "Nonblocking calls that could not continue on the GPUs and were reduced in host memory",
+     &gpuhier_counters.calls_on_host},
+    {"calls_saved", "Calls left to the collective that Open MPI would use without gpuhier",
+     &gpuhier_counters.calls_saved},
+    {"calls_staged", "Of calls_saved, calls whose device buffers gpuhier copied to host memory",
+     &gpuhier_counters.calls_staged},
+    {"probes", "Probes that asked all ranks whether they pass device memory", &gpuhier_counters.probes},
+    {"net_steps_sent", "Steps of exchanges between groups in which this rank sent payload",
+     &gpuhier_counters.net_steps_sent},
+};
 
 static int counter_read(const mca_base_pvar_t *pvar, void *value, void *obj)
 {
@@ -23,10 +42,11 @@ static int counter_read(const mca_base_pvar_t *pvar, void *value, void *obj)
     return OPAL_SUCCESS;
 }
 
-static int reg_counter(const char *name, const char *text, _Atomic uint64_t *counter)
+static int counter_register(const mca_base_component_t *component, const char *name, const char *text,
+                            _Atomic uint64_t *counter)
 {
     int index = mca_base_component_pvar_register(
-        owner, name, text, OPAL_INFO_LVL_4, MCA_BASE_PVAR_CLASS_COUNTER, MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL,
+        component, name, text, OPAL_INFO_LVL_4, MCA_BASE_PVAR_CLASS_COUNTER, MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL,
         MCA_BASE_VAR_BIND_NO_OBJECT, MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, counter_read, NULL,
         NULL, (void *) counter);
     return index < 0 ? index : OMPI_SUCCESS;
@@ -34,43 +54,15 @@ static int reg_counter(const char *name, const char *text, _Atomic uint64_t *cou
 
 int gpuhier_counters_register(const mca_base_component_t *component)
 {
-    owner = component;
-    int rc = reg_counter("calls_accelerated", "Calls that ran on the GPUs from begin to end",
-                         &gpuhier_counters.calls_accelerated);
-    rc = OMPI_SUCCESS != rc
-             ? rc
-             : reg_counter("calls_small", "Of calls_accelerated, those short enough to be reduced by the host",
-                           &gpuhier_counters.calls_small);
-    rc = OMPI_SUCCESS != rc ? rc
-                            : reg_counter("calls_long", "Of calls_accelerated, those in slices longer than slice_bytes",
-                                          &gpuhier_counters.calls_long);
-    rc = OMPI_SUCCESS != rc ? rc
-                            : reg_counter("calls_nonblocking",
-                                          "Of calls_accelerated, nonblocking calls and starts of persistent requests",
-                                          &gpuhier_counters.calls_nonblocking);
-    rc = OMPI_SUCCESS != rc
-             ? rc
-             : reg_counter("calls_on_host",
-                           "Nonblocking calls that could not go on on the GPUs and were reduced in host memory",
-                           &gpuhier_counters.calls_on_host);
-    rc = OMPI_SUCCESS != rc ? rc
-                            : reg_counter("calls_saved", "Calls left to the collective that was there before",
-                                          &gpuhier_counters.calls_saved);
-    rc = OMPI_SUCCESS != rc
-             ? rc
-             : reg_counter("calls_staged", "Of calls_saved, those whose device buffers were staged through host memory",
-                           &gpuhier_counters.calls_staged);
-    rc = OMPI_SUCCESS != rc ? rc
-                            : reg_counter("probes", "Probes that asked all ranks whether they pass device memory",
-                                          &gpuhier_counters.probes);
-    rc = OMPI_SUCCESS != rc
-             ? rc
-             : reg_counter("net_steps_sent", "Steps of exchanges between groups in which this rank sent payload",
-                           &gpuhier_counters.net_steps_sent);
+    int rc = OMPI_SUCCESS;
+    for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]) && OMPI_SUCCESS == rc; ++i) {
+        rc = counter_register(component, counters[i].name, counters[i].text, counters[i].counter);
+    }
     for (int rail = 0; rail < GPUHIER_RAILS_MAX && OMPI_SUCCESS == rc; ++rail) {
         char name[32];
         snprintf(name, sizeof(name), "net_bytes_sent_%d", rail);
-        rc = reg_counter(name, "Payload bytes handed to UCX on this rail", &gpuhier_counters.net_bytes_sent[rail]);
+        rc = counter_register(component, name, "Payload bytes handed to UCX on this rail",
+                              &gpuhier_counters.net_bytes_sent[rail]);
     }
     return rc;
 }

@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What this process counts, for MPI_T.
+ * What this process counts. MPI_T shows the counters as performance variables coll_gpuhier_*; docs/tuning.md explains
+ * them. Any thread counts, without a lock.
  */
 #ifndef GPUHIER_COUNTERS_H
 #define GPUHIER_COUNTERS_H
@@ -13,19 +14,18 @@
 #include "base/coll_gpuhier_compat.h"
 #include "base/coll_gpuhier_limits.h"
 
-/* Counters of this process, shown as MPI_T performance variables coll_gpuhier_*. Monotone, relaxed. */
+/* They only grow. No other memory is ordered by them. */
 typedef struct gpuhier_counters {
     _Atomic uint64_t calls_accelerated; /* calls that ran on the engine to the end */
-    _Atomic uint64_t calls_small;       /* of those, the ones in the small form */
-    _Atomic uint64_t calls_long;        /* of those, the ones in slices longer than slice_bytes */
-    _Atomic uint64_t calls_nonblocking; /* of those, nonblocking ones and starts of persistent requests */
-    _Atomic uint64_t calls_on_host; /* nonblocking calls that were voted down, and ended on the engine in host memory */
-    _Atomic uint64_t calls_saved;   /* calls handed to the saved collective */
-    _Atomic uint64_t calls_staged;  /* of those, the ones whose device buffers we staged through the host */
-    _Atomic uint64_t probes;        /* probes sent */
+    _Atomic uint64_t calls_small;       /* of these, calls in the small form */
+    _Atomic uint64_t calls_long;        /* of these, calls in slices longer than slice_bytes */
+    _Atomic uint64_t calls_nonblocking; /* of these, nonblocking calls and starts of persistent requests */
+    _Atomic uint64_t calls_on_host;     /* nonblocking calls that were voted down and ended in the host form */
+    _Atomic uint64_t calls_saved;       /* calls handed to the saved collective */
+    _Atomic uint64_t calls_staged;      /* of these, calls whose device buffers had host copies */
+    _Atomic uint64_t probes;            /* probes sent */
     _Atomic uint64_t net_bytes_sent[GPUHIER_RAILS_MAX]; /* payload bytes handed to UCX, by rail */
-    _Atomic uint64_t
-        net_steps_sent; /* steps of exchanges in which this rank sent payload, whatever the number of stripes */
+    _Atomic uint64_t net_steps_sent; /* steps of exchanges in which this rank sent payload, in one or more stripes */
 } gpuhier_counters_t;
 
 extern gpuhier_counters_t gpuhier_counters;
@@ -36,7 +36,7 @@ static inline void gpuhier_count(_Atomic uint64_t *counter, uint64_t n)
     atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
-/* Registers them as performance variables of a component. Returns an Open MPI code. */
+/* Registers the counters as performance variables of a component. Returns an Open MPI code. */
 int gpuhier_counters_register(const mca_base_component_t *component);
 
 #endif /* GPUHIER_COUNTERS_H */

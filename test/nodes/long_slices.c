@@ -15,7 +15,8 @@
 #include <cuda_runtime_api.h>
 #include <string.h>
 
-static uint64_t slice_bytes, slice_bytes_max, slices_in_flight, ipc;
+static uint64_t slice_bytes, slice_bytes_max, ipc;
+static const uint64_t slices_in_flight = 3; /* the default */
 
 #define IPC_SCRATCH 1
 #define GRANULE ((uint64_t) 2 << 20) /* the driver's, of allocations */
@@ -126,7 +127,7 @@ int main(int argc, char **argv)
     const bool cramped = argc > 1 && 0 == strcmp(argv[1], "cramped");
     suite.default_path = PATH_ACCELERATED;
     if (!pvars_number("coll_gpuhier_slice_bytes", &slice_bytes) || !pvars_number("coll_gpuhier_slice_bytes_max", &slice_bytes_max)
-        || !pvars_number("coll_gpuhier_slices_in_flight", &slices_in_flight) || !pvars_number("coll_gpuhier_ipc", &ipc)) {
+        || !pvars_number("coll_gpuhier_ipc", &ipc)) {
         suite_fail(&suite, "no component");
         return suite_end(&suite);
     }

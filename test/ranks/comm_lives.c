@@ -218,7 +218,7 @@ static void rounds(suite_t *suite, const char *program, int nrounds)
     }
     sum(suite, MPI_COMM_WORLD, 1000, PATH_ACCELERATED);
     for (int i = 0; i < nrounds; ++i) {
-        usleep(200000); /* more than coll_gpuhier_ipc_idle, which this test sets: the workers before count as gone by then */
+        usleep(200000); /* more than ipc_idle, which this test sets: the workers before count as gone by then */
         mapped = round_of(suite, program, MPI_COMM_NULL);
         first = 0 == i ? mapped : first;
     }

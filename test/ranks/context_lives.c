@@ -158,7 +158,7 @@ static void between(suite_t *suite, MPI_Comm other, bool on_all)
             suite_fail(suite, "round %d: %zu bytes of other memory were written", round, count_changed(kept));
         }
         CUDA_MUST(cudaFree(kept));
-        /* What is not used for coll_gpuhier_ipc_idle, which these tests set to a moment, goes after the next call. */
+        /* What is not used for ipc_idle, which these tests set to a moment, goes after the next call. */
         usleep(300000);
         calls(suite, MPI_COMM_WORLD, 2);
         /* A call that takes longer than that moment lets go of its own: less than usual in one round is no leak in the next. */
@@ -249,7 +249,7 @@ static void two(suite_t *suite, MPI_Comm other)
     context_begin();
     MPI_Barrier(MPI_COMM_WORLD);
     imports_open(suite, own_memory, imports);
-    usleep(300000); /* nothing was used for longer than coll_gpuhier_ipc_idle, which this test sets to less */
+    usleep(300000); /* nothing was used for longer than ipc_idle, which this test sets to less */
     CUDA_MUST(cudaSetDevice((first + 1) % ndevices));
     if (CALLS != calls(suite, other, CALLS) && PATH_ANY != suite->default_path) {
         suite_fail(suite, "calls on the other GPU were not accelerated");

@@ -6,7 +6,8 @@
  * once, if what a rank maps takes a quarter of the GPU's memory at most. More than that does not stay mapped,
  * since a peer that frees such buffers wants its memory back. Small buffers in one allocation that is larger, as pools
  * of memory make it, are not mapped at all: that would be the whole allocation, anew in each call.
- * Before that, an allocation is used coll_gpuhier_ipc_uses times, a call being one use, whatever its other buffer is.
+ * Before that, an allocation is used ipc_uses times (a key of coll_gpuhier_tune), a call being one use, whatever its
+ * other buffer is.
  *
  *   mappings     for emulated GPUs only, whose openings are counted
  */
@@ -126,13 +127,9 @@ static uint64_t check_uses(suite_t *suite)
 {
     const unsigned long before = suite->calls;
     const size_t n = PART_BYTES / sizeof(double);
-    uint64_t uses = 0;
+    const uint64_t uses = 3; /* the default of ipc_uses */
     double *buffer[9], *unmapped, *host = host_make(PART_BYTES);
 
-    if (!pvars_number("coll_gpuhier_ipc_uses", &uses)) {
-        suite_fail(suite, "there is no coll_gpuhier_ipc_uses");
-    }
-    uses = (uint32_t) uses; /* an int */
     for (int i = 0; i < 9; ++i) {
         CUDA_MUST(cudaMalloc((void **) &buffer[i], 2 * PART_BYTES));
     }

@@ -25,7 +25,7 @@ static const char usage[] =
     "  --small-bytes S       coll_gpuhier_small_bytes (default 8K)\n"
     "  --slice-bytes S       coll_gpuhier_slice_bytes (default 4M)\n"
     "  --slice-bytes-max S   coll_gpuhier_slice_bytes_max (default 16M, or that of --slice-bytes if told)\n"
-    "  --slices-in-flight I  coll_gpuhier_slices_in_flight (default 3)\n"
+    "  --slices-in-flight I  slices_in_flight of coll_gpuhier_tune (default 3)\n"
     "  --algorithm NAME      coll_gpuhier_algorithm (default auto)\n"
     "  --wire NAME           rdma or tcp: what the rails are (default rdma)\n"
     "  --rail-gbit G         rate of one rail in Gbit/s: says how long the wire needs at least\n"

@@ -83,7 +83,6 @@ static bool release_check(void)
         return true;
     }
     (void) gethostname(host, sizeof(host) - 1);
-    help_find();
     opal_show_help("help-coll-gpuhier.txt", "other release", true, host,
                    NULL != own_file() ? own_file() : "mca_coll_gpuhier.so", OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
                    text);
@@ -93,6 +92,7 @@ static bool release_check(void)
 /* The first of the component's functions that Open MPI calls. */
 static int component_register(void)
 {
+    help_find();
     if (!release_check()) {
         return OMPI_ERR_NOT_AVAILABLE; /* Open MPI drops the component, and goes on */
     }
@@ -107,7 +107,6 @@ static int component_register(void)
 
 static int component_open(void)
 {
-    help_find();
     gpuhier_end_open(gpuhier_finalize);
     gpuhier_queue_open();
     int rc = gpuhier_agree_publish(&mca_coll_gpuhier_component.super.collm_version);

@@ -2,78 +2,127 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the MCA parameters of the component: their defaults, names, texts and bounds.
- * Called once, when the component is registered.
+ * Owns the MCA parameters of the component: their defaults, names, texts and bounds. Called once, when the component
+ * is registered.
+ *
+ * Parameters stand in one table. What only an expert sets is a key of the parameter `tune`, in a second table.
  */
 #include "ompi_config.h"
 
+#include <float.h>
+#include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/coll_gpuhier_params.h"
 
 #include "base/coll_gpuhier_hash.h"
 #include "opal/mca/base/mca_base_var.h"
+#include "opal/util/show_help.h"
 
+#define SLICE_BYTES_MIN ((size_t) 4096)
 #define SMALL_BYTES_MAX ((size_t) 1 << 20) /* each rank has two areas of that length in each communicator */
+#define ALGORITHMS_MAX 15
 
 gpuhier_params_t gpuhier_params = {
     .priority = 95,
     .enable = true,
     .slice_bytes = 4u << 20,
     .slice_bytes_max = 16u << 20,
-    .slices_in_flight = 3,
     .small_bytes = 8u << 10,
-    .probe = 1,
-    .ipc_uses = 3,
-    .ipc_idle = 10.0,
     .stage_bytes = (size_t) 64 << 20,
     .report_after = 30.0,
 };
+
+static char *tune; /* as the user writes it */
 
 static mca_base_var_enum_value_t ipc_modes[] = {
     {GPUHIER_IPC_AUTO, "auto"}, {GPUHIER_IPC_SCRATCH, "scratch"}, {GPUHIER_IPC_USER, "user"}, {0, NULL}};
 static mca_base_var_enum_value_t net_modes[] = {
     {GPUHIER_NET_AUTO, "auto"}, {GPUHIER_NET_DIRECT, "direct"}, {GPUHIER_NET_STAGED, "staged"}, {0, NULL}};
+static mca_base_var_enum_value_t algorithms[ALGORITHMS_MAX + 1]; /* filled at registration */
 
-static const mca_base_component_t *owner; /* the component that they are registered for */
+#define FIXED MCA_BASE_VAR_SCOPE_READONLY
 
-static int reg(const char *name, const char *text, mca_base_var_type_t type, mca_base_var_enum_t *values,
-               mca_base_var_scope_t scope, void *storage)
-{
-    /* Open MPI 5 writes those only that say so. */
-    const int flags = MCA_BASE_VAR_SCOPE_ALL == scope ? MCA_BASE_VAR_FLAG_SETTABLE : 0;
-    int index = mca_base_component_var_register(owner, name, text, type, values, 0, (mca_base_var_flag_t) flags,
-                                                OPAL_INFO_LVL_5, scope, storage);
-    return index < 0 ? index : OMPI_SUCCESS;
-}
+static const struct param {
+    const char *name;
+    mca_base_var_type_t type;
+    mca_base_var_scope_t scope;
+    void *storage;
+    mca_base_var_enum_value_t *choices; /* NULL: any value of the type */
+    const char *text;
+} params[] = {
+    {"priority", MCA_BASE_VAR_TYPE_INT, FIXED, &gpuhier_params.priority, NULL,
+     "Priority among coll components. Below 0 gpuhier is not used. Must be equal on all ranks"},
+    {"enable", MCA_BASE_VAR_TYPE_BOOL, MCA_BASE_VAR_SCOPE_ALL, &gpuhier_params.enable, NULL,
+     "Whether gpuhier serves communicators made from now on. MPI_T may change it, on all ranks at once"},
+    {"print_info", MCA_BASE_VAR_TYPE_BOOL, FIXED, &gpuhier_params.print_info, NULL,
+     "Print groups, rails, and what messages of each size get, for each communicator"},
+    {"devices", MCA_BASE_VAR_TYPE_STRING, FIXED, &gpuhier_params.devices, NULL,
+     "Network devices to use, by UCX's names, for example mlx5_0:1,mlx5_1:1. Default: the nearest to each GPU"},
+    {"net", MCA_BASE_VAR_TYPE_INT, FIXED, &gpuhier_params.net, net_modes,
+     "How data reaches the network: from GPU memory (direct), through page-locked host memory (staged), or direct if "
+     "UCX takes GPU memory (auto)"},
+    {"ipc", MCA_BASE_VAR_TYPE_INT, FIXED, &gpuhier_params.ipc, ipc_modes,
+     "How peers on the node reach a user's buffer: through a copy in scratch memory (scratch), mapped at its first use "
+     "(user), or mapped once it was used a few times (auto)"},
+    {"algorithm", MCA_BASE_VAR_TYPE_INT, FIXED, &gpuhier_params.algorithm, algorithms,
+     "Exchange between groups of GPUs. auto chooses by the number of groups and the length of the message; "
+     "gpuhier_info shows the choice. Must be equal on all ranks"},
+    {"slice_bytes", MCA_BASE_VAR_TYPE_SIZE_T, FIXED, &gpuhier_params.slice_bytes, NULL,
+     "Longest slice in bytes of the message, at least 4096. Each GPU spends six of them on scratch memory. Must be "
+     "equal on all ranks"},
+    {"slice_bytes_max", MCA_BASE_VAR_TYPE_SIZE_T, FIXED, &gpuhier_params.slice_bytes_max, NULL,
+     "The same for long messages between groups. Default: 16777216, or slice_bytes where that is set. Must be equal on "
+     "all ranks"},
+    {"small_bytes", MCA_BASE_VAR_TYPE_SIZE_T, FIXED, &gpuhier_params.small_bytes, NULL,
+     "Messages of at most this many bytes are reduced by the host, 0 to 1048576. 0: none. Must be equal on all ranks"},
+    {"ipc_cache_bytes", MCA_BASE_VAR_TYPE_SIZE_T, FIXED, &gpuhier_params.ipc_cache_bytes, NULL,
+     "Bytes of peers' buffers that stay mapped from call to call. 0: a quarter of the GPU's memory"},
+    {"stage_bytes", MCA_BASE_VAR_TYPE_SIZE_T, FIXED, &gpuhier_params.stage_bytes, NULL,
+     "Bytes of page-locked host memory kept for calls that run in host memory. 0: none"},
+    {"timeout", MCA_BASE_VAR_TYPE_DOUBLE, FIXED, &gpuhier_params.timeout, NULL,
+     "Seconds without progress after which a call fails. 0: never, since MPI lets a rank be late"},
+    {"report_after", MCA_BASE_VAR_TYPE_DOUBLE, FIXED, &gpuhier_params.report_after, NULL,
+     "Seconds without progress after which the state of all ranks is printed. 0: never"},
+    {"sync_before", MCA_BASE_VAR_TYPE_BOOL, FIXED, &gpuhier_params.sync_before, NULL,
+     "Synchronise the device before the send buffer is read. This finds programs that forgot to"},
+    {"tune", MCA_BASE_VAR_TYPE_STRING, FIXED, &tune, NULL,
+     "For experts: KEY=NUMBER,... Keys are slices_in_flight, ipc_uses, ipc_idle and probe; docs/tuning.md explains "
+     "them. The first and the last must be equal on all ranks"},
+};
 
-static int reg_choice(const char *name, const char *text, mca_base_var_enum_value_t *choices, int *storage)
+static const struct tune_key {
+    const char *name;
+    double standard, least, most; /* values beyond are clamped */
+    int *whole;                   /* where the value goes: one of the two */
+    double *real;
+} tune_keys[] = {
+    {"slices_in_flight", 3, 2, 4, &gpuhier_params.slices_in_flight, NULL},
+    {"ipc_uses", 3, 0, INT_MAX, &gpuhier_params.ipc_uses, NULL},
+    {"ipc_idle", 10, 0, DBL_MAX, NULL, &gpuhier_params.ipc_idle},
+    {"probe", 1, 0, 1, &gpuhier_params.probe, NULL},
+};
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+static int param_register(const mca_base_component_t *component, const struct param *p)
 {
     mca_base_var_enum_t *values = NULL;
-    int rc = mca_base_var_enum_create(name, choices, &values);
-    if (OPAL_SUCCESS != rc) {
-        return rc;
+    if (NULL != p->choices) {
+        int rc = mca_base_var_enum_create(p->name, p->choices, &values);
+        if (OPAL_SUCCESS != rc) {
+            return rc;
+        }
     }
-    rc = reg(name, text, MCA_BASE_VAR_TYPE_INT, values, MCA_BASE_VAR_SCOPE_READONLY, storage);
-    OBJ_RELEASE(values);
-    return rc;
-}
-
-static int reg_algorithm(const char *const *names, int count, int *storage)
-{
-    mca_base_var_enum_value_t *choices = calloc((size_t) count + 1, sizeof(*choices));
-    if (NULL == choices) {
-        return OMPI_ERR_OUT_OF_RESOURCE;
+    /* Open MPI 5 lets MPI_T write only parameters with this flag. */
+    const int flags = MCA_BASE_VAR_SCOPE_ALL == p->scope ? MCA_BASE_VAR_FLAG_SETTABLE : 0;
+    int index = mca_base_component_var_register(component, p->name, p->text, p->type, values, 0,
+                                                (mca_base_var_flag_t) flags, OPAL_INFO_LVL_5, p->scope, p->storage);
+    if (NULL != values) {
+        OBJ_RELEASE(values);
     }
-    for (int i = 0; i < count; ++i) {
-        choices[i] = (mca_base_var_enum_value_t){i, names[i]};
-    }
-    int rc = reg_choice("algorithm",
-                        "Exchange between groups of ranks; auto goes by their number and the message's bytes "
-                        "(gpuhier_info shows how); alike on all ranks",
-                        choices, storage);
-    free(choices);
-    return rc;
+    return index < 0 ? index : OMPI_SUCCESS;
 }
 
 /* By whatever means: a file, the environment, the command line. */
@@ -85,80 +134,71 @@ static bool was_set(const char *name)
            && MCA_BASE_VAR_SOURCE_DEFAULT != source;
 }
 
-int gpuhier_params_register(const mca_base_component_t *component, const char *const *algorithms, int count)
+static void tune_set(const struct tune_key *key, double value)
 {
-    owner = component;
+    value = value < key->least ? key->least : value > key->most ? key->most : value;
+    if (NULL != key->whole) {
+        *key->whole = (int) value;
+    } else {
+        *key->real = value;
+    }
+}
+
+/* Reads one KEY=NUMBER. False: it is not one, and nothing is set. */
+static bool tune_entry(const char *entry)
+{
+    const char *sign = strchr(entry, '=');
+    for (size_t i = 0; NULL != sign && i < COUNT_OF(tune_keys); ++i) {
+        const struct tune_key *key = &tune_keys[i];
+        if (strlen(key->name) == (size_t) (sign - entry) && 0 == strncmp(key->name, entry, strlen(key->name))) {
+            char *end;
+            const double value = strtod(sign + 1, &end);
+            if (end == sign + 1 || '\0' != *end || value != value) {
+                return false;
+            }
+            tune_set(key, value);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Sets all keys, to their defaults where `tune` does not name them. */
+static int tune_read(void)
+{
+    for (size_t i = 0; i < COUNT_OF(tune_keys); ++i) {
+        tune_set(&tune_keys[i], tune_keys[i].standard);
+    }
+    char *list = strdup(NULL != tune ? tune : ""), *rest = NULL;
+    if (NULL == list) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    for (char *entry = strtok_r(list, ", ", &rest); NULL != entry; entry = strtok_r(NULL, ", ", &rest)) {
+        if (!tune_entry(entry)) {
+            opal_show_help("help-coll-gpuhier.txt", "bad tune", true, entry);
+        }
+    }
+    free(list);
+    return OMPI_SUCCESS;
+}
+
+int gpuhier_params_register(const mca_base_component_t *component, const char *const *names, int count)
+{
     gpuhier_params_t *p = &gpuhier_params;
-    const mca_base_var_scope_t fixed = MCA_BASE_VAR_SCOPE_READONLY;
-    const struct {
-        const char *name, *text;
-        mca_base_var_type_t type;
-        mca_base_var_scope_t scope;
-        void *storage;
-    } plain[] = {
-        {"priority", "Priority of the component; below 0 it is not used; alike on all ranks", MCA_BASE_VAR_TYPE_INT,
-         fixed, &p->priority},
-        {"enable", "Take part in communicators made from now on (may be changed through MPI_T, alike on all ranks)",
-         MCA_BASE_VAR_TYPE_BOOL, MCA_BASE_VAR_SCOPE_ALL, &p->enable},
-        {"devices", "Rails by UCX's device names, e.g. mlx5_0:1,mlx5_1:1 (default: the nearest to each GPU)",
-         MCA_BASE_VAR_TYPE_STRING, fixed, &p->devices},
-        {"slice_bytes",
-         "Bytes of the message in one slice of the pipeline at most; between groups shorter messages have "
-         "shorter slices; alike on all ranks",
-         MCA_BASE_VAR_TYPE_SIZE_T, fixed, &p->slice_bytes},
-        {"slice_bytes_max",
-         "The same for long messages between groups, whose scratch is made when the first one comes (default: "
-         "16777216, or slice_bytes where that is set); alike on all ranks",
-         MCA_BASE_VAR_TYPE_SIZE_T, fixed, &p->slice_bytes_max},
-        {"slices_in_flight", "Slices in the pipeline at once, 2 to 4; alike on all ranks", MCA_BASE_VAR_TYPE_INT, fixed,
-         &p->slices_in_flight},
-        {"small_bytes",
-         "Messages of at most that many bytes are copied to the host and reduced there, 0 to 1048576; 0: none; "
-         "alike on all ranks",
-         MCA_BASE_VAR_TYPE_SIZE_T, fixed, &p->small_bytes},
-        {"probe", "Ask, now and then, whether all ranks pass device memory; 0 never accelerates; alike on all ranks",
-         MCA_BASE_VAR_TYPE_INT, fixed, &p->probe},
-        {"ipc_uses", "With ipc=auto, uses of a buffer before the peers map it directly", MCA_BASE_VAR_TYPE_INT, fixed,
-         &p->ipc_uses},
-        {"ipc_cache_bytes", "Bytes of peers' user buffers kept mapped; 0: a quarter of the GPU's memory",
-         MCA_BASE_VAR_TYPE_SIZE_T, fixed, &p->ipc_cache_bytes},
-        {"ipc_idle", "Seconds after which peers' user buffers are unmapped if they were not used; 0: only to make room",
-         MCA_BASE_VAR_TYPE_DOUBLE, fixed, &p->ipc_idle},
-        {"stage_bytes",
-         "Bytes of page-locked host memory kept for staging; longer messages are copied through two slices of it",
-         MCA_BASE_VAR_TYPE_SIZE_T, fixed, &p->stage_bytes},
-        {"timeout", "Seconds without progress after which a call fails; 0: wait for late ranks for ever, as MPI allows",
-         MCA_BASE_VAR_TYPE_DOUBLE, fixed, &p->timeout},
-        {"report_after", "Seconds without progress after which the state of all ranks is printed; 0: never",
-         MCA_BASE_VAR_TYPE_DOUBLE, fixed, &p->report_after},
-        {"sync_before", "Synchronise the device before reading the send buffer: finds programs that forgot to",
-         MCA_BASE_VAR_TYPE_BOOL, fixed, &p->sync_before},
-        {"print_info", "Print groups, rails and the path that each kind of call takes", MCA_BASE_VAR_TYPE_BOOL, fixed,
-         &p->print_info},
-    };
-    for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); ++i) {
-        int rc = reg(plain[i].name, plain[i].text, plain[i].type, NULL, plain[i].scope, plain[i].storage);
+    if (count > ALGORITHMS_MAX) {
+        return OMPI_ERR_BAD_PARAM;
+    }
+    for (int i = 0; i < count; ++i) {
+        algorithms[i] = (mca_base_var_enum_value_t){i, names[i]};
+    }
+    for (size_t i = 0; i < COUNT_OF(params); ++i) {
+        int rc = param_register(component, &params[i]);
         if (OMPI_SUCCESS != rc) {
             return rc;
         }
     }
-    int rc =
-        reg_choice("ipc", "How peers reach a user's buffer: auto, scratch (copied through ours), user (mapped at once)",
-                   ipc_modes, &p->ipc);
-    rc = OMPI_SUCCESS != rc
-             ? rc
-             : reg_choice(
-                 "net",
-                 "How shards reach the network: auto, direct (from GPU memory), staged (through pinned host memory)",
-                 net_modes, &p->net);
-    rc = OMPI_SUCCESS != rc ? rc : reg_algorithm(algorithms, count, &p->algorithm);
-    if (p->slices_in_flight < 2) {
-        p->slices_in_flight = 2;
-    } else if (p->slices_in_flight > 4) {
-        p->slices_in_flight = 4;
-    }
-    if (p->slice_bytes < 4096) {
-        p->slice_bytes = 4096;
+    if (p->slice_bytes < SLICE_BYTES_MIN) {
+        p->slice_bytes = SLICE_BYTES_MIN;
     }
     if (p->slice_bytes_max < p->slice_bytes || (was_set("slice_bytes") && !was_set("slice_bytes_max"))) {
         p->slice_bytes_max = p->slice_bytes; /* a length that the user chose is the length of all */
@@ -166,7 +206,7 @@ int gpuhier_params_register(const mca_base_component_t *component, const char *c
     if (p->small_bytes > SMALL_BYTES_MAX) {
         p->small_bytes = SMALL_BYTES_MAX;
     }
-    return rc;
+    return tune_read();
 }
 
 uint64_t gpuhier_params_hash(void)

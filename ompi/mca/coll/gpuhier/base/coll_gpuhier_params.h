@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The MCA parameters of the component.
+ * The MCA parameters of the component. All layers read them.
  */
 #ifndef GPUHIER_PARAMS_H
 #define GPUHIER_PARAMS_H
@@ -14,30 +14,30 @@
 #include "base/coll_gpuhier_compat.h"
 
 /*
- * MCA parameters, coll_gpuhier_*. Written by the MCA system (and by MPI_T for
- * `enable`), read by everyone. Those marked "path" decide which path a call
- * takes, so all ranks must have the same: their hash is exchanged at start.
+ * MCA parameters, coll_gpuhier_*. The MCA system writes them when the component is registered, and MPI_T may write
+ * `enable` later. Parameters marked "path" decide which path a call takes, so they must be equal on all ranks: ranks
+ * exchange their hash at start. Those marked "tune" are keys of coll_gpuhier_tune.
  */
 typedef struct gpuhier_params {
-    int priority;           /* path: below 0, or below another component's, calls do not come here */
-    bool enable;            /* path: as it is at start; false: calls do not come here */
-    int ipc;                /* gpuhier_ipc_mode_t; a rank's own business: the peers read it from the record */
+    int priority;           /* path: below 0, or below that of another component, gpuhier gets no calls */
+    bool enable;            /* path, by its value at start: false: gpuhier gets no calls */
+    int ipc;                /* gpuhier_ipc_mode_t; may differ between ranks: a record says what its rank has chosen */
     int net;                /* gpuhier_net_mode_t */
-    char *devices;          /* rails by name, or NULL: chosen by place */
-    int algorithm;          /* path: exchange between groups, gpuhier_algorithm_t */
-    size_t slice_bytes;     /* path: a slice of the message */
-    size_t slice_bytes_max; /* path: a slice of a long one between groups; not less */
-    int slices_in_flight;   /* path: scratch slots, 2 to 4 */
-    size_t small_bytes;     /* path: messages up to that length are reduced by the host; 0: none */
-    int probe;              /* path: false leaves every call to the saved collective */
-    int ipc_uses;           /* uses of a user's buffer before it is mapped directly */
-    size_t ipc_cache_bytes; /* bytes of peers' user buffers kept mapped, 0: a quarter of the GPU's memory */
-    double ipc_idle;        /* seconds after which an unused one of them is unmapped; 0: only to make room */
-    size_t stage_bytes;     /* page-locked host memory kept for staging */
+    char *devices;          /* rails by name; NULL: the topology chooses */
+    int algorithm;          /* path: the exchange between groups, gpuhier_algorithm_t */
+    size_t slice_bytes;     /* path: longest slice, in bytes of the message */
+    size_t slice_bytes_max; /* path: the same for long messages between groups; at least slice_bytes */
+    int slices_in_flight;   /* path, tune: slice buffers of a lane, 2 to 4 */
+    size_t small_bytes;     /* path: the host reduces messages of at most this many bytes; 0: none */
+    int probe;              /* path, tune: 0 leaves every call to the saved collective */
+    int ipc_uses;           /* tune: calls that use a buffer before it is mapped */
+    size_t ipc_cache_bytes; /* bytes of peers' user buffers kept mapped; 0: a quarter of the GPU's memory */
+    double ipc_idle;        /* tune: seconds until an unused mapping is closed; 0: only to make room */
+    size_t stage_bytes;     /* bytes of page-locked host memory kept for staging */
     double timeout;         /* seconds without progress after which a call is an error; 0: never */
-    double report_after;    /* seconds without progress after which every rank's state is printed */
-    bool sync_before;       /* synchronise the device before reading the send buffer */
-    bool print_info;        /* say which path each kind of call takes, and why */
+    double report_after;    /* seconds without progress after which every rank's state is printed; 0: never */
+    bool sync_before;       /* synchronise the device before the send buffer is read */
+    bool print_info;        /* print which path each kind of call takes, and why */
 } gpuhier_params_t;
 
 typedef enum gpuhier_ipc_mode { GPUHIER_IPC_AUTO, GPUHIER_IPC_SCRATCH, GPUHIER_IPC_USER } gpuhier_ipc_mode_t;
@@ -46,12 +46,13 @@ typedef enum gpuhier_net_mode { GPUHIER_NET_AUTO, GPUHIER_NET_DIRECT, GPUHIER_NE
 extern gpuhier_params_t gpuhier_params;
 
 /*
- * Registers the parameters as those of a component. algorithms: the names of the values of `algorithm`, count of
- * them, from 0 on. Returns an Open MPI code.
+ * Registers the parameters as those of a component. algorithms: [count] the names of the values of `algorithm`, from 0
+ * on. An entry of `tune` that cannot be read is reported and ignored. The folder of the help text must be known to Open
+ * MPI. Returns an Open MPI code.
  */
 int gpuhier_params_register(const mca_base_component_t *component, const char *const *algorithms, int count);
 
-/* Hash of the parameters marked "path". */
+/* The hash of the parameters marked "path". */
 uint64_t gpuhier_params_hash(void);
 
 #endif /* GPUHIER_PARAMS_H */

@@ -10,7 +10,6 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,10 +23,9 @@ gpuhier_cu_t gpuhier_cu;
 #define HEAP_FIELD 47 /* of proc(5): start_brk */
 
 static bool present;
-static _Atomic bool looked;                /* asking pthread_once() takes 1 % of a short call in host memory */
-static uintptr_t heap_begin = UINTPTR_MAX; /* set when the driver is looked for, as the next */
-static void *const *heap_end;              /* glibc's own note of it, NULL without: UCX makes sbrk(0) a system call */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_once_t once = PTHREAD_ONCE_INIT; /* driver_find() sets the other variables */
+static uintptr_t heap_begin = UINTPTR_MAX;
+static void *const *heap_end; /* glibc's __curbrk, NULL without it. UCX makes sbrk(0) a system call. */
 
 /* Where the heap begins, of /proc/self/stat; the highest address, which makes the heap empty, when that does not say.
  */
@@ -81,10 +79,7 @@ static void driver_find(void)
 
 bool gpuhier_cuda_present(void)
 {
-    if (!atomic_load_explicit(&looked, memory_order_acquire)) {
-        pthread_once(&once, driver_find);
-        atomic_store_explicit(&looked, true, memory_order_release);
-    }
+    pthread_once(&once, driver_find);
     return present;
 }
 

@@ -83,10 +83,8 @@ static bool open_mpi_takes(struct ompi_datatype_t *dtype)
            || (gpuhier_ompi_is_cuda_aware() && 0 == gpuhier_devices_lost() && ompi_datatype_is_predefined(dtype));
 }
 
-/* Not inlined, so that a call in host memory does not save the registers that this function needs. */
-__attribute__((noinline)) static int staged_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count,
-                                                      struct ompi_datatype_t *dtype, struct ompi_op_t *op,
-                                                      struct ompi_communicator_t *comm, const gpuhier_saved_t *saved)
+static int staged_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
+                            struct ompi_op_t *op, struct ompi_communicator_t *comm, const gpuhier_saved_t *saved)
 {
     gpuhier_staged_t staged;
     int rc = gpuhier_staged_open(&staged, sbuf, rbuf, (size_t) count, dtype);

@@ -6,29 +6,74 @@
  *
  *   cudasim_topo [FILE]               prints the emulated machine
  *   cudasim_topo --hwloc-xml [FILE]   writes hwloc's XML (version 2) to stdout
+ *   cudasim_topo --rails-xml [FILE]   the same, with the NICs that carry data under the names rail0, rail1, ...
+ *   cudasim_topo --rails [FILE]       prints the number of nodes and of NICs that carry data
  *
  * Without FILE it describes what the environment asks for (CUDASIM_TOPOLOGY, CUDASIM_GPUS).
- * The machine's processors are dealt out to the NUMA nodes in blocks; with fewer
- * processors than NUMA nodes, the missing ones are made up, and nobody should bind to them.
  */
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "sim_topology.h"
 
-static unsigned long next_id = 1;
+/* Where a device is: the words that say so. */
+static void print_place(const sim_topology_t *topology, int numa, int root, int on)
+{
+    printf(" numa %d", numa);
+    if (on >= 0) {
+        printf(" on %s", topology->switches[on].name);
+    } else if (0 != root) {
+        printf(" root %d", root);
+    }
+}
+
+/* What is said once for the whole machine, and the switches. */
+static void print_head(const sim_topology_t *topology)
+{
+    int i;
+
+    if ('\0' != topology->title[0]) {
+        printf("machine %s\n", topology->title);
+    }
+    if (1 != topology->nodes) {
+        printf("nodes %d\n", topology->nodes);
+    }
+    if (0 != topology->nvlink_generation) {
+        printf("nvlink-generation %d\n", topology->nvlink_generation);
+    }
+    if (0 != topology->pcie_generation) {
+        printf("pcie-generation %d\n", topology->pcie_generation);
+    }
+    for (i = 0; i < topology->nnumas; i++) {
+        if (i != topology->package[i]) {
+            printf("numa %d package %d\n", i, topology->package[i]);
+        }
+    }
+    for (i = 0; i < topology->nswitches; i++) {
+        const sim_switch_t *own = &topology->switches[i];
+        printf("switch %s", own->name);
+        print_place(topology, own->numa, own->root, own->below);
+        printf("\n");
+    }
+}
 
 static void print_machine(const sim_topology_t *topology)
 {
     char pci[48], uuid[48];
     int i, j;
 
+    print_head(topology);
     for (i = 0; i < topology->ngpus; i++) {
-        sim_pci_print(&topology->gpus[i].pci, pci);
-        sim_uuid_print(topology->gpus[i].uuid, uuid);
-        printf("gpu %d pci %s numa %d memory %zuM # %s\n", i, pci, topology->gpus[i].numa,
-               topology->gpus[i].memory >> 20, uuid);
+        const sim_gpu_t *gpu = &topology->gpus[i];
+        sim_pci_print(&gpu->pci, pci);
+        sim_uuid_print(gpu->uuid, uuid);
+        printf("gpu %d pci %s", i, pci);
+        print_place(topology, gpu->numa, gpu->root, gpu->on);
+        printf(" memory %zuM%s%s # %s\n", gpu->memory >> 20, '\0' != gpu->slice[0] ? " slice " : "", gpu->slice,
+               uuid);
+    }
+    if (0 != topology->nvswitch) {
+        printf("nvswitch %d%s\n", topology->nvswitch, topology->is_fabric ? " fabric" : "");
     }
     for (i = 0; i < topology->ngpus; i++) {
         for (j = i + 1; j < topology->ngpus; j++) {
@@ -38,137 +83,50 @@ static void print_machine(const sim_topology_t *topology)
             if (!topology->peers[i][j]) {
                 printf("nopeer %d %d\n", i, j);
             }
-        }
-    }
-    for (i = 0; i < topology->nnics; i++) {
-        sim_pci_print(&topology->nics[i].pci, pci);
-        printf("nic %s pci %s numa %d\n", topology->nics[i].interface, pci, topology->nics[i].numa);
-    }
-}
-
-/* hwloc's text of a set of bits first..last: words of 32 bits, the highest first. */
-static void set_print(long first, long last, char *text_p, size_t room)
-{
-    long word, bit, low = 0;
-    uint32_t bits;
-    size_t used = 0;
-
-    for (word = last / 32; word >= low; word--) {
-        bits = 0;
-        for (bit = 0; bit < 32; bit++) {
-            if (32 * word + bit >= first && 32 * word + bit <= last) {
-                bits |= (uint32_t) 1 << bit;
+            if (0 != topology->slow[i][j]) {
+                printf("slow %d %d %d\n", i, j, topology->slow[i][j]);
             }
         }
-        used += (size_t) snprintf(text_p + used, room - used, "%s0x%08x", used > 0 ? "," : "", bits);
-    }
-}
-
-static void xml_sets(const char *cpus, const char *nodes)
-{
-    printf(" cpuset=\"%s\" complete_cpuset=\"%s\" nodeset=\"%s\" complete_nodeset=\"%s\" gp_index=\"%lu\"", cpus,
-           cpus, nodes, nodes, next_id++);
-}
-
-static void xml_pci_open(const sim_pci_t *pci, const char *type)
-{
-    char text[48];
-
-    sim_pci_print(pci, text);
-    printf("   <object type=\"PCIDev\" gp_index=\"%lu\" pci_busid=\"%s\" pci_type=\"%s\" "
-           "pci_link_speed=\"31.500000\">\n", next_id++, text, type);
-}
-
-static void xml_devices(const sim_topology_t *topology, int numa)
-{
-    char uuid[48];
-    int i;
-
-    for (i = 0; i < topology->ngpus; i++) {
-        if (numa == topology->gpus[i].numa) {
-            sim_uuid_print(topology->gpus[i].uuid, uuid);
-            xml_pci_open(&topology->gpus[i].pci, "0302 [10de:2330] [10de:16c1] a1");
-            printf("    <object type=\"OSDev\" gp_index=\"%lu\" name=\"cuda%d\" subtype=\"CUDA\" osdev_type=\"5\">\n"
-                   "     <info name=\"GPUModel\" value=\"Emulated GPU\"/>\n    </object>\n", next_id++, i);
-            printf("    <object type=\"OSDev\" gp_index=\"%lu\" name=\"nvml%d\" subtype=\"NVML\" osdev_type=\"1\">\n"
-                   "     <info name=\"NVIDIAUUID\" value=\"%s\"/>\n    </object>\n   </object>\n", next_id++, i, uuid);
-        }
     }
     for (i = 0; i < topology->nnics; i++) {
-        if (numa == topology->nics[i].numa) {
-            xml_pci_open(&topology->nics[i].pci, "0200 [15b3:1021] [15b3:0023] 00");
-            printf("    <object type=\"OSDev\" gp_index=\"%lu\" name=\"%s\" osdev_type=\"2\"/>\n   </object>\n",
-                   next_id++, topology->nics[i].interface);
+        const sim_nic_t *nic = &topology->nics[i];
+        sim_pci_print(&nic->pci, pci);
+        printf("nic %s pci %s", nic->interface, pci);
+        print_place(topology, nic->numa, nic->root, nic->on);
+        if (SIM_NIC_ETHERNET != nic->kind) {
+            printf(" kind %s", sim_nic_kinds[nic->kind]);
         }
+        if (0 != nic->gbit) {
+            printf(" gbit %d", nic->gbit);
+        }
+        printf("\n");
     }
-}
-
-/* A NUMA node as a package of its own, with a host bridge that its devices hang on. */
-static void xml_package(const sim_topology_t *topology, int numa, long cpus)
-{
-    char cpuset[1024], nodeset[64], one[1024];
-    long first, last, cpu;
-
-    sim_topology_cpus(topology, numa, cpus, &first, &last);
-    set_print(first, last, cpuset, sizeof(cpuset));
-    set_print(numa, numa, nodeset, sizeof(nodeset));
-    printf(" <object type=\"Package\" os_index=\"%d\"", numa);
-    xml_sets(cpuset, nodeset);
-    printf(">\n  <object type=\"NUMANode\" os_index=\"%d\"", numa);
-    xml_sets(cpuset, nodeset);
-    printf(" local_memory=\"17179869184\"/>\n");
-    for (cpu = first; cpu <= last; cpu++) {
-        set_print(cpu, cpu, one, sizeof(one));
-        printf("  <object type=\"Core\" os_index=\"%ld\"", cpu);
-        xml_sets(one, nodeset);
-        printf(">\n   <object type=\"PU\" os_index=\"%ld\"", cpu);
-        xml_sets(one, nodeset);
-        printf("/>\n  </object>\n");
-    }
-    printf("  <object type=\"Bridge\" gp_index=\"%lu\" bridge_type=\"0-1\" depth=\"0\" "
-           "bridge_pci=\"0000:[00-ff]\">\n", next_id++);
-    xml_devices(topology, numa);
-    printf("  </object>\n </object>\n");
-}
-
-static void print_xml(const sim_topology_t *topology)
-{
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    char cpuset[1024], nodeset[64];
-    int numa;
-
-    if (cpus < topology->nnumas) {
-        cpus = topology->nnumas;
-    }
-    set_print(0, cpus - 1, cpuset, sizeof(cpuset));
-    set_print(0, topology->nnumas - 1, nodeset, sizeof(nodeset));
-    printf("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n"
-           "<topology version=\"2.0\">\n<object type=\"Machine\" os_index=\"0\" allowed_cpuset=\"%s\" "
-           "allowed_nodeset=\"%s\"", cpuset, nodeset);
-    xml_sets(cpuset, nodeset);
-    printf(">\n <info name=\"Backend\" value=\"cudasim\"/>\n");
-    for (numa = 0; numa < topology->nnumas; numa++) {
-        xml_package(topology, numa, cpus);
-    }
-    printf("</object>\n</topology>\n");
 }
 
 int main(int argc, char **argv)
 {
     static sim_topology_t topology;
-    int xml = argc > 1 && 0 == strcmp(argv[1], "--hwloc-xml"), rc;
-    const char *path = (argc > 1 + xml) ? argv[1 + xml] : NULL;
+    const char *verb = (argc > 1 && 0 == strncmp(argv[1], "--", 2)) ? argv[1] : "";
+    const int used = '\0' != verb[0], for_rails = 0 == strcmp(verb, "--rails-xml");
+    const int counts = 0 == strcmp(verb, "--rails"), xml = for_rails || 0 == strcmp(verb, "--hwloc-xml");
+    const char *path = (argc > 1 + used) ? argv[1 + used] : NULL;
+    int rc, i, rails = 0;
 
-    if (argc > 2 + xml || (NULL != path && '-' == path[0])) {
-        fprintf(stderr, "usage: cudasim_topo [--hwloc-xml] [FILE]\n");
+    if (argc > 2 + used || used != (xml || counts) || (NULL != path && '-' == path[0])) {
+        fprintf(stderr, "usage: cudasim_topo [--hwloc-xml|--rails-xml|--rails] [FILE]\n");
         return 2;
     }
     rc = (NULL != path) ? sim_topology_read(path, &topology) : sim_topology_load(&topology);
     if (0 != rc) {
         return 1;
     }
-    if (xml) {
-        print_xml(&topology);
+    for (i = 0; i < topology.nnics; i++) {
+        rails += sim_nic_is_rail(&topology, i);
+    }
+    if (counts) {
+        printf("%d %d\n", topology.nodes, rails);
+    } else if (xml) {
+        sim_topology_xml(stdout, &topology, for_rails);
     } else {
         print_machine(&topology);
     }

@@ -51,7 +51,6 @@ static const struct {
     {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048},
     {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 3},
     {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
-    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9},
     {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
     {CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_GLOBAL_L1_CACHE_SUPPORTED, 1},
@@ -95,6 +94,9 @@ static const struct {
     {CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, 0},
     {CU_DEVICE_ATTRIBUTE_MPS_ENABLED, 0},
 };
+
+/* The compute capability of GPUs with this generation of NVLink: P100, V100, A100, H100, B200. 0: an H100. */
+static const int generation_majors[] = {9, 6, 7, 8, 9, 10};
 
 static const sim_gpu_t *gpu_of(CUdevice device)
 {
@@ -210,6 +212,9 @@ CUresult sim_cuDeviceGetAttribute(int *value_p, CUdevice_attribute attribute, CU
     case CU_DEVICE_ATTRIBUTE_NUMA_ID:
         *value_p = -1; /* the GPU's memory is no NUMA node of the host */
         return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+        *value_p = generation_majors[sim_driver.topology.nvlink_generation];
+        return CUDA_SUCCESS;
     default:
         break;
     }
@@ -295,7 +300,7 @@ CUresult sim_cuDeviceGetP2PAttribute(int *value_p, CUdevice_P2PAttribute attribu
     }
     a = sim_driver.devices[from].physical;
     b = sim_driver.devices[to].physical;
-    links = sim_driver.topology.nvlinks[a][b];
+    links = sim_topology_links(&sim_driver.topology, a, b);
     switch ((int) attribute) {
     case CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK:
         *value_p = links > 0 ? 0 : 1;

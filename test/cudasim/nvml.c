@@ -405,17 +405,22 @@ NVML(nvmlDeviceGetP2PStatus, sim_nvml_device_t a, sim_nvml_device_t b, int capab
     }
     can = topology.peers[i][j];
     if (SIM_NVML_P2P_NVLINK == capability || SIM_NVML_P2P_ATOMICS == capability) {
-        can = can && topology.nvlinks[i][j] > 0;
+        can = can && sim_topology_links(&topology, i, j) > 0;
     }
     *status_p = can ? SIM_NVML_P2P_OK : SIM_NVML_P2P_NOT_SUPPORTED;
     return SIM_NVML_SUCCESS;
 }
 
-/* ---- NVLink: a GPU's links are numbered peer by peer ---- */
+/* ---- NVLink: a GPU's links are numbered peer by peer, those to NVSwitches last ---- */
+
+#define REMOTE_SWITCH SIM_MAX_GPUS
+
+/* Where an NVSwitch would be: one stands for all. */
+static const sim_pci_t switch_pci = {.domain = 0, .bus = 0xc4};
 
 static int link_count(int index)
 {
-    int i, total = 0;
+    int i, total = topology.nvswitch;
 
     for (i = 0; i < topology.ngpus; i++) {
         total += topology.nvlinks[index][i];
@@ -423,7 +428,7 @@ static int link_count(int index)
     return total;
 }
 
-/* The GPU at the other end of a link, or -1. */
+/* The GPU at the other end of a link, REMOTE_SWITCH, or -1. */
 static int link_remote(int index, unsigned link)
 {
     int i;
@@ -434,7 +439,7 @@ static int link_remote(int index, unsigned link)
         }
         link -= topology.nvlinks[index][i];
     }
-    return -1;
+    return link < (unsigned) topology.nvswitch ? REMOTE_SWITCH : -1;
 }
 
 /* Checks device and link; the remote GPU, or -1 with the error in rc_p. Links without a cable say so by absent. */
@@ -471,7 +476,7 @@ NVML(nvmlDeviceGetNvLinkVersion, sim_nvml_device_t device, unsigned link, unsign
     sim_nvml_return_t rc;
 
     if (link_check(device, link, SIM_NVML_NOT_SUPPORTED, &rc) >= 0) {
-        *version_p = 4;
+        *version_p = topology.nvlink_generation > 0 ? (unsigned) topology.nvlink_generation : 4;
     }
     return rc;
 }
@@ -496,7 +501,7 @@ NVML(nvmlDeviceGetNvLinkRemotePciInfo_v2, sim_nvml_device_t device, unsigned lin
     int remote = link_check(device, link, SIM_NVML_NOT_SUPPORTED, &rc);
 
     if (remote >= 0) {
-        pci_fill(&topology.gpus[remote].pci, pci_p);
+        pci_fill(REMOTE_SWITCH == remote ? &switch_pci : &topology.gpus[remote].pci, pci_p);
     }
     return rc;
 }
@@ -507,7 +512,7 @@ NVML(nvmlDeviceGetNvLinkRemotePciInfo, sim_nvml_device_t device, unsigned link, 
     int remote = link_check(device, link, SIM_NVML_NOT_SUPPORTED, &rc);
 
     if (remote >= 0) {
-        pci_fill_v1(&topology.gpus[remote].pci, pci_p);
+        pci_fill_v1(REMOTE_SWITCH == remote ? &switch_pci : &topology.gpus[remote].pci, pci_p);
     }
     return rc;
 }
@@ -516,8 +521,10 @@ NVML(nvmlDeviceGetNvLinkRemoteDeviceType, sim_nvml_device_t device, unsigned lin
 {
     sim_nvml_return_t rc;
 
-    if (link_check(device, link, SIM_NVML_NOT_SUPPORTED, &rc) >= 0) {
-        *type_p = SIM_NVML_REMOTE_GPU;
+    const int remote = link_check(device, link, SIM_NVML_NOT_SUPPORTED, &rc);
+
+    if (remote >= 0) {
+        *type_p = REMOTE_SWITCH == remote ? SIM_NVML_REMOTE_SWITCH : SIM_NVML_REMOTE_GPU;
     }
     return rc;
 }

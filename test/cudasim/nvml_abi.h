@@ -69,6 +69,7 @@ typedef struct sim_nvml_field {
 #define SIM_NVML_LINK_CAP_VALID 5
 #define SIM_NVML_LINK_CAPS 6
 #define SIM_NVML_REMOTE_GPU 0
+#define SIM_NVML_REMOTE_SWITCH 2
 
 #define SIM_NVML_P2P_OK 0
 #define SIM_NVML_P2P_NOT_SUPPORTED 5

@@ -10,12 +10,26 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cudasim.h"
+#include "sim_context.h"
 
 #define SIM_EXPORT __attribute__((visibility("default")))
 
 struct sim_counters sim_counters;
+
+void sim_count_link(int from, int to, size_t bytes)
+{
+    const int rate = (from < SIM_MAX_GPUS && to < SIM_MAX_GPUS) ? sim_driver.topology.slow[from][to] : 0;
+
+    atomic_fetch_add_explicit(&sim_counters.links[from][to], bytes, memory_order_relaxed);
+    if (0 != rate) {
+        const uint64_t ns = (uint64_t) bytes * 1000 / (uint64_t) rate; /* MB/s are bytes in a microsecond */
+        const struct timespec time = {.tv_sec = (time_t) (ns / 1000000000), .tv_nsec = (long) (ns % 1000000000)};
+        nanosleep(&time, NULL);
+    }
+}
 
 /* Reads "3" or "host" up to the end mark; returns the place or -1. */
 static int parse_place(const char *text, char end_mark, const char **end_p)

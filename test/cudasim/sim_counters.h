@@ -49,10 +49,10 @@ extern struct sim_counters sim_counters;
 #define sim_count(name) atomic_fetch_add_explicit(&sim_counters.name, 1, memory_order_relaxed)
 #define sim_uncount(name) atomic_fetch_sub_explicit(&sim_counters.name, 1, memory_order_relaxed)
 
-/* Adds bytes that went from memory of one place to another (physical GPU, or SIM_HOST). */
-static inline void sim_count_link(int from, int to, size_t bytes)
-{
-    atomic_fetch_add_explicit(&sim_counters.links[from][to], bytes, memory_order_relaxed);
-}
+/*
+ * Adds bytes that went from memory of one place to another (physical GPU, or SIM_HOST), and takes as long as a link
+ * needs that the description calls slow.
+ */
+void sim_count_link(int from, int to, size_t bytes);
 
 #endif /* SIM_COUNTERS_H */

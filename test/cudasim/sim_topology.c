@@ -15,13 +15,17 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #define DEFAULT_MEMORY ((size_t) 16 << 30)
-#define MAX_WORDS 16
+#define MAX_WORDS 24
+
+const char *sim_topology_speaker = "cudasim";
+const char *const sim_nic_kinds[SIM_NIC_KINDS] = {"ethernet", "rdma", "efa"};
 
 /* Where the parser is, for its messages. */
 struct reader {
@@ -42,7 +46,7 @@ static int complain(const struct reader *reader, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    fprintf(stderr, "cudasim: %s:%d: %s\n", reader->path, reader->line, text);
+    fprintf(stderr, "%s: %s:%d: %s\n", sim_topology_speaker, reader->path, reader->line, text);
     return -1;
 }
 
@@ -155,7 +159,12 @@ static void topology_clear(sim_topology_t *topology_p)
     int i, j;
 
     memset(topology_p, 0, sizeof(*topology_p));
+    topology_p->nodes = 1;
+    for (i = 0; i < SIM_MAX_NUMAS; i++) {
+        topology_p->package[i] = i;
+    }
     for (i = 0; i < SIM_MAX_GPUS; i++) {
+        topology_p->gpus[i].on = -1;
         topology_p->gpus[i].memory = DEFAULT_MEMORY;
         topology_p->gpus[i].pci.bus = 0x10 + (uint32_t) i;
         for (j = 0; j < SIM_MAX_GPUS; j++) {
@@ -171,7 +180,9 @@ static void topology_finish(sim_topology_t *topology_p)
     int i, j;
 
     topology_p->node = node_hash();
-    topology_p->nnumas = 1;
+    if (0 == topology_p->nnumas) {
+        topology_p->nnumas = 1;
+    }
     for (i = 0; i < topology_p->ngpus; i++) {
         high = mix(topology_p->node ^ mix((uint64_t) i));
         low = mix(high);
@@ -190,6 +201,29 @@ static void topology_finish(sim_topology_t *topology_p)
     }
 }
 
+int sim_topology_links(const sim_topology_t *topology, int a, int b)
+{
+    if (topology->nvlinks[a][b] > 0) {
+        return topology->nvlinks[a][b];
+    }
+    return topology->nvswitch;
+}
+
+int sim_nic_is_rail(const sim_topology_t *topology, int nic)
+{
+    int fastest = 0, any = 0, i;
+
+    for (i = 0; i < topology->nnics; i++) {
+        any = any || SIM_NIC_ETHERNET != topology->nics[i].kind;
+    }
+    for (i = 0; i < topology->nnics; i++) {
+        if (any == (SIM_NIC_ETHERNET != topology->nics[i].kind) && topology->nics[i].gbit > fastest) {
+            fastest = topology->nics[i].gbit;
+        }
+    }
+    return any == (SIM_NIC_ETHERNET != topology->nics[nic].kind) && 2 * topology->nics[nic].gbit >= fastest;
+}
+
 static int parse_index(const struct reader *reader, const char *word, int limit, const char *what, int *value_p)
 {
     char *end = NULL;
@@ -202,31 +236,137 @@ static int parse_index(const struct reader *reader, const char *word, int limit,
     return 0;
 }
 
-/* The pairs "pci ADDRESS", "numa NUMBER" and, for a GPU, "memory BYTES" from word first on. */
-static int parse_place(const struct reader *reader, int first, sim_pci_t *pci_p, int *numa_p, size_t *memory_p)
+/* What the pairs of words of a gpu, nic or switch line say; a NULL is not for that line. */
+struct place {
+    sim_pci_t *pci;
+    int *numa, *root, *on, *gbit;
+    size_t *memory;
+    char *slice; /* 16 characters */
+    sim_nic_kind_t *kind;
+    bool has_numa;
+};
+
+static int parse_text(const struct reader *reader, const char *word, size_t room, const char *what, char *text_p)
+{
+    if (strlen(word) >= room) {
+        return complain(reader, "'%s' is not %s (at most %zu characters are expected)", word, what, room - 1);
+    }
+    strcpy(text_p, word);
+    return 0;
+}
+
+static int parse_switch_name(const struct reader *reader, const sim_topology_t *topology, const char *name, int *on_p)
 {
     int i;
 
+    for (i = 0; i < topology->nswitches; i++) {
+        if (0 == strcmp(name, topology->switches[i].name)) {
+            *on_p = i;
+            return 0;
+        }
+    }
+    return complain(reader, "'%s' is not a switch listed above", name);
+}
+
+static int parse_kind(const struct reader *reader, const char *word, sim_nic_kind_t *kind_p)
+{
+    int i;
+
+    for (i = 0; i < SIM_NIC_KINDS; i++) {
+        if (0 == strcmp(word, sim_nic_kinds[i])) {
+            *kind_p = (sim_nic_kind_t) i;
+            return 0;
+        }
+    }
+    return complain(reader, "'%s' is not a kind of NIC (ethernet, rdma or efa is expected)", word);
+}
+
+/* One pair of words. Returns 0, -1 after a message, or 1: this line has no such pair. */
+static int parse_one(const struct reader *reader, const sim_topology_t *topology, const char *name, const char *value,
+                     struct place *place)
+{
+    if (0 == strcmp(name, "pci") && NULL != place->pci) {
+        return (0 == sim_pci_parse(value, place->pci))
+                   ? 0
+                   : complain(reader, "'%s' is not a PCI address (dddd:bb:dd.f, hexadecimal, is expected)", value);
+    }
+    if (0 == strcmp(name, "numa")) {
+        place->has_numa = true;
+        return parse_index(reader, value, SIM_MAX_NUMAS, "a NUMA node", place->numa);
+    }
+    if (0 == strcmp(name, "root")) {
+        return parse_index(reader, value, 32, "a host bridge", place->root);
+    }
+    if (0 == strcmp(name, "on")) {
+        return parse_switch_name(reader, topology, value, place->on);
+    }
+    if (0 == strcmp(name, "memory") && NULL != place->memory) {
+        return (0 == sim_bytes_parse(value, place->memory) && 0 != *place->memory)
+                   ? 0
+                   : complain(reader, "'%s' is not a memory size (a number with K, M, G or T is expected)", value);
+    }
+    if (0 == strcmp(name, "slice") && NULL != place->slice) {
+        return parse_text(reader, value, 16, "a MIG profile", place->slice);
+    }
+    if (0 == strcmp(name, "kind") && NULL != place->kind) {
+        return parse_kind(reader, value, place->kind);
+    }
+    if (0 == strcmp(name, "gbit") && NULL != place->gbit) {
+        return parse_index(reader, value, 10000, "a rate in Gbit/s", place->gbit);
+    }
+    return 1;
+}
+
+/* The pairs from word first on. A device on a switch is where the switch is, and may not say otherwise. */
+static int parse_place(const struct reader *reader, int first, const sim_topology_t *topology, struct place *place)
+{
+    int i, rc;
+
     for (i = first; i < reader->nwords; i += 2) {
-        const char *value = (i + 1 < reader->nwords) ? reader->words[i + 1] : NULL;
-        if (NULL == value) {
+        if (i + 1 >= reader->nwords) {
             return complain(reader, "'%s' is the last word; its value is expected after it", reader->words[i]);
         }
-        if (0 == strcmp(reader->words[i], "pci")) {
-            if (0 != sim_pci_parse(value, pci_p)) {
-                return complain(reader, "'%s' is not a PCI address (dddd:bb:dd.f, hexadecimal, is expected)", value);
-            }
-        } else if (0 == strcmp(reader->words[i], "numa")) {
-            if (0 != parse_index(reader, value, 64, "a NUMA node", numa_p)) {
-                return -1;
-            }
-        } else if (0 == strcmp(reader->words[i], "memory") && NULL != memory_p) {
-            if (0 != sim_bytes_parse(value, memory_p) || 0 == *memory_p) {
-                return complain(reader, "'%s' is not a memory size (a number with K, M, G or T is expected)", value);
-            }
-        } else {
-            return complain(reader, "unknown word '%s' (pci, numa%s is expected)", reader->words[i],
-                            NULL != memory_p ? " or memory" : "");
+        rc = parse_one(reader, topology, reader->words[i], reader->words[i + 1], place);
+        if (rc > 0) {
+            return complain(reader, "unknown word '%s' (%snuma, root, on%s is expected)", reader->words[i],
+                            NULL != place->pci ? "pci, " : "",
+                            NULL != place->memory ? ", slice or memory" : (NULL != place->kind ? ", kind or gbit" : ""));
+        }
+        if (0 != rc) {
+            return rc;
+        }
+    }
+    if (*place->on >= 0) {
+        const sim_switch_t *on = &topology->switches[*place->on];
+        if (place->has_numa && *place->numa != on->numa) {
+            return complain(reader, "NUMA node %d contradicts its switch %s, which is on NUMA node %d", *place->numa,
+                            on->name, on->numa);
+        }
+        *place->numa = on->numa;
+        *place->root = on->root;
+    }
+    return 0;
+}
+
+/* Two devices at one PCI address contradict each other; slices of one GPU share it. */
+static int check_address(const struct reader *reader, const sim_topology_t *topology, const sim_pci_t *pci,
+                         const char *slice)
+{
+    char text[48];
+    int i;
+
+    for (i = 0; i < topology->ngpus; i++) {
+        if (0 == memcmp(&topology->gpus[i].pci, pci, sizeof(*pci)) &&
+            ('\0' == slice[0] || '\0' == topology->gpus[i].slice[0])) {
+            sim_pci_print(pci, text);
+            return complain(reader, "PCI address %s contradicts a line above: gpu %d has it", text, i);
+        }
+    }
+    for (i = 0; i < topology->nnics; i++) {
+        if (0 == memcmp(&topology->nics[i].pci, pci, sizeof(*pci))) {
+            sim_pci_print(pci, text);
+            return complain(reader, "PCI address %s contradicts a line above: nic %s has it", text,
+                            topology->nics[i].interface);
         }
     }
     return 0;
@@ -234,6 +374,7 @@ static int parse_place(const struct reader *reader, int first, sim_pci_t *pci_p,
 
 static int parse_gpu(const struct reader *reader, sim_topology_t *topology_p)
 {
+    struct place place = {0};
     sim_gpu_t *gpu;
     int index = -1;
 
@@ -248,7 +389,10 @@ static int parse_gpu(const struct reader *reader, sim_topology_t *topology_p)
                         index, topology_p->ngpus);
     }
     gpu = &topology_p->gpus[index];
-    if (0 != parse_place(reader, 2, &gpu->pci, &gpu->numa, &gpu->memory)) {
+    place = (struct place) {.pci = &gpu->pci, .numa = &gpu->numa, .root = &gpu->root, .on = &gpu->on,
+                            .memory = &gpu->memory, .slice = gpu->slice};
+    if (0 != parse_place(reader, 2, topology_p, &place) ||
+        0 != check_address(reader, topology_p, &gpu->pci, gpu->slice)) {
         return -1;
     }
     topology_p->ngpus = index + 1;
@@ -257,7 +401,9 @@ static int parse_gpu(const struct reader *reader, sim_topology_t *topology_p)
 
 static int parse_nic(const struct reader *reader, sim_topology_t *topology_p)
 {
+    struct place place = {0};
     sim_nic_t *nic;
+    int i;
 
     if (reader->nwords < 2) {
         return complain(reader, "an interface is expected: nic INTERFACE [pci ADDRESS] [numa NUMBER]");
@@ -266,16 +412,43 @@ static int parse_nic(const struct reader *reader, sim_topology_t *topology_p)
         return complain(reader, "more than %d nic lines", SIM_MAX_NICS);
     }
     nic = &topology_p->nics[topology_p->nnics];
-    if (strlen(reader->words[1]) >= sizeof(nic->interface)) {
-        return complain(reader, "'%s' is not an interface name (at most %zu characters are expected)",
-                        reader->words[1], sizeof(nic->interface) - 1);
+    if (0 != parse_text(reader, reader->words[1], sizeof(nic->interface), "an interface name", nic->interface)) {
+        return -1;
     }
-    strcpy(nic->interface, reader->words[1]);
+    for (i = 0; i < topology_p->nnics; i++) {
+        if (0 == strcmp(nic->interface, topology_p->nics[i].interface)) {
+            return complain(reader, "nic %s is listed twice", nic->interface);
+        }
+    }
     nic->pci.bus = 0x80 + (uint32_t) topology_p->nnics;
-    if (0 != parse_place(reader, 2, &nic->pci, &nic->numa, NULL)) {
+    nic->on = -1;
+    place = (struct place) {.pci = &nic->pci, .numa = &nic->numa, .root = &nic->root, .on = &nic->on,
+                            .kind = &nic->kind, .gbit = &nic->gbit};
+    if (0 != parse_place(reader, 2, topology_p, &place) || 0 != check_address(reader, topology_p, &nic->pci, "")) {
         return -1;
     }
     topology_p->nnics++;
+    return 0;
+}
+
+static int parse_switch(const struct reader *reader, sim_topology_t *topology_p)
+{
+    sim_switch_t *own = &topology_p->switches[topology_p->nswitches];
+    struct place place = {0};
+
+    if (reader->nwords < 2) {
+        return complain(reader, "a name is expected: switch NAME [numa NUMBER] [root NUMBER] [on SWITCH]");
+    }
+    if (SIM_MAX_SWITCHES == topology_p->nswitches) {
+        return complain(reader, "more than %d switch lines", SIM_MAX_SWITCHES);
+    }
+    own->below = -1;
+    place = (struct place) {.numa = &own->numa, .root = &own->root, .on = &own->below};
+    if (0 != parse_text(reader, reader->words[1], sizeof(own->name), "a switch's name", own->name) ||
+        0 != parse_place(reader, 2, topology_p, &place)) {
+        return -1;
+    }
+    topology_p->nswitches++;
     return 0;
 }
 
@@ -322,6 +495,10 @@ static int parse_nvlink(const struct reader *reader, sim_topology_t *topology_p)
             return -1;
         }
     }
+    if (0 != topology_p->nvlinks[a][b] && count != topology_p->nvlinks[a][b]) {
+        return complain(reader, "%d links between gpu %d and gpu %d contradict the %d above", count, a, b,
+                        topology_p->nvlinks[a][b]);
+    }
     topology_p->nvlinks[a][b] = topology_p->nvlinks[b][a] = (uint8_t) count;
     if (count_links(topology_p, a) > SIM_MAX_LINKS_PER_GPU || count_links(topology_p, b) > SIM_MAX_LINKS_PER_GPU) {
         return complain(reader, "a GPU has at most %d NVLink links", SIM_MAX_LINKS_PER_GPU);
@@ -329,10 +506,108 @@ static int parse_nvlink(const struct reader *reader, sim_topology_t *topology_p)
     return 0;
 }
 
+/* nopeer A B, or nopeer all: no GPU listed so far reaches another. */
+static int parse_nopeer(const struct reader *reader, sim_topology_t *topology_p)
+{
+    int a, b;
+
+    if (2 == reader->nwords && 0 == strcmp(reader->words[1], "all")) {
+        memset(topology_p->peers, 0, sizeof(topology_p->peers));
+        return 0;
+    }
+    if (3 != reader->nwords) {
+        return complain(reader, "nopeer GPU GPU is expected, or nopeer all");
+    }
+    if (0 != parse_pair(reader, topology_p, &a, &b)) {
+        return -1;
+    }
+    topology_p->peers[a][b] = topology_p->peers[b][a] = 0;
+    return 0;
+}
+
+/* slow A B MBYTES: a damaged link. */
+static int parse_slow(const struct reader *reader, sim_topology_t *topology_p)
+{
+    int a, b, rate = 0;
+
+    if (4 != reader->nwords) {
+        return complain(reader, "slow GPU GPU MBYTES-PER-SECOND is expected");
+    }
+    if (0 != parse_pair(reader, topology_p, &a, &b) ||
+        0 != parse_index(reader, reader->words[3], 1000000, "a rate in MB/s", &rate)) {
+        return -1;
+    }
+    if (0 == rate) {
+        return complain(reader, "a rate above 0 MB/s is expected");
+    }
+    topology_p->slow[a][b] = topology_p->slow[b][a] = rate;
+    return 0;
+}
+
+/* nvswitch LINKS [fabric]: every GPU has LINKS links to NVSwitches, of this node or of all nodes. */
+static int parse_nvswitch(const struct reader *reader, sim_topology_t *topology_p)
+{
+    if (reader->nwords < 2 || reader->nwords > 3 ||
+        (3 == reader->nwords && 0 != strcmp(reader->words[2], "fabric"))) {
+        return complain(reader, "nvswitch LINKS [fabric] is expected");
+    }
+    if (0 != parse_index(reader, reader->words[1], SIM_MAX_LINKS_PER_GPU + 1, "a number of links",
+                         &topology_p->nvswitch)) {
+        return -1;
+    }
+    topology_p->is_fabric = 3 == reader->nwords;
+    return 0;
+}
+
+/* numa NODE package PACKAGE */
+static int parse_numa(const struct reader *reader, sim_topology_t *topology_p)
+{
+    int numa = 0, package = 0;
+
+    if (4 != reader->nwords || 0 != strcmp(reader->words[2], "package")) {
+        return complain(reader, "numa NODE package PACKAGE is expected");
+    }
+    if (0 != parse_index(reader, reader->words[1], SIM_MAX_NUMAS, "a NUMA node", &numa) ||
+        0 != parse_index(reader, reader->words[3], SIM_MAX_NUMAS, "a package", &package)) {
+        return -1;
+    }
+    topology_p->package[numa] = package;
+    if (numa >= topology_p->nnumas) {
+        topology_p->nnumas = numa + 1;
+    }
+    return 0;
+}
+
+static int parse_number(const struct reader *reader, int limit, const char *what, int *value_p)
+{
+    if (2 != reader->nwords) {
+        return complain(reader, "%s NUMBER is expected", reader->words[0]);
+    }
+    if (0 != parse_index(reader, reader->words[1], limit, what, value_p)) {
+        return -1;
+    }
+    return (0 == *value_p) ? complain(reader, "%s 0 is not %s", reader->words[0], what) : 0;
+}
+
+/* The words of the line again, as one text. */
+static int parse_title(const struct reader *reader, sim_topology_t *topology_p)
+{
+    size_t used = 0;
+    int i;
+
+    for (i = 1; i < reader->nwords; i++) {
+        used += (size_t) snprintf(topology_p->title + used, sizeof(topology_p->title) - used, "%s%s",
+                                  i > 1 ? " " : "", reader->words[i]);
+        if (used >= sizeof(topology_p->title)) {
+            return complain(reader, "a name of at most %zu characters is expected", sizeof(topology_p->title) - 1);
+        }
+    }
+    return 0;
+}
+
 static int parse_line(struct reader *reader, char *text, sim_topology_t *topology_p)
 {
     char *save = NULL, *word;
-    int a, b;
 
     text[strcspn(text, "#\r\n")] = '\0';
     reader->nwords = 0;
@@ -355,17 +630,35 @@ static int parse_line(struct reader *reader, char *text, sim_topology_t *topolog
     if (0 == strcmp(word, "nvlink")) {
         return parse_nvlink(reader, topology_p);
     }
-    if (0 == strcmp(word, "nopeer")) {
-        if (3 != reader->nwords) {
-            return complain(reader, "nopeer GPU GPU is expected");
-        }
-        if (0 != parse_pair(reader, topology_p, &a, &b)) {
-            return -1;
-        }
-        topology_p->peers[a][b] = topology_p->peers[b][a] = 0;
-        return 0;
+    if (0 == strcmp(word, "nvswitch")) {
+        return parse_nvswitch(reader, topology_p);
     }
-    return complain(reader, "unknown keyword '%s' (gpu, nvlink, nopeer or nic is expected)", word);
+    if (0 == strcmp(word, "nopeer")) {
+        return parse_nopeer(reader, topology_p);
+    }
+    if (0 == strcmp(word, "slow")) {
+        return parse_slow(reader, topology_p);
+    }
+    if (0 == strcmp(word, "switch")) {
+        return parse_switch(reader, topology_p);
+    }
+    if (0 == strcmp(word, "numa")) {
+        return parse_numa(reader, topology_p);
+    }
+    if (0 == strcmp(word, "machine")) {
+        return parse_title(reader, topology_p);
+    }
+    if (0 == strcmp(word, "nodes")) {
+        return parse_number(reader, 1025, "a number of nodes", &topology_p->nodes);
+    }
+    if (0 == strcmp(word, "nvlink-generation")) {
+        return parse_number(reader, 6, "a generation of NVLink", &topology_p->nvlink_generation);
+    }
+    if (0 == strcmp(word, "pcie-generation")) {
+        return parse_number(reader, 7, "a generation of PCI Express", &topology_p->pcie_generation);
+    }
+    return complain(reader, "unknown keyword '%s' (gpu, nvlink, nopeer or nic is expected, or machine, nodes, numa, "
+                            "switch, nvswitch, nvlink-generation, pcie-generation, slow)", word);
 }
 
 int sim_topology_read(const char *path, sim_topology_t *topology_p)
@@ -376,8 +669,7 @@ int sim_topology_read(const char *path, sim_topology_t *topology_p)
     int rc = 0;
 
     if (NULL == file) {
-        fprintf(stderr, "cudasim: cannot read the topology file %s: %s (see CUDASIM_TOPOLOGY)\n", path,
-                strerror(errno));
+        fprintf(stderr, "%s: cannot read the topology file %s: %s\n", sim_topology_speaker, path, strerror(errno));
         return -1;
     }
     topology_clear(topology_p);

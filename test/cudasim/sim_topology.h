@@ -9,9 +9,12 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define SIM_MAX_GPUS 32
-#define SIM_MAX_NICS 32
+#define SIM_MAX_NICS 40
+#define SIM_MAX_SWITCHES 32
+#define SIM_MAX_NUMAS 64
 #define SIM_MAX_LINKS_PER_GPU 18
 #define SIM_UUID_BYTES 16
 
@@ -22,16 +25,34 @@ typedef struct sim_pci {
     uint32_t function;
 } sim_pci_t;
 
+/* A PCI switch: one upstream port, and a port below it for each device. */
+typedef struct sim_switch {
+    char name[16];
+    int numa;
+    int root;  /* host bridge of the NUMA node */
+    int below; /* the switch that it hangs on, -1: the host bridge */
+} sim_switch_t;
+
 typedef struct sim_gpu {
     sim_pci_t pci;
     int numa;
+    int root;     /* host bridge of the NUMA node */
+    int on;       /* PCI switch, -1: the host bridge */
     size_t memory; /* bytes */
+    char slice[16]; /* MIG profile; empty: a whole GPU */
     uint8_t uuid[SIM_UUID_BYTES];
 } sim_gpu_t;
+
+/* What programs can do with a NIC: an RDMA port of libibverbs; an EFA port; an Ethernet interface. */
+typedef enum sim_nic_kind { SIM_NIC_ETHERNET, SIM_NIC_RDMA, SIM_NIC_EFA, SIM_NIC_KINDS } sim_nic_kind_t;
 
 typedef struct sim_nic {
     sim_pci_t pci;
     int numa;
+    int root;
+    int on;
+    int gbit; /* 0: not said */
+    sim_nic_kind_t kind;
     char interface[16];
 } sim_nic_t;
 
@@ -40,12 +61,27 @@ typedef struct sim_topology {
     int ngpus;
     int nnics;
     int nnumas;
+    int nswitches;
+    int nodes;             /* nodes of this kind that the description means, 1 or more */
+    int nvlink_generation; /* 0: not said */
+    int pcie_generation;
+    int nvswitch;    /* links of each GPU to NVSwitches, 0: none */
+    int is_fabric;   /* 1: the NVSwitches reach the GPUs of all nodes */
+    char title[96];  /* for people; may be empty */
+    int package[SIM_MAX_NUMAS]; /* of each NUMA node */
+    sim_switch_t switches[SIM_MAX_SWITCHES];
     uint64_t node; /* hash of the node's name */
     sim_gpu_t gpus[SIM_MAX_GPUS];
     sim_nic_t nics[SIM_MAX_NICS];
     uint8_t nvlinks[SIM_MAX_GPUS][SIM_MAX_GPUS]; /* links between two GPUs */
     uint8_t peers[SIM_MAX_GPUS][SIM_MAX_GPUS];   /* 1: a may access b's memory */
+    int slow[SIM_MAX_GPUS][SIM_MAX_GPUS];        /* a link is held to so many MB/s, 0: as fast as it gets */
 } sim_topology_t;
+
+/* Who speaks in messages: "cudasim", unless a program that reads descriptions for itself sets it. */
+extern const char *sim_topology_speaker;
+
+extern const char *const sim_nic_kinds[SIM_NIC_KINDS];
 
 /*
  * Builds the topology that the environment asks for (CUDASIM_TOPOLOGY, else
@@ -65,6 +101,18 @@ int sim_topology_visible(const sim_topology_t *topology, int physical_p[SIM_MAX_
 
 /* The processors (first to last) of a NUMA node when the machine has cpus of them, or one per node if it has fewer. */
 void sim_topology_cpus(const sim_topology_t *topology, int numa, long cpus, long *first_p, long *last_p);
+
+/* NVLink links between two GPUs: direct ones, else those that both have to NVSwitches. */
+int sim_topology_links(const sim_topology_t *topology, int a, int b);
+
+/*
+ * Writes the machine as hwloc's XML (version 2); for_rails: NICs that would carry a job's data are called rail0, rail1
+ * and so on, and the others are left out.
+ */
+void sim_topology_xml(FILE *out, const sim_topology_t *topology, int for_rails);
+
+/* Is this NIC one of those that carry a job's data: RDMA or EFA ports where there are any, else all? */
+int sim_nic_is_rail(const sim_topology_t *topology, int nic);
 
 /* Writes "GPU-xxxxxxxx-..." and "dddd:bb:dd.f"; both buffers hold at least 48 bytes. */
 void sim_uuid_print(const uint8_t *uuid, char *text_p);

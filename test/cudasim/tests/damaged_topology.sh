@@ -46,6 +46,22 @@ printf 'gpu 0\ngpu 1\nnvlink 1 1\n' >"$dir/self"
 expect self 3 'two different GPUs'
 printf 'gpu 0\ngpu 1\nnvlink 0 1 count 19\n' >"$dir/many"
 expect many 3 'number of links'
+printf 'gpu 0\ngpu 1\nnvlink 0 1 count 2\nnvlink 1 0 count 3\n' >"$dir/contrary"
+expect contrary 4 '3 links .* contradict the 2 above'
+printf 'gpu 0 pci 0000:17:00.0\ngpu 1 pci 0000:17:00.0\n' >"$dir/address"
+expect address 2 '0000:17:00.0 contradicts a line above: gpu 0'
+printf 'switch a numa 1\ngpu 0 numa 0 on a\n' >"$dir/moved"
+expect moved 2 'contradicts its switch a'
+printf 'gpu 0 on b\n' >"$dir/nowhere"
+expect nowhere 1 'not a switch listed above'
+printf 'gpu 0\nnic a\nnic a\n' >"$dir/twice"
+expect twice 3 'listed twice'
+printf 'gpu 0\nnic a kind wet\n' >"$dir/kind"
+expect kind 2 'kind of NIC'
+printf 'gpu 0\nnodes 0\n' >"$dir/nodes"
+expect nodes 2 'nodes 0'
+printf 'gpu 0\ngpu 1\nslow 0 1 0\n' >"$dir/slow"
+expect slow 3 'above 0'
 printf 'gpu 0 numa\n' >"$dir/value"
 expect value 1 'its value is expected'
 head -c 4000 /dev/zero | tr '\0' 'x' >"$dir/long"
@@ -82,4 +98,13 @@ printf 'gpu 0 pci 0000:17:00.0 numa 0 memory 8G\ngpu 1 pci 0000:65:00.0 numa 1\n
     echo "a good file does not come back"
     failures=$((failures + 1))
 }
+# So do the machines that others have.
+for file in "$GPUHIER_SRC"/test/golden/machines/*.topo; do
+    ./cudasim_topo "$file" >"$dir/once" && ./cudasim_topo "$dir/once" >"$dir/twice" && cmp "$dir/once" "$dir/twice" &&
+        ./cudasim_topo --hwloc-xml "$file" >"$dir/xml" &&
+        [ "$(./cudasim_topo --hwloc-xml "$dir/once")" = "$(cat "$dir/xml")" ] || {
+        echo "$file does not come back"
+        failures=$((failures + 1))
+    }
+done
 [ $failures -eq 0 ]

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Seconds since some moment, the same for all processes of a machine. Never steps back. */
+/* Seconds since a moment that is the same for all processes of a machine. The clock never steps back. */
 static inline double gpuhier_clock(void)
 {
     struct timespec now;
@@ -18,7 +18,7 @@ static inline double gpuhier_clock(void)
     return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
 }
 
-/* The same in milliseconds, and in microseconds. */
+/* The same in milliseconds and in microseconds. */
 static inline uint64_t gpuhier_clock_ms(void)
 {
     return (uint64_t) (1e3 * gpuhier_clock());

@@ -2,9 +2,16 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What differs between the Open MPI generations that this source serves:
- * 4.1 (coll 2.0.0), 5.0 (coll 2.4.0) and 6.0 (coll 3.0.0). Everything else in
- * the component is written against the newest names and types given here.
+ * What differs between the Open MPI releases that this source serves: 4.1 (coll 2.0.0), 5.0 (coll 2.4.0) and 6.0
+ * (coll 3.0.0). All other code is written against the names and types given here.
+ *
+ * This folder, base, owns what every layer needs: the parameters (params), the counters (counters), the engine's lock
+ * (lock), the clock (clock), the order of memory between processes (sync), objects that wait until UCX or a GPU lets go
+ * of them (kept), the end of the process's life in MPI (end), the collectives that gpuhier replaced (saved), and
+ * limits. It uses Open MPI and libc, and no other folder. All folders use it.
+ *
+ * Parameters are constant once the component is registered, except `enable`. Any thread counts. kept is used under the
+ * engine's lock; end has a lock of its own.
  */
 #ifndef GPUHIER_COMPAT_H
 #define GPUHIER_COMPAT_H
@@ -37,8 +44,7 @@ typedef int gpuhier_count_t;
 #    error "this Open MPI's coll interface is not known: 4.1, 5.0 and 6.0 are"
 #endif
 
-/* The communicator's own allgatherv, of bytes; counts and places: bytes, one of each per rank. Returns an Open MPI
- * code. */
+/* The communicator's own allgatherv of bytes. counts, places: [ranks] in bytes. Returns an Open MPI code. */
 static inline int gpuhier_comm_allgatherv(const void *mine, int bytes, void *all, const int *counts, const int *places,
                                           struct ompi_communicator_t *comm)
 {
@@ -78,16 +84,16 @@ static inline int gpuhier_output(void)
     return ompi_coll_base_framework.framework_output;
 }
 
-/* Has MPI_Init brought all that the processes of this job published to every node? */
+/* Has MPI_Init brought to every node all that the processes of this job published? */
 static inline bool gpuhier_modex_is_complete(void)
 {
     return opal_pmix_collect_all_data && !opal_pmix_base_async_modex;
 }
 
 /*
- * Reads what a process published for a component. Returns OMPI_SUCCESS and sets *data_p, which is malloc'ed, or an
- * error. If the process has published nothing, Open MPI 4.1 says so at once, and Open MPI 5 never does where that
- * process is on another node: seconds limits the wait there; 0: no limit.
+ * Reads what a process published for a component. Returns OMPI_SUCCESS and sets *data_p, which the caller frees, and
+ * *bytes_p; or returns an error. If the process has published nothing, Open MPI 4.1 reports that at once. Open MPI 5
+ * waits for ever where the process is on another node, so seconds limits the wait there; 0: no limit.
  */
 static inline int gpuhier_modex_recv(const mca_base_component_t *component, const opal_process_name_t *name,
                                      int seconds, void **data_p, size_t *bytes_p)
@@ -126,21 +132,21 @@ static inline int gpuhier_modex_recv(const mca_base_component_t *component, cons
     return rc;
 }
 
-/* True when this Open MPI takes CUDA device pointers in its own collectives. */
+/* Do the collectives of this Open MPI take CUDA device pointers? */
 static inline bool gpuhier_ompi_is_cuda_aware(void)
 {
 #if OMPI_MAJOR_VERSION >= 5
     return 0 == strcmp("cuda", opal_accelerator_base_selected_component.base_version.mca_component_name);
 #elif defined(OPAL_CUDA_SUPPORT) && OPAL_CUDA_SUPPORT
-    return opal_cuda_support; /* builds for everybody have it switched off in their openmpi-mca-params.conf */
+    return opal_cuda_support; /* distributions switch it off in openmpi-mca-params.conf */
 #else
     return false;
 #endif
 }
 
 /*
- * The components that a communicator's maker wants for it (HAN does, for those that it works on): value gets
- * the text, cut to bytes. False when nothing was said.
+ * The list of components that the maker of a communicator asks for; HAN does so for the communicators that it makes.
+ * value: [bytes] gets the text, which is cut to fit. Returns false when the maker asks for none.
  */
 static inline bool gpuhier_comm_preference(const struct ompi_communicator_t *comm, char *value, size_t bytes)
 {
@@ -161,8 +167,8 @@ static inline bool gpuhier_comm_preference(const struct ompi_communicator_t *com
 }
 
 /*
- * Is MPI_COMM_SELF there, of which MPI_Finalize deletes the attributes? Not in a program that only has sessions: Open
- * MPI 5 never constructs it, takes an attribute all the same, and deletes it never.
+ * Is there an MPI_COMM_SELF whose attributes MPI_Finalize deletes? A program that only has sessions has none: Open MPI
+ * 5 never constructs it there, accepts an attribute all the same, and never deletes that.
  */
 static inline bool gpuhier_comm_self_lives(void)
 {
@@ -174,8 +180,8 @@ static inline bool gpuhier_comm_self_lives(void)
 }
 
 /*
- * Has a function called, once, when the last session of a program ends. What was registered last is called first, so
- * all of Open MPI still works then.
+ * Registers a function that Open MPI calls once, when the last session of a program ends. Open MPI calls the function
+ * that was registered last first, so all of Open MPI still works then.
  */
 static inline void gpuhier_at_last_session_end(void (*function)(void *))
 {
@@ -192,7 +198,7 @@ static inline void gpuhier_at_last_session_end(void (*function)(void *))
 #    define GPUHIER_FAULT_TOLERANT 0 /* 4.1, or configured without it */
 #endif
 
-/* Does Open MPI tell programs of deaths, and let them revoke communicators (mpirun --with-ft ulfm)? */
+/* Does Open MPI report deaths to programs, and let them revoke communicators (mpirun --with-ft ulfm)? */
 static inline bool gpuhier_faults_are_told(void)
 {
 #if GPUHIER_FAULT_TOLERANT
@@ -202,7 +208,7 @@ static inline bool gpuhier_faults_are_told(void)
 #endif
 }
 
-/* Has a member revoked the communicator (MPIX_Comm_revoke), as far as is known here? */
+/* Does this process know that a member revoked the communicator (MPIX_Comm_revoke)? */
 static inline bool gpuhier_comm_is_revoked(struct ompi_communicator_t *comm)
 {
 #if GPUHIER_FAULT_TOLERANT
@@ -213,8 +219,8 @@ static inline bool gpuhier_comm_is_revoked(struct ompi_communicator_t *comm)
 #endif
 }
 
-/* The MPI code for what makes collectives on the communicator fail: it is revoked, or a member is dead; MPI_SUCCESS if
- * neither is known. */
+/* The MPI error with which collectives on the communicator fail: MPI_ERR_REVOKED, MPI_ERR_PROC_FAILED, or MPI_SUCCESS
+ * when neither a revocation nor a death is known. */
 static inline int gpuhier_comm_fault(struct ompi_communicator_t *comm, bool member_is_dead)
 {
 #if GPUHIER_FAULT_TOLERANT

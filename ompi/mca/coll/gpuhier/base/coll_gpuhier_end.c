@@ -4,10 +4,10 @@
  *
  * Owns the moment at which everything is released.
  *
- * An attribute on MPI_COMM_SELF has its delete callback run first thing in MPI_Finalize, while all of Open MPI still
- * works. When coll components are closed it is too late: other ranks may have left, and CUDA with them. A program
- * that has sessions and no MPI_Init has no MPI_COMM_SELF; its last MPI_Session_finalize begins with a function that is
- * registered with Open MPI instead.
+ * MPI_Finalize begins by deleting the attributes of MPI_COMM_SELF, while all of Open MPI still works; an attribute of
+ * gpuhier's there has a callback. The closing of components would be too late: other ranks and CUDA may be gone by
+ * then. A program that has sessions and no MPI_Init has no MPI_COMM_SELF. Its last MPI_Session_finalize calls a
+ * function that gpuhier registers with Open MPI instead.
  */
 #include "ompi_config.h"
 
@@ -18,10 +18,10 @@
 #include "ompi/attribute/attribute.h"
 #include "ompi/runtime/mpiruntime.h"
 
-static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT; /* not the engine's: staging does without that */
+static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT; /* of the registration. Staging does not take the engine's lock. */
 static void (*at_end)(void);
 static int keyval = MPI_KEYVAL_INVALID;
-static bool ends_with_session; /* registered for it */
+static bool ends_with_session; /* end() is registered with Open MPI */
 static _Atomic bool ended;
 
 bool gpuhier_end_is_finalizing(void)
@@ -35,7 +35,7 @@ bool gpuhier_end_has_come(void)
     return gpuhier_end_is_finalizing() || atomic_load_explicit(&ended, memory_order_relaxed);
 }
 
-/* Both ends may come: that of the sessions first, then MPI_Finalize. */
+/* May be called twice: at the end of the sessions, then in MPI_Finalize. */
 static void end(void *unused)
 {
     (void) unused;

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The end of the process's life in MPI: when it comes, and whether it has come. What is to happen then is
- * registered by coll_gpuhier_finalize.c.
+ * The end of the process's life in MPI: when it comes, and whether it has come. coll_gpuhier_finalize.c says what
+ * happens then.
  */
 #ifndef GPUHIER_END_H
 #define GPUHIER_END_H
@@ -11,14 +11,14 @@
 #include <stdbool.h>
 
 /*
- * Begins anew, with the function that is to be called at the end. For each opening of the component, which may not be
- * the first: its memory stays where it is built into libmpi, or kept by a program.
+ * Begins anew. `end` is the function to call at the end. The component calls this each time it is opened: its memory
+ * outlives a closing where it is built into libmpi, or where the program keeps it loaded.
  */
 void gpuhier_end_open(void (*end)(void));
 
 /*
- * Has the function called, once, when MPI_Finalize or the end of the last session begins. To be called before there
- * is anything to release. Returns an Open MPI code.
+ * Makes sure that the function is called once, when MPI_Finalize or the end of the last session begins. The caller does
+ * this before it makes anything that must be released. Any thread may call it. Returns an Open MPI code.
  */
 int gpuhier_end_arm(void);
 
@@ -26,8 +26,8 @@ int gpuhier_end_arm(void);
 bool gpuhier_end_is_finalizing(void);
 
 /*
- * Has the end begun? A program's callbacks on MPI_COMM_SELF may make calls, before or after everything is released, in
- * another order on each rank. The saved collectives serve them all.
+ * Has the end begun? The program's own callbacks on MPI_COMM_SELF may call collectives then, before or after everything
+ * is released, and the order differs between ranks. The saved collectives serve all of these calls.
  */
 bool gpuhier_end_has_come(void);
 

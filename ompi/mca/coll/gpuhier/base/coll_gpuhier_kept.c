@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the list of what is kept; see coll_gpuhier_kept.h. Called by the engine, the exchanges and the lanes, which keep
- * what is theirs, and by the process's progress and end.
+ * Owns the list of kept objects; see coll_gpuhier_kept.h. The engine, the exchanges and the lanes keep their objects
+ * here. The process's progress and its end look at the list.
  */
 #include "ompi_config.h"
 
@@ -11,7 +11,7 @@
 
 #include "base/coll_gpuhier_kept.h"
 
-#define POLL_EVERY 16 /* calls of progress: asking takes queries of the GPU, and looks at every message */
+#define POLL_EVERY 16 /* calls of progress: a look at the list queries the GPU and every message */
 
 gpuhier_kept_t *gpuhier_kept_list;
 
@@ -27,7 +27,7 @@ void gpuhier_keep(gpuhier_kept_t *kept, bool (*give_back)(gpuhier_kept_t *kept))
 void gpuhier_kept_poll_all(void)
 {
     gpuhier_kept_t *asked = gpuhier_kept_list;
-    gpuhier_kept_list = NULL; /* what is given back may keep a part of it */
+    gpuhier_kept_list = NULL; /* give_back() may keep another object */
     while (NULL != asked) {
         gpuhier_kept_t *next = asked->next;
         gpuhier_keep(asked, asked->give_back);

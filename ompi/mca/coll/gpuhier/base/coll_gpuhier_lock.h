@@ -5,9 +5,9 @@
  * The engine's lock. It guards teams, calls, connections and lanes: several threads may call collectives on
  * different communicators.
  *
- * A thread that has something of its own to do, such as posting a call, takes the lock and waits for it. A thread that
- * comes again and again, such as one that drives what is pending, only tries. It fails also while another thread
- * waits, so that thread gets the lock next.
+ * A thread that has work of its own, such as posting a call, waits for the lock. A thread that returns again and again,
+ * such as one that drives pending calls, only tries. A try also fails while another thread waits, so the waiting thread
+ * gets the lock next.
  */
 #ifndef GPUHIER_LOCK_H
 #define GPUHIER_LOCK_H

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The collectives that a communicator had before gpuhier took its place. They serve every call that
- * gpuhier leaves alone, and gpuhier's own set-up.
+ * The collectives that a communicator had before gpuhier took their place. They serve every call that gpuhier leaves
+ * alone, and gpuhier's own set-up.
  */
 #ifndef GPUHIER_SAVED_H
 #define GPUHIER_SAVED_H
@@ -17,8 +17,8 @@
     X(allreduce_init)
 
 /*
- * Owned by the communicator's module, which retains the modules in here while it is enabled. NULL, both of a pair:
- * there was no such collective, and gpuhier does not offer it either.
+ * Owned by the communicator's module, which retains these modules while it is enabled. Both members of a pair are NULL
+ * where the communicator had no such collective; gpuhier does not offer it either then.
  */
 typedef struct gpuhier_saved {
 #define GPUHIER_SAVED_PAIR(name)             \

@@ -4,10 +4,9 @@
  *
  * Memory ordering between processes, in one place.
  *
- * A progress word is (sequence number of the call << 24 | how far). 40 bits count
- * calls for months at a microsecond each. One process writes it, with release, so that whoever sees it with acquire
- * also sees all that was written before: the arrival record, and what a kernel whose completion the writer's host has
- * seen has stored.
+ * A progress word is (sequence number of the call << 24 | progress in it). 40 bits count calls of 10 microseconds
+ * each for 127 days. One process writes the word, with release. A process that reads it with acquire therefore also
+ * sees all that was written before: the arrival record, and what a kernel stored whose end the writer's host has seen.
  */
 #ifndef GPUHIER_SYNC_H
 #define GPUHIER_SYNC_H
@@ -32,7 +31,7 @@ static inline void gpuhier_word_publish(gpuhier_word_t *word, uint64_t sequence,
     atomic_store_explicit(word, gpuhier_word(sequence, progress), memory_order_release);
 }
 
-/* Has the writer come to `progress` in call `sequence`? A word left by the call before is smaller. */
+/* Has the writer reached `progress` in call `sequence`, or a later call? The word of an earlier call is smaller. */
 static inline bool gpuhier_word_reached(gpuhier_word_t *word, uint64_t sequence, uint64_t progress)
 {
     return atomic_load_explicit(word, memory_order_acquire) >= gpuhier_word(sequence, progress);
@@ -44,8 +43,8 @@ static inline uint64_t gpuhier_word_read(gpuhier_word_t *word)
 }
 
 /*
- * Takes a word to (sequence, progress) unless it is at (sequence, bar) or beyond
- * already; several processes may try. Returns the word as it is afterwards.
+ * Sets a word to (sequence, progress) unless it has reached (sequence, bar) already. Several processes may try at once.
+ * Returns the word as it is afterwards.
  */
 static inline uint64_t gpuhier_word_advance(gpuhier_word_t *word, uint64_t sequence, uint64_t progress, uint64_t bar)
 {

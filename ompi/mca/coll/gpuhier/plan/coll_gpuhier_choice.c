@@ -2,9 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the length of slices and the table of choices; see the header. The
- * algorithms' own table is in coll_gpuhier_schedule.c. Called by the engine (one
- * plan per call), by set-up with print_info, and by gpuhier_info.
+ * Owns the length of slices and the table of choices; see the header. The table of wires is in coll_gpuhier_schedule.c.
+ * Called by the engine (one plan per call), by set-up with print_info, and by gpuhier_info.
  */
 #include "plan/coll_gpuhier_choice.h"
 
@@ -68,7 +67,7 @@ int gpuhier_choice_table(const gpuhier_shape_t *shape, const gpuhier_limits_t *l
             continue;
         }
         if (GPUHIER_CHOICES_MAX == n) {
-            break; /* cannot be: 38 sizes */
+            break; /* cannot happen: there are 38 sizes */
         }
         rows[n++] = (gpuhier_choice_t){bytes, false, plan.algorithm, plan.nsteps, plan.nslices, longest};
     }

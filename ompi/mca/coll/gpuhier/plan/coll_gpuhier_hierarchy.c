@@ -2,19 +2,16 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns: the rule by which ranks form groups, and the list of pieces that follows
- * from the sizes of the groups.
- * Does not own: finding out who is on which node or can map whom (topology and
- * the trial opens do), and what is done with a piece (schedule).
+ * Owns the rule by which ranks form groups, and the list of pieces that follows from the sizes of the groups. Does not
+ * own the search for each rank's node and mappings (topology and the team's trials), nor the work on a piece
+ * (schedule).
  *
- * How it works: ranks are sorted by (node, rank), so that each node is one run;
- * inside a run every rank is offered to the groups of that run in the order in
- * which they were founded. Then groups are numbered by their lowest rank, which
- * is their founder. The pieces are all fractions j/P of all sizes P that occur,
- * sorted, without duplicates.
+ * How it works: ranks are sorted by (node, rank), so each node is one run. Inside a run every rank is offered to the
+ * groups of that run in the order in which they were founded. Then groups are numbered by their lowest rank, which is
+ * their founder. The pieces are all fractions j/P of all sizes P that occur, sorted, without duplicates.
  *
- * Called by: module (once per communicator, at set-up), gpuhier_info and the
- * unit tests. It is pure: no Open MPI header, errors are negative errno values.
+ * Called by set-up (once per communicator), gpuhier_info and the unit tests. No Open MPI header; errors are negative
+ * errno values.
  */
 #include "plan/coll_gpuhier_hierarchy.h"
 
@@ -22,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is needed while groups are being formed. All arrays belong to one allocation. */
+/* State while groups are formed. All arrays lie in one allocation. */
 typedef struct builder {
     int nranks;
     int max_group;
@@ -33,7 +30,7 @@ typedef struct builder {
     int *next;     /* [nranks] next member of a rank's group, -1 at its end */
     int *last;     /* [nranks] last member of the group, valid at its founder */
     int *size;     /* [nranks] members of the group, valid at its founder */
-    int *founders; /* [nranks] founders of the node at hand */
+    int *founders; /* [nranks] founders on the current node */
 } builder_t;
 
 /* A rank and its node: the key to sort by. */
@@ -53,7 +50,7 @@ static int placed_compare(const void *left_arg, const void *right_arg)
     return left->rank - right->rank;
 }
 
-/* Can this rank join the group of this founder and leave it a clique within its limit? */
+/* Is the founder's group still a clique of at most max_group ranks with this rank in it? */
 static bool builder_fits(const builder_t *b, int founder, int rank)
 {
     if (b->size[founder] >= b->max_group) {
@@ -67,7 +64,7 @@ static bool builder_fits(const builder_t *b, int founder, int rank)
     return true;
 }
 
-/* Puts a rank into the first group of its node that takes it, or founds one. */
+/* Puts a rank into the first group of its node that takes it, or founds a group with it. */
 static void builder_place(builder_t *b, int rank, int *nfounders_p)
 {
     b->next[rank] = -1;
@@ -215,7 +212,7 @@ static gpuhier_fraction_t fraction_between(gpuhier_fraction_t left, gpuhier_frac
 
 _Static_assert(GPUHIER_GROUP_MAX *GPUHIER_GROUP_MAX <= UINT16_MAX, "the width of a piece must fit into a fraction");
 
-/* Which group sizes occur: present[P] for P in 1 .. GPUHIER_GROUP_MAX; returns how many fractions they give. */
+/* Sets present[P] for each group size P that occurs, 1 .. GPUHIER_GROUP_MAX. Returns how many fractions they give. */
 static int shape_sizes(gpuhier_shape_t *shape, bool *present)
 {
     const gpuhier_hierarchy_t *h = shape->hierarchy;
@@ -280,7 +277,7 @@ int gpuhier_shape_first_piece(const gpuhier_shape_t *shape, int index, int group
     int low = 0;
     int high = shape->npieces;
 
-    /* All cuts before low lie before the place, all from high on do not. */
+    /* Cuts before `low` lie before the place; cuts from `high` on do not. */
     while (low < high) {
         int middle = (low + high) / 2;
         if ((int) shape->cuts[middle].num * group_size < index * (int) shape->cuts[middle].den) {

@@ -2,8 +2,12 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Pure layer: records of all ranks -> groups, and the partition of a message
- * into shards and pieces. Needs libc only: no MPI, no CUDA.
+ * Records of all ranks -> groups, and the partition of a message into shards and pieces. No MPI, no CUDA.
+ *
+ * This folder, plan, owns what follows from numbers alone: groups and pieces (hierarchy), slices and the steps of an
+ * exchange (schedule), the length of slices (choice), the rails of a piece (rails), and a binomial tree (tree). It uses
+ * libc, and rails reads the topology's records. Set-up, the engine, coll and gpuhier_info use it, and the tests run it
+ * without MPI. Functions depend on their arguments only and take no lock. The caller owns what they fill.
  *
  * Words used here and in coll_gpuhier_schedule.h:
  *   rank    a rank of the communicator
@@ -22,7 +26,7 @@
 #include <stdint.h>
 
 #define GPUHIER_GROUP_MAX 64   /* ranks; a larger clique is split */
-#define GPUHIER_UNIT_BYTES 128 /* cut points keep this alignment: one line of a GPU's cache, and any vector load */
+#define GPUHIER_UNIT_BYTES 128 /* alignment of cut points: a cache line of a GPU, which also suits any vector load */
 
 /* Elements [begin, end) of the message. */
 typedef struct gpuhier_range {
@@ -35,22 +39,21 @@ static inline uint64_t gpuhier_range_length(gpuhier_range_t range)
     return range.end - range.begin;
 }
 
-/* What the hierarchy must know of one rank. Equal on all ranks of the communicator. */
+/* What the hierarchy must know of a rank. All ranks of the communicator have the same records. */
 typedef struct gpuhier_hier_rank {
-    uint64_t node; /* any number; equal numbers mean: same node */
+    uint64_t node; /* any number; ranks with equal numbers are on one node */
 } gpuhier_hier_rank_t;
 
 /*
- * Can these two ranks map each other's memory? Asked only for different ranks of
- * one node, in both orders; they may join one group if both answers are true.
- * Must answer alike on all ranks of the communicator (exchange the results of
- * the trials first), or the ranks disagree about the groups.
+ * Can the first rank map the memory of the other? Called only for different ranks of one node, in both orders; they may
+ * join one group if both answers are true. The answers must be equal on all ranks of the communicator, or the ranks
+ * disagree about the groups; so exchange the results of the trials first.
  */
 typedef bool (*gpuhier_can_map_fn_t)(void *arg, int rank, int other);
 
 /*
- * The groups of one communicator. Owned by whoever called init, constant until
- * fini, thus readable by any thread without a lock. O(ranks) memory.
+ * The groups of one communicator. Owned by the caller of init. Constant until fini, so any thread reads it without a
+ * lock. O(ranks) memory.
  */
 typedef struct gpuhier_hierarchy {
     int nranks;
@@ -62,16 +65,15 @@ typedef struct gpuhier_hierarchy {
 } gpuhier_hierarchy_t;
 
 /*
- * Builds the groups: in rank order, each rank joins the lowest group of its node
- * that is not full and whose members all can map it, or else founds a new one.
- * Every group is thus a clique, and the result depends on the arguments only.
- * max_group: ranks, 1 .. GPUHIER_GROUP_MAX.
- * Returns 0, -EINVAL (nranks < 1, max_group out of range) or -ENOMEM; *h is set only on 0.
+ * Builds the groups. In rank order, each rank joins the lowest group of its node that is not full and whose members all
+ * exchange mappings with it, or founds a new group. So every group is a clique. The result depends on the arguments
+ * only. max_group: ranks, 1 .. GPUHIER_GROUP_MAX. Returns 0, -EINVAL (nranks < 1, max_group out of range) or -ENOMEM;
+ * *h is set only on 0.
  */
 int gpuhier_hierarchy_init(gpuhier_hierarchy_t *h, int nranks, const gpuhier_hier_rank_t *ranks,
                            gpuhier_can_map_fn_t can_map, void *arg, int max_group);
 
-/* Frees what init made; harmless on a zeroed or finished hierarchy. */
+/* Frees what init made. Harmless on a zeroed or finished hierarchy. */
 void gpuhier_hierarchy_fini(gpuhier_hierarchy_t *h);
 
 static inline int gpuhier_hierarchy_group_size(const gpuhier_hierarchy_t *h, int group)
@@ -85,24 +87,23 @@ static inline int gpuhier_hierarchy_member(const gpuhier_hierarchy_t *h, int gro
     return h->members[h->first[group] + index];
 }
 
-/* The lowest rank of a group: it votes for the group. */
+/* The lowest rank of a group, which votes for the group. */
 static inline int gpuhier_hierarchy_leader(const gpuhier_hierarchy_t *h, int group)
 {
     return h->members[h->first[group]];
 }
 
-/* A place in a range, as num/den of it, in lowest terms. */
+/* A place in a range: num/den of its length, in lowest terms. */
 typedef struct gpuhier_fraction {
     uint16_t num;
     uint16_t den;
 } gpuhier_fraction_t;
 
 /*
- * The pieces: the common refinement of the partitions of all groups. A group of
- * P ranks cuts a range at j/P for j = 0 .. P; the pieces are what lies between
- * neighbouring cuts of any group (7 + 8 ranks: 14 pieces; equal groups of P
- * ranks: P pieces, the shards). Independent of the message. Owned, constant and
- * shared like the hierarchy, which it borrows and which must outlive it.
+ * The pieces: the common refinement of the partitions of all groups. A group of P ranks cuts a range at j/P for j = 0
+ * .. P. A piece lies between neighbouring cuts of all groups together. Groups of 7 and 8 ranks have 14 pieces; equal
+ * groups of P ranks have P pieces, which are the shards. The shape does not depend on the message. It is owned,
+ * constant and shared like the hierarchy, which must outlive it.
  */
 typedef struct gpuhier_shape {
     const gpuhier_hierarchy_t *hierarchy;
@@ -116,7 +117,7 @@ typedef struct gpuhier_shape {
 /* Returns 0 or -ENOMEM; *shape is set only on 0. */
 int gpuhier_shape_init(gpuhier_shape_t *shape, const gpuhier_hierarchy_t *h);
 
-/* Frees what init made; harmless on a zeroed or finished shape. */
+/* Frees what init made. Harmless on a zeroed or finished shape. */
 void gpuhier_shape_fini(gpuhier_shape_t *shape);
 
 /* Index, in a group of group_size ranks, of the one owner of a piece. */
@@ -134,10 +135,10 @@ static inline int gpuhier_shape_owner(const gpuhier_shape_t *shape, int piece, i
                                     gpuhier_shape_owner_index(shape, piece, gpuhier_hierarchy_group_size(h, group)));
 }
 
-/* The first piece that lies at or after index/group_size of a range; npieces for index == group_size. */
+/* The first piece that begins at or after index/group_size of a range; npieces for index == group_size. */
 int gpuhier_shape_first_piece(const gpuhier_shape_t *shape, int index, int group_size);
 
-/* Elements in one unit: as many as fit into GPUHIER_UNIT_BYTES, at least one. */
+/* Elements in a unit: as many as fit into GPUHIER_UNIT_BYTES, at least one. */
 static inline uint64_t gpuhier_unit_elems(size_t elem_bytes)
 {
     return elem_bytes < GPUHIER_UNIT_BYTES ? GPUHIER_UNIT_BYTES / elem_bytes : 1;
@@ -152,10 +153,9 @@ static inline uint64_t gpuhier_unit_count(uint64_t elems, uint64_t unit)
 /*
  * The place num/den of elems elements, rounded down to whole units:
  *     cut = min(elems, unit * floor(ceil(elems / unit) * num / den))
- * so cut(0) = 0, cut(1) = elems, it never falls as num/den rises, and equal
- * fractions give equal cuts. Between a/den and (a + 1)/den lie at most
- * ceil(units / den) units. Safe up to 2^62 elements: units = q * den + r is
- * multiplied part by part, and r * num < 2^64 as both are below 2^32.
+ * So cut(0) = 0 and cut(1) = elems, the cut never falls as num/den rises, and equal fractions give equal cuts. Between
+ * a/den and (a + 1)/den lie at most ceil(units / den) units. Nothing overflows up to 2^62 elements: units = q * den + r
+ * is multiplied part by part, and r * num < 2^64 since both are below 2^32.
  */
 static inline uint64_t gpuhier_cut(uint64_t elems, uint64_t unit, uint32_t num, uint32_t den)
 {

@@ -2,9 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the rails of pieces; see the header. Which devices a rank would drive by
- * their place is the topology's business. Called by the team at set-up, and by
- * the exchange for the cut into stripes.
+ * Owns the rails of pieces; see the header. The topology decides which devices are near a rank. Called by the team at
+ * set-up, and by the exchange for the cut into stripes.
  */
 #define _GNU_SOURCE /* strverscmp */
 #include "plan/coll_gpuhier_rails.h"
@@ -17,7 +16,7 @@ static int by_name(const void *a, const void *b)
     return strverscmp(*(const char *const *) a, *(const char *const *) b); /* mlx5_2 before mlx5_10 */
 }
 
-/* All of the node's devices, in order of their names. */
+/* All devices of the node, in order of their names. Returns their number. */
 static int devices_sorted(const gpuhier_record_t *record, const char *names[GPUHIER_RECORD_NICS_MAX])
 {
     for (int i = 0; i < record->nics; ++i) {
@@ -36,7 +35,7 @@ int gpuhier_rails_devices(const gpuhier_record_t *record, const char *names_p[GP
     return count;
 }
 
-/* Ranks near a device beyond those that are used share the used ones evenly. */
+/* The rail number of a device. Devices beyond GPUHIER_RAILS_MAX share the numbers evenly. */
 static int number_of(const char *device, const char *const names[], int count)
 {
     for (int i = 0; i < count; ++i) {
@@ -57,7 +56,7 @@ static int deciding_group(const gpuhier_shape_t *shape)
     return group;
 }
 
-/* The rails, by number, that the topology gives to a rank. At least one. */
+/* The numbers of the rails that the topology gives to a rank. Returns how many, at least one. */
 static int rails_of(const gpuhier_record_t *records, int nranks, int rank, uint8_t rails[GPUHIER_RAILS_MAX])
 {
     const gpuhier_record_t **node = malloc(sizeof(*node) * (size_t) nranks);
@@ -86,7 +85,7 @@ static int rails_of(const gpuhier_record_t *records, int nranks, int rank, uint8
     return nrails > 0 ? nrails : 1;
 }
 
-/* How many rails each rank has at least: a rank opens one where it found no device. */
+/* The fewest rails of any rank. A rank without a device opens one rail. */
 static int fewest_rails(const gpuhier_record_t *records, int nranks)
 {
     int fewest = GPUHIER_RAILS_MAX;
@@ -98,8 +97,9 @@ static int fewest_rails(const gpuhier_record_t *records, int nranks)
 }
 
 /*
- * Numbers that every rank has a device of its own for. Stripes of a message have the same tag, so two of them must not
- * arrive at one device, as they would where a rank has fewer than the others.
+ * Reduces rail numbers to those that every rank has a device for. Returns how many remain. The stripes of a message
+ * have one tag, so two of them must not arrive at one device, as they would on a rank with fewer devices than the
+ * others.
  */
 static int rails_fold(uint8_t rails[GPUHIER_RAILS_MAX], int nrails, int fewest)
 {

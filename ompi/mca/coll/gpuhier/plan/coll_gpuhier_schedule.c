@@ -2,27 +2,24 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns: how a message is sliced, which algorithm sums the pieces between groups,
- * each step of it, and the exact traffic that follows.
- * Does not own: buffers, messages, time: the engine runs what is said here.
+ * Owns the slices of a message, the choice of the algorithm that sums the pieces between groups, each step of that
+ * algorithm, and the exact traffic. Does not own buffers, messages or time: the engine runs the schedule.
  *
- * How it works: nothing is stored per slice or step. The program of an algorithm
- * depends on (N, group) only and each step is computed when asked for; a plan
- * adds the ranges. All ranges come from gpuhier_cut, so two ranks that look at
- * the same message from both ends compute the same bytes.
+ * How it works: nothing is stored for a slice or step. The steps of an algorithm depend on (N, group) only, and each is
+ * computed when it is needed; a plan adds the ranges. All ranges come from gpuhier_cut(), so the two ranks of a message
+ * compute the same bytes.
  *
- * Groups that exceed a power of two, p, are folded: of the first N - p pairs of
- * neighbours the odd one hands its piece to the even one before, and gets the
- * result after the rounds, which run among p "seats":
+ * If N is not a power of two, groups are folded to p = 2^floor(log2 N) "seats". In each of the first N - p pairs of
+ * neighbours the odd group hands its piece to the even one before the rounds, and gets the result after them. The
+ * rounds run among the seats:
  *
  *     N = 6:  group  0 1 2 3 4 5        seat c sits in group 2c      for c < N - p,
  *             seat   0 - 1 - 2 3                       group c + N - p else
  *
- * Neighbours fold, so that each seat stands for consecutive groups and "lower
- * seats first" is "lower groups first".
+ * Neighbours fold, so each seat stands for consecutive groups, and "lower seats first" means "lower groups first".
  *
- * Called by: engine (one plan per call), gpuhier_info and the unit tests. It is
- * pure: no Open MPI header, errors are negative errno values.
+ * Called by the engine (one plan per call), gpuhier_info and the unit tests. No Open MPI header; errors are negative
+ * errno values.
  */
 #include "plan/coll_gpuhier_schedule.h"
 
@@ -36,21 +33,8 @@ const char *const gpuhier_algorithm_names[GPUHIER_ALGORITHM_COUNT] = {
 };
 
 /*
- * rdma: by simulation (test/sim: 3 us one way, 5 us for each reduction's kernel, 50 GB/s a rail). A step alone takes 3
- * us x 50 GB/s = 150 kB; two thirds of that, since other slices move meanwhile: with 100 to 106 KiB the choice is at
- * most 1.06 times slower than the best on 2 to 8, 12, 16, 24, 32, 48 and 64 nodes of 8 GPUs, 16 KiB to 1 GiB, slices of
- * 4 and 16 MiB; below and above, up to 1.11.
- *
- * tcp: measured on 2026-11-22, 3 and 4 nodes x 1 emulated GPU, UCX 1.13 over unshaped veths, two cores with other
- * work (the fifth fastest of 80 calls; us). Messages above 64 KiB are a rendezvous, which decides here: hence
- * free_bytes.
- *
- *     3 nodes     32 KiB   64 KiB   128 KiB   256 KiB   512 KiB    1 MiB       4 nodes  32 KiB  64 KiB
- *     doubling       110      102       606       889      2069     5549                   251     380
- *     ring           128      147       211       449       828     1602                   319     387
- *     halving        119      154       348       795      3794     9309                   909    1372
- *
- * From 128 KiB on 4 nodes other work hid the difference; there halving's first message is what a pair's is on 3 nodes.
+ * The values for rdma come from simulation (docs/scaling.md), those for tcp from measurement (docs/decisions.md).
+ * free_bytes: on tcp, messages above 64 KiB are a rendezvous, whose cost the formula does not have.
  */
 const gpuhier_wire_row_t gpuhier_wires[GPUHIER_WIRE_COUNT] = {
     /*                     name    step_bytes free_bytes */
@@ -63,7 +47,7 @@ typedef struct seating {
     int nseats; /* p, a power of two */
     int rounds; /* log2 p */
     int folded; /* r = N - p pairs of groups share a seat */
-    int seat;   /* -1: this group is the odd one of a pair */
+    int seat;   /* -1: this group is the odd one of a pair, without a seat */
 } seating_t;
 
 static seating_t seating_of(int ngroups, int group)
@@ -89,8 +73,8 @@ static int seat_group(const seating_t *s, int seat)
 }
 
 /*
- * The first chunk that a seat still keeps after `rounds` rounds of halving: bit i
- * of the seat chose the upper half in round i, when the halves had p / 2^(i + 1) chunks.
+ * The first chunk that a seat still has after `rounds` rounds of halving. In round i the halves have p / 2^(i + 1)
+ * chunks, and bit i of the seat selects the upper one.
  */
 static int seat_first_chunk(const seating_t *s, int seat, int rounds)
 {
@@ -145,7 +129,7 @@ static uint64_t exchange_chain(gpuhier_algorithm_t algorithm, int ngroups, uint6
     }
 }
 
-#define PIECE_BYTES_MAX ((uint64_t) 1 << 40) /* steps do not count beyond; nothing overflows up to it */
+#define PIECE_BYTES_MAX ((uint64_t) 1 << 40) /* longer pieces cost the same here, so nothing overflows */
 
 gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_wire_t wire, int ngroups,
                                            uint64_t piece_bytes)
@@ -186,9 +170,8 @@ static void step_recv(gpuhier_step_t *step, int group, int begin, int end, gpuhi
 }
 
 /*
- * Ring, N - 1 steps to reduce: chunk c starts at group c + 1, is passed on with
- * each group's contribution appended, and is complete at group c; N - 1 steps
- * to hand the complete chunks around.
+ * Ring. In the first N - 1 steps chunk c starts at group c + 1, gets the contribution of each group that it passes, and
+ * is complete at group c. In the next N - 1 steps the complete chunks go around.
  */
 static void ring_step(int ngroups, int group, int step, gpuhier_step_t *step_p)
 {
@@ -205,7 +188,7 @@ static void ring_step(int ngroups, int group, int step, gpuhier_step_t *step_p)
               reducing ? GPUHIER_ACTION_REDUCE_RECEIVED_FIRST : GPUHIER_ACTION_COPY);
 }
 
-/* Before the rounds the odd group of a pair gives its piece to the even one; after them it gets the result. */
+/* Before the rounds the odd group of a pair gives its piece to the even group; after them it gets the result. */
 static void fold_step(const seating_t *s, int group, int nchunks, bool before, gpuhier_step_t *step_p)
 {
     if (group >= 2 * s->folded) {
@@ -224,13 +207,13 @@ static void fold_step(const seating_t *s, int group, int nchunks, bool before, g
     }
 }
 
-/* Lower seats are the left operand: both partners of a round use the same order. */
+/* The lower seat is the left operand, so both partners of a round use the same order. */
 static gpuhier_action_t round_action(int seat, int round)
 {
     return 0 == (seat >> round & 1) ? GPUHIER_ACTION_REDUCE_LOCAL_FIRST : GPUHIER_ACTION_REDUCE_RECEIVED_FIRST;
 }
 
-/* Recursive doubling, round i: seats that differ in bit i exchange all they have. */
+/* Recursive doubling, round i: seats that differ in bit i exchange their whole pieces. */
 static void doubling_round(const seating_t *s, int round, gpuhier_step_t *step_p)
 {
     int partner = seat_group(s, s->seat ^ (1 << round));
@@ -240,10 +223,9 @@ static void doubling_round(const seating_t *s, int round, gpuhier_step_t *step_p
 }
 
 /*
- * Halving, rounds 0 .. log2(p) - 1: seats that differ in bit i give each other the
- * half that the other keeps. Neighbours go first, not the farthest as is usual:
- * then the tree of operands is that of recursive doubling. The second log2(p)
- * rounds undo this in reverse order with finished chunks.
+ * Halving. In round i of the first log2(p) rounds, seats that differ in bit i give each other the half that the other
+ * keeps. Neighbours exchange first, where usually the farthest seats do, so the tree of operands is that of recursive
+ * doubling. The second log2(p) rounds undo this in reverse order with finished chunks.
  */
 static void halving_round(const seating_t *s, int round, gpuhier_step_t *step_p)
 {
@@ -284,7 +266,7 @@ void gpuhier_schedule_step(gpuhier_algorithm_t algorithm, int ngroups, int group
     }
 }
 
-/* ceil(elems' units * num / den) units, in elements: no part of that width is longer. */
+/* The longest part of width num/den of elems elements, in elements: ceil(units * num / den) units. */
 static uint64_t part_bound(uint64_t elems, uint64_t unit, uint64_t num, uint64_t den)
 {
     uint64_t units = gpuhier_unit_count(elems, unit);
@@ -329,7 +311,7 @@ int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int 
     plan.npieces = gpuhier_shape_first_piece(shape, plan.index + 1, plan.group_size) - plan.first_piece;
     plan.slice_buffers = limits->slice_buffers;
 
-    /* As few slices as the limit allows, then all of nearly the same length: a short last one would not overlap. */
+    /* As few slices as the limit allows, all of nearly the same length: a much shorter last slice would not overlap. */
     plan.unit = gpuhier_unit_elems(elem_bytes);
     units = gpuhier_unit_count(count, plan.unit);
     limit_units = limits->slice_bytes / (plan.unit * elem_bytes);
@@ -422,7 +404,7 @@ void gpuhier_plan_transfer(const gpuhier_plan_t *plan, uint64_t slice, int piece
     *transfer_p = transfer;
 }
 
-/* The lengths of slices that occur, and how often: the wide ones, the others, the last. Returns how many are listed. */
+/* One slice of each length that occurs (wide, not wide, the last), and how often. Returns how many are listed. */
 static int slice_lengths(const gpuhier_plan_t *plan, gpuhier_range_t *sample, uint64_t *times)
 {
     int n = 0;
@@ -467,7 +449,7 @@ static uint64_t halving_sent(const seating_t *s, uint64_t elems, uint64_t unit)
 {
     gpuhier_range_t piece = {.begin = 0, .end = elems};
     int final = seat_first_chunk(s, s->seat, s->rounds);
-    /* Reducing, it gives away all but its final chunk; then, round by round back, all that it has finished. */
+    /* The reducing rounds send all but the final chunk; each round back sends all chunks finished so far. */
     uint64_t sent = elems - gpuhier_range_length(range_chunks(piece, unit, final, final + 1, s->nseats));
 
     for (int bit = 0; bit < s->rounds; ++bit) {

@@ -2,69 +2,67 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Pure layer: (shape, rank, count, element size, limits) -> slices, shards and
- * the exchange steps of each piece. Needs libc only: no MPI, no CUDA.
+ * (shape, rank, count, element size, limits) -> slices, shards and the exchange steps of each piece. Needs libc only:
+ * no MPI, no CUDA.
  *
  * A message is cut into slices; three stages work on consecutive slices at once:
  *
  *     slice        0    1    2    3
  *     tick 0       RS
  *     tick 1       X    RS             RS  reduce-scatter: sum of the group's contributions
- *     tick 2       AG   X    RS            to my shard, into the slice's shard buffer
- *     tick 3            AG   X    RS   X   exchange: my pieces with their owners in the other groups
- *     tick 4                 AG   X    AG  all-gather: my finished shard into the receive buffer
- *     tick 5                      AG       of every member of my group
+ *     tick 2       AG   X    RS            to the rank's shard, into the slice's shard buffer
+ *     tick 3            AG   X    RS   X   exchange: the rank's pieces with their owners in the other groups
+ *     tick 4                 AG   X    AG  all-gather: the rank's finished shard into the receive buffer
+ *     tick 5                      AG       of every member of its group
  *
- * A stage may start on slice k when the stage before it is done with slice k and,
- * for RS, when AG is done with the slice that used the same buffer, k - slice_buffers.
- * With one group there is no X: RS and AG are then one fused kernel.
+ * A stage may start on slice k when the stage before it has finished slice k. RS also waits until AG has finished slice
+ * k - slice_buffers, which used the same buffer. With one group there is no X, and RS and AG are one fused kernel.
  */
 #ifndef GPUHIER_SCHEDULE_H
 #define GPUHIER_SCHEDULE_H
 
 #include "plan/coll_gpuhier_hierarchy.h"
 
-/* How the owners of a piece, one in each of N groups, sum it up. All work for any N. */
+/* How the owners of a piece, one in each of N groups, sum it up. Every algorithm works for any N. */
 typedef enum gpuhier_algorithm {
-    GPUHIER_ALGORITHM_AUTO = 0,           /* by gpuhier_algorithm_pick(); only in limits, never in a plan */
+    GPUHIER_ALGORITHM_AUTO = 0,           /* gpuhier_algorithm_pick() chooses; occurs in limits, never in a plan */
     GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, /* whole piece, ceil(log2 N) rounds */
     GPUHIER_ALGORITHM_RING,               /* reduce-scatter + all-gather over N chunks, 2 (N - 1) steps */
     GPUHIER_ALGORITHM_HALVING,            /* reduce-scatter + all-gather by halves, 2 log2 N steps */
     GPUHIER_ALGORITHM_COUNT
 } gpuhier_algorithm_t;
 
-/* Names of the algorithms: values of an MCA parameter. */
+/* The names of the algorithms: the values of coll_gpuhier_algorithm. */
 extern const char *const gpuhier_algorithm_names[GPUHIER_ALGORITHM_COUNT];
 
-/* What the rails are; all ranks know it of all. */
+/* What the rails of all ranks are, see gpuhier_rails_wire(). */
 typedef enum gpuhier_wire { GPUHIER_WIRE_RDMA = 0, GPUHIER_WIRE_TCP, GPUHIER_WIRE_COUNT } gpuhier_wire_t;
 
-/* One row per wire. Measured values belong here. */
+/* Constants of a wire. */
 typedef struct gpuhier_wire_row {
     const char *name;
-    uint64_t step_bytes; /* what a rail could carry in the time that a step takes besides its bytes */
-    uint64_t free_bytes; /* pieces below it are exchanged in the fewest steps */
+    uint64_t step_bytes; /* bytes that a rail carries in the fixed time of a step */
+    uint64_t free_bytes; /* pieces shorter than this are exchanged in the fewest steps */
 } gpuhier_wire_row_t;
 
 extern const gpuhier_wire_row_t gpuhier_wires[GPUHIER_WIRE_COUNT];
 
 /*
- * The algorithm for pieces of at most piece_bytes among ngroups owners; a choice other than AUTO is kept. AUTO is
- * the one of the least cost, the first of the algorithms if it is not alone; n: piece_bytes, N: ngroups, p =
- * 2^floor(log2 N):
+ * The algorithm for pieces of at most piece_bytes among ngroups owners. A choice other than AUTO is kept. AUTO takes
+ * the algorithm of the least cost, and of equal costs the first one. n: piece_bytes, N: ngroups, p = 2^floor(log2 N):
  *
- *     cost = steps step_bytes + bytes that follow each other on the longest way through the steps
+ *     cost = steps * step_bytes + bytes that follow each other on the longest way through the steps
  *
  *     recursive doubling   log2 p (step_bytes + n),                          and 2 (step_bytes + n) if N > p
  *     ring                 2 (N - 1) (step_bytes + n / N)
  *     halving              2 log2 p step_bytes + 2 (p - 1)/p n,              and 2 (step_bytes + n) if N > p
  *
- * (steps x latency + bytes / rate, in bytes: Thakur, Rabenseifner, Gropp, as below, section 3.)
+ * This is steps x latency + bytes / rate, times the rate: Thakur, Rabenseifner, Gropp, as below, section 3.
  */
 gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_wire_t wire, int ngroups,
                                            uint64_t piece_bytes);
 
-/* What an owner does with the chunk that it received, once its own send of that step is complete too. */
+/* What an owner does with the chunk that it received, once its own send of that step is complete as well. */
 typedef enum gpuhier_action {
     GPUHIER_ACTION_NONE = 0,             /* nothing was received */
     GPUHIER_ACTION_COPY,                 /* finished values: receive straight into the shard buffer */
@@ -73,14 +71,13 @@ typedef enum gpuhier_action {
 } gpuhier_action_t;
 
 /*
- * One step of an owner: send some chunks of the piece to the owner in one group,
- * and at the same time receive chunks from the owner in another (or the same)
- * one. Chunk i of m is gpuhier_cut(.., i, m) .. gpuhier_cut(.., i + 1, m) of the piece.
+ * One step of an owner: it sends chunks of the piece to the owner in one group, and at the same time receives chunks
+ * from the owner in another group, or in the same. Chunk i of m is gpuhier_cut(.., i, m) .. gpuhier_cut(.., i + 1, m)
+ * of the piece.
  *
- * Steps of one piece run one after the other: a step begins when the action of
- * the one before is done, since it may send what that produced, receive into the
- * same receive buffer, or copy over what was being sent. Pieces and slices do
- * not wait for each other. The peer may be a step ahead: its message then waits.
+ * The steps of a piece run one after the other. A step begins after the action of the step before, since it may send
+ * the result, receive into the same receive buffer, or copy over what was being sent. Pieces and slices do not wait for
+ * each other. A peer may be one step ahead; its message waits then.
  */
 typedef struct gpuhier_step {
     int send_to;    /* group, -1: nothing */
@@ -92,17 +89,17 @@ typedef struct gpuhier_step {
     gpuhier_action_t action;
 } gpuhier_step_t;
 
-/* Steps and chunks per piece. algorithm: not AUTO. One group: 0 steps. Equal for all groups; some idle in some steps.
- */
+/* Steps and chunks of a piece, equal for all groups; a group may idle in a step. algorithm: not AUTO. One group has 0
+ * steps. */
 int gpuhier_schedule_steps(gpuhier_algorithm_t algorithm, int ngroups);
 int gpuhier_schedule_chunks(gpuhier_algorithm_t algorithm, int ngroups);
 
 /*
- * Step 0 <= step < gpuhier_schedule_steps() of a group's owner. The order of
- * operands, x[g] being the contribution of group g:
+ * Fills *step_p with a step of the owner in a group, 0 <= step < gpuhier_schedule_steps(). The order of operands, where
+ * x[g] is the contribution of group g:
  *
  *   recursive doubling, halving: a tree over p = 2^floor(log2 N) leaves, the same
- *       for all elements and for both algorithms, so their results are equal bit by bit:
+ *       for all elements and both algorithms, so their results have the same bits:
  *           leaf(c) = x[2c] op x[2c + 1]   for c < N - p
  *                     x[c + N - p]         else
  *           T(c, 1) = leaf(c);   T(c, 2w) = T(c, w) op T(c + w, w);   result = T(0, p)
@@ -111,22 +108,22 @@ int gpuhier_schedule_chunks(gpuhier_algorithm_t algorithm, int ngroups);
  */
 void gpuhier_schedule_step(gpuhier_algorithm_t algorithm, int ngroups, int group, int step, gpuhier_step_t *step_p);
 
-/* What bounds a plan; equal on all ranks. */
+/* The bounds of a plan, equal on all ranks. */
 typedef struct gpuhier_limits {
-    uint64_t slice_bytes;          /* bytes of message per slice, > 0; a slice has at least one unit all the same */
+    uint64_t slice_bytes;          /* bytes of the message in a slice, > 0; a slice has at least one unit even so */
     int slice_buffers;             /* 2 .. 4: slices under way at once */
     gpuhier_algorithm_t algorithm; /* AUTO or a choice */
     gpuhier_wire_t wire;
-    uint64_t slice_bytes_max; /* the same for long messages between groups; below slice_bytes: there is no such */
+    uint64_t slice_bytes_max; /* the same for long messages between groups; less than slice_bytes: it is not used */
 } gpuhier_limits_t;
 
 #define GPUHIER_SLICE_BUFFERS_MIN 2
 #define GPUHIER_SLICE_BUFFERS_MAX 4
 
 /*
- * One call as one rank sees it. A plain value: no allocation, made per call,
- * copied freely; the shape must outlive it. All but rank, group, index,
- * first_piece and npieces is equal on all ranks.
+ * One call as one rank sees it. A plain value without allocations, made for each call and copied freely. The shape must
+ * outlive it. All members but rank, group, index, group_size, first_piece, npieces and shard_elems_max are equal on all
+ * ranks.
  */
 typedef struct gpuhier_plan {
     const gpuhier_shape_t *shape;
@@ -134,7 +131,7 @@ typedef struct gpuhier_plan {
     int group;
     int index;       /* of the rank in its group */
     int group_size;  /* ranks of its group */
-    int first_piece; /* my pieces are first_piece .. first_piece + npieces - 1; together they are my shard */
+    int first_piece; /* the rank owns pieces first_piece .. first_piece + npieces - 1: its shard */
     int npieces;
     uint64_t count; /* elements */
     uint64_t elem_bytes;
@@ -147,9 +144,9 @@ typedef struct gpuhier_plan {
     int nsteps;                    /* exchange steps of every piece */
     int nchunks;
     uint64_t slice_elems_max; /* longest slice */
-    uint64_t shard_elems_max; /* no shard of mine in any slice is longer */
-    uint64_t piece_elems_max; /* no piece of anybody is longer */
-    uint64_t recv_elems_max;  /* no receive of a REDUCE step is longer: receive buffer needed per piece */
+    uint64_t shard_elems_max; /* longest shard of the rank in any slice */
+    uint64_t piece_elems_max; /* longest piece of any rank */
+    uint64_t recv_elems_max;  /* longest receive of a REDUCE step: the receive buffer that a piece needs */
 } gpuhier_plan_t;
 
 /*
@@ -161,16 +158,15 @@ int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int 
                       const gpuhier_limits_t *limits);
 
 /*
- * Ranges, in elements of the whole message; subtract the begin of my shard for a
- * place in the shard buffer. Each but the last ends on a unit, so everything is
- * aligned to GPUHIER_UNIT_BYTES as the buffer is if elem_bytes divides that.
- * A shard, piece or chunk may be empty when the slice is short.
+ * Ranges, in elements of the whole message. A place in the shard buffer is the difference to the begin of the rank's
+ * shard. Each range but the last ends on a unit, so all places have the buffer's alignment to GPUHIER_UNIT_BYTES where
+ * elem_bytes divides that. Shards, pieces and chunks of a small slice may be empty.
  */
 gpuhier_range_t gpuhier_plan_slice(const gpuhier_plan_t *plan, uint64_t slice);
 gpuhier_range_t gpuhier_plan_shard(const gpuhier_plan_t *plan, uint64_t slice, int index);
 gpuhier_range_t gpuhier_plan_piece(const gpuhier_plan_t *plan, uint64_t slice, int piece);
 
-/* One step of one of my pieces, with communicator ranks and element ranges. */
+/* One step of one of the rank's pieces, with communicator ranks and element ranges. */
 typedef struct gpuhier_transfer {
     int send_to; /* communicator rank; -1: no message (idle in this step, or nothing in the chunk) */
     gpuhier_range_t send;
@@ -180,11 +176,10 @@ typedef struct gpuhier_transfer {
 } gpuhier_transfer_t;
 
 /*
- * Step 0 <= step < plan->nsteps of piece (one of mine) of a slice. A message is
- * named by (slice, piece, step): that triple occurs at most once between two
- * ranks in one direction. Both sides skip an empty one by the same rule.
- * The receive buffer of a REDUCE may be recv_elems_max elements per piece, or
- * mirror the shard buffer: the received range lies inside my shard.
+ * Fills *transfer_p with step 0 <= step < plan->nsteps of a piece that the rank owns. The triple (slice, piece, step)
+ * names a message: it occurs at most once between two ranks in one direction. Both sides skip an empty message by the
+ * same rule. The receive buffer of a REDUCE needs recv_elems_max elements for each piece, or mirrors the shard buffer:
+ * the received range lies inside the rank's shard.
  */
 void gpuhier_plan_transfer(const gpuhier_plan_t *plan, uint64_t slice, int piece, int step,
                            gpuhier_transfer_t *transfer_p);
@@ -198,7 +193,7 @@ typedef enum gpuhier_phase {
 
 #define GPUHIER_NO_SLICE UINT64_MAX
 
-/* The table on top: ticks 0 .. gpuhier_plan_ticks() - 1 finish the message. */
+/* The number of ticks of the table at the top of this file. */
 static inline uint64_t gpuhier_plan_ticks(const gpuhier_plan_t *plan)
 {
     return 0 == plan->nslices ? 0 : plan->nslices + GPUHIER_PHASE_COUNT - 1;
@@ -217,9 +212,8 @@ static inline int gpuhier_plan_buffer(const gpuhier_plan_t *plan, uint64_t slice
 }
 
 /*
- * Scratch that suffices, in bytes, for every message and type under these limits
- * (elem_bytes up to 128), so that it can be made at set-up: one slice's shard of
- * a rank in a group of group_size ranks. A mirrored receive buffer takes the same.
+ * Bytes of one slice's shard of a rank in a group of group_size ranks, for every message and type (elem_bytes up to
+ * 128) under these limits. So set-up can make the buffer. A mirrored receive buffer takes the same.
  */
 static inline uint64_t gpuhier_shard_bytes_max(const gpuhier_limits_t *limits, int group_size)
 {
@@ -227,15 +221,15 @@ static inline uint64_t gpuhier_shard_bytes_max(const gpuhier_limits_t *limits, i
 }
 
 /*
- * Formulas: what a call must move, exactly. For counters, predictions and gpuhier_info.
+ * What a call must move, exactly. For tests, predictions and gpuhier_info.
  */
 
 /*
  * Bytes of payload that cross the link from member from_index's GPU memory to
  * member to_index's GPU (to != from) of the plan's group in one call:
  *     sum over slices of (|shard of to| + |shard of from|) * elem_bytes
- * RS: `to` reads its shard from every peer; AG: `from` writes its shard to every
- * peer. Over all pairs, own memory included: 2 P B for P ranks and B bytes.
+ * In RS `to` reads its shard from every peer, in AG `from` writes its shard to every peer. The sum over all pairs, own
+ * memory included, is 2 P B for P ranks and B bytes.
  */
 uint64_t gpuhier_plan_link_bytes(const gpuhier_plan_t *plan, int to_index, int from_index);
 
@@ -256,11 +250,9 @@ uint64_t gpuhier_schedule_sent(gpuhier_algorithm_t algorithm, int ngroups, int g
 uint64_t gpuhier_plan_sent_bytes(const gpuhier_plan_t *plan);
 
 /*
- * The vote among N group leaders: an OR of masks by dissemination. In step s of
- * ceil(log2 N), group g sends what it has gathered to g + 2^s and ORs in what
- * comes from g - 2^s (modulo N). Afterwards each has heard every one; OR does
- * not mind hearing some twice. (Hensgen, Finkel, Manber: Two algorithms for
- * barrier synchronization, 1988.)
+ * The vote among N group leaders: an OR of masks by dissemination, in ceil(log2 N) steps. In step s group g sends its
+ * mask to group g + 2^s, and ORs the mask of group g - 2^s (modulo N) into its own. Afterwards every mask holds all
+ * bits; OR allows a bit to arrive twice. (Hensgen, Finkel, Manber: Two algorithms for barrier synchronization, 1988.)
  */
 int gpuhier_schedule_vote_steps(int ngroups);
 void gpuhier_schedule_vote_peers(int ngroups, int group, int step, int *send_to_p, int *recv_from_p);

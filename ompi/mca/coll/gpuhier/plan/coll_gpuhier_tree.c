@@ -2,11 +2,11 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the shape of the tree. Called by agree and hostcall; tested alone.
+ * Owns the shape of the tree. Called by agree and by the host form (hostcall).
  */
 #include "plan/coll_gpuhier_tree.h"
 
-/* Children of a rank: itself plus 1, 2, 4 .. below its own lowest bit, as far as there are ranks. */
+/* The number of children. They are rank + 1, 2, 4 .. below the rank's lowest set bit, as far as there are ranks. */
 static int children_of(int rank, int nranks)
 {
     int children = 0;

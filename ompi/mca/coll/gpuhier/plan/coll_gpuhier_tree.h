@@ -14,13 +14,15 @@
 
 typedef enum gpuhier_tree_move {
     GPUHIER_TREE_FROM_CHILD,  /* its subtree's partial result */
-    GPUHIER_TREE_TO_PARENT,   /* mine */
+    GPUHIER_TREE_TO_PARENT,   /* this rank's */
     GPUHIER_TREE_FROM_PARENT, /* the result */
     GPUHIER_TREE_TO_CHILD
 } gpuhier_tree_move_t;
 
-/* Move number `number` of a rank: which, and the rank on the other side. Returns false past the last one; then outputs
- * mean nothing. */
+/*
+ * Move number 0, 1, .. of a rank: *move_p says what it is, *peer_p is the rank on the other side. Returns false after
+ * the last move, and sets nothing then.
+ */
 bool gpuhier_tree_move(int rank, int nranks, int number, gpuhier_tree_move_t *move_p, int *peer_p);
 
 #endif /* GPUHIER_TREE_H */

@@ -2,9 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the entry points of the CUDA driver and the mapping of its errors. Makes
- * no context and initialises nothing: that is the program's business.
- * Called by every layer that talks to the GPU.
+ * Owns the entry points of the CUDA driver and the mapping of its errors. Makes no context and initialises nothing: the
+ * program does. Called by every layer that works with the GPU.
  */
 #include "ompi_config.h"
 
@@ -20,15 +19,14 @@
 
 gpuhier_cu_t gpuhier_cu;
 
-#define HEAP_FIELD 47 /* of proc(5): start_brk */
+#define HEAP_FIELD 47 /* of /proc/self/stat: start_brk */
 
 static bool present;
 static pthread_once_t once = PTHREAD_ONCE_INIT; /* driver_find() sets the other variables */
 static uintptr_t heap_begin = UINTPTR_MAX;
 static void *const *heap_end; /* glibc's __curbrk, NULL without it. UCX makes sbrk(0) a system call. */
 
-/* Where the heap begins, of /proc/self/stat; the highest address, which makes the heap empty, when that does not say.
- */
+/* Where the heap begins, from /proc/self/stat. The highest address, which makes the heap empty, where that fails. */
 static uintptr_t heap_find(void)
 {
     char line[1024] = "";
@@ -36,7 +34,7 @@ static uintptr_t heap_find(void)
     FILE *file = fopen("/proc/self/stat", "r");
     if (NULL != file) {
         const char *at = NULL != fgets(line, sizeof(line), file) ? strrchr(line, ')')
-                                                                 : NULL; /* the name before it may hold anything */
+                                                                 : NULL; /* the program's name may hold any character */
         for (int field = 2; NULL != at && field < HEAP_FIELD; ++field) {
             at = strchr(at + 1, ' ');
         }
@@ -148,8 +146,8 @@ bool gpuhier_buffer_is_gone(CUdeviceptr address, uint64_t id)
 }
 
 /*
- * The context in which to work on memory that belongs to none (pools, mapped chunks): the current one if it is on the
- * memory's device, else the device's primary one, if the program uses that.
+ * The context in which to work on memory that belongs to no context (pools, mapped chunks): the current context if it
+ * is on the memory's device, else the device's primary context if the program uses it.
  */
 static CUcontext context_for(int ordinal)
 {
@@ -164,22 +162,22 @@ static CUcontext context_for(int ordinal)
     if (CUDA_SUCCESS == gpuhier_cu.cuDeviceGet(&device, ordinal)
         && CUDA_SUCCESS == gpuhier_cu.cuDevicePrimaryCtxGetState(device, &flags, &active) && active
         && CUDA_SUCCESS == gpuhier_cu.cuDevicePrimaryCtxRetain(&primary, device)) {
-        (void) gpuhier_cu.cuDevicePrimaryCtxRelease(device); /* the program keeps it alive, not we */
+        (void) gpuhier_cu.cuDevicePrimaryCtxRelease(device); /* the program keeps the context alive */
         return primary;
     }
     return current;
 }
 
 /*
- * Is it in the heap that grows by brk()? Nothing else is ever mapped there, so it is host memory for certain, and a
- * short message from malloc() need not wait for the driver's answer.
+ * Is the address in the heap that grows by brk()? Nothing else is ever mapped there, so this is host memory, and a
+ * short message from malloc() costs no driver call.
  */
 static bool on_heap(const void *address)
 {
     return (uintptr_t) address >= heap_begin && NULL != heap_end && (uintptr_t) address < (uintptr_t) *heap_end;
 }
 
-/* Asks the driver. Twice: the first answer may be the error of some earlier asynchronous work of the program. */
+/* Asks the driver, twice if need be: the first answer may be the error of earlier asynchronous work of the program. */
 static CUresult attributes_of(const void *address, unsigned n, CUpointer_attribute *names, void **values)
 {
     CUresult result = CUDA_ERROR_UNKNOWN;

@@ -2,11 +2,11 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The CUDA driver as the component sees it: entry points found by dlopen, the
- * mapping of its errors, and what it says about a buffer.
+ * The CUDA driver as the component sees it: its entry points, the mapping of its errors, and what it says about a
+ * buffer. Any thread may call these functions; they take no lock.
  *
- * The same install serves machines without a driver: nothing here is linked
- * against libcuda, and gpuhier_cuda_present() is false there.
+ * The same installation serves machines without a driver: nothing is linked against libcuda, and gpuhier_cuda_present()
+ * is false there.
  */
 #ifndef GPUHIER_CUDA_H
 #define GPUHIER_CUDA_H
@@ -17,7 +17,7 @@
 
 #include <cuda.h>
 
-/* Every driver function that the component calls. cuda.h maps each name to its newest version (cuMemAlloc_v2 ...). */
+/* All driver functions that the component calls. cuda.h maps each name to its newest version (cuMemAlloc_v2 ...). */
 #define GPUHIER_CU_FUNCTIONS(X)                    \
     X(cuInit)                                      \
     X(cuDriverGetVersion)                          \
@@ -78,28 +78,29 @@ typedef struct gpuhier_cu {
 } gpuhier_cu_t;
 #undef GPUHIER_CU_FIELD
 
-/* Valid once gpuhier_cuda_present() has said true; constant from then on. */
+/* Valid and constant once gpuhier_cuda_present() has returned true. */
 extern gpuhier_cu_t gpuhier_cu;
 
 /*
- * Looks for libcuda.so.1, once a process, without initialising it. False when
- * there is none or when it lacks a function of the list (then said once).
+ * Loads libcuda.so.1 at the first call in a process, without initialising the driver. Returns false when there is none,
+ * or when it lacks a function of the list, which is reported once.
  */
 bool gpuhier_cuda_present(void);
 
 /*
- * Open MPI's code for a driver error; OMPI_SUCCESS for CUDA_SUCCESS. An error
- * is written to the framework's verbose output with the name of what was tried.
+ * Open MPI's code for a driver's result; OMPI_SUCCESS for CUDA_SUCCESS. The framework's verbose output gets the error
+ * and `what`, the name of the call that failed.
  */
 int gpuhier_cuda_error(CUresult result, const char *what);
 
-/* True for the errors of a driver or a context that is on its way out: at teardown they count as success. */
+/* Does the result say that the driver or the context is gone or ending? At the end of the process it counts as success.
+ */
 bool gpuhier_cuda_gone(CUresult result);
 
 /*
- * Makes context current (NULL is one that is gone: an error) and puts this thread's stream captures out of harm's way,
- * until gpuhier_cuda_leave(). Returns an Open MPI code; on an error nothing has been changed and leave must not be
- * called.
+ * Makes the context current until gpuhier_cuda_leave(), and relaxes the thread's capture mode, so that calls made
+ * meanwhile do not break a stream capture of the program. NULL stands for a context that is gone, which is an error.
+ * Returns an Open MPI code. After an error nothing has changed, and leave must not be called.
  */
 typedef struct gpuhier_cuda_scope {
     CUstreamCaptureMode capture_mode;
@@ -109,27 +110,28 @@ void gpuhier_cuda_leave(gpuhier_cuda_scope_t *scope);
 
 typedef enum gpuhier_buffer_kind {
     GPUHIER_BUFFER_HOST,    /* pageable, pinned or registered */
-    GPUHIER_BUFFER_DEVICE,  /* on one GPU; legacy IPC may map it */
-    GPUHIER_BUFFER_MANAGED, /* reached from both sides; IPC cannot map it */
+    GPUHIER_BUFFER_DEVICE,  /* on one GPU; IPC may be able to map it */
+    GPUHIER_BUFFER_MANAGED, /* host and GPU reach it; IPC cannot map it */
 } gpuhier_buffer_kind_t;
 
-/* What the driver says about one pointer, at the time of the question. */
+/* What the driver says about a pointer, at the time of the question. */
 typedef struct gpuhier_buffer {
     gpuhier_buffer_kind_t kind;
-    CUcontext context; /* that owns the memory, or, when none does, one of its device; NULL for host memory */
+    CUcontext context; /* owner of the memory; where it has none, a context of its device; NULL for host memory */
     int device;        /* ordinal, -1 for host memory */
     uint64_t id;       /* unique among this process's allocations, 0 when unknown */
     bool ipc_capable;  /* cuIpcGetMemHandle may be tried */
 } gpuhier_buffer_t;
 
-/* Is the allocation that had this address and buffer id gone? A driver that gives no answer has not said so. Needs no
- * context. */
+/* Is the allocation that had this address and buffer id gone? False where the driver does not answer. No context need
+ * be current. */
 bool gpuhier_buffer_is_gone(CUdeviceptr address, uint64_t id);
 
-/* Never fails: what the driver does not know (or a driver that nobody has initialised) means host memory. */
+/* Classifies the address. Never fails: memory that the driver does not know counts as host memory, and so does all
+ * memory while no code of the program has initialised the driver. */
 void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p);
 
-/* Of that only whether it is device or managed memory, which costs a call in host memory less. */
+/* Is the address in device or managed memory? Costs less than gpuhier_buffer_inspect(). */
 bool gpuhier_address_on_device(const void *address);
 
 static inline bool gpuhier_buffer_on_device(const gpuhier_buffer_t *buffer)

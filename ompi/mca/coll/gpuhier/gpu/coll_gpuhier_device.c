@@ -2,9 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns scratch memory, streams and events, grouped in lanes, and single events. Does not know what
- * runs on them. Called by the team at set-up and by the engine at the start and
- * end of a call, under the engine's lock.
+ * Owns devices, lanes (scratch memory, streams and events), and single events. Does not know what runs on them. Called
+ * by the team at set-up and by the engine at the start and end of a call, under the engine's lock.
  */
 #include "ompi_config.h"
 
@@ -77,7 +76,7 @@ static int streams_make(gpuhier_lane_t *lane)
     return rc;
 }
 
-/* Scratch must be ordinary device memory: that is what legacy IPC maps. */
+/* cuMemAlloc, since IPC maps no other kind of device memory. */
 static int scratch_make(gpuhier_lane_t *lane)
 {
     size_t bytes = gpuhier_scratch_out(GPUHIER_LANE_LONG == lane->kind, gpuhier_params.slices_in_flight);
@@ -98,7 +97,7 @@ static int scratch_make(gpuhier_lane_t *lane)
                                     "cuMemcpyHtoD");
 }
 
-/* Pinned, so that its copies are asynchronous. */
+/* Page-locked, so that its copies are asynchronous. */
 static int pinned_make(gpuhier_lane_t *lane)
 {
     return gpuhier_cuda_error(
@@ -135,7 +134,7 @@ static void exchange_buffers_free(gpuhier_lane_t *lane)
     lane->exchange_bytes = 0;
 }
 
-/* Frees whatever the lane has: also one that was only half made. */
+/* Frees all that the lane has. It may be made in part only. */
 static void lane_destroy(gpuhier_lane_t *lane)
 {
     exchange_buffers_free(lane);
@@ -181,10 +180,10 @@ static int lane_make(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhier
 
 static void lane_forget(gpuhier_lane_t *lane)
 {
-    OBJ_RELEASE(lane); /* no CUDA call: the driver has freed it all, and its handles may be others' by now */
+    OBJ_RELEASE(lane); /* no CUDA call: the driver has freed all of it, and its handles may have other owners */
 }
 
-/* Any; NULL when there is none left. */
+/* Removes a free lane of any kind. NULL when there is none. */
 static gpuhier_lane_t *free_lane_remove(gpuhier_device_t *device)
 {
     opal_list_item_t *item = NULL;
@@ -211,7 +210,7 @@ static size_t memory_of(CUdevice handle)
     return CUDA_SUCCESS == gpuhier_cu.cuDeviceTotalMem(&bytes, handle) ? bytes : (size_t) 4 << 30;
 }
 
-/* The first of each kind that calls are sure to need: one that makes its own may wait for the whole GPU. */
+/* Makes the lanes that calls surely need. A call that makes its own lane may wait for the whole GPU. */
 static int first_lanes_make(gpuhier_device_t *device)
 {
     gpuhier_lane_t *slices, *small;
@@ -291,8 +290,8 @@ bool gpuhier_device_check(gpuhier_device_t *device)
 }
 
 /*
- * Peers have GPUs like mine. A quarter of the memory: what calls use again and again is to stay mapped, or each of them
- * pays for opening it; what peers have freed meanwhile is to leave them most of their GPU.
+ * A quarter of the memory, where peers have like GPUs. Buffers that calls use again and again should stay mapped, or
+ * each call pays for opening them. Mappings of buffers that peers have freed should leave peers most of their GPU.
  */
 size_t gpuhier_device_budget(const gpuhier_device_t *device)
 {
@@ -304,8 +303,7 @@ void gpuhier_device_trim(const gpuhier_device_t *device)
 {
     const size_t budget = gpuhier_device_budget(device);
     if (gpuhier_ipc_exceeds(budget, gpuhier_params.ipc_idle)) {
-        gpuhier_devices_check(); /* what is closed may have been mapped in other contexts than the call's, and those be
-                                    gone */
+        gpuhier_devices_check(); /* mappings may belong to other contexts than the call's, which may be gone */
         gpuhier_ipc_trim(budget, gpuhier_params.ipc_idle);
     }
 }
@@ -365,7 +363,7 @@ void gpuhier_lane_give(gpuhier_lane_t *lane)
     opal_list_prepend(&lane->device->free_lanes[lane->kind], &lane->super);
 }
 
-/* Has the copy ended that was made on the program's own stream? The context is current. */
+/* Has the copy on the default stream ended? The context is current. */
 static bool until_ended(gpuhier_lane_t *lane)
 {
     if (lane->until_unknown) {
@@ -455,7 +453,7 @@ int gpuhier_lane_exchange_buffers(gpuhier_lane_t *lane, bool on_device, size_t b
         if (on_device == lane->exchange_on_device) {
             return OMPI_SUCCESS;
         }
-        exchange_buffers_free(lane); /* UCX may not be given them any more */
+        exchange_buffers_free(lane); /* UCX does not take this kind of memory any longer */
     }
     lane->exchange_on_device = on_device;
     int rc = OMPI_SUCCESS;

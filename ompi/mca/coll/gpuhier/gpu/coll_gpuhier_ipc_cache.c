@@ -2,15 +2,13 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns what this process exports and what it has mapped of others: two hash
- * tables and a list in order of use. Does not decide what is exported or how
- * much stays mapped: the engine does.
+ * Owns what this process exports and what it has mapped of others: two hash tables and a list in order of use. The
+ * engine decides what is exported, and the device how much stays mapped.
  *
- * A mapping outlives the owner's cuMemFree, and the owner's user would see that
- * as a leak; so user memory stays mapped within a budget and for a while only, the
- * least recently used going first. Scratch stays as long as somebody holds its
- * owner's, or until the owner is known to have lost it; then it is like user memory,
- * since the owner may be gone. All calls are made under the engine's lock.
+ * A mapping keeps memory that its owner has freed, which the owner's user would see as a leak. So user memory stays
+ * mapped within a budget and for a while only; the least recently used mapping goes first. Scratch stays mapped while a
+ * team holds its owner, or until the owner is known to have lost it. From then on it counts as user memory, since the
+ * owner may be gone. All calls are made under the engine's lock.
  */
 #include "ompi_config.h"
 
@@ -24,7 +22,7 @@
 #include "opal/class/opal_hash_table.h"
 #include "opal/class/opal_list.h"
 
-/* What tells one allocation of one process, as mapped by one context, from every other. */
+/* Identifies an allocation of a process as mapped in a context. */
 typedef struct map_key {
     uint64_t process, base, bytes, id;
     uint64_t context;
@@ -33,12 +31,12 @@ typedef struct map_key {
 struct gpuhier_mapping {
     opal_list_item_t super; /* in `recent`, least recently used first */
     map_key_t key;
-    CUcontext context;   /* it was opened in, and is closed in */
-    CUdeviceptr address; /* of the allocation's base, here */
-    double used;         /* when it was last asked for, in seconds */
+    CUcontext context;   /* in which it was opened, and is closed */
+    CUdeviceptr address; /* of the allocation's base in this process */
+    double used;         /* time of the last gpuhier_map(), in seconds */
     int pins;
     bool keep;
-    bool gone; /* forgotten while it was pinned: in no table or list any more, freed with the last pin */
+    bool gone; /* forgotten while it was pinned: in no table or list, and freed with the last pin */
 };
 OBJ_CLASS_INSTANCE(gpuhier_mapping_t, opal_list_item_t, NULL, NULL);
 
@@ -51,9 +49,9 @@ typedef struct exported {
     unsigned uses;
 } exported_t;
 
-#define EXPORTS_MAX 4096 /* remembered allocations; the table starts anew beyond */
+#define EXPORTS_MAX 4096 /* remembered allocations; a full table is emptied */
 
-static opal_hash_table_t exports, mappings, holders; /* holders: of a process's scratch, how many, by its random word */
+static opal_hash_table_t exports, mappings, holders; /* holders: a process's word -> number of holds */
 static opal_list_t recent;
 static size_t user_bytes; /* mapped, of user memory */
 static bool ready;
@@ -176,7 +174,7 @@ static void mapping_drop(gpuhier_mapping_t *mapping)
     opal_hash_table_remove_value_ptr(&mappings, &mapping->key, sizeof(mapping->key));
     opal_list_remove_item(&recent, &mapping->super);
     user_bytes -= mapping->keep ? 0 : mapping->key.bytes;
-    mapping->gone = mapping->pins > 0; /* a call that is under way has it */
+    mapping->gone = mapping->pins > 0; /* a call uses it */
     if (!mapping->gone) {
         OBJ_RELEASE(mapping);
     }
@@ -196,8 +194,8 @@ static void mapping_close(gpuhier_mapping_t *mapping)
 }
 
 /*
- * Closes what its owner has freed: mappings of addresses that another allocation has now. The owner's
- * memory is given back only then, and the driver may refuse to map the new one beside it.
+ * Closes mappings of allocations that their owner has freed: those whose addresses the new allocation has. Only then is
+ * the owner's memory free, and the driver may refuse to map the new allocation beside the old one.
  */
 static void stale_close(const map_key_t *key)
 {
@@ -240,7 +238,7 @@ static int mapping_open(const gpuhier_memref_t *ref, const map_key_t *key, bool 
 int gpuhier_map(const gpuhier_memref_t *ref, bool keep, gpuhier_mapping_t **mapping_p, CUdeviceptr *address_p)
 {
     if (ref->offset >= ref->bytes) {
-        return OMPI_ERR_BAD_PARAM; /* a peer's record is checked before it is used */
+        return OMPI_ERR_BAD_PARAM; /* a broken record of a peer */
     }
     if (gpuhier_process_word() == ref->process) {
         *mapping_p = NULL;
@@ -257,8 +255,7 @@ int gpuhier_map(const gpuhier_memref_t *ref, bool keep, gpuhier_mapping_t **mapp
     } else {
         opal_list_remove_item(&recent, &mapping->super);
         opal_list_append(&recent, &mapping->super);
-        if (keep
-            && !mapping->keep) { /* another team was made anew, or the last one has ended, and had no more use for it */
+        if (keep && !mapping->keep) { /* the last team had ended, or its owner was taken to have lost it */
             mapping->keep = true;
             user_bytes -= mapping->key.bytes;
         }
@@ -290,7 +287,7 @@ void gpuhier_ipc_forget(CUcontext context)
     }
 }
 
-/* The next mapping that a trim closes; NULL when there is none. */
+/* The next mapping that gpuhier_ipc_trim() closes; NULL when there is none. */
 static gpuhier_mapping_t *excess_find(size_t budget, double idle)
 {
     gpuhier_mapping_t *mapping;
@@ -350,7 +347,7 @@ void gpuhier_ipc_release(uint64_t process)
     void *count = NULL;
     gpuhier_mapping_t *mapping;
     if (!ready || OPAL_SUCCESS != opal_hash_table_get_value_uint64(&holders, process, &count)) {
-        return; /* all was closed meanwhile */
+        return; /* gpuhier_ipc_finalize() was called meanwhile */
     }
     if ((uintptr_t) count > 1) {
         opal_hash_table_set_value_uint64(&holders, process, (void *) ((uintptr_t) count - 1));

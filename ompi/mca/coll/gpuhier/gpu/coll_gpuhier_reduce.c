@@ -2,14 +2,13 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the table from MPI operation and type to kernel, and the launches. Does not own the
- * kernels (kernels/), streams, or the decision whether a call runs on the GPU (allreduce).
+ * Owns the table from MPI operation and type to kernel, and the launches. Does not own the kernels (kernels/), streams,
+ * or the decision whether a call runs on the GPU (coll).
  *
- * The table goes in two steps. Open MPI's own map turns a type handle into one of its reduction
- * types; that, with the size for Fortran's types, is a C type here. Then (operation, C type)
- * is looked up in what GPUHIER_KERNEL_LIST offers.
+ * A look-up takes two steps. Open MPI's own map turns a type handle into one of its reduction types. That type, with
+ * its size for Fortran's types, gives a C type. Then (operation, C type) is looked up in GPUHIER_KERNEL_LIST.
  *
- * Called by allreduce (find) and by the engine (open, launch, copy, push, store, close).
+ * Called by coll (find), device (open, close) and the engine (launch, copy, push, store).
  */
 #include "ompi_config.h"
 
@@ -27,7 +26,7 @@
 #include "gpu/coll_gpuhier_elements.h"
 #include "gpu/coll_gpuhier_reduce.h"
 
-/* Of ompi/op/op.h, which includes a header that Open MPI 4.1 does not install: dtype->id -> OMPI_OP_BASE_TYPE_*. */
+/* From ompi/op/op.h, which includes a header that Open MPI 4.1 does not install: dtype->id -> OMPI_OP_BASE_TYPE_*. */
 OMPI_DECLSPEC extern int ompi_op_ddt_map[];
 
 /* In kernels/gpuhier_fatbin.S. */
@@ -74,7 +73,7 @@ static const kernel_t kernels[GPUHIER_REDUCE_COUNT + 1] = {
         [INDEX_COPY] = {"gpuhier_copy", 1, TYPE_none},
 };
 
-/* The fields of pairs with gaps, as far as they lie apart; of other types there are none here. */
+/* The runs of bytes that the fields of a pair with gaps cover. A type without gaps has no runs here. */
 typedef struct fields {
     struct {
         size_t at, bytes;
@@ -88,7 +87,7 @@ static const fields_t fields_of_type[TYPE_COUNT] = {
     [TYPE_short_int] = {{{0, sizeof(int16_t)}, {offsetof(elem_short_int, b), sizeof(int32_t)}}, 2},
 };
 
-/* 1 + the index, so that what is not named is 0: no kernel. */
+/* 1 + the index; 0: there is no kernel. */
 static const short index_plus_1[OP_COUNT][TYPE_COUNT] = {
 #define INDEX(op, type) [OP_##op][TYPE_##type] = GPUHIER_REDUCE_##op##_##type + 1,
     GPUHIER_KERNEL_LIST(INDEX)
@@ -133,8 +132,8 @@ static kernel_type_t float_of(size_t bytes)
 }
 
 /*
- * The C type of one of Open MPI's reduction types, of that many bytes. Types of Fortran are what
- * Open MPI's own functions take them for; LOGICAL is an integer whose truth is not being 0.
+ * The C type of one of Open MPI's reduction types, which has `bytes` bytes. Fortran's types are treated as Open MPI's
+ * own functions treat them; LOGICAL is an integer that is true when it is not 0.
  */
 static kernel_type_t type_of_base(int base, size_t bytes)
 {
@@ -190,7 +189,7 @@ static kernel_type_t type_of_base(int base, size_t bytes)
     }
 }
 
-/* A user's operation is none of these, whatever it computes. */
+/* OP_none for an operation of the program, whatever it computes. */
 static kernel_op_t op_of_handle(const struct ompi_op_t *op)
 {
 #define IF_OP(name_here, name_mpi) \
@@ -202,7 +201,7 @@ static kernel_op_t op_of_handle(const struct ompi_op_t *op)
     return OP_none;
 }
 
-/* MPI defines on truth values only the logical operations, although their representation could do more. */
+/* MPI defines only the logical operations on truth values. */
 static bool is_defined(kernel_op_t op, int base)
 {
     return (OMPI_OP_BASE_TYPE_LOGICAL != base && OMPI_OP_BASE_TYPE_BOOL != base) || OP_land == op || OP_lor == op
@@ -226,9 +225,9 @@ int gpuhier_reduce_find(const struct ompi_op_t *op, const struct ompi_datatype_t
         type = signed_of(dtype->super.size);
     }
     if (0 == index_plus_1[kernel_op][type]) {
-        type = unsigned_of(type); /* the same bits, but for max and min */
+        type = unsigned_of(type); /* gives the same bits, except for max and min */
     }
-    /* A Fortran compiler's sizes may differ from C's: then the extents differ too. */
+    /* A Fortran compiler's sizes may differ from C's. The extents differ then. */
     if (0 == index_plus_1[kernel_op][type] || (size_t) (dtype->super.ub - dtype->super.lb) != extent_of_type[type]) {
         return -1;
     }
@@ -263,7 +262,7 @@ int gpuhier_reduce_class(int index)
     return index;
 }
 
-/* Finds all kernels; asking for a kernel's occupancy makes a lazily loading driver load its code. */
+/* Finds all kernels. The query for a kernel's occupancy makes a driver that loads lazily load its code. */
 static CUresult resolve(gpuhier_reduce_t *r)
 {
     CUdevice device;
@@ -313,7 +312,7 @@ void gpuhier_reduce_close(gpuhier_reduce_t *r)
     }
 }
 
-/* One thread for each 16 bytes, as far as the GPU has room; threads loop over the rest. */
+/* Starts one thread for each 16 bytes, at most as many as the GPU runs at once; threads loop over the rest. */
 static int launch(gpuhier_reduce_t *r, int i, const gpuhier_kernel_args_t *args, CUstream stream)
 {
     void *params[1] = {(void *) args};

@@ -2,8 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Reductions on the GPU: which MPI operation and type has a kernel, and how it is launched.
- * The kernels themselves are in kernels/.
+ * Reductions on the GPU: which MPI operation and type has a kernel, and its launch. The kernels are in kernels/.
  */
 #ifndef GPUHIER_REDUCE_H
 #define GPUHIER_REDUCE_H
@@ -23,59 +22,59 @@ enum { GPUHIER_KERNEL_LIST(GPUHIER_REDUCE_NUMBER) GPUHIER_REDUCE_COUNT };
 #undef GPUHIER_REDUCE_NUMBER
 
 /*
- * The index of the kernel that reduces elements of dtype with op, 0 .. GPUHIER_REDUCE_COUNT - 1, or -1:
- * not on the GPU. It depends on the operation and on what the type is in C, not on the handle: MPI_LONG
- * and MPI_INT64_T give the same index. Only predefined operations and types have one.
- * *elem_bytes_p (may be NULL) is set on success: the extent of an element.
+ * The index of the kernel that reduces elements of dtype with op, 0 .. GPUHIER_REDUCE_COUNT - 1; -1: there is none. The
+ * index depends on the operation and on the type in C, not on the handle: MPI_LONG and MPI_INT64_T have the same index.
+ * Only predefined operations and types have one.
+ * *elem_bytes_p (may be NULL) is set on success: the extent of an element in bytes.
  */
 int gpuhier_reduce_find(const struct ompi_op_t *op, const struct ompi_datatype_t *dtype, size_t *elem_bytes_p);
 
-/* Is the kernel's type a padded pair? What lies between its fields, or behind, is the program's, and never written. */
+/* Is the kernel's type a padded pair? Bytes between its fields, or behind them, belong to the program and are never
+ * written. */
 bool gpuhier_reduce_has_gaps(int index);
 
-/* Bytes from the first field of count > 0 elements to the last: what lies behind that need not exist. */
+/* Bytes from the first field of count > 0 elements to the end of the last field. Memory behind it need not exist. */
 size_t gpuhier_reduce_span(int index, uint64_t count);
 
-/* A number from 0 to GPUHIER_REDUCE_COUNT - 1 that is the same on all ranks for matching calls. */
+/* A number, 0 .. GPUHIER_REDUCE_COUNT - 1, that is the same on all ranks for matching calls. */
 int gpuhier_reduce_class(int index);
 
 /*
- * The kernels as loaded into one CUDA context. Owned by whoever opened it; constant from open to
- * close, so any thread may launch. Closed with the same context current, or after it is gone.
+ * The kernels as loaded into a CUDA context. Owned by the caller of open. Constant from open to close, so any thread
+ * may launch. Closed while the same context is current, or after it is gone.
  */
 typedef struct gpuhier_reduce {
     CUmodule module;
-    CUfunction function[GPUHIER_REDUCE_COUNT + 1]; /* the last is gpuhier_copy */
-    unsigned max_blocks[GPUHIER_REDUCE_COUNT + 1]; /* that the whole GPU runs at once */
+    CUfunction function[GPUHIER_REDUCE_COUNT + 1]; /* the last one is gpuhier_copy */
+    unsigned max_blocks[GPUHIER_REDUCE_COUNT + 1]; /* blocks that the whole GPU runs at once */
 } gpuhier_reduce_t;
 
 /*
- * Loads the kernels into the current context, all at once: a kernel that the driver loads when it is first
- * launched may wait for the whole device, and so for a user's kernel that waits for us.
- * Returns an Open MPI code; on an error nothing is left open.
+ * Loads all kernels into the current context. A kernel that the driver loads at its first launch may wait for the whole
+ * device, and so for a kernel of the program that waits for this call.
+ * Returns an Open MPI code; after an error nothing is open.
  */
 int gpuhier_reduce_open(gpuhier_reduce_t *r);
 void gpuhier_reduce_close(gpuhier_reduce_t *r);
 
 /*
- * Starts kernel index on stream; args->count is in elements and 0 starts nothing. The caller's args may
- * change as soon as this returns. Returns an Open MPI code: OMPI_ERR_BAD_PARAM for an index or number
- * of peers out of range, else what the driver said.
+ * Starts a kernel on a stream. args->count: elements; 0 starts nothing. args may change after the return. Returns an
+ * Open MPI code: OMPI_ERR_BAD_PARAM for an index or number of peers out of range, else that of the driver's result.
  */
 int gpuhier_reduce_launch(gpuhier_reduce_t *r, int index, const gpuhier_kernel_args_t *args, CUstream stream);
 
-/* The same for a copy of args->count bytes from src[0] to all destinations; args->nsrc is not looked at. */
+/* The same for a copy of args->count bytes from src[0] to all destinations. args->nsrc is ignored. */
 int gpuhier_reduce_copy(gpuhier_reduce_t *r, const gpuhier_kernel_args_t *args, CUstream stream);
 
 /*
- * What goes to a user's receive buffer: args->count elements of kernel index, from src[0] to all destinations;
- * args->nsrc is not looked at. Gaps of padded pairs are not written.
+ * Copies args->count elements of the kernel's type from src[0] to all destinations, which may be users' receive
+ * buffers: gaps of padded pairs are not written. args->nsrc is ignored.
  */
 int gpuhier_reduce_push(gpuhier_reduce_t *r, int index, const gpuhier_kernel_args_t *args, CUstream stream);
 
 /*
- * The same to one destination without a kernel: both may be memory of any kind, and kernels of the program that fill
- * the GPU do not hold it up. Padded pairs take strided copies, one or two, which are slower than a kernel.
+ * The same to one destination without a kernel. Both may be memory of any kind, and kernels of the program that fill
+ * the GPU do not delay the copy. Padded pairs take one or two strided copies, which are slower than a kernel.
  */
 int gpuhier_reduce_store(int index, CUdeviceptr to, CUdeviceptr from, uint64_t count, CUstream stream);
 

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The compiled kernels as data of the component: gpuhier_fatbin and its size in bytes, for
- * cuModuleLoadData() (coll_gpuhier_reduce.c). Assembled in the folder where nvcc left the file.
+ * The compiled kernels as data of the component: gpuhier_fatbin, for cuModuleLoadData() (coll_gpuhier_reduce.c), and
+ * its size in bytes. Assembled in the folder where nvcc writes the file.
  */
     .section .rodata
     .balign 16

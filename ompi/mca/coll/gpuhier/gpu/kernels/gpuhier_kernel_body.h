@@ -2,23 +2,23 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * One logical thread of a kernel: which elements it takes and how it moves them. The same source
- * runs on the GPU (memory = plain accesses) and in the twin's exact form (memory = translated
- * and counted accesses). Owns no arithmetic (gpuhier_kernel_ops.h) and no entry points.
+ * One logical thread of a kernel: which elements it takes and how it moves them. The same source runs on the GPU, where
+ * memory is plain accesses, and in the twin's exact form, where accesses are translated and counted. Owns no arithmetic
+ * (gpuhier_kernel_ops.h) and no entry points (gpuhier_kernels.cu).
  *
  *      0    head                                              count
  *      | e e | chunk 0 | chunk 1 | ...        | chunk n-1 | e e e |
  *            ^ 16-byte boundary of most buffers
  *
- * A chunk is 16 bytes (one element for padded pairs); chunk c goes to thread c mod threads, and so do the
- * elements of head and tail. Where all buffers are congruent modulo 16, as they are when all were
- * allocated and are used from the same offset on, a chunk is one access in each buffer. Otherwise
- * chunks begin on the boundaries of most buffers; a chunk of an odd source is cut out of two aligned
- * loads, and to an odd destination it goes in stores as wide as that one permits. So one rank's odd buffer
- * costs its own accesses only. Padded pairs of different alignment are moved one by one.
+ * A chunk is 16 bytes, or one element for padded pairs. Chunk c goes to thread c mod threads, and so do the elements of
+ * head and tail. Buffers are usually congruent modulo 16: allocated memory, used from the same offset on. A chunk is
+ * then one access in each buffer. Otherwise chunks begin on the boundaries of most buffers. A chunk of an odd source is
+ * cut out of two aligned loads, and a chunk goes to an odd destination in stores as wide as its alignment permits. So
+ * an odd buffer of one rank costs accesses of that buffer only. Padded pairs of different alignment are moved one by
+ * one.
  *
- * In place: a thread has read element i from all sources before it writes i anywhere, and no other
- * thread touches i. The compiler keeps that order because nothing here is declared restrict.
+ * In place: a thread reads element i from all sources before it writes i anywhere, and no other thread touches i. The
+ * compiler keeps that order because nothing here is declared restrict.
  */
 #ifndef GPUHIER_KERNEL_BODY_H
 #define GPUHIER_KERNEL_BODY_H
@@ -37,14 +37,14 @@
 namespace gpuhier
 {
 
-/* 16 bytes that are moved by one access; what is in them is the chunk's business. */
+/* 16 bytes that one access moves. */
 struct alignas(16) wide {
     uint32_t word[4];
 };
 
 /*
- * Elements that are moved together: as many as fit into 16 bytes, which stay packed but for the moment
- * of an operation (registers are scarce), or one padded pair.
+ * Elements that are moved together: as many as fit into 16 bytes, or one padded pair. They are unpacked only during an
+ * operation, since registers are scarce.
  */
 template <class T, bool Padded = is_padded<T>::value> struct chunk {
     static constexpr int elements = (int) (sizeof(wide) / sizeof(T));

@@ -2,14 +2,13 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What the kernels compute: the element types, and op(acc, x) for each operation.
- * Owns the arithmetic and nothing else; who loads and stores is in gpuhier_kernel_body.h
- * (GPU, and the twin's exact form) and test/cudasim/twin (the twin's fast form).
+ * What the kernels compute: the element types, and op(acc, x) for each operation. Owns the arithmetic only. Loads and
+ * stores are in gpuhier_kernel_body.h (the GPU, and the twin's exact form) and test/cudasim/twin (the twin's fast
+ * form).
  *
- * The results equal those of Open MPI's own functions (ompi/mca/op/base), bit for bit but for the
- * payload of a NaN, where acc is MPI's left operand: op(acc, x) is what MPI_Reduce_local(acc, x)
- * leaves in x. That decides what a comparison with NaN, or of 0.0 with -0.0, yields.
- * Integers wrap around, so all arithmetic is on unsigned types at least as wide as int:
+ * The results have the bits of Open MPI's own functions (ompi/mca/op/base), except for the payload of a NaN. acc is
+ * MPI's left operand: op(acc, x) is what MPI_Reduce_local(acc, x) leaves in x. That decides the result of a comparison
+ * with NaN, or of 0.0 with -0.0. Integers wrap around, so all arithmetic is on unsigned types at least as wide as int:
  * signed overflow is undefined in C++, and so is uint16 * uint16 after promotion to int.
  */
 #ifndef GPUHIER_KERNEL_OPS_H
@@ -28,8 +27,8 @@ namespace gpuhier
 {
 
 /*
- * An element of two fields; the layout is C's for struct { A a; B b; }. A padded one is stored field
- * by field, so that the gap that MPI's type map leaves keeps what the destination had there.
+ * An element of two fields, with the layout of C's struct { A a; B b; }. A padded pair is stored field by field, so the
+ * gap in MPI's type map keeps the bytes of the destination.
  */
 template <class A, class B> struct pair {
     A a;

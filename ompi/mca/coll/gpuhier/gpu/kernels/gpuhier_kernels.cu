@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The GPU's entry points, one per line of GPUHIER_KERNEL_LIST. No kernel waits for anything:
- * each thread does its share of the elements and ends, whatever the other threads do.
+ * The GPU's entry points, one for each pair of GPUHIER_KERNEL_LIST. No kernel waits for anything: each thread works on
+ * its share of the elements and ends, whatever other threads do.
  */
 #include "gpuhier_kernel_body.h"
 

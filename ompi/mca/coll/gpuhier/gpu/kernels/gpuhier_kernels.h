@@ -8,14 +8,17 @@
  *
  *     acc = src[0][i];  acc = op(acc, src[s][i]) for s = 1 .. nsrc-1;  dst[d][i] = acc for each d
  *
- * so that one kernel serves the fused reduce-scatter + all-gather (nsrc = ndst = ranks),
- * the reduce-scatter alone (ndst = 1), the reduction of an exchange (nsrc = 2), and copies of pairs whose gaps are
- * not to be written (nsrc = 1). gpuhier_copy is the same with one source and bytes as elements: the push of an
- * all-gather.
+ * One kernel serves the fused reduce-scatter + all-gather (nsrc = ndst = ranks), the reduce-scatter alone (ndst = 1),
+ * the reduction of an exchange (nsrc = 2), and copies of pairs whose gaps must not be written (nsrc = 1). gpuhier_copy
+ * has one source, and its elements are bytes: it is the push of an all-gather.
  *
- * A source may be a destination too (in place), at the same address: element i is read and
- * then written by one thread. Ranges that overlap in any other way are an error.
- * Any alignment works; a buffer that is not congruent to most others modulo 16 costs more accesses of its own.
+ * A source may also be a destination (in place), at the same address: one thread reads element i and then writes it.
+ * Ranges that overlap in any other way are an error. Any alignment works. A buffer that is not congruent to most others
+ * modulo 16 costs more accesses, of that buffer only.
+ *
+ * This folder, kernels, owns the GPU's code: the list of kernels (this file), the arithmetic (gpuhier_kernel_ops.h),
+ * what a thread does (gpuhier_kernel_body.h), the entry points (gpuhier_kernels.cu) and the compiled code as data
+ * (gpuhier_fatbin.S). It uses no other code. No kernel waits for anything.
  *
  * Used by: coll_gpuhier_reduce.c (which launches), gpuhier_kernels.cu (the GPU's code), the
  * host twin in test/cudasim/twin, and the engine, which fills the arguments. Plain C and C++.
@@ -27,7 +30,7 @@
 #include <stdint.h>
 
 #define GPUHIER_KERNEL_MAX_PEERS 64
-#define GPUHIER_KERNEL_BLOCK 256 /* threads per block, at most and at best */
+#define GPUHIER_KERNEL_BLOCK 256 /* threads of a block */
 
 /*
  * The argument of every kernel, passed by value; owned by the caller until the launch call returns.
@@ -53,10 +56,10 @@ GPUHIER_KERNEL_ASSERT(1032 == offsetof(gpuhier_kernel_args_t, nsrc), "host and G
 GPUHIER_KERNEL_ASSERT(1036 == offsetof(gpuhier_kernel_args_t, ndst), "host and GPU must agree on the argument");
 
 /*
- * The kernels: X(op, type) stands for the kernel gpuhier_<op>_<type>. Complex and pair types are
- * structs of two fields; the pairs are those of MPI_FLOAT_INT and its kind, moved by their extent.
- * Signed and unsigned integers have the same bits but for max and min: the unsigned kernels serve both.
- * The order gives the kernel's index, which must be the same on all ranks: append only.
+ * The kernels: X(op, type) stands for the kernel gpuhier_<op>_<type>. Complex and pair types are structs of two fields;
+ * pairs are those of MPI_FLOAT_INT and the like. Results of signed and unsigned integers have the same bits, except for
+ * max and min, so the unsigned kernels serve both. The order gives the index of a kernel, which must be the same on all
+ * ranks: only append.
  */
 #define GPUHIER_KERNEL_ORDER_OPS(X, type) X(max, type) X(min, type)
 #define GPUHIER_KERNEL_INTEGER_OPS(X, type) \

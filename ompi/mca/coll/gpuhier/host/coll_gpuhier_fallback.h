@@ -8,7 +8,9 @@
  * This folder owns that path (fallback), the copies between device buffers and host memory (staging), and the
  * page-locked memory that these copies use (locked). "Staged" means: through a host copy.
  *
- * It uses base and gpu. The engine's host form, coll and the top of the component use it.
+ * It uses base and gpu. The engine's host form, coll and the top of the component use it. Any thread may call it: a
+ * call's host copies belong to the call, the page-locked blocks have a lock of their own, and the engine's lock is not
+ * needed.
  */
 #ifndef GPUHIER_FALLBACK_H
 #define GPUHIER_FALLBACK_H
@@ -20,13 +22,14 @@
 typedef struct gpuhier_staged {
     gpuhier_staging_t send, recv;
     bool send_on_device, recv_on_device;
-    bool in_place; /* as the program says: it does so on all ranks or on none */
+    bool in_place; /* the program passed MPI_IN_PLACE, which it does on all ranks or on none */
 } gpuhier_staged_t;
 
 /*
  * Finds out which buffers are device memory and makes their host copies, still without contents. Each buffer has its
  * own copy: with one copy for both this rank would reduce in place, and the other ranks, which may pass host memory,
- * would not. Returns an Open MPI code; gpuhier_staged_close() is right in any case.
+ * would not. Returns an Open MPI code; the caller calls
+ * gpuhier_staged_close() in any case.
  */
 int gpuhier_staged_open(gpuhier_staged_t *staged, const void *sbuf, const void *rbuf, size_t count,
                         struct ompi_datatype_t *dtype);
@@ -37,7 +40,7 @@ static inline bool gpuhier_staged_any(const gpuhier_staged_t *staged)
     return staged->send_on_device || staged->recv_on_device;
 }
 
-/* What to hand to the collective in place of the user's buffers. */
+/* The addresses to pass to the collective in place of the user's buffers. */
 const void *gpuhier_staged_sbuf(const gpuhier_staged_t *staged, const void *sbuf);
 void *gpuhier_staged_rbuf(const gpuhier_staged_t *staged, void *rbuf);
 

@@ -41,7 +41,7 @@ static void block_free(gpuhier_locked_t *block)
     free(block);
 }
 
-/* Out of the list: the smallest block that is long enough, NULL if there is none. */
+/* Removes the smallest block that is long enough from the list. NULL if there is none. */
 static gpuhier_locked_t *unused_take(size_t bytes)
 {
     gpuhier_locked_t **best = NULL;
@@ -57,7 +57,7 @@ static gpuhier_locked_t *unused_take(size_t bytes)
     return block;
 }
 
-/* The context is current. NULL: the driver would not lock so much. */
+/* The context is current. Returns NULL where memory or the driver's locked memory is short. */
 static gpuhier_locked_t *block_make(size_t bytes, CUcontext context)
 {
     gpuhier_locked_t *block = calloc(1, sizeof(*block));

@@ -12,17 +12,18 @@
 
 #include "gpu/coll_gpuhier_cuda.h"
 
-/* The caller of gpuhier_locked_take() owns it until it gives it back; then it is on the list. All but next is constant.
- */
+/* The caller of gpuhier_locked_take() owns the block until it gives it back; then the block is on the list. Members
+ * other than next are constant. */
 typedef struct gpuhier_locked {
     struct gpuhier_locked *next;
     char *memory;
     size_t bytes;
-    CUcontext context; /* that registered it */
-    uint64_t id;       /* CUDA's of the registration, which ends with the context */
+    CUcontext context; /* in which it was registered */
+    uint64_t id;       /* CUDA's id of the registration, which ends with the context */
 } gpuhier_locked_t;
 
-/* A block for `bytes`, NULL when the budget or the driver does not allow it. The context is current. */
+/* A block of at least `bytes`; NULL when the budget or the driver does not allow it. The context is current. Any thread
+ * may call these functions. */
 gpuhier_locked_t *gpuhier_locked_take(size_t bytes, CUcontext context);
 void gpuhier_locked_give(gpuhier_locked_t *block);
 

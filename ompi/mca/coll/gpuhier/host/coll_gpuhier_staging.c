@@ -33,7 +33,7 @@ static CUdeviceptr device_at(const gpuhier_staging_t *s, size_t offset)
     return (CUdeviceptr) (uintptr_t) (s->user + s->gap) + offset;
 }
 
-/* The simplest way. The copy is complete on return, except for the last part of a copy to the device from pageable
+/* Copies at once. The copy is complete on return, except for the last part of a copy to the device from pageable
  * memory. */
 static int transfer_plain(bool to_host, char *host, CUdeviceptr device, size_t bytes)
 {
@@ -88,7 +88,7 @@ static void slice_copy(const gpuhier_staging_t *s, bool to_host, size_t slice, c
            rest < SLICE_BYTES ? rest : SLICE_BYTES);
 }
 
-/* Copies the slice before (towards the device: the next one) while one slice is transferred. */
+/* Transfers one slice while the processor copies the slice before it, or, towards the device, the slice behind it. */
 static int copy_sliced(const gpuhier_staging_t *s, bool to_host, char *slices, const CUevent events[2])
 {
     const size_t nslices = (s->bytes + SLICE_BYTES - 1) / SLICE_BYTES;
@@ -107,7 +107,7 @@ static int copy_sliced(const gpuhier_staging_t *s, bool to_host, char *slices, c
             rc = slice_transfer(s, false, i, slices, events);
         }
     }
-    int waited = queue_wait(); /* after an error, too: no transfer may go on when the slices are given back */
+    int waited = queue_wait(); /* after an error as well: no transfer may go on when the slices are given back */
     return OMPI_SUCCESS != rc ? rc : waited;
 }
 
@@ -187,8 +187,9 @@ static bool pieces_add(pieces_t *p, size_t offset, size_t length)
 }
 
 /*
- * Two ways to take the pieces of `count` elements, which Open MPI names: run by run, neighbours at equal
- * distances being one run; or column by column, a column being one piece of all elements.
+ * Open MPI lists the pieces of an element's type. There are two ways to transfer the pieces of `count` elements: run by
+ * run, where neighbours at equal distances form a run; or column by column, where a column is one piece of all
+ * elements.
  */
 typedef enum walk_mode { WALK_COUNT, WALK_RUNS, WALK_COLUMNS } walk_mode_t;
 

@@ -11,6 +11,7 @@
 #include "ompi_config.h"
 
 #include "gpuhier_info.h"
+#include "info_nvlink.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -115,16 +116,16 @@ static void print_indented(const char *text)
 
 static void print_record(const gpuhier_record_t *record, const char *report)
 {
-    int i;
-
     if (record->numa_node >= 0) {
         printf("  NUMA node %d\n", (int) record->numa_node);
     }
-    printf("  NVLink: %s\n", (0 == record->links) ? "none" : "");
-    for (i = 0; i < record->links; ++i) {
-        const gpuhier_nvlink_t *link = &record->link[i];
+    info_nvlink_t links[INFO_NVLINKS_MAX];
+    const int nlinks = record->has_gpu ? info_nvlinks_find(record->gpu_uuid, links, INFO_NVLINKS_MAX) : 0;
+    printf("  NVLink: %s\n", (0 == nlinks) ? "none" : "");
+    for (int i = 0; i < nlinks; ++i) {
+        const info_nvlink_t *link = &links[i];
 
-        printf("    %u link%s to %s %04x:%02x:%02x\n", link->links, (1 == link->links) ? "" : "s",
+        printf("    %d link%s to %s %04x:%02x:%02x\n", link->links, (1 == link->links) ? "" : "s",
                link->is_switch ? "the switch" : "the GPU", (unsigned) link->pci.domain, link->pci.bus,
                link->pci.device);
     }

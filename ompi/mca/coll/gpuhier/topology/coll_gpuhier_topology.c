@@ -5,9 +5,9 @@
  * This rank's record, what two records say of each other, and the choice of
  * rails from the records of one node.
  *
- * It reads /proc and /sys and asks hwloc and NVML, once, when the record is made;
+ * It reads /proc and /sys and asks hwloc, once, when the record is made;
  * everything else here is pure. Which devices exist and how far they are is left
- * to coll_gpuhier_topology_{nics,pci,nvlink}.c.
+ * to coll_gpuhier_topology_{nics,pci}.c.
  *
  * Called by the engine's set-up, by the watch for dead processes, and by
  * gpuhier_info.
@@ -158,7 +158,7 @@ bool gpuhier_record_is_valid(const void *data, size_t bytes)
     }
     memcpy(&record, data, sizeof(record));
     if (GPUHIER_FORMAT_VERSION != record.version || sizeof(record) != record.bytes
-        || record.nics > GPUHIER_RECORD_NICS_MAX || record.links > GPUHIER_RECORD_LINKS_MAX) {
+        || record.nics > GPUHIER_RECORD_NICS_MAX) {
         return false;
     }
     for (i = 0; i < record.nics; ++i) {
@@ -420,7 +420,6 @@ static void fill_gpu(gpuhier_record_t *record, const gpuhier_gpu_info_t *gpu)
     record->gpu_ordinal = gpu->ordinal;
     record->cc_major = (int16_t) gpu->cc_major;
     record->cc_minor = (int16_t) gpu->cc_minor;
-    record->links = (uint8_t) gpuhier_nvlinks_find(gpu->uuid, record->link, GPUHIER_RECORD_LINKS_MAX);
 }
 
 int gpuhier_topology_local(const gpuhier_gpu_info_t *gpu, const char *device_list, gpuhier_record_t *record_p,

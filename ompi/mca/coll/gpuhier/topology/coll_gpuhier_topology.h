@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Where a rank is: its node, process, GPU, NVLink peers and network devices, as
+ * Where a rank is: its node, process, GPU and network devices, as
  * one record of fixed size that ranks exchange as bytes. And what follows from
  * the records of one node: which rails each of its ranks drives.
  *
@@ -19,7 +19,6 @@
 
 #define GPUHIER_RECORD_DEVICE_MAX 32 /* characters of a device's name with the final NUL */
 #define GPUHIER_RECORD_NICS_MAX 16   /* network devices in a record; the nearest are kept */
-#define GPUHIER_RECORD_LINKS_MAX 16  /* NVLink neighbours in a record */
 
 /* Distance of a network device whose place is unknown: all such are equally near. */
 #define GPUHIER_DISTANCE_UNKNOWN 255u
@@ -60,13 +59,6 @@ typedef struct gpuhier_nic {
     uint8_t reserved[6];
 } gpuhier_nic_t;
 
-typedef struct gpuhier_nvlink {
-    gpuhier_pci_id_t pci; /* of the neighbour: a GPU, or an NVSwitch */
-    uint8_t links;        /* links to it */
-    uint8_t is_switch;
-    uint8_t reserved[6];
-} gpuhier_nvlink_t;
-
 /*
  * One rank's record. Written by gpuhier_topology_local, then constant; portable
  * between processes of one build (native byte order). Unused entries are zero,
@@ -77,7 +69,6 @@ typedef struct gpuhier_nvlink {
  *    56  process                 pid, its namespace, start time
  *    80  GPU                     UUID, PCI, ordinal, compute capability, NUMA node
  *   120  network devices         16 x 40 bytes, nearest first
- *   760  NVLink neighbours       16 x 16 bytes
  */
 typedef struct gpuhier_record {
     uint32_t version;
@@ -89,8 +80,7 @@ typedef struct gpuhier_record {
     int32_t pid;
     uint8_t has_gpu;
     uint8_t nics;
-    uint8_t links;
-    uint8_t reserved;
+    uint8_t reserved[2];
     uint8_t gpu_uuid[16];
     gpuhier_pci_id_t gpu_pci;
     int32_t gpu_ordinal;
@@ -99,18 +89,15 @@ typedef struct gpuhier_record {
     int32_t numa_node; /* of the GPU, -1 unknown */
     uint32_t reserved2;
     gpuhier_nic_t nic[GPUHIER_RECORD_NICS_MAX];
-    gpuhier_nvlink_t link[GPUHIER_RECORD_LINKS_MAX];
 } gpuhier_record_t;
 
 _Static_assert(8 == sizeof(gpuhier_pci_id_t), "gpuhier_record_t is a wire format");
 _Static_assert(40 == sizeof(gpuhier_nic_t), "gpuhier_record_t is a wire format");
-_Static_assert(16 == sizeof(gpuhier_nvlink_t), "gpuhier_record_t is a wire format");
 _Static_assert(8 == offsetof(gpuhier_record_t, node), "gpuhier_record_t is a wire format");
 _Static_assert(56 == offsetof(gpuhier_record_t, start_time), "gpuhier_record_t is a wire format");
 _Static_assert(80 == offsetof(gpuhier_record_t, gpu_uuid), "gpuhier_record_t is a wire format");
 _Static_assert(120 == offsetof(gpuhier_record_t, nic), "gpuhier_record_t is a wire format");
-_Static_assert(760 == offsetof(gpuhier_record_t, link), "gpuhier_record_t is a wire format");
-_Static_assert(1016 == sizeof(gpuhier_record_t), "gpuhier_record_t is a wire format");
+_Static_assert(760 == sizeof(gpuhier_record_t), "gpuhier_record_t is a wire format");
 
 /*
  * Make this process's record. gpu may be NULL (a rank without one). device_list

@@ -7,7 +7,6 @@
  *   coll_gpuhier_topology.c          the record, nodes, processes, choice of rails
  *   coll_gpuhier_topology_nics.c     which network devices there are
  *   coll_gpuhier_topology_pci.c      how far they are from the GPU (hwloc)
- *   coll_gpuhier_topology_nvlink.c   NVLink neighbours (NVML)
  */
 #ifndef GPUHIER_TOPOLOGY_INTERNAL_H
 #define GPUHIER_TOPOLOGY_INTERNAL_H
@@ -87,8 +86,5 @@ void gpuhier_topology_leave_far(hwloc_topology_t topology, gpuhier_found_nic_t *
 
 /* In words: "below the same PCI switch". */
 const char *gpuhier_distance_text(uint8_t distance);
-
-/* The NVLink neighbours of a GPU, at most max; 0 where there is no NVML or no NVLink. */
-int gpuhier_nvlinks_find(const uint8_t uuid[16], gpuhier_nvlink_t *links, int max);
 
 #endif /* GPUHIER_TOPOLOGY_INTERNAL_H */

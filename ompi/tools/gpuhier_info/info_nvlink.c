@@ -2,25 +2,21 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The NVLink neighbours of a GPU, from NVML.
+ * Asks NVML for the NVLink neighbours of a GPU.
  *
- * NVML is optional: libnvidia-ml.so.1 comes with the driver and is opened when
- * asked for. Only the few functions used are declared here, by NVIDIA's
- * documented interface, so that no header of it is needed to build. What NVML
- * says explains and prefers; whether memory can be mapped is found by trying.
- *
- * Called by coll_gpuhier_topology.c.
+ * NVML is optional: libnvidia-ml.so.1 comes with the driver and is opened when asked for. This file declares the few
+ * functions that it uses, after NVIDIA's documentation, so that the build needs no header of NVML. The answer only
+ * informs the reader: the component finds out by trying whether memory can be mapped.
  */
 #include "ompi_config.h"
 
-#include "topology/coll_gpuhier_topology_internal.h"
+#include "info_nvlink.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
 #define NVML_SUCCESS 0
-#define NVML_LINKS_MAX 18
 #define NVML_REMOTE_IS_SWITCH 2 /* NVML_NVLINK_DEVICE_TYPE_SWITCH */
 #define UUID_TEXT 48
 
@@ -79,16 +75,14 @@ static bool nvml_load(void *library, nvml_t *nvml)
 static void uuid_text(const uint8_t uuid[16], char *text)
 {
     int at = snprintf(text, UUID_TEXT, "GPU-");
-    int i;
-
-    for (i = 0; i < 16; ++i) {
+    for (int i = 0; i < 16; ++i) {
         at += snprintf(text + at, (size_t) (UUID_TEXT - at), "%s%02x",
                        (4 == i || 6 == i || 8 == i || 10 == i) ? "-" : "", uuid[i]);
     }
 }
 
 /* Count one link in the neighbour's entry, which is made if need be. */
-static int add_link(gpuhier_nvlink_t *links, int count, int max, const nvml_pci_t *pci, bool is_switch)
+static int add_link(info_nvlink_t *links, int count, int max, const nvml_pci_t *pci, bool is_switch)
 {
     int i;
 
@@ -106,18 +100,14 @@ static int add_link(gpuhier_nvlink_t *links, int count, int max, const nvml_pci_
     links[i].pci.bus = (uint8_t) pci->bus;
     links[i].pci.device = (uint8_t) pci->device;
     links[i].links = 1;
-    links[i].is_switch = is_switch ? 1 : 0;
+    links[i].is_switch = is_switch;
     return count + 1;
 }
 
-int gpuhier_nvlinks_find(const uint8_t uuid[16], gpuhier_nvlink_t *links, int max)
+int info_nvlinks_find(const uint8_t uuid[16], info_nvlink_t *links, int max)
 {
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     nvml_t nvml = {0};
-    nvml_device_t device;
-    char text[UUID_TEXT];
-    unsigned active;
-    unsigned link;
     int count = 0;
 
     if (NULL == library) {
@@ -126,12 +116,15 @@ int gpuhier_nvlinks_find(const uint8_t uuid[16], gpuhier_nvlink_t *links, int ma
     if (!nvml_load(library, &nvml) || NVML_SUCCESS != nvml.init()) {
         goto close_library;
     }
+    char text[UUID_TEXT];
     uuid_text(uuid, text);
+    nvml_device_t device;
     if (NVML_SUCCESS != nvml.by_uuid(text, &device)) {
         goto shut_down;
     }
-    for (link = 0; link < NVML_LINKS_MAX; ++link) {
+    for (unsigned link = 0; link < INFO_NVLINKS_MAX; ++link) {
         nvml_pci_t pci = {{0}, 0, 0, 0, 0, 0, {0}};
+        unsigned active;
         int type = 0;
 
         if (NVML_SUCCESS != nvml.link_state(device, link, &active) || 0 == active

@@ -2,41 +2,39 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tagged messages between the ranks of different groups, over UCX.
+ * net/: tagged messages between processes, over UCX.
  *
- * What it gives: a process opens one net (one UCX context and worker per rail),
- * hands its address blob to the others by whatever means it has, makes a peer
- * from each blob it received, and then sends and receives tagged buffers in host
- * or CUDA memory. Endpoints are connected at a peer's first operation.
+ * The folder owns one net in each process: a UCX context and worker for each rail, the connections to other processes,
+ * and their end. It calls UCX and base/, and nothing else: no MPI, no CUDA, and of Open MPI only its error codes. team/
+ * opens the net, makes the peers, and leaves at MPI_Finalize. team/ and engine/ send and receive. gpuhier_info opens a
+ * net to see what UCX can do. Nobody else calls it.
  *
- * Matching. A message is matched by its 64-bit tag alone, all bits, per rail;
- * two messages that are in flight to one process on one rail at the same time
- * must have different tags, or be received in any order. A rail is named by a
- * logical number >= 0: a send on logical rail L leaves by the sender's rail
- * (L modulo its rails) and arrives at the receiver's rail (L modulo its rails),
- * so both sides just name the same L even when they have a different number.
+ * Use. A process opens a net, hands its address to the others by whatever means it has, and makes a peer from each
+ * address that it receives. Then it sends and receives tagged buffers in host or CUDA memory. The first operation on a
+ * peer connects.
  *
- * Memory. A payload above the rendezvous threshold (GPUHIER_NET_EAGER_MAX, or GPUHIER_NET_TCP_EAGER_MAX)
- * moves only into a posted receive; before that it costs its receiver a small
- * header. Messages up to the threshold are sent at once and are buffered by the
- * receiver when not yet posted: whoever sends them bounds their number.
+ * Matching. A message matches a receive with the same 64-bit tag on the same rail. The sender does not count: two
+ * messages that travel to one process on one rail at the same time need different tags, unless their order does not
+ * matter. Callers name a rail by a logical number >= 0. A message on logical rail L leaves by the sender's rail
+ * (L modulo its rails) and arrives at the receiver's rail (L modulo its rails). Both sides name the same L, even when
+ * their numbers of rails differ.
  *
- * Failures. Endpoints watch their peer. When it dies, every operation on it ends
- * with an error, and so does every later one; the error handler is called once
- * per peer. What it had sent before, if it left in peace, is still received.
+ * Memory. A payload above the rendezvous threshold (GPUHIER_NET_EAGER_MAX, or GPUHIER_NET_TCP_EAGER_MAX) moves only
+ * into a posted receive; until then it costs its receiver a small header. A message up to the threshold is sent at
+ * once, and the receiver's UCX buffers it until a receive is posted. The sender has to bound the number of those.
  *
- * Threads. Workers are UCS_THREAD_MODE_SERIALIZED: any thread may call, one at a
- * time, under the caller's lock. Nothing here blocks, except open and
- * close, which wait at most GPUHIER_NET_DRAIN_MS for UCX, and a first
- * operation on a peer, which connects. All calls want the CUDA context that was
- * current at open to be current again, progress included.
+ * Failures. UCX watches each connection. When the other process dies, all operations on it end with an error, so does
+ * each later one, and the error handler is called once for each of its peers. A message that a process sent before it
+ * left in peace is still received.
  *
- * Configuration. Variables GPUHIER_UCX_<X> set UCX's option X for gpuhier only
- * and win over what gpuhier sets itself, except the devices of explicit rails.
- * UCX_<X> is seen too, but never for the options that could leave gpuhier without
- * a transport (see the table in coll_gpuhier_net.c).
+ * Threads and locks. The folder has neither. Workers are UCS_THREAD_MODE_SERIALIZED: any thread may call, one at a
+ * time, and the caller holds a lock (the engine's). No call blocks, except for open and close, which wait for UCX for
+ * a few times GPUHIER_NET_DRAIN_MS at most, and the first operation on a peer, which connects. The CUDA context that
+ * was current at open must be current in all calls, in progress too.
  *
- * Codes are Open MPI's (OMPI_SUCCESS, OMPI_ERR_...). No MPI call is made here.
+ * Configuration. A variable GPUHIER_UCX_<X> sets UCX's option X for gpuhier only. It overrides gpuhier's own choice,
+ * except for the device of a rail that open names. UCX_<X> counts too, but not for the options that could leave gpuhier
+ * without a transport: see the table in coll_gpuhier_net.c.
  */
 #ifndef GPUHIER_NET_H
 #define GPUHIER_NET_H
@@ -47,23 +45,23 @@
 
 #include "base/coll_gpuhier_limits.h"
 
-/* Largest payload in bytes that is sent before its receive is posted: a short message's 8 KiB and its header. */
+/* The largest payload, in bytes, that is sent before its receive is posted: 8 KiB of a short message and its header. */
 #define GPUHIER_NET_EAGER_MAX 8256
 /* The same on a rail that is certainly tcp. */
 #define GPUHIER_NET_TCP_EAGER_MAX 65600
-/* The upper 32 bits of tags that are the net's own. */
+/* The upper 32 bits of the net's own tags. */
 #define GPUHIER_NET_TEAM_RESERVED UINT32_MAX
-/* How long close waits for UCX to let go, in milliseconds. */
+/* The longest wait for UCX in each step of close, in milliseconds. */
 #define GPUHIER_NET_DRAIN_MS 2000
 
 typedef struct gpuhier_net gpuhier_net_t;
 typedef struct gpuhier_net_peer gpuhier_net_peer_t;
 
-/* What can_cuda() answers: what UCX says, or what the user forced. */
+/* Whether UCX gets CUDA memory. */
 typedef enum {
-    GPUHIER_NET_CUDA_AUTO = 0,
-    GPUHIER_NET_CUDA_STAGED, /* never hand CUDA memory to UCX */
-    GPUHIER_NET_CUDA_DIRECT  /* an error where UCX cannot */
+    GPUHIER_NET_CUDA_AUTO = 0, /* if UCX says that it takes CUDA memory */
+    GPUHIER_NET_CUDA_STAGED,   /* never */
+    GPUHIER_NET_CUDA_DIRECT    /* always; open fails if UCX does not take it */
 } gpuhier_net_cuda_mode_t;
 
 typedef enum {
@@ -74,15 +72,14 @@ typedef enum {
 } gpuhier_net_op_state_t;
 
 /*
- * One send or receive. The caller owns the memory and zeroes it before first
- * use; from send/recv until state leaves PENDING it belongs to the net and must
- * not move. Written only inside calls of this file's functions. May be reused
- * once it is DONE or ERROR.
+ * One send or receive. The caller owns the memory and zeroes it before the first use. From send or recv until the
+ * state leaves PENDING it belongs to the net and must not move. Only functions of this header write it, in the calling
+ * thread. It may be used again when it is DONE or ERROR.
  */
 typedef struct gpuhier_net_op {
     gpuhier_net_op_state_t state;
-    int status;   /* OMPI_SUCCESS, or why it is in ERROR */
-    size_t bytes; /* DONE: payload bytes moved; a receive may be shorter than its buffer */
+    int status;   /* OMPI_SUCCESS, or the reason for ERROR */
+    size_t bytes; /* DONE: payload bytes moved; a message may be shorter than the buffer of its receive */
     /* private to the net */
     gpuhier_net_t *net;
     struct gpuhier_net_connection *connection;
@@ -94,109 +91,108 @@ typedef struct gpuhier_net_op {
 } gpuhier_net_op_t;
 
 /*
- * Called once for each peer whose connection failed, from progress or from the call that found
- * it. May be called while the net is in the middle of a call: it must not call
- * back into the net. text is one line that names the peer and UCX's reason.
+ * The net calls it once for each peer whose connection failed: in progress, or in the call that found the failure. It
+ * must not call the net. text is one line that names the peer and gives UCX's reason.
  */
 typedef void (*gpuhier_net_error_fn_t)(void *arg, gpuhier_net_peer_t *peer, int code, const char *text);
 
 /*
- * Open the net on nrails devices named as UCX names them ("mlx5_0:1", "eth0"),
- * one rail each, in this order; nrails 0 opens one rail on whatever devices UCX
- * finds. Call it with the CUDA context current that will be current later.
- * Errors: OMPI_ERR_BAD_PARAM (too many rails), OMPI_ERR_NOT_FOUND (no such
- * device), OMPI_ERR_NOT_SUPPORTED (direct was forced and UCX has no CUDA), or
- * what UCX reported. error_p, if not NULL, receives one line that says why and
- * what to do; it is valid until this thread's next call of this function.
+ * Opens a net with one rail for each of the nrails devices, in this order. Devices have UCX's names ("mlx5_0:1",
+ * "eth0"). With nrails 0 the net has one rail, for which UCX chooses devices itself.
+ * Errors: OMPI_ERR_BAD_PARAM (too many rails), OMPI_ERR_NOT_FOUND (no such device), OMPI_ERR_NOT_SUPPORTED
+ * (GPUHIER_NET_CUDA_DIRECT, and UCX does not take CUDA memory), OMPI_ERR_OUT_OF_RESOURCE, or UCX's error.
+ * *error_p, unless error_p is NULL, becomes one line that says what is wrong and what to do, or "". It is valid until
+ * this thread calls the function again.
  */
 int gpuhier_net_open(const char *const *devices, int nrails, gpuhier_net_cuda_mode_t cuda_mode, gpuhier_net_t **net_p,
                      const char **error_p);
 
 /*
- * Begin to leave: tell all processes that are connected that nothing more is
- * wanted of them. To be called before close when everything this process waited
- * for has come; then progress, until gpuhier_net_has_left() says that all of
- * them have told us the same, are gone, or keep us waiting too long. all_leave: all
- * do this sooner or later, as in MPI_Finalize. Then there is no limit for a process
- * that is bound or of which there is a peer still, unless one of its peers was abandoned.
- * Otherwise it is half a minute while there is a peer, and a second when there is none.
+ * Begins to leave: tells all connected processes that this one wants nothing more of them. Call it before close, when
+ * everything that this process waited for has come. Then call progress until gpuhier_net_has_left() says that each of
+ * them has told this one the same, is gone, or takes too long.
+ *
+ * all_leave says that every process does the same sooner or later, as in MPI_Finalize. Then there is no limit for a
+ * process that is bound or still has a peer here, unless one of its peers was abandoned. In all other cases the limit
+ * is half a minute for a process that has a peer here, and a second for one that has none.
  */
 void gpuhier_net_leave(gpuhier_net_t *net, bool all_leave);
 bool gpuhier_net_has_left(const gpuhier_net_t *net);
 
 /*
- * Send out what was sent, for GPUHIER_NET_DRAIN_MS at most; then end every
- * pending operation with an error, destroy all peers of this net, and free it.
- * NULL is ignored.
+ * Sends what is still to be sent, for GPUHIER_NET_DRAIN_MS at most. Then ends all pending operations with an error,
+ * destroys all peers, and frees the net. Ignores NULL.
  */
 void gpuhier_net_close(gpuhier_net_t *net);
 
 void gpuhier_net_set_error_handler(gpuhier_net_t *net, gpuhier_net_error_fn_t handler, void *arg);
 
+/* The number of rails, 1 to GPUHIER_RAILS_MAX. */
 int gpuhier_net_rails(const gpuhier_net_t *net);
-/* May is_cuda be true? */
+
+/* May is_cuda be true in a send or a receive? */
 bool gpuhier_net_can_cuda(const gpuhier_net_t *net);
 
 /*
- * This process's address: one blob for all rails, to be sent to the others.
- * The caller frees it with free().
+ * Copies this process's address, one blob for all rails, which the caller sends to other processes and frees with
+ * free(). Errors: OMPI_ERR_OUT_OF_RESOURCE.
  */
 int gpuhier_net_address(const gpuhier_net_t *net, void **blob_p, size_t *bytes_p);
 
 /*
- * A peer from the blob that it sent, which is checked first: OMPI_ERR_BAD_PARAM
- * if it is not an intact blob of this version. name appears in messages only
- * ("rank 3 on node17"). The blob may be freed after the call. The peer lives
- * until peer_destroy or close. Peers of the same process (of several
- * communicators, say) share its connection: it is made once, stays until close,
- * and when it fails, it fails for all of them. One that has failed is forgotten with
- * its last peer, unless it was bound: its process is gone for good.
+ * Makes a peer from the address of another process; the blob may be freed after the call. name appears in messages
+ * only ("rank 3 on node17"). The peer lives until it is destroyed or abandoned, or until close.
+ *
+ * Peers of the same process, of several communicators for example, share its connection. It is made once, and lasts
+ * until close. When it fails, it fails for all of them. A failed connection is forgotten with its last peer, unless its
+ * process is bound.
+ * Errors: OMPI_ERR_BAD_PARAM (not an intact blob of this format version), OMPI_ERR_OUT_OF_RESOURCE.
  */
 int gpuhier_net_peer_create(gpuhier_net_t *net, const void *blob, size_t bytes, const char *name,
                             gpuhier_net_peer_t **peer_p);
 
-/* The peer's process is bound to leave when this one does: it will be waited for then, also when the peer is gone. */
+/* Binds the peer's process to this one: gpuhier_net_leave() then waits for it, even after the peer is destroyed. */
 void gpuhier_net_peer_bind(gpuhier_net_peer_t *peer);
 
 /*
- * Forget the peer. What was sent still goes out, and receives that nothing has matched are
- * taken back. Other operations of this peer stay pending, with their memory in use, until they
- * end: others may share the connection. Waits for nothing. NULL is ignored.
+ * Forgets the peer, without a wait. Messages that were sent still go out. Receives that no message has matched are
+ * cancelled. All other operations of this peer stay pending, and keep their memory in use, until they end; the
+ * connection lives on for the other peers that share it. Ignores NULL.
  */
 void gpuhier_net_peer_destroy(gpuhier_net_peer_t *peer);
 
 /*
- * The same for a peer of a communicator that failed; receives stay pending, too. Unless others share
- * the connection, its process is not waited for long when this one leaves.
+ * The same for a peer of a communicator that failed: its receives stay pending too, and gpuhier_net_leave() does not
+ * wait long for its process. Ignores NULL.
  */
 void gpuhier_net_peer_abandon(gpuhier_net_peer_t *peer);
 
 /*
- * Start sending bytes at buf to the peer. Done means that buf may be reused, not
- * that the peer has it. bytes may be 0. Returns OMPI_SUCCESS with op pending or
- * done, else the error, which is in op too.
+ * Starts to send `bytes` bytes at buf, 0 or more, to the peer. DONE means that buf may be reused, not that the message
+ * has arrived. Returns OMPI_SUCCESS with op PENDING or DONE. Otherwise returns the error, which is in op as well:
+ * OMPI_ERR_BAD_PARAM (rail < 0, no buf), OMPI_ERR_NOT_SUPPORTED (is_cuda without gpuhier_net_can_cuda()),
+ * OMPI_ERR_UNREACH (the peer is dead), or UCX's error.
  */
 int gpuhier_net_send(gpuhier_net_peer_t *peer, int rail, uint64_t tag, const void *buf, size_t bytes, bool is_cuda,
                      gpuhier_net_op_t *op);
 
 /*
- * Start receiving up to bytes bytes into buf. The peer is the one expected to send:
- * its death ends the operation. A message longer than the
- * buffer ends it with OMPI_ERR_BUFFER. Returns as gpuhier_net_send does.
+ * Starts to receive at most `bytes` bytes into buf. The peer is the expected sender: its death ends the operation. A
+ * message longer than the buffer ends it with OMPI_ERR_BUFFER. Returns what gpuhier_net_send() returns.
  */
 int gpuhier_net_recv(gpuhier_net_peer_t *peer, int rail, uint64_t tag, void *buf, size_t bytes, bool is_cuda,
                      gpuhier_net_op_t *op);
 
 /*
- * Take back a receive that is not matched yet: it ends with OMPI_ERR_INTERUPTED
- * before this returns. One that is being filled goes on, and so does any send: a
- * send ends by its peer receiving it or failing. Look at op->state afterwards.
+ * Cancels a receive that no message has matched: it ends with OMPI_ERR_INTERUPTED before the call returns. A receive
+ * that is being filled goes on, and so does a send, which ends when the peer receives it or fails. Check op->state
+ * after the call.
  */
 void gpuhier_net_cancel(gpuhier_net_op_t *op);
 
 /*
- * Throw away messages that have come and that no receive waits for, those whose tag is `tag` in the bits of `mask`.
- * Their sends end as if they had been received. Returns how many there were.
+ * Discards messages that have come and that no receive waits for, if their tag equals `tag` in the bits of `mask`.
+ * Their sends end as if they had been received. Returns their number.
  */
 int gpuhier_net_discard(gpuhier_net_t *net, uint64_t tag, uint64_t mask);
 
@@ -205,7 +201,7 @@ static inline bool gpuhier_net_op_is_pending(const gpuhier_net_op_t *op)
     return GPUHIER_NET_OP_PENDING == op->state;
 }
 
-/* A bounded amount of work on all rails. Returns the number of events, 0 when there was nothing to do. */
+/* Does a bounded amount of work on all rails. Returns the number of events: 0 when there was nothing to do. */
 int gpuhier_net_progress(gpuhier_net_t *net);
 
 #endif /* GPUHIER_NET_H */

@@ -4,11 +4,10 @@
  *
  * Address blobs: what a process tells the others so that they can connect.
  *
- * A blob carries the UCX worker address of each rail behind a header with a
- * checksum, because UCX trusts the addresses that it is given. It names no
- * endpoint and costs its maker nothing.
+ * A blob carries the UCX worker address of each rail behind a header with a checksum, because UCX trusts the addresses
+ * that it is given. Making one creates no endpoint, and costs nothing on the network.
  *
- * Called by coll_gpuhier_net.c (own blob) and coll_gpuhier_net_peer.c (others').
+ * Called by coll_gpuhier_net.c (own blob) and coll_gpuhier_net_peer.c (the blobs of others).
  */
 #include "ompi_config.h"
 
@@ -22,15 +21,15 @@
 
 #define BLOB_MAGIC 0x67707568u /* "gpuh" */
 #define BLOB_RAIL_IS_TCP 1u
-/* Larger than any worker address; a bound for what a peer claims. */
+/* Larger than any worker address: a bound for what a blob claims. */
 #define BLOB_ADDRESS_MAX 65536
 
 /*
- * The blob, in the byte order of the job's one build:
+ * The blob, in the native byte order, since all ranks of a job run the same build:
  *
  *   | header | rail 0 .. rail nrails-1 (blob_rail_t each) | address 0 | pad | address 1 | pad ...
  *
- * Each address starts at a multiple of 8 from the blob's start; pads are zero.
+ * Each address starts at a multiple of 8 bytes from the start of the blob. Pads are zero.
  */
 typedef struct {
     uint32_t magic;
@@ -59,20 +58,16 @@ int gpuhier_net_blob_build(gpuhier_net_t *net)
     size_t at = table + sizeof(blob_rail_t) * (size_t) net->nrails;
     size_t total = at;
     blob_header_t header = {.magic = BLOB_MAGIC, .version = GPUHIER_FORMAT_VERSION, .nrails = (uint16_t) net->nrails};
-    char *blob;
-    int i;
-
-    for (i = 0; i < net->nrails; ++i) {
+    for (int i = 0; i < net->nrails; ++i) {
         total += round8(net->rails[i].address_bytes);
     }
-    blob = calloc(1, total);
+    char *blob = calloc(1, total);
     if (NULL == blob) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    for (i = 0; i < net->nrails; ++i) {
+    for (int i = 0; i < net->nrails; ++i) {
         blob_rail_t rail = {.bytes = (uint32_t) net->rails[i].address_bytes,
                             .flags = net->rails[i].is_tcp ? BLOB_RAIL_IS_TCP : 0};
-
         memcpy(blob + table + sizeof(rail) * (size_t) i, &rail, sizeof(rail));
         memcpy(blob + at, net->rails[i].address, rail.bytes);
         at += round8(rail.bytes);
@@ -88,7 +83,6 @@ int gpuhier_net_blob_build(gpuhier_net_t *net)
 uint64_t gpuhier_net_blob_digest(const void *blob)
 {
     blob_header_t header;
-
     memcpy(&header, blob, sizeof(header));
     return header.checksum;
 }
@@ -96,7 +90,6 @@ uint64_t gpuhier_net_blob_digest(const void *blob)
 int gpuhier_net_address(const gpuhier_net_t *net, void **blob_p, size_t *bytes_p)
 {
     void *copy = malloc(net->blob_bytes);
-
     if (NULL == copy) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
@@ -111,25 +104,21 @@ int gpuhier_net_blob_parse(gpuhier_net_connection_t *connection)
     const size_t table = sizeof(blob_header_t);
     const size_t bytes = connection->blob_bytes;
     char *blob = connection->blob;
-    blob_header_t header;
-    size_t at;
-    int i;
-
     if (bytes < table) {
         return OMPI_ERR_BAD_PARAM;
     }
+    blob_header_t header;
     memcpy(&header, blob, table);
     if (BLOB_MAGIC != header.magic || GPUHIER_FORMAT_VERSION != header.version || bytes != header.bytes
         || 0 == header.nrails || header.nrails > GPUHIER_RAILS_MAX) {
         return OMPI_ERR_BAD_PARAM;
     }
-    at = table + sizeof(blob_rail_t) * header.nrails;
+    size_t at = table + sizeof(blob_rail_t) * header.nrails;
     if (at > bytes || header.checksum != gpuhier_hash(blob + table, bytes - table)) {
         return OMPI_ERR_BAD_PARAM;
     }
-    for (i = 0; i < header.nrails; ++i) {
+    for (int i = 0; i < header.nrails; ++i) {
         blob_rail_t rail;
-
         memcpy(&rail, blob + table + sizeof(rail) * (size_t) i, sizeof(rail));
         if (0 == rail.bytes || rail.bytes > BLOB_ADDRESS_MAX || round8(rail.bytes) > bytes - at) {
             return OMPI_ERR_BAD_PARAM;

@@ -2,8 +2,10 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the links of a connection: the endpoints of each pair of rails, made with the first message; and the moment at
- * which one of them turns out broken. Called by the operations and the peers.
+ * Owns the links of a connection, that is the endpoints of each pair of rails. The first message on a pair makes them.
+ * Also owns the moment at which a connection fails.
+ *
+ * Called by coll_gpuhier_net_op.c, and by UCX when an endpoint breaks.
  */
 #include "ompi_config.h"
 
@@ -15,46 +17,41 @@
 
 void gpuhier_net_connection_mark(gpuhier_net_connection_t *connection, int code, const char *reason)
 {
-    gpuhier_net_t *net = connection->net;
-    char text[GPUHIER_NET_NAME_MAX + 160];
-    gpuhier_net_peer_t *peer;
-
     if (GPUHIER_NET_CONNECTION_ALIVE != connection->state) {
         return;
     }
     connection->state = GPUHIER_NET_CONNECTION_FAILED;
     connection->status = code;
+    gpuhier_net_t *net = connection->net;
     net->has_new_failure = true;
-    for (peer = connection->peers; NULL != peer && NULL != net->error_handler; peer = peer->next) {
+    for (gpuhier_net_peer_t *peer = connection->peers; NULL != peer && NULL != net->error_handler; peer = peer->next) {
+        char text[GPUHIER_NET_NAME_MAX + 160];
         snprintf(text, sizeof(text), "the connection to %s is lost: %s", peer->name, reason);
         net->error_handler(net->error_arg, peer, code, text);
     }
 }
 
-/* UCX's callback for a broken endpoint; the endpoint stays until reap closes it. */
+/* UCX's callback for a broken endpoint, which stays until reap closes it. */
 static void endpoint_failed(void *arg, ucp_ep_h endpoint, ucs_status_t status)
 {
     (void) endpoint;
-    /* Whatever UCX calls it, the process cannot be reached any more. */
+    /* Whatever the reason, the process cannot be reached. */
     gpuhier_net_connection_mark(arg, OMPI_ERR_UNREACH, ucs_status_string(status));
 }
 
 static ucs_status_t link_connect(gpuhier_net_connection_t *connection, int mine, int theirs, gpuhier_net_link_t *link)
 {
     const gpuhier_net_rail_t *rail = &connection->net->rails[mine];
-    int wanted = (rail->is_tcp && connection->is_tcp[theirs] && !connection->is_self) ? 2 : 1;
-    ucp_ep_params_t params = {0};
-    ucs_status_t status;
-
-    params.field_mask =
-        UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params.address = connection->addresses[theirs];
-    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-    params.err_handler.cb = endpoint_failed;
-    params.err_handler.arg = connection;
-    /* Both at once and in this order: UCX pairs the n-th endpoint of one side with the n-th of the other. */
+    const int wanted = (rail->is_tcp && connection->is_tcp[theirs] && !connection->is_self) ? 2 : 1;
+    const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS
+                                                  | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE
+                                                  | UCP_EP_PARAM_FIELD_ERR_HANDLER,
+                                    .address = connection->addresses[theirs],
+                                    .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+                                    .err_handler = {.cb = endpoint_failed, .arg = connection}};
+    /* Makes both at once: UCX pairs the n-th endpoint of one side with the n-th of the other. */
     while (link->count < wanted) {
-        status = ucp_ep_create(rail->worker, &params, &link->endpoints[link->count]);
+        ucs_status_t status = ucp_ep_create(rail->worker, &params, &link->endpoints[link->count]);
         if (UCS_OK != status) {
             return status;
         }
@@ -65,13 +62,11 @@ static ucs_status_t link_connect(gpuhier_net_connection_t *connection, int mine,
 
 int gpuhier_net_link_get(gpuhier_net_connection_t *connection, int rail, gpuhier_net_link_t **link_p)
 {
-    int mine = rail % connection->net->nrails;
-    int theirs = rail % connection->nrails;
+    const int mine = rail % connection->net->nrails;
+    const int theirs = rail % connection->nrails;
     gpuhier_net_link_t *link = &connection->links[mine][theirs];
-    ucs_status_t status;
-
     if (GPUHIER_NET_CONNECTION_ALIVE == connection->state && 0 == link->count) {
-        status = link_connect(connection, mine, theirs, link);
+        ucs_status_t status = link_connect(connection, mine, theirs, link);
         if (UCS_OK != status) {
             gpuhier_net_connection_mark(connection, OMPI_ERR_UNREACH, ucs_status_string(status));
         }

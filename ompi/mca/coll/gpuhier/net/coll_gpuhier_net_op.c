@@ -2,15 +2,14 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Sends and receives of the net, and the one place where UCX's status becomes an
- * Open MPI code.
+ * Sends and receives, and the one place where a status of UCX becomes a code of Open MPI.
  *
- * How it works: an operation is one UCX tag-matched request. While it is pending
- * it is linked into its peer's list, so that a peer's failure finds it; UCX's completion callback unlinks it, frees
- * the request and writes state last. UCX ends a failed endpoint's sends by itself, while a posted
- * receive belongs to no endpoint and is cancelled when its peer is reaped.
+ * How it works: an operation is one tag-matched request of UCX. While it is pending it is on its peer's list, so that a
+ * failure of the peer finds it. UCX's callback takes it off the list, frees the request, and writes the state last. UCX
+ * ends the sends of a failed endpoint itself. A posted receive belongs to no endpoint: it is cancelled when its peer is
+ * reaped.
  *
- * Called by the engine through coll_gpuhier_net.h.
+ * Called by team/ and engine/ through coll_gpuhier_net.h.
  */
 #include "ompi_config.h"
 
@@ -83,7 +82,7 @@ static void op_unlink(gpuhier_net_op_t *op)
     op->net->rails[op->rail].pending--;
 }
 
-/* The operation's end, for linked and unlinked ones. state is written last: it hands the op back. */
+/* Ends an operation that is on no list. Writes the state last, which hands the operation back to the caller. */
 static void op_end(gpuhier_net_op_t *op, int code, size_t bytes)
 {
     op->request = NULL;
@@ -99,9 +98,8 @@ static void op_end(gpuhier_net_op_t *op, int code, size_t bytes)
 }
 
 /*
- * The code of a request that UCX ended with status. When its peer is known to be
- * dead the reason is the death, whatever step of it UCX reports (cancelled,
- * reset, timed out).
+ * The code of a request that UCX ended with this status. When its peer is known to be dead, the reason is the death,
+ * whether UCX reports a cancelled request, a reset, or a time-out.
  */
 static int op_code(const gpuhier_net_op_t *op, ucs_status_t status)
 {
@@ -114,8 +112,7 @@ static int op_code(const gpuhier_net_op_t *op, ucs_status_t status)
 static void send_done(void *request, ucs_status_t status, void *user_data)
 {
     gpuhier_net_op_t *op = user_data;
-    size_t bytes = op->bytes;
-
+    const size_t bytes = op->bytes;
     op_unlink(op);
     op_end(op, op_code(op, status), bytes);
     ucp_request_free(request);
@@ -125,7 +122,6 @@ static void receive_done(void *request, ucs_status_t status, const ucp_tag_recv_
 {
     gpuhier_net_op_t *op = user_data;
     size_t bytes = (UCS_OK == status) ? info->length : 0;
-
     op_unlink(op);
     op_end(op, op_code(op, status), bytes);
     ucp_request_free(request);
@@ -153,10 +149,11 @@ static int op_refuse(gpuhier_net_op_t *op, int code)
 
 static void param_common(ucp_request_param_t *param, gpuhier_net_op_t *op, bool is_cuda)
 {
-    /* The memory type is always given: UCX's own detection asks the driver on each new address. */
-    param->op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
-    param->user_data = op;
-    param->memory_type = is_cuda ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
+    /* Tells UCX the type of memory: its own detection asks the driver about each new address. */
+    *param = (ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA
+                                                   | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+                                   .user_data = op,
+                                   .memory_type = is_cuda ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST};
 }
 
 static int op_check(const gpuhier_net_op_t *op, int rail, const void *buf, size_t bytes, bool is_cuda)
@@ -173,22 +170,19 @@ static int op_check(const gpuhier_net_op_t *op, int rail, const void *buf, size_
 int gpuhier_net_send(gpuhier_net_peer_t *peer, int rail, uint64_t tag, const void *buf, size_t bytes, bool is_cuda,
                      gpuhier_net_op_t *op)
 {
-    ucp_request_param_t param = {0};
-    ucs_status_ptr_t result;
-    gpuhier_net_link_t *link;
-    int rc;
-
     op_start(op, peer, (rail < 0) ? 0 : rail, false, bytes);
-    rc = op_check(op, rail, buf, bytes, is_cuda);
+    int rc = op_check(op, rail, buf, bytes, is_cuda);
+    gpuhier_net_link_t *link = NULL;
     if (OMPI_SUCCESS == rc) {
         rc = gpuhier_net_link_get(peer->connection, rail, &link);
     }
     if (OMPI_SUCCESS != rc) {
         return op_refuse(op, rc);
     }
+    ucp_request_param_t param;
     param_common(&param, op, is_cuda);
     param.cb.send = send_done;
-    result =
+    ucs_status_ptr_t result =
         ucp_tag_send_nbx(link->endpoints[(1 == link->count) ? 0 : peer->connection->sends_on], buf, bytes, tag, &param);
     if (NULL == result) {
         op_end(op, OMPI_SUCCESS, bytes);
@@ -205,27 +199,24 @@ int gpuhier_net_send(gpuhier_net_peer_t *peer, int rail, uint64_t tag, const voi
 int gpuhier_net_recv(gpuhier_net_peer_t *peer, int rail, uint64_t tag, void *buf, size_t bytes, bool is_cuda,
                      gpuhier_net_op_t *op)
 {
-    ucp_request_param_t param = {0};
-    ucs_status_ptr_t result;
-    gpuhier_net_link_t *link;
-    int rc;
-
     op_start(op, peer, (rail < 0) ? 0 : rail, true, bytes);
-    rc = op_check(op, rail, buf, bytes, is_cuda);
+    int rc = op_check(op, rail, buf, bytes, is_cuda);
     if (OMPI_SUCCESS != rc) {
         return op_refuse(op, rc);
     }
-    /* Connected although nothing is sent: a process that only receives must notice the death, too. */
+    /* Connects although it sends nothing: a process that only receives must notice the death, too. */
+    gpuhier_net_link_t *link;
     (void) gpuhier_net_link_get(peer->connection, rail, &link);
+    ucp_request_param_t param;
     param_common(&param, op, is_cuda);
     /*
-     * UCX 1.13 does not tell the length of a receive that completes at once, so
-     * completion always goes through the callback, also inside this call.
+     * UCX 1.13 does not tell the length of a receive that completes at once. With this flag UCX always calls the
+     * callback, possibly before ucp_tag_recv_nbx() returns.
      */
     param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     param.cb.recv = receive_done;
     op_link(op, &peer->ops);
-    result = ucp_tag_recv_nbx(op->net->rails[op->rail].worker, buf, bytes, tag, UINT64_MAX, &param);
+    ucs_status_ptr_t result = ucp_tag_recv_nbx(op->net->rails[op->rail].worker, buf, bytes, tag, UINT64_MAX, &param);
     if (UCS_PTR_IS_ERR(result)) {
         op_unlink(op);
         return op_refuse(op, op_code(op, UCS_PTR_STATUS(result)));
@@ -236,8 +227,8 @@ int gpuhier_net_recv(gpuhier_net_peer_t *peer, int rail, uint64_t tag, void *buf
     op->request = result;
     if (GPUHIER_NET_CONNECTION_ALIVE != peer->connection->state) {
         /*
-         * Posted all the same, because a peer that finished and left may have
-         * sent this before; what was not there yet will not come.
+         * The receive was posted all the same, because the peer may have sent the message before it left. A message
+         * that is not here now does not come.
          */
         gpuhier_net_cancel(op);
         if (GPUHIER_NET_OP_ERROR == op->state) {
@@ -257,7 +248,6 @@ void gpuhier_net_cancel(gpuhier_net_op_t *op)
 void gpuhier_net_ops_move(gpuhier_net_op_t **from, gpuhier_net_op_t **to)
 {
     gpuhier_net_op_t *first = *from;
-
     if (NULL == first) {
         return;
     }
@@ -279,19 +269,16 @@ static void discarded(void *request, ucs_status_t status, const ucp_tag_recv_inf
 
 int gpuhier_net_discard(gpuhier_net_t *net, uint64_t tag, uint64_t mask)
 {
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_MEMORY_TYPE
-                                                 | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
-                                 .cb.recv = discarded,
-                                 .memory_type = UCS_MEMORY_TYPE_HOST};
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_MEMORY_TYPE
+                                                       | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
+                                       .cb.recv = discarded,
+                                       .memory_type = UCS_MEMORY_TYPE_HOST};
     int count = 0;
-    int rail;
-
-    for (rail = 0; rail < net->nrails; ++rail) {
+    for (int rail = 0; rail < net->nrails; ++rail) {
         ucp_worker_h worker = net->rails[rail].worker;
         ucp_tag_recv_info_t info;
         ucp_tag_message_h message;
-
-        /* A receive of no bytes tells the sender that it is done, whatever the length. */
+        /* A receive of no bytes completes the send, whatever its length. */
         while (NULL != (message = ucp_tag_probe_nb(worker, tag, mask, 1, &info))) {
             (void) ucp_tag_msg_recv_nbx(worker, NULL, 0, message, &param);
             net->rails[rail].warm = GPUHIER_NET_WARM_ROUNDS;
@@ -304,11 +291,9 @@ int gpuhier_net_discard(gpuhier_net_t *net, uint64_t tag, uint64_t mask)
 void gpuhier_net_ops_cancel(gpuhier_net_op_t *list)
 {
     gpuhier_net_op_t *op = list;
-
     while (NULL != op) {
-        /* A cancelled operation leaves the list and may be reused by its owner at once. */
+        /* Cancelling takes the operation off the list. */
         gpuhier_net_op_t *next = op->next;
-
         gpuhier_net_cancel(op);
         op = next;
     }
@@ -318,7 +303,6 @@ void gpuhier_net_ops_abandon(gpuhier_net_op_t **list, int code)
 {
     while (NULL != *list) {
         gpuhier_net_op_t *op = *list;
-
         op_unlink(op);
         op_end(op, code, 0);
     }

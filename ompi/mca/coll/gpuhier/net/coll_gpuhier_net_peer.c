@@ -2,18 +2,14 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Connections to other processes, the peers that share them, and what happens
- * when a process dies.
+ * Connections to other processes, the peers that share them, and what happens when a process dies.
  *
- * How it works: peers that name the same process share one connection, which
- * stays until the net closes. Its endpoints are created when a logical rail is
- * first used; they have error mode PEER, so UCX watches them and calls back when
- * one breaks. The callback only marks the connection (UCX is in the middle of
- * its own work then); the next reap, at the end of progress, closes the
- * endpoints by force, which ends sends and half-done receives, and cancels the
- * receives that nothing had matched yet.
+ * How it works: peers of the same process share one connection. Its endpoints have error mode PEER, so UCX watches them
+ * and calls back when one breaks. The callback only marks the connection, because UCX is in the middle of its own work.
+ * The next reap, at the end of progress, closes the endpoints by force, which ends sends and half-done receives, and
+ * cancels the receives that no message has matched.
  *
- * Called by the engine (create, bind, destroy, abandon) and by the other files of the net.
+ * Called by team/ through coll_gpuhier_net.h (create, bind, destroy, abandon) and by the other files of net/.
  */
 #include "ompi_config.h"
 
@@ -43,13 +39,12 @@ static void peer_unlink(gpuhier_net_peer_t *peer)
     }
 }
 
-/* A new connection; the blob is checked. */
+/* Makes a connection from an address, which it checks. */
 static int connection_create(gpuhier_net_t *net, const void *blob, size_t bytes,
                              gpuhier_net_connection_t **connection_p)
 {
     gpuhier_net_connection_t *connection = calloc(1, sizeof(*connection));
     int rc = OMPI_ERR_OUT_OF_RESOURCE;
-
     if (NULL == connection) {
         return rc;
     }
@@ -82,24 +77,21 @@ free_connection:
 int gpuhier_net_peer_create(gpuhier_net_t *net, const void *blob, size_t bytes, const char *name,
                             gpuhier_net_peer_t **peer_p)
 {
-    gpuhier_net_connection_t *connection;
-    gpuhier_net_peer_t *peer;
-    int rc;
-
     if (NULL == blob || 0 == bytes) {
         return OMPI_ERR_BAD_PARAM;
     }
-    peer = calloc(1, sizeof(*peer));
+    gpuhier_net_peer_t *peer = calloc(1, sizeof(*peer));
     if (NULL == peer) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
+    gpuhier_net_connection_t *connection;
     for (connection = net->connections; NULL != connection; connection = connection->next) {
         if (connection->blob_bytes == bytes && 0 == memcmp(connection->blob, blob, bytes)) {
             break;
         }
     }
     if (NULL == connection) {
-        rc = connection_create(net, blob, bytes, &connection);
+        int rc = connection_create(net, blob, bytes, &connection);
         if (OMPI_SUCCESS != rc) {
             free(peer);
             return rc;
@@ -112,37 +104,30 @@ int gpuhier_net_peer_create(gpuhier_net_t *net, const void *blob, size_t bytes, 
     return OMPI_SUCCESS;
 }
 
-/* False when UCX has not closed it in time, and may still call back. */
+/* Closes by force. Returns false when UCX does not close it in time, and so may still call back. */
 static bool endpoint_close(gpuhier_net_rail_t *rail, ucp_ep_h endpoint)
 {
-    bool closed;
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
     ucs_status_ptr_t result = ucp_ep_close_nbx(endpoint, &param);
-    uint64_t deadline = gpuhier_clock_ms() + GPUHIER_NET_DRAIN_MS;
-
     if (!UCS_PTR_IS_PTR(result)) {
         return true;
     }
+    const uint64_t deadline = gpuhier_clock_ms() + GPUHIER_NET_DRAIN_MS;
     while (UCS_INPROGRESS == ucp_request_check_status(result) && gpuhier_clock_ms() < deadline) {
         ucp_worker_progress(rail->worker);
     }
-    closed = UCS_INPROGRESS != ucp_request_check_status(result);
+    const bool closed = UCS_INPROGRESS != ucp_request_check_status(result);
     ucp_request_free(result);
     return closed;
 }
 
-/* Close what is open; every operation of its peers then ends here or in a later progress. */
+/* Closes all endpoints. Each operation of the connection then ends here or in a later progress. */
 static void connection_reap(gpuhier_net_connection_t *connection)
 {
-    gpuhier_net_peer_t *peer;
-    int mine;
-    int theirs;
-
     connection->state = GPUHIER_NET_CONNECTION_REAPED;
-    for (mine = 0; mine < connection->net->nrails; ++mine) {
-        for (theirs = 0; theirs < connection->nrails; ++theirs) {
+    for (int mine = 0; mine < connection->net->nrails; ++mine) {
+        for (int theirs = 0; theirs < connection->nrails; ++theirs) {
             gpuhier_net_link_t *link = &connection->links[mine][theirs];
-
             while (link->count > 0) {
                 if (!endpoint_close(&connection->net->rails[mine], link->endpoints[--link->count])) {
                     connection->is_closing = true;
@@ -150,7 +135,7 @@ static void connection_reap(gpuhier_net_connection_t *connection)
             }
         }
     }
-    for (peer = connection->peers; NULL != peer; peer = peer->next) {
+    for (gpuhier_net_peer_t *peer = connection->peers; NULL != peer; peer = peer->next) {
         gpuhier_net_ops_cancel(peer->ops);
     }
     gpuhier_net_ops_cancel(connection->left);
@@ -159,12 +144,11 @@ static void connection_reap(gpuhier_net_connection_t *connection)
 
 int gpuhier_net_reap(gpuhier_net_t *net)
 {
-    gpuhier_net_connection_t *connection;
     int reaped = 0;
-
     while (net->has_new_failure) {
         net->has_new_failure = false;
-        for (connection = net->connections; NULL != connection; connection = connection->next) {
+        for (gpuhier_net_connection_t *connection = net->connections; NULL != connection;
+             connection = connection->next) {
             if (GPUHIER_NET_CONNECTION_FAILED == connection->state) {
                 connection_reap(connection);
                 reaped++;
@@ -183,17 +167,15 @@ static bool is_unused(const gpuhier_net_connection_t *connection)
 void gpuhier_net_unused_free(gpuhier_net_t *net)
 {
     gpuhier_net_connection_t **place = &net->connections;
-
     net->has_unused = false;
     while (NULL != *place) {
         gpuhier_net_connection_t *connection = *place;
-
         if (!is_unused(connection)) {
             place = &connection->next;
             continue;
         }
         *place = connection->next;
-        /* It may have said that it leaves, when nobody here waited for that. */
+        /* The process may have sent its word when this one did not wait for it. */
         (void) gpuhier_net_discard(net, gpuhier_net_leave_tag(gpuhier_net_blob_digest(connection->blob)), UINT64_MAX);
         free(connection->blob);
         free(connection);
@@ -234,9 +216,7 @@ void gpuhier_net_peer_abandon(gpuhier_net_peer_t *peer)
 
 void gpuhier_net_connections_close(gpuhier_net_t *net)
 {
-    gpuhier_net_connection_t *connection;
-
-    for (connection = net->connections; NULL != connection; connection = connection->next) {
+    for (gpuhier_net_connection_t *connection = net->connections; NULL != connection; connection = connection->next) {
         if (GPUHIER_NET_CONNECTION_ALIVE == connection->state) {
             connection->status = OMPI_ERR_INTERUPTED;
         }
@@ -250,7 +230,6 @@ static void peers_free(gpuhier_net_peer_t *peers)
 {
     while (NULL != peers) {
         gpuhier_net_peer_t *next = peers->next;
-
         gpuhier_net_ops_abandon(&peers->ops, OMPI_ERR_TIMEOUT);
         free(peers);
         peers = next;
@@ -261,7 +240,6 @@ void gpuhier_net_connections_free(gpuhier_net_t *net)
 {
     while (NULL != net->connections) {
         gpuhier_net_connection_t *connection = net->connections;
-
         net->connections = connection->next;
         peers_free(connection->peers);
         gpuhier_net_ops_abandon(&connection->left, OMPI_ERR_TIMEOUT);

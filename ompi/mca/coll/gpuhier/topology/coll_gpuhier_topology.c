@@ -2,15 +2,13 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * This rank's record, what two records say of each other, and the choice of
- * rails from the records of one node.
+ * This rank's record, what two records say about each other, and the choice of rails from the records of a node.
  *
- * It reads /proc and /sys and asks hwloc, once, when the record is made;
- * everything else here is pure. Which devices exist and how far they are is left
- * to coll_gpuhier_topology_{nics,pci}.c.
+ * Making the record reads /proc and /sys and asks hwloc. All other functions only compute, except for
+ * gpuhier_record_process_lives(), which asks the kernel and /proc. coll_gpuhier_topology_{nics,pci}.c find the network
+ * devices and their distances.
  *
- * Called by the engine's set-up, by the watch for dead processes, and by
- * gpuhier_info.
+ * Called by plan/, team/, engine/ and gpuhier_info.
  */
 #include "ompi_config.h"
 
@@ -31,82 +29,82 @@
 
 /* -- node and process --------------------------------------------------------------- */
 
-/* Device and inode of a file; both stay 0 where it cannot be seen. */
+/* Device and inode of a file. Both stay as they are where it cannot be seen. */
 static void identify(const char *path, uint64_t *device_p, uint64_t *inode_p)
 {
     struct stat info;
-
     if (0 == stat(path, &info)) {
         *device_p = (uint64_t) info.st_dev;
         *inode_p = (uint64_t) info.st_ino;
     }
 }
 
-static void fill_node(gpuhier_node_id_t *node)
+/* Reads the kernel's boot id, 32 hexadecimal digits. Returns false where it cannot be read. */
+static bool read_boot_id(uint8_t id_p[16])
 {
-    char line[128] = "";
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    int digits = 0;
-    size_t i;
-
-    if (NULL != file) {
-        if (NULL == fgets(line, sizeof(line), file)) {
-            line[0] = '\0';
-        }
-        fclose(file);
+    if (NULL == file) {
+        return false;
     }
-    for (i = 0; '\0' != line[i] && digits < 32; ++i) {
+    char line[128];
+    const bool is_read = NULL != fgets(line, sizeof(line), file);
+    fclose(file);
+    uint8_t id[16] = {0};
+    int digits = 0;
+    for (size_t i = 0; is_read && '\0' != line[i] && digits < 32; ++i) {
         unsigned value;
-
         if ('-' != line[i] && 1 == sscanf((char[]){line[i], '\0'}, "%x", &value)) {
-            node->boot_id[digits / 2] = (uint8_t) (node->boot_id[digits / 2] << 4 | value);
+            id[digits / 2] = (uint8_t) (id[digits / 2] << 4 | value);
             digits++;
         }
     }
     if (32 != digits) {
-        uint64_t sum;
+        return false;
+    }
+    memcpy(id_p, id, sizeof(id));
+    return true;
+}
 
-        gethostname(line, sizeof(line) - 1);
-        sum = gpuhier_hash(line, strlen(line));
-        memset(node->boot_id, 0, sizeof(node->boot_id));
-        memcpy(node->boot_id, &sum, sizeof(sum));
+static void fill_node(gpuhier_node_id_t *node)
+{
+    if (!read_boot_id(node->boot_id)) {
+        char name[128] = "";
+        gethostname(name, sizeof(name) - 1);
+        const uint64_t hash = gpuhier_hash(name, strlen(name));
+        memcpy(node->boot_id, &hash, sizeof(hash));
     }
     identify("/proc/self/ns/ipc", &node->ipc_device, &node->ipc_inode);
     identify("/dev/shm", &node->shm_device, &node->shm_inode);
 }
 
-/* Does /proc number processes as this one's pid namespace does? A container may have the /proc of another. */
+/* Does /proc show this process's own pid namespace? A container may have the /proc of another one. */
 static bool proc_is_mine(void)
 {
     char text[32] = "";
-
     return readlink("/proc/self", text, sizeof(text) - 1) > 0 && atoi(text) == (int) getpid();
 }
 
 /*
- * State letter and start time of a process, fields 3 and 22 of /proc/PID/stat;
- * the name before them may contain anything. Set only if it was found, which a live one
- * need not be: /proc may hide it, and descriptors or memory may be short.
+ * Reads a process's state letter and start time, fields 3 and 22 of /proc/PID/stat (see proc(5)). The name before them
+ * may contain anything. Returns false if they cannot be read, which does not mean that the process is dead: /proc may
+ * hide it, and descriptors or memory may be short.
  */
 static bool process_status(int pid, char *state_p, uint64_t *start_p)
 {
     char path[32];
-    char line[1024];
-    char state;
-    unsigned long long start;
-    const char *after;
-    FILE *file;
-
     snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    file = fopen(path, "re");
+    FILE *file = fopen(path, "re");
     if (NULL == file) {
         return false;
     }
+    char line[1024];
     if (NULL == fgets(line, sizeof(line), file)) {
         line[0] = '\0';
     }
     fclose(file);
-    after = strrchr(line, ')');
+    char state;
+    unsigned long long start;
+    const char *after = strrchr(line, ')');
     if (NULL == after
         || 2
                != sscanf(after, ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu",
@@ -118,31 +116,30 @@ static bool process_status(int pid, char *state_p, uint64_t *start_p)
     return true;
 }
 
-/* Has the process of this pid, in this pid namespace, ended? Asks the kernel, which hides none; a zombie has ended.
- * False, too, when it cannot say. */
+/*
+ * Has the process with this pid, in this pid namespace, ended? Asks the kernel, which hides no process. A zombie has
+ * ended. The answer is false when the kernel cannot tell.
+ */
 static bool process_ended(int pid)
 {
-    bool ended = false;
     int file = -1;
-
 #if defined(SYS_pidfd_open)
     file = (int) syscall(SYS_pidfd_open, pid, 0);
 #endif
     if (file < 0) {
         return 0 != kill(pid, 0) && ESRCH == errno;
     }
-    ended = 1 == poll(&(struct pollfd){.fd = file, .events = POLLIN}, 1, 0);
+    const bool ended = 1 == poll(&(struct pollfd){.fd = file, .events = POLLIN}, 1, 0);
     close(file);
     return ended;
 }
 
 static void fill_process(gpuhier_record_t *record)
 {
-    uint64_t device = 0;
-    char state;
-
     record->pid = (int32_t) getpid();
+    uint64_t device = 0;
     identify("/proc/self/ns/pid", &device, &record->pid_inode);
+    char state;
     if (!proc_is_mine() || !process_status(record->pid, &state, &record->start_time)) {
         record->start_time = 0;
     }
@@ -151,8 +148,6 @@ static void fill_process(gpuhier_record_t *record)
 bool gpuhier_record_is_valid(const void *data, size_t bytes)
 {
     gpuhier_record_t record;
-    int i;
-
     if (sizeof(record) != bytes) {
         return false;
     }
@@ -161,7 +156,7 @@ bool gpuhier_record_is_valid(const void *data, size_t bytes)
         || record.nics > GPUHIER_RECORD_NICS_MAX) {
         return false;
     }
-    for (i = 0; i < record.nics; ++i) {
+    for (int i = 0; i < record.nics; ++i) {
         if ('\0' == record.nic[i].device[0] || NULL == memchr(record.nic[i].device, '\0', GPUHIER_RECORD_DEVICE_MAX)) {
             return false;
         }
@@ -176,12 +171,9 @@ bool gpuhier_record_same_node(const gpuhier_record_t *a, const gpuhier_record_t 
 
 void gpuhier_topology_number_nodes(const gpuhier_record_t *records, int count, uint64_t *nodes_p)
 {
-    int i;
-
-    for (i = 0; i < count; ++i) {
+    for (int i = 0; i < count; ++i) {
         int j = 0;
-
-        /* Only the first rank of each node is compared with. */
+        /* Compares with the first rank of each node only. */
         while (j < i && ((uint64_t) j != nodes_p[j] || !gpuhier_record_same_node(&records[j], &records[i]))) {
             j++;
         }
@@ -196,15 +188,14 @@ bool gpuhier_record_same_pids(const gpuhier_record_t *a, const gpuhier_record_t 
 
 bool gpuhier_record_process_lives(const gpuhier_record_t *mine, const gpuhier_record_t *other)
 {
-    uint64_t start;
-    char state;
-
     if (!gpuhier_record_same_pids(mine, other)) {
         return true;
     }
     if (process_ended(other->pid)) {
         return false;
     }
+    uint64_t start;
+    char state;
     if (0 == mine->start_time || 0 == other->start_time || !process_status(other->pid, &state, &start)) {
         return true;
     }
@@ -219,51 +210,42 @@ typedef struct {
     int load; /* ranks that have it as a rail */
 } candidate_t;
 
-/* How many of a rank's devices are equally and most near; they come first. */
+/* The number of devices that are nearest to a rank's GPU, at equal distance. They come first in the record. */
 static int nearest_count(const gpuhier_record_t *record)
 {
     int i = 0;
-
     while (i < record->nics && record->nic[i].distance == record->nic[0].distance) {
         i++;
     }
     return i;
 }
 
+/* Finds the device among the candidates, or adds it. */
 static candidate_t *find_candidate(candidate_t *candidates, int *count, const char *device)
 {
-    int i;
-
-    for (i = 0; i < *count; ++i) {
+    for (int i = 0; i < *count; ++i) {
         if (0 == strcmp(candidates[i].device, device)) {
             return &candidates[i];
         }
     }
-    candidates[i].device = device;
-    candidates[i].load = 0;
-    (*count)++;
-    return &candidates[i];
+    candidate_t *added = &candidates[(*count)++];
+    *added = (candidate_t){.device = device};
+    return added;
 }
 
-/* Step 1 of the header's rule: taken[r] becomes a bit set of the devices of rank r, by their place in its record. */
+/* Step 1 of the header's rule: taken[r] becomes the bit set of the rails of rank r, by their place in its record. */
 static void take_one_each(const gpuhier_record_t *const *records, int count, candidate_t *candidates, int *known,
                           uint32_t *taken)
 {
-    int width;
-    int r;
-    int i;
-
-    for (width = 1; width <= GPUHIER_RECORD_NICS_MAX; ++width) {
-        for (r = 0; r < count; ++r) {
-            candidate_t *best = NULL;
-            int chosen = 0;
-
+    for (int width = 1; width <= GPUHIER_RECORD_NICS_MAX; ++width) {
+        for (int r = 0; r < count; ++r) {
             if (nearest_count(records[r]) != width) {
                 continue;
             }
-            for (i = 0; i < width; ++i) {
+            candidate_t *best = NULL;
+            int chosen = 0;
+            for (int i = 0; i < width; ++i) {
                 candidate_t *candidate = find_candidate(candidates, known, records[r]->nic[i].device);
-
                 if (NULL == best || candidate->load < best->load) {
                     best = candidate;
                     chosen = i;
@@ -275,32 +257,40 @@ static void take_one_each(const gpuhier_record_t *const *records, int count, can
     }
 }
 
-/* Step 2: what nobody took. */
+/* The place of a device among the nearest ones of a rank, or -1. */
+static int nearest_place(const gpuhier_record_t *record, const char *device)
+{
+    const int near = nearest_count(record);
+    for (int i = 0; i < near; ++i) {
+        if (0 == strcmp(record->nic[i].device, device)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* Step 2: gives away the devices that no rank took. */
 static void take_rest(const gpuhier_record_t *const *records, int count, const candidate_t *candidates, int known,
                       uint32_t *taken)
 {
-    int c;
-    int r;
-    int i;
-
-    for (c = 0; c < known; ++c) {
+    for (int c = 0; c < known; ++c) {
+        if (0 != candidates[c].load) {
+            continue;
+        }
         int best = -1;
-        int place = 0;
-
-        for (r = 0; r < count && 0 == candidates[c].load; ++r) {
-            int near = nearest_count(records[r]);
-
-            for (i = 0; i < near && 0 != strcmp(records[r]->nic[i].device, candidates[c].device); ++i) {
-                continue;
-            }
-            if (i < near && __builtin_popcount(taken[r]) < GPUHIER_RAILS_MAX
-                && (best < 0 || __builtin_popcount(taken[r]) < __builtin_popcount(taken[best]))) {
+        int best_place = 0;
+        int fewest = GPUHIER_RAILS_MAX;
+        for (int r = 0; r < count; ++r) {
+            const int place = nearest_place(records[r], candidates[c].device);
+            const int rails = __builtin_popcount(taken[r]);
+            if (place >= 0 && rails < fewest) {
                 best = r;
-                place = i;
+                best_place = place;
+                fewest = rails;
             }
         }
         if (best >= 0) {
-            taken[best] |= UINT32_C(1) << place;
+            taken[best] |= UINT32_C(1) << best_place;
         }
     }
 }
@@ -308,21 +298,14 @@ static void take_rest(const gpuhier_record_t *const *records, int count, const c
 int gpuhier_topology_pick_rails(const gpuhier_record_t *const *records, int count, int me,
                                 const char *rails_p[GPUHIER_RAILS_MAX])
 {
-    candidate_t *candidates;
-    uint32_t *taken;
-    uint32_t mine;
-    int known = 0;
-    int nrails = 0;
-    int i;
-
-    if (1 == count) {
-        mine = UINT32_MAX;
-    } else {
-        candidates = calloc((size_t) count * GPUHIER_RECORD_NICS_MAX, sizeof(*candidates));
-        taken = calloc((size_t) count, sizeof(*taken));
-        /* Without memory: the nearest device, which every rank can tell without the others. */
+    uint32_t mine = UINT32_MAX;
+    if (1 != count) {
+        candidate_t *candidates = calloc((size_t) count * GPUHIER_RECORD_NICS_MAX, sizeof(*candidates));
+        uint32_t *taken = calloc((size_t) count, sizeof(*taken));
+        /* Without memory: the nearest device, which needs nothing of the other ranks. */
         mine = 1;
         if (NULL != candidates && NULL != taken) {
+            int known = 0;
             take_one_each(records, count, candidates, &known, taken);
             take_rest(records, count, candidates, known, taken);
             mine = taken[me];
@@ -330,7 +313,8 @@ int gpuhier_topology_pick_rails(const gpuhier_record_t *const *records, int coun
         free(candidates);
         free(taken);
     }
-    for (i = 0; i < records[me]->nics && nrails < GPUHIER_RAILS_MAX; ++i) {
+    int nrails = 0;
+    for (int i = 0; i < records[me]->nics && nrails < GPUHIER_RAILS_MAX; ++i) {
         if (0 != (mine & UINT32_C(1) << i)) {
             rails_p[nrails++] = records[me]->nic[i].device;
         }
@@ -340,29 +324,18 @@ int gpuhier_topology_pick_rails(const gpuhier_record_t *const *records, int coun
 
 /* -- the local record --------------------------------------------------------------- */
 
-static int compare_distances(const void *a, const void *b)
-{
-    const gpuhier_nic_t *left = a;
-    const gpuhier_nic_t *right = b;
-
-    return (int) left->distance - (int) right->distance;
-}
-
-/* The taken devices, nearest first; equally near ones stay in the order in which they were found. */
+/* Puts the taken devices into the record, nearest first. Equally near ones keep the order in which they were found. */
 static void fill_nics(gpuhier_record_t *record, const gpuhier_found_nic_t *nics, int count)
 {
     gpuhier_nic_t taken[GPUHIER_FOUND_NICS_MAX];
     int kept = 0;
-    int i;
-    int j;
-
     memset(taken, 0, sizeof(taken));
-    for (i = 0; i < count; ++i) {
+    for (int i = 0; i < count; ++i) {
         if (nics[i].is_taken) {
             gpuhier_nic_t nic = {.distance = nics[i].distance, .is_rdma = nics[i].is_rdma};
-
             memcpy(nic.device, nics[i].device, sizeof(nic.device));
-            for (j = kept; j > 0 && compare_distances(&taken[j - 1], &nic) > 0; --j) {
+            int j;
+            for (j = kept; j > 0 && taken[j - 1].distance > nic.distance; --j) {
                 taken[j] = taken[j - 1];
             }
             taken[j] = nic;
@@ -375,12 +348,10 @@ static void fill_nics(gpuhier_record_t *record, const gpuhier_found_nic_t *nics,
 
 static void report_nics(gpuhier_text_t *report, const gpuhier_found_nic_t *nics, int count)
 {
-    int i;
-
     if (0 == count) {
         gpuhier_text_add(report, "no network device but the loopback\n");
     }
-    for (i = 0; i < count; ++i) {
+    for (int i = 0; i < count; ++i) {
         gpuhier_text_add(report, "%-16s %-9s %s", nics[i].device,
                          nics[i].is_taken ? "taken:" : "not taken:", nics[i].reason);
         if (nics[i].is_taken) {
@@ -390,18 +361,16 @@ static void report_nics(gpuhier_text_t *report, const gpuhier_found_nic_t *nics,
     }
 }
 
-/* The machine's topology with what hangs on its PCI buses; NULL where hwloc fails, which costs only the distances. */
+/* The machine's topology, with the devices on its PCI buses. NULL if hwloc fails: then all distances are unknown. */
 static hwloc_topology_t load_topology(void)
 {
-    /* These would start GPU libraries in this process; CUDA above all is the program's to start. */
+    /* These components would start GPU libraries, CUDA among them, which the program must start itself. */
     static const char *const unwanted[] = {"cuda", "nvml", "opencl", "rsmi", "levelzero", "gl"};
     hwloc_topology_t topology;
-    size_t i;
-
     if (0 != hwloc_topology_init(&topology)) {
         return NULL;
     }
-    for (i = 0; i < sizeof(unwanted) / sizeof(unwanted[0]); ++i) {
+    for (size_t i = 0; i < sizeof(unwanted) / sizeof(unwanted[0]); ++i) {
         (void) hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, unwanted[i]);
     }
     hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL);
@@ -425,19 +394,14 @@ static void fill_gpu(gpuhier_record_t *record, const gpuhier_gpu_info_t *gpu)
 int gpuhier_topology_local(const gpuhier_gpu_info_t *gpu, const char *device_list, gpuhier_record_t *record_p,
                            char **report_p)
 {
-    gpuhier_found_nic_t *nics = calloc(GPUHIER_FOUND_NICS_MAX, sizeof(*nics));
-    gpuhier_text_t report = {0};
-    hwloc_topology_t topology;
-    gpuhier_record_t record;
-    int count;
-    int rc;
-
     if (NULL != report_p) {
         *report_p = NULL;
     }
+    gpuhier_found_nic_t *nics = calloc(GPUHIER_FOUND_NICS_MAX, sizeof(*nics));
     if (NULL == nics) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
+    gpuhier_record_t record;
     memset(&record, 0, sizeof(record));
     record.version = GPUHIER_FORMAT_VERSION;
     record.bytes = sizeof(record);
@@ -448,11 +412,13 @@ int gpuhier_topology_local(const gpuhier_gpu_info_t *gpu, const char *device_lis
     if (NULL != gpu) {
         fill_gpu(&record, gpu);
     }
-    count = gpuhier_nics_find("/sys", "/dev", gpuhier_nics_interface_is_up, NULL, nics, GPUHIER_FOUND_NICS_MAX);
-    rc = gpuhier_nics_choose(nics, count, device_list, &report);
+    const int count =
+        gpuhier_nics_find("/sys", "/dev", gpuhier_nics_interface_is_up, NULL, nics, GPUHIER_FOUND_NICS_MAX);
+    gpuhier_text_t report = {0};
+    int rc = gpuhier_nics_choose(nics, count, device_list, &report);
     if (OMPI_SUCCESS == rc) {
-        /* hwloc takes long on large machines, and without a GPU there is nothing to be near to. */
-        topology = (NULL == gpu || count < 2) ? NULL : load_topology();
+        /* hwloc takes long on large machines. Without a GPU, or with one device, distances decide nothing. */
+        hwloc_topology_t topology = (NULL == gpu || count < 2) ? NULL : load_topology();
         if (NULL != topology) {
             if (NULL == device_list || '\0' == device_list[0]) {
                 gpuhier_topology_leave_far(topology, nics, count);

@@ -2,11 +2,16 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Where a rank is: its node, process, GPU and network devices, as
- * one record of fixed size that ranks exchange as bytes. And what follows from
- * the records of one node: which rails each of its ranks drives.
+ * topology/: what a machine looks like to a rank.
  *
- * No MPI and no CUDA calls: the caller names the GPU. Errors are Open MPI codes.
+ * The folder owns the record: the rank's node, process, GPU and network devices, in a fixed number of bytes that ranks
+ * exchange. It also says what follows from the records of a node: whether a process lives, and which rails each rank
+ * drives. It reads /proc, /sys and /dev, asks hwloc, and uses base/. It calls no MPI, no CUDA and no UCX: the caller
+ * names the GPU, and devices have the names that UCX gives them. plan/ numbers nodes and chooses rails with it, team/
+ * makes the record, engine/ asks whether a process lives, and gpuhier_info prints what it finds.
+ *
+ * Threads and locks. There are none, and no state: any thread may call. Making a record takes milliseconds; all other
+ * functions are cheap. Errors are Open MPI codes.
  */
 #ifndef GPUHIER_TOPOLOGY_H
 #define GPUHIER_TOPOLOGY_H
@@ -17,10 +22,10 @@
 
 #include "base/coll_gpuhier_limits.h"
 
-#define GPUHIER_RECORD_DEVICE_MAX 32 /* characters of a device's name with the final NUL */
+#define GPUHIER_RECORD_DEVICE_MAX 32 /* bytes of a device's name, with the final NUL */
 #define GPUHIER_RECORD_NICS_MAX 16   /* network devices in a record; the nearest are kept */
 
-/* Distance of a network device whose place is unknown: all such are equally near. */
+/* The distance of a network device whose place is unknown. All such devices are equally near. */
 #define GPUHIER_DISTANCE_UNKNOWN 255u
 
 typedef struct gpuhier_pci_id {
@@ -31,38 +36,37 @@ typedef struct gpuhier_pci_id {
     uint8_t reserved;
 } gpuhier_pci_id_t;
 
-/* What the caller knows of its GPU from CUDA. */
+/* What the caller has learnt about its GPU from CUDA. */
 typedef struct gpuhier_gpu_info {
     uint8_t uuid[16];
     gpuhier_pci_id_t pci;
-    int ordinal; /* CUDA's, in this process */
+    int ordinal; /* CUDA's number of the GPU in this process */
     int cc_major;
     int cc_minor;
 } gpuhier_gpu_info_t;
 
 /*
- * What makes two ranks' shared memory the same: they are on one node only if all
- * of it is equal. A container with its own /dev/shm is a node of its own.
+ * Identifies a node: two ranks share memory, and so are on one node, only if all fields are equal. A container with its
+ * own /dev/shm is a node of its own.
  */
 typedef struct gpuhier_node_id {
     uint8_t boot_id[16]; /* of the kernel; a hash of the host name where it cannot be read */
-    uint64_t ipc_device; /* the IPC namespace */
+    uint64_t ipc_device; /* of the IPC namespace */
     uint64_t ipc_inode;
-    uint64_t shm_device; /* /dev/shm */
+    uint64_t shm_device; /* of /dev/shm */
     uint64_t shm_inode;
 } gpuhier_node_id_t;
 
 typedef struct gpuhier_nic {
     char device[GPUHIER_RECORD_DEVICE_MAX]; /* UCX's name */
-    uint8_t distance;                       /* to this rank's GPU, see gpuhier_topology_distances; 0 is nearest */
+    uint8_t distance;                       /* to this rank's GPU, see gpuhier_topology_distances(); 0 is nearest */
     uint8_t is_rdma;                        /* 1: an RDMA port, 0: a network interface */
     uint8_t reserved[6];
 } gpuhier_nic_t;
 
 /*
- * One rank's record. Written by gpuhier_topology_local, then constant; portable
- * between processes of one build (native byte order). Unused entries are zero,
- * so that records may be compared and hashed as bytes.
+ * One rank's record. gpuhier_topology_local() writes it, and then it is constant. It has the native byte order, since
+ * all ranks run the same build. Unused entries are zero, so that records can be compared and hashed as bytes.
  *
  *     0  version, bytes          who can read this
  *     8  node                    48 bytes
@@ -100,38 +104,36 @@ _Static_assert(120 == offsetof(gpuhier_record_t, nic), "gpuhier_record_t is a wi
 _Static_assert(760 == sizeof(gpuhier_record_t), "gpuhier_record_t is a wire format");
 
 /*
- * Make this process's record. gpu may be NULL (a rank without one). device_list
- * restricts the network devices to those it names, "mlx5_0:1,mlx5_1:1"; NULL or
- * "" lets gpuhier find them. report_p, if not NULL, receives a text of several
- * lines that says which devices there are and why each was taken or not; it is
- * for free(), and is set on errors, too, if there was anything to say.
- * Errors: OMPI_ERR_NOT_FOUND (a listed device does not exist),
- * OMPI_ERR_BAD_PARAM (a listed name is too long, or too many),
- * OMPI_ERR_OUT_OF_RESOURCE.
+ * Makes this process's record. gpu is NULL for a rank without a GPU. device_list, "mlx5_0:1,mlx5_1:1", restricts the
+ * network devices to those that it names; with NULL or "" gpuhier chooses. *report_p, unless report_p is NULL, becomes
+ * a text of several lines that says for each device why it was taken or not. The caller frees it with free(). It may be
+ * set on errors, too, and is NULL when there is nothing to say.
+ * Errors: OMPI_ERR_NOT_FOUND (a listed device does not exist or cannot be used), OMPI_ERR_OUT_OF_RESOURCE.
  */
 int gpuhier_topology_local(const gpuhier_gpu_info_t *gpu, const char *device_list, gpuhier_record_t *record_p,
                            char **report_p);
 
-/* Is what another rank sent a record that this build can read? Check before any use. */
+/* Is this an intact record of this format version? Check what another rank sent before any use. */
 bool gpuhier_record_is_valid(const void *data, size_t bytes);
 
+/* Are both ranks on one node? */
 bool gpuhier_record_same_node(const gpuhier_record_t *a, const gpuhier_record_t *b);
 
 /*
- * Number the nodes of count ranks: nodes_p[i] is the lowest rank on the node of
- * rank i. O(count * nodes).
+ * Numbers the nodes of `count` ranks: nodes_p[i] becomes the lowest rank on the node of rank i. Takes
+ * O(count * nodes) comparisons.
  */
 void gpuhier_topology_number_nodes(const gpuhier_record_t *records, int count, uint64_t *nodes_p);
 
 /*
- * The rails of rank me among the count ranks of one node, whose records come in
- * rank order. Every rank of the node computes all ranks' rails alike:
- *   1. each rank takes the least used of its nearest devices (ranks with the
- *      fewest to choose from first);
- *   2. a device that nobody took goes to the rank near it with the fewest rails.
- * A rank alone on its node takes all. Pure.
- * rails_p receives pointers to names inside records[me]. Returns the number of
- * rails: 0 if the rank's record has no device, else 1 .. GPUHIER_RAILS_MAX.
+ * Finds the rails of rank `me` among the `count` ranks of one node, whose records are in rank order. Each rank of the
+ * node computes the rails of all ranks alike:
+ *   1. Each rank takes the device with the fewest ranks among its nearest ones. Ranks with the fewest nearest devices
+ *      choose first.
+ *   2. A device that no rank took goes to the rank with the fewest rails among those that it is nearest to.
+ * A rank that is alone on its node takes all its devices. The result depends on the arguments only.
+ * rails_p receives pointers to names inside records[me]. Returns the number of rails: 0 if the record has no device,
+ * otherwise 1 to GPUHIER_RAILS_MAX.
  */
 int gpuhier_topology_pick_rails(const gpuhier_record_t *const *records, int count, int me,
                                 const char *rails_p[GPUHIER_RAILS_MAX]);
@@ -141,10 +143,10 @@ int gpuhier_topology_pick_rails(const gpuhier_record_t *const *records, int coun
 bool gpuhier_record_same_pids(const gpuhier_record_t *a, const gpuhier_record_t *b);
 
 /*
- * Does the process of the record live? Only for records of one's own node and
- * pid namespace; otherwise true: nothing is known. The kernel is asked whether the pid
- * has ended, which a zombie has, and /proc, where it shows the process, whether the pid is
- * another one's by now. A live process is never taken for dead, whatever /proc hides.
+ * Does the process of the record `other` live? Nothing is known about a process of another node or pid namespace: then
+ * the answer is true. Asks the kernel whether the pid has ended, as a zombie has. Then asks /proc, if it shows the
+ * process, whether the pid has been given to another process since. The answer for a live process is always true,
+ * whatever /proc hides.
  */
 bool gpuhier_record_process_lives(const gpuhier_record_t *mine, const gpuhier_record_t *other);
 

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What the files of the topology share with each other and with their tests.
+ * What the files of topology/ share with one another and with their tests.
  *
  *   coll_gpuhier_topology.c          the record, nodes, processes, choice of rails
  *   coll_gpuhier_topology_nics.c     which network devices there are
@@ -23,18 +23,18 @@
 typedef struct {
     char device[GPUHIER_RECORD_DEVICE_MAX]; /* UCX's name: "mlx5_0:1", "eth0" */
     bool is_rdma;
-    bool is_virtual; /* of a bridge or container: taken only if there is no other */
+    bool is_virtual; /* of a bridge or a container: taken only if there is nothing else */
     bool is_usable;  /* up, with an address or an active port */
-    bool is_closed;  /* not usable: an active port of a device that this process may not open */
+    bool is_closed;  /* an active port of a device that this process may not open; not usable */
     bool is_taken;
     bool has_pci;
     gpuhier_pci_id_t pci;
     unsigned mbit; /* 0: unknown */
     uint8_t distance;
-    char reason[GPUHIER_NIC_REASON_MAX]; /* why taken, or why not */
+    char reason[GPUHIER_NIC_REASON_MAX]; /* why it is taken, or why not */
 } gpuhier_found_nic_t;
 
-/* A text that grows. Zero it before first use; text is NULL while empty or after memory ran out. */
+/* A text that grows. Zero it before the first use, free text at the end. Text that finds no memory is left out. */
 typedef struct {
     char *text;
     size_t length;
@@ -43,48 +43,49 @@ typedef struct {
 __attribute__((format(printf, 2, 3))) void gpuhier_text_add(gpuhier_text_t *text, const char *format, ...);
 
 /*
- * Find the devices below sys and dev ("/sys", "/dev"; tests bring folders of their own), at most
- * max. Interfaces count as usable when up(arg, name) says so. Returns their number.
+ * Finds the network devices, at most max of them, below sys and dev: "/sys" and "/dev", or a test's own folders. An
+ * interface is usable when up(arg, name) says so. Returns the number of devices.
  */
 int gpuhier_nics_find(const char *sys, const char *dev, bool (*up)(void *arg, const char *name), void *arg,
                       gpuhier_found_nic_t *nics, int max);
 
 /*
- * May an interface with this address be a rail? Not with one of its link only: UCX leaves those of IPv6 alone, and
- * those of IPv4 are a board's own management's, or stand for an address that nobody gave. NULL: no.
+ * May an interface with this address be a rail? NULL means that it has none: no. A link-local address does not count.
+ * UCX ignores those of IPv6, and those of IPv4 belong to a board's management, or mean that no server gave an address.
  */
 bool gpuhier_nics_address_counts(const struct sockaddr *address);
 
-/* up() for the running machine: the interface is up and has an address that counts. */
+/* The up() of the running machine: the interface is up and has an address that counts. */
 bool gpuhier_nics_interface_is_up(void *arg, const char *name);
 
 /*
- * Set is_taken and reason of each device, by the rules that the file's head
- * gives, or by list where it is not NULL or "". Errors as gpuhier_topology_local.
+ * Sets is_taken and reason of each device: by the list, unless it is NULL or "", otherwise by the rules at the top of
+ * coll_gpuhier_topology_nics.c. Errors: OMPI_ERR_NOT_FOUND (a listed device does not exist or cannot be used); the
+ * report then says which.
  */
 int gpuhier_nics_choose(gpuhier_found_nic_t *nics, int count, const char *list, gpuhier_text_t *report);
 
 /*
- * Set each device's distance to the GPU, or GPUHIER_DISTANCE_UNKNOWN for all
- * where gpu is NULL or not in the topology. Returns the GPU's NUMA node, or -1.
- *   0 .. 31     below one PCI bridge: hops from both up to it
- *   32 .. 63    below one host bridge
- *   64          one NUMA node
- *   96          one package
- *   128         one machine
+ * Sets each device's distance to the GPU, or GPUHIER_DISTANCE_UNKNOWN for all devices if gpu is NULL or not in the
+ * topology. Returns the GPU's NUMA node, or -1.
+ *   0 .. 31     below the same PCI bridge: the number of bridges below it on both ways
+ *   32 .. 63    the same for a host bridge
+ *   64          on one NUMA node
+ *   96          on one package
+ *   128         on one machine
  */
 int gpuhier_topology_distances(hwloc_topology_t topology, const gpuhier_pci_id_t *gpu, gpuhier_found_nic_t *nics,
                                int count);
 
 /*
- * Where more devices are taken than a rank can have rails, leaves out those that are nearest to none of the machine's
- * GPUs (storage has such of its own), so that each of the others is one rail. All GPUs count, also those that this
- * process may not use: all ranks of the machine leave out the same. Sets is_taken and reason; the distances are of no
- * use afterwards.
+ * Does nothing unless more devices are taken than a rank can have rails. Then it leaves out those that are nearest to
+ * none of the machine's GPUs, such as a storage network's, so that each other device can be a rail. All GPUs count,
+ * even those that this process may not use, so that all ranks of the machine leave out the same devices. Sets is_taken
+ * and reason. Afterwards the distances have no meaning.
  */
 void gpuhier_topology_leave_far(hwloc_topology_t topology, gpuhier_found_nic_t *nics, int count);
 
-/* In words: "below the same PCI switch". */
+/* A distance in words: "below the GPU's PCI switch". */
 const char *gpuhier_distance_text(uint8_t distance);
 
 #endif /* GPUHIER_TOPOLOGY_INTERNAL_H */

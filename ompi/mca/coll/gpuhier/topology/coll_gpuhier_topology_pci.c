@@ -2,13 +2,11 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * How far network devices are from a GPU, in the tree that hwloc draws of PCI
- * bridges, NUMA nodes and packages; and which are so far from all that, where
- * there are many, they are left out.
+ * How far network devices are from a GPU, in hwloc's tree of PCI bridges, NUMA nodes and packages; and which devices
+ * are left out as too far where there are many.
  *
- * A device is looked up by its name first (hwloc knows "eth0" and "mlx5_0" as
- * devices of the operating system) and by its PCI address second, so that a
- * topology from a file also places interfaces that have no PCI address here.
+ * A device is looked up by its name first: hwloc knows "eth0" and "mlx5_0" as devices of the operating system. Its PCI
+ * address comes second. So a topology from a file places interfaces, too, whose PCI address is not known here.
  *
  * Called by coll_gpuhier_topology.c, and by tests with topologies from files.
  */
@@ -20,7 +18,7 @@
 #include <string.h>
 
 #define PCI_VENDOR_NVIDIA 0x10de
-#define PCI_CLASS_DISPLAY 0x03 /* the upper half of a class: display controllers, with a screen or without */
+#define PCI_CLASS_DISPLAY 0x03 /* the upper byte of the class of display controllers, with or without a screen */
 
 enum {
     DISTANCE_BRIDGE = 0,
@@ -53,12 +51,11 @@ static hwloc_obj_t pci_object(hwloc_topology_t topology, const gpuhier_pci_id_t 
     return hwloc_get_pcidev_by_busid(topology, pci->domain, pci->bus, pci->device, pci->function);
 }
 
-/* The PCI device that carries a device of the operating system, "mlx5_0:1" by its name up to the colon. */
+/* Finds a network device of the operating system by its name up to the colon, "mlx5_0" for "mlx5_0:1". */
 static hwloc_obj_t named_object(hwloc_topology_t topology, const char *device)
 {
-    size_t length = strcspn(device, ":");
+    const size_t length = strcspn(device, ":");
     hwloc_obj_t object = NULL;
-
     while (NULL != (object = hwloc_get_next_osdev(topology, object))) {
         if (NULL != object->name && strlen(object->name) == length && 0 == strncmp(object->name, device, length)
             && (HWLOC_OBJ_OSDEV_NETWORK == object->attr->osdev.type
@@ -74,18 +71,14 @@ static bool is_host_bridge(hwloc_obj_t object)
     return HWLOC_OBJ_BRIDGE == object->type && HWLOC_OBJ_BRIDGE_HOST == object->attr->bridge.upstream_type;
 }
 
-/* The bridge that both are below, and the steps from both up to it; NULL if there is none. */
+/* Finds the lowest bridge above both, or NULL. *hops_p becomes the number of bridges below it on both ways. */
 static hwloc_obj_t common_bridge(hwloc_obj_t a, hwloc_obj_t b, int *hops_p)
 {
     int up_a = 0;
-    hwloc_obj_t i;
-    hwloc_obj_t j;
-
-    for (i = a->parent; NULL != i && HWLOC_OBJ_BRIDGE == i->type; i = i->parent) {
+    for (hwloc_obj_t i = a->parent; NULL != i && HWLOC_OBJ_BRIDGE == i->type; i = i->parent) {
         int up_b = 0;
-
         up_a++;
-        for (j = b->parent; NULL != j && !hwloc_obj_type_is_normal(j->type); j = j->parent) {
+        for (hwloc_obj_t j = b->parent; NULL != j && !hwloc_obj_type_is_normal(j->type); j = j->parent) {
             up_b++;
             if (i == j) {
                 *hops_p = up_a + up_b - 2;
@@ -98,18 +91,15 @@ static hwloc_obj_t common_bridge(hwloc_obj_t a, hwloc_obj_t b, int *hops_p)
 
 static uint8_t distance(hwloc_topology_t topology, hwloc_obj_t gpu, hwloc_obj_t nic)
 {
-    hwloc_obj_t near_gpu = hwloc_get_non_io_ancestor_obj(topology, gpu);
-    hwloc_obj_t near_nic = hwloc_get_non_io_ancestor_obj(topology, nic);
-    hwloc_obj_t bridge;
-    hwloc_obj_t package;
-    int hops = 0;
-
-    /* Of a card that has several devices only the PCI tree above them matters. */
+    const hwloc_obj_t near_gpu = hwloc_get_non_io_ancestor_obj(topology, gpu);
+    const hwloc_obj_t near_nic = hwloc_get_non_io_ancestor_obj(topology, nic);
+    /* Starts at the card, which may have several devices of the operating system. */
     while (HWLOC_OBJ_OS_DEVICE == nic->type) {
         nic = nic->parent;
     }
     if (hwloc_obj_type_is_io(nic->type)) {
-        bridge = common_bridge(gpu, nic, &hops);
+        int hops = 0;
+        const hwloc_obj_t bridge = common_bridge(gpu, nic, &hops);
         if (NULL != bridge) {
             hops = (hops > HOPS_MAX) ? HOPS_MAX : hops;
             return (uint8_t) (hops + (is_host_bridge(bridge) ? DISTANCE_HOST_BRIDGE : DISTANCE_BRIDGE));
@@ -122,7 +112,7 @@ static uint8_t distance(hwloc_topology_t topology, hwloc_obj_t gpu, hwloc_obj_t 
         && hwloc_bitmap_isequal(near_gpu->nodeset, near_nic->nodeset)) {
         return DISTANCE_NUMA;
     }
-    package = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, near_gpu);
+    hwloc_obj_t package = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, near_gpu);
     if (NULL == package && HWLOC_OBJ_PACKAGE == near_gpu->type) {
         package = near_gpu;
     }
@@ -135,13 +125,9 @@ static uint8_t distance(hwloc_topology_t topology, hwloc_obj_t gpu, hwloc_obj_t 
 int gpuhier_topology_distances(hwloc_topology_t topology, const gpuhier_pci_id_t *gpu, gpuhier_found_nic_t *nics,
                                int count)
 {
-    hwloc_obj_t gpu_object = (NULL == gpu) ? NULL : pci_object(topology, gpu);
-    hwloc_obj_t near_gpu;
-    int i;
-
-    for (i = 0; i < count; ++i) {
+    const hwloc_obj_t gpu_object = (NULL == gpu) ? NULL : pci_object(topology, gpu);
+    for (int i = 0; i < count; ++i) {
         hwloc_obj_t nic = NULL;
-
         nics[i].distance = GPUHIER_DISTANCE_UNKNOWN;
         if (NULL != gpu_object) {
             nic = named_object(topology, nics[i].device);
@@ -156,7 +142,7 @@ int gpuhier_topology_distances(hwloc_topology_t topology, const gpuhier_pci_id_t
     if (NULL == gpu_object) {
         return -1;
     }
-    near_gpu = hwloc_get_non_io_ancestor_obj(topology, gpu_object);
+    const hwloc_obj_t near_gpu = hwloc_get_non_io_ancestor_obj(topology, gpu_object);
     if (NULL == near_gpu || NULL == near_gpu->nodeset || 1 != hwloc_bitmap_weight(near_gpu->nodeset)) {
         return -1;
     }
@@ -170,38 +156,35 @@ static bool is_gpu(hwloc_obj_t pci)
 
 void gpuhier_topology_leave_far(hwloc_topology_t topology, gpuhier_found_nic_t *nics, int count)
 {
-    bool near[GPUHIER_FOUND_NICS_MAX] = {false};
-    hwloc_obj_t object = NULL;
-    bool any = false;
     int taken = 0;
-    int i;
-
-    for (i = 0; i < count; ++i) {
+    for (int i = 0; i < count; ++i) {
         taken += nics[i].is_taken;
     }
     if (taken <= GPUHIER_RAILS_MAX) {
         return;
     }
+    bool near[GPUHIER_FOUND_NICS_MAX] = {false};
+    bool any = false;
+    hwloc_obj_t object = NULL;
     while (NULL != (object = hwloc_get_next_pcidev(topology, object))) {
+        if (!is_gpu(object)) {
+            continue;
+        }
         const gpuhier_pci_id_t gpu = {.domain = object->attr->pcidev.domain,
                                       .bus = object->attr->pcidev.bus,
                                       .device = object->attr->pcidev.dev,
                                       .function = object->attr->pcidev.func};
         uint8_t nearest = GPUHIER_DISTANCE_UNKNOWN;
-
-        if (!is_gpu(object)) {
-            continue;
-        }
         any = true;
         gpuhier_topology_distances(topology, &gpu, nics, count);
-        for (i = 0; i < count; ++i) {
+        for (int i = 0; i < count; ++i) {
             nearest = (nics[i].is_taken && nics[i].distance < nearest) ? nics[i].distance : nearest;
         }
-        for (i = 0; i < count; ++i) {
+        for (int i = 0; i < count; ++i) {
             near[i] = near[i] || (nics[i].is_taken && nics[i].distance == nearest);
         }
     }
-    for (i = 0; any && i < count; ++i) {
+    for (int i = 0; any && i < count; ++i) {
         if (nics[i].is_taken && !near[i]) {
             nics[i].is_taken = false;
             snprintf(nics[i].reason, sizeof(nics[i].reason), "is nearest to no GPU, and there are more than %d",

@@ -58,24 +58,34 @@ static probe_answer_t answer(gpuhier_team_t *team, const gpuhier_buffer_t *from,
 /*
  * Asks all ranks what they pass, through the saved allreduce, and returns the lowest answer: the same on all ranks.
  * team: to run on, or NULL. at_most: this rank's answer is not above. *owner_p: the buffer whose context a new team is
- * set up in.
+ * set up in. *setup_p: if the answer is PROBE_SET_UP, the set-up that now takes place, else NULL.
  */
 static probe_answer_t probe(const gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in,
-                            const void *out, gpuhier_team_t *team, probe_answer_t at_most, gpuhier_buffer_t *owner_p)
+                            const void *out, gpuhier_team_t *team, probe_answer_t at_most, gpuhier_buffer_t *owner_p,
+                            gpuhier_setup_t **setup_p)
 {
     gpuhier_buffer_t from, to;
     gpuhier_buffer_inspect(in, &from);
     gpuhier_buffer_inspect(out, &to);
     *owner_p = NULL != from.context ? from : to;
     int mine = (int) (at_most <= PROBE_NO ? at_most : answer(team, &from, &to)), all = PROBE_NO;
+    *setup_p = NULL;
+    if (mine > PROBE_NO && NULL == (*setup_p = gpuhier_setup_prepare(comm))) {
+        mine = PROBE_NO; /* another rank may need a set-up */
+    }
     gpuhier_count(&gpuhier_counters.probes, 1);
     int rc = module->saved.allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm, module->saved.allreduce_module);
-    return OMPI_SUCCESS == rc ? (probe_answer_t) all : PROBE_NO;
+    all = OMPI_SUCCESS == rc ? all : PROBE_NO;
+    if (PROBE_SET_UP != all) {
+        gpuhier_setup_drop(*setup_p);
+        *setup_p = NULL;
+    }
+    return (probe_answer_t) all;
 }
 
 /* Replaces the communicator's team by a new one. Sets module->team, to NULL where that failed: then so it did on all
  * ranks. */
-static void team_renew(gpuhier_module_t *module, struct ompi_communicator_t *comm, const gpuhier_buffer_t *owner)
+static void team_renew(gpuhier_module_t *module, gpuhier_setup_t *setup, const gpuhier_buffer_t *owner)
 {
     if (NULL != module->team) {
         gpuhier_queue_drain(module->team);
@@ -85,15 +95,17 @@ static void team_renew(gpuhier_module_t *module, struct ompi_communicator_t *com
         gpuhier_engine_unlock();
         module->team = NULL;
     }
-    module->team_failed = OMPI_SUCCESS != gpuhier_team_create(&module->saved, comm, owner, &module->team);
+    module->team_failed = OMPI_SUCCESS != gpuhier_team_create(setup, &module->saved, owner, &module->team);
 }
 
 gpuhier_mode_entry_t *gpuhier_path_probe(gpuhier_module_t *module, struct ompi_communicator_t *comm, int kind,
                                          gpuhier_mode_entry_t *entry, const void *in, const void *out)
 {
     gpuhier_buffer_t owner;
+    gpuhier_setup_t *setup;
     /* A rank without an entry knows that the others probe, too: this is the first call of its class. */
-    probe_answer_t all = probe(module, comm, in, out, module->team, NULL == entry ? PROBE_NEVER : PROBE_READY, &owner);
+    probe_answer_t all =
+        probe(module, comm, in, out, module->team, NULL == entry ? PROBE_NEVER : PROBE_READY, &owner, &setup);
     if (PROBE_NEVER == all) {
         gpuhier_modes_never(&module->modes, kind); /* frees the entry */
     }
@@ -101,7 +113,7 @@ gpuhier_mode_entry_t *gpuhier_path_probe(gpuhier_module_t *module, struct ompi_c
         return NULL;
     }
     if (PROBE_SET_UP == all) {
-        team_renew(module, comm, &owner);
+        team_renew(module, setup, &owner);
     }
     if (NULL == module->team) {
         return NULL;
@@ -154,10 +166,11 @@ gpuhier_team_t *gpuhier_path_persistent(gpuhier_module_t *module, struct ompi_co
                                         const void *out, bool can)
 {
     gpuhier_buffer_t owner;
+    gpuhier_setup_t *setup;
     gpuhier_team_t *team = NULL;
     if (gpuhier_path_is_open(module, comm)
-        && PROBE_SET_UP == probe(module, comm, in, out, NULL, can ? PROBE_SET_UP : PROBE_NO, &owner)) {
-        (void) gpuhier_team_create(&module->saved, comm, &owner, &team);
+        && PROBE_SET_UP == probe(module, comm, in, out, NULL, can ? PROBE_SET_UP : PROBE_NO, &owner, &setup)) {
+        (void) gpuhier_team_create(setup, &module->saved, &owner, &team);
     }
     return team;
 }

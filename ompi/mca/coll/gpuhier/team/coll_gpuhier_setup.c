@@ -6,16 +6,17 @@
  * the saved components. A member whose own part fails goes on to the step's vote and
  * says so there; then the whole communicator gives up together.
  *
- *   device     kernels and scratch are there                         vote
- *   hello      what every rank is: process, node, GPU, scratch       allgather
+ *   hello      kernels and scratch are there; what every rank is:    allgather
+ *              process, node, GPU, scratch; or a failure
  *   segment    lowest rank of each node makes the control block      vote
  *   trials     attach it; map every neighbour's scratch, read its    allgather
  *              proof word, which shows what it can map; or a failure
- *   groups     cliques of those answers (hierarchy, shape)           vote
- *   id         one that no other team of any member has, if there are several groups           AND
- *   addresses  UCX addresses, if there are several groups            allgather of their lengths, or a failure;
- *                                                                    vote, allgatherv, vote
+ *   groups     cliques of those answers (hierarchy, shape). If there are several: ids that no other team of this rank
+ *              has, the length of its UCX address; or a failure      allgather
+ *   addresses  if there are several groups                           vote, allgatherv, vote
  *   connect    a word with each partner: UCX connects                vote
+ *
+ * The memory for the first steps is there before a rank says that it can take part, so they need no vote of their own.
  *
  * The engine's lock is held during local steps only, never during a collective:
  * two threads may set up teams at once, in another order on another rank.
@@ -50,14 +51,22 @@ typedef struct hello {
     gpuhier_record_t record;
 } hello_t;
 
+/* What a rank tells all others when it knows the groups; all zero after a failure. */
+typedef struct groups_word {
+    uint32_t ids; /* free ones, see gpuhier_team_id_claim(); not 0 for one group */
+    int32_t address_bytes;
+} groups_word_t;
+
 /* The set-up's own state; freed when it ends. */
-typedef struct setup {
+typedef struct gpuhier_setup {
     gpuhier_team_t *team;
     const gpuhier_saved_t *saved;
     struct ompi_communicator_t *comm;
     gpuhier_lane_t *lane;      /* lent by the device, for its scratch */
     hello_t *hello;            /* [nranks] */
     gpuhier_record_t *records; /* [nranks] */
+    groups_word_t *words;      /* [nranks] */
+    void *address;             /* of this rank's UCX; several groups */
     uint64_t *nodes;           /* [nranks] lowest rank of the rank's node */
     int *places;               /* [nranks] place of the rank among those of its node */
     int *local;                /* [nlocal] ranks of this node, rising */
@@ -82,7 +91,7 @@ static int gather(const setup_t *setup, const void *mine, void *all, size_t byte
                                         comm, comm->c_coll->coll_allgather_module);
 }
 
-/* This rank's own part. Returns an Open MPI code; hello is complete in any case. */
+/* This rank's own part. Returns an Open MPI code; hello is empty then, which is no valid one. */
 static int hello_fill(setup_t *setup, const gpuhier_buffer_t *buffer, hello_t *mine)
 {
     gpuhier_team_t *team = setup->team;
@@ -101,7 +110,10 @@ static int hello_fill(setup_t *setup, const gpuhier_buffer_t *buffer, hello_t *m
     gpuhier_engine_unlock();
     if (sizeof(mine->segment_word) != getrandom(&mine->segment_word, sizeof(mine->segment_word), 0)
         || sizeof(mine->team_id) != getrandom(&mine->team_id, sizeof(mine->team_id), 0)) {
-        return OMPI_ERROR;
+        rc = OMPI_SUCCESS != rc ? rc : OMPI_ERROR;
+    }
+    if (OMPI_SUCCESS != rc) {
+        memset(mine, 0, sizeof(*mine));
     }
     return rc;
 }
@@ -299,44 +311,65 @@ static bool is_partner(const gpuhier_team_t *team, int rank)
     return false;
 }
 
-/* Exchanges UCX addresses and makes the peers; connections follow with the first message. */
-static int addresses_exchange(setup_t *setup)
+/* This rank's part between groups: ids that it has free, and its UCX address. */
+static int between_groups(setup_t *setup, groups_word_t *mine)
 {
     gpuhier_team_t *team = setup->team;
-    struct ompi_communicator_t *comm = setup->comm;
-    const size_t n = (size_t) team->nranks;
-    void *mine = NULL;
-    size_t bytes = 0, total = 0;
+    size_t bytes = 0;
     gpuhier_engine_lock();
     int rc = gpuhier_process_net_open(&setup->records[team->rank]);
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_net_address(gpuhier_process_net(), &mine, &bytes);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_net_address(gpuhier_process_net(), &setup->address, &bytes);
+    const uint32_t ids = OMPI_SUCCESS != rc ? 0 : gpuhier_team_id_claim(team, setup->hello[0].team_id);
     gpuhier_engine_unlock();
-    int *counts = setup->counts, *places = counts + n, length = (int) bytes;
-    team->peers = calloc(n, sizeof(*team->peers));
+    team->peers = calloc((size_t) team->nranks, sizeof(*team->peers));
     team->rails = malloc(sizeof(*team->rails) * (size_t) team->shape.npieces);
-    char *all = NULL;
     if (OMPI_SUCCESS == rc && (NULL == team->peers || NULL == team->rails)) {
         rc = OMPI_ERR_OUT_OF_RESOURCE;
     }
-    length = OMPI_SUCCESS == rc ? length : -1;
-    int gathered = gather(setup, &length, counts, sizeof(length));
+    if (OMPI_SUCCESS == rc) {
+        *mine = (groups_word_t){.ids = ids, .address_bytes = (int32_t) bytes};
+        gpuhier_rails_plan(&team->shape, setup->records, team->rails);
+    }
+    return rc;
+}
+
+/*
+ * Makes the groups, if rc says that this rank has got so far, and hears whether all could. Between groups the ranks
+ * choose the team's id, and learn the lengths of all addresses. The same outcome on all ranks.
+ */
+static int groups_agree(setup_t *setup, int rc)
+{
+    gpuhier_team_t *team = setup->team;
+    const size_t n = (size_t) team->nranks;
+    groups_word_t mine = {0};
+    rc = OMPI_SUCCESS != rc ? rc : groups_make(setup);
+    if (OMPI_SUCCESS == rc && team->ngroups > 1) {
+        rc = between_groups(setup, &mine);
+    } else if (OMPI_SUCCESS == rc) {
+        mine.ids = UINT32_MAX;
+    }
+    const int gathered = gather(setup, &mine, setup->words, sizeof(mine));
     rc = OMPI_SUCCESS != rc ? rc : gathered;
-    for (size_t i = 0; i < n && OMPI_SUCCESS == rc; ++i) {
-        places[i] = (int) total;
-        total += (size_t) counts[i];
-        rc = counts[i] < 0 ? OMPI_ERR_NOT_AVAILABLE : OMPI_SUCCESS;
+    uint32_t ids = OMPI_SUCCESS == rc ? UINT32_MAX : 0;
+    for (size_t i = 0; i < n; ++i) {
+        ids &= setup->words[i].ids;
+        setup->counts[i] = setup->words[i].address_bytes;
     }
-    if (OMPI_SUCCESS != rc) {
-        goto free_all; /* all do */
+    bool chosen = 0 != ids;
+    if (GPUHIER_ID_CHOOSING == team->id_state) {
+        gpuhier_engine_lock();
+        chosen = gpuhier_team_id_choose(team, ids);
+        gpuhier_engine_unlock();
     }
-    gpuhier_rails_plan(&team->shape, setup->records, team->rails);
-    all = malloc(total + 1);
-    if (!vote(setup, OMPI_SUCCESS == rc && NULL != all)) {
-        rc = OMPI_ERR_OUT_OF_RESOURCE;
-        goto free_all;
-    }
-    rc = gpuhier_comm_allgatherv(mine, length, all, counts, places, comm);
-    gpuhier_engine_lock();
+    return OMPI_SUCCESS != rc ? rc : chosen ? OMPI_SUCCESS : OMPI_ERR_NOT_AVAILABLE;
+}
+
+/* Makes the peers; connections follow with the first message. all: the addresses, by the places of setup->counts. */
+static int peers_make(const setup_t *setup, const char *all)
+{
+    gpuhier_team_t *team = setup->team;
+    const int *counts = setup->counts, *places = counts + team->nranks;
+    int rc = OMPI_SUCCESS;
     for (int rank = 0; rank < team->nranks && OMPI_SUCCESS == rc; ++rank) {
         if (is_partner(team, rank)) {
             char name[64];
@@ -344,36 +377,43 @@ static int addresses_exchange(setup_t *setup)
             rc = gpuhier_net_peer_create(gpuhier_process_net(), all + places[rank], (size_t) counts[rank], name,
                                          &team->peers[rank]);
             if (OMPI_SUCCESS == rc
-                && ompi_group_get_proc_name(comm->c_local_group, rank).jobid
+                && ompi_group_get_proc_name(setup->comm->c_local_group, rank).jobid
                        == ompi_proc_local()->super.proc_name.jobid) {
                 gpuhier_net_peer_bind(team->peers[rank]);
             }
         }
     }
+    return rc;
+}
+
+/* Exchanges UCX addresses, whose lengths are known, and makes the peers and the engine's part. */
+static int addresses_exchange(setup_t *setup)
+{
+    gpuhier_team_t *team = setup->team;
+    int *counts = setup->counts, *places = counts + team->nranks;
+    size_t total = 0;
+    for (int rank = 0; rank < team->nranks; ++rank) {
+        places[rank] = (int) total;
+        total += (size_t) counts[rank];
+    }
+    char *all = malloc(total + 1);
+    if (!vote(setup, NULL != all)) {
+        free(all);
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    int rc = gpuhier_comm_allgatherv(setup->address, counts[team->rank], all, counts, places, setup->comm);
+    gpuhier_engine_lock();
+    rc = OMPI_SUCCESS != rc ? rc : peers_make(setup, all);
     team->net_on_device =
         gpuhier_process_net_on_device() && (!team->device->flush_needed || team->device->flush_possible);
     rc = OMPI_SUCCESS != rc
              ? rc
              : gpuhier_lane_exchange_buffers(setup->lane, team->net_on_device, gpuhier_slice_buffer_bytes(false));
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_partners_init(team);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_team_engine->make(team);
     gpuhier_engine_unlock();
-free_all:
     free(all);
-    free(mine);
     return rc;
-}
-
-/* The same outcome on all ranks. */
-static int id_choose(const setup_t *setup)
-{
-    const gpuhier_saved_t *saved = setup->saved;
-    gpuhier_engine_lock();
-    uint32_t mine = gpuhier_team_id_claim(setup->team, setup->hello[0].team_id), all = 0;
-    gpuhier_engine_unlock();
-    int rc = saved->allreduce(&mine, &all, 1, MPI_UINT32_T, MPI_BAND, setup->comm, saved->allreduce_module);
-    gpuhier_engine_lock();
-    bool chosen = gpuhier_team_id_choose(setup->team, OMPI_SUCCESS == rc ? all : 0);
-    gpuhier_engine_unlock();
-    return chosen ? OMPI_SUCCESS : OMPI_ERR_OUT_OF_RESOURCE;
 }
 
 static void team_print(const setup_t *setup)
@@ -406,7 +446,7 @@ static void team_print(const setup_t *setup)
     }
 }
 
-/* Gathers the hellos, once all ranks have one. */
+/* Gathers the hellos. One of a rank that failed is not valid, and ends the set-up. */
 static int hellos_gather(setup_t *setup, const hello_t *mine)
 {
     int rc = gather(setup, mine, setup->hello, sizeof(*mine));
@@ -420,35 +460,12 @@ static int hellos_gather(setup_t *setup, const hello_t *mine)
 static int steps_run(setup_t *setup, const gpuhier_buffer_t *buffer, int entered)
 {
     gpuhier_team_t *team = setup->team;
-    const size_t n = (size_t) team->nranks;
-    hello_t mine;
+    hello_t mine = {0};
     int rc = OMPI_SUCCESS != entered ? entered : hello_fill(setup, buffer, &mine);
-    setup->hello = malloc(sizeof(*setup->hello) * n);
-    setup->records = malloc(sizeof(*setup->records) * n);
-    setup->counts = malloc(sizeof(*setup->counts) * n * 2);
-    if (NULL == setup->hello || NULL == setup->records || NULL == setup->counts) {
-        rc = OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    if (!vote(setup, OMPI_SUCCESS == rc)) {
-        return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
-    }
-    rc = node_join(setup, hellos_gather(setup, &mine));
-    rc = OMPI_SUCCESS != rc ? rc : groups_make(setup);
-    if (!vote(setup, OMPI_SUCCESS == rc)) {
-        return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
-    }
-    if (team->ngroups > 1) {
-        rc = id_choose(setup);
-        if (OMPI_SUCCESS != rc) {
-            return rc; /* all do */
-        }
+    const int gathered = hellos_gather(setup, &mine);
+    rc = groups_agree(setup, node_join(setup, OMPI_SUCCESS != rc ? rc : gathered));
+    if (OMPI_SUCCESS == rc && team->ngroups > 1) {
         rc = addresses_exchange(setup);
-        if (OMPI_SUCCESS == rc) {
-            gpuhier_engine_lock();
-            rc = gpuhier_partners_init(team);
-            rc = OMPI_SUCCESS != rc ? rc : gpuhier_team_engine->make(team);
-            gpuhier_engine_unlock();
-        }
         if (!vote(setup, OMPI_SUCCESS == rc)) {
             return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
         }
@@ -457,71 +474,94 @@ static int steps_run(setup_t *setup, const gpuhier_buffer_t *buffer, int entered
             return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
         }
     }
-    team_print(setup);
-    return OMPI_SUCCESS;
+    if (OMPI_SUCCESS == rc) {
+        team_print(setup);
+    }
+    return rc;
 }
 
-/* Votes against the set-up of others, for lack of memory for a team. */
-static void decline(const gpuhier_saved_t *saved, struct ompi_communicator_t *comm)
+static int run(setup_t *setup, const gpuhier_buffer_t *buffer)
 {
-    const setup_t setup = {.saved = saved, .comm = comm};
-    (void) vote(&setup, false);
-}
-
-static int run(gpuhier_team_t *team, const gpuhier_saved_t *saved, const gpuhier_buffer_t *buffer)
-{
-    setup_t setup = {.team = team, .saved = saved, .comm = team->comm};
     gpuhier_cuda_scope_t scope;
     int rc = gpuhier_end_arm();
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_cuda_enter(buffer->context, &scope);
     bool entered = OMPI_SUCCESS == rc;
-    rc = steps_run(&setup, buffer, rc);
+    rc = steps_run(setup, buffer, rc);
     gpuhier_engine_lock();
-    if (NULL != setup.lane) {
-        gpuhier_lane_give(setup.lane);
+    if (NULL != setup->lane) {
+        gpuhier_lane_give(setup->lane);
     }
     gpuhier_engine_unlock();
     if (entered) {
         gpuhier_cuda_leave(&scope);
     }
-    free(setup.hello);
-    free(setup.records);
-    free(setup.nodes);
-    free(setup.places);
-    free(setup.local);
-    free(setup.counts);
-    free(setup.maps);
     return rc;
 }
 
-int gpuhier_team_create(const gpuhier_saved_t *saved, struct ompi_communicator_t *comm, const gpuhier_buffer_t *buffer,
+gpuhier_setup_t *gpuhier_setup_prepare(struct ompi_communicator_t *comm)
+{
+    const size_t n = (size_t) ompi_comm_size(comm);
+    setup_t *setup = calloc(1, sizeof(*setup));
+    if (NULL == setup) {
+        return NULL;
+    }
+    setup->comm = comm;
+    gpuhier_engine_lock();
+    setup->team = OBJ_NEW(gpuhier_team_t);
+    gpuhier_engine_unlock();
+    setup->hello = malloc(sizeof(*setup->hello) * n);
+    setup->records = malloc(sizeof(*setup->records) * n);
+    setup->words = malloc(sizeof(*setup->words) * n);
+    setup->counts = malloc(sizeof(*setup->counts) * n * 2);
+    if (NULL == setup->team || NULL == setup->hello || NULL == setup->records || NULL == setup->words
+        || NULL == setup->counts) {
+        gpuhier_setup_drop(setup);
+        return NULL;
+    }
+    setup->team->comm = comm;
+    setup->team->rank = ompi_comm_rank(comm);
+    setup->team->nranks = (int) n;
+    setup->team->limits = (gpuhier_limits_t){
+        gpuhier_params.slice_bytes, gpuhier_params.slices_in_flight, (gpuhier_algorithm_t) gpuhier_params.algorithm,
+        GPUHIER_WIRE_TCP /* set-up knows better */, gpuhier_params.slice_bytes_max};
+    return setup;
+}
+
+void gpuhier_setup_drop(gpuhier_setup_t *setup)
+{
+    if (NULL == setup) {
+        return;
+    }
+    gpuhier_engine_lock();
+    gpuhier_team_destroy(setup->team);
+    gpuhier_engine_unlock();
+    free(setup->hello);
+    free(setup->records);
+    free(setup->words);
+    free(setup->nodes);
+    free(setup->places);
+    free(setup->local);
+    free(setup->counts);
+    free(setup->maps);
+    free(setup->address);
+    free(setup);
+}
+
+int gpuhier_team_create(gpuhier_setup_t *setup, const gpuhier_saved_t *saved, const gpuhier_buffer_t *buffer,
                         gpuhier_team_t **team_p)
 {
-    gpuhier_engine_lock();
-    gpuhier_team_t *team = OBJ_NEW(gpuhier_team_t);
-    gpuhier_engine_unlock();
-    if (NULL == team) {
-        decline(saved, comm);
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    team->comm = comm;
-    team->rank = ompi_comm_rank(comm);
-    team->nranks = ompi_comm_size(comm);
-    team->limits = (gpuhier_limits_t){gpuhier_params.slice_bytes, gpuhier_params.slices_in_flight,
-                                      (gpuhier_algorithm_t) gpuhier_params.algorithm,
-                                      GPUHIER_WIRE_TCP /* set-up knows better */, gpuhier_params.slice_bytes_max};
-    int rc = run(team, saved, buffer);
-    if (OMPI_SUCCESS != rc) {
+    setup->saved = saved;
+    int rc = run(setup, buffer);
+    if (OMPI_SUCCESS == rc) {
+        *team_p = setup->team;
+        setup->team = NULL;
+    } else {
         opal_output_verbose(
             1, gpuhier_output(),
             "coll:gpuhier: set-up of communicator %s failed here or on another rank (%d): Open MPI's own "
             "collectives serve it",
-            comm->c_name, rc);
-        gpuhier_engine_lock();
-        gpuhier_team_destroy(team);
-        gpuhier_engine_unlock();
-        return rc;
+            setup->comm->c_name, rc);
     }
-    *team_p = team;
-    return OMPI_SUCCESS;
+    gpuhier_setup_drop(setup);
+    return rc;
 }

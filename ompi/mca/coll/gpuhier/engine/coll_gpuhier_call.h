@@ -44,6 +44,7 @@ typedef struct gpuhier_idle {
     double last;    /* seconds: when the clock was read last */
     double waited;  /* seconds that count as waiting, since nothing moves */
     double next_look, next_report;
+    bool found_dead; /* a member was dead at the last look; what it did before may not have been seen yet */
 } gpuhier_idle_t;
 
 /* What a call is to do. */

@@ -56,7 +56,7 @@ void gpuhier_watch_tell(const gpuhier_call_t *call, int status)
 }
 
 /* Checks the members, the partners and the user's limit. OMPI_SUCCESS: go on waiting. */
-static int look(const gpuhier_call_t *call, double waited)
+static int look(gpuhier_call_t *call, double waited)
 {
     const gpuhier_team_t *team = call->team;
     if (gpuhier_comm_is_revoked(team->comm)) {
@@ -73,8 +73,13 @@ static int look(const gpuhier_call_t *call, double waited)
         gpuhier_watch_tell(call, partners);
         return partners;
     }
-    int dead = gpuhier_team_find_dead(team);
-    if (dead >= 0) {
+    const int dead = gpuhier_team_find_dead(team);
+    const bool was_dead = call->idle.found_dead;
+    call->idle.found_dead = dead >= 0;
+    if (dead >= 0 && !was_dead) {
+        /* It may have done its part before it died: steps come first, and then another look. */
+        call->idle.next_look = waited;
+    } else if (dead >= 0) {
         opal_show_help("help-coll-gpuhier.txt", "dead peer", true, ompi_process_info.nodename, dead,
                        (int) team->members[team->hierarchy.index_of[dead]].pid, gpuhier_call_state_name(call->state));
         return OMPI_ERR_UNREACH;
@@ -102,6 +107,7 @@ int gpuhier_watch_idle(gpuhier_call_t *call)
     const double time = gpuhier_clock(), gap = time - idle->last;
     if (POLLS_PER_CLOCK == idle->polls) {
         idle->waited = 0;
+        idle->found_dead = false;
         idle->next_look = LOOK_EVERY;
         idle->next_report = gpuhier_params.report_after;
     } else {

@@ -112,8 +112,9 @@ static int component_open(void)
     int rc = gpuhier_agree_publish(&mca_coll_gpuhier_component.super.collm_version);
     if (OMPI_SUCCESS != rc) {
         /* No rank uses gpuhier in a communicator with this process, this one included. */
-        opal_output_verbose(1, gpuhier_output(),
-                            "coll:gpuhier: publishing to the other ranks failed (%d): not used in this job", rc);
+        opal_output_verbose(
+            1, gpuhier_output(),
+            "coll:gpuhier: could not publish to the other ranks (%d): Open MPI's own collectives serve this job", rc);
     }
     return OMPI_SUCCESS;
 }

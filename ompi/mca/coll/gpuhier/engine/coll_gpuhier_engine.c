@@ -377,7 +377,7 @@ static int run_step(gpuhier_call_t *call)
         call->team->limits.slice_bytes_max = 0;
         opal_output_verbose(
             1, gpuhier_output(),
-            "coll:gpuhier: a rank of communicator %s has no room for long slices: it has short ones from now on",
+            "coll:gpuhier: a rank of communicator %s has no GPU memory for long slices: all ranks use short ones",
             call->team->comm->c_name);
     }
     if (done && failed) {

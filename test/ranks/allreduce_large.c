@@ -7,7 +7,7 @@
  *
  *   allreduce_large [--stock] TYPE COUNT NEED_GIB [staged]     (TYPE as in values.h; all ranks' memory together)
  *
- * staged: is run with coll_gpuhier_tune probe=0, so that no call is accelerated.
+ * staged: is run with coll_gpuhier_probe 0, so that no call is accelerated.
  *
  * Every byte of the input is the same but at marks: places where an offset would wrap around, the end, and
  * one in every 16 million elements. Sums of the constant and of the marks are exact.

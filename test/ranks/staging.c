@@ -6,7 +6,7 @@
  * one transfer from each buffer on the device that is read, and one to each that is written. The saved collective gets
  * MPI_IN_PLACE on all ranks or on none, as the program gave it, whatever memory each rank has.
  *
- *   staging [--stock]     for emulated GPUs only, whose copies are counted; with coll_gpuhier_tune probe=0, 16 MiB as
+ *   staging [--stock]     for emulated GPUs only, whose copies are counted; with coll_gpuhier_probe 0, 16 MiB as
  *                         coll_gpuhier_stage_bytes, and coll/tuned told to take recursive doubling
  */
 #include "flight.h"

@@ -30,6 +30,7 @@ gpuhier_params_t gpuhier_params = {
     .slice_bytes = 4u << 20,
     .slice_bytes_max = 16u << 20,
     .small_bytes = 8u << 10,
+    .probe = 1,
     .stage_bytes = (size_t) 64 << 20,
     .report_after = 30.0,
 };
@@ -56,6 +57,9 @@ static const struct param {
      "Priority among coll components. Below 0 gpuhier is not used. Must be equal on all ranks"},
     {"enable", MCA_BASE_VAR_TYPE_BOOL, MCA_BASE_VAR_SCOPE_ALL, &gpuhier_params.enable, NULL,
      "Whether gpuhier serves communicators made from now on. MPI_T may change it, on all ranks at once"},
+    {"probe", MCA_BASE_VAR_TYPE_INT, FIXED, &gpuhier_params.probe, NULL,
+     "1: ask all ranks now and then whether they pass device memory. 0: never, so that no call runs on the GPUs. Must "
+     "be equal on all ranks"},
     {"print_info", MCA_BASE_VAR_TYPE_BOOL, FIXED, &gpuhier_params.print_info, NULL,
      "Print groups, rails, and what messages of each size get, for each communicator"},
     {"devices", MCA_BASE_VAR_TYPE_STRING, FIXED, &gpuhier_params.devices, NULL,
@@ -88,8 +92,8 @@ static const struct param {
     {"sync_before", MCA_BASE_VAR_TYPE_BOOL, FIXED, &gpuhier_params.sync_before, NULL,
      "Synchronise the device before the send buffer is read. This finds programs that forgot to"},
     {"tune", MCA_BASE_VAR_TYPE_STRING, FIXED, &tune, NULL,
-     "For experts: KEY=NUMBER,... Keys are slices_in_flight, ipc_uses, ipc_idle and probe; docs/tuning.md explains "
-     "them. The first and the last must be equal on all ranks"},
+     "For experts: KEY=NUMBER,... Keys are slices_in_flight, which must be equal on all ranks, ipc_uses and ipc_idle; "
+     "docs/tuning.md explains them"},
 };
 
 static const struct tune_key {
@@ -101,7 +105,6 @@ static const struct tune_key {
     {"slices_in_flight", 3, 2, 4, &gpuhier_params.slices_in_flight, NULL},
     {"ipc_uses", 3, 0, INT_MAX, &gpuhier_params.ipc_uses, NULL},
     {"ipc_idle", 10, 0, DBL_MAX, NULL, &gpuhier_params.ipc_idle},
-    {"probe", 1, 0, 1, &gpuhier_params.probe, NULL},
 };
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))

@@ -103,20 +103,30 @@ static ucs_status_t config_set(ucp_config_t *config, const char *name, const cha
     return (NULL != getenv(variable)) ? UCS_OK : ucp_config_modify(config, name, value);
 }
 
-/* Sets options of tcp, if UCX will open tcp: UCX warns about an option that no transport takes. */
-static ucs_status_t config_set_tcp(ucp_config_t *config, const char *device)
+/* Sets an option that tcp alone has. Its name has a prefix since UCX 1.17. */
+static ucs_status_t config_set_of_tcp(ucp_config_t *config, const char *name, const char *value)
 {
-    if (NULL != getenv(CONFIG_PREFIX "_UCX_TLS") || NULL != getenv(CONFIG_PREFIX "_UCX_TCP_TX_SEG_SIZE")
-        || (NULL != device && 0 == if_nametoindex(device))) {
+    char variable[64];
+    snprintf(variable, sizeof(variable), CONFIG_PREFIX "_UCX_TCP_%s", name);
+    if (NULL != getenv(variable)) {
         return UCS_OK;
     }
     unsigned major, minor, release;
     ucp_get_version(&major, &minor, &release);
-    /*
-     * The buffer that tcp sends at once. Each send costs a system call, and the default is 8 KiB. The name has a prefix
-     * since UCX 1.17.
-     */
-    return ucp_config_modify(config, (major > 1 || minor >= 17) ? "TCP_TX_SEG_SIZE" : "TX_SEG_SIZE", "64k");
+    snprintf(variable, sizeof(variable), "%s%s", (major > 1 || minor >= 17) ? "TCP_" : "", name);
+    return ucp_config_modify(config, variable, value);
+}
+
+/* Sets options of tcp, if UCX will open tcp: UCX warns about an option that no transport takes. */
+static ucs_status_t config_set_tcp(ucp_config_t *config, const char *device)
+{
+    if (NULL != getenv(CONFIG_PREFIX "_UCX_TLS") || (NULL != device && 0 == if_nametoindex(device))) {
+        return UCS_OK;
+    }
+    /* The buffer that tcp sends at once. Each send costs a system call, and the default is 8 KiB. */
+    ucs_status_t status = config_set_of_tcp(config, "TX_SEG_SIZE", "64k");
+    /* Otherwise connect() waits under the engine's lock, for minutes if an address leads nowhere. */
+    return UCS_OK == status ? config_set_of_tcp(config, "CONN_NB", "y") : status;
 }
 
 /* Does the device certainly mean tcp? */

@@ -150,8 +150,7 @@ static int hello_post(const gpuhier_team_t *team, notice_t *notice, int rail)
     return OMPI_SUCCESS != rc ? rc : gpuhier_net_send(peer, rail, mine, NULL, 0, false, &notice->hello[2 * rail + 1]);
 }
 
-/* Posts the hellos to all partners with that rail. Stops at the first error and returns it: connect() may have blocked
- * for minutes. */
+/* Posts the hellos to all partners with that rail. Stops at the first error and returns it. */
 static int hellos_post(const gpuhier_team_t *team, int rail)
 {
     gpuhier_partners_t *partners = team->partners;
@@ -331,7 +330,7 @@ void gpuhier_partners_give_up(gpuhier_team_t *team)
     for (int i = 0; i < partners->nnotices; ++i) {
         notice_t *notice = &partners->notices[i];
         if (GPUHIER_NET_OP_IDLE == notice->hello[1].state) {
-            continue; /* set-up never connected it, and connecting may block for minutes */
+            continue; /* set-up never connected it */
         }
         const uint64_t name = gpuhier_word_tag(team->id, GPUHIER_WORD_NOTICE, team->rank);
         (void) gpuhier_net_send(team->peers[notice->rank], 0, name, NULL, 0, false, &notice->send);

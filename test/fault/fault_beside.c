@@ -185,7 +185,8 @@ static void calls_beside(suite_t *suite, MPI_Comm comm, double seconds)
     }
     pvars_read(&end);
     if (end.accelerated - begin.accelerated < (uint64_t) calls) {
-        wrong(suite, "only %d calls beside the call of all were accelerated", (int) (end.accelerated - begin.accelerated));
+        wrong(suite, "only %d calls beside the call of all were accelerated",
+              (int) (end.accelerated - begin.accelerated));
     }
     pair_free(&pair);
     pair_free(&pending);
@@ -266,7 +267,7 @@ int main(int argc, char **argv)
         }
     }
     if (stays) {
-        calls_beside(&suite, MPI_COMM_WORLD, 0); /* with the victim, which comes to the call of all when these are over */
+        calls_beside(&suite, MPI_COMM_WORLD, 0); /* with the victim, which comes to the call of all afterwards */
         if (late && victim != suite.rank && long_call_ended(&all)) {
             wrong(&suite, "the call of all has ended before rank %d came", victim);
         }

@@ -2,9 +2,10 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * UCX connects to another node over TCP in the set-up of a communicator, and a connect() that waits may wait for minutes.
- * Calls that another thread makes on a communicator of the node do not wait with it: here such a connect() returns when
- * they are over, and not before. Two nodes with two ranks each. This program's connect() stands before the C library's.
+ * UCX connects to another node over TCP in the set-up of a communicator, and a connect() that waits may wait for
+ * minutes. Calls that another thread makes on a communicator of the node do not wait with it: here such a connect()
+ * returns when they are over, and not before. Two nodes with two ranks each. This program's connect() stands before the
+ * C library's.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -2,14 +2,14 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A rank does its part of a call and dies just when the other one, which has not seen that yet, asks whether it lives. The
- * call is complete all the same, and must end right. Two ranks of one node.
+ * A rank does its part of a call and dies just when the other one, which has not seen that yet, asks whether it lives.
+ * The call is complete all the same, and must end right. Two ranks of one node.
  *
  *   fault_left [COUNT]     doubles (default 60000)
  *
  * This program's syscall() stands before the C library's: when rank 0 asks for rank 1 while it waits in the call, the
- * answer is held back until rank 1 has made its call and is dead. After that rank 0 must get an error from the next call.
- * Rank 0 prints "rank 0 is content" if all is right.
+ * answer is held back until rank 1 has made its call and is dead. After that rank 0 must get an error from the next
+ * call. Rank 0 prints "rank 0 is content" if all is right.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -71,7 +71,8 @@ static pid_t pair_begin(pair_t *pair, bool locks)
     pair->from_child = up[0];
     check(sizeof(orphan) == read(up[0], &orphan, sizeof(orphan)), "the child did not begin");
     gpuhier_segment_unlink(args.word);
-    check(gpuhier_segment_lives(&pair->mine, 0) && gpuhier_segment_lives(&pair->mine, 1), "a live rank is taken for dead");
+    check(gpuhier_segment_lives(&pair->mine, 0) && gpuhier_segment_lives(&pair->mine, 1),
+          "a live rank is taken for dead");
     return orphan;
 }
 

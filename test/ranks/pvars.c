@@ -16,7 +16,7 @@
 static bool is_open;
 static MPI_T_pvar_session session;
 
-#define MAX_HANDLES (16 + PVARS_MAX_RAILS)
+#define MAX_HANDLES (32 + PVARS_MAX_RAILS)
 static struct {
     char name[64];
     MPI_T_pvar_handle handle;
@@ -111,6 +111,12 @@ void pvars_read(pvars_t *p)
             break;
         }
     }
+}
+
+bool pvars_counter(const char *name, uint64_t *value_p)
+{
+    open_once();
+    return read_counter(name, value_p);
 }
 
 uint64_t pvars_net_bytes(const pvars_t *before, const pvars_t *after)

@@ -33,6 +33,9 @@ typedef struct pvars {
 
 void pvars_read(pvars_t *p);
 
+/* One counter by its whole name, from its first reading on; false when there is none. */
+bool pvars_counter(const char *name, uint64_t *value_p);
+
 /* Bytes that all rails of this process sent between two snapshots. */
 uint64_t pvars_net_bytes(const pvars_t *before, const pvars_t *after);
 

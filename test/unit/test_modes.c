@@ -45,7 +45,7 @@ static void flips_stretch_the_interval(void **state)
         expect_probes(entry, 1, 9000, every[flips]);
         gpuhier_modes_to_acc(entry);
         assert_int_equal(GPUHIER_MODE_ACC, entry->mode);
-        gpuhier_modes_to_host(entry);
+        gpuhier_modes_to_host(entry, GPUHIER_REASON_host_elsewhere);
     }
     gpuhier_modes_fini(&modes);
 }
@@ -58,7 +58,7 @@ static void flips_do_not_overflow(void **state)
     gpuhier_mode_entry_t *entry = gpuhier_modes_entry(&modes, 0, 8);
     for (int i = 0; i < 1000; ++i) {
         gpuhier_modes_to_acc(entry);
-        gpuhier_modes_to_host(entry);
+        gpuhier_modes_to_host(entry, GPUHIER_REASON_host_elsewhere);
     }
     expect_probes(entry, 1, 9000, 4096);
     gpuhier_modes_fini(&modes);

@@ -16,6 +16,7 @@
 #include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_end.h"
 #include "base/coll_gpuhier_params.h"
+#include "base/coll_gpuhier_report.h"
 #include "coll_gpuhier_component.h"
 #include "coll_gpuhier_release.h"
 #include "coll/coll_gpuhier_agree.h"
@@ -121,6 +122,7 @@ static int component_open(void)
 
 static int component_close(void)
 {
+    gpuhier_report_print();
     gpuhier_requests_close();
     gpuhier_agree_forget();
     return OMPI_SUCCESS;

@@ -90,6 +90,8 @@ static void module_construct(gpuhier_module_t *module)
     module->last = (gpuhier_found_t){.dtype = NULL};
     module->team = NULL;
     module->team_failed = false;
+    module->why = GPUHIER_REASON_not_tried;
+    atomic_init(&module->told, 0);
     atomic_init(&module->enabled, false);
     gpuhier_modes_init(&module->modes);
 }
@@ -122,6 +124,7 @@ mca_coll_base_module_t *gpuhier_comm_query(struct ompi_communicator_t *comm, int
     }
     if (OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2) {
         module->agree = GPUHIER_AGREE_NO; /* there is nothing to speed up, but device buffers must be staged */
+        module->why = GPUHIER_REASON_alone;
     }
     module->super.coll_module_enable = module_enable;
     module->super.coll_module_disable = module_disable;

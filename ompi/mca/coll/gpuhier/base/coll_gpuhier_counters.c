@@ -52,11 +52,19 @@ static int counter_register(const mca_base_component_t *component, const char *n
     return index < 0 ? index : OMPI_SUCCESS;
 }
 
+#define REASON_NAME(name, text) "saved_" #name,
+
 int gpuhier_counters_register(const mca_base_component_t *component)
 {
     int rc = OMPI_SUCCESS;
     for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]) && OMPI_SUCCESS == rc; ++i) {
         rc = counter_register(component, counters[i].name, counters[i].text, counters[i].counter);
+    }
+    static const char *const names[] = {GPUHIER_REASONS(REASON_NAME)};
+    for (int i = 0; i < GPUHIER_REASON_COUNT && OMPI_SUCCESS == rc; ++i) {
+        char text[160];
+        snprintf(text, sizeof(text), "Of calls_saved: %s", gpuhier_reason_text((gpuhier_reason_t) i));
+        rc = counter_register(component, names[i], text, &gpuhier_counters.saved_because[i]);
     }
     for (int rail = 0; rail < GPUHIER_RAILS_MAX && OMPI_SUCCESS == rc; ++rail) {
         char name[32];

@@ -13,6 +13,7 @@
 
 #include "base/coll_gpuhier_compat.h"
 #include "base/coll_gpuhier_limits.h"
+#include "base/coll_gpuhier_reasons.h"
 
 /* They only grow. No other memory is ordered by them. */
 typedef struct gpuhier_counters {
@@ -22,9 +23,10 @@ typedef struct gpuhier_counters {
     _Atomic uint64_t calls_nonblocking; /* of these, nonblocking calls and starts of persistent requests */
     _Atomic uint64_t calls_on_host;     /* nonblocking calls that were voted down and ended in the host form */
     _Atomic uint64_t calls_saved;       /* calls handed to the saved collective */
-    _Atomic uint64_t calls_staged;      /* of these, calls whose device buffers had host copies */
-    _Atomic uint64_t probes;            /* probes sent */
-    _Atomic uint64_t net_bytes_sent[GPUHIER_RAILS_MAX]; /* payload bytes handed to UCX, by rail */
+    _Atomic uint64_t saved_because[GPUHIER_REASON_COUNT]; /* of these, by reason */
+    _Atomic uint64_t calls_staged;                        /* of these, calls whose device buffers had host copies */
+    _Atomic uint64_t probes;                              /* probes sent */
+    _Atomic uint64_t net_bytes_sent[GPUHIER_RAILS_MAX];   /* payload bytes handed to UCX, by rail */
     _Atomic uint64_t net_steps_sent; /* steps of exchanges in which this rank sent payload, in one or more stripes */
 } gpuhier_counters_t;
 

@@ -61,7 +61,9 @@ static const struct param {
      "1: ask all ranks now and then whether they pass device memory. 0: never, so that no call runs on the GPUs. Must "
      "be equal on all ranks"},
     {"print_info", MCA_BASE_VAR_TYPE_BOOL, FIXED, &gpuhier_params.print_info, NULL,
-     "Print groups, rails, and what messages of each size get, for each communicator"},
+     "Print groups, rails, what messages of each size get, and why calls are left to Open MPI, for each communicator"},
+    {"report", MCA_BASE_VAR_TYPE_BOOL, FIXED, &gpuhier_params.report, NULL,
+     "Print a page at the end: rank 0's calls by path, size and time, and why calls were left to Open MPI"},
     {"devices", MCA_BASE_VAR_TYPE_STRING, FIXED, &gpuhier_params.devices, NULL,
      "Network devices to use, by UCX's names, for example mlx5_0:1,mlx5_1:1. Default: the nearest to each GPU"},
     {"net", MCA_BASE_VAR_TYPE_INT, FIXED, &gpuhier_params.net, net_modes,

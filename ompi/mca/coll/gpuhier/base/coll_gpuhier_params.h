@@ -37,7 +37,8 @@ typedef struct gpuhier_params {
     double timeout;         /* seconds without progress after which a call is an error; 0: never */
     double report_after;    /* seconds without progress after which every rank's state is printed; 0: never */
     bool sync_before;       /* synchronise the device before the send buffer is read */
-    bool print_info;        /* print which path each kind of call takes, and why */
+    bool print_info;        /* print groups and rails, and why a call is left to the saved collective */
+    bool report;            /* measure blocking calls, and print the report at the end */
 } gpuhier_params_t;
 
 typedef enum gpuhier_ipc_mode { GPUHIER_IPC_AUTO, GPUHIER_IPC_SCRATCH, GPUHIER_IPC_USER } gpuhier_ipc_mode_t;

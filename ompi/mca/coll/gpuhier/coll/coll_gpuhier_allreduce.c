@@ -8,15 +8,19 @@
  */
 #include "ompi_config.h"
 
+#include "base/coll_gpuhier_report.h"
 #include "coll/coll_gpuhier_allreduce.h"
 #include "coll/coll_gpuhier_path.h"
 #include "host/coll_gpuhier_fallback.h"
+#include "ompi/datatype/ompi_datatype.h"
 
 int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
                       struct ompi_op_t *op, struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
 {
     gpuhier_module_t *module = gpuhier_module_of(base);
     const void *in = MPI_IN_PLACE == sbuf ? rbuf : sbuf;
+    const double begin = gpuhier_report_begin();
+    gpuhier_reason_t reason = 0 == count ? GPUHIER_REASON_empty : GPUHIER_REASON_type;
     size_t elem_bytes = 0;
     const int kernel = 0 == count ? -1 : gpuhier_path_find(module, op, dtype, &elem_bytes);
     if (kernel >= 0) {
@@ -27,9 +31,14 @@ int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struc
                 .kernel = kernel, .elem_bytes = elem_bytes, .count = (uint64_t) count, .in = in, .out = rbuf};
             int rc = gpuhier_path_run(module, entry, &args);
             if (GPUHIER_DECLINED != rc) {
+                gpuhier_report_end(GPUHIER_REPORT_GPUS, key.bytes, ompi_comm_size(comm), begin);
                 return rc;
             }
         }
+        reason = NULL != entry ? GPUHIER_REASON_declined : gpuhier_path_reason(module, &key);
     }
-    return gpuhier_fallback_allreduce(sbuf, rbuf, count, dtype, op, comm, &module->saved);
+    gpuhier_path_saved(module, comm, dtype, (size_t) count, reason);
+    int rc = gpuhier_fallback_allreduce(sbuf, rbuf, count, dtype, op, comm, &module->saved);
+    gpuhier_report_end(GPUHIER_REPORT_SAVED, dtype->super.size * (size_t) count, ompi_comm_size(comm), begin);
+    return rc;
 }

@@ -21,7 +21,8 @@ void gpuhier_modes_init(gpuhier_modes_t *modes)
 }
 
 /* The row of every class for which a rank had no memory. It is never written. */
-static gpuhier_mode_entry_t never[GPUHIER_MODE_SIZES] = {[0 ... GPUHIER_MODE_SIZES - 1] = {.mode = GPUHIER_MODE_NEVER}};
+static gpuhier_mode_entry_t never[GPUHIER_MODE_SIZES] = {
+    [0 ... GPUHIER_MODE_SIZES - 1] = {.mode = GPUHIER_MODE_NEVER, .why = GPUHIER_REASON_memory}};
 
 static void row_free(gpuhier_mode_entry_t *row)
 {
@@ -83,12 +84,13 @@ void gpuhier_modes_to_acc(gpuhier_mode_entry_t *entry)
     entry->mode = GPUHIER_MODE_ACC;
 }
 
-void gpuhier_modes_to_host(gpuhier_mode_entry_t *entry)
+void gpuhier_modes_to_host(gpuhier_mode_entry_t *entry, gpuhier_reason_t why)
 {
     if (GPUHIER_MODE_ACC == entry->mode && entry->flips < UINT8_MAX) {
         ++entry->flips;
     }
     entry->mode = GPUHIER_MODE_HOST;
+    entry->why = (uint8_t) why;
     entry->calls = 0;
     entry->probe = next_probe(entry, 0);
 }

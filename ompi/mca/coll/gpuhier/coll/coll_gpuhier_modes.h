@@ -21,6 +21,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/coll_gpuhier_reasons.h"
+
 #define GPUHIER_MODE_CLASSES 256 /* operation and type classes, see gpuhier_reduce_class() */
 #define GPUHIER_MODE_SIZES 64    /* log2 of the message's bytes */
 
@@ -35,6 +37,7 @@ typedef struct gpuhier_mode_entry {
     uint64_t probe;  /* the number of the next call that a probe precedes; 0 in a new entry: the first */
     uint8_t mode;    /* gpuhier_mode_t */
     uint8_t flips;   /* times it went back from ACC to HOST */
+    uint8_t why;     /* in HOST: gpuhier_reason_t */
     uint8_t outcome; /* the masks of nonblocking calls, applied when the next blocking call ends; 0: none */
 } gpuhier_mode_entry_t;
 
@@ -59,6 +62,14 @@ static inline gpuhier_mode_t gpuhier_modes_mode(const gpuhier_modes_t *modes, in
     const gpuhier_mode_entry_t *row = modes->row[kind];
     return NULL == row ? GPUHIER_MODE_HOST
                        : (gpuhier_mode_t) row[0 == bytes ? 0 : 63 - __builtin_clzll((unsigned long long) bytes)].mode;
+}
+
+/* Why the saved collective serves a kind of call; that it was not tried where there is no row yet. */
+static inline gpuhier_reason_t gpuhier_modes_why(const gpuhier_modes_t *modes, int kind, size_t bytes)
+{
+    const gpuhier_mode_entry_t *row = modes->row[kind];
+    return NULL == row ? GPUHIER_REASON_not_tried
+                       : (gpuhier_reason_t) row[0 == bytes ? 0 : 63 - __builtin_clzll((unsigned long long) bytes)].why;
 }
 
 /* Sets when the next probe is due. */
@@ -89,6 +100,6 @@ static inline bool gpuhier_modes_probe_due(gpuhier_mode_entry_t *entry)
 }
 
 void gpuhier_modes_to_acc(gpuhier_mode_entry_t *entry);
-void gpuhier_modes_to_host(gpuhier_mode_entry_t *entry);
+void gpuhier_modes_to_host(gpuhier_mode_entry_t *entry, gpuhier_reason_t why);
 
 #endif /* GPUHIER_MODES_H */

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/coll_gpuhier_reasons.h"
 #include "base/coll_gpuhier_saved.h"
 #include "coll/coll_gpuhier_modes.h"
 
@@ -35,6 +36,8 @@ typedef struct gpuhier_module {
     enum { GPUHIER_AGREE_UNKNOWN, GPUHIER_AGREE_NO, GPUHIER_AGREE_YES } agree;
     gpuhier_found_t last;
     struct gpuhier_team *team; /* the engine's side of this communicator; NULL until the first accelerated call */
+    gpuhier_reason_t why;      /* where agree is no */
+    _Atomic uint32_t told;     /* reasons that print_info has printed, by bit */
     bool team_failed;          /* set-up failed on some rank: it is not tried again */
     _Atomic bool enabled;      /* stored last when the communicator is made, by any thread that drives Open MPI's
                                   progress */

@@ -72,6 +72,10 @@ int gpuhier_iallreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, stru
         .in = MPI_IN_PLACE == sbuf ? rbuf : sbuf, .out = rbuf, .count = (uint64_t) count, .op = op, .dtype = dtype};
     /* Without a team the call is for the saved collective, and is spared the lookup. No cache here: Open MPI posts
      * calls of its own, from any thread. */
+    gpuhier_reason_t reason = 0 == count ? GPUHIER_REASON_empty : GPUHIER_REASON_type;
+    if (NULL == module->team && 0 != count) {
+        reason = gpuhier_path_reason(module, NULL);
+    }
     args.kernel = NULL == module->team || 0 == count ? -1 : gpuhier_reduce_find(op, dtype, &args.elem_bytes);
     if (args.kernel >= 0) {
         const gpuhier_path_key_t key = {gpuhier_reduce_class(args.kernel), args.count * args.elem_bytes};
@@ -79,9 +83,12 @@ int gpuhier_iallreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, stru
         if (NULL != entry) {
             return accelerate(module, entry, &args, comm, request_p);
         }
+        reason = gpuhier_path_reason(module, &key);
     }
     size_t size = 0;
     ompi_datatype_type_size(dtype, &size);
-    gpuhier_count(&gpuhier_counters.calls_saved, size * (size_t) count > GPUHIER_PATH_NONBLOCKING_BYTES);
+    if (size * (size_t) count > GPUHIER_PATH_NONBLOCKING_BYTES) {
+        gpuhier_path_saved(module, comm, dtype, (size_t) count, reason);
+    }
     return saved(module, sbuf, rbuf, count, dtype, op, comm, request_p);
 }

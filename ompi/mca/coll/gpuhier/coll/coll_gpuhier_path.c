@@ -19,19 +19,41 @@
 #include "engine/coll_gpuhier_watch.h"
 #include "gpu/coll_gpuhier_cuda.h"
 #include "team/coll_gpuhier_setup.h"
+#include "ompi/datatype/ompi_datatype.h"
 #include "opal/util/output.h"
 
 bool gpuhier_path_agree(gpuhier_module_t *module, struct ompi_communicator_t *comm)
 {
     const bool yes = gpuhier_params.probe && gpuhier_cuda_present() && gpuhier_agree(comm);
     module->agree = yes ? GPUHIER_AGREE_YES : GPUHIER_AGREE_NO;
-    if (!yes && gpuhier_params.print_info && 0 == ompi_comm_rank(comm)) {
-        opal_output(0,
-                    "coll:gpuhier: communicator %s is left to Open MPI: not all members have gpuhier, the same "
-                    "parameters and a CUDA driver",
-                    comm->c_name);
-    }
+    module->why = gpuhier_params.probe ? GPUHIER_REASON_members : GPUHIER_REASON_off;
     return yes;
+}
+
+gpuhier_reason_t gpuhier_path_reason(const gpuhier_module_t *module, const gpuhier_path_key_t *key)
+{
+    if (gpuhier_end_has_come()) {
+        return GPUHIER_REASON_end;
+    }
+    if (module->team_failed) {
+        return GPUHIER_REASON_set_up;
+    }
+    if (GPUHIER_AGREE_NO == module->agree) {
+        return module->why;
+    }
+    return NULL == key ? GPUHIER_REASON_not_tried : gpuhier_modes_why(&module->modes, key->kind, key->bytes);
+}
+
+void gpuhier_path_saved(gpuhier_module_t *module, struct ompi_communicator_t *comm, const struct ompi_datatype_t *dtype,
+                        size_t count, gpuhier_reason_t reason)
+{
+    gpuhier_count(&gpuhier_counters.calls_saved, 1);
+    gpuhier_count(&gpuhier_counters.saved_because[reason], 1);
+    if (gpuhier_params.print_info && 0 == ompi_comm_rank(comm)
+        && 0 == (atomic_fetch_or_explicit(&module->told, 1u << reason, memory_order_relaxed) & 1u << reason)) {
+        opal_output(0, "coll:gpuhier: communicator %s: a call with %llu elements of %s is left to Open MPI: %s",
+                    comm->c_name, (unsigned long long) count, dtype->name, gpuhier_reason_text(reason));
+    }
 }
 
 /* A rank's answer to a probe. The lowest answer of all ranks counts. */
@@ -58,16 +80,19 @@ static probe_answer_t answer(gpuhier_team_t *team, const gpuhier_buffer_t *from,
 /*
  * Asks all ranks what they pass, through the saved allreduce, and returns the lowest answer: the same on all ranks.
  * team: to run on, or NULL. at_most: this rank's answer is not above. *owner_p: the buffer whose context a new team is
- * set up in. *setup_p: if the answer is PROBE_SET_UP, the set-up that now takes place, else NULL.
+ * set up in. *setup_p: if the answer is PROBE_SET_UP, the set-up that now takes place, else NULL. *why_p: the reason if
+ * the answer is PROBE_NO.
  */
 static probe_answer_t probe(const gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in,
                             const void *out, gpuhier_team_t *team, probe_answer_t at_most, gpuhier_buffer_t *owner_p,
-                            gpuhier_setup_t **setup_p)
+                            gpuhier_setup_t **setup_p, gpuhier_reason_t *why_p)
 {
     gpuhier_buffer_t from, to;
     gpuhier_buffer_inspect(in, &from);
     gpuhier_buffer_inspect(out, &to);
     *owner_p = NULL != from.context ? from : to;
+    *why_p = gpuhier_buffer_on_device(&from) && gpuhier_buffer_on_device(&to) ? GPUHIER_REASON_host_elsewhere
+                                                                              : GPUHIER_REASON_host_here;
     int mine = (int) (at_most <= PROBE_NO ? at_most : answer(team, &from, &to)), all = PROBE_NO;
     *setup_p = NULL;
     if (mine > PROBE_NO && NULL == (*setup_p = gpuhier_setup_prepare(comm))) {
@@ -103,13 +128,16 @@ gpuhier_mode_entry_t *gpuhier_path_probe(gpuhier_module_t *module, struct ompi_c
 {
     gpuhier_buffer_t owner;
     gpuhier_setup_t *setup;
+    gpuhier_reason_t why;
     /* A rank without an entry knows that the others probe, too: this is the first call of its class. */
     probe_answer_t all =
-        probe(module, comm, in, out, module->team, NULL == entry ? PROBE_NEVER : PROBE_READY, &owner, &setup);
+        probe(module, comm, in, out, module->team, NULL == entry ? PROBE_NEVER : PROBE_READY, &owner, &setup, &why);
     if (PROBE_NEVER == all) {
         gpuhier_modes_never(&module->modes, kind); /* frees the entry */
+        return NULL;
     }
-    if (all <= PROBE_NO) {
+    if (PROBE_NO == all) {
+        entry->why = (uint8_t) why;
         return NULL;
     }
     if (PROBE_SET_UP == all) {
@@ -143,7 +171,10 @@ int gpuhier_path_run(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, cons
      * ranks may have ended the call with success and applied the same mask. */
     if (0 != mask && (rc >= 0 || call.outcome_known)) {
         entry->outcome = 0;
-        gpuhier_modes_to_host(entry);
+        gpuhier_modes_to_host(entry, GPUHIER_DECLINED == rc ? GPUHIER_REASON_declined
+                                     : gpuhier_buffer_on_device(&call.from) && gpuhier_buffer_on_device(&call.to)
+                                         ? GPUHIER_REASON_host_elsewhere
+                                         : GPUHIER_REASON_host_here);
     }
     if (OMPI_SUCCESS == rc) {
         gpuhier_count(&gpuhier_counters.calls_accelerated, 1);
@@ -163,14 +194,16 @@ gpuhier_mode_entry_t *gpuhier_path_nonblocking(gpuhier_module_t *module, gpuhier
 }
 
 gpuhier_team_t *gpuhier_path_persistent(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in,
-                                        const void *out, bool can)
+                                        const void *out, bool can, gpuhier_reason_t *why_p)
 {
     gpuhier_buffer_t owner;
     gpuhier_setup_t *setup;
     gpuhier_team_t *team = NULL;
-    if (gpuhier_path_is_open(module, comm)
-        && PROBE_SET_UP == probe(module, comm, in, out, NULL, can ? PROBE_SET_UP : PROBE_NO, &owner, &setup)) {
-        (void) gpuhier_team_create(setup, &module->saved, &owner, &team);
+    if (!gpuhier_path_is_open(module, comm)) {
+        *why_p = gpuhier_path_reason(module, NULL);
+    } else if (PROBE_SET_UP == probe(module, comm, in, out, NULL, can ? PROBE_SET_UP : PROBE_NO, &owner, &setup, why_p)
+               && OMPI_SUCCESS != gpuhier_team_create(setup, &module->saved, &owner, &team)) {
+        *why_p = GPUHIER_REASON_set_up;
     }
     return team;
 }

@@ -100,9 +100,17 @@ gpuhier_mode_entry_t *gpuhier_path_nonblocking(gpuhier_module_t *module, gpuhier
 /*
  * The path of a persistent request, for good: a team for this request alone when it runs on the engine, which the
  * caller destroys; NULL when it is for the saved collective. Collective; all ranks get a team, or none does.
- * in, out: this rank's buffers. can: this rank has what it needs for a request on the engine.
+ * in, out: this rank's buffers. can: this rank has what it needs for a request on the engine. *why_p: the reason where
+ * there is no team.
  */
 struct gpuhier_team *gpuhier_path_persistent(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in,
-                                             const void *out, bool can);
+                                             const void *out, bool can, gpuhier_reason_t *why_p);
+
+/* Why calls of the key are for the saved collective; of any key, if NULL. Local. */
+gpuhier_reason_t gpuhier_path_reason(const gpuhier_module_t *module, const gpuhier_path_key_t *key);
+
+/* Counts a call that is left to the saved collective. With print_info, rank 0 tells the first one for each reason. */
+void gpuhier_path_saved(gpuhier_module_t *module, struct ompi_communicator_t *comm, const struct ompi_datatype_t *dtype,
+                        size_t count, gpuhier_reason_t reason);
 
 #endif /* GPUHIER_PATH_H */

@@ -38,6 +38,7 @@ static int start(size_t count, ompi_request_t **requests)
             return rc;
         }
         gpuhier_count(&gpuhier_counters.calls_saved, 1);
+        gpuhier_count(&gpuhier_counters.saved_because[request->why], 1);
         gpuhier_count(&gpuhier_counters.calls_staged, 1);
         /* On a communicator of one rank, Open MPI may give a request that does nothing: it is always complete, and has
          * no req_start. */
@@ -87,13 +88,15 @@ int gpuhier_allreduce_init(const void *sbuf, void *rbuf, gpuhier_count_t count, 
         .in = MPI_IN_PLACE == sbuf ? rbuf : sbuf, .out = rbuf, .count = (uint64_t) count, .op = op, .dtype = dtype};
     gpuhier_request_t *request = gpuhier_request_get(comm, true);
     args.kernel = 0 == count ? -1 : gpuhier_path_find(module, op, dtype, &args.elem_bytes);
+    gpuhier_reason_t why = 0 == count ? GPUHIER_REASON_empty : GPUHIER_REASON_type;
     gpuhier_team_t *team =
-        args.kernel < 0 ? NULL : gpuhier_path_persistent(module, comm, args.in, args.out, NULL != request);
+        args.kernel < 0 ? NULL : gpuhier_path_persistent(module, comm, args.in, args.out, NULL != request, &why);
     if (NULL == request) {
         gpuhier_request_abort(comm);
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     if (NULL == team) {
+        request->why = why;
         return saved(module, request, sbuf, rbuf, count, dtype, op, comm, info, request_p);
     }
     request->team = team;

@@ -40,6 +40,7 @@ typedef struct gpuhier_request {
     gpuhier_call_args_t args;
     gpuhier_call_t call;
 
+    gpuhier_reason_t why;  /* a persistent request on the saved path: the reason */
     ompi_request_t *saved; /* the saved collective's; a persistent request keeps it for all starts */
     gpuhier_staged_t staged;
     struct ompi_datatype_t *dtype; /* of staged buffers, retained; NULL: no staged buffers, or a predefined type */

@@ -104,7 +104,6 @@ static int staged_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count,
 int gpuhier_fallback_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
                                struct ompi_op_t *op, struct ompi_communicator_t *comm, const gpuhier_saved_t *saved)
 {
-    gpuhier_count(&gpuhier_counters.calls_saved, 1);
     if (open_mpi_takes(dtype) || (!on_device(rbuf, dtype) && !on_device(sbuf, dtype))) {
         return saved->allreduce(sbuf, rbuf, count, dtype, op, comm, saved->allreduce_module);
     }

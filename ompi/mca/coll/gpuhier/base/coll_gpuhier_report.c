@@ -1,0 +1,98 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the table of the report, and prints it when the component closes.
+ */
+#include "ompi_config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/coll_gpuhier_counters.h"
+#include "base/coll_gpuhier_report.h"
+#include "opal/util/output.h"
+#include "opal/util/proc.h"
+
+/* One row of sizes: from 2^i bytes to below 2^(i+1). */
+typedef struct row {
+    uint64_t calls;
+    double bytes;     /* of all messages */
+    double seconds;   /* in all calls */
+    double bus_bytes; /* 2 (n - 1) / n times the bytes, as nccl-tests counts an all-reduce of n ranks */
+} row_t;
+
+#define ROWS 64
+static row_t rows[GPUHIER_REPORT_PATHS][ROWS];
+static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
+
+void gpuhier_report_add(gpuhier_report_path_t path, size_t bytes, int nranks, double begin)
+{
+    const double seconds = gpuhier_clock() - begin;
+    row_t *row = &rows[path][0 == bytes ? 0 : 63 - __builtin_clzll((unsigned long long) bytes)];
+    opal_mutex_lock(&lock);
+    row->calls += 1;
+    row->bytes += (double) bytes;
+    row->seconds += seconds;
+    row->bus_bytes += 2.0 * (nranks - 1) / nranks * (double) bytes;
+    opal_mutex_unlock(&lock);
+}
+
+static unsigned long long counted(_Atomic uint64_t *counter)
+{
+    return (unsigned long long) atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+/* Bytes as people write them: 64 KiB. Only powers of two are asked for. */
+static const char *size_text(int log2, char text[16])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    snprintf(text, 16, "%d %s", 1 << log2 % 10, units[log2 / 10]);
+    return text;
+}
+
+static void print_rows(gpuhier_report_path_t path, const char *title)
+{
+    bool any = false;
+    for (int i = 0; i < ROWS; ++i) {
+        const row_t *row = &rows[path][i];
+        char from[16];
+        if (0 == row->calls) {
+            continue;
+        }
+        if (!any) {
+            opal_output(0, "coll:gpuhier: %-26s %12s %14s %12s", title, "calls", "mean us", "busbw GB/s");
+            any = true;
+        }
+        opal_output(0, "coll:gpuhier:   %-24s %12llu %14.1f %12.3f", size_text(i, from),
+                    (unsigned long long) row->calls, 1e6 * row->seconds / (double) row->calls,
+                    row->seconds > 0 ? 1e-9 * row->bus_bytes / row->seconds : 0);
+    }
+}
+
+void gpuhier_report_print(void)
+{
+    gpuhier_counters_t *c = &gpuhier_counters;
+    if (!gpuhier_params.report || 0 != OPAL_PROC_MY_NAME.vpid
+        || 0 == counted(&c->calls_accelerated) + counted(&c->calls_saved)) {
+        return;
+    }
+    opal_output(0, "coll:gpuhier: report of rank 0");
+    opal_output(
+        0,
+        "coll:gpuhier: on the GPUs %llu calls: %llu nonblocking or persistent, %llu reduced by the host, %llu in "
+        "long slices",
+        counted(&c->calls_accelerated), counted(&c->calls_nonblocking), counted(&c->calls_small),
+        counted(&c->calls_long));
+    opal_output(0,
+                "coll:gpuhier: left to Open MPI %llu calls; gpuhier copied GPU buffers to host memory for %llu calls",
+                counted(&c->calls_saved), counted(&c->calls_staged));
+    for (int i = 0; i < GPUHIER_REASON_COUNT; ++i) {
+        if (0 != counted(&c->saved_because[i])) {
+            opal_output(0, "coll:gpuhier:   %12llu  %s", counted(&c->saved_because[i]), gpuhier_reason_text(i));
+        }
+    }
+    print_rows(GPUHIER_REPORT_GPUS, "on the GPUs, from");
+    print_rows(GPUHIER_REPORT_SAVED, "left to Open MPI, from");
+    memset(rows, 0, sizeof(rows)); /* a component that is opened again begins anew */
+}

@@ -1,0 +1,41 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The report of coll_gpuhier_report: what this process's blocking calls took, by path and size. Without the parameter
+ * nothing is measured. Any thread may count.
+ */
+#ifndef GPUHIER_REPORT_H
+#define GPUHIER_REPORT_H
+
+#include <stddef.h>
+
+#include "base/coll_gpuhier_clock.h"
+#include "base/coll_gpuhier_params.h"
+
+typedef enum gpuhier_report_path {
+    GPUHIER_REPORT_GPUS,
+    GPUHIER_REPORT_SAVED,
+    GPUHIER_REPORT_PATHS
+} gpuhier_report_path_t;
+
+/* When a call begins: seconds of gpuhier_clock(), or 0 without the parameter. */
+static inline double gpuhier_report_begin(void)
+{
+    return gpuhier_params.report ? gpuhier_clock() : 0;
+}
+
+void gpuhier_report_add(gpuhier_report_path_t path, size_t bytes, int nranks, double begin);
+
+/* When it ends. bytes: of the message; nranks: of the communicator; begin: what gpuhier_report_begin() returned. */
+static inline void gpuhier_report_end(gpuhier_report_path_t path, size_t bytes, int nranks, double begin)
+{
+    if (0 != begin) {
+        gpuhier_report_add(path, bytes, nranks, begin);
+    }
+}
+
+/* Prints the report, on rank 0 of the job and if it was asked for. */
+void gpuhier_report_print(void);
+
+#endif /* GPUHIER_REPORT_H */

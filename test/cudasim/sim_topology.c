@@ -248,8 +248,10 @@ struct place {
 
 static int parse_text(const struct reader *reader, const char *word, size_t room, const char *what, char *text_p)
 {
-    if (strlen(word) >= room) {
-        return complain(reader, "'%s' is not %s (at most %zu characters are expected)", word, what, room - 1);
+    if (strlen(word) >= room ||
+        strlen(word) != strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:+-")) {
+        return complain(reader, "'%s' is not %s (at most %zu letters, digits and _ . : + - are expected)", word, what,
+                        room - 1);
     }
     strcpy(text_p, word);
     return 0;
@@ -608,8 +610,14 @@ static int parse_title(const struct reader *reader, sim_topology_t *topology_p)
 static int parse_line(struct reader *reader, char *text, sim_topology_t *topology_p)
 {
     char *save = NULL, *word;
+    int i;
 
     text[strcspn(text, "#\r\n")] = '\0';
+    for (i = 0; '\0' != text[i]; i++) {
+        if ('\t' != text[i] && (text[i] < ' ' || text[i] > '~')) {
+            return complain(reader, "character %d of the line is not one of ASCII that can be printed", i + 1);
+        }
+    }
     reader->nwords = 0;
     for (word = strtok_r(text, " \t", &save); NULL != word; word = strtok_r(NULL, " \t", &save)) {
         if (MAX_WORDS == reader->nwords) {

@@ -58,7 +58,7 @@ share() {
 case ${1:-} in
 near)
     output=$("$run" --nodes 2 --topology "$GPUHIER_SRC/test/nodes/rails.topo" --ranks 1 -- \
-        "$GPUHIER_BUILD/ompi/tools/gpuhier_info/gpuhier_info" 2>&1) || fail "gpuhier_info failed"
+        "$GPUHIER_BUILD/ompi/tools/gpuhier_info/gpuhier_info" topo 2>&1) || fail "gpuhier_info failed"
     echo "$output"
     [ "$(grep -c 'rank 0 drives: rail1$' <<<"$output")" = 2 ] || fail "rank 0 should drive rail1"
     [ "$(grep -c 'rank 1 drives: rail0 rail2$' <<<"$output")" = 2 ] || fail "rank 1 should drive rail0 and rail2"
@@ -90,7 +90,7 @@ list)
     grep -q nosuch0 <<<"$output" || fail "the wrong name must be said"
     ;;
 link)
-    output=$("$run" --nodes 2 --gpus 1 -- bash -c "$linked" bash "$GPUHIER_BUILD/ompi/tools/gpuhier_info/gpuhier_info" 2>&1) || fail "gpuhier_info failed"
+    output=$("$run" --nodes 2 --gpus 1 -- bash -c "$linked" bash "$GPUHIER_BUILD/ompi/tools/gpuhier_info/gpuhier_info" topo 2>&1) || fail "gpuhier_info failed"
     echo "$output"
     [ "$(grep -c 'rank 0 drives: rail0$' <<<"$output")" = 2 ] || fail "rank 0 should drive rail0 only"
     for name in bmc0 idle0; do

@@ -22,15 +22,25 @@ says() {
     fi
 }
 
+# The settings of whoever runs this test are not meant.
+unset "${!OMPI_MCA_coll_gpuhier_@}"
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+export OMPI_MCA_mca_base_param_files=$folder/none
+
 # 2 nodes of 4: a rank sends its quarter once; 2 P B bytes of GPU memory for 4 ranks are 2 B for each.
-call=(--nodes 2 --ranks 4 --bytes 64M)
+call=(plan --nodes 2 --ranks 4 -n 8M)
 says 0 '^8388608 elements of 8 bytes, 64.0 MiB, on 8 ranks$' "${call[@]}"
+says 0 '^8388608 elements of 4 bytes, 32.0 MiB, on 8 ranks$' "${call[@]}" -t MPI_FLOAT
+says 0 '^8388608 elements of 2 bytes, 16.0 MiB, on 8 ranks$' "${call[@]}" --type=int16_t
+says 0 '^8388608 elements of 24 bytes, 192.0 MiB, on 8 ranks$' "${call[@]}" -t 24
 says 0 '^  group 1: ranks 4 to 7$' "${call[@]}"
 says 0 '^  piece 2: 1/2 to 3/4, ranks 2 6$' "${call[@]}"
 says 0 '^slices: 8 of at most 8.0 MiB, 3 in flight$' "${call[@]}"
 says 0 '^slices: 16 of at most 4.0 MiB, 3 in flight$' "${call[@]}" --wire tcp
-says 0 '^slices: 16 of at most 4.0 MiB, 3 in flight$' "${call[@]}" --slice-bytes 4M
-says 0 '^slices: 11 of at most 5.8 MiB, 3 in flight$' "${call[@]}" --slice-bytes 4M --slice-bytes-max 6M
+says 0 '^slices: 16 of at most 4.0 MiB, 3 in flight$' "${call[@]}" --mca coll_gpuhier_slice_bytes 4M
+says 0 '^slices: 11 of at most 5.8 MiB, 3 in flight$' "${call[@]}" --mca coll_gpuhier_slice_bytes 4M \
+    --mca coll_gpuhier_slice_bytes_max 6M
 says 0 '^  step 2: RS\(2\) X\(1\) AG\(0\)$' "${call[@]}"
 says 0 '^  network: 128.0 MiB in all, at most 16.0 MiB sent by one rank$' "${call[@]}"
 says 0 '^  GPU memory: at most 128.0 MiB ' "${call[@]}"
@@ -38,32 +48,101 @@ says 0 '^  GPU memory: at most 128.0 MiB ' "${call[@]}"
 says 0 '^  wire: at least 1342.2 us' "${call[@]}" --rail-gbit 100
 says 0 '^  memory: at least 67.1 us' "${call[@]}" --memory-gbyte 2000
 # A ring of 4 nodes: 2 * 3/4 of each rank's quarter.
-says 0 'at most 24.0 MiB sent by one rank$' --nodes 4 --ranks 4 --bytes 64M --algorithm ring
-says 0 '^exchange of a piece: ring, 6 steps$' --nodes 4 --ranks 4 --bytes 64M --algorithm ring
+ring=(plan --nodes 4 --ranks 4 -n 8M --mca coll_gpuhier_algorithm ring)
+says 0 'at most 24.0 MiB sent by one rank$' "${ring[@]}"
+says 0 '^exchange of a piece: ring, 6 steps$' "${ring[@]}"
 # What other sizes would get.
 says 0 '^  from 1 MiB: recursive_doubling in 1 step, 2 slices$' "${call[@]}"
-says 0 '^  from 16 MiB: halving in 4 steps, 8 slices$' --nodes 4 --ranks 4 --bytes 1K
-says 0 '^  from 16 KiB: recursive_doubling in 2 steps, 1 slice$' --nodes 4 --ranks 4 --bytes 1K
-says 0 '^  from 512 KiB: halving in 4 steps, 1 slice$' --nodes 4 --ranks 4 --bytes 1K --wire tcp
+says 0 '^  from 16 MiB: halving in 4 steps, 8 slices$' plan --nodes 4 --ranks 4 -n 128
+says 0 '^  from 16 KiB: recursive_doubling in 2 steps, 1 slice$' plan --nodes 4 --ranks 4 -n 128
+says 0 '^  from 512 KiB: halving in 4 steps, 1 slice$' plan --nodes 4 --ranks 4 -n 128 --wire tcp
 says 0 '^  from 8 bytes: reduced by the host$' "${call[@]}"
-says 0 '^  from 8 bytes: recursive_doubling in 1 step, 1 slice$' "${call[@]}" --small-bytes 0
-# Uneven nodes: the common refinement of sevenths and eighths.
-says 0 '^pieces of a slice: 14, ' --nodes 2 --ranks 7,8 --bytes 1M
-says 0 'nothing goes over the network$' --nodes 1 --ranks 8 --bytes 1M
-says 0 '^slices: 0 ' --nodes 2 --ranks 2 --bytes 0
-says 0 '^  network: 0 bytes in all' --nodes 2 --ranks 2 --bytes 0
-says 0 '^usage: gpuhier_info' --help
-says 2 '^gpuhier_info: --ranks 4,x is not understood$' --nodes 2 --ranks 4,x --bytes 1
-says 2 'is not understood$' --nodes 3 --ranks 4,4 --bytes 1
-says 2 'is not understood$' --nodes 2
-says 2 '^gpuhier_info: --bytes -1 is not understood$' --nodes 2 --ranks 4 --bytes -1
-says 2 '^gpuhier_info: --nodes 0 is not understood$' --nodes 0 --ranks 4 --bytes 1
-says 2 '^gpuhier_info: --frob 1 is not understood$' --frob 1
-says 2 '^gpuhier_info: --bytes  is not understood$' --nodes 2 --ranks 1 --bytes
-says 1 '^gpuhier_info: there is no algorithm best; there are: .* ring' --nodes 2 --ranks 4 --bytes 1 --algorithm best
-says 1 '^gpuhier_info: a wire is rdma or tcp, not wet$' --nodes 2 --ranks 4 --bytes 1 --wire wet
-says 1 'slices in flight' --nodes 2 --ranks 4 --bytes 1 --slices-in-flight 5
-says 1 '^gpuhier_info: the list of network devices names nosuch0, which this machine does not have$' --devices nosuch0
-# This machine, whatever it is.
-says 0 '^UCX [0-9]+\.'
+# Uneven nodes: the common refinement of sevenths and eighths. Without --nodes, --ranks names them.
+says 0 '^pieces of a slice: 14, ' plan --nodes 2 --ranks 7,8 -n 128K
+says 0 '^pieces of a slice: 14, ' plan --ranks 7,8 -n 128K
+says 0 'nothing goes over the network$' plan --ranks 8 -n 128K
+says 0 '^slices: 0 ' plan --nodes 2 --ranks 2 -n 0
+says 0 '^  network: 0 bytes in all' plan --nodes 2 --ranks 2 -n 0
+# Many nodes: recursive doubling over 4096 would be 12 steps, halving is 24.
+says 0 'on 32768 ranks$' plan --nodes 4096 --ranks 8 -n 128M
+says 0 '^exchange of a piece: halving, 24 steps$' plan --nodes 4096 --ranks 8 -n 128M
+
+# The settings of a job, the strongest first: --mca, the environment, the user's file, the site's file.
+no_host='^  from 8 bytes: recursive_doubling in 1 step, 1 slice$'
+says 0 "$no_host" "${call[@]}" --mca coll_gpuhier_small_bytes 0
+OMPI_MCA_coll_gpuhier_small_bytes=0 says 0 "$no_host" "${call[@]}"
+OMPI_MCA_coll_gpuhier_small_bytes=0 says 0 '^  from 8 bytes: reduced by the host$' "${call[@]}" \
+    --mca coll_gpuhier_small_bytes 4096
+printf '# a comment\n coll_gpuhier_small_bytes = 0\n' >"$folder/site"
+printf 'coll_gpuhier_small_bytes=4096\n' >"$folder/user"
+OMPI_MCA_mca_base_param_files=$folder/site says 0 "$no_host" "${call[@]}"
+OMPI_MCA_mca_base_param_files=$folder/user:$folder/site says 0 '^  from 8 bytes: reduced by the host$' "${call[@]}"
+mkdir -p "$folder/home/.openmpi" && cp "$folder/site" "$folder/home/.openmpi/mca-params.conf"
+(unset OMPI_MCA_mca_base_param_files; HOME=$folder/home says 0 "$no_host" "${call[@]}"; exit $failures) || failures=$((failures + 1))
+OMPI_MCA_coll_gpuhier_tune=ipc_uses=1,slices_in_flight=9 says 0 ', 4 in flight$' "${call[@]}"
+says 2 "^gpuhier_info: coll_gpuhier_small_bytes is 'much' \(--mca\); a number of bytes is expected$" "${call[@]}" \
+    --mca coll_gpuhier_small_bytes much
+OMPI_MCA_coll_gpuhier_algorithm=best says 2 \
+    "^gpuhier_info: coll_gpuhier_algorithm is 'best' \(the environment\); one of .* ring " "${call[@]}"
+
+# Every verb has help, and says what it does not understand, in one line.
+for verb in topo plan predict measure doctor; do
+    says 0 "^usage: gpuhier_info $verb " $verb --help
+    says 0 '  --json ' $verb --help
+    says 0 '^gpuhier_info [0-9]+\.[0-9]+\.[0-9]+' $verb --version
+    says 2 "^gpuhier_info: $verb has no option --frob; " $verb --frob
+    says 2 "^gpuhier_info: 'word' is no option; " $verb word
+    says 2 '^gpuhier_info: --mca wants a value; ' $verb --mca
+    says 2 "^gpuhier_info: --mca: 'coll_gpuhier_probe' is not understood; " $verb --mca coll_gpuhier_probe
+    [ "$("$info" $verb --frob 2>&1 | wc -l)" = 1 ] || { echo "$verb --frob: not one line"; failures=$((failures + 1)); }
+done
+says 0 '^usage: gpuhier_info VERB' --help
+says 0 '^gpuhier_info [0-9]+\.[0-9]+\.[0-9]+' --version
+says 2 "^gpuhier_info: there is no verb 'frob'$" frob
+says 2 '^usage: gpuhier_info VERB'
+says 2 "^gpuhier_info: --ranks: '4,x' is not understood" plan --nodes 2 --ranks 4,x -n 1
+says 2 '^gpuhier_info: --ranks names 2 nodes, --nodes 3: ' plan --nodes 3 --ranks 4,4 -n 1
+says 2 '^gpuhier_info: plan wants -n COUNT and --ranks' plan --nodes 2
+says 2 "^gpuhier_info: -n: '-1' is not understood" plan --nodes 2 --ranks 4 -n -1
+says 2 "^gpuhier_info: --nodes: '0' is not understood" plan --nodes 0 --ranks 4 -n 1
+says 2 "^gpuhier_info: -t: 'wet' is not understood" plan --ranks 4 -n 1 -t wet
+says 2 '^gpuhier_info: -n wants a value' plan --ranks 1 -n
+says 2 '^gpuhier_info: --wire wet: rdma or tcp is expected$' plan --ranks 4,4 -n 1 --wire wet
+says 2 '^gpuhier_info: .* ranks are too many' plan --nodes 1M --ranks 64 -n 1
+says 2 '^gpuhier_info: such a call cannot be' plan --ranks 4,4 -n 2000000T -t double_complex
+says 2 '^gpuhier_info: the list of network devices names nosuch0, which this machine does not have$' topo --devices nosuch0
+OMPI_MCA_coll_gpuhier_devices=nosuch0 says 2 'names nosuch0, which' topo
+
+# The manual page has every option, and is good troff.
+page=$GPUHIER_SRC/ompi/tools/gpuhier_info/gpuhier_info.1
+for verb in topo plan predict measure doctor; do
+    for option in $("$info" $verb --help | grep -oE '^  (-[a-z], )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
+        grep -q -- "${option//-/\\\\-}" "$page" || { echo "gpuhier_info.1 lacks $option of $verb"; failures=$((failures + 1)); }
+    done
+done
+if command -v groff >/dev/null; then
+    [ -z "$(groff -man -ww -z "$page" 2>&1)" ] || { groff -man -ww -z "$page"; failures=$((failures + 1)); }
+fi
+
+# JSON is JSON, and agrees with the text.
+json() {
+    local expression=$1
+    shift
+    "$info" "$@" --json | python3 -c "
+import json, sys
+data = json.load(sys.stdin)
+sys.exit(0 if ($expression) else 1)" || { echo "gpuhier_info $* --json: not so: $expression"; failures=$((failures + 1)); }
+}
+json 'data["slices"] == 8 and data["groups"] == [4, 4] and data["exchange"] == "recursive_doubling"' "${call[@]}"
+json 'data["network_bytes_of_a_rank"] == 16 << 20' "${call[@]}"
+json 'data["by_size"][0] == {"from_bytes": 8, "on_host": True, "exchange": None, "slices": 0}' "${call[@]}"
+json '"nics" in data and data["described"] is False' topo
+json 'len(data["findings"]) > 2' doctor
+
+# This machine, whatever it is; and blind: without NVIDIA's libraries, and with empty folders for /sys, /proc and /dev.
+says 0 '^UCX [0-9]+\.' topo
+mkdir -p "$folder/blind/dev/shm"
+says 0 '^network devices: not known: there is no /sys/class/net$' topo --root "$folder/blind"
+says 0 '^network devices: none' topo --root "$folder/blind"
+CUDASIM_DISABLE=1 says 3 '^gpuhier_info: there is nothing to measure: ' measure --root "$folder/blind"
 exit $((failures > 0))

@@ -31,6 +31,13 @@ check_program() {
 
 check_topology() {
     [[ -n $1 ]] || return 0
+    if [[ ! -e $1 && $1 != */* ]]; then
+        [[ -f $here/../golden/machines/$1.topo ]] ||
+            fail 2 "--topology: there is no file '$1', and no machine of that name in test/golden/machines"
+        topology=$(cd "$here/../golden/machines" && pwd)/$1.topo
+        known_machine=1
+        return 0
+    fi
     [[ -f $1 ]] || fail 2 "--topology: there is no file '$1'"
     [[ -r $1 ]] || fail 2 "--topology: cannot read '$1'"
     [[ -s $1 ]] || fail 2 "--topology: '$1' is empty"

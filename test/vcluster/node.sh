@@ -17,7 +17,7 @@ read -r pid _ </proc/self/stat
 # What hwloc shall see on this node; agent.sh tells it so.
 make_topology() {
     [[ -z ${VCLUSTER_TOPOLOGY_TOOL:-} ]] ||
-        "$VCLUSTER_TOPOLOGY_TOOL" --hwloc-xml >/dev/shm/.vcluster/hwloc.xml
+        "$VCLUSTER_TOPOLOGY_TOOL" "$VCLUSTER_TOPOLOGY_XML" >/dev/shm/.vcluster/hwloc.xml
 }
 
 make_node() {

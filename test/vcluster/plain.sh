@@ -45,6 +45,8 @@ run_plain() {
 }
 
 end_plain() {
-    eval "exec 8>&- ${janitor[1]:+${janitor[1]}>&-}"
+    exec 8>&-
+    # Bash puts -1 there once the descriptor is closed.
+    [[ ! ${janitor[1]:-} =~ ^[0-9]+$ ]] || eval "exec ${janitor[1]}>&-"
     wait "${janitor_process:-${janitor_PID:-}}" 2>/dev/null
 }

@@ -48,10 +48,12 @@ find_build_tree() {
 }
 
 # Takes from the description what the command line leaves open: the number of
-# GPUs and of rails; both must agree with it otherwise. The tool tells what is
-# wrong with a description, and where.
+# GPUs and of rails, which must agree with it otherwise, and of nodes. The tool
+# tells what is wrong with a description, and where. A description of a real
+# machine has NICs with names of their own: those that carry data are then the
+# rails, in the order in which they are listed, and the others are left out.
 read_topology() {
-    local tool=$build/test/cudasim/cudasim_topo text word name gpus_there=0 nics_there=0
+    local tool=$build/test/cudasim/cudasim_topo text word name gpus_there=0 nics_there=0 nodes_there
 
     [[ -n $topology ]] || return 0
     (( ! real )) || fail 2 '--topology describes emulated GPUs: leave it or --real away'
@@ -64,9 +66,17 @@ read_topology() {
     done <<<"$text"
     gpus=${gpus:-$gpus_there}
     (( gpus == gpus_there )) || fail 2 "--gpus $gpus, but $topology describes $gpus_there: leave --gpus away"
+    topology_xml=--hwloc-xml
+    if [[ $text == *$'\n'nic\ * && $text != *$'\n'nic\ rail[0-9]* ]]; then
+        topology_xml=--rails-xml
+        read -r _ nics_there <<<"$("$tool" --rails "$topology")"
+        rails=${rails:-$(( nics_there > 16 ? 16 : nics_there ))}
+    fi
+    read -r nodes_there _ <<<"$("$tool" --rails "$topology")"
+    (( nodes_there == 1 && ! known_machine )) || nodes=${nodes:-$nodes_there}
     (( nics_there == 0 )) || rails=${rails:-$nics_there}
     while read -r word name _; do
-        [[ $word != nic ]] || [[ $name =~ ^rail([0-9]+)$ && ${BASH_REMATCH[1]} -lt ${rails:-1} ]] ||
+        [[ $topology_xml == --rails-xml || $word != nic ]] || [[ $name =~ ^rail([0-9]+)$ && ${BASH_REMATCH[1]} -lt ${rails:-1} ]] ||
             fail 2 "$topology has a nic $name, but the interfaces of ${rails:-1} rails are called rail0 to rail$(( ${rails:-1} - 1 ))"
     done <<<"$text"
     topology_tool=$tool
@@ -80,7 +90,7 @@ set_gpus() {
     export LD_LIBRARY_PATH=$emulator${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     export CUDASIM_GPUS=$gpus
     if [[ -n $topology ]]; then
-        export CUDASIM_TOPOLOGY=$topology VCLUSTER_TOPOLOGY_TOOL=$topology_tool
+        export CUDASIM_TOPOLOGY=$topology VCLUSTER_TOPOLOGY_TOOL=$topology_tool VCLUSTER_TOPOLOGY_XML=$topology_xml
     fi
     if [[ -e $emulator/libgpuhier_twin.so ]]; then
         export CUDASIM_TWINS=$emulator/libgpuhier_twin.so${CUDASIM_TWINS:+:$CUDASIM_TWINS}

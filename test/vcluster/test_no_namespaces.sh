@@ -15,6 +15,7 @@ if [[ ${1:-} == inside ]]; then
     text=$(quiet_run --nodes 1 --ranks 2 -- sh -c 'echo rank $OMPI_COMM_WORLD_RANK')
     expect 'status of one node' 0 $?
     expect 'ranks of one node' $'rank 0\nrank 1' "$(sort <<<"$text")"
+    expect 'complaints of the shell' '' "$(grep 'test/vcluster/.*: line ' "$errors")"
     for options in '--nodes 2 --ranks 1' '--nodes 1 --ranks 1 --rails 2' '--nodes 1 --ranks 1 --rate 1gbit' \
         '--nodes 1 --ranks 1 --shm 1M'; do
         # shellcheck disable=SC2086 # a list of options

@@ -2,36 +2,64 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The two things that gpuhier_info explains.
+ * What the verbs of gpuhier_info share: options, exit statuses, and one function for each verb.
  */
 #ifndef GPUHIER_INFO_H
 #define GPUHIER_INFO_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#define INFO_NODES_MAX 256
+#include "info_mca.h"
 
-typedef struct {
-    const char *devices; /* list of network devices, as coll_gpuhier_devices; NULL: all */
-    /* the call to explain; nodes 0: explain the machine */
+/* Exit statuses. */
+enum {
+    INFO_OK = 0,
+    INFO_FINDINGS = 1,  /* doctor and measure: there is something to mend */
+    INFO_BAD_USAGE = 2, /* wrong options, a damaged description, a setting that gpuhier would refuse */
+    INFO_FAILED = 3     /* out of memory, or nothing to look at */
+};
+
+/* All ranks of all nodes in plan and predict. */
+#define INFO_RANKS_MAX (4 << 20)
+
+/* What the command line says. Zero or NULL: not said. */
+typedef struct info_options {
+    bool json;
+    const char *machine; /* description file */
+    const char *root;    /* folder with a copy of /sys, /proc and /dev */
+    const char *svg;
     int nodes;
-    int ranks[INFO_NODES_MAX];
-    uint64_t bytes;
+    int *ranks; /* [nranks] of the nodes, one number for all if nranks is 1 */
+    int nranks;
+    uint64_t count;
+    bool has_count;
+    const char *type;
     uint64_t elem_bytes;
-    uint64_t slice_bytes;
-    uint64_t slice_bytes_max; /* 0: not told */
-    uint64_t small_bytes;
-    int slices_in_flight;
-    const char *algorithm; /* name, NULL: auto */
-    const char *wire;      /* name, NULL: the first */
-    double rail_gbit;      /* rate of a rail in Gbit/s, 0: not told */
-    double memory_gbyte;   /* rate of a GPU's memory in Gbyte/s, 0: not told */
-} info_settings_t;
+    const char *wire;
+    double rail_gbit;
+    double memory_gbyte;
+    const char *link; /* predict: what joins the GPUs of a node */
+    const char *rail; /* predict: what joins the nodes */
+    int links;
+    int rails;
+    uint64_t bytes; /* measure: of a copy */
+    info_mca_t mca;
+} info_options_t;
 
-/* Print what this process sees of its machine. Returns 0, or 1 with a message on stderr. */
-int info_machine(const info_settings_t *settings);
+/* Prints "gpuhier_info: " and the text to stderr. Returns status. */
+__attribute__((format(printf, 2, 3))) int info_fail(int status, const char *format, ...);
 
-/* Print groups, pieces, pipeline, and traffic of one call. Returns 0, or 1 with a message on stderr. */
-int info_schedule(const info_settings_t *settings);
+int info_topo(const info_options_t *options);
+int info_plan(const info_options_t *options);
+int info_predict(const info_options_t *options);
+int info_measure(const info_options_t *options);
+int info_doctor(const info_options_t *options);
+
+/* "64.0 MiB"; text has at least 32 bytes. Returns text. */
+const char *info_bytes_text(double bytes, char *text);
+
+/* A whole number with an optional K, M, G or T; false if it is none, or less than min. */
+bool info_parse_bytes(const char *text, uint64_t min, uint64_t *value_p);
 
 #endif /* GPUHIER_INFO_H */

@@ -2,204 +2,194 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Explains this machine: node, GPUs, NVLink, network devices with the reason why
- * each is used or not, the rails that one rank on each GPU would drive, and UCX.
+ * What follows from a machine's devices and their places, by the component's own rules: which network devices are
+ * taken, the record of a rank on each GPU, groups and rails; and the ways between devices for people.
  *
- * The driver is looked for at run time, as the component does; without one there
- * are no GPUs to explain, and the rest still is. Called by gpuhier_info.c.
+ * The devices come from info_live.c or info_described.c.
  */
 #include "ompi_config.h"
 
-#include "gpuhier_info.h"
-#include "info_nvlink.h"
+#include "info_machine.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cuda.h>
-#include <ucp/api/ucp.h>
-
-#include "net/coll_gpuhier_net.h"
-#include "topology/coll_gpuhier_topology.h"
 #include "ompi/constants.h"
 
-#define GPUS_MAX 64
+const char *const info_way_names[INFO_WAY_COUNT] = {"X", "MIG", "PIX", "PXB", "PHB", "NODE", "SYS", "?"};
+const char *const info_way_texts[INFO_WAY_COUNT] = {
+    "the device itself",
+    "slices of one GPU",
+    "at most one PCIe bridge or switch",
+    "several PCIe bridges or switches, without the PCIe host bridge",
+    "PCIe and a PCIe host bridge (the processor)",
+    "PCIe and the way between PCIe host bridges of one NUMA node",
+    "PCIe and the link between NUMA nodes or sockets",
+    "not known",
+};
 
-/* cuda.h maps a name to its newest version, so the symbol is the expanded name. */
-#define DRIVER_FUNCTIONS(X) \
-    X(cuInit)               \
-    X(cuDeviceGet)          \
-    X(cuDeviceGetAttribute) \
-    X(cuDeviceGetCount)     \
-    X(cuDeviceGetName)      \
-    X(cuDeviceGetUuid)      \
-    X(cuDriverGetVersion)
-#define TEXT(name) #name
-#define EXPANDED_TEXT(name) TEXT(name)
+void info_machine_blind(info_machine_t *machine, const char *text)
+{
+    const size_t used = strlen(machine->blind);
 
-#define FIELD(name) __typeof__(name) *name;
+    snprintf(machine->blind + used, sizeof(machine->blind) - used, "%s%s", used > 0 ? "\n" : "", text);
+}
+
+/* The component's distance in nvidia-smi's words: a switch is an upstream and a downstream bridge, two hops. */
+static info_way_t way_of(uint8_t distance)
+{
+    if (GPUHIER_DISTANCE_UNKNOWN == distance) {
+        return INFO_WAY_UNKNOWN;
+    }
+    if (distance < 32) {
+        return distance <= 2 ? INFO_WAY_PIX : INFO_WAY_PXB;
+    }
+    return distance < 64 ? INFO_WAY_PHB : 64 == distance ? INFO_WAY_NODE : INFO_WAY_SYS;
+}
+
+static void find_ways(info_machine_t *machine, hwloc_topology_t topology)
+{
+    static gpuhier_found_nic_t places[INFO_GPUS_MAX > GPUHIER_FOUND_NICS_MAX ? INFO_GPUS_MAX : GPUHIER_FOUND_NICS_MAX];
+
+    for (int i = 0; i < machine->ngpus; ++i) {
+        const gpuhier_pci_id_t *pci = &machine->gpu[i].id.pci;
+
+        memset(places, 0, sizeof(places));
+        for (int j = 0; j < machine->ngpus; ++j) {
+            places[j].has_pci = true;
+            places[j].pci = machine->gpu[j].id.pci;
+            places[j].distance = GPUHIER_DISTANCE_UNKNOWN;
+        }
+        if (NULL != topology) {
+            (void) gpuhier_topology_distances(topology, pci, places, machine->ngpus);
+        }
+        for (int j = 0; j < machine->ngpus; ++j) {
+            const bool same = 0 == memcmp(pci, &machine->gpu[j].id.pci, sizeof(*pci));
+            machine->way[i][j] = i == j ? INFO_WAY_SELF : same ? INFO_WAY_SLICE : way_of(places[j].distance);
+        }
+        for (int n = 0; n < machine->nnics; ++n) {
+            places[n] = machine->nic[n].found;
+            places[n].distance = GPUHIER_DISTANCE_UNKNOWN;
+        }
+        if (NULL != topology) {
+            (void) gpuhier_topology_distances(topology, pci, places, machine->nnics);
+        }
+        for (int n = 0; n < machine->nnics; ++n) {
+            machine->nic_way[i][n] = way_of(places[n].distance);
+        }
+    }
+}
+
+/* The records of one rank on each GPU, and which network devices are taken. */
+static int make_records(info_machine_t *machine, const char *devices, hwloc_topology_t topology)
+{
+    static gpuhier_found_nic_t nics[GPUHIER_FOUND_NICS_MAX];
+    gpuhier_text_t report = {0};
+    int rc = INFO_OK;
+
+    for (int n = 0; n < machine->nnics; ++n) {
+        nics[n] = machine->nic[n].found;
+    }
+    if (OMPI_SUCCESS != gpuhier_nics_choose(nics, machine->nnics, devices, &report)) {
+        rc = info_fail(INFO_BAD_USAGE, "%.*s", (int) strcspn(NULL == report.text ? "" : report.text, "\n"),
+                       NULL == report.text ? "" : report.text);
+    }
+    for (int i = 0; INFO_OK == rc && i < (0 == machine->ngpus ? 1 : machine->ngpus); ++i) {
+        gpuhier_record_t *record = &machine->record[i];
+
+        gpuhier_topology_place(0 == machine->ngpus ? NULL : &machine->gpu[i].id, devices, topology, nics,
+                               machine->nnics, record);
+    }
+    for (int n = 0; n < machine->nnics; ++n) {
+        machine->nic[n].found = nics[n];
+    }
+    free(report.text);
+    return rc;
+}
+
+int info_machine_load(const info_options_t *options, info_machine_t **machine_p)
+{
+    info_machine_t *machine = calloc(1, sizeof(*machine));
+    hwloc_topology_t topology = NULL;
+
+    if (NULL == machine) {
+        return info_fail(INFO_FAILED, "out of memory");
+    }
+    machine->nodes = 1;
+    int rc = NULL != options->machine ? info_described_load(options->machine, machine, &topology)
+                                      : info_live_load(options->root, machine, &topology);
+    rc = INFO_OK != rc ? rc : make_records(machine, options->mca.devices, topology);
+    if (INFO_OK == rc) {
+        find_ways(machine, topology);
+        *machine_p = machine;
+    } else {
+        free(machine);
+    }
+    if (NULL != topology) {
+        hwloc_topology_destroy(topology);
+    }
+    return rc;
+}
+
+void info_machine_free(info_machine_t *machine)
+{
+    free(machine);
+}
+
+/* For gpuhier_hierarchy_init(): may these two ranks be in one group? */
 typedef struct {
-    DRIVER_FUNCTIONS(FIELD)
-} driver_t;
-#undef FIELD
+    const info_machine_t *machine;
+    const int *gpus;
+} pair_t;
 
-/* False, and a line that says why, if there is no usable driver. The library stays loaded. */
-static bool driver_load(driver_t *driver)
+static bool can_map(void *arg, int rank, int other)
 {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW);
-    bool all = true;
-    void *symbol;
-    CUresult result;
+    const pair_t *pair = arg;
 
-    if (NULL == library) {
-        printf("GPUs: none: no CUDA driver (%s)\n", dlerror());
-        return false;
-    }
-#define LOAD(name)                                \
-    symbol = dlsym(library, EXPANDED_TEXT(name)); \
-    all = all && NULL != symbol;                  \
-    memcpy(&driver->name, &symbol, sizeof(symbol));
-    DRIVER_FUNCTIONS(LOAD)
-#undef LOAD
-    if (!all) {
-        printf("GPUs: none: the CUDA driver is too old\n");
-        return false;
-    }
-    result = driver->cuInit(0);
-    if (CUDA_SUCCESS != result) {
-        printf("GPUs: none: cuInit returns error %d\n", (int) result);
-        return false;
-    }
-    return true;
+    return pair->machine->peer[pair->gpus[rank]][pair->gpus[other]];
 }
 
-static int attribute(const driver_t *driver, CUdevice device, CUdevice_attribute name)
+int info_machine_groups(const info_machine_t *machine, gpuhier_hierarchy_t *h, int ranks_p[INFO_GPUS_MAX])
 {
-    int value = 0;
-
-    return (CUDA_SUCCESS == driver->cuDeviceGetAttribute(&value, name, device)) ? value : 0;
-}
-
-static void describe_gpu(const driver_t *driver, int ordinal, gpuhier_gpu_info_t *gpu)
-{
-    char name[96] = "?";
-    CUdevice device = 0;
-    CUuuid uuid = {{0}};
-
-    memset(gpu, 0, sizeof(*gpu));
-    gpu->ordinal = ordinal;
-    if (CUDA_SUCCESS == driver->cuDeviceGet(&device, ordinal)) {
-        (void) driver->cuDeviceGetName(name, sizeof(name), device);
-        (void) driver->cuDeviceGetUuid(&uuid, device);
-        memcpy(gpu->uuid, uuid.bytes, sizeof(gpu->uuid));
-        gpu->pci.domain = (uint32_t) attribute(driver, device, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID);
-        gpu->pci.bus = (uint8_t) attribute(driver, device, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID);
-        gpu->pci.device = (uint8_t) attribute(driver, device, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID);
-        gpu->cc_major = attribute(driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
-        gpu->cc_minor = attribute(driver, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
-    }
-    printf("GPU %d: %s, compute capability %d.%d, PCI %04x:%02x:%02x\n", ordinal, name, gpu->cc_major, gpu->cc_minor,
-           (unsigned) gpu->pci.domain, gpu->pci.bus, gpu->pci.device);
-}
-
-static void print_indented(const char *text)
-{
-    while (NULL != text && '\0' != *text) {
-        size_t length = strcspn(text, "\n");
-
-        printf("    %.*s\n", (int) length, text);
-        text += length + ('\n' == text[length] ? 1 : 0);
-    }
-}
-
-static void print_record(const gpuhier_record_t *record, const char *report)
-{
-    if (record->numa_node >= 0) {
-        printf("  NUMA node %d\n", (int) record->numa_node);
-    }
-    info_nvlink_t links[INFO_NVLINKS_MAX];
-    const int nlinks = record->has_gpu ? info_nvlinks_find(record->gpu_uuid, links, INFO_NVLINKS_MAX) : 0;
-    printf("  NVLink: %s\n", (0 == nlinks) ? "none" : "");
-    for (int i = 0; i < nlinks; ++i) {
-        const info_nvlink_t *link = &links[i];
-
-        printf("    %d link%s to %s %04x:%02x:%02x\n", link->links, (1 == link->links) ? "" : "s",
-               link->is_switch ? "the switch" : "the GPU", (unsigned) link->pci.domain, link->pci.bus,
-               link->pci.device);
-    }
-    printf("  network devices:\n");
-    print_indented(report);
-}
-
-/* Every GPU with what is near it, and the rails of one rank on each. Returns 0, or 1 for a wrong list of devices. */
-static int print_gpus(const info_settings_t *settings)
-{
-    static gpuhier_record_t records[GPUS_MAX];
-    const gpuhier_record_t *records_p[GPUS_MAX];
-    gpuhier_gpu_info_t gpu;
-    driver_t driver = {0};
-    char *report;
+    gpuhier_hier_rank_t ranks[INFO_GPUS_MAX] = {{0}};
+    pair_t pair = {machine, ranks_p};
     int count = 0;
-    int version = 0;
-    bool have = driver_load(&driver);
-    int rc;
-    int i;
-    int rail;
 
-    if (have && CUDA_SUCCESS == driver.cuDeviceGetCount(&count)
-        && CUDA_SUCCESS == driver.cuDriverGetVersion(&version)) {
-        printf("GPUs: %d, driver for CUDA %d.%d\n", count, version / 1000, version % 1000 / 10);
-    }
-    count = (count > GPUS_MAX) ? GPUS_MAX : count;
-    for (i = 0; i < ((0 == count) ? 1 : count); ++i) {
-        if (0 != count) {
-            describe_gpu(&driver, i, &gpu);
+    for (int i = 0; i < machine->ngpus; ++i) {
+        if ('\0' == machine->gpu[i].failure[0]) {
+            ranks_p[count++] = i;
         }
-        rc = gpuhier_topology_local((0 == count) ? NULL : &gpu, settings->devices, &records[i], &report);
-        if (OMPI_SUCCESS != rc) {
-            fprintf(stderr, "gpuhier_info: %s", (NULL == report) ? "out of memory\n" : report);
-            free(report);
-            return 1;
-        }
-        records_p[i] = &records[i];
-        print_record(&records[i], report);
-        free(report);
     }
-    for (i = 0; i < count; ++i) {
-        const char *rails[GPUHIER_RAILS_MAX];
-        int nrails = gpuhier_topology_pick_rails(records_p, count, i, rails);
-
-        printf("with one rank on each GPU, rank %d drives:", i);
-        for (rail = 0; rail < nrails; ++rail) {
-            printf(" %s", rails[rail]);
-        }
-        printf("%s\n", (0 == nrails) ? " whatever UCX finds" : "");
+    if (0 == count || 0 != gpuhier_hierarchy_init(h, count, ranks, can_map, &pair, GPUHIER_GROUP_MAX)) {
+        return 0;
     }
-    return 0;
+    return count;
 }
 
-static int print_ucx(void)
+int info_machine_rails(const info_machine_t *machine, int gpu, const char *rails_p[GPUHIER_RAILS_MAX])
 {
-    gpuhier_net_t *net;
-    const char *why;
+    const gpuhier_record_t *records[INFO_GPUS_MAX];
+    int count = 0;
+    int me = 0;
 
-    printf("UCX %s: ", ucp_get_version_string());
-    if (OMPI_SUCCESS != gpuhier_net_open(NULL, 0, GPUHIER_NET_CUDA_AUTO, &net, &why)) {
-        printf("cannot be opened: %s\n", why);
-        return 1;
+    for (int i = 0; i < machine->ngpus; ++i) {
+        if ('\0' == machine->gpu[i].failure[0]) {
+            me = i == gpu ? count : me;
+            records[count++] = &machine->record[i];
+        }
     }
-    printf("%s\n", gpuhier_net_can_cuda(net)
-                       ? "takes GPU memory"
-                       : "has no CUDA support here: between groups, data goes through pinned host memory");
-    gpuhier_net_close(net);
-    return 0;
+    return 0 == count ? 0 : gpuhier_topology_pick_rails(records, count, me, rails_p);
 }
 
-int info_machine(const info_settings_t *settings)
+bool info_machine_is_rdma(const info_machine_t *machine)
 {
-    int rc = print_gpus(settings);
+    const gpuhier_record_t *record = &machine->record[0];
 
-    return (0 == rc) ? print_ucx() : rc;
+    for (int i = 0; i < record->nics; ++i) {
+        if (!record->nic[i].is_rdma) {
+            return false;
+        }
+    }
+    return record->nics > 0;
 }

@@ -58,6 +58,10 @@ printf 'gpu 0\nnic a\nnic a\n' >"$dir/twice"
 expect twice 3 'listed twice'
 printf 'gpu 0\nnic a kind wet\n' >"$dir/kind"
 expect kind 2 'kind of NIC'
+printf 'gpu 0\nnic a<b\n' >"$dir/name"
+expect name 2 'interface name'
+printf 'gpu 0\nnic a\001b\n' >"$dir/control"
+expect control 2 'character 6 '
 printf 'gpu 0\nnodes 0\n' >"$dir/nodes"
 expect nodes 2 'nodes 0'
 printf 'gpu 0\ngpu 1\nslow 0 1 0\n' >"$dir/slow"

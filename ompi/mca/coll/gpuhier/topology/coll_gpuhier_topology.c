@@ -362,7 +362,7 @@ static void report_nics(gpuhier_text_t *report, const gpuhier_found_nic_t *nics,
 }
 
 /* The machine's topology, with the devices on its PCI buses. NULL if hwloc fails: then all distances are unknown. */
-static hwloc_topology_t load_topology(void)
+hwloc_topology_t gpuhier_topology_load(void)
 {
     /* These components would start GPU libraries, CUDA among them, which the program must start itself. */
     static const char *const unwanted[] = {"cuda", "nvml", "opencl", "rsmi", "levelzero", "gl"};
@@ -391,16 +391,9 @@ static void fill_gpu(gpuhier_record_t *record, const gpuhier_gpu_info_t *gpu)
     record->cc_minor = (int16_t) gpu->cc_minor;
 }
 
-int gpuhier_topology_local(const gpuhier_gpu_info_t *gpu, const char *device_list, gpuhier_record_t *record_p,
-                           char **report_p)
+void gpuhier_topology_place(const gpuhier_gpu_info_t *gpu, const char *device_list, hwloc_topology_t topology,
+                            gpuhier_found_nic_t *nics, int count, gpuhier_record_t *record_p)
 {
-    if (NULL != report_p) {
-        *report_p = NULL;
-    }
-    gpuhier_found_nic_t *nics = calloc(GPUHIER_FOUND_NICS_MAX, sizeof(*nics));
-    if (NULL == nics) {
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
     gpuhier_record_t record;
     memset(&record, 0, sizeof(record));
     record.version = GPUHIER_FORMAT_VERSION;
@@ -412,22 +405,37 @@ int gpuhier_topology_local(const gpuhier_gpu_info_t *gpu, const char *device_lis
     if (NULL != gpu) {
         fill_gpu(&record, gpu);
     }
+    if (NULL != topology) {
+        if (NULL == device_list || '\0' == device_list[0]) {
+            gpuhier_topology_leave_far(topology, nics, count);
+        }
+        record.numa_node = gpuhier_topology_distances(topology, NULL == gpu ? NULL : &gpu->pci, nics, count);
+    }
+    fill_nics(&record, nics, count);
+    *record_p = record;
+}
+
+int gpuhier_topology_local(const gpuhier_gpu_info_t *gpu, const char *device_list, gpuhier_record_t *record_p,
+                           char **report_p)
+{
+    if (NULL != report_p) {
+        *report_p = NULL;
+    }
+    gpuhier_found_nic_t *nics = calloc(GPUHIER_FOUND_NICS_MAX, sizeof(*nics));
+    if (NULL == nics) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
     const int count =
         gpuhier_nics_find("/sys", "/dev", gpuhier_nics_interface_is_up, NULL, nics, GPUHIER_FOUND_NICS_MAX);
     gpuhier_text_t report = {0};
     int rc = gpuhier_nics_choose(nics, count, device_list, &report);
     if (OMPI_SUCCESS == rc) {
         /* hwloc takes long on large machines. Without a GPU, or with one device, distances decide nothing. */
-        hwloc_topology_t topology = (NULL == gpu || count < 2) ? NULL : load_topology();
+        hwloc_topology_t topology = (NULL == gpu || count < 2) ? NULL : gpuhier_topology_load();
+        gpuhier_topology_place(gpu, device_list, topology, nics, count, record_p);
         if (NULL != topology) {
-            if (NULL == device_list || '\0' == device_list[0]) {
-                gpuhier_topology_leave_far(topology, nics, count);
-            }
-            record.numa_node = gpuhier_topology_distances(topology, &gpu->pci, nics, count);
             hwloc_topology_destroy(topology);
         }
-        fill_nics(&record, nics, count);
-        *record_p = record;
     }
     report_nics(&report, nics, count);
     if (NULL != report_p) {

@@ -85,6 +85,16 @@ int gpuhier_topology_distances(hwloc_topology_t topology, const gpuhier_pci_id_t
  */
 void gpuhier_topology_leave_far(hwloc_topology_t topology, gpuhier_found_nic_t *nics, int count);
 
+/* The machine's topology, with the devices on its PCI buses. NULL if hwloc fails: then all distances are unknown. */
+hwloc_topology_t gpuhier_topology_load(void);
+
+/*
+ * The record of a process of this machine on that GPU (NULL: without one), from the devices that were found and chosen.
+ * Sets their distances in nics. topology may be NULL. gpuhier_topology_local() does this with what this machine has.
+ */
+void gpuhier_topology_place(const gpuhier_gpu_info_t *gpu, const char *device_list, hwloc_topology_t topology,
+                            gpuhier_found_nic_t *nics, int count, gpuhier_record_t *record_p);
+
 /* A distance in words: "below the GPU's PCI switch". */
 const char *gpuhier_distance_text(uint8_t distance);
 

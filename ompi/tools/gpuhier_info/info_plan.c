@@ -1,0 +1,318 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The verb plan explains one call: groups, pieces and owners, algorithm, pipeline, and how many
+ * bytes go where, by the formulas of coll_gpuhier_schedule.h.
+ *
+ * All ranks of a node are taken for one group, as on machines whose GPUs can map
+ * each other. Called by gpuhier_info.c.
+ */
+#include "ompi_config.h"
+
+#include "info_plan.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "info_json.h"
+
+/* Rows of a table that are printed before the rest is left out. */
+#define ROWS_MAX 16
+
+static bool same_node(void *arg, int rank, int other)
+{
+    (void) arg;
+    (void) rank;
+    (void) other;
+    return true; /* asked only for ranks of one node */
+}
+
+static void print_bytes(double bytes)
+{
+    char text[32];
+
+    printf("%s", info_bytes_text(bytes, text));
+}
+
+static void print_groups(const gpuhier_hierarchy_t *h)
+{
+    int g;
+
+    printf("groups: %d\n", h->ngroups);
+    for (g = 0; g < h->ngroups; ++g) {
+        int size = gpuhier_hierarchy_group_size(h, g);
+
+        if (g == ROWS_MAX) {
+            printf("  ... %d more\n", h->ngroups - g);
+            break;
+        }
+        printf("  group %d: ranks %d to %d\n", g, gpuhier_hierarchy_member(h, g, 0),
+               gpuhier_hierarchy_member(h, g, size - 1));
+    }
+}
+
+static void print_pieces(const gpuhier_shape_t *shape)
+{
+    const gpuhier_hierarchy_t *h = shape->hierarchy;
+    int i;
+    int g;
+
+    printf("pieces of a slice: %d, each with one owner in every group\n", shape->npieces);
+    for (i = 0; i < shape->npieces; ++i) {
+        if (i == ROWS_MAX) {
+            printf("  ... %d more\n", shape->npieces - i);
+            break;
+        }
+        printf("  piece %d: %d/%d to %d/%d, ranks", i, shape->cuts[i].num, shape->cuts[i].den, shape->cuts[i + 1].num,
+               shape->cuts[i + 1].den);
+        for (g = 0; g < h->ngroups && g < ROWS_MAX; ++g) {
+            printf(" %d", gpuhier_shape_owner(shape, i, g));
+        }
+        printf("%s\n", (h->ngroups > ROWS_MAX) ? " ..." : "");
+    }
+}
+
+static void print_pipeline(const gpuhier_plan_t *plan)
+{
+    static const char *const stages[] = {"RS", "X", "AG"};
+    uint64_t ticks = gpuhier_plan_ticks(plan);
+    uint64_t tick;
+    int stage;
+
+    printf("slices: %llu of at most ", (unsigned long long) plan->nslices);
+    print_bytes((double) plan->slice_elems_max * (double) plan->elem_bytes);
+    printf(", %d in flight\n", plan->slice_buffers);
+    if (1 == plan->shape->hierarchy->ngroups) {
+        printf("  one group: each slice is one fused kernel, and nothing goes over the network\n");
+        return;
+    }
+    for (tick = 0; tick < ticks; ++tick) {
+        if (ROWS_MAX == tick) {
+            printf("  ... %llu more\n", (unsigned long long) (ticks - tick));
+            break;
+        }
+        printf("  step %llu:", (unsigned long long) tick);
+        for (stage = 0; stage < GPUHIER_PHASE_COUNT; ++stage) {
+            uint64_t slice = gpuhier_plan_phase_slice(plan, tick, stage);
+
+            if (GPUHIER_NO_SLICE != slice) {
+                printf(" %s(%llu)", stages[stage], (unsigned long long) slice);
+            }
+        }
+        printf("\n");
+    }
+    printf("exchange of a piece: %s, %d step%s\n", gpuhier_algorithm_names[plan->algorithm], plan->nsteps,
+           (1 == plan->nsteps) ? "" : "s");
+}
+
+/* What a message of any size would get on these ranks. */
+static void print_choices(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, uint64_t small_bytes)
+{
+    gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
+    const int nrows = gpuhier_choice_table(shape, limits, small_bytes, rows);
+    char text[128];
+    int i;
+
+    printf("by size:\n");
+    for (i = 0; i < nrows; ++i) {
+        printf("  %s\n", gpuhier_choice_text(&rows[i], shape->hierarchy->ngroups, text, sizeof(text)));
+    }
+}
+
+/* Bytes of each kind of traffic. */
+typedef struct {
+    uint64_t most_sent; /* by one rank */
+    double total_sent;
+    uint64_t most_linked; /* read for one rank's reductions and written to it */
+} traffic_t;
+
+static int count_traffic(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, uint64_t count,
+                         uint64_t elem_bytes, traffic_t *traffic_p)
+{
+    const gpuhier_hierarchy_t *h = shape->hierarchy;
+    traffic_t traffic = {0};
+
+    for (int rank = 0; rank < h->nranks; ++rank) {
+        gpuhier_plan_t plan;
+        uint64_t linked = 0;
+
+        if (0 != gpuhier_choice_plan(&plan, shape, rank, count, elem_bytes, limits)) {
+            return INFO_FAILED;
+        }
+        const uint64_t sent = gpuhier_plan_sent_bytes(&plan);
+        traffic.total_sent += (double) sent;
+        traffic.most_sent = (sent > traffic.most_sent) ? sent : traffic.most_sent;
+        for (int other = 0; other < plan.group_size; ++other) {
+            linked += gpuhier_plan_link_bytes(&plan, plan.index, other);
+        }
+        traffic.most_linked = (linked > traffic.most_linked) ? linked : traffic.most_linked;
+    }
+    *traffic_p = traffic;
+    return INFO_OK;
+}
+
+static void print_traffic(const traffic_t *traffic, const info_options_t *options)
+{
+    printf("traffic of the call:\n  network: ");
+    print_bytes(traffic->total_sent);
+    printf(" in all, at most ");
+    print_bytes((double) traffic->most_sent);
+    printf(" sent by one rank\n  GPU memory: at most ");
+    print_bytes((double) traffic->most_linked);
+    printf(" read for one rank's reductions and written to it, its own memory included\n");
+    if (options->rail_gbit > 0.0) {
+        printf("  wire: at least %.1f us, one rail of %g Gbit/s for each rank\n",
+               (double) traffic->most_sent * 8.0 / options->rail_gbit / 1000.0, options->rail_gbit);
+    }
+    if (options->memory_gbyte > 0.0) {
+        printf("  memory: at least %.1f us at %g Gbyte/s\n",
+               (double) traffic->most_linked / options->memory_gbyte / 1000.0, options->memory_gbyte);
+    }
+}
+
+static void print_json(const gpuhier_shape_t *shape, const gpuhier_plan_t *plan, const info_options_t *options,
+                       const gpuhier_limits_t *limits, const traffic_t *traffic)
+{
+    const gpuhier_hierarchy_t *h = shape->hierarchy;
+    gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
+    const int nrows = gpuhier_choice_table(shape, limits, options->mca.small_bytes, rows);
+
+    info_json_open(NULL, '{');
+    info_json_int("elements", (long long) plan->count);
+    info_json_int("element_bytes", (long long) plan->elem_bytes);
+    info_json_int("ranks", h->nranks);
+    info_json_open("groups", '[');
+    for (int g = 0; g < h->ngroups; ++g) {
+        info_json_int(NULL, gpuhier_hierarchy_group_size(h, g));
+    }
+    info_json_close();
+    info_json_int("pieces", shape->npieces);
+    info_json_int("slices", (long long) plan->nslices);
+    info_json_int("slice_bytes", (long long) (plan->slice_elems_max * plan->elem_bytes));
+    info_json_int("slices_in_flight", plan->slice_buffers);
+    info_json_text("exchange", h->ngroups > 1 ? gpuhier_algorithm_names[plan->algorithm] : NULL);
+    info_json_int("exchange_steps", plan->nsteps);
+    info_json_number("network_bytes", traffic->total_sent);
+    info_json_int("network_bytes_of_a_rank", (long long) traffic->most_sent);
+    info_json_int("memory_bytes_of_a_rank", (long long) traffic->most_linked);
+    info_json_open("by_size", '[');
+    for (int i = 0; i < nrows; ++i) {
+        info_json_open(NULL, '{');
+        info_json_int("from_bytes", (long long) rows[i].min_bytes);
+        info_json_bool("on_host", rows[i].on_host);
+        info_json_text("exchange",
+                       rows[i].on_host || 1 == h->ngroups ? NULL : gpuhier_algorithm_names[rows[i].algorithm]);
+        info_json_int("slices", (long long) rows[i].nslices);
+        info_json_close();
+    }
+    info_json_close();
+    info_json_close();
+}
+
+/* RDMA if no name is given, COUNT if there is none of that name. */
+static gpuhier_wire_t wire_of(const char *name)
+{
+    int i = 0;
+
+    while (NULL != name && i < GPUHIER_WIRE_COUNT && 0 != strcmp(name, gpuhier_wires[i].name)) {
+        i++;
+    }
+    return (gpuhier_wire_t) i;
+}
+
+static int explain(const gpuhier_hierarchy_t *h, const info_options_t *options, const gpuhier_limits_t *limits)
+{
+    gpuhier_shape_t shape;
+    gpuhier_plan_t plan;
+    traffic_t traffic;
+    int rc;
+
+    if (0 != gpuhier_shape_init(&shape, h)) {
+        return info_fail(INFO_FAILED, "out of memory");
+    }
+    if (0 != gpuhier_choice_plan(&plan, &shape, 0, options->count, options->elem_bytes, limits)) {
+        rc = info_fail(INFO_BAD_USAGE, "such a call cannot be: a message has less than 8 EiB");
+    } else {
+        rc = count_traffic(&shape, limits, options->count, options->elem_bytes, &traffic);
+    }
+    if (INFO_OK == rc && options->json) {
+        print_json(&shape, &plan, options, limits, &traffic);
+    } else if (INFO_OK == rc) {
+        printf("%llu elements of %llu bytes, ", (unsigned long long) options->count,
+               (unsigned long long) options->elem_bytes);
+        print_bytes((double) options->count * (double) options->elem_bytes);
+        printf(", on %d ranks\n", h->nranks);
+        print_groups(h);
+        print_pieces(&shape);
+        print_pipeline(&plan);
+        print_choices(&shape, limits, options->mca.small_bytes);
+        print_traffic(&traffic, options);
+    }
+    gpuhier_shape_fini(&shape);
+    return rc;
+}
+
+gpuhier_limits_t info_limits(const info_options_t *options, gpuhier_wire_t wire)
+{
+    return (gpuhier_limits_t){.slice_bytes = options->mca.slice_bytes,
+                              .slice_buffers = options->mca.slices_in_flight,
+                              .algorithm = (gpuhier_algorithm_t) options->mca.algorithm,
+                              .wire = wire,
+                              .slice_bytes_max = options->mca.slice_bytes_max};
+}
+
+int info_nodes_make(int nodes, const int *ranks, int nranks, gpuhier_hierarchy_t *h)
+{
+    int64_t total = 0;
+
+    for (int node = 0; node < nodes; ++node) {
+        total += ranks[1 == nranks ? 0 : node];
+    }
+    if (total > INFO_RANKS_MAX) {
+        return info_fail(INFO_BAD_USAGE, "%lld ranks are too many: at most %d", (long long) total, INFO_RANKS_MAX);
+    }
+    gpuhier_hier_rank_t *all = malloc(sizeof(*all) * (size_t) total);
+    int rc = INFO_FAILED;
+    if (NULL != all) {
+        int64_t at = 0;
+        for (int node = 0; node < nodes; ++node) {
+            for (int i = 0; i < ranks[1 == nranks ? 0 : node]; ++i) {
+                all[at++].node = (uint64_t) node;
+            }
+        }
+        rc = 0 == gpuhier_hierarchy_init(h, (int) total, all, same_node, NULL, GPUHIER_GROUP_MAX) ? INFO_OK
+                                                                                                  : INFO_FAILED;
+    }
+    free(all);
+    return INFO_OK == rc ? rc : info_fail(rc, "out of memory");
+}
+
+int info_plan(const info_options_t *options)
+{
+    const gpuhier_wire_t wire = wire_of(options->wire);
+    const int nodes = 0 != options->nodes ? options->nodes : options->nranks;
+    gpuhier_hierarchy_t h;
+
+    if (!options->has_count || 0 == options->nranks) {
+        return info_fail(INFO_BAD_USAGE, "plan wants -n COUNT and --ranks; see gpuhier_info plan --help");
+    }
+    if (1 != options->nranks && nodes != options->nranks) {
+        return info_fail(INFO_BAD_USAGE,
+                         "--ranks names %d nodes, --nodes %d: --ranks has one number, or one for each "
+                         "node",
+                         options->nranks, nodes);
+    }
+    if (GPUHIER_WIRE_COUNT == wire) {
+        return info_fail(INFO_BAD_USAGE, "--wire %s: rdma or tcp is expected", options->wire);
+    }
+    const gpuhier_limits_t limits = info_limits(options, wire);
+    int rc = info_nodes_make(nodes, options->ranks, options->nranks, &h);
+    if (INFO_OK == rc) {
+        rc = explain(&h, options, &limits);
+        gpuhier_hierarchy_fini(&h);
+    }
+    return rc;
+}

@@ -1,0 +1,21 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What plan and predict share.
+ */
+#ifndef INFO_PLAN_H
+#define INFO_PLAN_H
+
+#include "gpuhier_info.h"
+#include "plan/coll_gpuhier_choice.h"
+
+gpuhier_limits_t info_limits(const info_options_t *options, gpuhier_wire_t wire);
+
+/*
+ * Groups of nodes whose ranks can all map each other; ranks: one number for each node, or one for all. Returns an exit
+ * status, after a message if it is not INFO_OK.
+ */
+int info_nodes_make(int nodes, const int *ranks, int nranks, gpuhier_hierarchy_t *h);
+
+#endif /* INFO_PLAN_H */

@@ -1,0 +1,320 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The verb predict: how long an MPI_Allreduce should take, by the component's own schedule and the tables of rates,
+ * beside one flat ring over all ranks.
+ *
+ * The model. P ranks on each of N nodes, message of B bytes, cut into S slices by the plan:
+ *   in a node    each rank reads its shard of B/P bytes from every other one, and writes the result to every other one:
+ *                a pair of GPUs carries B/P each way in each of the two stages; the busiest link bounds the stage
+ *   between      each rank sends what gpuhier_plan_sent_bytes() says over its share of the node's rails, and every
+ *                step of the exchange costs a message's latency
+ *   in all       one slice through its stages, and the longest stage again for every further slice
+ *   flat ring    2 (n - 1) steps of B/n bytes, each at the pace of the slowest link on the way, over one rail
+ * Bus bandwidth is 2 (n - 1)/n B / time, as nccl-tests define it.
+ */
+#include "ompi_config.h"
+
+#include "info_plan.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "info_json.h"
+#include "info_machine.h"
+#include "info_rates.h"
+
+/* What the model needs of the machine. Rates in GB/s one way: 1 GB/s is 1000 bytes in a microsecond. */
+typedef struct model {
+    int ranks; /* on a node */
+    int nodes;
+    double node_us;   /* microseconds that one byte of message costs the busiest link of a node in one stage */
+    double ring_rate; /* slowest link between neighbours in a node */
+    double rank_rate; /* a rank's share of the rails */
+    double rail_rate; /* one rail */
+    char link[96];
+    char rail[96];
+    const char *link_source; /* of the rates; NULL: there is no such link */
+    const char *pcie_source;
+    const char *rail_source;
+} model_t;
+
+/* From a table: every GPU has one port for all its peers, as with switches. */
+static int model_links(const info_options_t *options, model_t *model)
+{
+    const info_rate_t *rate = info_link_rate(options->link);
+
+    if (NULL == rate) {
+        return info_fail(INFO_BAD_USAGE, "--link %s: one of %s is expected", options->link, info_rate_names(0));
+    }
+    const int links = 0 != options->links ? options->links : rate->links;
+    const double port = info_rate_of(rate, links);
+    const int p = model->ranks;
+    model->node_us = p < 2 ? 0.0 : (double) (p - 1) / p / port / 1000.0;
+    model->ring_rate = port;
+    model->link_source = rate->source;
+    snprintf(model->link, sizeof(model->link), "%d x %s, %.0f GB/s each way", links, rate->name, port);
+    return INFO_OK;
+}
+
+/* From a machine: the busiest of NVLink pairs, switch ports, PCIe slots and the way between sockets. */
+static int model_machine(const info_machine_t *machine, model_t *model)
+{
+    const info_rate_t *nvlink = info_nvlink_rate(machine->nvlink_generation);
+    const info_rate_t *pcie = info_pcie_rate(machine->pcie_generation);
+    const int p = model->ranks;
+    double crossing = 0.0;
+
+    if (p > machine->ngpus) {
+        return info_fail(INFO_BAD_USAGE, "--ranks %d, but the machine has %d GPUs", p, machine->ngpus);
+    }
+    model->ring_rate = 0.0;
+    model->link_source = NULL == nvlink ? NULL : nvlink->source;
+    model->pcie_source = NULL == pcie ? NULL : pcie->source;
+    for (int i = 0; i < p; ++i) {
+        double slot = 0.0;
+        for (int j = 0; j < p; ++j) {
+            double rate;
+            if (i == j) {
+                continue;
+            }
+            if (0 != machine->links[i][j] && NULL != nvlink) {
+                rate = info_rate_of(nvlink, machine->links[i][j]);
+                const double busy = machine->switch_links > 0 ? (double) (p - 1) / p / rate : 1.0 / p / rate;
+                model->node_us = fmax(model->node_us, busy / 1000.0);
+            } else if (NULL == pcie) {
+                return info_fail(INFO_BAD_USAGE, "the generation of PCIe is not known: say --link, for instance "
+                                                 "pcie4");
+            } else {
+                rate = info_rate_of(pcie, 1);
+                slot += 1.0 / p;
+                crossing += INFO_WAY_SYS == machine->way[i][j] ? 0.5 / p : 0.0; /* both ways are summed up */
+                rate = INFO_WAY_SYS == machine->way[i][j] && rate > INFO_GBYTE_SOCKETS ? INFO_GBYTE_SOCKETS : rate;
+            }
+            if (j == (i + 1) % p) {
+                model->ring_rate = 0.0 == model->ring_rate ? rate : fmin(model->ring_rate, rate);
+            }
+        }
+        if (slot > 0.0) {
+            model->node_us = fmax(model->node_us, slot / info_rate_of(pcie, 1) / 1000.0);
+        }
+    }
+    model->node_us = fmax(model->node_us, crossing / INFO_GBYTE_SOCKETS / 1000.0);
+    snprintf(model->link, sizeof(model->link), "%.40s, %s%s%s", machine->title, NULL == nvlink ? "" : nvlink->name,
+             NULL != nvlink && NULL != pcie ? ", " : "", NULL == pcie ? "" : pcie->name);
+    return INFO_OK;
+}
+
+/* tcp: the rails are interfaces, whose rate a process does not reach. */
+static int model_rails(const info_options_t *options, const info_machine_t *machine, bool tcp, model_t *model)
+{
+    const info_rate_t *rate = NULL == options->rail ? NULL : info_rail_rate(options->rail);
+    int taken = 0, gbit = 0;
+
+    if (NULL != options->rail && NULL == rate) {
+        return info_fail(INFO_BAD_USAGE, "--rail %s: one of %s is expected", options->rail, info_rate_names(1));
+    }
+    for (int n = 0; NULL != machine && n < machine->nnics; ++n) {
+        if (machine->nic[n].found.is_taken && machine->nic[n].gbit > 0) {
+            taken++;
+            gbit = machine->nic[n].gbit;
+        }
+    }
+    if (NULL == rate && 0 == gbit) {
+        return 1 == model->nodes
+                   ? INFO_OK
+                   : info_fail(INFO_BAD_USAGE, "the rate of the rails is not known: say --rail, for instance ndr");
+    }
+    const int rails = 0 != options->rails ? options->rails : taken > 0 ? taken : model->ranks;
+    model->rail_rate = NULL != rate ? info_rate_of(rate, 1) : gbit / 8.0 * INFO_PORT_PAYLOAD;
+    model->rank_rate = model->rail_rate * rails / model->ranks;
+    model->rail_source = NULL != rate ? rate->source
+                         : tcp        ? "TCP: the machine's ports, at most 3 GB/s for each rank, an assumption"
+                                      : "the machine's ports, 0.95 of their rate";
+    if (tcp) {
+        model->rail_rate = fmin(model->rail_rate, INFO_GBYTE_TCP);
+        model->rank_rate = fmin(model->rank_rate, INFO_GBYTE_TCP);
+    }
+    if (NULL != rate) {
+        snprintf(model->rail, sizeof(model->rail),
+                 "%d x %s, %.1f GB/s each "
+                 "way",
+                 rails, rate->name, model->rail_rate);
+    } else {
+        snprintf(model->rail, sizeof(model->rail),
+                 "%d x %d Gbit/s, %.1f GB/s each "
+                 "way",
+                 rails, gbit, model->rail_rate);
+    }
+    return INFO_OK;
+}
+
+/* Microseconds of one call by the plan. *how_p: what it does. */
+static double time_of(const model_t *model, const gpuhier_plan_t *plan, bool on_host, const char **how_p)
+{
+    const double bytes = (double) plan->count * (double) plan->elem_bytes;
+    const int ngroups = plan->shape->hierarchy->ngroups;
+
+    if (on_host) {
+        *how_p = "on the host";
+        return INFO_US_ON_HOST
+               + (ngroups > 1 ? INFO_US_STEP * gpuhier_schedule_vote_steps(ngroups)
+                                    + bytes * gpuhier_schedule_vote_steps(ngroups) / (1000.0 * model->rank_rate)
+                              : 0.0);
+    }
+    const double stage = INFO_US_KERNEL + bytes * model->node_us / (double) (plan->nslices > 0 ? plan->nslices : 1);
+    if (1 == ngroups) {
+        *how_p = "one kernel";
+        return INFO_US_KERNEL + 2.0 * bytes * model->node_us;
+    }
+    *how_p = gpuhier_algorithm_names[plan->algorithm];
+    const double slices = (double) (plan->nslices > 0 ? plan->nslices : 1);
+    const double exchange =
+        plan->nsteps * INFO_US_STEP + (double) gpuhier_plan_sent_bytes(plan) / slices / (1000.0 * model->rank_rate);
+    return 2.0 * stage + exchange + (slices - 1.0) * fmax(stage, exchange);
+}
+
+static double ring_time(const model_t *model, double bytes)
+{
+    const double n = (double) model->ranks * model->nodes;
+    const double rate = model->nodes > 1 && (model->rail_rate < model->ring_rate || model->ranks < 2)
+                            ? model->rail_rate
+                            : model->ring_rate;
+
+    return n < 2.0 ? 0.0
+                   : INFO_US_KERNEL
+                         + 2.0 * (n - 1.0)
+                               * ((model->nodes > 1 ? INFO_US_STEP : INFO_US_LINK) + bytes / n / (1000.0 * rate));
+}
+
+static double busbw(const model_t *model, double bytes, double us)
+{
+    const double n = (double) model->ranks * model->nodes;
+
+    return us <= 0.0 ? 0.0 : 2.0 * (n - 1.0) / n * bytes / us / 1000.0;
+}
+
+static int print_rows(const info_options_t *options, const model_t *model, const gpuhier_shape_t *shape,
+                      gpuhier_wire_t wire)
+{
+    const gpuhier_limits_t limits = info_limits(options, wire);
+
+    for (uint64_t bytes = 1024; bytes <= (uint64_t) 1 << 30; bytes *= 8) {
+        const uint64_t count = options->has_count ? options->count : bytes / options->elem_bytes;
+        gpuhier_plan_t plan;
+        const char *how;
+        char text[32];
+
+        if (0 != gpuhier_choice_plan(&plan, shape, 0, count, options->elem_bytes, &limits)) {
+            return info_fail(INFO_BAD_USAGE, "such a call cannot be: a message has less than 8 EiB");
+        }
+        const double size = (double) count * (double) options->elem_bytes;
+        const double us = time_of(model, &plan, size <= (double) options->mca.small_bytes, &how);
+        const double ring = ring_time(model, size);
+        if (options->json) {
+            info_json_open(NULL, '{');
+            info_json_number("bytes", size);
+            info_json_text("path", how);
+            info_json_int("slices", (long long) plan.nslices);
+            info_json_number("us", us);
+            info_json_number("busbw_gbyte", busbw(model, size, us));
+            info_json_number("flat_ring_us", ring);
+            info_json_number("flat_ring_busbw_gbyte", busbw(model, size, ring));
+            info_json_close();
+        } else {
+            printf("%-11s %-20s %6llu %12.1f %10.2f %14.1f %10.2f\n", info_bytes_text(size, text), how,
+                   (unsigned long long) plan.nslices, us, busbw(model, size, us), ring, busbw(model, size, ring));
+        }
+        if (options->has_count) {
+            break;
+        }
+    }
+    return INFO_OK;
+}
+
+static void print_source(const char *source)
+{
+    if (NULL != source) {
+        printf("  %s\n", source);
+    }
+}
+
+static int print_all(const info_options_t *options, const model_t *model, gpuhier_wire_t wire)
+{
+    gpuhier_hierarchy_t h;
+    gpuhier_shape_t shape;
+    int rc = info_nodes_make(model->nodes, &model->ranks, 1, &h);
+
+    if (INFO_OK != rc) {
+        return rc;
+    }
+    if (0 != gpuhier_shape_init(&shape, &h)) {
+        gpuhier_hierarchy_fini(&h);
+        return info_fail(INFO_FAILED, "out of memory");
+    }
+    if (options->json) {
+        info_json_open(NULL, '{');
+        info_json_int("nodes", model->nodes);
+        info_json_int("ranks_on_a_node", model->ranks);
+        info_json_text("link", model->link);
+        info_json_text("rails", model->nodes > 1 ? model->rail : NULL);
+        info_json_bool("measured", false);
+        info_json_text("link_source", model->link_source);
+        info_json_text("pcie_source", model->pcie_source);
+        info_json_text("rails_source", model->nodes > 1 ? model->rail_source : NULL);
+        info_json_open("rows", '[');
+    } else {
+        printf("%d node%s of %d rank%s; in a node: %s", model->nodes, 1 == model->nodes ? "" : "s", model->ranks,
+               1 == model->ranks ? "" : "s", model->link);
+        printf("%s%s\n", model->nodes > 1 ? "; rails: " : "", model->nodes > 1 ? model->rail : "");
+        printf("expected, not measured: rates by tables, %g us a kernel, %g us a message\n", INFO_US_KERNEL,
+               INFO_US_STEP);
+        print_source(model->link_source);
+        print_source(model->pcie_source);
+        print_source(model->nodes > 1 ? model->rail_source : NULL);
+        printf("%-11s %-20s %6s %12s %10s %14s %10s\n", "size", "path", "slices", "us", "busbw GB/s",
+               "flat "
+               "ring us",
+               "busbw GB/s");
+    }
+    rc = print_rows(options, model, &shape, wire);
+    if (options->json) {
+        info_json_close();
+        info_json_close();
+    }
+    gpuhier_shape_fini(&shape);
+    gpuhier_hierarchy_fini(&h);
+    return rc;
+}
+
+int info_predict(const info_options_t *options)
+{
+    info_machine_t *machine = NULL;
+    model_t model = {0};
+    int rc = INFO_OK;
+
+    if (options->nranks > 1) {
+        return info_fail(INFO_BAD_USAGE, "predict takes equal nodes: --ranks with one number");
+    }
+    if (NULL != options->machine || NULL == options->link) {
+        rc = info_machine_load(options, &machine);
+    }
+    if (INFO_OK != rc) {
+        return rc;
+    }
+    model.ranks = 0 != options->nranks ? options->ranks[0] : NULL == machine ? 0 : machine->ngpus;
+    model.nodes = 0 != options->nodes ? options->nodes : NULL == machine ? 1 : machine->nodes;
+    if (0 == model.ranks) {
+        rc = info_fail(INFO_BAD_USAGE, "there is no GPU here: say --machine FILE, or --link NAME and --ranks R");
+    }
+    rc = INFO_OK != rc ? rc : NULL != options->link ? model_links(options, &model) : model_machine(machine, &model);
+    const bool tcp = NULL == options->rail && NULL != machine && !info_machine_is_rdma(machine);
+    rc = INFO_OK != rc ? rc : model_rails(options, machine, tcp, &model);
+    if (INFO_OK == rc) {
+        rc = print_all(options, &model, tcp ? GPUHIER_WIRE_TCP : GPUHIER_WIRE_RDMA);
+    }
+    info_machine_free(machine);
+    return rc;
+}

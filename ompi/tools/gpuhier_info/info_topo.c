@@ -1,0 +1,390 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The verb topo: the matrix of ways between GPUs and network devices, groups, rails, and the path of data.
+ */
+#include "ompi_config.h"
+
+#include "info_topo.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <ucp/api/ucp.h>
+
+#include "info_json.h"
+#include "net/coll_gpuhier_net.h"
+#include "ompi/constants.h"
+#include "plan/coll_gpuhier_rails.h"
+
+const char *info_way_text(const info_machine_t *machine, int gpu, int other, char text[8])
+{
+    if (machine->links[gpu][other] > 0 && gpu != other) {
+        snprintf(text, 8, "NV%d", machine->links[gpu][other]);
+        return text;
+    }
+    return info_way_names[machine->way[gpu][other]];
+}
+
+void info_ask_ucx(const info_machine_t *machine, const info_options_t *options, info_ucx_t *ucx_p)
+{
+    const gpuhier_record_t *record = &machine->record[0];
+    const char *devices[GPUHIER_RAILS_MAX];
+    const char *why = "";
+    gpuhier_net_t *net;
+
+    memset(ucx_p, 0, sizeof(*ucx_p));
+    snprintf(ucx_p->version, sizeof(ucx_p->version), "%s", ucp_get_version_string());
+    /* As gpuhier_process_net_open(): over tcp, UCX is not asked to take GPU memory. */
+    const gpuhier_net_cuda_mode_t mode = 1 == options->mca.net           ? GPUHIER_NET_CUDA_DIRECT
+                                         : 2 == options->mca.net         ? GPUHIER_NET_CUDA_STAGED
+                                         : info_machine_is_rdma(machine) ? GPUHIER_NET_CUDA_AUTO
+                                                                         : GPUHIER_NET_CUDA_STAGED;
+    ucx_p->asked = GPUHIER_NET_CUDA_STAGED != mode;
+    const int nrails = gpuhier_rails_devices(record, devices);
+    const int rc = gpuhier_net_open(devices, nrails, mode, &net, &why);
+    if (OMPI_SUCCESS != rc) {
+        snprintf(ucx_p->failure, sizeof(ucx_p->failure), "%s", why);
+        return;
+    }
+    ucx_p->takes_gpu_memory = gpuhier_net_can_cuda(net);
+    gpuhier_net_close(net);
+}
+
+/* -- text --------------------------------------------------------------------------- */
+
+static void print_head(const info_machine_t *machine)
+{
+    printf("machine: %s", machine->title);
+    if (machine->is_described) {
+        printf(", described%s", machine->nodes > 1 ? "" : "\n");
+    }
+    if (machine->nodes > 1) {
+        printf(", %d nodes\n", machine->nodes);
+    }
+    if (!machine->is_described) {
+        printf(": %d%s GPU%s", machine->ngpus,
+               machine->is_emulated ? " "
+                                      "emulated"
+                                    : "",
+               1 == machine->ngpus ? "" : "s");
+        if (0 != machine->cuda_version) {
+            printf(", driver for CUDA %d.%d", machine->cuda_version / 1000, machine->cuda_version % 1000 / 10);
+        }
+        printf("\n");
+    }
+    if ('\0' != machine->blind[0]) {
+        printf("%s\n", machine->blind);
+    }
+}
+
+static void print_gpus(const info_machine_t *machine)
+{
+    char text[32];
+
+    for (int i = 0; i < machine->ngpus; ++i) {
+        const info_gpu_t *gpu = &machine->gpu[i];
+
+        printf("GPU%d: %s", i, gpu->name);
+        if ('\0' != gpu->failure[0]) {
+            printf(", does not answer and is left out: %s\n", gpu->failure);
+            continue;
+        }
+        if (0 != gpu->id.cc_major) {
+            printf(", compute capability %d.%d", gpu->id.cc_major, gpu->id.cc_minor);
+        }
+        printf(", PCI %04x:%02x:%02x", (unsigned) gpu->id.pci.domain, gpu->id.pci.bus, gpu->id.pci.device);
+        if (machine->record[i].numa_node >= 0) {
+            printf(", NUMA node %d", (int) machine->record[i].numa_node);
+        }
+        if (0 != gpu->memory) {
+            printf(", %s", info_bytes_text((double) gpu->memory, text));
+        }
+        printf("%s%s\n", '\0' != gpu->slice[0] ? ", MIG slice " : "", gpu->slice);
+    }
+}
+
+static void print_matrix(const info_machine_t *machine)
+{
+    bool used[INFO_WAY_COUNT] = {false};
+    bool any_link = false;
+    char name[16], text[8];
+
+    printf("%-7s", "");
+    for (int i = 0; i < machine->ngpus + machine->nnics; ++i) {
+        snprintf(name, sizeof(name), i < machine->ngpus ? "GPU%d" : "NIC%d",
+                 i < machine->ngpus ? i : i - machine->ngpus);
+        printf("%-7s", name);
+    }
+    printf("\n");
+    for (int i = 0; i < machine->ngpus; ++i) {
+        snprintf(name, sizeof(name), "GPU%d", i);
+        printf("%-7s", name);
+        for (int j = 0; j < machine->ngpus; ++j) {
+            printf("%-7s", info_way_text(machine, i, j, text));
+            any_link = any_link || 0 != machine->links[i][j];
+            used[machine->way[i][j]] = used[machine->way[i][j]] || 0 == machine->links[i][j];
+        }
+        for (int n = 0; n < machine->nnics; ++n) {
+            printf("%-7s", info_way_names[machine->nic_way[i][n]]);
+            used[machine->nic_way[i][n]] = true;
+        }
+        printf("\n");
+    }
+    if (any_link) {
+        printf("  NV#   joined by # NVLink links\n");
+    }
+    for (int way = INFO_WAY_SLICE; way < INFO_WAY_COUNT; ++way) {
+        if (used[way]) {
+            printf("  %-5s %s\n", info_way_names[way], info_way_texts[way]);
+        }
+    }
+}
+
+static void print_nics(const info_machine_t *machine)
+{
+    printf("network devices:%s\n", 0 == machine->nnics ? " none but the loopback" : "");
+    for (int n = 0; n < machine->nnics; ++n) {
+        const info_nic_t *nic = &machine->nic[n];
+
+        printf("  NIC%d: %-16s %-9s %s%s", n, nic->found.device,
+               nic->found.is_taken ? "taken:" : "not taken:", nic->found.reason, nic->is_efa ? " (EFA)" : "");
+        if (0 != nic->gbit) {
+            printf(", %d Gbit/s", nic->gbit);
+        }
+        printf("\n");
+    }
+}
+
+static void print_groups(const info_machine_t *machine)
+{
+    gpuhier_hierarchy_t h;
+    int gpus[INFO_GPUS_MAX];
+    const int nranks = info_machine_groups(machine, &h, gpus);
+
+    if (0 == nranks) {
+        return;
+    }
+    printf("groups of one rank on each GPU, by the peer access that the driver grants (a job tries it):\n");
+    for (int g = 0; g < h.ngroups; ++g) {
+        const int size = gpuhier_hierarchy_group_size(&h, g);
+        int linked = 0, pairs = 0;
+
+        printf("  group %d:", g);
+        for (int i = 0; i < size; ++i) {
+            const int a = gpus[gpuhier_hierarchy_member(&h, g, i)];
+            printf(" GPU%d", a);
+            for (int j = 0; j < i; ++j) {
+                linked += 0 != machine->links[a][gpus[gpuhier_hierarchy_member(&h, g, j)]];
+                pairs++;
+            }
+        }
+        if (pairs > 0) {
+            printf(", %d of %d pairs by NVLink", linked, pairs);
+        }
+        printf("\n");
+    }
+    if (machine->nodes > 1) {
+        printf("  and so on each of %d nodes: %d groups in all\n", machine->nodes, h.ngroups * machine->nodes);
+    }
+    for (int rank = 0; rank < nranks; ++rank) {
+        const char *rails[GPUHIER_RAILS_MAX];
+        const int nrails = info_machine_rails(machine, gpus[rank], rails);
+
+        printf("with one rank on each GPU, rank %d drives:", rank);
+        for (int rail = 0; rail < nrails; ++rail) {
+            printf(" %s", rails[rail]);
+        }
+        printf("%s\n", 0 == nrails ? " whatever UCX finds" : "");
+    }
+    printf("path in a group: mapped GPU memory, every rank reads from and writes to every other one\n");
+    if (h.ngroups > 1) {
+        printf("path between groups of one node: as between nodes, over the rails\n");
+    }
+    gpuhier_hierarchy_fini(&h);
+}
+
+void info_path_text(const info_machine_t *machine, const info_ucx_t *ucx, char *text, size_t room)
+{
+    const bool rdma = info_machine_is_rdma(machine);
+
+    if (NULL != ucx && '\0' != ucx->failure[0]) {
+        snprintf(text, room, "none: UCX cannot be opened, calls go to Open MPI's own collectives");
+    } else if (NULL != ucx) {
+        snprintf(text, room, "%s over %s rails", ucx->takes_gpu_memory ? "GPU memory" : "pinned host memory",
+                 rdma ? "rdma" : "tcp");
+    } else {
+        snprintf(text, room,
+                 rdma ? "GPU memory over rdma rails if UCX takes it, else pinned host memory"
+                      : "pinned host memory over tcp rails");
+    }
+}
+
+static void print_ucx(const info_ucx_t *ucx)
+{
+    printf("UCX %s: ", ucx->version);
+    if ('\0' != ucx->failure[0]) {
+        printf("cannot be opened: %s\n", ucx->failure);
+    } else if (!ucx->asked) {
+        printf("is not given GPU memory: coll_gpuhier_net is staged, or a rail is tcp\n");
+    } else {
+        printf(ucx->takes_gpu_memory ? "takes GPU memory\n" : "has no CUDA support here\n");
+    }
+}
+
+static void print_text(const info_machine_t *machine, const info_ucx_t *ucx)
+{
+    char path[128];
+
+    print_head(machine);
+    print_gpus(machine);
+    if (machine->ngpus > 0) {
+        print_matrix(machine);
+    }
+    print_nics(machine);
+    print_groups(machine);
+    info_path_text(machine, ucx, path, sizeof(path));
+    printf("path between groups: %s\n", path);
+    if (NULL != ucx) {
+        print_ucx(ucx);
+    }
+}
+
+/* -- JSON --------------------------------------------------------------------------- */
+
+static void json_gpus(const info_machine_t *machine)
+{
+    char text[64];
+
+    info_json_open("gpus", '[');
+    for (int i = 0; i < machine->ngpus; ++i) {
+        const info_gpu_t *gpu = &machine->gpu[i];
+
+        info_json_open(NULL, '{');
+        info_json_text("name", gpu->name);
+        snprintf(text, sizeof(text), "%04x:%02x:%02x", (unsigned) gpu->id.pci.domain, gpu->id.pci.bus,
+                 gpu->id.pci.device);
+        info_json_text("pci", text);
+        info_json_int("numa", machine->record[i].numa_node);
+        info_json_int("memory", (long long) gpu->memory);
+        info_json_text("mig", '\0' == gpu->slice[0] ? NULL : gpu->slice);
+        info_json_text("failure", '\0' == gpu->failure[0] ? NULL : gpu->failure);
+        info_json_open("gpu_ways", '[');
+        for (int j = 0; j < machine->ngpus; ++j) {
+            info_json_text(NULL, info_way_text(machine, i, j, text));
+        }
+        info_json_close();
+        info_json_open("nic_ways", '[');
+        for (int n = 0; n < machine->nnics; ++n) {
+            info_json_text(NULL, info_way_names[machine->nic_way[i][n]]);
+        }
+        info_json_close();
+        info_json_close();
+    }
+    info_json_close();
+}
+
+static void json_nics(const info_machine_t *machine)
+{
+    info_json_open("nics", '[');
+    for (int n = 0; n < machine->nnics; ++n) {
+        const info_nic_t *nic = &machine->nic[n];
+
+        info_json_open(NULL, '{');
+        info_json_text("device", nic->found.device);
+        info_json_text("kind", nic->is_efa ? "efa" : nic->found.is_rdma ? "rdma" : "ethernet");
+        info_json_int("gbit", nic->gbit);
+        info_json_bool("taken", nic->found.is_taken);
+        info_json_text("reason", nic->found.reason);
+        info_json_close();
+    }
+    info_json_close();
+}
+
+static void json_groups(const info_machine_t *machine)
+{
+    gpuhier_hierarchy_t h;
+    int gpus[INFO_GPUS_MAX];
+    const int nranks = info_machine_groups(machine, &h, gpus);
+
+    info_json_open("groups", '[');
+    for (int g = 0; nranks > 0 && g < h.ngroups; ++g) {
+        info_json_open(NULL, '[');
+        for (int i = 0; i < gpuhier_hierarchy_group_size(&h, g); ++i) {
+            info_json_int(NULL, gpus[gpuhier_hierarchy_member(&h, g, i)]);
+        }
+        info_json_close();
+    }
+    info_json_close();
+    info_json_open("rails", '[');
+    for (int rank = 0; rank < nranks; ++rank) {
+        const char *rails[GPUHIER_RAILS_MAX];
+        const int nrails = info_machine_rails(machine, gpus[rank], rails);
+
+        info_json_open(NULL, '[');
+        for (int rail = 0; rail < nrails; ++rail) {
+            info_json_text(NULL, rails[rail]);
+        }
+        info_json_close();
+    }
+    info_json_close();
+    if (nranks > 0) {
+        info_json_int("groups_in_all", (long long) h.ngroups * machine->nodes);
+        info_json_text("pattern_in_group", "direct");
+        info_json_text("path_between_groups_of_a_node", h.ngroups > 1 ? "rails" : NULL);
+        gpuhier_hierarchy_fini(&h);
+    }
+}
+
+static void print_json(const info_machine_t *machine, const info_ucx_t *ucx)
+{
+    char path[128];
+
+    info_path_text(machine, ucx, path, sizeof(path));
+    info_json_open(NULL, '{');
+    info_json_text("machine", machine->title);
+    info_json_bool("described", machine->is_described);
+    info_json_bool("emulated", machine->is_emulated);
+    info_json_int("nodes", machine->nodes);
+    info_json_text("blind", '\0' == machine->blind[0] ? NULL : machine->blind);
+    json_gpus(machine);
+    json_nics(machine);
+    json_groups(machine);
+    info_json_text("path_between_groups", path);
+    if (NULL != ucx) {
+        info_json_open("ucx", '{');
+        info_json_text("version", ucx->version);
+        info_json_bool("asked_for_gpu_memory", ucx->asked);
+        info_json_bool("takes_gpu_memory", ucx->takes_gpu_memory);
+        info_json_text("failure", '\0' == ucx->failure[0] ? NULL : ucx->failure);
+        info_json_close();
+    }
+    info_json_close();
+}
+
+int info_topo(const info_options_t *options)
+{
+    info_machine_t *machine;
+    info_ucx_t ucx;
+    int rc = info_machine_load(options, &machine);
+
+    if (INFO_OK != rc) {
+        return rc;
+    }
+    if (!machine->is_described) {
+        info_ask_ucx(machine, options, &ucx);
+    }
+    const info_ucx_t *asked = machine->is_described ? NULL : &ucx;
+    if (options->json) {
+        print_json(machine, asked);
+    } else {
+        print_text(machine, asked);
+    }
+    if (NULL != options->svg) {
+        rc = info_svg(machine, asked, options->svg);
+    }
+    info_machine_free(machine);
+    return rc;
+}

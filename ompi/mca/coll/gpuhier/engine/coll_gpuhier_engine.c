@@ -195,8 +195,10 @@ void gpuhier_engine_begin(gpuhier_call_t *call)
                     > team->limits.slice_bytes;
     if (OMPI_SUCCESS == resources_take(call)) {
         arrival->scratch = call->lane->ref;
-        arrival->fresh = 0 != memcmp(&call->lane->ref, &team->scratch[team->index], sizeof(call->lane->ref));
-        arrival->direct = direct_refs(call, arrival);
+        if (!gpuhier_hostmem_is_used(&team->hostmem)) {
+            arrival->fresh = 0 != memcmp(&call->lane->ref, &team->scratch[team->index], sizeof(call->lane->ref));
+            arrival->direct = direct_refs(call, arrival);
+        }
     } else if (call->is_long && OMPI_SUCCESS == team->context_lost && NULL != call->input) {
         arrival->mask |= GPUHIER_MASK_SHORT;
     } else {
@@ -222,6 +224,10 @@ static bool all_reached(const gpuhier_call_t *call, size_t word_offset)
 static bool member_map(gpuhier_call_t *call, int index, const gpuhier_arrival_t *arrival, uint64_t *mask_p)
 {
     gpuhier_member_t *member = &call->slices.member[index];
+    if (gpuhier_hostmem_is_used(&call->team->hostmem)) {
+        member->scratch = gpuhier_hostmem_lane(&call->team->hostmem, index);
+        return true;
+    }
     if (index == call->team->index) {
         member->scratch = NULL != call->lane ? call->lane->scratch : 0;
         member->in = call->in;

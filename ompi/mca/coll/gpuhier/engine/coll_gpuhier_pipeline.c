@@ -22,6 +22,7 @@
 #include "ompi_config.h"
 
 #include "base/coll_gpuhier_compat.h"
+#include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_exchange.h"
 #include "engine/coll_gpuhier_order.h"
 #include "engine/coll_gpuhier_pipeline.h"
@@ -66,13 +67,21 @@ static bool has_predecessor(const gpuhier_call_t *call, uint64_t slice, uint64_t
     return slice >= buffers;
 }
 
+/* Place of slice buffer number `buffer` in the scratch of a member; those for output follow those for input. */
+static size_t buffer_place(const gpuhier_call_t *call, int buffer)
+{
+    const gpuhier_hostmem_t *hostmem = &call->team->hostmem;
+    return gpuhier_hostmem_is_used(hostmem) ? gpuhier_hostmem_place(hostmem, buffer)
+                                            : gpuhier_scratch_in(call->is_long, buffer);
+}
+
 static CUdeviceptr input_at(const gpuhier_call_t *call, int index, uint64_t slice, uint64_t element)
 {
     const gpuhier_member_t *member = &call->slices.member[index];
     if (!member->via_scratch) {
         return member->in + element * call->elem_bytes;
     }
-    return member->scratch + gpuhier_scratch_in(call->is_long, gpuhier_plan_buffer(&call->slices.plan, slice))
+    return member->scratch + buffer_place(call, gpuhier_plan_buffer(&call->slices.plan, slice))
            + (element - gpuhier_plan_slice(&call->slices.plan, slice).begin) * call->elem_bytes;
 }
 
@@ -82,7 +91,8 @@ static CUdeviceptr output_at(const gpuhier_call_t *call, int index, uint64_t sli
     if (!member->via_scratch) {
         return member->out + element * call->elem_bytes;
     }
-    return member->scratch + gpuhier_scratch_out(call->is_long, gpuhier_plan_buffer(&call->slices.plan, slice))
+    return member->scratch
+           + buffer_place(call, gpuhier_params.slices_in_flight + gpuhier_plan_buffer(&call->slices.plan, slice))
            + (element - gpuhier_plan_slice(&call->slices.plan, slice).begin) * call->elem_bytes;
 }
 

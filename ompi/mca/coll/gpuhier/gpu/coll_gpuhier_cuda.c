@@ -81,17 +81,30 @@ bool gpuhier_cuda_present(void)
     return present;
 }
 
+static _Thread_local CUresult last_error;
+
+CUresult gpuhier_cuda_last_error(void)
+{
+    return last_error;
+}
+
+const char *gpuhier_cuda_name(CUresult result)
+{
+    const char *name = NULL;
+    if (CUDA_SUCCESS != gpuhier_cu.cuGetErrorName(result, &name) || NULL == name) {
+        name = "unknown error";
+    }
+    return name;
+}
+
 int gpuhier_cuda_error(CUresult result, const char *what)
 {
     if (CUDA_SUCCESS == result) {
         return OMPI_SUCCESS;
     }
-    const char *name = NULL;
-    if (CUDA_SUCCESS != gpuhier_cu.cuGetErrorName(result, &name) || NULL == name) {
-        name = "unknown error";
-    }
+    last_error = result;
     opal_output_verbose(5, ompi_coll_base_framework.framework_output, "coll:gpuhier: %s failed with %s (%d)", what,
-                        name, (int) result);
+                        gpuhier_cuda_name(result), (int) result);
     switch (result) {
     case CUDA_ERROR_OUT_OF_MEMORY:
         return OMPI_ERR_OUT_OF_RESOURCE;

@@ -44,6 +44,7 @@
     X(cuMemFreeHost)                               \
     X(cuMemHostRegister)                           \
     X(cuMemHostUnregister)                         \
+    X(cuMemHostGetDevicePointer)                   \
     X(cuMemGetAddressRange)                        \
     X(cuMemcpyAsync)                               \
     X(cuMemcpy2DAsync)                             \
@@ -92,6 +93,12 @@ bool gpuhier_cuda_present(void);
  * and `what`, the name of the call that failed.
  */
 int gpuhier_cuda_error(CUresult result, const char *what);
+
+/* The last error that gpuhier_cuda_error() was given in this thread. */
+CUresult gpuhier_cuda_last_error(void);
+
+/* CUDA_ERROR_... as in cuda.h. */
+const char *gpuhier_cuda_name(CUresult result);
 
 /* Does the result say that the driver or the context is gone or ending? At the end of the process it counts as success.
  */

@@ -13,6 +13,8 @@
  *              proof word, which shows what it can map; or a failure
  *   groups     cliques of those answers (hierarchy, shape). If there are several: ids that no other team of this rank
  *              has, the length of its UCX address; or a failure      allgather
+ *   host lanes scratch in host memory for nodes where a rank can     a vote after each of four steps, if there is
+ *              map no other                                          such a node
  *   addresses  if there are several groups                           vote, allgatherv, vote
  *   connect    a word with each partner: UCX connects                vote
  *
@@ -25,6 +27,8 @@
  */
 #include "ompi_config.h"
 
+#include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,11 +39,13 @@
 #include "base/coll_gpuhier_params.h"
 #include "plan/coll_gpuhier_choice.h"
 #include "team/coll_gpuhier_hooks.h"
+#include "team/coll_gpuhier_hostlanes.h"
 #include "team/coll_gpuhier_partners.h"
 #include "team/coll_gpuhier_process.h"
 #include "team/coll_gpuhier_setup.h"
 #include "ompi/proc/proc.h"
 #include "opal/util/output.h"
+#include "opal/util/show_help.h"
 
 /* What each rank tells all others at set-up. Plain bytes of one build: gpuhier_agree() has seen to that. */
 typedef struct hello {
@@ -72,8 +78,10 @@ typedef struct gpuhier_setup {
     int *local;                /* [nlocal] ranks of this node, rising */
     int *counts;               /* [2 * nranks] for addresses: their lengths, and places in one piece of memory */
     int nlocal, widest;        /* widest: ranks on the fullest node */
-    uint8_t *maps; /* [nranks][1 + widest] first: rank i has attached its node's control block; then k: it can map the
-                      k-th rank of its node */
+    uint8_t *maps; /* [nranks][map_bytes()] first: rank i has attached its node's control block; then k: it can map the
+                      k-th rank of its node; then two bytes for the CUDA error of its first trial that failed */
+    bool has_host; /* there is such a node, see is_host */
+    bool *is_host; /* [nranks] by the number of a node: its ranks work through scratch in host memory */
 } setup_t;
 
 /* True on all ranks when it was true on all. */
@@ -148,8 +156,10 @@ static int nodes_number(setup_t *setup)
     return OMPI_SUCCESS;
 }
 
-/* Maps one neighbour's scratch and reads the word there: the only proof that counts. */
-static bool trial(const hello_t *other)
+#define TRIAL_LIES 0xffff /* no CUDA error: the mapping shows other memory */
+
+/* Maps one neighbour's scratch and reads the word there: the only proof that counts. Returns 0, or why not. */
+static unsigned trial(const hello_t *other)
 {
     gpuhier_mapping_t *mapping;
     CUdeviceptr address;
@@ -162,7 +172,10 @@ static bool trial(const hello_t *other)
         gpuhier_unmap(mapping);
     }
     gpuhier_engine_unlock();
-    return OMPI_SUCCESS == rc && word == other->proof;
+    if (OMPI_SUCCESS != rc) {
+        return (unsigned) gpuhier_cuda_last_error();
+    }
+    return word == other->proof ? 0 : TRIAL_LIES;
 }
 
 /* Keeps what this rank maps of its node's processes mapped until the team ends. */
@@ -194,9 +207,14 @@ static bool node_is_split(const setup_t *setup)
     return split;
 }
 
+static size_t map_bytes(const setup_t *setup)
+{
+    return (size_t) setup->widest + 3;
+}
+
 static uint8_t *map_row(const setup_t *setup, int rank)
 {
-    return &setup->maps[(size_t) rank * (size_t) (1 + setup->widest)];
+    return &setup->maps[(size_t) rank * map_bytes(setup)];
 }
 
 /* Makes or attaches the control block, and tries which members can be mapped. rc: the outcome of this rank's earlier
@@ -211,7 +229,7 @@ static int node_join(setup_t *setup, int rc)
     }
     const bool maker = OMPI_SUCCESS == rc && 0 == setup->places[team->rank];
     if (OMPI_SUCCESS == rc) {
-        setup->maps = calloc((size_t) team->nranks + 1, (size_t) (1 + setup->widest)); /* and one more, to send from */
+        setup->maps = calloc((size_t) team->nranks + 1, map_bytes(setup)); /* and one more, to send from */
         rc = NULL == setup->maps ? OMPI_ERR_OUT_OF_RESOURCE : OMPI_SUCCESS;
     }
     bool made = false;
@@ -230,9 +248,15 @@ static int node_join(setup_t *setup, int rc)
     rc = OMPI_SUCCESS != rc ? rc : neighbours_hold(setup);
     mine[0] = OMPI_SUCCESS == rc;
     for (int k = 0; k < setup->nlocal && OMPI_SUCCESS == rc; ++k) {
-        mine[1 + k] = k == setup->places[team->rank] || trial(&setup->hello[setup->local[k]]);
+        const unsigned error = k == setup->places[team->rank] ? 0 : trial(&setup->hello[setup->local[k]]);
+        uint8_t *first = &mine[1 + setup->widest];
+        mine[1 + k] = 0 == error;
+        if (0 == first[0] && 0 == first[1]) {
+            first[0] = (uint8_t) error;
+            first[1] = (uint8_t) (error >> 8);
+        }
     }
-    int gathered = gather(setup, mine, setup->maps, (size_t) (1 + setup->widest));
+    int gathered = gather(setup, mine, setup->maps, map_bytes(setup));
     if (made) {
         gpuhier_segment_unlink(args.word);
     }
@@ -246,7 +270,7 @@ static int node_join(setup_t *setup, int rc)
 static bool can_map(void *arg, int rank, int other)
 {
     const setup_t *setup = arg;
-    return 0 != map_row(setup, rank)[1 + setup->places[other]];
+    return setup->is_host[setup->nodes[rank]] || 0 != map_row(setup, rank)[1 + setup->places[other]];
 }
 
 /* Copies what the engine needs to know of this group's members. */
@@ -270,13 +294,70 @@ static int members_note(setup_t *setup)
     return OMPI_SUCCESS;
 }
 
+/*
+ * Groups by what ranks can map. Then all ranks of a node where one is left alone can work together, through host
+ * memory. Their slices are short, and so are those of all other groups. Returns an errno.
+ */
+static int hierarchy_make(setup_t *setup)
+{
+    gpuhier_team_t *team = setup->team;
+    const gpuhier_hier_rank_t *nodes = (const gpuhier_hier_rank_t *) setup->nodes;
+    setup->is_host = calloc((size_t) team->nranks, sizeof(*setup->is_host));
+    if (NULL == setup->is_host) {
+        return ENOMEM;
+    }
+    int problem = gpuhier_hierarchy_init(&team->hierarchy, team->nranks, nodes, can_map, setup, GPUHIER_GROUP_MAX);
+    if (0 != problem || !gpuhier_hostlanes_nodes(&team->hierarchy, setup->nodes, can_map, setup, setup->is_host)) {
+        return problem;
+    }
+    setup->has_host = true;
+    if (team->limits.slice_bytes > GPUHIER_HOSTMEM_SLICE_BYTES) {
+        team->limits.slice_bytes = GPUHIER_HOSTMEM_SLICE_BYTES;
+    }
+    team->limits.slice_bytes_max = 0;
+    gpuhier_hierarchy_fini(&team->hierarchy);
+    return gpuhier_hierarchy_init(&team->hierarchy, team->nranks, nodes, can_map, setup, GPUHIER_GROUP_MAX);
+}
+
+/* The lowest rank of the first node that works through host memory says so, once a process. */
+static void host_tell(const setup_t *setup)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    int node = 0;
+    unsigned error = 0;
+    while (!setup->is_host[node]) {
+        ++node;
+    }
+    if (node != setup->team->rank || atomic_flag_test_and_set(&told)) {
+        return;
+    }
+    for (int k = 0; k < setup->nlocal && 0 == error; ++k) {
+        const uint8_t *first = &map_row(setup, setup->local[k])[1 + setup->widest];
+        error = first[0] | (unsigned) first[1] << 8;
+    }
+    opal_show_help("help-coll-gpuhier.txt", "no mapping", true, ompi_process_info.nodename,
+                   TRIAL_LIES == error ? "the mapping shows other memory" : gpuhier_cuda_name((CUresult) error));
+}
+
+/* Scratch in host memory, on all nodes that need it. The same outcome on all ranks. */
+static int host_lanes_make(setup_t *setup)
+{
+    gpuhier_team_t *team = setup->team;
+    const int leader = gpuhier_hierarchy_leader(&team->hierarchy, team->group);
+    const bool mine = setup->is_host[setup->nodes[team->rank]] && team->group_size > 1;
+    int rc = gpuhier_hostlanes_make(team, setup->saved, mine, setup->hello[leader].segment_word);
+    if (OMPI_SUCCESS == rc) {
+        host_tell(setup);
+    }
+    return rc;
+}
+
 static int groups_make(setup_t *setup)
 {
     gpuhier_team_t *team = setup->team;
     _Static_assert(sizeof(gpuhier_hier_rank_t) == sizeof(*setup->nodes),
                    "the number of its node is all that the hierarchy asks of a rank");
-    int problem = gpuhier_hierarchy_init(&team->hierarchy, team->nranks, (const gpuhier_hier_rank_t *) setup->nodes,
-                                         can_map, setup, GPUHIER_GROUP_MAX);
+    int problem = hierarchy_make(setup);
     problem = 0 != problem ? problem : gpuhier_shape_init(&team->shape, &team->hierarchy);
     if (0 != problem) {
         return OMPI_ERR_OUT_OF_RESOURCE;
@@ -464,6 +545,7 @@ static int steps_run(setup_t *setup, const gpuhier_buffer_t *buffer, int entered
     int rc = OMPI_SUCCESS != entered ? entered : hello_fill(setup, buffer, &mine);
     const int gathered = hellos_gather(setup, &mine);
     rc = groups_agree(setup, node_join(setup, OMPI_SUCCESS != rc ? rc : gathered));
+    rc = OMPI_SUCCESS == rc && setup->has_host ? host_lanes_make(setup) : rc;
     if (OMPI_SUCCESS == rc && team->ngroups > 1) {
         rc = addresses_exchange(setup);
         if (!vote(setup, OMPI_SUCCESS == rc)) {
@@ -543,6 +625,7 @@ void gpuhier_setup_drop(gpuhier_setup_t *setup)
     free(setup->local);
     free(setup->counts);
     free(setup->maps);
+    free(setup->is_host);
     free(setup->address);
     free(setup);
 }

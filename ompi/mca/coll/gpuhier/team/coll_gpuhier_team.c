@@ -86,6 +86,9 @@ void gpuhier_team_release(gpuhier_team_t *team)
         gpuhier_net_peer_destroy(team->peers[rank]);
         team->peers[rank] = NULL;
     }
+    if (NULL != team->device) {
+        gpuhier_hostmem_close(&team->hostmem, gpuhier_device_check(team->device) ? team->device->context : NULL);
+    }
 }
 
 gpuhier_team_t *gpuhier_teams_next(const gpuhier_team_t *team)

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "gpu/coll_gpuhier_device.h"
+#include "gpu/coll_gpuhier_hostmem.h"
 #include "base/coll_gpuhier_saved.h"
 #include "net/coll_gpuhier_net.h"
 #include "plan/coll_gpuhier_rails.h"
@@ -51,6 +52,8 @@ typedef struct gpuhier_team {
     int *node_index;           /* [group_size] a member's place in the segment */
     gpuhier_record_t *members; /* [group_size] */
     gpuhier_memref_t *scratch; /* [group_size] each member's first lane, kept mapped */
+    gpuhier_hostmem_t hostmem; /* scratch of a group whose members cannot all map each other's, in place of that of
+                                  lanes; all zero in other groups */
     uint64_t *held;            /* [nheld] processes of this node: their scratch stays mapped while the team lives */
     int nheld;
     gpuhier_device_t *device;

@@ -1,0 +1,170 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the shared file of host scratch and its registration with the driver. Does not know who uses which lane when.
+ * Called by set-up, by the team's end and by the engine.
+ */
+#include "ompi_config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/coll_gpuhier_compat.h"
+#include "base/coll_gpuhier_params.h"
+#include "gpu/coll_gpuhier_device.h"
+#include "gpu/coll_gpuhier_hostmem.h"
+#include "plan/coll_gpuhier_hierarchy.h"
+
+#define NAME_BYTES 48
+
+static void name_of(uint64_t word, char name[NAME_BYTES])
+{
+    snprintf(name, NAME_BYTES, "/gpuhier-lanes-%016" PRIx64, word);
+}
+
+static int refuse(char *reason, const char *what, const char *why)
+{
+    snprintf(reason, GPUHIER_HOSTMEM_REASON_BYTES, "%s: %s", what, why);
+    return OMPI_ERR_OUT_OF_RESOURCE;
+}
+
+/* 0 for CUDA_SUCCESS. */
+static int driver_check(CUresult result, const char *what, char *reason)
+{
+    int rc = gpuhier_cuda_error(result, what);
+    return OMPI_SUCCESS == rc ? rc : refuse(reason, what, gpuhier_cuda_name(result));
+}
+
+size_t gpuhier_hostmem_place(const gpuhier_hostmem_t *hostmem, int buffer)
+{
+    return GPUHIER_SCRATCH_HEADER + (size_t) buffer * hostmem->buffer_bytes;
+}
+
+static void sizes_set(gpuhier_hostmem_t *hostmem, int nlanes, size_t slice_bytes)
+{
+    const size_t page = (size_t) sysconf(_SC_PAGESIZE);
+    hostmem->buffer_bytes = slice_bytes + 4 * GPUHIER_UNIT_BYTES; /* as in the lanes of GPU memory */
+    const size_t used = gpuhier_hostmem_place(hostmem, 2 * gpuhier_params.slices_in_flight);
+    hostmem->lane_bytes = (used + page - 1) / page * page;
+    hostmem->bytes = hostmem->lane_bytes * (size_t) nlanes;
+}
+
+static int map(gpuhier_hostmem_t *hostmem, char *reason)
+{
+    void *memory = mmap(NULL, hostmem->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, hostmem->file, 0);
+    if (MAP_FAILED == memory) {
+        return refuse(reason, "mmap", strerror(errno));
+    }
+    hostmem->memory = memory;
+    return OMPI_SUCCESS;
+}
+
+int gpuhier_hostmem_create(gpuhier_hostmem_t *hostmem, uint64_t word, int nlanes, size_t slice_bytes, char *reason)
+{
+    char name[NAME_BYTES];
+    name_of(word, name);
+    sizes_set(hostmem, nlanes, slice_bytes);
+    hostmem->file = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    hostmem->file_open = hostmem->file >= 0;
+    if (!hostmem->file_open || 0 != ftruncate(hostmem->file, (off_t) hostmem->bytes)) {
+        return refuse(reason, "a file in /dev/shm", strerror(errno));
+    }
+    return map(hostmem, reason);
+}
+
+int gpuhier_hostmem_attach(gpuhier_hostmem_t *hostmem, uint64_t word, int nlanes, size_t slice_bytes, char *reason)
+{
+    char name[NAME_BYTES];
+    struct stat status;
+    name_of(word, name);
+    sizes_set(hostmem, nlanes, slice_bytes);
+    hostmem->file = shm_open(name, O_RDWR | O_CLOEXEC, 0);
+    hostmem->file_open = hostmem->file >= 0;
+    if (!hostmem->file_open || 0 != fstat(hostmem->file, &status)) {
+        return refuse(reason, "a file in /dev/shm", strerror(errno));
+    }
+    if ((size_t) status.st_size != hostmem->bytes) {
+        return refuse(reason, "a file in /dev/shm", "it has another size than was agreed");
+    }
+    return map(hostmem, reason);
+}
+
+int gpuhier_hostmem_reserve(gpuhier_hostmem_t *hostmem, int index, char *reason)
+{
+    int problem =
+        posix_fallocate(hostmem->file, (off_t) (hostmem->lane_bytes * (size_t) index), (off_t) hostmem->lane_bytes);
+    close(hostmem->file);
+    hostmem->file_open = false;
+    return 0 == problem ? OMPI_SUCCESS : refuse(reason, "room in /dev/shm", strerror(problem));
+}
+
+static uint64_t proof_of(uint64_t word, int index)
+{
+    return word ^ ((uint64_t) index + 1) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+int gpuhier_hostmem_register(gpuhier_hostmem_t *hostmem, uint64_t word, int index, char *reason)
+{
+    const unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+    int rc =
+        driver_check(gpuhier_cu.cuMemHostRegister(hostmem->memory, hostmem->bytes, flags), "cuMemHostRegister", reason);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    CUresult result = gpuhier_cu.cuMemHostGetDevicePointer(&hostmem->device, hostmem->memory, 0);
+    if (CUDA_SUCCESS != result) {
+        (void) gpuhier_cu.cuMemHostUnregister(hostmem->memory);
+        hostmem->device = 0;
+        return driver_check(result, "cuMemHostGetDevicePointer", reason);
+    }
+    const uint64_t proof = proof_of(word, index);
+    return driver_check(gpuhier_cu.cuMemcpyHtoD(gpuhier_hostmem_lane(hostmem, index), &proof, sizeof(proof)),
+                        "cuMemcpyHtoD", reason);
+}
+
+int gpuhier_hostmem_prove(gpuhier_hostmem_t *hostmem, uint64_t word, int nlanes, char *reason)
+{
+    int rc = OMPI_SUCCESS;
+    for (int i = 0; i < nlanes && OMPI_SUCCESS == rc; ++i) {
+        uint64_t proof = 0;
+        rc = driver_check(gpuhier_cu.cuMemcpyDtoH(&proof, gpuhier_hostmem_lane(hostmem, i), sizeof(proof)),
+                          "cuMemcpyDtoH", reason);
+        if (OMPI_SUCCESS == rc && proof_of(word, i) != proof) {
+            rc = refuse(reason, "a file in /dev/shm", "it does not show what another process wrote");
+        }
+    }
+    return rc;
+}
+
+void gpuhier_hostmem_unlink(uint64_t word)
+{
+    char name[NAME_BYTES];
+    name_of(word, name);
+    shm_unlink(name);
+}
+
+void gpuhier_hostmem_close(gpuhier_hostmem_t *hostmem, CUcontext context)
+{
+    gpuhier_cuda_scope_t scope;
+    if (0 != hostmem->device && OMPI_SUCCESS == gpuhier_cuda_enter(context, &scope)) {
+        CUresult result = gpuhier_cu.cuMemHostUnregister(hostmem->memory);
+        if (!gpuhier_cuda_gone(result)) {
+            (void) gpuhier_cuda_error(result, "cuMemHostUnregister");
+        }
+        gpuhier_cuda_leave(&scope);
+    }
+    if (NULL != hostmem->memory) {
+        munmap(hostmem->memory, hostmem->bytes);
+    }
+    if (hostmem->file_open) {
+        close(hostmem->file);
+    }
+    memset(hostmem, 0, sizeof(*hostmem));
+}

@@ -1,0 +1,70 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Scratch in host memory, for ranks of a node that cannot map each other's GPU memory: one file in /dev/shm that all
+ * members of a group map, page-locked, with a lane for each. Kernels reach it over the bus.
+ *
+ *   | lane of member 0                                           | lane of member 1 ...
+ *   | proof word, to 256 | in of slice 0 .. S-1 | out of 0 .. S-1 |
+ */
+#ifndef GPUHIER_HOSTMEM_H
+#define GPUHIER_HOSTMEM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpu/coll_gpuhier_cuda.h"
+
+/*
+ * The longest slice through it: page-locked memory is scarce, /dev/shm is small in containers, and every communicator
+ * has its own. With three slices in flight a lane takes 1.5 MiB.
+ */
+#define GPUHIER_HOSTMEM_SLICE_BYTES ((size_t) 256 << 10)
+
+/* One process's view, owned by the team; all zero when there is none. The memory goes when the last process closes. */
+typedef struct gpuhier_hostmem {
+    void *memory;       /* all lanes; NULL: there are none */
+    CUdeviceptr device; /* the same, for kernels; 0 until it is registered */
+    int file;           /* the memory's, open while it is made */
+    bool file_open;
+    size_t bytes;        /* of all lanes */
+    size_t lane_bytes;   /* of one, whole pages */
+    size_t buffer_bytes; /* of one slice buffer */
+} gpuhier_hostmem_t;
+
+/*
+ * The steps that the members of a group take in this order, each when all have taken the one before: the first member
+ * creates the file and the others attach it; each reserves its own lane, so that the pages lie near its GPU and a
+ * full /dev/shm is an error here and not a SIGBUS later; each registers the whole with the driver and writes its proof;
+ * each reads all proofs by the GPU. word: a random one that all have been told. They return an Open MPI code, and on an
+ * error the text of `reason` says why. gpuhier_hostmem_close() is due in any case.
+ */
+#define GPUHIER_HOSTMEM_REASON_BYTES 128
+int gpuhier_hostmem_create(gpuhier_hostmem_t *hostmem, uint64_t word, int nlanes, size_t slice_bytes, char *reason);
+int gpuhier_hostmem_attach(gpuhier_hostmem_t *hostmem, uint64_t word, int nlanes, size_t slice_bytes, char *reason);
+int gpuhier_hostmem_reserve(gpuhier_hostmem_t *hostmem, int index, char *reason);
+int gpuhier_hostmem_register(gpuhier_hostmem_t *hostmem, uint64_t word, int index, char *reason);
+int gpuhier_hostmem_prove(gpuhier_hostmem_t *hostmem, uint64_t word, int nlanes, char *reason);
+
+/* Takes the name away, once all have attached; the creator calls it. */
+void gpuhier_hostmem_unlink(uint64_t word);
+
+/* Lets go of the memory. context: the one it was registered in, NULL when that is gone. No GPU work on it is left. */
+void gpuhier_hostmem_close(gpuhier_hostmem_t *hostmem, CUcontext context);
+
+static inline bool gpuhier_hostmem_is_used(const gpuhier_hostmem_t *hostmem)
+{
+    return 0 != hostmem->device;
+}
+
+static inline CUdeviceptr gpuhier_hostmem_lane(const gpuhier_hostmem_t *hostmem, int index)
+{
+    return hostmem->device + (size_t) index * hostmem->lane_bytes;
+}
+
+/* Place of slice buffer number `buffer` in a lane: those for input come first, then those for output. */
+size_t gpuhier_hostmem_place(const gpuhier_hostmem_t *hostmem, int buffer);
+
+#endif /* GPUHIER_HOSTMEM_H */

@@ -1,0 +1,94 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the steps in which the members of a group make their scratch in host memory; a vote of the whole communicator
+ * follows each. Called by set-up.
+ */
+#include "ompi_config.h"
+
+#include <string.h>
+
+#include "base/coll_gpuhier_compat.h"
+#include "base/coll_gpuhier_lock.h"
+#include "team/coll_gpuhier_hostlanes.h"
+#include "opal/util/show_help.h"
+
+/* Is there a rank on this rank's node that it cannot work with? */
+static bool is_apart(int rank, int nranks, const uint64_t *nodes, gpuhier_can_map_fn_t can_map, void *arg)
+{
+    for (int other = 0; other < nranks; ++other) {
+        if (other != rank && nodes[other] == nodes[rank] && !(can_map(arg, rank, other) && can_map(arg, other, rank))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool gpuhier_hostlanes_nodes(const gpuhier_hierarchy_t *hierarchy, const uint64_t *nodes, gpuhier_can_map_fn_t can_map,
+                             void *arg, bool *is_host)
+{
+    bool any = false;
+    /* A node's number is its lowest rank, which founds the node's first group; a node of one group has no other. */
+    for (int group = 0; group < hierarchy->ngroups; ++group) {
+        const int rank = gpuhier_hierarchy_leader(hierarchy, group);
+        if (1 == gpuhier_hierarchy_group_size(hierarchy, group) && !is_host[nodes[rank]]
+            && is_apart(rank, hierarchy->nranks, nodes, can_map, arg)) {
+            is_host[nodes[rank]] = any = true;
+        }
+    }
+    return any;
+}
+
+/* True on all ranks when it was true on all. */
+static bool vote(const gpuhier_team_t *team, const gpuhier_saved_t *saved, bool mine)
+{
+    int ok = mine, all = 0;
+    int rc = saved->allreduce(&ok, &all, 1, MPI_INT, MPI_MIN, team->comm, saved->allreduce_module);
+    return OMPI_SUCCESS == rc && 0 != all;
+}
+
+enum { STEP_CREATE, STEP_ATTACH, STEP_REGISTER, STEP_PROVE, STEPS };
+
+static int step_take(gpuhier_team_t *team, int step, uint64_t word, char *reason)
+{
+    gpuhier_hostmem_t *hostmem = &team->hostmem;
+    const size_t slice_bytes = team->limits.slice_bytes;
+    int rc = OMPI_SUCCESS;
+    switch (step) {
+    case STEP_CREATE:
+        return 0 == team->index ? gpuhier_hostmem_create(hostmem, word, team->group_size, slice_bytes, reason) : rc;
+    case STEP_ATTACH:
+        rc = 0 == team->index ? rc : gpuhier_hostmem_attach(hostmem, word, team->group_size, slice_bytes, reason);
+        return OMPI_SUCCESS != rc ? rc : gpuhier_hostmem_reserve(hostmem, team->index, reason);
+    case STEP_REGISTER:
+        return gpuhier_hostmem_register(hostmem, word, team->index, reason);
+    default:
+        return gpuhier_hostmem_prove(hostmem, word, team->group_size, reason);
+    }
+}
+
+int gpuhier_hostlanes_make(gpuhier_team_t *team, const gpuhier_saved_t *saved, bool mine, uint64_t word)
+{
+    char reason[GPUHIER_HOSTMEM_REASON_BYTES] = "";
+    bool ok = true;
+    for (int step = STEP_CREATE; step < STEPS && ok; ++step) {
+        gpuhier_engine_lock();
+        int rc = mine ? step_take(team, step, word, reason) : OMPI_SUCCESS;
+        gpuhier_engine_unlock();
+        if (OMPI_SUCCESS != rc) {
+            opal_show_help("help-coll-gpuhier.txt", "no host scratch", true, ompi_process_info.nodename,
+                           team->hostmem.bytes, reason);
+        }
+        ok = vote(team, saved, OMPI_SUCCESS == rc);
+        if (mine && 0 == team->index && (STEP_ATTACH == step || !ok)) {
+            gpuhier_hostmem_unlink(word);
+        }
+    }
+    if (!ok) {
+        gpuhier_engine_lock();
+        gpuhier_hostmem_close(&team->hostmem, team->device->context);
+        gpuhier_engine_unlock();
+    }
+    return ok ? OMPI_SUCCESS : OMPI_ERR_NOT_AVAILABLE;
+}

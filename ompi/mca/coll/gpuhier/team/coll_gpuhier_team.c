@@ -86,7 +86,7 @@ void gpuhier_team_release(gpuhier_team_t *team)
         gpuhier_net_peer_destroy(team->peers[rank]);
         team->peers[rank] = NULL;
     }
-    if (NULL != team->device) {
+    if (NULL != team->hostmem.memory) {
         gpuhier_hostmem_close(&team->hostmem, gpuhier_device_check(team->device) ? team->device->context : NULL);
     }
 }

@@ -23,7 +23,16 @@
 extern "C" {
 #endif
 
-#define CUDASIM_TWIN_ABI 1
+#define CUDASIM_TWIN_ABI 2
+
+/*
+ * How a kernel keeps memory busy; only the modelled time (docs/model.md) depends on it. A twin gives it before it
+ * reports traffic. Without it, sources are read all at once and a thread has 64 bytes on their way.
+ */
+typedef struct cudasim_shape {
+    uint32_t thread_bytes; /* bytes that one thread has on their way at a time */
+    uint32_t at_once;      /* sources that a thread reads before it waits for their data; 0: all */
+} cudasim_shape_t;
 
 /* One launch as its twin sees it. Owned by the emulator; valid during run(). */
 typedef struct cudasim_launch {
@@ -45,6 +54,10 @@ typedef struct cudasim_launch {
     int exact;
     /* Says that the kernel moved bytes at device_ptr (an untranslated address, device or host). */
     void (*traffic)(const struct cudasim_launch *launch, uintptr_t device_ptr, size_t bytes, int is_write);
+    /* Behind cudasim_push, cudasim_wait and cudasim_shape, which twins call. NULL: a test runs the twin by itself. */
+    void (*push)(const struct cudasim_launch *launch, uintptr_t to, const void *from, size_t bytes);
+    void (*wait)(const struct cudasim_launch *launch);
+    void (*shape)(const struct cudasim_launch *launch, const cudasim_shape_t *shape);
 } cudasim_launch_t;
 
 typedef struct cudasim_kernel {
@@ -52,6 +65,11 @@ typedef struct cudasim_kernel {
     uint32_t nparams;
     const uint32_t *param_bytes; /* size in bytes of each parameter; copied by the emulator at launch */
     void (*run)(const cudasim_launch_t *launch, void **params);
+    /*
+     * 1: the kernel may wait for something that other work, a host or another process does (cudasim_wait). It gets a
+     * thread of its own whatever CUDASIM_ASYNC says, so that the launch returns before the kernel ends.
+     */
+    uint32_t waits;
 } cudasim_kernel_t;
 
 typedef struct cudasim_twin_table {
@@ -69,6 +87,71 @@ static inline void *cudasim_host_view(const cudasim_launch_t *launch, uintptr_t 
         address += (uintptr_t) launch->alias_offset;
     }
     return (void *) address;
+}
+
+/*
+ * Kernels that talk to kernels or hosts while they run. Such a twin
+ *
+ *     cudasim_push(launch, peer_scratch, line, sizeof(line));     data and flags, to each peer
+ *     while (!arrived(my_scratch) && !aborted(word)) {
+ *         cudasim_wait(launch);
+ *     }
+ *     ...                                                         reduces, writes the result, reports traffic
+ *     cudasim_push(launch, host_word, &done, sizeof(done));       tells the host
+ *
+ * reads flags by atomic loads (__atomic_load_n, acquire), and sets .waits in its table. A twin runs as one logical
+ * thread: it pushes everything before it waits, and never waits for itself. Every wait loop ends on an abort word.
+ */
+
+/*
+ * Writes bytes from host memory to a device or mapped host address that peers watch, and reports the traffic.
+ * from may be reused at once. Pushes of one launch to the memory of one GPU (or the host) arrive in their order.
+ * Within a push the aligned 8-byte words of the destination arrive whole and in ascending order, each with
+ * release semantics, so a flag in the last word, and a flag in each word, are both right. A line of 16 bytes may
+ * be seen half. Under a model the words arrive when the links have carried them; else at once.
+ */
+static inline void cudasim_push(const cudasim_launch_t *launch, uintptr_t to, const void *from, size_t bytes)
+{
+    const unsigned char *byte = (const unsigned char *) from;
+    size_t i = 0;
+
+    if (NULL != launch->push) {
+        launch->push(launch, to, from, bytes);
+        return;
+    }
+    while (i < bytes) {
+        unsigned char *at = (unsigned char *) cudasim_host_view(launch, to + i);
+        uint64_t word;
+        if (0 == (uintptr_t) at % sizeof(word) && bytes - i >= sizeof(word)) {
+            __builtin_memcpy(&word, byte + i, sizeof(word));
+            __atomic_store_n((uint64_t *) (void *) at, word, __ATOMIC_RELEASE);
+            i += sizeof(word);
+        } else {
+            __atomic_store_n(at, byte[i], __ATOMIC_RELEASE);
+            i++;
+        }
+    }
+    launch->traffic(launch, to, bytes, 1);
+}
+
+/*
+ * One turn of a loop that waits for flags: gives the processor away for a moment. Under a model it also lets
+ * the time pass that the traffic reported so far takes, and delivers this launch's own pushes when they are due.
+ */
+static inline void cudasim_wait(const cudasim_launch_t *launch)
+{
+    if (NULL != launch->wait) {
+        launch->wait(launch);
+    }
+}
+
+static inline void cudasim_shape(const cudasim_launch_t *launch, uint32_t thread_bytes, uint32_t at_once)
+{
+    const cudasim_shape_t shape = {thread_bytes, at_once};
+
+    if (NULL != launch->shape) {
+        launch->shape(launch, &shape);
+    }
 }
 
 #ifdef __cplusplus

@@ -18,6 +18,8 @@
  *           asks for. Work that was left alone for CUDASIM_LAZY_MS is executed by a
  *           background thread, since a GPU gets there sometime without being asked.
  *
+ * A stream that a waiting kernel (cudasim_twin.h) was submitted to has a worker in every mode, without delays.
+ *
  * One lock guards all queues; work is executed outside it, with the stream marked busy.
  */
 #include "sim_engine.h"
@@ -245,7 +247,7 @@ static void stream_run(CUstream stream, uint64_t seq)
     unsigned i;
 
     while (atomic_load_explicit(&stream->completed, memory_order_acquire) < seq) {
-        if (SIM_THREAD == mode || stream->busy) {
+        if (SIM_THREAD == mode || stream->threaded || stream->busy) {
             pthread_cond_wait(&stream->done, &engine_mutex);
             continue;
         }
@@ -282,7 +284,7 @@ static void *worker(void *argument)
         for (i = 0; i < item->ndeps; i++) {
             stream_run(item->deps[i].stream, item->deps[i].seq);
         }
-        delay = (0 == max_delay_us) ? 0 : stream_random(stream) % (max_delay_us + 1);
+        delay = (0 == max_delay_us || SIM_THREAD != mode) ? 0 : stream_random(stream) % (max_delay_us + 1);
         sim_engine_unlock();
         await_slot(item);
         if (delay > 0) {
@@ -365,6 +367,17 @@ static void legacy_order(CUstream stream, struct sim_item *item)
     }
 }
 
+/* Work that must follow a kernel that may wait for the host must not hold the host up either. */
+static bool follows_threaded(const struct sim_item *item)
+{
+    for (unsigned i = 0; i < item->ndeps; i++) {
+        if (item->deps[i].stream->threaded && !sim_stream_done(item->deps[i].stream, item->deps[i].seq)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 uint64_t sim_submit_locked(CUstream stream, struct sim_item *item)
 {
     uint64_t seq = ++stream->submitted;
@@ -379,9 +392,10 @@ uint64_t sim_submit_locked(CUstream stream, struct sim_item *item)
         stream->tail->next = item;
     }
     stream->tail = item;
-    if (SIM_EAGER == mode) {
+    stream->threaded = stream->threaded || item->waits || follows_threaded(item);
+    if (SIM_EAGER == mode && !stream->threaded) {
         stream_run(stream, seq);
-    } else if (SIM_THREAD == mode) {
+    } else if (SIM_THREAD == mode || stream->threaded) {
         if (!stream->has_worker) {
             stream->has_worker = true;
             thread_start(worker, stream);
@@ -468,7 +482,7 @@ bool sim_stream_poll(CUstream stream, uint64_t seq)
 
     if (!done && SIM_LAZY == mode) {
         sim_engine_lock();
-        if (++stream->queries > 1) {
+        if (++stream->queries > 1 && !stream->threaded) {
             stream_run(stream, seq);
             done = true;
         }

@@ -40,6 +40,7 @@ struct CUstream_st {
     bool destroyed; /* by the program; goes when its work is done */
     bool busy;      /* an item is being executed */
     bool has_worker;
+    bool threaded;  /* its worker does all its work, whatever the mode: a kernel in it may wait for the host */
     uint64_t id;
     uint64_t thread; /* 0, or the thread whose per-thread default stream it is */
     uint64_t submitted;
@@ -95,6 +96,7 @@ struct sim_item {
     uint64_t seq;
     uint64_t queued_ns;
     sim_run_fn_t run;
+    bool waits; /* may wait for the host or for other work: a worker executes it in every mode */
     unsigned ndeps;
     unsigned deps_room;
     struct sim_dep deps_inline[SIM_DEPS_INLINE];

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "sim_counters.h"
 #include "sim_engine.h"
@@ -152,6 +153,43 @@ static void traffic(const cudasim_launch_t *launch, uintptr_t address, size_t by
     } while (length > 0 && bytes > 0);
 }
 
+/* Each aligned word by itself, since a reader may look at any of them; see cudasim_push. */
+static void deliver(uintptr_t to, const unsigned char *from, size_t bytes)
+{
+    unsigned char *at = sim_host_view(to);
+    uint64_t word;
+    size_t i = 0;
+
+    while (i < bytes) {
+        if (0 == (uintptr_t) (at + i) % sizeof(word) && bytes - i >= sizeof(word)) {
+            memcpy(&word, from + i, sizeof(word));
+            __atomic_store_n((uint64_t *) (void *) (at + i), word, __ATOMIC_RELEASE);
+            i += sizeof(word);
+        } else {
+            __atomic_store_n(at + i, from[i], __ATOMIC_RELEASE);
+            i++;
+        }
+    }
+}
+
+static void push(const cudasim_launch_t *launch, uintptr_t to, const void *from, size_t bytes)
+{
+    const struct launch_work *work = (const void *) launch;
+
+    traffic(launch, to, bytes, 1);
+    if (CUDA_SUCCESS == atomic_load(&work->ctx->sticky)) { /* an illegal write is not done */
+        deliver(to, from, bytes);
+    }
+}
+
+static void wait(const cudasim_launch_t *launch)
+{
+    const struct timespec pause = {.tv_nsec = 20000};
+
+    (void) launch;
+    nanosleep(&pause, NULL);
+}
+
 static void run_launch(struct sim_item *item)
 {
     struct launch_work *work = (void *) item->payload;
@@ -191,6 +229,7 @@ CUresult sim_launch(const cudasim_kernel_t *kernel, const uint32_t grid[3], cons
         total += (kernel->param_bytes[i] + 15) & ~(size_t) 15;
     }
     item = sim_item_new(run_launch, total);
+    item->waits = 0 != kernel->waits;
     work = (void *) item->payload;
     memset(&work->launch, 0, sizeof(work->launch));
     memcpy(work->launch.grid, grid, sizeof(work->launch.grid));
@@ -202,6 +241,8 @@ CUresult sim_launch(const cudasim_kernel_t *kernel, const uint32_t grid[3], cons
     work->launch.device = stream->ctx->physical;
     work->launch.exact = exact;
     work->launch.traffic = traffic;
+    work->launch.push = push;
+    work->launch.wait = wait;
     work->kernel = kernel;
     work->ctx = stream->ctx;
     work->nparams = kernel->nparams;

@@ -62,6 +62,7 @@ static CUstream stream_new_locked(CUcontext ctx, unsigned flags, int priority)
     stream->priority = priority;
     stream->blocking = 0 == (flags & CU_STREAM_NON_BLOCKING);
     stream->destroyed = false;
+    stream->threaded = false;
     stream->queries = 0;
     stream->thread = 0;
     stream->id = next_stream_id++;

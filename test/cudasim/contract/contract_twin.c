@@ -22,9 +22,24 @@ static void add_run(const cudasim_launch_t *launch, void **params)
     }
 }
 
+static const uint32_t wait_bytes[] = {sizeof(uint64_t *), sizeof(uint64_t *)};
+
+/* Waits until the first word is not zero, then pushes its value to the second. */
+static void wait_run(const cudasim_launch_t *launch, void **params)
+{
+    uint64_t *flag = *(uint64_t **) params[0], *out = *(uint64_t **) params[1];
+    uint64_t *view = cudasim_host_view(launch, (uintptr_t) flag), value;
+
+    while (0 == (value = __atomic_load_n(view, __ATOMIC_ACQUIRE))) {
+        cudasim_wait(launch);
+    }
+    cudasim_push(launch, (uintptr_t) out, &value, sizeof(value));
+}
+
 static const cudasim_kernel_t kernels[] = {
-    {"contract_add", 3, add_bytes, add_run},
-    {"_Z10launch_addPiii", 3, add_bytes, add_run},
+    {"contract_add", 3, add_bytes, add_run, 0},
+    {"_Z10launch_addPiii", 3, add_bytes, add_run, 0},
+    {"contract_wait", 2, wait_bytes, wait_run, 1},
 };
 
 const cudasim_twin_table_t cudasim_twins = {CUDASIM_TWIN_ABI, sizeof(kernels) / sizeof(kernels[0]), kernels};

@@ -358,6 +358,45 @@ static void hold(void)
     sleep(200);
 }
 
+/* A kernel that waits for a word that the host writes after the launch: the launch must return, in every mode. */
+static void waiting_kernel(void)
+{
+    CUmodule module;
+    CUfunction function;
+    CUstream stream, other;
+    CUevent event;
+    uint64_t *words;
+    CUdeviceptr data;
+
+    start();
+    EXPECT(CUDA_SUCCESS == cuModuleLoad(&module, "contract_kernels.fatbin"));
+    EXPECT(CUDA_SUCCESS == cuModuleGetFunction(&function, module, "contract_wait"));
+    EXPECT(CUDA_SUCCESS == cuMemAllocHost((void **) &words, 4096));
+    EXPECT(CUDA_SUCCESS == cuMemAlloc(&data, 64));
+    EXPECT(CUDA_SUCCESS == cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    EXPECT(CUDA_SUCCESS == cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+    EXPECT(CUDA_SUCCESS == cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    memset(words, 0, 4096);
+    uint64_t *flag = words, *out = words + 8, copied = 0;
+    void *params[] = {&flag, &out};
+    EXPECT(CUDA_SUCCESS == cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, stream, params, NULL));
+    EXPECT(CUDA_SUCCESS == cuMemcpyHtoDAsync(data, out, sizeof(*out), stream));
+    EXPECT(CUDA_SUCCESS == cuEventRecord(event, stream));
+    EXPECT(CUDA_SUCCESS == cuStreamWaitEvent(other, event, 0));
+    EXPECT(CUDA_SUCCESS == cuMemsetD8Async(data + 32, 1, 32, other));
+    EXPECT(CUDA_ERROR_NOT_READY == cuStreamQuery(stream));
+    EXPECT(CUDA_ERROR_NOT_READY == cuStreamQuery(stream));
+    EXPECT(CUDA_ERROR_NOT_READY == cuEventQuery(event));
+    EXPECT(CUDA_ERROR_NOT_READY == cuStreamQuery(other));
+    EXPECT(0 == __atomic_load_n(out, __ATOMIC_ACQUIRE));
+    __atomic_store_n(flag, 17, __ATOMIC_RELEASE);
+    EXPECT(CUDA_SUCCESS == cuStreamSynchronize(other));
+    EXPECT(CUDA_SUCCESS == cuStreamSynchronize(stream));
+    EXPECT(CUDA_SUCCESS == cuMemcpyDtoH(&copied, data, sizeof(copied)));
+    EXPECT(17 == *out && 17 == copied);
+    EXPECT(CUDA_SUCCESS == cuStreamDestroy(stream));
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -369,6 +408,7 @@ static const struct {
     {"hookable", hookable},     {"other-node", other_node},
     {"freed-while-open", freed_while_open}, {"freed-while-open-by-killed", freed_while_open_by_killed},
     {"dead-recorder", dead_recorder},
+    {"waiting-kernel", waiting_kernel},
     {"hold", hold},
 };
 

@@ -184,9 +184,9 @@ static void run_copy(const cudasim_launch_t *launch, void **params)
 static const uint32_t param_bytes[1] = {sizeof(gpuhier_kernel_args_t)};
 
 #define GPUHIER_TWIN(op, type)                                                                                         \
-    {"gpuhier_" #op "_" #type, 1, param_bytes, run<t_##type, op_##op<t_##type>, number_##op##_##type>},
+    {"gpuhier_" #op "_" #type, 1, param_bytes, run<t_##type, op_##op<t_##type>, number_##op##_##type>, 0},
 static const cudasim_kernel_t kernels[] = {
-    GPUHIER_KERNEL_LIST(GPUHIER_TWIN){"gpuhier_copy", 1, param_bytes, run_copy},
+    GPUHIER_KERNEL_LIST(GPUHIER_TWIN){"gpuhier_copy", 1, param_bytes, run_copy, 0},
 };
 
 } /* namespace gpuhier */

@@ -21,13 +21,27 @@
 #include "sim_context.h"
 #include "sim_driver.h"
 #include "sim_fault.h"
+#include "sim_model.h"
 
 #define NEEDS_NOTHING 0
 #define NEEDS_INIT 1
 #define NEEDS_CONTEXT 2
 
+/* The functions' numbers: the order of cuda_api.def. */
+enum call {
+#define API(needs, name, symbol, since, params, args) CALL_##symbol,
+#define API_PTSZ API
+#define API_PTDS API
+#define API_THUNK API
+#include "cuda_api.def"
+#undef API
+#undef API_PTSZ
+#undef API_PTDS
+#undef API_THUNK
+};
+
 /* What every call begins with. CUDA_SUCCESS: go on. */
-static CUresult enter(int needs, const char *name, const char *symbol)
+static CUresult enter(int needs, enum call call, const char *name, const char *symbol)
 {
     CUcontext ctx;
     CUresult rc;
@@ -40,6 +54,9 @@ static CUresult enter(int needs, const char *name, const char *symbol)
     }
     if (NEEDS_NOTHING == needs) {
         return CUDA_SUCCESS;
+    }
+    if (sim_model.on) {
+        sim_model_pay(call);
     }
     rc = (CUresult) atomic_load_explicit(&sim_driver.state, memory_order_acquire);
     if (CUDA_SUCCESS != rc || NEEDS_INIT == needs) {
@@ -58,7 +75,7 @@ static CUresult enter(int needs, const char *name, const char *symbol)
 #define ENTRY(needs, name, symbol, exported, params, args, per_thread_stream) \
     exported params \
     { \
-        CUresult rc = enter(NEEDS_##needs, name, #symbol); \
+        CUresult rc = enter(NEEDS_##needs, CALL_##symbol, name, #symbol); \
         bool outer = sim_thread.per_thread; \
         if (CUDA_SUCCESS == rc) { \
             sim_thread.per_thread = per_thread_stream || outer; \

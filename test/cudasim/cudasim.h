@@ -19,11 +19,20 @@ extern "C" {
  *   launches copies memsets allocs frees syncs queries ipc_exports ipc_opens
  *   ipc_closes event_records events_live allocs_live host_allocs_live ipc_live
  *               calls, or things that exist now (.._live)
+ *   model_late_ns model_worst_ns
+ *               modelled ns by which work ended later than its model says, since the emulator itself was too slow:
+ *               the sum, and the worst. Where they are not small, a larger CUDASIM_DILATION is needed.
  */
 int cudasim_counter(const char *name, unsigned long long *value_p);
 
 /* Sets all counters but the .._live ones to zero. */
 void cudasim_counters_reset(void);
+
+/* The clock in modelled nanoseconds; 0 without a model. */
+unsigned long long cudasim_model_ns(void);
+
+/* Turns the timeline (CUDASIM_TRACE) off, which writes it, and on again. It is on from the start. */
+void cudasim_trace(int wanted);
 
 #ifdef __cplusplus
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "api.h"
+#include "sim_model.h"
 #include "sim_context.h"
 #include "sim_memory.h"
 
@@ -221,6 +222,9 @@ CUresult sim_cuDeviceGetAttribute(int *value_p, CUdevice_attribute attribute, CU
     for (i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++) {
         if (attribute == attributes[i].attribute) {
             *value_p = attributes[i].value;
+            if (sim_model.on && CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT == attribute) {
+                *value_p = (int) sim_model.sms;
+            }
         }
     }
     return CUDA_SUCCESS;

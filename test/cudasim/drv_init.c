@@ -17,6 +17,8 @@
 #include "sim_engine.h"
 #include "sim_fault.h"
 #include "sim_launch.h"
+#include "sim_model.h"
+#include "sim_trace.h"
 #include "sim_window.h"
 
 struct sim_driver sim_driver = {.state = CUDA_ERROR_NOT_INITIALIZED};
@@ -104,6 +106,9 @@ __attribute__((destructor)) static void at_end(void)
     int working = CUDA_SUCCESS;
 
     atomic_compare_exchange_strong(&sim_driver.state, &working, CUDA_ERROR_DEINITIALIZED);
+    if (!forked) {
+        sim_trace_flush();
+    }
 }
 
 static CUresult init_once(void)
@@ -115,7 +120,8 @@ static CUresult init_once(void)
     if (NULL != disable && '\0' != disable[0] && 0 != strcmp(disable, "0")) {
         return CUDA_ERROR_NO_DEVICE;
     }
-    if (0 != sim_topology_load(&sim_driver.topology) || 0 != sim_engine_setup() || 0 != sim_launch_setup()) {
+    if (0 != sim_topology_load(&sim_driver.topology) || 0 != sim_model_setup() || 0 != sim_trace_setup() ||
+        0 != sim_engine_setup() || 0 != sim_launch_setup()) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     sim_driver.ndevices = sim_topology_visible(&sim_driver.topology, physical);

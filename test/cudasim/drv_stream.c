@@ -14,6 +14,7 @@
 #include "sim_engine.h"
 #include "sim_ipc.h"
 #include "sim_memory.h"
+#include "sim_model.h"
 
 #define LEAST_PRIORITY 0
 #define GREATEST_PRIORITY (-5)
@@ -230,6 +231,7 @@ static CUresult host_queue(CUstream handle, CUhostFn function, CUstreamCallback 
         return rc;
     }
     item = sim_item_new(run_host, sizeof(*work));
+    item->name = "host function";
     work = (void *) item->payload;
     *work = (struct host_work){function, callback, handle, argument};
     /* Whoever queued it may wait for its effect without asking us. */
@@ -255,6 +257,15 @@ static void run_value(struct sim_item *item)
     const struct value_work *work = (const void *) item->payload;
     void *to = sim_host_view(work->to);
 
+    if (sim_model.on) { /* as an event, and then the way of a store */
+        struct sim_gpu_ports *ports = sim_model_ports(work->to);
+        item->end_ns = item->start_ns + (uint64_t) sim_model.event;
+        sim_model_sleep(item->end_ns + (uint64_t) (NULL == ports ? sim_model.pcie_store
+                                                   : ports == &sim_window.shared->ports[item->stream->ctx->physical]
+                                                       ? 0
+                                                       : sim_model.link_store),
+                        true);
+    }
     if (4 == work->bytes) {
         atomic_store_explicit((_Atomic uint32_t *) to, (uint32_t) work->value, memory_order_release);
     } else {
@@ -277,6 +288,8 @@ static CUresult value_queue(CUstream handle, CUdeviceptr pointer, uint64_t value
         return CUDA_ERROR_INVALID_VALUE;
     }
     item = sim_item_new(run_value, sizeof(*work));
+    item->is_mark = true;
+    item->name = "write value";
     work = (void *) item->payload;
     *work = (struct value_work){(uintptr_t) pointer, value, bytes};
     sim_stream_kick(stream, sim_submit(stream, item));

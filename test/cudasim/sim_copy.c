@@ -22,6 +22,7 @@
 #include "sim_counters.h"
 #include "sim_engine.h"
 #include "sim_memory.h"
+#include "sim_model.h"
 
 #define STAGING_BYTES ((size_t) 64 << 10) /* what the real driver takes along when the call returns */
 
@@ -31,11 +32,14 @@ struct end {
     bool pageable;
     bool managed;
     bool sync_memops;
+    struct sim_gpu_ports *ports; /* model */
 };
 
 struct copy_work {
     struct sim_copy copy;
     int to_place, from_place;
+    struct sim_gpu_ports *to_ports, *from_ports; /* model */
+    bool pageable;
     unsigned char staged[]; /* the source's bytes, when from is 0 */
 };
 
@@ -64,6 +68,7 @@ static CUresult end_find(uintptr_t address, size_t bytes, enum sim_side side, st
     if (SIM_ON_HOST == side && alloc->kind < SIM_KIND_HOST) {
         return CUDA_ERROR_INVALID_VALUE;
     }
+    end_p->ports = sim_model.on ? sim_model_ports(address) : NULL;
     end_p->managed = SIM_KIND_MANAGED == alloc->kind;
     end_p->sync_memops = atomic_load_explicit(&alloc->sync_memops, memory_order_relaxed);
     end_p->place = alloc->kind >= SIM_KIND_HOST ? SIM_HOST : alloc->device;
@@ -107,6 +112,11 @@ static void run_copy(struct sim_item *item)
 
     copy_rows(&work->copy, 0 == work->copy.from ? work->staged : NULL);
     sim_count_link(work->from_place, work->to_place, work->copy.width * work->copy.height);
+    if (sim_model.on && (NULL != work->to_ports || NULL != work->from_ports)) {
+        item->end_ns = sim_model_copy(&sim_window.shared->ports[item->stream->ctx->physical], work->to_ports,
+                                      work->from_ports, work->pageable, work->copy.width * work->copy.height,
+                                      item->start_ns);
+    }
 }
 
 static uint64_t copy_queue(const struct sim_copy *copy, const struct end *to, const struct end *from, bool stage,
@@ -118,6 +128,10 @@ static uint64_t copy_queue(const struct sim_copy *copy, const struct end *to, co
     work->copy = *copy;
     work->to_place = to->place;
     work->from_place = from->place;
+    work->to_ports = to->ports;
+    work->from_ports = from->ports;
+    work->pageable = to->pageable || from->pageable;
+    item->name = "copy";
     if (stage) {
         memcpy(work->staged, (const void *) copy->from, copy->width);
         work->copy.from = 0;
@@ -211,6 +225,15 @@ static void run_fill(struct sim_item *item)
             }
         }
     }
+    if (sim_model.on) {
+        struct sim_kernel_time time;
+        sim_kernel_begin(&time, &sim_window.shared->ports[item->stream->ctx->physical], item->start_ns,
+                         (uint32_t) sim_model.sms, 256);
+        for (y = 0; y < work->height; y++) {
+            sim_kernel_flow(&time, work->to + y * work->pitch, work->element * work->count, true);
+        }
+        item->end_ns = sim_kernel_end(&time);
+    }
 }
 
 CUresult sim_fill(uintptr_t to, size_t pitch, uint32_t value, size_t element, size_t count, size_t height,
@@ -235,6 +258,8 @@ CUresult sim_fill(uintptr_t to, size_t pitch, uint32_t value, size_t element, si
     sim_count(memsets);
     item = sim_item_new(run_fill, sizeof(*work));
     work = (void *) item->payload;
+    item->name = "fill";
+    item->is_kernel = true;
     *work = (struct fill_work){to, pitch, element, count, height, value, end.place};
     seq = sim_submit(stream, item);
     if (!async && (SIM_HOST == end.place || end.sync_memops || 0 != (stream->ctx->flags & CU_CTX_SYNC_MEMOPS))) {

@@ -26,7 +26,9 @@
     X(ipc_exports) \
     X(ipc_opens) \
     X(ipc_closes) \
-    X(event_records)
+    X(event_records) \
+    X(model_late_ns) \
+    X(model_worst_ns)
 
 /* Things that exist now; a reset leaves them alone. */
 #define SIM_GAUGE_LIST(X) \

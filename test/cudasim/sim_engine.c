@@ -25,12 +25,16 @@
 #include "sim_engine.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "sim_model.h"
+#include "sim_trace.h"
 
 #define DEFAULT_MAX_DELAY_US 200
 #define DEFAULT_LAZY_MS 50
@@ -109,6 +113,10 @@ int sim_engine_setup(void)
         return -1;
     }
     lazy_ns *= 1000000u;
+    if (sim_model.on) {
+        mode = SIM_THREAD; /* work takes time: somebody must spend it */
+        max_delay_us = 0;
+    }
     return 0;
 }
 
@@ -208,10 +216,11 @@ static void nap(uint64_t us)
 static void await_slot(const struct sim_item *item)
 {
     uint64_t us = 1;
+    const uint64_t most = sim_model.on ? 20 : 200;
 
     while (NULL != item->slot && sim_event_slot_open(item->slot, item->slot_value)) {
         nap(us);
-        us = us < 200 ? 2 * us : us;
+        us = us < most ? 2 * us : us;
     }
 }
 
@@ -263,6 +272,46 @@ static void stream_run(CUstream stream, uint64_t seq)
     }
 }
 
+static uint64_t end_of(CUstream stream, uint64_t seq)
+{
+    return atomic_load_explicit(&stream->ends[seq % SIM_ENDS], memory_order_relaxed);
+}
+
+/*
+ * Model: the work starts when the GPU has got it, and a moment after all that it follows has ended. What the worker
+ * waited for without knowing its end (another process's record) ended now.
+ */
+static void model_start(struct sim_item *item)
+{
+    const uint64_t gap = (uint64_t) (item->is_kernel ? sim_model.gap : 0);
+    uint64_t start = item->ready_ns;
+
+    if (item->seq > 1) {
+        const uint64_t before = end_of(item->stream, item->seq - 1) + gap;
+        start = before > start ? before : start;
+    }
+    for (unsigned i = 0; i < item->ndeps; i++) {
+        const uint64_t before = end_of(item->deps[i].stream, item->deps[i].seq) + gap;
+        start = before > start ? before : start;
+    }
+    if (NULL != item->slot && sim_now_ns() > start) {
+        start = sim_now_ns();
+    }
+    item->start_ns = start;
+    item->end_ns = start;
+    sim_model_sleep(start, false);
+}
+
+/* Model: the work is done when its time is over. */
+static void model_end(struct sim_item *item)
+{
+    sim_model_sleep(item->end_ns, !item->is_mark);
+    atomic_store_explicit(&item->stream->ends[item->seq % SIM_ENDS], item->end_ns, memory_order_relaxed);
+    if (NULL != item->name) {
+        sim_trace_work(item->name, item->stream->id, item->start_ns, item->end_ns);
+    }
+}
+
 /* A stream's own thread. */
 static void *worker(void *argument)
 {
@@ -271,6 +320,11 @@ static void *worker(void *argument)
     uint64_t delay;
     unsigned i;
 
+    if (sim_model.on) {
+        /* Where we may: a busy machine wakes such a thread at once, others after milliseconds. */
+        const struct sched_param least = {.sched_priority = 1};
+        pthread_setschedparam(pthread_self(), SCHED_RR, &least);
+    }
     sim_engine_lock();
     for (;;) {
         if (NULL == stream->head) {
@@ -290,7 +344,13 @@ static void *worker(void *argument)
         if (delay > 0) {
             nap(delay);
         }
+        if (sim_model.on) {
+            model_start(item);
+        }
         item->run(item);
+        if (sim_model.on) {
+            model_end(item);
+        }
         sim_engine_lock();
         stream_advance(stream, item);
     }
@@ -385,6 +445,9 @@ uint64_t sim_submit_locked(CUstream stream, struct sim_item *item)
     item->seq = seq;
     item->stream = stream;
     item->next = NULL;
+    if (sim_model.on) {
+        item->ready_ns = sim_now_ns() + (uint64_t) sim_model.start;
+    }
     legacy_order(stream, item);
     if (NULL == stream->tail) {
         stream->head = item;
@@ -421,14 +484,22 @@ uint64_t sim_submit(CUstream stream, struct sim_item *item)
     return seq;
 }
 
+/* Model: the host learns a little later than it happens that work has ended. */
+static void model_await(CUstream stream, uint64_t seq)
+{
+    if (sim_model.on && seq > 0) {
+        sim_model_await(end_of(stream, seq));
+    }
+}
+
 void sim_stream_wait(CUstream stream, uint64_t seq)
 {
-    if (sim_stream_done(stream, seq)) {
-        return;
+    if (!sim_stream_done(stream, seq)) {
+        sim_engine_lock();
+        stream_run(stream, seq);
+        sim_engine_unlock();
     }
-    sim_engine_lock();
-    stream_run(stream, seq);
-    sim_engine_unlock();
+    model_await(stream, seq);
 }
 
 bool sim_stream_done(CUstream stream, uint64_t seq)
@@ -439,8 +510,10 @@ bool sim_stream_done(CUstream stream, uint64_t seq)
 void sim_stream_drain(CUstream stream)
 {
     sim_engine_lock();
-    stream_run(stream, stream->submitted);
+    const uint64_t seq = stream->submitted;
+    stream_run(stream, seq);
     sim_engine_unlock();
+    model_await(stream, seq);
 }
 
 /* Under the lock: all that the chosen streams have now; what is submitted meanwhile is not waited for. */
@@ -459,6 +532,12 @@ static void drain_locked(CUcontext ctx, int physical)
     /* The list only grows, and at its head: going on after the lock was open is safe. */
     for (stream = sim_all_streams; NULL != stream; stream = stream->all_next) {
         stream_run(stream, stream->drain_to);
+        if (sim_model.on && stream->drain_to > 0) {
+            const uint64_t end = end_of(stream, stream->drain_to);
+            sim_engine_unlock();
+            sim_model_await(end);
+            sim_engine_lock();
+        }
     }
 }
 
@@ -478,7 +557,8 @@ void sim_device_drain(int physical)
 
 bool sim_stream_poll(CUstream stream, uint64_t seq)
 {
-    bool done = sim_stream_done(stream, seq);
+    bool done = sim_stream_done(stream, seq) &&
+                (!sim_model.on || 0 == seq || sim_model_is_visible(end_of(stream, seq)));
 
     if (!done && SIM_LAZY == mode) {
         sim_engine_lock();

@@ -19,6 +19,7 @@
 #define SIM_STREAM_MAGIC 0x73747231u
 #define SIM_EVENT_MAGIC 0x65766e31u
 #define SIM_DEPS_INLINE 4
+#define SIM_ENDS 64
 
 enum sim_mode {
     SIM_EAGER, /* work is done by the thread that submits it, at once */
@@ -45,6 +46,7 @@ struct CUstream_st {
     uint64_t thread; /* 0, or the thread whose per-thread default stream it is */
     uint64_t submitted;
     _Atomic uint64_t completed;
+    _Atomic uint64_t ends[SIM_ENDS]; /* model: when the last pieces of work ended, by number modulo SIM_ENDS */
     unsigned queries; /* consecutive ones that were answered NOT_READY */
     uint64_t random;
     struct sim_item *head, *tail;
@@ -96,6 +98,12 @@ struct sim_item {
     uint64_t seq;
     uint64_t queued_ns;
     sim_run_fn_t run;
+    bool is_kernel;    /* model: it follows other work after a gap */
+    bool is_mark;      /* model: an event or a wait, which does nothing that could be late */
+    const char *name;  /* model: in the timeline */
+    uint64_t ready_ns; /* model: when the GPU has got it */
+    uint64_t start_ns; /* model: when its work starts, and.. */
+    uint64_t end_ns;   /* ..ends; run() moves it */
     bool waits; /* may wait for the host or for other work: a worker executes it in every mode */
     unsigned ndeps;
     unsigned deps_room;

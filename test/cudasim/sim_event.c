@@ -20,6 +20,7 @@
 #include "sim_counters.h"
 #include "sim_engine.h"
 #include "sim_ipc.h"
+#include "sim_model.h"
 
 static CUevent free_events, all_events;
 
@@ -138,6 +139,11 @@ static void run_record(struct sim_item *item)
     uint64_t now = sim_now_ns();
     void *slot_map = NULL;
 
+    if (sim_model.on) {
+        item->end_ns = item->start_ns + (uint64_t) sim_model.event;
+        sim_model_sleep(item->end_ns, false); /* before another process can see it */
+        now = (uint64_t) ((double) item->end_ns / sim_model.dilation);
+    }
     sim_engine_lock();
     if (NULL != event->slot && (event->imported || !event->destroyed)) {
         slot_complete(event->slot, record->slot_value);
@@ -160,6 +166,8 @@ void sim_event_record(CUevent event, CUstream stream)
     struct record *record = (void *) item->payload;
     uint64_t seq;
 
+    item->is_mark = true;
+    item->name = "event";
     record->event = event;
     record->slot_value = 0;
     sim_engine_lock();
@@ -197,6 +205,7 @@ void sim_event_wait_on_stream(CUstream stream, CUevent event)
         return;
     }
     item = sim_item_new(run_nothing, 0);
+    item->is_mark = true;
     sim_engine_lock();
     if (NULL != event->stream && event->stream != stream) {
         sim_item_depend(item, event->stream, event->seq);

@@ -76,6 +76,13 @@ static struct mapping *mappings;
 
 /* ---- other processes ---- */
 
+struct sim_shared *sim_ipc_owner(const struct sim_alloc *alloc)
+{
+    const struct mapping *mapping = alloc->owner;
+
+    return mapping->peer->shared;
+}
+
 static void peer_release(struct peer *peer)
 {
     struct peer **link = &peers;

@@ -9,8 +9,13 @@
 
 #include <cuda.h>
 
+#include "sim_memory.h"
+
 /* Closes whatever the context has still open. */
 void sim_ipc_context_clear(CUcontext ctx);
+
+/* The head of the memory file that an opened allocation lies in; it stays while the allocation is open. */
+struct sim_shared *sim_ipc_owner(const struct sim_alloc *alloc);
 
 /* Gives a new event its slot. CUDA_ERROR_OUT_OF_MEMORY when all are in use. */
 CUresult sim_event_make_interprocess(CUevent event);

@@ -21,6 +21,7 @@
 #include "sim_counters.h"
 #include "sim_engine.h"
 #include "sim_memory.h"
+#include "sim_model.h"
 #include "sim_pool.h"
 
 #define MAX_TWIN_LIBRARIES 16
@@ -30,6 +31,7 @@ struct launch_work {
     cudasim_launch_t launch; /* first: the twin hands it back to traffic() */
     const cudasim_kernel_t *kernel;
     CUcontext ctx;
+    struct sim_kernel_time *time; /* NULL without a model */
     uint32_t nparams;
     /* nparams offsets, then the values */
     uint32_t offsets[];
@@ -133,6 +135,9 @@ static size_t traffic_piece(const struct launch_work *work, uintptr_t address, s
         return 0;
     }
     const size_t length = bytes < room ? bytes : room;
+    if (NULL != work->time) {
+        sim_kernel_flow(work->time, address, length, 0 != is_write);
+    }
     const int place = alloc->kind >= SIM_KIND_HOST ? SIM_HOST : alloc->device;
     if (is_write) {
         sim_count_link(work->launch.device, place, length);
@@ -153,46 +158,51 @@ static void traffic(const cudasim_launch_t *launch, uintptr_t address, size_t by
     } while (length > 0 && bytes > 0);
 }
 
-/* Each aligned word by itself, since a reader may look at any of them; see cudasim_push. */
-static void deliver(uintptr_t to, const unsigned char *from, size_t bytes)
-{
-    unsigned char *at = sim_host_view(to);
-    uint64_t word;
-    size_t i = 0;
-
-    while (i < bytes) {
-        if (0 == (uintptr_t) (at + i) % sizeof(word) && bytes - i >= sizeof(word)) {
-            memcpy(&word, from + i, sizeof(word));
-            __atomic_store_n((uint64_t *) (void *) (at + i), word, __ATOMIC_RELEASE);
-            i += sizeof(word);
-        } else {
-            __atomic_store_n(at + i, from[i], __ATOMIC_RELEASE);
-            i++;
-        }
-    }
-}
-
 static void push(const cudasim_launch_t *launch, uintptr_t to, const void *from, size_t bytes)
 {
     const struct launch_work *work = (const void *) launch;
 
-    traffic(launch, to, bytes, 1);
-    if (CUDA_SUCCESS == atomic_load(&work->ctx->sticky)) { /* an illegal write is not done */
-        deliver(to, from, bytes);
+    struct sim_kernel_time *time = work->time;
+    struct launch_work counted = *work;
+
+    counted.time = NULL; /* a push has its own time: its bytes are only counted */
+    traffic(&counted.launch, to, bytes, 1);
+    if (CUDA_SUCCESS != atomic_load(&work->ctx->sticky)) {
+        return; /* an illegal write is not done */
+    }
+    if (NULL != time) {
+        sim_kernel_push(time, to, from, bytes);
+    } else {
+        sim_deliver(to, from, bytes);
     }
 }
 
 static void wait(const cudasim_launch_t *launch)
 {
+    const struct launch_work *work = (const void *) launch;
     const struct timespec pause = {.tv_nsec = 20000};
 
-    (void) launch;
-    nanosleep(&pause, NULL);
+    if (NULL != work->time) {
+        sim_kernel_wait(work->time);
+    } else {
+        nanosleep(&pause, NULL);
+    }
+}
+
+static void shape(const cudasim_launch_t *launch, const cudasim_shape_t *given)
+{
+    const struct launch_work *work = (const void *) launch;
+
+    if (NULL != work->time) {
+        work->time->shape = *given;
+    }
 }
 
 static void run_launch(struct sim_item *item)
 {
     struct launch_work *work = (void *) item->payload;
+    const uint32_t *grid = work->launch.grid, *block = work->launch.block;
+    struct sim_kernel_time time;
     void *params[MAX_PARAMS];
     uint32_t i;
 
@@ -202,7 +212,15 @@ static void run_launch(struct sim_item *item)
     for (i = 0; i < work->nparams; i++) {
         params[i] = (unsigned char *) work + work->offsets[i];
     }
+    if (sim_model.on) {
+        sim_kernel_begin(&time, &sim_window.shared->ports[work->launch.device], item->start_ns,
+                         grid[0] * grid[1] * grid[2], block[0] * block[1] * block[2]);
+        work->time = &time;
+    }
     work->kernel->run(&work->launch, params);
+    if (sim_model.on) {
+        item->end_ns = sim_kernel_end(&time);
+    }
 }
 
 /* The alignment that a parameter of that size can have at most: its largest power of two, up to 16. */
@@ -243,7 +261,11 @@ CUresult sim_launch(const cudasim_kernel_t *kernel, const uint32_t grid[3], cons
     work->launch.traffic = traffic;
     work->launch.push = push;
     work->launch.wait = wait;
+    work->launch.shape = shape;
     work->kernel = kernel;
+    work->time = NULL;
+    item->name = kernel->name;
+    item->is_kernel = true;
     work->ctx = stream->ctx;
     work->nparams = kernel->nparams;
     total = (head + 15) & ~(size_t) 15;

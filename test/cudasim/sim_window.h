@@ -12,12 +12,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sim_topology.h"
+
 #define SIM_BLOCK_SHIFT 21 /* 2 MiB, the real driver's granularity */
 #define SIM_BLOCK_BYTES ((size_t) 1 << SIM_BLOCK_SHIFT)
 #define SIM_MAX_BLOCKS ((size_t) 1 << 21) /* 4 TiB of addresses */
 #define SIM_EVENT_SLOTS 4096
 #define SIM_NO_BLOCK UINT32_MAX
-#define SIM_SHARED_MAGIC 0x6375646173696d31ull
+#define SIM_COPY_ENGINES 8
+#define SIM_SHARED_MAGIC 0x6375646173696d32ull
 
 /* What another process may know of a block of ours; written by the owner, importers by everybody. */
 struct sim_shared_block {
@@ -37,6 +40,16 @@ struct sim_shared_event {
 _Static_assert(16 == sizeof(struct sim_shared_block), "shared with other processes");
 _Static_assert(32 == sizeof(struct sim_shared_event), "shared with other processes");
 
+/* Something that serves one flow of bytes after the other under a model (sim_model_work.c); anybody may ask it. */
+struct sim_port {
+    _Atomic uint64_t free_at; /* monotonic clock, ns */
+};
+
+struct sim_gpu_ports {
+    struct sim_port link_in, link_out, pcie_in, pcie_out, memory;
+    struct sim_port engines[SIM_COPY_ENGINES];
+};
+
 /*
  * The head of each process's memory file; the blocks follow at SIM_SHARED_BYTES.
  * Created by its process in sim_window_setup, lives while anybody holds the file.
@@ -46,6 +59,7 @@ struct sim_shared {
     uint64_t word; /* random: tells a process from a later one with the same number */
     uint64_t node;
     uint64_t reserved;
+    struct sim_gpu_ports ports[SIM_MAX_GPUS]; /* of its GPUs, by physical number */
     struct sim_shared_event events[SIM_EVENT_SLOTS];
     struct sim_shared_block blocks[SIM_MAX_BLOCKS / 2];
 };

@@ -55,6 +55,11 @@ static unsigned long long counter(const char *name)
     return value;
 }
 
+static void inits(void)
+{
+    start();
+}
+
 static void init_fails(void)
 {
     CUresult rc = cuInit(0);
@@ -401,7 +406,7 @@ static const struct {
     const char *name;
     void (*run)(void);
 } checks[] = {
-    {"init-fails", init_fails}, {"memory-limit", memory_limit},
+    {"init-fails", init_fails}, {"inits", inits}, {"memory-limit", memory_limit},
     {"sparse", sparse},         {"visible", visible},
     {"none-visible", none_visible}, {"disabled", disabled},
     {"faults", faults},         {"counters", counters},

@@ -1,0 +1,159 @@
+# Copyright (c) 2026 the gpuhier authors. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+"""Modelled times by size: runs model_calls under a model, and puts published figures beside. Called by model.sh."""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+SRC = os.environ["GPUHIER_SRC"]
+BUILD = os.environ["GPUHIER_BUILD"]
+KIB, MIB = 1 << 10, 1 << 20
+
+INSTRUCTIONS = 1600  # of a short call: the bound that the test bench/instructions holds
+INSTRUCTIONS_PER_NS = 3
+
+# What is published of NCCL on 8 x H100: bus bandwidths of long messages, hence the least time of shorter ones.
+NCCL_SOURCE = "NVIDIA/nccl-tests issue 212: bus bandwidth of ring and NVLS on 8 x H100, reached by longer messages only"
+NCCL = {"ring": 370.0, "NVLS": 480.0}
+
+
+def nccl_us(ranks, size):
+    """Least times by the published bus bandwidths, or nothing where they do not apply."""
+    if ranks != 8 or size < 16 * MIB:
+        return {}
+    return {name: size * 2 * (ranks - 1) / ranks / rate / 1e3 for name, rate in NCCL.items()}
+
+
+def size_text(size):
+    for unit, text in ((MIB, "MiB"), (KIB, "KiB")):
+        if size >= unit:
+            return f"{size // unit} {text}"
+    return f"{size} B"
+
+
+def pace_of(size, ranks, is_stock):
+    """Dilation, warm-up calls (in which the component tries its paths) and timed calls."""
+    if size <= MIB:
+        return 1000, 16, 11
+    if is_stock:
+        return 500, 1, 3  # calls of ten modelled milliseconds
+    return 500 * ranks, 8, 5  # so that two cores do the work itself in the time that the model gives it
+
+
+def run(options, ranks, size, program, extra, trace=None):
+    """One run: median and least time in modelled us, and by how much the emulator was late at worst."""
+    dilation, warmups, calls = pace_of(size, ranks, 0 < len(extra))
+    command = [os.path.join(SRC, "test/vcluster/run"), "--nodes", "1", "--gpus", str(ranks), "--timeout", "400"]
+    command += ["-x", f"CUDASIM_MODEL={options.model_file}", "-x", f"CUDASIM_DILATION={dilation}"]
+    if trace is not None:
+        command += ["-x", f"CUDASIM_TRACE={trace}"]
+    command += extra + ["--", program, str(size), str(warmups), str(calls)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = re.search(r"^model_calls \d+ ([\d.]+) ([\d.]+) ([\d.]+)$", done.stdout, re.MULTILINE)
+    if 0 != done.returncode or found is None:
+        sys.exit(f"model: {ranks} ranks, {size_text(size)}: {' '.join(command)}\n{done.stdout}{done.stderr}")
+    return dict(zip(("time_us", "least_us", "late_us"), map(float, found.groups())))
+
+
+def stock_of(folder):
+    """The stock Open MPI's prefix and a program built by it, or None and why not."""
+    check = subprocess.run([os.path.join(SRC, "test/peers/build-ompi5"), "--check"], capture_output=True, text=True,
+                           check=False)
+    if 0 != check.returncode:
+        return None, "the cache has no Open MPI 5.0.7 (test/peers/build-ompi5)"
+    prefix = check.stdout.strip().splitlines()[-1]
+    program = os.path.join(folder, "model_calls")
+    cuda = os.environ.get("CUDA_HOME", "/usr/local/cuda")
+    build = subprocess.run([os.path.join(prefix, "bin/mpicc"), "-std=gnu11", "-O2", "-isystem", f"{cuda}/include",
+                            os.path.join(SRC, "test/bench/model_calls.c"), "-o", program, f"-L{cuda}/lib64", "-lcudart",
+                            "-ldl"], capture_output=True, text=True, check=False)
+    if 0 != build.returncode:
+        return None, f"model_calls cannot be built with it: {build.stderr.strip().splitlines()[-1]}"
+    return (["--stock", "--ompi", prefix, "--mca", "pml", "ob1", "--mca", "btl", "self,sm"], program), None
+
+
+def plot(folder, model, rows):
+    """A picture for each number of ranks."""
+    for ranks in sorted({row["ranks"] for row in rows}):
+        curves = {}
+        for row in rows:
+            if row["ranks"] == ranks:
+                curves.setdefault("gpuhier", []).append((row["bytes"], row["time_us"]))
+                if "stock_us" in row:
+                    curves.setdefault("Open MPI 5.0.7", []).append((row["bytes"], row["stock_us"]))
+                for name, us in row["nccl_us"].items():
+                    curves.setdefault(f"NCCL {name}, at its peak rate", []).append((row["bytes"], us))
+        titles = ", ".join(f"'-' using 1:2 with linespoints title '{name}'" for name in curves)
+        data = "".join("".join(f"{x} {y}\n" for x, y in points) + "e\n" for points in curves.values())
+        script = (f"set terminal svg size 900,600\nset output '{folder}/model_{model}_{ranks}.svg'\n"
+                  f"set title 'MPI\\_Allreduce, modelled ({model}), {ranks} ranks' noenhanced\n"
+                  "set logscale xy\nset xlabel 'bytes'\nset ylabel 'modelled us'\nset key left top\nset grid\n"
+                  f"plot {titles}\n{data}")
+        if 0 != subprocess.run(["gnuplot"], input=script, text=True, check=False).returncode:
+            sys.exit("model: gnuplot failed; is the package gnuplot-nox installed?")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="model.sh")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--model", default="h100-dgx")
+    parser.add_argument("--json")
+    parser.add_argument("--plot")
+    parser.add_argument("--no-stock", action="store_true")
+    options = parser.parse_args()
+    options.model_file = os.path.join(SRC, "test/cudasim/models", options.model)
+    if not os.path.isfile(options.model_file):
+        options.model_file = os.path.abspath(options.model)
+    if not os.path.isfile(options.model_file):
+        known = ", ".join(sorted(os.listdir(os.path.join(SRC, "test/cudasim/models"))))
+        parser.error(f"no model {options.model}; there are {known}")
+    name = os.path.basename(options.model_file)
+    sizes = [8, 64 * KIB] if options.quick else [8, 64 * KIB, MIB, 64 * MIB]
+    if options.full:
+        sizes = [8, KIB, 8 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB]
+    if options.plot:
+        os.makedirs(options.plot, exist_ok=True)
+
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        stock, why = (None, "not asked for") if options.no_stock else stock_of(folder)
+        print(f"# modelled times ({name}), not measured ones: docs/model.md.")
+        print("# microseconds, median over calls of the slowest rank")
+        print(f"# host: {INSTRUCTIONS} instructions at {INSTRUCTIONS_PER_NS} per ns, to be added: they run undilated")
+        print(f"# NCCL: {NCCL_SOURCE}")
+        known = "Open MPI 5.0.7's own CUDA path; it reduces on the host, which is not modelled: a lower bound"
+        print("# stock: " + (known if stock else f"none, {why}"))
+        heads = ("gpuhier", "least", "+host", "stock", "NCCL ring", "NVLS", "late")
+        print(f"{'ranks':>5} {'size':>8}" + "".join(f"{head:>11}" for head in heads))
+        for ranks in [2] if options.quick else [2, 4, 8]:
+            for size in sizes:
+                trace = None
+                if options.plot:
+                    trace = os.path.join(os.path.abspath(options.plot), f"{name}_{ranks}_{size}.trace.json")
+                    if os.path.exists(trace):
+                        os.remove(trace)
+                row = {"modelled": True, "model": name, "ranks": ranks, "bytes": size, "nccl_us": nccl_us(ranks, size)}
+                row["nccl_source"] = NCCL_SOURCE
+                row["host_us"] = INSTRUCTIONS / INSTRUCTIONS_PER_NS / 1e3
+                row.update(run(options, ranks, size, os.path.join(BUILD, "test/bench/model_calls"), [], trace))
+                if stock:
+                    row["stock_us"] = run(options, ranks, size, stock[1], stock[0])["time_us"]
+                rows.append(row)
+                figures = [row["time_us"], row["least_us"], row["host_us"], row.get("stock_us")]
+                figures += [row["nccl_us"].get(kind) for kind in NCCL] + [row["late_us"]]
+                texts = ["-" if figure is None else f"{figure:.1f}" for figure in figures]
+                print(f"{ranks:>5} {size_text(size):>8}" + "".join(f"{text:>11}" for text in texts), flush=True)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(rows, file, indent=1)
+    if options.plot:
+        plot(options.plot, name, rows)
+
+
+main()

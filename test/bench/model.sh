@@ -1,0 +1,32 @@
+#!/bin/bash
+# Copyright (c) 2026 the gpuhier authors. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Prints modelled times of MPI_Allreduce on GPUs that are not there (docs/model.md): gpuhier, the stock Open MPI 5.0.7
+# with its own CUDA path under the same model, and what is published of NCCL.
+#
+#   test/bench/model.sh [--quick | --full] [--model NAME] [--json FILE] [--plot DIR]
+#
+#   --quick       2 ranks, 8 B and 64 KiB; without it 2, 4 and 8 ranks, 8 B, 64 KiB, 1 MiB and 64 MiB
+#   --full        more sizes
+#   --model NAME  a file of test/cudasim/models, or a path (default h100-dgx)
+#   --json FILE   one object a row
+#   --plot DIR    pictures of time over size, and a timeline of one call of each size for Perfetto (*.trace.json)
+#   --no-stock    without the stock Open MPI
+#
+# The stock Open MPI is that of test/peers/build-ompi5, where the cache has it. Works on a finished build:
+# GPUHIER_BUILD, else build/ in the source tree. Status 0; 1: a run failed; 2: bad arguments.
+set -u
+src=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+export GPUHIER_SRC=$src GPUHIER_BUILD=${GPUHIER_BUILD:-$src/build}
+export PYTHONDONTWRITEBYTECODE=1
+
+command -v python3 >/dev/null || { echo "model: needs python3" >&2; exit 2; }
+[ -x "$GPUHIER_BUILD/test/bench/model_calls" ] || {
+    echo "model: no model_calls in $GPUHIER_BUILD/test/bench; build it (test/setup.sh), or set GPUHIER_BUILD" >&2
+    exit 2
+}
+# shellcheck source=test/env.sh
+. "$src/test/env.sh"
+gpuhier_env_mpi
+exec python3 "$src/test/bench/model.py" "$@"

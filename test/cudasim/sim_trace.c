@@ -39,7 +39,7 @@ static pthread_mutex_t trace_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct span *spans;
 static size_t nspans, spans_room;
 static _Atomic uint64_t next_thread = 1;
-static bool named;
+static bool named, said;
 
 int sim_trace_setup(void)
 {
@@ -58,9 +58,9 @@ int sim_trace_setup(void)
         return -1;
     }
     close(fd);
-    path = text;
-    on = true;
-    return 0;
+    path = strdup(text); /* the program may change its environment */
+    on = NULL != path;
+    return on ? 0 : -1;
 }
 
 static void note(const char *name, uint64_t track, uint64_t begin, uint64_t end)
@@ -76,6 +76,9 @@ static void note(const char *name, uint64_t track, uint64_t begin, uint64_t end)
     }
     if (nspans < spans_room) {
         spans[nspans++] = (struct span){name, track, begin, end};
+    } else if (!said) {
+        said = true;
+        fprintf(stderr, "cudasim: CUDASIM_TRACE: more than %zu spans; the rest is left out\n", nspans);
     }
     pthread_mutex_unlock(&trace_mutex);
 }

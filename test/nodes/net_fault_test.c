@@ -462,7 +462,7 @@ static void run_clients(team_t *team)
             gpuhier_net_op_t recv = {0};
             char in[SMALL];
             team_barrier(team);
-            TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_peer_create(team->net, team->board->blobs[2], team->board->blob_bytes[2], "client", &peer));
+            TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_peer_create(team->net, team->board->blobs[2], team->board->blob_bytes[2], "client of member 1", &peer));
             addresses[i].bytes = team->board->blob_bytes[2];
             memcpy(addresses[i].blob, team->board->blobs[2], addresses[i].bytes);
             gpuhier_net_recv(peer, 0, TAG_PENDING, in, SMALL, false, &recv);

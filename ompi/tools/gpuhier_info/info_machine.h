@@ -83,9 +83,10 @@ int info_live_load(const char *root, info_machine_t *machine, hwloc_topology_t *
 
 /*
  * The groups of one rank on each GPU that answers. ranks_p[i] is rank i's GPU; returns the number of ranks. 0: there
- * are none, and nothing to free.
+ * are none, and nothing to free. *by_host_p: they work together through host memory, since one cannot map the others.
  */
-int info_machine_groups(const info_machine_t *machine, gpuhier_hierarchy_t *h, int ranks_p[INFO_GPUS_MAX]);
+int info_machine_groups(const info_machine_t *machine, gpuhier_hierarchy_t *h, int ranks_p[INFO_GPUS_MAX],
+                        bool *by_host_p);
 
 /* The rails of the rank on a GPU among one rank on each. Returns their number. */
 int info_machine_rails(const info_machine_t *machine, int gpu, const char *rails_p[GPUHIER_RAILS_MAX]);

@@ -89,7 +89,8 @@ static void prepare(picture_t *picture)
     const info_machine_t *machine = picture->machine;
     gpuhier_hierarchy_t h;
     int gpus[INFO_GPUS_MAX];
-    const int nranks = info_machine_groups(machine, &h, gpus);
+    bool by_host;
+    const int nranks = info_machine_groups(machine, &h, gpus, &by_host);
 
     for (int i = 0; i < machine->ngpus; ++i) {
         picture->rank[i] = -1;

@@ -162,7 +162,8 @@ static void print_groups(const info_machine_t *machine)
 {
     gpuhier_hierarchy_t h;
     int gpus[INFO_GPUS_MAX];
-    const int nranks = info_machine_groups(machine, &h, gpus);
+    bool by_host;
+    const int nranks = info_machine_groups(machine, &h, gpus, &by_host);
 
     if (0 == nranks) {
         return;
@@ -199,7 +200,8 @@ static void print_groups(const info_machine_t *machine)
         }
         printf("%s\n", 0 == nrails ? " whatever UCX finds" : "");
     }
-    printf("path in a group: mapped GPU memory, every rank reads from and writes to every other one\n");
+    printf("path in a group: %s, every rank reads from and writes to every other one\n",
+           by_host ? "page-locked host memory that the ranks share" : "mapped GPU memory");
     if (h.ngroups > 1) {
         printf("path between groups of one node: as between nodes, over the rails\n");
     }
@@ -307,7 +309,8 @@ static void json_groups(const info_machine_t *machine)
 {
     gpuhier_hierarchy_t h;
     int gpus[INFO_GPUS_MAX];
-    const int nranks = info_machine_groups(machine, &h, gpus);
+    bool by_host;
+    const int nranks = info_machine_groups(machine, &h, gpus, &by_host);
 
     info_json_open("groups", '[');
     for (int g = 0; nranks > 0 && g < h.ngroups; ++g) {
@@ -332,7 +335,7 @@ static void json_groups(const info_machine_t *machine)
     info_json_close();
     if (nranks > 0) {
         info_json_int("groups_in_all", (long long) h.ngroups * machine->nodes);
-        info_json_text("pattern_in_group", "direct");
+        info_json_text("pattern_in_group", by_host ? "host" : "direct");
         info_json_text("path_between_groups_of_a_node", h.ngroups > 1 ? "rails" : NULL);
         gpuhier_hierarchy_fini(&h);
     }

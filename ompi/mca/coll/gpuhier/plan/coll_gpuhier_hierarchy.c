@@ -288,3 +288,30 @@ int gpuhier_shape_first_piece(const gpuhier_shape_t *shape, int index, int group
     }
     return low;
 }
+
+/* Is there a rank on this rank's node that it cannot work with? */
+static bool is_apart(int rank, int nranks, const gpuhier_hier_rank_t *ranks, gpuhier_can_map_fn_t can_map, void *arg)
+{
+    for (int other = 0; other < nranks; ++other) {
+        if (other != rank && ranks[other].node == ranks[rank].node
+            && !(can_map(arg, rank, other) && can_map(arg, other, rank))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool gpuhier_hierarchy_host_nodes(const gpuhier_hierarchy_t *hierarchy, const gpuhier_hier_rank_t *ranks,
+                                  gpuhier_can_map_fn_t can_map, void *arg, bool *is_host)
+{
+    bool any = false;
+    /* A node's number is its lowest rank, which founds the node's first group; a node of one group has no other. */
+    for (int group = 0; group < hierarchy->ngroups; ++group) {
+        const int rank = gpuhier_hierarchy_leader(hierarchy, group);
+        if (1 == gpuhier_hierarchy_group_size(hierarchy, group) && !is_host[ranks[rank].node]
+            && is_apart(rank, hierarchy->nranks, ranks, can_map, arg)) {
+            is_host[ranks[rank].node] = any = true;
+        }
+    }
+    return any;
+}

@@ -165,4 +165,12 @@ static inline uint64_t gpuhier_cut(uint64_t elems, uint64_t unit, uint32_t num, 
     return place < elems ? place : elems;
 }
 
+/*
+ * Which nodes work through host memory: those with a rank that is alone in its group because it cannot map another
+ * rank of the node. ranks: [nranks], with the lowest rank of a node as its number; is_host: [nranks] by that number,
+ * set to false before. Pure, and the same on all ranks. Returns whether there is any.
+ */
+bool gpuhier_hierarchy_host_nodes(const gpuhier_hierarchy_t *hierarchy, const gpuhier_hier_rank_t *ranks,
+                                  gpuhier_can_map_fn_t can_map, void *arg, bool *is_host);
+
 #endif /* GPUHIER_HIERARCHY_H */

@@ -14,32 +14,6 @@
 #include "team/coll_gpuhier_hostlanes.h"
 #include "opal/util/show_help.h"
 
-/* Is there a rank on this rank's node that it cannot work with? */
-static bool is_apart(int rank, int nranks, const uint64_t *nodes, gpuhier_can_map_fn_t can_map, void *arg)
-{
-    for (int other = 0; other < nranks; ++other) {
-        if (other != rank && nodes[other] == nodes[rank] && !(can_map(arg, rank, other) && can_map(arg, other, rank))) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool gpuhier_hostlanes_nodes(const gpuhier_hierarchy_t *hierarchy, const uint64_t *nodes, gpuhier_can_map_fn_t can_map,
-                             void *arg, bool *is_host)
-{
-    bool any = false;
-    /* A node's number is its lowest rank, which founds the node's first group; a node of one group has no other. */
-    for (int group = 0; group < hierarchy->ngroups; ++group) {
-        const int rank = gpuhier_hierarchy_leader(hierarchy, group);
-        if (1 == gpuhier_hierarchy_group_size(hierarchy, group) && !is_host[nodes[rank]]
-            && is_apart(rank, hierarchy->nranks, nodes, can_map, arg)) {
-            is_host[nodes[rank]] = any = true;
-        }
-    }
-    return any;
-}
-
 /* True on all ranks when it was true on all. */
 static bool vote(const gpuhier_team_t *team, const gpuhier_saved_t *saved, bool mine)
 {

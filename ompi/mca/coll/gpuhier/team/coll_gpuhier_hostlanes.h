@@ -14,14 +14,6 @@
 #include "team/coll_gpuhier_team.h"
 
 /*
- * Which nodes work through host memory: those with a rank that is alone in its group because it cannot map another
- * rank of the node. nodes: [nranks] the number of each rank's node; is_host: [nranks] by that number, set to false
- * before. Pure, and the same on all ranks. Returns whether there is any.
- */
-bool gpuhier_hostlanes_nodes(const gpuhier_hierarchy_t *hierarchy, const uint64_t *nodes, gpuhier_can_map_fn_t can_map,
-                             void *arg, bool *is_host);
-
-/*
  * Makes the scratch of this rank's group if `mine`; the other ranks vote with it. Collective over the communicator,
  * whose groups are known. word: a random one that the group's members share. Returns the same outcome on all ranks; a
  * rank whose own part failed has said why. The context is current.

@@ -307,7 +307,7 @@ static int hierarchy_make(setup_t *setup)
         return ENOMEM;
     }
     int problem = gpuhier_hierarchy_init(&team->hierarchy, team->nranks, nodes, can_map, setup, GPUHIER_GROUP_MAX);
-    if (0 != problem || !gpuhier_hostlanes_nodes(&team->hierarchy, setup->nodes, can_map, setup, setup->is_host)) {
+    if (0 != problem || !gpuhier_hierarchy_host_nodes(&team->hierarchy, nodes, can_map, setup, setup->is_host)) {
         return problem;
     }
     setup->has_host = true;

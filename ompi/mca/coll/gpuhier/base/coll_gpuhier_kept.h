@@ -43,7 +43,7 @@ static inline void gpuhier_kept_poll(void)
     }
 }
 
-/* The same at every few calls. Open MPI's progress calls it. */
+/* Like gpuhier_kept_poll(), but at every few calls only. Open MPI's progress calls it. */
 void gpuhier_kept_poll_at_times(void);
 
 /* Looks for the last time, after UCX has been closed. Objects still in use remain until the process ends. */

@@ -54,7 +54,7 @@ static inline int gpuhier_path_find(gpuhier_module_t *module, const struct ompi_
  * answer, which stays in module->agree. */
 bool gpuhier_path_agree(gpuhier_module_t *module, struct ompi_communicator_t *comm);
 
-/* May any call of this communicator run on the GPUs? The same answer on all ranks, but when the end has come. */
+/* May any call of this communicator run on the GPUs? The same answer on all ranks, except once the end has come. */
 static inline bool gpuhier_path_is_open(gpuhier_module_t *module, struct ompi_communicator_t *comm)
 {
     if (module->team_failed || gpuhier_end_has_come()) {

@@ -12,7 +12,7 @@
  *
  *   QUEUED --(first in its team's queue)--> GATHER --(all have arrived)--> OPENED --(all can map)--> RUN --> DONE
  *                                              |                             ^                       ^
- *                                              +-- no member's memory is new ------------------------+
+ *                                              +-- all via scratch, none of it new ------------------+
  *
  * A call that the ranks vote down leaves RUN (or SMALL) before any data moves: to DONE, with GPUHIER_DECLINED, when a
  * thread waits for it; else to HOST, which completes it in host memory. When a rank has no room for the long slices of
@@ -56,8 +56,9 @@ void gpuhier_engine_drop(gpuhier_call_t *call, int status);
 /*
  * Ends the call with an error: tells the group and the other groups. The call is DONE when no live member has GPU work
  * left on this rank's buffers; steps find that out. (A member may be stopped, or wait for another thread of this
- * process, so this function does not wait while it holds the lock.) The team has failed from now on: its connections
- * are gone, and its members see that this rank failed in any later call. It is called once for a call.
+ * process, so this function does not wait while it holds the lock.) The team has failed from now on: its peers
+ * are released (connections, which others share, stay open), and its members see that this rank failed in any later
+ * call. It is called once for a call.
  */
 void gpuhier_engine_fail(gpuhier_call_t *call, int status);
 

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns the order of a team's calls and the waiting for them. What a call does when
- * it is driven is the engine's. Called by allreduce, and by requests.
+ * it is driven is the engine's. Called by path, and by requests.
  */
 #include "ompi_config.h"
 

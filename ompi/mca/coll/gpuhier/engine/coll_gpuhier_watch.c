@@ -4,7 +4,7 @@
  *
  * Owns the clock of a call that waits, the look at its peers, the report of
  * their states, and the reason that MPI gives for a failure. Called by the queue, and by
- * allreduce and requests for the last.
+ * path and requests for the last.
  *
  * Only time in which this process polls counts: a program that computes between
  * two calls of MPI_Test does not wait for other ranks.

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the life of teams: the list of all, their ids, and the end. Set-up makes them. Called by allreduce and by the
- * module.
+ * Owns the life of teams: the list of all, their ids, and the end. Set-up makes them. Called by set-up, path,
+ * requests and the module.
  */
 #include "ompi_config.h"
 

@@ -183,12 +183,20 @@ static void run_copy(const cudasim_launch_t *launch, void **params)
     (launch->exact ? twin_copy_exact : copy_folded)(launch, args);
 }
 
+template <int Number> static void run_oneshot(const cudasim_launch_t *launch, void **params)
+{
+    twin_oneshot[Number](launch, *(const gpuhier_oneshot_args_t *) params[0]);
+}
+
 static const uint32_t param_bytes[1] = {sizeof(gpuhier_kernel_args_t)};
+static const uint32_t oneshot_bytes[1] = {sizeof(gpuhier_oneshot_args_t)};
 
 #define GPUHIER_TWIN(op, type)                                                                                         \
     {"gpuhier_" #op "_" #type, 1, param_bytes, run<t_##type, op_##op<t_##type>, number_##op##_##type>, 0},
+#define GPUHIER_TWIN_ONESHOT(op, type)                                                                                 \
+    {"gpuhier_oneshot_" #op "_" #type, 1, oneshot_bytes, run_oneshot<number_##op##_##type>, 1},
 static const cudasim_kernel_t kernels[] = {
-    GPUHIER_KERNEL_LIST(GPUHIER_TWIN){"gpuhier_copy", 1, param_bytes, run_copy, 0},
+    GPUHIER_KERNEL_LIST(GPUHIER_TWIN) GPUHIER_KERNEL_LIST(GPUHIER_TWIN_ONESHOT){"gpuhier_copy", 1, param_bytes, run_copy, 0},
 };
 
 } /* namespace gpuhier */

@@ -73,6 +73,12 @@ static const kernel_t kernels[GPUHIER_REDUCE_COUNT + 1] = {
         [INDEX_COPY] = {"gpuhier_copy", 1, TYPE_none},
 };
 
+static const char *const oneshot_names[GPUHIER_REDUCE_COUNT] = {
+#define ONESHOT(op, type) [GPUHIER_REDUCE_##op##_##type] = "gpuhier_oneshot_" #op "_" #type,
+    GPUHIER_KERNEL_LIST(ONESHOT)
+#undef ONESHOT
+};
+
 /* The runs of bytes that the fields of a pair with gaps cover. A type without gaps has no runs here. */
 typedef struct fields {
     struct {
@@ -281,6 +287,14 @@ static CUresult resolve(gpuhier_reduce_t *r)
         }
         r->max_blocks[i] = blocks > 0 && multiprocessors > 0 ? (unsigned) blocks * (unsigned) multiprocessors : 1;
     }
+    for (int i = 0; i < GPUHIER_REDUCE_COUNT && CUDA_SUCCESS == result; ++i) {
+        int blocks = 0;
+        result = gpuhier_cu.cuModuleGetFunction(&r->oneshot[i], r->module, oneshot_names[i]);
+        if (CUDA_SUCCESS == result) {
+            result =
+                gpuhier_cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, r->oneshot[i], GPUHIER_KERNEL_BLOCK, 0);
+        }
+    }
     return result;
 }
 
@@ -338,6 +352,22 @@ int gpuhier_reduce_launch(gpuhier_reduce_t *r, int index, const gpuhier_kernel_a
         return OMPI_ERR_BAD_PARAM;
     }
     return launch(r, index, args, stream);
+}
+
+int gpuhier_reduce_oneshot(gpuhier_reduce_t *r, int index, const gpuhier_oneshot_args_t *args, CUstream stream)
+{
+    void *params[1] = {(void *) args};
+    if (!is_index(index) || args->nranks < 2 || args->nranks > GPUHIER_KERNEL_MAX_PEERS || 0 == args->count) {
+        return OMPI_ERR_BAD_PARAM;
+    }
+    const uint64_t bytes = args->count * kernels[index].elem_bytes;
+    const uint64_t bytes_per_block = GPUHIER_KERNEL_BLOCK * GPUHIER_ONESHOT_UNIT;
+    const uint64_t blocks = (bytes + bytes_per_block - 1) / bytes_per_block;
+    return gpuhier_cuda_error(
+        gpuhier_cu.cuLaunchKernel(r->oneshot[index],
+                                  blocks < GPUHIER_ONESHOT_BLOCKS ? (unsigned) blocks : GPUHIER_ONESHOT_BLOCKS, 1, 1,
+                                  GPUHIER_KERNEL_BLOCK, 1, 1, 0, stream, params, NULL),
+        oneshot_names[index]);
 }
 
 int gpuhier_reduce_copy(gpuhier_reduce_t *r, const gpuhier_kernel_args_t *args, CUstream stream)

@@ -13,6 +13,7 @@
 #include <cuda.h>
 
 #include "gpu/kernels/gpuhier_kernels.h"
+#include "gpu/kernels/gpuhier_oneshot.h"
 
 struct ompi_op_t;
 struct ompi_datatype_t;
@@ -47,6 +48,7 @@ typedef struct gpuhier_reduce {
     CUmodule module;
     CUfunction function[GPUHIER_REDUCE_COUNT + 1]; /* the last one is gpuhier_copy */
     unsigned max_blocks[GPUHIER_REDUCE_COUNT + 1]; /* blocks that the whole GPU runs at once */
+    CUfunction oneshot[GPUHIER_REDUCE_COUNT];
 } gpuhier_reduce_t;
 
 /*
@@ -63,7 +65,15 @@ void gpuhier_reduce_close(gpuhier_reduce_t *r);
  */
 int gpuhier_reduce_launch(gpuhier_reduce_t *r, int index, const gpuhier_kernel_args_t *args, CUstream stream);
 
-/* The same for a copy of args->count bytes from src[0] to all destinations. args->nsrc is ignored. */
+/*
+ * Starts a one-shot kernel, see gpuhier_oneshot.h. It ends when those of all peers have been started, or when its host
+ * tells it to leave. Returns an Open MPI code: OMPI_ERR_BAD_PARAM for an index or number of ranks out of range, else
+ * that of the driver's result.
+ */
+int gpuhier_reduce_oneshot(gpuhier_reduce_t *r, int index, const gpuhier_oneshot_args_t *args, CUstream stream);
+
+/* The same as gpuhier_reduce_launch() for a copy of args->count bytes from src[0] to all destinations. args->nsrc is
+ * ignored. */
 int gpuhier_reduce_copy(gpuhier_reduce_t *r, const gpuhier_kernel_args_t *args, CUstream stream);
 
 /*

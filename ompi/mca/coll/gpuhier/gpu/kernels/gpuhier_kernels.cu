@@ -2,8 +2,9 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The GPU's entry points, one for each pair of GPUHIER_KERNEL_LIST. No kernel waits for anything: each thread works on
- * its share of the elements and ends, whatever other threads do.
+ * The GPU's entry points, two for each pair of GPUHIER_KERNEL_LIST. Kernels wait for nothing: each thread works on its
+ * share of the elements and ends, whatever other threads do. One-shot kernels (gpuhier_oneshot_entry.h) wait for those
+ * of the peers.
  */
 #include "gpuhier_kernel_body.h"
 
@@ -41,7 +42,10 @@ struct device_memory {
             gpuhier::device_memory(), args, GPUHIER_THREADS);                                                          \
     }
 
+#include "gpuhier_oneshot_entry.h"
+
 GPUHIER_KERNEL_LIST(GPUHIER_KERNEL)
+GPUHIER_KERNEL_LIST(GPUHIER_ONESHOT)
 
 GPUHIER_ENTRY(gpuhier_copy)
 {

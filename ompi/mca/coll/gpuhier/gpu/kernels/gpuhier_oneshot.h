@@ -1,0 +1,72 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The interface of the one-shot kernels, gpuhier_oneshot_<op>_<type> for each pair of GPUHIER_KERNEL_LIST. Such a
+ * kernel runs on every GPU of a group at the same time, and the kernels wait for each other:
+ *
+ *     pushes its rank's input into the mailbox of every peer, waits for the peers' input in its own mailbox,
+ *     acc = x[0][i];  acc = op(acc, x[s][i]) for s = 1 .. nranks-1;  out[i] = acc;  tells its host
+ *
+ * A mailbox is memory of one GPU that the peers have mapped. It has a part for each rank, into which only that rank
+ * writes. Data travel in words of 64 bits, half of which is a flag: a word with the flag that the reader waits for has
+ * its data, so no other order between stores is needed.
+ *
+ *      bits 63 .. 32   31 .. 0
+ *     +--------------+--------+
+ *     | flag         | data   |      two words are stored at a time
+ *     +--------------+--------+
+ *
+ * Elements are packed into units: as many as 16 bytes hold, or one padded pair without the bytes of its gap.
+ *
+ * out may be in (in place), at the same address. Any alignment works. A peer's program sees no store of these kernels:
+ * they write to mailboxes, to their own rank's `out`, and to its host's words.
+ *
+ * Used by: coll_gpuhier_reduce.c (which launches), gpuhier_oneshot.cu (the GPU's code), the host twin in
+ * test/cudasim/twin, and the engine, which fills the arguments. Plain C and C++.
+ */
+#ifndef GPUHIER_ONESHOT_H
+#define GPUHIER_ONESHOT_H
+
+#include "gpuhier_kernels.h"
+
+#define GPUHIER_ONESHOT_BLOCKS 32 /* most blocks of a grid: enough to fill the links, few beside the program's own */
+#define GPUHIER_ONESHOT_UNIT 16   /* bytes of data in a unit, at most */
+#define GPUHIER_ONESHOT_WIRE 2    /* bytes in a mailbox for each byte of data */
+
+/* A rank's words in page-locked host memory: bytes from their address. */
+#define GPUHIER_ONESHOT_DONE 0   /* 64 bits: the call's number << 2 | how the kernel ended */
+#define GPUHIER_ONESHOT_ABORT 64 /* 64 bits: the number of the call whose kernel must leave; its host writes it */
+
+/* How a kernel ended. */
+enum {
+    GPUHIER_ONESHOT_COMPLETE = 1, /* all of `out` is written */
+    GPUHIER_ONESHOT_LEFT = 2      /* it was told to leave; a part of `out` may be written */
+};
+
+/* The argument of every one-shot kernel, passed by value. Addresses are device addresses in the rank's context. */
+typedef struct gpuhier_oneshot_args {
+    uint64_t box[GPUHIER_KERNEL_MAX_PEERS];  /* this rank's part of each peer's mailbox; of its own: unused */
+    uint32_t flag[GPUHIER_KERNEL_MAX_PEERS]; /* not 0: the flag that the reader of each mailbox waits for */
+    uint64_t own;                            /* part 0 of this rank's mailbox */
+    uint64_t part_bytes;                     /* from one part to the next */
+    uint64_t in, out;                        /* first element */
+    uint64_t count;                          /* elements, > 0 */
+    uint64_t counter;                        /* 32 bits of device memory, 0 at the start and at the end */
+    uint64_t words;                          /* the host's */
+    uint64_t number;                         /* of the call, not 0: tells its words from those of other calls */
+    uint32_t nranks;                         /* 2 .. GPUHIER_KERNEL_MAX_PEERS */
+    uint32_t index;                          /* of this rank */
+} gpuhier_oneshot_args_t;
+
+GPUHIER_KERNEL_ASSERT(840 == sizeof(gpuhier_oneshot_args_t), "host and GPU must agree on the argument");
+GPUHIER_KERNEL_ASSERT(768 == offsetof(gpuhier_oneshot_args_t, own), "host and GPU must agree on the argument");
+GPUHIER_KERNEL_ASSERT(832 == offsetof(gpuhier_oneshot_args_t, nranks), "host and GPU must agree on the argument");
+
+/* Bytes of a mailbox's part that a message of so many bytes needs. */
+static inline uint64_t gpuhier_oneshot_part(uint64_t bytes)
+{
+    return (bytes + GPUHIER_ONESHOT_UNIT - 1) / GPUHIER_ONESHOT_UNIT * GPUHIER_ONESHOT_UNIT * GPUHIER_ONESHOT_WIRE;
+}
+
+#endif /* GPUHIER_ONESHOT_H */

@@ -1,0 +1,86 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The entry points of the one-shot kernels, and how a grid tells its host that it is over. These kernels wait: for the
+ * peers' words, and at the end of a block for its other threads. They end if every peer's kernel runs at the same time,
+ * or if the host says so; no block waits for another block of its grid.
+ *
+ * Included by gpuhier_kernels.cu.
+ */
+#ifndef GPUHIER_ONESHOT_ENTRY_H
+#define GPUHIER_ONESHOT_ENTRY_H
+
+#include "gpuhier_oneshot_body.h"
+
+namespace gpuhier
+{
+
+/* Elements are moved as in the other kernels; mailboxes and the host's words by accesses that other GPUs and the host
+ * see. Vectors of two 64-bit words: each word is stored and loaded whole. */
+struct shared_memory : device_memory {
+    __device__ __forceinline__ void push(uint64_t address, const line &x) const
+    {
+        asm volatile("st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(address), "l"(x.word[0]), "l"(x.word[1])
+                     : "memory");
+    }
+    __device__ __forceinline__ line take(uint64_t address) const
+    {
+        line x;
+        asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
+                     : "=l"(x.word[0]), "=l"(x.word[1])
+                     : "l"(address)
+                     : "memory");
+        return x;
+    }
+    /* A look at host memory takes as long as many looks at the mailbox. */
+    __device__ __forceinline__ bool stops(const gpuhier_oneshot_args_t &args, uint32_t turns) const
+    {
+        uint64_t number = 0;
+        if (0 == turns % 1024) {
+            asm volatile("ld.relaxed.sys.global.u64 %0, [%1];"
+                         : "=l"(number)
+                         : "l"(args.words + GPUHIER_ONESHOT_ABORT)
+                         : "memory");
+        }
+        return args.number == number;
+    }
+};
+
+/* The last block to come here tells the host, when all blocks' stores are visible to it. The counter's low half counts
+ * blocks, its high half those that have left. */
+__device__ __forceinline__ void grid_end(const gpuhier_oneshot_args_t &args, bool complete)
+{
+    const int left = __syncthreads_or(!complete);
+    if (0 != threadIdx.x) {
+        return;
+    }
+    uint32_t *counter = static_cast<uint32_t *>(__cvta_global_to_generic(args.counter));
+    __threadfence_system();
+    const uint32_t before = atomicAdd(counter, left ? 0x10001u : 1u);
+    if (gridDim.x - 1 == (before & 0xffff)) {
+        const uint64_t how = left || before >> 16 ? GPUHIER_ONESHOT_LEFT : GPUHIER_ONESHOT_COMPLETE;
+        atomicExch(counter, 0u);
+        __threadfence_system();
+        asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(args.words + GPUHIER_ONESHOT_DONE),
+                     "l"(args.number << 2 | how)
+                     : "memory");
+    }
+}
+
+} /* namespace gpuhier */
+
+/* The __syncthreads_or() of grid_end() is reached by all threads of a block. */
+#define GPUHIER_ONESHOT(op, type)                                                                                    \
+    extern "C" __global__ void __launch_bounds__(GPUHIER_KERNEL_BLOCK, 2)                                            \
+        gpuhier_oneshot_##op##_##type(const __grid_constant__ gpuhier_oneshot_args_t args)                           \
+    {                                                                                                                \
+        const gpuhier::shared_memory memory;                                                                         \
+        gpuhier::oneshot_push<gpuhier::shared_memory, gpuhier::t_##type>(memory, args, GPUHIER_THREADS);             \
+        gpuhier::grid_end(                                                                                           \
+            args,                                                                                                    \
+            gpuhier::oneshot_reduce<gpuhier::shared_memory, gpuhier::t_##type, gpuhier::op_##op<gpuhier::t_##type>>( \
+                memory, args, GPUHIER_THREADS));                                                                     \
+    }
+
+#endif /* GPUHIER_ONESHOT_ENTRY_H */

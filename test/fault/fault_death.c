@@ -4,7 +4,7 @@
  *
  * One rank dies or stops: before a call, between its arrival and its first launch, or while slices move.
  *
- *   fault_death VICTIM HARM EXPECTED SECONDS
+ *   fault_death VICTIM HARM EXPECTED SECONDS [DOUBLES]
  *
  * HARM is "before" (the victim kills itself instead of calling), "late=S" (it comes S seconds late), or a plan of
  * the saboteur (saboteur.h), which strikes in the middle of the call. EXPECTED is "error" or "right": how
@@ -23,7 +23,7 @@
 
 #include "fault_lib.h"
 
-#define COUNT 60000 /* doubles: several slices of 64 KiB */
+#define COUNT 60000 /* doubles, unless told: several slices of 64 KiB */
 
 static double now(void)
 {
@@ -66,15 +66,16 @@ int main(int argc, char **argv)
     pair_t pair;
 
     suite_begin(&suite, "fault_death", &argc, &argv);
-    if (argc != 5) {
-        fprintf(stderr, "fault_death VICTIM HARM EXPECTED SECONDS\n");
+    if (argc != 5 && argc != 6) {
+        fprintf(stderr, "fault_death VICTIM HARM EXPECTED SECONDS [DOUBLES]\n");
         _exit(2);
     }
     const bool last = 0 == strcmp(argv[3], "last"), error = last || 0 == strcmp(argv[3], "error");
     saboteur_find(&saboteur);
-    pair_alloc(&pair, COUNT);
+    const size_t count = argc > 5 ? (size_t) atoi(argv[5]) : COUNT;
+    pair_alloc(&pair, count);
     for (int i = 0; i < 4; ++i) {
-        if (OUTCOME_RIGHT != pair_call(&suite, MPI_COMM_WORLD, &pair, COUNT, ++suite.salt)) {
+        if (OUTCOME_RIGHT != pair_call(&suite, MPI_COMM_WORLD, &pair, count, ++suite.salt)) {
             fprintf(stderr, "fault_death: rank %d: a call before any harm failed\n", suite.rank);
             _exit(1);
         }
@@ -85,9 +86,9 @@ int main(int argc, char **argv)
         harm_self(&saboteur, argv[2]);
     }
     double begin = now();
-    outcome_t outcome = pair_call(&suite, MPI_COMM_WORLD, &pair, COUNT, ++suite.salt);
+    outcome_t outcome = pair_call(&suite, MPI_COMM_WORLD, &pair, count, ++suite.salt);
     double took = now() - begin;
-    outcome_t next = pair_call(&suite, MPI_COMM_WORLD, &pair, COUNT, ++suite.salt);
+    outcome_t next = pair_call(&suite, MPI_COMM_WORLD, &pair, count, ++suite.salt);
     outcome_t wanted = error && !last ? OUTCOME_ERROR : OUTCOME_RIGHT, wanted_next = error ? OUTCOME_ERROR : OUTCOME_RIGHT;
     const int left = files_left();
     const bool content = wanted == outcome && wanted_next == next && 0 == left;

@@ -239,20 +239,21 @@ static int load_name(const info_mca_t *mca, const char *name, const char *const 
     return bad(name, text, where, expected);
 }
 
-/* The one key of the list `tune` that a plan depends on. A job reports and ignores entries that it cannot read. */
-static void load_slices(info_mca_t *mca)
+/* A key of the list `tune`. A job reports and ignores entries that it cannot read, and clamps values. */
+static int tuned(const info_mca_t *mca, const char *key, int standard, int least, int most)
 {
-    static const char key[] = "slices_in_flight=";
     const char *where;
+    int chosen = standard;
     const char *text = own(mca, "tune", &where);
     for (text = NULL == text ? NULL : strstr(text, key); NULL != text; text = strstr(text, key)) {
         char *end;
-        text += sizeof(key) - 1;
+        text += strlen(key);
         const double value = strtod(text, &end);
         if (end != text && ('\0' == *end || NULL != strchr(", ", *end))) {
-            mca->slices_in_flight = value < INT_MAX ? (int) value : INT_MAX;
+            chosen = value < least ? least : value > most ? most : (int) value;
         }
     }
+    return chosen;
 }
 
 int info_mca_load(info_mca_t *mca)
@@ -265,7 +266,8 @@ int info_mca_load(info_mca_t *mca)
     mca->small_bytes = 8 << 10;
     mca->slice_bytes = 4 << 20;
     mca->slice_bytes_max = 16 << 20;
-    mca->slices_in_flight = 3;
+    mca->slices_in_flight = tuned(mca, "slices_in_flight=", 3, 2, 4);
+    mca->oneshot_bytes = tuned(mca, "oneshot_bytes=", 256 << 10, 0, 1 << 20);
     mca->priority = 95;
     mca->enable = true;
     mca->probe = 1;
@@ -273,7 +275,6 @@ int info_mca_load(info_mca_t *mca)
     rc = load_bytes(mca, "small_bytes", &mca->small_bytes);
     rc = 0 != rc ? rc : load_bytes(mca, "slice_bytes", &mca->slice_bytes);
     rc = 0 != rc ? rc : load_bytes(mca, "slice_bytes_max", &mca->slice_bytes_max);
-    load_slices(mca);
     rc = 0 != rc ? rc : load_int(mca, "priority", &mca->priority);
     rc = 0 != rc ? rc : load_int(mca, "probe", &mca->probe);
     rc = 0 != rc ? rc : load_bool(mca, "enable", &mca->enable);
@@ -282,7 +283,6 @@ int info_mca_load(info_mca_t *mca)
     if (0 != rc) {
         return rc;
     }
-    mca->slices_in_flight = mca->slices_in_flight < 2 ? 2 : mca->slices_in_flight > 4 ? 4 : mca->slices_in_flight;
     mca->slice_bytes = mca->slice_bytes < 4096 ? 4096 : mca->slice_bytes;
     if (mca->slice_bytes_max < mca->slice_bytes
         || (NULL != own(mca, "slice_bytes", &where) && NULL == own(mca, "slice_bytes_max", &where))) {

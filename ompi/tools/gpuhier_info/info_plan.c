@@ -108,8 +108,17 @@ static void print_pipeline(const gpuhier_plan_t *plan)
            (1 == plan->nsteps) ? "" : "s");
 }
 
+/* Longest message that one-shot kernels reduce. */
+static uint64_t oneshot_of(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, const info_options_t *options)
+{
+    return 1 == shape->hierarchy->ngroups
+               ? gpuhier_choice_oneshot(shape->hierarchy->nranks, options->mca.oneshot_bytes, limits->slice_bytes)
+               : 0;
+}
+
 /* What a message of any size would get on these ranks. */
-static void print_choices(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, uint64_t small_bytes)
+static void print_choices(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, uint64_t small_bytes,
+                          uint64_t oneshot_bytes)
 {
     gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
     const int nrows = gpuhier_choice_table(shape, limits, small_bytes, rows);
@@ -117,6 +126,11 @@ static void print_choices(const gpuhier_shape_t *shape, const gpuhier_limits_t *
     int i;
 
     printf("by size:\n");
+    if (oneshot_bytes > 0) {
+        printf(
+            "  blocking calls of up to %llu bytes, if no GPU is shared: one kernel that waits for those of the peers\n",
+            (unsigned long long) oneshot_bytes);
+    }
     for (i = 0; i < nrows; ++i) {
         printf("  %s\n", gpuhier_choice_text(&rows[i], shape->hierarchy->ngroups, text, sizeof(text)));
     }
@@ -193,6 +207,7 @@ static void print_json(const gpuhier_shape_t *shape, const gpuhier_plan_t *plan,
     info_json_int("slices", (long long) plan->nslices);
     info_json_int("slice_bytes", (long long) (plan->slice_elems_max * plan->elem_bytes));
     info_json_int("slices_in_flight", plan->slice_buffers);
+    info_json_int("oneshot_bytes", (long long) oneshot_of(shape, limits, options));
     info_json_text("exchange", h->ngroups > 1 ? gpuhier_algorithm_names[plan->algorithm] : NULL);
     info_json_int("exchange_steps", plan->nsteps);
     info_json_number("network_bytes", traffic->total_sent);
@@ -248,7 +263,7 @@ static int explain(const gpuhier_hierarchy_t *h, const info_options_t *options, 
         print_groups(h);
         print_pieces(&shape);
         print_pipeline(&plan);
-        print_choices(&shape, limits, options->mca.small_bytes);
+        print_choices(&shape, limits, options->mca.small_bytes, oneshot_of(&shape, limits, options));
         print_traffic(&traffic, options);
     }
     gpuhier_shape_fini(&shape);

@@ -29,8 +29,9 @@ typedef struct gpuhier_params {
     size_t slice_bytes_max; /* path: the same for long messages between groups; at least slice_bytes */
     int slices_in_flight;   /* path, tune: slice buffers of a lane, 2 to 4 */
     size_t small_bytes;     /* path: the host reduces messages of at most this many bytes; 0: none */
-    int probe;              /* path: 0 leaves every call to the saved collective */
-    int ipc_uses;           /* tune: calls that use a buffer before it is mapped */
+    int oneshot_bytes; /* path, tune: kernels that wait for each other reduce messages of at most this many bytes */
+    int probe;         /* path: 0 leaves every call to the saved collective */
+    int ipc_uses;      /* tune: calls that use a buffer before it is mapped */
     size_t ipc_cache_bytes; /* bytes of peers' user buffers kept mapped; 0: a quarter of the GPU's memory */
     double ipc_idle;        /* tune: seconds until an unused mapping is closed; 0: only to make room */
     size_t stage_bytes;     /* bytes of page-locked host memory kept for staging */

@@ -70,6 +70,9 @@ typedef struct gpuhier_call_args {
 typedef struct gpuhier_slices {
     gpuhier_plan_t plan;
     gpuhier_cursor_t stage[GPUHIER_STAGES];
+    bool offers;        /* this rank offers the one-shot form */
+    bool oneshot;       /* the call has that form: see coll_gpuhier_oneshot.h */
+    bool on_default;    /* ... and its kernel can run on the default stream: nothing marks the program's earlier work */
     bool mask_known;    /* the vote is complete */
     bool claimed;       /* this rank may start work on its peers' buffers */
     int vote_step;      /* leader: of the vote between groups */
@@ -131,6 +134,12 @@ typedef struct gpuhier_call {
 
 /* The ranks agreed, before any user's buffer was written, not to run this call: use the saved collective. */
 #define GPUHIER_DECLINED 1
+
+/* Does, or did, the call have the one-shot form? */
+static inline bool gpuhier_call_is_oneshot(const gpuhier_call_t *call)
+{
+    return !call->is_small && call->slices.oneshot;
+}
 
 /* "moving slices" and the like, for messages. */
 const char *gpuhier_call_state_name(gpuhier_call_state_t state);

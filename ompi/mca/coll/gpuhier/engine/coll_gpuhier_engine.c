@@ -18,6 +18,7 @@
 #include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_engine.h"
 #include "engine/coll_gpuhier_exchange.h"
+#include "engine/coll_gpuhier_oneshot.h"
 #include "engine/coll_gpuhier_order.h"
 #include "engine/coll_gpuhier_pipeline.h"
 #include "engine/coll_gpuhier_vote.h"
@@ -94,6 +95,9 @@ static void lane_leave(gpuhier_call_t *call)
 
 static void resources_give(gpuhier_call_t *call, bool failed)
 {
+    if (!call->is_small) {
+        gpuhier_oneshot_release(call);
+    }
     members_unmap(call);
     if (failed && OMPI_SUCCESS != call->team->failed) {
         lane_leave(call);
@@ -141,10 +145,10 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
     } else {
         gpuhier_buffer_inspect(args->out, &call->to);
     }
-    call->is_small = gpuhier_small_takes(call->count * call->elem_bytes);
+    call->is_small = gpuhier_small_takes(call->count * call->elem_bytes) && (0 == team->oneshot_bytes || !gpuhier_oneshot_suits(call));
     const bool marked_later =
         call->is_small && (gpuhier_small_is_on_host(call) || (NULL == team->first && gpuhier_small_marks_itself(call)));
-    if (OMPI_SUCCESS == team->context_lost && !marked_later) {
+    if (OMPI_SUCCESS == team->context_lost && !marked_later && (call->is_small || !gpuhier_oneshot_on_default(call))) {
         gpuhier_order_mark(call);
     }
 }
@@ -153,7 +157,7 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
 static int resources_take(gpuhier_call_t *call)
 {
     gpuhier_team_t *team = call->team;
-    if (OMPI_SUCCESS != team->context_lost || NULL == call->input) {
+    if (OMPI_SUCCESS != team->context_lost || (NULL == call->input && !call->slices.on_default)) {
         return OMPI_SUCCESS != team->context_lost ? team->context_lost : OMPI_ERROR;
     }
     const size_t exchange_bytes =
@@ -197,7 +201,11 @@ void gpuhier_engine_begin(gpuhier_call_t *call)
         arrival->scratch = call->lane->ref;
         if (!gpuhier_hostmem_is_used(&team->hostmem)) {
             arrival->fresh = 0 != memcmp(&call->lane->ref, &team->scratch[team->index], sizeof(call->lane->ref));
-            arrival->direct = direct_refs(call, arrival);
+            if (gpuhier_oneshot_suits(call)) {
+                gpuhier_oneshot_offer(call, arrival);
+            } else {
+                arrival->direct = direct_refs(call, arrival);
+            }
         }
     } else if (call->is_long && OMPI_SUCCESS == team->context_lost && NULL != call->input) {
         arrival->mask |= GPUHIER_MASK_SHORT;
@@ -220,6 +228,22 @@ static bool all_reached(const gpuhier_call_t *call, size_t word_offset)
     return true;
 }
 
+/* Where a member's first lane is mapped, which stays so as long as the team lives. */
+static int scratch_find(gpuhier_call_t *call, int index, const gpuhier_arrival_t *arrival)
+{
+    gpuhier_team_t *team = call->team;
+    gpuhier_member_t *member = &call->slices.member[index];
+    if (!arrival->fresh && 0 != team->scratch_at[index]) {
+        member->scratch = team->scratch_at[index];
+        return OMPI_SUCCESS;
+    }
+    int rc = gpuhier_map(&arrival->scratch, true, &member->pins[0], &member->scratch);
+    if (OMPI_SUCCESS == rc && !arrival->fresh) {
+        team->scratch_at[index] = member->scratch;
+    }
+    return rc;
+}
+
 /* Maps a member's scratch, and its buffers if it offers them. Returns false if its buffers cannot be had. */
 static bool member_map(gpuhier_call_t *call, int index, const gpuhier_arrival_t *arrival, uint64_t *mask_p)
 {
@@ -234,7 +258,7 @@ static bool member_map(gpuhier_call_t *call, int index, const gpuhier_arrival_t 
         member->out = call->out;
         return true;
     }
-    if (OMPI_SUCCESS != gpuhier_map(&arrival->scratch, true, &member->pins[0], &member->scratch)) {
+    if (OMPI_SUCCESS != scratch_find(call, index, arrival)) {
         *mask_p |= call->is_long ? GPUHIER_MASK_SHORT : GPUHIER_MASK_FAIL;
         return true;
     }
@@ -247,7 +271,7 @@ static bool member_map(gpuhier_call_t *call, int index, const gpuhier_arrival_t 
 }
 
 /* All records are known: decides which members go via scratch, and makes the group's mask and the plan. */
-static void run_begin(gpuhier_call_t *call)
+static int run_begin(gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;
     uint64_t unmapped = 0;
@@ -265,8 +289,20 @@ static void run_begin(gpuhier_call_t *call)
         call->slices.member[i].via_scratch = !slot->arrival.direct || 0 != (unmapped >> i & 1);
         any_via_scratch = any_via_scratch || call->slices.member[i].via_scratch;
     }
+    call->slices.oneshot = gpuhier_oneshot_agreed(call);
+    if (!call->slices.oneshot && call->slices.on_default) {
+        call->slices.on_default = false;
+        gpuhier_order_mark(call);
+        if (NULL == call->input) {
+            return OMPI_ERROR;
+        }
+    }
+    if (call->slices.oneshot) {
+        call->slices.member[team->index].via_scratch =
+            !gpuhier_device_owns(team->device, &call->from) || !gpuhier_device_owns(team->device, &call->to);
+    }
     gpuhier_limits_t limits = team->limits;
-    if (1 == team->ngroups && !any_via_scratch) {
+    if (1 == team->ngroups && (call->slices.oneshot || !any_via_scratch)) {
         limits.slice_bytes = INT64_MAX; /* nothing to overlap: one kernel */
     }
     if (0 != gpuhier_choice_plan(&call->slices.plan, &team->shape, team->rank, call->count, call->elem_bytes, &limits)
@@ -276,6 +312,7 @@ static void run_begin(gpuhier_call_t *call)
     call->slices.vote_mask = call->mask;
     call->slices.mask_known = 1 == team->ngroups;
     call->state = GPUHIER_CALL_RUN;
+    return 1;
 }
 
 static int gather_step(gpuhier_call_t *call)
@@ -300,8 +337,7 @@ static int gather_step(gpuhier_call_t *call)
         if (0 != mask) {
             return OMPI_ERROR; /* this rank cannot map again what it had mapped; no vote follows, so it fails */
         }
-        run_begin(call);
-        return 1;
+        return run_begin(call);
     }
     gpuhier_slot_t *slot = my_slot(call);
     slot->unmapped = unmapped;
@@ -316,8 +352,7 @@ static int opened_step(gpuhier_call_t *call)
     if (!all_reached(call, offsetof(gpuhier_slot_t, opened))) {
         return 0;
     }
-    run_begin(call);
-    return 1;
+    return run_begin(call);
 }
 
 /* Ends a call that the ranks voted down. All ranks are in it, and none has written a user's buffer. */
@@ -405,7 +440,7 @@ static bool streams_idle(const gpuhier_call_t *call)
             return false;
         }
     }
-    return true;
+    return !gpuhier_oneshot_runs(call);
 }
 
 #define LOOKS_APART 1024u  /* polls between two looks whether the members live */
@@ -472,6 +507,7 @@ void gpuhier_engine_fail(gpuhier_call_t *call, int status)
         gpuhier_word_publish(&my_slot(call)->undecided, call->sequence, 1);
     }
     gpuhier_word_publish(&my_slot(call)->failed, call->sequence, GPUHIER_FAILED_SAID);
+    gpuhier_oneshot_abort(call);
     gpuhier_partners_give_up(team); /* the other groups wait for messages */
     /*
      * Messages of this call may never be received, but their connections serve other communicators. Their memory
@@ -549,6 +585,8 @@ void gpuhier_engine_abandon(gpuhier_call_t *call, int status)
     for (int s = 0; entered && s < call->lane->nstreams; ++s) {
         (void) gpuhier_cu.cuStreamSynchronize(
             call->lane->stream[s]); /* kernels never wait for other ranks, so this ends */
+    }
+    while (entered && gpuhier_oneshot_runs(call)) { /* until it sees that it must leave */
     }
     if (entered) {
         gpuhier_cuda_leave(&scope);

@@ -25,6 +25,7 @@
 #include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_exchange.h"
 #include "engine/coll_gpuhier_order.h"
+#include "engine/coll_gpuhier_oneshot.h"
 #include "engine/coll_gpuhier_pipeline.h"
 
 static gpuhier_slot_t *slot_of(const gpuhier_call_t *call, int index)
@@ -159,6 +160,9 @@ static int input_direct(gpuhier_call_t *call)
 
 static int stage_in(gpuhier_call_t *call)
 {
+    if (call->slices.on_default) {
+        return 0; /* the kernel's stream has the order */
+    }
     if (!call->slices.member[call->team->index].via_scratch) {
         return input_direct(call);
     }
@@ -235,6 +239,10 @@ static int reduce_queue(gpuhier_call_t *call, uint64_t slice)
 static bool reduce_may_begin(const gpuhier_call_t *call, uint64_t slice)
 {
     uint64_t before;
+    if (call->slices.oneshot) {
+        return stage_open(call, GPUHIER_STAGE_RS)
+               && (call->slices.on_default || gpuhier_word_reached(&my_slot(call)->in_ready, call->sequence, 1));
+    }
     if (!stage_open(call, GPUHIER_STAGE_RS) || !ALL_AT(call, in_ready, slice + 1)) {
         return false;
     }
@@ -244,9 +252,30 @@ static bool reduce_may_begin(const gpuhier_call_t *call, uint64_t slice)
     return fused(call) ? VIA_SCRATCH_AT(call, out_done, before) : call->slices.stage[GPUHIER_STAGE_AG].done >= before;
 }
 
+/* The same as reduce_queue() and stage_complete() in the one-shot form. */
+static int oneshot_queue(gpuhier_call_t *call)
+{
+    const int me = call->team->index;
+    int rc = claim(call);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_oneshot_launch(call, input_at(call, me, 0, 0), output_at(call, me, 0, 0));
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    ++call->slices.stage[GPUHIER_STAGE_RS].begun;
+    return 1;
+}
+
+static int oneshot_complete(gpuhier_call_t *call)
+{
+    gpuhier_cursor_t *cursor = &call->slices.stage[GPUHIER_STAGE_RS];
+    int rc = cursor->done == cursor->begun ? 0 : gpuhier_oneshot_ended(call);
+    cursor->done += rc > 0;
+    return rc;
+}
+
 static int stage_reduce(gpuhier_call_t *call)
 {
-    int events = stage_complete(call, GPUHIER_STAGE_RS);
+    int events = call->slices.oneshot ? oneshot_complete(call) : stage_complete(call, GPUHIER_STAGE_RS);
     if (events < 0) {
         return events;
     }
@@ -261,7 +290,7 @@ static int stage_reduce(gpuhier_call_t *call)
     if (!reduce_may_begin(call, slice)) {
         return events;
     }
-    int rc = reduce_queue(call, slice);
+    int rc = call->slices.oneshot ? oneshot_queue(call) : reduce_queue(call, slice);
     return rc < 0 ? rc : events + rc;
 }
 
@@ -348,6 +377,12 @@ static int output_queue(gpuhier_call_t *call, uint64_t slice)
     return OMPI_SUCCESS != rc ? rc : stage_queued(call, GPUHIER_STAGE_OUT);
 }
 
+/* Does the result of so many slices lie in this rank's output? In the one-shot form its own kernel has written it. */
+static bool output_ready(const gpuhier_call_t *call, uint64_t slices)
+{
+    return call->slices.oneshot ? call->slices.stage[GPUHIER_STAGE_RS].done >= slices : ALL_AT(call, ag_done, slices);
+}
+
 static int stage_out(gpuhier_call_t *call)
 {
     if (!call->slices.member[call->team->index].via_scratch) {
@@ -361,7 +396,7 @@ static int stage_out(gpuhier_call_t *call)
         gpuhier_word_publish(&my_slot(call)->out_done, call->sequence, call->slices.stage[GPUHIER_STAGE_OUT].done);
     }
     uint64_t slice = call->slices.stage[GPUHIER_STAGE_OUT].begun;
-    if (!stage_open(call, GPUHIER_STAGE_OUT) || !ALL_AT(call, ag_done, slice + 1)) {
+    if (!stage_open(call, GPUHIER_STAGE_OUT) || !output_ready(call, slice + 1)) {
         return events;
     }
     int rc = output_queue(call, slice);
@@ -382,7 +417,7 @@ int gpuhier_pipeline_step(gpuhier_call_t *call, bool *done_p)
         events += rc;
     }
     const uint64_t nslices = call->slices.plan.nslices;
-    *done_p = ALL_AT(call, ag_done, nslices)
+    *done_p = output_ready(call, nslices)
               && (!call->slices.member[call->team->index].via_scratch
                   || nslices == call->slices.stage[GPUHIER_STAGE_OUT].done);
     return events;
@@ -390,7 +425,7 @@ int gpuhier_pipeline_step(gpuhier_call_t *call, bool *done_p)
 
 bool gpuhier_pipeline_gathered(const gpuhier_call_t *call)
 {
-    return ALL_AT(call, ag_done, call->slices.plan.nslices);
+    return call->slices.oneshot ? gpuhier_oneshot_all_started(call) : ALL_AT(call, ag_done, call->slices.plan.nslices);
 }
 
 int gpuhier_pipeline_quit(gpuhier_call_t *call, bool *done_p)

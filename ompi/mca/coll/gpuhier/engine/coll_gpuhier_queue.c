@@ -19,6 +19,7 @@
 #include "engine/coll_gpuhier_small_exchange.h"
 #include "team/coll_gpuhier_hooks.h"
 #include "team/coll_gpuhier_process.h"
+#include "engine/coll_gpuhier_oneshot.h"
 #include "engine/coll_gpuhier_queue.h"
 #include "engine/coll_gpuhier_vote.h"
 #include "engine/coll_gpuhier_watch.h"
@@ -153,7 +154,8 @@ static void team_drive(gpuhier_team_t *team, round_t *round)
 {
     gpuhier_call_t *call = team->first;
     gpuhier_cuda_scope_t scope;
-    if (0 != (call->idle.polls + 1) % STEP_EVERY && !call->net_on_device && gpuhier_small_is_idle(call)) {
+    if (0 != (call->idle.polls + 1) % STEP_EVERY && !call->net_on_device
+        && (gpuhier_small_is_idle(call) || gpuhier_oneshot_is_idle(call))) {
         ++call->idle.polls;
         return;
     }

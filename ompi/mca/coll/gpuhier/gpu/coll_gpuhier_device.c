@@ -57,6 +57,13 @@ size_t gpuhier_scratch_out(bool is_long, int buffer)
     return gpuhier_scratch_in(is_long, gpuhier_params.slices_in_flight + buffer);
 }
 
+_Static_assert(GPUHIER_MAILBOX_WIRE == GPUHIER_ONESHOT_WIRE, "plan and kernels must agree on the mailbox");
+
+size_t gpuhier_scratch_mailbox(void)
+{
+    return gpuhier_scratch_out(false, gpuhier_params.slices_in_flight);
+}
+
 static int streams_make(gpuhier_lane_t *lane)
 {
     int lowest = 0, highest = 0;
@@ -79,7 +86,9 @@ static int streams_make(gpuhier_lane_t *lane)
 /* cuMemAlloc, since IPC maps no other kind of device memory. */
 static int scratch_make(gpuhier_lane_t *lane)
 {
-    size_t bytes = gpuhier_scratch_out(GPUHIER_LANE_LONG == lane->kind, gpuhier_params.slices_in_flight);
+    const bool is_long = GPUHIER_LANE_LONG == lane->kind;
+    const size_t bytes =
+        gpuhier_scratch_out(is_long, gpuhier_params.slices_in_flight) + (is_long ? 0 : GPUHIER_MAILBOX_BYTES);
     int rc = gpuhier_cuda_error(gpuhier_cu.cuMemAlloc(&lane->scratch, bytes), "cuMemAlloc");
     if (OMPI_SUCCESS != rc) {
         return rc;
@@ -95,6 +104,58 @@ static int scratch_make(gpuhier_lane_t *lane)
                ? rc
                : gpuhier_cuda_error(gpuhier_cu.cuMemcpyHtoD(lane->scratch, &lane->proof, sizeof(lane->proof)),
                                     "cuMemcpyHtoD");
+}
+
+/* A flag is 32 bits of a number. The first ones are few, so that no process has to run for hours before the mailbox is
+ * cleared again. */
+#define NUMBER_FIRST ((uint64_t) UINT32_MAX - 300)
+
+uint32_t gpuhier_lane_mailbox_flag(const gpuhier_lane_t *lane)
+{
+    return (uint32_t) (lane->number % UINT32_MAX) + 1; /* not 0, which a cleared mailbox holds */
+}
+
+/* Clears from `begin` to `end` of scratch, and waits for that. No other work of the program delays it. */
+static int scratch_clear(const gpuhier_lane_t *lane, size_t begin, size_t end)
+{
+    void *zeros = calloc(1, end - begin);
+    if (NULL == zeros) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    CUresult result = gpuhier_cu.cuMemcpyAsync(lane->scratch + begin, (CUdeviceptr) (uintptr_t) zeros, end - begin,
+                                               lane->stream[GPUHIER_STAGE_RS]);
+    result = CUDA_SUCCESS != result ? result : gpuhier_cu.cuStreamSynchronize(lane->stream[GPUHIER_STAGE_RS]);
+    free(zeros);
+    return gpuhier_cuda_error(result, "clearing a mailbox");
+}
+
+static int mailbox_clear(const gpuhier_lane_t *lane)
+{
+    return scratch_clear(lane, gpuhier_scratch_mailbox(), gpuhier_scratch_mailbox() + GPUHIER_MAILBOX_BYTES);
+}
+
+int gpuhier_lane_mailbox_next(gpuhier_lane_t *lane)
+{
+    if (NULL == lane->words) {
+        return OMPI_ERR_NOT_SUPPORTED;
+    }
+    ++lane->number;
+    return 0 == lane->number % UINT32_MAX ? mailbox_clear(lane) : OMPI_SUCCESS;
+}
+
+/* A system that refuses page-locked memory leaves the lane without words, and calls without the one-shot form. */
+static int mailbox_make(gpuhier_lane_t *lane)
+{
+    void *words = NULL;
+    if (OMPI_SUCCESS
+        == gpuhier_cuda_error(gpuhier_cu.cuMemHostAlloc(&words, 2 * GPUHIER_ONESHOT_ABORT, CU_MEMHOSTALLOC_PORTABLE),
+                              "cuMemHostAlloc")) {
+        memset(words, 0, 2 * GPUHIER_ONESHOT_ABORT);
+        lane->words = words;
+        lane->number = NUMBER_FIRST;
+    }
+    int rc = scratch_clear(lane, GPUHIER_SCRATCH_COUNTER, GPUHIER_SCRATCH_HEADER);
+    return OMPI_SUCCESS != rc ? rc : mailbox_clear(lane);
 }
 
 /* Page-locked, so that its copies are asynchronous. */
@@ -151,6 +212,9 @@ static void lane_destroy(gpuhier_lane_t *lane)
     if (NULL != lane->pinned) {
         note(gpuhier_cu.cuMemFreeHost(lane->pinned), "cuMemFreeHost");
     }
+    if (NULL != lane->words) {
+        note(gpuhier_cu.cuMemFreeHost((void *) lane->words), "cuMemFreeHost");
+    }
     if (0 != lane->scratch) {
         note(gpuhier_cu.cuMemFree(lane->scratch), "cuMemFree");
     }
@@ -169,6 +233,9 @@ static int lane_make(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhier
     int rc = streams_make(lane);
     if (OMPI_SUCCESS == rc) {
         rc = GPUHIER_LANE_SMALL == kind ? pinned_make(lane) : scratch_make(lane);
+    }
+    if (OMPI_SUCCESS == rc && GPUHIER_LANE_SLICES == kind) {
+        rc = mailbox_make(lane);
     }
     if (OMPI_SUCCESS != rc) {
         lane_destroy(lane);

@@ -20,6 +20,7 @@
 
 #include "gpu/coll_gpuhier_ipc_cache.h"
 #include "gpu/coll_gpuhier_reduce.h"
+#include "plan/coll_gpuhier_choice.h"
 #include "plan/coll_gpuhier_schedule.h"
 #include "base/coll_gpuhier_kept.h"
 #include "opal/class/opal_list.h"
@@ -46,13 +47,15 @@ typedef enum gpuhier_lane_kind {
  * Scratch of a lane lies in device memory, and peers map it (S: slices in flight, B: bytes of a slice buffer):
  *
  *   0            256                            256 + S·B                    256 + 2·S·B
- *   | proof word | in of slice 0, 1 .. S-1      | out of slice 0, 1 .. S-1   |
+ *   | proof word | in of slice 0, 1 .. S-1      | out of slice 0, 1 .. S-1   | mailbox |
  *
  * A slice buffer is longer than a slice, by four units; all ranks compute the same places. A LONG lane has buffers of
- * slice_bytes_max. It is made when the first call needs it, and kept. A SLICES lane has buffers of slice_bytes. A SMALL
- * lane has no scratch, since many short calls may be in flight, on as many communicators or persistent requests.
+ * slice_bytes_max. It is made when the first call needs it, and kept. A SLICES lane has buffers of slice_bytes, and a
+ * mailbox for one-shot kernels, whose counter lies beside the proof word. A SMALL lane has no scratch, since many short
+ * calls may be in flight, on as many communicators or persistent requests.
  */
 #define GPUHIER_SCRATCH_HEADER 256
+#define GPUHIER_SCRATCH_COUNTER 128 /* of one-shot kernels, in the header */
 
 typedef struct gpuhier_device gpuhier_device_t;
 
@@ -66,6 +69,8 @@ typedef struct gpuhier_lane {
     int nstreams;         /* GPUHIER_STAGES; 1, for GPUHIER_STAGE_IN, in a SMALL lane */
     CUstream stream[GPUHIER_STAGES];
     CUevent done[GPUHIER_STAGES][GPUHIER_SLICE_BUFFERS_MAX]; /* end of the stage of the slice in this buffer */
+    _Atomic uint64_t *words; /* SLICES: page-locked, for one-shot kernels (gpuhier_oneshot.h); NULL: there is none */
+    uint64_t number;         /* SLICES: of the last one-shot kernel that the mailbox was given to */
     void *pinned; /* SMALL: page-locked memory of coll_gpuhier_small_bytes for the input, then the result; else NULL */
     /* Exchange buffers of a team of several groups: a slice each, in a LONG lane a shard of its first team. Page-locked
      * host memory, or device memory where UCX takes it. */
@@ -97,6 +102,7 @@ struct gpuhier_device {
     opal_list_t free_lanes[GPUHIER_LANE_KINDS];
     CUevent *events; /* [nevents] free events, for calls that have no lane yet */
     int nevents, events_room;
+    bool kernel_waits;   /* a call has a kernel that waits for its peers, or will start one */
     size_t memory_bytes; /* of the GPU; 4 GiB where the driver does not say */
     bool flush_needed;   /* kernels may read what a NIC has written only after cuFlushGPUDirectRDMAWrites ... */
     bool flush_possible; /* ... which the driver offers */
@@ -116,6 +122,15 @@ size_t gpuhier_slice_buffer_bytes(bool is_long);
 /* Where a slice buffer begins, in bytes from the start of a lane's scratch. */
 size_t gpuhier_scratch_in(bool is_long, int buffer);
 size_t gpuhier_scratch_out(bool is_long, int buffer);
+
+size_t gpuhier_scratch_mailbox(void); /* of a SLICES lane */
+
+/*
+ * Gives a SLICES lane's mailbox to the next one-shot kernel: a new number, and with it a flag that no word in the
+ * mailbox has. Returns an Open MPI code: OMPI_ERR_NOT_SUPPORTED if the lane has no page-locked words.
+ */
+int gpuhier_lane_mailbox_next(gpuhier_lane_t *lane);
+uint32_t gpuhier_lane_mailbox_flag(const gpuhier_lane_t *lane);
 
 /*
  * The device of a context, which is current. Makes a new device with a SLICES lane and a SMALL lane; that loads kernels

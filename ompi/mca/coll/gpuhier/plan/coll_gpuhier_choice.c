@@ -9,6 +9,13 @@
 
 #include <stdio.h>
 
+uint64_t gpuhier_choice_oneshot(int ranks, uint64_t oneshot_bytes, uint64_t slice_bytes)
+{
+    const uint64_t room = GPUHIER_MAILBOX_BYTES / GPUHIER_MAILBOX_WIRE / (uint64_t) ranks;
+    const uint64_t least = oneshot_bytes < slice_bytes ? oneshot_bytes : slice_bytes;
+    return ranks < 2 ? 0 : room < least ? room : least;
+}
+
 uint64_t gpuhier_choice_longest(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits)
 {
     if (1 == shape->hierarchy->ngroups) {

@@ -22,6 +22,18 @@
  * many times as long on the wire as a step does. The value comes from simulation (docs/scaling.md). */
 #define GPUHIER_SLICE_STEPS 21
 
+/* Of the mailbox that one-shot kernels use: its bytes, for all ranks together, and how many of them a byte of a message
+ * takes. */
+#define GPUHIER_MAILBOX_BYTES ((uint64_t) 2 << 20)
+#define GPUHIER_MAILBOX_WIRE 2
+
+/*
+ * Bytes of the longest message that one-shot kernels reduce, on `ranks` ranks in one group with a GPU each:
+ *     min(oneshot_bytes, GPUHIER_MAILBOX_BYTES / (GPUHIER_MAILBOX_WIRE * ranks), slice_bytes)
+ * 0 for one rank.
+ */
+uint64_t gpuhier_choice_oneshot(int ranks, uint64_t oneshot_bytes, uint64_t slice_bytes);
+
 /*
  * Bytes of the longest slice of any message. With one group: limits->slice_bytes, since all stages are one kernel. With
  * several, and P ranks in the largest group:

@@ -281,8 +281,10 @@ static int members_note(setup_t *setup)
     team->node_index = malloc(sizeof(*team->node_index) * size);
     team->members = malloc(sizeof(*team->members) * size);
     team->scratch = malloc(sizeof(*team->scratch) * size);
+    team->scratch_at = calloc(size, sizeof(*team->scratch_at));
     team->long_scratch = calloc(size, sizeof(*team->long_scratch));
-    if (NULL == team->node_index || NULL == team->members || NULL == team->scratch || NULL == team->long_scratch) {
+    if (NULL == team->node_index || NULL == team->members || NULL == team->scratch || NULL == team->scratch_at
+        || NULL == team->long_scratch) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     for (int i = 0; i < team->group_size; ++i) {
@@ -352,6 +354,22 @@ static int host_lanes_make(setup_t *setup)
     return rc;
 }
 
+/* Has each of several ranks a GPU of its own? */
+static bool gpus_differ(const setup_t *setup)
+{
+    const int nranks = setup->team->nranks;
+    for (int rank = 0; rank < nranks; ++rank) {
+        for (int other = 0; other < rank; ++other) {
+            if (0
+                == memcmp(setup->records[rank].gpu_uuid, setup->records[other].gpu_uuid,
+                          sizeof(setup->records[rank].gpu_uuid))) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 static int groups_make(setup_t *setup)
 {
     gpuhier_team_t *team = setup->team;
@@ -367,6 +385,10 @@ static int groups_make(setup_t *setup)
     team->group = team->hierarchy.group_of[team->rank];
     team->index = team->hierarchy.index_of[team->rank];
     team->group_size = gpuhier_hierarchy_group_size(&team->hierarchy, team->group);
+    if (1 == team->ngroups && !setup->has_host && gpus_differ(setup)) {
+        team->oneshot_bytes =
+            gpuhier_choice_oneshot(team->group_size, (uint64_t) gpuhier_params.oneshot_bytes, team->limits.slice_bytes);
+    }
     return members_note(setup);
 }
 
@@ -518,6 +540,11 @@ static void team_print(const setup_t *setup)
             opal_output(0, "coll:gpuhier:   group %d index %d: rank %d, pid %d, gpu %d", group, i, rank,
                         (int) setup->records[rank].pid, (int) setup->records[rank].gpu_ordinal);
         }
+    }
+    if (team->oneshot_bytes > 0) {
+        opal_output(0,
+                    "coll:gpuhier:   blocking calls of up to %llu bytes: one kernel that waits for those of the peers",
+                    (unsigned long long) team->oneshot_bytes);
     }
     gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
     const int nrows = gpuhier_choice_table(&team->shape, &team->limits, gpuhier_params.small_bytes, rows);

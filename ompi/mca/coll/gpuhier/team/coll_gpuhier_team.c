@@ -140,6 +140,7 @@ void gpuhier_team_destroy(gpuhier_team_t *team)
     free(team->members);
     free(team->rails);
     free(team->scratch);
+    free(team->scratch_at);
     free(team->long_scratch);
     free(team->held);
     OBJ_RELEASE(team);

@@ -52,10 +52,13 @@ typedef struct gpuhier_team {
     int *node_index;           /* [group_size] a member's place in the segment */
     gpuhier_record_t *members; /* [group_size] */
     gpuhier_memref_t *scratch; /* [group_size] each member's first lane, kept mapped */
+    CUdeviceptr *scratch_at;   /* [group_size] where; 0: not known yet */
     gpuhier_hostmem_t hostmem; /* scratch of a group whose members cannot all map each other's, in place of that of
                                   lanes; all zero in other groups */
     uint64_t *held;            /* [nheld] processes of this node: their scratch stays mapped while the team lives */
     int nheld;
+    uint64_t oneshot_bytes; /* longest message that one-shot kernels reduce, see gpuhier_choice_oneshot(); 0: there are
+                               several groups, or ranks share a GPU */
     gpuhier_device_t *device;
     gpuhier_piece_rails_t *rails; /* [pieces] */
     bool net_on_device;           /* UCX takes device memory */

@@ -1,0 +1,162 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the one-shot form: which calls take it, the start of its kernel and the news of its end. The steps around it are
+ * those of slices (coll_gpuhier_pipeline.c). Called by the engine and the pipeline.
+ */
+#include "ompi_config.h"
+
+#include <stdatomic.h>
+
+#include "base/coll_gpuhier_params.h"
+#include "engine/coll_gpuhier_call.h"
+#include "engine/coll_gpuhier_oneshot.h"
+
+#define POLLS_PER_QUERY 256u /* looks at the word between two questions to the driver, which knows of faults */
+
+bool gpuhier_oneshot_suits(const gpuhier_call_t *call)
+{
+    const uint64_t unit = GPUHIER_ONESHOT_UNIT;
+    const uint64_t bytes = (call->count * call->elem_bytes + unit - 1) / unit * unit;
+    return NULL == call->ended && bytes <= call->team->oneshot_bytes;
+}
+
+bool gpuhier_oneshot_on_default(gpuhier_call_t *call)
+{
+    const gpuhier_device_t *device = call->team->device;
+    call->slices.on_default = !gpuhier_params.sync_before && gpuhier_oneshot_suits(call)
+                              && gpuhier_device_owns(device, &call->from) && gpuhier_device_owns(device, &call->to);
+    return call->slices.on_default;
+}
+
+void gpuhier_oneshot_offer(gpuhier_call_t *call, gpuhier_arrival_t *arrival)
+{
+    if (!call->lane->device->kernel_waits && OMPI_SUCCESS == gpuhier_lane_mailbox_next(call->lane)) {
+        call->lane->device->kernel_waits = true;
+        call->slices.offers = true;
+        arrival->flag = gpuhier_lane_mailbox_flag(call->lane);
+    }
+}
+
+static const gpuhier_arrival_t *arrival_of(const gpuhier_call_t *call, int index)
+{
+    return &gpuhier_team_slot(call->team, index, call->sequence)->arrival;
+}
+
+bool gpuhier_oneshot_agreed(const gpuhier_call_t *call)
+{
+    for (int i = 0; i < call->team->group_size; ++i) {
+        if (0 == arrival_of(call, i)->flag) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static CUstream stream_of(const gpuhier_call_t *call)
+{
+    return call->slices.on_default ? CU_STREAM_LEGACY : call->lane->stream[GPUHIER_STAGE_RS];
+}
+
+int gpuhier_oneshot_launch(gpuhier_call_t *call, CUdeviceptr in, CUdeviceptr out)
+{
+    const gpuhier_team_t *team = call->team;
+    gpuhier_lane_t *lane = call->lane;
+    gpuhier_oneshot_args_t args = {.part_bytes = gpuhier_oneshot_part(call->count * call->elem_bytes),
+                                   .own = lane->scratch + gpuhier_scratch_mailbox(),
+                                   .in = in,
+                                   .out = out,
+                                   .count = call->count,
+                                   .counter = lane->scratch + GPUHIER_SCRATCH_COUNTER,
+                                   .words = (uint64_t) (uintptr_t) lane->words,
+                                   .number = lane->number,
+                                   .nranks = (uint32_t) team->group_size,
+                                   .index = (uint32_t) team->index};
+    for (int i = 0; i < team->group_size; ++i) {
+        args.box[i] =
+            call->slices.member[i].scratch + gpuhier_scratch_mailbox() + (uint64_t) team->index * args.part_bytes;
+        args.flag[i] = arrival_of(call, i)->flag;
+    }
+    return gpuhier_reduce_oneshot(&lane->device->reduce, call->kernel, &args, stream_of(call));
+}
+
+static uint64_t done_word(const gpuhier_lane_t *lane)
+{
+    return atomic_load_explicit(&lane->words[GPUHIER_ONESHOT_DONE / sizeof(uint64_t)], memory_order_acquire);
+}
+
+int gpuhier_oneshot_ended(const gpuhier_call_t *call)
+{
+    const gpuhier_lane_t *lane = call->lane;
+    uint64_t word = done_word(lane);
+    if (lane->number != word >> 2 && 0 == (call->idle.polls + 1) % POLLS_PER_QUERY) {
+        CUresult result = gpuhier_cu.cuStreamQuery(stream_of(call));
+        word = done_word(lane);
+        if (CUDA_ERROR_NOT_READY != result && lane->number != word >> 2) {
+            int rc = gpuhier_cuda_error(result, "a kernel that waits for its peers");
+            return OMPI_SUCCESS != rc ? rc : OMPI_ERROR;
+        }
+    }
+    if (lane->number != word >> 2) {
+        return 0;
+    }
+    return GPUHIER_ONESHOT_COMPLETE == (word & 3) ? 1 : OMPI_ERROR;
+}
+
+/* Has the kernel been started, and has its word not come? */
+static bool waits_for_word(const gpuhier_call_t *call)
+{
+    return gpuhier_call_is_oneshot(call)
+           && call->slices.stage[GPUHIER_STAGE_RS].begun > call->slices.stage[GPUHIER_STAGE_RS].done
+           && call->lane->number != done_word(call->lane) >> 2;
+}
+
+static bool waits_for_arrivals(const gpuhier_call_t *call)
+{
+    for (int i = 0; i < call->team->group_size; ++i) {
+        if (!gpuhier_word_reached(&gpuhier_team_slot(call->team, i, call->sequence)->arrived, call->sequence, 1)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool gpuhier_oneshot_is_idle(const gpuhier_call_t *call)
+{
+    return (GPUHIER_CALL_RUN == call->state && waits_for_word(call))
+           || (GPUHIER_CALL_GATHER == call->state && call->slices.offers && waits_for_arrivals(call));
+}
+
+bool gpuhier_oneshot_runs(const gpuhier_call_t *call)
+{
+    return NULL != call->lane && NULL != call->team->device->context && waits_for_word(call)
+           && CUDA_ERROR_NOT_READY == gpuhier_cu.cuStreamQuery(stream_of(call));
+}
+
+void gpuhier_oneshot_abort(gpuhier_call_t *call)
+{
+    if (gpuhier_call_is_oneshot(call) && NULL != call->lane) {
+        atomic_store_explicit(&call->lane->words[GPUHIER_ONESHOT_ABORT / sizeof(uint64_t)], call->lane->number,
+                              memory_order_release);
+    }
+}
+
+bool gpuhier_oneshot_all_started(const gpuhier_call_t *call)
+{
+    for (int i = 0; i < call->team->group_size; ++i) {
+        if (gpuhier_word(call->sequence, GPUHIER_CLAIM_TAKEN)
+            != gpuhier_word_read(&gpuhier_team_slot(call->team, i, call->sequence)->claim)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void gpuhier_oneshot_release(gpuhier_call_t *call)
+{
+    if (call->slices.offers) {
+        call->lane->device->kernel_waits = false;
+        call->slices.offers = false;
+    }
+}

@@ -1,0 +1,68 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The one-shot form of a call: one kernel on each GPU of the only group pushes its input to all peers and waits for
+ * theirs (gpu/kernels/gpuhier_oneshot.h). It is a call in slices that has one slice, whose kernel needs nothing of the
+ * peers but their scratch, and whose end is a word that the kernel writes to host memory.
+ *
+ * Kernels that wait for each other need care:
+ *
+ *   - No two ranks of the group share a GPU, or one kernel would keep the other from running.
+ *   - A kernel starts when all ranks have arrived. Only calls that a thread waits for take this form, since a rank that
+ *     computes between two calls of MPI_Test would let the others' kernels wait. A kernel still waits for what the
+ *     peers' programs had queued before the call, so it takes few of the GPU's multiprocessors.
+ *   - A process has one such call at a time. With two, a driver call that waits for the whole GPU could hold up the
+ *     start of one kernel until the other ends. A rank that is busy says so in its arrival record, and all take slices.
+ *   - When a call fails, its host tells the kernel to leave.
+ *
+ * A kernel that reads and writes the user's buffers runs on the legacy default stream, behind the program's own work.
+ * Otherwise the input is first copied to scratch, and the result from there.
+ */
+#ifndef GPUHIER_ONESHOT_FORM_H
+#define GPUHIER_ONESHOT_FORM_H
+
+#include <stdbool.h>
+
+#include <cuda.h>
+
+struct gpuhier_arrival;
+struct gpuhier_call;
+
+/* May the call take this form, as far as all ranks know alike? */
+bool gpuhier_oneshot_suits(const struct gpuhier_call *call);
+
+/* Notes whether the kernel of a call that it suits can run on the program's default stream. It needs no mark then. */
+bool gpuhier_oneshot_on_default(struct gpuhier_call *call);
+
+/* Offers to take this form, in the arrival record of a call that it suits. The call has its lane. */
+void gpuhier_oneshot_offer(struct gpuhier_call *call, struct gpuhier_arrival *arrival);
+
+/* All records are known: have all members offered it? */
+bool gpuhier_oneshot_agreed(const struct gpuhier_call *call);
+
+/* Starts the kernel, with this rank's claim. in, out: first element of this rank's input and result, in memory of its
+ * GPU. Returns an Open MPI code. */
+int gpuhier_oneshot_launch(struct gpuhier_call *call, CUdeviceptr in, CUdeviceptr out);
+
+/* Has the kernel, which was started, ended? 1 if so, 0 if not, < 0 for an error. */
+int gpuhier_oneshot_ended(const struct gpuhier_call *call);
+
+/* Does a call that offers this form wait for the arrival of others, or for its kernel's word? Needs no lock and no
+ * context. */
+bool gpuhier_oneshot_is_idle(const struct gpuhier_call *call);
+
+/* Has a kernel been started that has not ended? */
+bool gpuhier_oneshot_runs(const struct gpuhier_call *call);
+
+/* Tells the kernel of a call that fails to leave. Harmless for all other calls. */
+void gpuhier_oneshot_abort(struct gpuhier_call *call);
+
+/* For a call in this form that has failed, when all members are at rest: can any have completed it? If one has, all
+ * members have started their kernels. The answer is the same on all members. */
+bool gpuhier_oneshot_all_started(const struct gpuhier_call *call);
+
+/* A call in slices ends: another one may take this form. Harmless if it did not offer to. */
+void gpuhier_oneshot_release(struct gpuhier_call *call);
+
+#endif /* GPUHIER_ONESHOT_FORM_H */

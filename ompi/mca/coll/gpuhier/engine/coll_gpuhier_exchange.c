@@ -266,7 +266,7 @@ static void sent_count(const gpuhier_call_t *call, int piece, const gpuhier_tran
 static int received_flush(const gpuhier_call_t *call)
 {
     const gpuhier_lane_t *lane = call->lane;
-    if (!lane->exchange_on_device || !lane->device->flush_needed) {
+    if (!lane->exchange_on_device || GPUHIER_FLUSH_NONE == lane->device->flush) {
         return OMPI_SUCCESS;
     }
     return gpuhier_cuda_error(gpuhier_cu.cuFlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,

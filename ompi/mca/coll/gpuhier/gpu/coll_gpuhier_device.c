@@ -271,6 +271,18 @@ static int attribute(CUdevice_attribute name, int ordinal)
     return value;
 }
 
+static gpuhier_flush_t flush_of(int ordinal)
+{
+    const gpuhier_flush_facts_t facts = {
+        .compute_capability = 10 * attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, ordinal)
+                              + attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, ordinal),
+        .is_coherent = 0 != attribute(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, ordinal)
+                       || 0 != attribute(CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST, ordinal),
+        .ordering = attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, ordinal),
+        .options = attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS, ordinal)};
+    return gpuhier_flush_decide(&facts);
+}
+
 static size_t memory_of(CUdevice handle)
 {
     size_t bytes = 0;
@@ -315,12 +327,7 @@ static int device_make(CUcontext context, gpuhier_device_t **device_p)
         return rc;
     }
     device->memory_bytes = memory_of(handle);
-    device->flush_needed = 0 != attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED, device->ordinal)
-                           && attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, device->ordinal)
-                                  < CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
-    device->flush_possible = 0
-                             != (attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS, device->ordinal)
-                                 & CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST);
+    device->flush = flush_of(device->ordinal);
     rc = first_lanes_make(device);
     if (OMPI_SUCCESS != rc) {
         gpuhier_reduce_close(&device->reduce);

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "gpu/coll_gpuhier_flush.h"
 #include "gpu/coll_gpuhier_ipc_cache.h"
 #include "gpu/coll_gpuhier_reduce.h"
 #include "plan/coll_gpuhier_choice.h"
@@ -102,10 +103,9 @@ struct gpuhier_device {
     opal_list_t free_lanes[GPUHIER_LANE_KINDS];
     CUevent *events; /* [nevents] free events, for calls that have no lane yet */
     int nevents, events_room;
-    bool kernel_waits;   /* a call has a kernel that waits for its peers, or will start one */
-    size_t memory_bytes; /* of the GPU; 4 GiB where the driver does not say */
-    bool flush_needed;   /* kernels may read what a NIC has written only after cuFlushGPUDirectRDMAWrites ... */
-    bool flush_possible; /* ... which the driver offers */
+    bool kernel_waits;     /* a call has a kernel that waits for its peers, or will start one */
+    size_t memory_bytes;   /* of the GPU; 4 GiB where the driver does not say */
+    gpuhier_flush_t flush; /* before kernels read what a NIC has written */
 };
 
 OBJ_CLASS_DECLARATION(gpuhier_device_t);

@@ -507,8 +507,7 @@ static int addresses_exchange(setup_t *setup)
     int rc = gpuhier_comm_allgatherv(setup->address, counts[team->rank], all, counts, places, setup->comm);
     gpuhier_engine_lock();
     rc = OMPI_SUCCESS != rc ? rc : peers_make(setup, all);
-    team->net_on_device =
-        gpuhier_process_net_on_device() && (!team->device->flush_needed || team->device->flush_possible);
+    team->net_on_device = gpuhier_process_net_on_device() && GPUHIER_FLUSH_IMPOSSIBLE != team->device->flush;
     rc = OMPI_SUCCESS != rc
              ? rc
              : gpuhier_lane_exchange_buffers(setup->lane, team->net_on_device, gpuhier_slice_buffer_bytes(false));

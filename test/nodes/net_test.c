@@ -356,9 +356,11 @@ static void run_bad_input(team_t *team)
     TEAM_CHECK(team, OMPI_ERR_BAD_PARAM
                          == gpuhier_net_open(devices, GPUHIER_RAILS_MAX + 1, GPUHIER_NET_CUDA_AUTO, &net, NULL));
     TEAM_CHECK(team, NULL == net);
-    if (!gpuhier_net_can_cuda(team->net)) {
+    if (GPUHIER_NET_GPU_NO_CUDA == gpuhier_net_gpu(team->net)) {
         TEAM_CHECK(team, OMPI_ERR_NOT_SUPPORTED == gpuhier_net_open(NULL, 0, GPUHIER_NET_CUDA_DIRECT, &net, &why));
         TEAM_CHECK(team, NULL != strstr(why, "CUDA"));
+    }
+    if (!gpuhier_net_can_cuda(team->net)) {
         TEAM_CHECK(team, OMPI_ERR_NOT_SUPPORTED
                              == gpuhier_net_send(team->peers[1 - team->me], 0, 1, &byte, 1, true, &op));
         TEAM_CHECK(team, GPUHIER_NET_OP_ERROR == op.state && OMPI_ERR_NOT_SUPPORTED == op.status);

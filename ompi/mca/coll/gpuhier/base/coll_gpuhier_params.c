@@ -68,7 +68,7 @@ static const struct param {
      "Network devices to use, by UCX's names, for example mlx5_0:1,mlx5_1:1. Default: the nearest to each GPU"},
     {"net", MCA_BASE_VAR_TYPE_INT, FIXED, &gpuhier_params.net, net_modes,
      "How data reaches the network: from GPU memory (direct), through page-locked host memory (staged), or direct if "
-     "UCX takes GPU memory (auto)"},
+     "the NICs of all ranks reach GPU memory (auto)"},
     {"ipc", MCA_BASE_VAR_TYPE_INT, FIXED, &gpuhier_params.ipc, ipc_modes,
      "How peers on the node reach a user's buffer: through a copy in scratch memory (scratch), mapped at its first use "
      "(user), or mapped once it was used a few times (auto)"},

@@ -9,8 +9,8 @@
  *
  * How it works: UCX chooses network devices for each context, so each rail has a context whose NET_DEVICES is one
  * device, and one worker. The contexts read their configuration under a prefix of gpuhier's own; options[] says what is
- * set. The contexts are asked at run time whether they take CUDA memory, because the UCX library at run time need not
- * be the one at build time.
+ * set. The contexts are asked at run time whether they take CUDA memory, and whether their NICs reach it, because the
+ * UCX library at run time need not be the one at build time.
  *
  * Called by team/, engine/ and gpuhier_info through coll_gpuhier_net.h.
  */
@@ -182,8 +182,9 @@ static void rail_close(gpuhier_net_rail_t *rail)
     memset(rail, 0, sizeof(*rail));
 }
 
-/* Opens one rail. *cuda_p says whether its context takes CUDA memory. */
-static int rail_open(gpuhier_net_rail_t *rail, const char *device, bool *cuda_p)
+/* Opens one rail. *gpu_p says whether its messages may lie in GPU memory. */
+static int rail_open(gpuhier_net_rail_t *rail, const char *device, gpuhier_net_cuda_mode_t mode,
+                     gpuhier_net_gpu_t *gpu_p)
 {
     ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                   .thread_mode = UCS_THREAD_MODE_SERIALIZED};
@@ -220,7 +221,11 @@ static int rail_open(gpuhier_net_rail_t *rail, const char *device, bool *cuda_p)
         return gpuhier_net_code(status);
     }
     rail->is_tcp = is_tcp(device);
-    *cuda_p = 0 != (attr.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA));
+    gpuhier_net_gpu_facts_t facts = {.takes_cuda = 0 != (attr.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA))};
+    if (GPUHIER_NET_CUDA_AUTO == mode) {
+        gpuhier_net_facts_find(rail, facts.takes_cuda, &facts);
+    }
+    *gpu_p = gpuhier_net_gpu_decide(mode, &facts);
     return OMPI_SUCCESS;
 }
 
@@ -239,18 +244,19 @@ int gpuhier_net_open(const char *const *devices, int nrails, gpuhier_net_cuda_mo
         return fail(OMPI_ERR_OUT_OF_RESOURCE, "out of memory");
     }
     const int count = (0 == nrails) ? 1 : nrails;
-    bool can_cuda = true;
     int rc;
     while (net->nrails < count) {
-        bool cuda;
-        rc = rail_open(&net->rails[net->nrails], (0 == nrails) ? NULL : devices[net->nrails], &cuda);
+        gpuhier_net_gpu_t gpu;
+        rc = rail_open(&net->rails[net->nrails], (0 == nrails) ? NULL : devices[net->nrails], cuda_mode, &gpu);
         if (OMPI_SUCCESS != rc) {
             goto close_rails;
         }
-        can_cuda = can_cuda && cuda;
+        if (0 == net->nrails || gpuhier_net_gpu_is_yes(net->gpu)) {
+            net->gpu = gpu;
+        }
         net->nrails++;
     }
-    if (GPUHIER_NET_CUDA_DIRECT == cuda_mode && !can_cuda) {
+    if (GPUHIER_NET_CUDA_DIRECT == cuda_mode && !gpuhier_net_gpu_is_yes(net->gpu)) {
         rc = fail(OMPI_ERR_NOT_SUPPORTED,
                   "direct transfers of CUDA memory were asked for, but this UCX (%s) has no CUDA support or finds no "
                   "CUDA device; install a UCX built with CUDA, or choose auto or staged",
@@ -262,7 +268,6 @@ int gpuhier_net_open(const char *const *devices, int nrails, gpuhier_net_cuda_mo
         fail(rc, "out of memory");
         goto close_rails;
     }
-    net->can_cuda = can_cuda && GPUHIER_NET_CUDA_STAGED != cuda_mode;
     *net_p = net;
     return OMPI_SUCCESS;
 
@@ -376,5 +381,10 @@ int gpuhier_net_rails(const gpuhier_net_t *net)
 
 bool gpuhier_net_can_cuda(const gpuhier_net_t *net)
 {
-    return net->can_cuda;
+    return gpuhier_net_gpu_is_yes(net->gpu);
+}
+
+gpuhier_net_gpu_t gpuhier_net_gpu(const gpuhier_net_t *net)
+{
+    return net->gpu;
 }

@@ -44,6 +44,7 @@
 #include <stdint.h>
 
 #include "base/coll_gpuhier_limits.h"
+#include "net/coll_gpuhier_net_gpu.h"
 
 /* The largest payload, in bytes, that is sent before its receive is posted: 8 KiB of a short message and its header. */
 #define GPUHIER_NET_EAGER_MAX 8256
@@ -56,13 +57,6 @@
 
 typedef struct gpuhier_net gpuhier_net_t;
 typedef struct gpuhier_net_peer gpuhier_net_peer_t;
-
-/* Whether UCX gets CUDA memory. */
-typedef enum {
-    GPUHIER_NET_CUDA_AUTO = 0, /* if UCX says that it takes CUDA memory */
-    GPUHIER_NET_CUDA_STAGED,   /* never */
-    GPUHIER_NET_CUDA_DIRECT    /* always; open fails if UCX does not take it */
-} gpuhier_net_cuda_mode_t;
 
 typedef enum {
     GPUHIER_NET_OP_IDLE = 0,
@@ -130,8 +124,9 @@ void gpuhier_net_set_error_handler(gpuhier_net_t *net, gpuhier_net_error_fn_t ha
 /* The number of rails, 1 to GPUHIER_RAILS_MAX. */
 int gpuhier_net_rails(const gpuhier_net_t *net);
 
-/* May is_cuda be true in a send or a receive? */
+/* May is_cuda be true in a send or a receive? The answer, with its reason, is that of the first rail that cannot. */
 bool gpuhier_net_can_cuda(const gpuhier_net_t *net);
+gpuhier_net_gpu_t gpuhier_net_gpu(const gpuhier_net_t *net);
 
 /*
  * Copies this process's address, one blob for all rails, which the caller sends to other processes and frees with

@@ -6,6 +6,7 @@
  *
  *   coll_gpuhier_net.c          the net: contexts, workers, progress, close
  *   coll_gpuhier_net_address.c  address blobs
+ *   coll_gpuhier_net_facts.c    whether NICs reach GPU memory
  *   coll_gpuhier_net_link.c     links: the endpoints of a connection
  *   coll_gpuhier_net_peer.c     connections, peers, failure
  *   coll_gpuhier_net_op.c       sends, receives, status codes
@@ -41,7 +42,7 @@ typedef struct gpuhier_net_connection gpuhier_net_connection_t;
 
 struct gpuhier_net {
     int nrails;
-    bool can_cuda;
+    gpuhier_net_gpu_t gpu;
     bool has_new_failure; /* a connection failed and is not reaped yet */
     bool has_unused;      /* a reaped connection may be without use */
     gpuhier_net_rail_t rails[GPUHIER_RAILS_MAX];
@@ -119,6 +120,9 @@ struct gpuhier_net_peer {
 
 /* Open MPI's code for a status of UCX. */
 int gpuhier_net_code(ucs_status_t status);
+
+/* Tries what NICs the rail has, and whether they reach GPU memory. */
+void gpuhier_net_facts_find(const gpuhier_net_rail_t *rail, bool takes_cuda, gpuhier_net_gpu_facts_t *facts_p);
 
 /* Makes the net's own address. Errors: OMPI_ERR_OUT_OF_RESOURCE. */
 int gpuhier_net_blob_build(gpuhier_net_t *net);

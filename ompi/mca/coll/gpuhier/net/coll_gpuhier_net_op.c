@@ -161,7 +161,7 @@ static int op_check(const gpuhier_net_op_t *op, int rail, const void *buf, size_
     if (rail < 0 || (NULL == buf && 0 != bytes)) {
         return OMPI_ERR_BAD_PARAM;
     }
-    if (is_cuda && !op->net->can_cuda) {
+    if (is_cuda && !gpuhier_net_gpu_is_yes(op->net->gpu)) {
         return OMPI_ERR_NOT_SUPPORTED;
     }
     return OMPI_SUCCESS;

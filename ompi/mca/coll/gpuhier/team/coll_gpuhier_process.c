@@ -101,10 +101,10 @@ gpuhier_net_t *gpuhier_process_net(void)
 }
 
 /*
- * By default UCX is given GPU memory only where NICs read and write it. Over tcp UCX would copy it to host memory piece
- * by piece, waiting for each; our kernels write to host memory directly.
+ * By default UCX is given GPU memory only where NICs read and write it. Otherwise UCX would copy it to host memory
+ * piece by piece, waiting for each; our kernels write to host memory directly.
  */
-static gpuhier_net_cuda_mode_t cuda_mode(const gpuhier_record_t *mine)
+static gpuhier_net_cuda_mode_t cuda_mode(void)
 {
     switch (gpuhier_params.net) {
     case GPUHIER_NET_DIRECT:
@@ -112,7 +112,7 @@ static gpuhier_net_cuda_mode_t cuda_mode(const gpuhier_record_t *mine)
     case GPUHIER_NET_STAGED:
         return GPUHIER_NET_CUDA_STAGED;
     default:
-        return GPUHIER_WIRE_RDMA == gpuhier_rails_wire(mine, 1) ? GPUHIER_NET_CUDA_AUTO : GPUHIER_NET_CUDA_STAGED;
+        return GPUHIER_NET_CUDA_AUTO;
     }
 }
 
@@ -120,6 +120,18 @@ bool gpuhier_process_net_on_device(void)
 {
     gpuhier_devices_check();
     return gpuhier_net_can_cuda(net) && net_lost == gpuhier_devices_lost();
+}
+
+gpuhier_net_gpu_t gpuhier_process_net_gpu(const gpuhier_device_t *device)
+{
+    const gpuhier_net_gpu_t answer = gpuhier_net_gpu(net);
+    if (!gpuhier_net_gpu_is_yes(answer)) {
+        return answer;
+    }
+    if (!gpuhier_process_net_on_device()) {
+        return GPUHIER_NET_GPU_LOST;
+    }
+    return GPUHIER_FLUSH_IMPOSSIBLE == device->flush ? GPUHIER_NET_GPU_NO_FLUSH : answer;
 }
 
 static void net_failed(void *arg, gpuhier_net_peer_t *peer, int code, const char *text)
@@ -148,7 +160,7 @@ int gpuhier_process_net_open(const gpuhier_record_t *mine)
     const char *reason = NULL;
     const char *devices[GPUHIER_RAILS_MAX];
     int nrails = gpuhier_rails_devices(mine, devices);
-    int rc = gpuhier_net_open(devices, nrails, cuda_mode(mine), &net, &reason);
+    int rc = gpuhier_net_open(devices, nrails, cuda_mode(), &net, &reason);
     if (OMPI_SUCCESS != rc) {
         net = NULL;
         opal_show_help("help-coll-gpuhier.txt", "no network", true, ompi_process_info.nodename,

@@ -35,6 +35,9 @@ int gpuhier_process_net_open(const gpuhier_record_t *mine);
  */
 bool gpuhier_process_net_on_device(void);
 
+/* The same for a device's memory, and the reason. The connections are open. */
+gpuhier_net_gpu_t gpuhier_process_net_gpu(const gpuhier_device_t *device);
+
 /* Sets the callback for Open MPI's progress that drives the connections once they exist. Called at each opening of the
  * component. */
 void gpuhier_process_open(int (*net_progress)(void));

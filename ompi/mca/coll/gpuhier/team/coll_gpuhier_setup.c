@@ -61,6 +61,7 @@ typedef struct hello {
 typedef struct groups_word {
     uint32_t ids; /* free ones, see gpuhier_team_id_claim(); not 0 for one group */
     int32_t address_bytes;
+    int32_t gpu; /* gpuhier_net_gpu_t: whether its messages between groups may lie in GPU memory */
 } groups_word_t;
 
 /* The set-up's own state; freed when it ends. */
@@ -80,8 +81,10 @@ typedef struct gpuhier_setup {
     int nlocal, widest;        /* widest: ranks on the fullest node */
     uint8_t *maps; /* [nranks][map_bytes()] first: rank i has attached its node's control block; then k: it can map the
                       k-th rank of its node; then two bytes for the CUDA error of its first trial that failed */
-    bool has_host; /* there is such a node, see is_host */
-    bool *is_host; /* [nranks] by the number of a node: its ranks work through scratch in host memory */
+    gpuhier_net_gpu_t gpu; /* the answer that decides where messages between groups lie ... */
+    int gpu_rank;          /* ... and the rank that gave it */
+    bool has_host;         /* there is such a node, see is_host */
+    bool *is_host;         /* [nranks] by the number of a node: its ranks work through scratch in host memory */
 } setup_t;
 
 /* True on all ranks when it was true on all. */
@@ -430,10 +433,24 @@ static int between_groups(setup_t *setup, groups_word_t *mine)
         rc = OMPI_ERR_OUT_OF_RESOURCE;
     }
     if (OMPI_SUCCESS == rc) {
-        *mine = (groups_word_t){.ids = ids, .address_bytes = (int32_t) bytes};
+        *mine =
+            (groups_word_t){.ids = ids, .address_bytes = (int32_t) bytes, .gpu = gpuhier_process_net_gpu(team->device)};
         gpuhier_rails_plan(&team->shape, setup->records, team->rails);
     }
     return rc;
+}
+
+/* Messages between groups lie in GPU memory if all ranks can, so that no rank waits for one that copies them. */
+static void gpu_decide(setup_t *setup)
+{
+    setup->gpu_rank = setup->team->rank;
+    setup->gpu = (gpuhier_net_gpu_t) setup->words[setup->gpu_rank].gpu;
+    for (int rank = 0; rank < setup->team->nranks; ++rank) {
+        if (gpuhier_net_gpu_hear(&setup->gpu, (gpuhier_net_gpu_t) setup->words[rank].gpu)) {
+            setup->gpu_rank = rank;
+        }
+    }
+    setup->team->net_on_device = gpuhier_net_gpu_is_yes(setup->gpu);
 }
 
 /*
@@ -507,7 +524,7 @@ static int addresses_exchange(setup_t *setup)
     int rc = gpuhier_comm_allgatherv(setup->address, counts[team->rank], all, counts, places, setup->comm);
     gpuhier_engine_lock();
     rc = OMPI_SUCCESS != rc ? rc : peers_make(setup, all);
-    team->net_on_device = gpuhier_process_net_on_device() && GPUHIER_FLUSH_IMPOSSIBLE != team->device->flush;
+    gpu_decide(setup);
     rc = OMPI_SUCCESS != rc
              ? rc
              : gpuhier_lane_exchange_buffers(setup->lane, team->net_on_device, gpuhier_slice_buffer_bytes(false));
@@ -533,6 +550,12 @@ static void team_print(const setup_t *setup)
                 1 == team->ngroups    ? "nothing"
                 : team->net_on_device ? "GPU memory over UCX"
                                       : "pinned host memory over UCX");
+    if (team->ngroups > 1 && GPUHIER_NET_GPU_YES != setup->gpu) {
+        const char *remedy = gpuhier_net_gpu_remedy(setup->gpu);
+        opal_output(0, "coll:gpuhier:   %sGPU memory for UCX, since on rank %d %s%s%s",
+                    team->net_on_device ? "" : "no ", setup->gpu_rank, gpuhier_net_gpu_reason(setup->gpu),
+                    '\0' == remedy[0] ? "" : "; ", remedy);
+    }
     for (int group = 0; group < team->ngroups; ++group) {
         for (int i = 0; i < gpuhier_hierarchy_group_size(&team->hierarchy, group); ++i) {
             int rank = gpuhier_hierarchy_member(&team->hierarchy, group, i);

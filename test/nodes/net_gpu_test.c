@@ -1,0 +1,153 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A UCX that copies GPU memory through the processor (cuda_copy), on rails that have no NIC: it takes GPU memory, but
+ * must not be given any unless that is forced. Then the program makes up NICs, by functions of UCX that it replaces:
+ * with and without keys for GPU memory, and without the transport rc. It runs with a UCX that is built with CUDA.
+ */
+#include "ompi_config.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cuda.h>
+#include <ucp/api/ucp.h>
+
+#include "net/coll_gpuhier_net.h"
+#include "ompi/constants.h"
+
+#define CHECK(condition)                                                                      \
+    do {                                                                                      \
+        if (!(condition)) {                                                                   \
+            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition); \
+            exit(1);                                                                          \
+        }                                                                                     \
+    } while (0)
+
+/* Calls a function of the driver that UCX loads as well. */
+#define DRIVER(name, ...)                                                      \
+    do {                                                                       \
+        __typeof__(name) *function = (__typeof__(name) *) dlsym(driver, #name); \
+        CHECK(NULL != function && CUDA_SUCCESS == function(__VA_ARGS__));      \
+    } while (0)
+
+static void *driver;
+
+static size_t free_bytes(void)
+{
+    size_t bytes = 0, total = 0;
+    __typeof__(cuMemGetInfo) *info = (__typeof__(cuMemGetInfo) *) dlsym(driver, "cuMemGetInfo_v2");
+    CHECK(NULL != info && CUDA_SUCCESS == info(&bytes, &total));
+    return bytes;
+}
+
+/* UCX itself says that it takes GPU memory, or the test shows nothing. */
+static void ucx_takes(void)
+{
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
+    ucp_context_h context;
+    CHECK(UCS_OK == ucp_init(&params, NULL, &context));
+    CHECK(UCS_OK == ucp_context_query(context, &attr));
+    ucp_cleanup(context);
+    CHECK(0 != (attr.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)));
+}
+
+/* What NIC the functions below add to what UCX has: memory domain 40. */
+static struct {
+    bool is_there;
+    bool has_gpu_keys;
+    bool has_rc;
+    unsigned keys; /* keys packed for it */
+} nic;
+
+ucs_status_t ucp_rkey_pack(ucp_context_h context, ucp_mem_h piece, void **key_p, size_t *bytes_p)
+{
+    __typeof__(ucp_rkey_pack) *next = (__typeof__(ucp_rkey_pack) *) dlsym(RTLD_NEXT, "ucp_rkey_pack");
+    ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_MEM_TYPE};
+    const ucs_status_t status = next(context, piece, key_p, bytes_p);
+    CHECK(UCS_OK == status && UCS_OK == ucp_mem_query(piece, &attr));
+    if (!nic.is_there || (UCS_MEMORY_TYPE_HOST != attr.mem_type && !nic.has_gpu_keys)) {
+        return status;
+    }
+    static const uint8_t added[9] = {8, 1, 2, 3, 4, 5, 6, 7, 8};
+    uint64_t domains;
+    uint8_t *key = malloc(*bytes_p + sizeof(added));
+    memcpy(key, *key_p, *bytes_p);
+    memcpy(key + *bytes_p, added, sizeof(added));
+    memcpy(&domains, key, sizeof(domains));
+    domains |= UINT64_C(1) << 40;
+    memcpy(key, &domains, sizeof(domains));
+    free(*key_p);
+    *key_p = key;
+    *bytes_p += sizeof(added);
+    ++nic.keys;
+    return status;
+}
+
+void ucp_context_print_info(const ucp_context_h context, FILE *stream)
+{
+    __typeof__(ucp_context_print_info) *next =
+        (__typeof__(ucp_context_print_info) *) dlsym(RTLD_NEXT, "ucp_context_print_info");
+    next(context, stream);
+    if (nic.is_there) {
+        fprintf(stream, "#      resource 9  :  md 40 dev 9  flags -- %s_mlx5/mlx5_0:1\n", nic.has_rc ? "rc" : "dc");
+    }
+}
+
+/* The answer of a net on all devices, with such a NIC. */
+static gpuhier_net_gpu_t answer(bool has_gpu_keys, bool has_rc)
+{
+    gpuhier_net_t *net = NULL;
+    nic.is_there = true;
+    nic.has_gpu_keys = has_gpu_keys;
+    nic.has_rc = has_rc;
+    CHECK(OMPI_SUCCESS == gpuhier_net_open(NULL, 0, GPUHIER_NET_CUDA_AUTO, &net, NULL));
+    const gpuhier_net_gpu_t found = gpuhier_net_gpu(net);
+    gpuhier_net_close(net);
+    nic.is_there = false;
+    return found;
+}
+
+/* Does a net on the device give GPU memory to UCX? NULL: UCX chooses devices. */
+static bool gives(const char *device, gpuhier_net_cuda_mode_t mode)
+{
+    gpuhier_net_t *net = NULL;
+    const char *why = "";
+    if (OMPI_SUCCESS != gpuhier_net_open(&device, NULL == device ? 0 : 1, mode, &net, &why)) {
+        fprintf(stderr, "open: %s\n", why);
+        exit(1);
+    }
+    const bool can = gpuhier_net_can_cuda(net);
+    gpuhier_net_close(net);
+    return can;
+}
+
+int main(void)
+{
+    CUdevice device;
+    CUcontext context;
+    driver = dlopen("libcuda.so.1", RTLD_NOW);
+    CHECK(NULL != driver);
+    DRIVER(cuInit, 0);
+    DRIVER(cuDeviceGet, &device, 0);
+    DRIVER(cuDevicePrimaryCtxRetain, &context, device);
+    DRIVER(cuCtxSetCurrent, context);
+    const size_t bytes = free_bytes();
+
+    ucx_takes();
+    CHECK(!gives("lo", GPUHIER_NET_CUDA_AUTO));
+    CHECK(!gives(NULL, GPUHIER_NET_CUDA_AUTO));
+    CHECK(gives("lo", GPUHIER_NET_CUDA_DIRECT));
+    CHECK(!gives("lo", GPUHIER_NET_CUDA_STAGED));
+
+    CHECK(GPUHIER_NET_GPU_NO_REGISTRATION == answer(false, true));
+    CHECK(GPUHIER_NET_GPU_YES == answer(true, true));
+    CHECK(GPUHIER_NET_GPU_NO_RC == answer(true, false));
+    CHECK(5 == nic.keys);
+    CHECK(bytes == free_bytes());
+    return 0;
+}

@@ -356,10 +356,14 @@ static void run_bad_input(team_t *team)
     TEAM_CHECK(team, OMPI_ERR_BAD_PARAM
                          == gpuhier_net_open(devices, GPUHIER_RAILS_MAX + 1, GPUHIER_NET_CUDA_AUTO, &net, NULL));
     TEAM_CHECK(team, NULL == net);
-    if (GPUHIER_NET_GPU_NO_CUDA == gpuhier_net_gpu(team->net)) {
-        TEAM_CHECK(team, OMPI_ERR_NOT_SUPPORTED == gpuhier_net_open(NULL, 0, GPUHIER_NET_CUDA_DIRECT, &net, &why));
-        TEAM_CHECK(team, NULL != strstr(why, "CUDA"));
-    }
+    TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_open(NULL, 0, GPUHIER_NET_CUDA_AUTO, &net, &why));
+    const bool has_cuda = GPUHIER_NET_GPU_NO_CUDA != gpuhier_net_gpu(net);
+    gpuhier_net_close(net);
+    net = NULL;
+    const int forced = gpuhier_net_open(NULL, 0, GPUHIER_NET_CUDA_DIRECT, &net, &why);
+    TEAM_CHECK(team, has_cuda ? OMPI_SUCCESS == forced && gpuhier_net_can_cuda(net) : OMPI_ERR_NOT_SUPPORTED == forced);
+    TEAM_CHECK(team, has_cuda || NULL != strstr(why, "CUDA"));
+    gpuhier_net_close(net);
     if (!gpuhier_net_can_cuda(team->net)) {
         TEAM_CHECK(team, OMPI_ERR_NOT_SUPPORTED
                              == gpuhier_net_send(team->peers[1 - team->me], 0, 1, &byte, 1, true, &op));

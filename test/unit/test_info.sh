@@ -145,7 +145,7 @@ json '"nics" in data and data["described"] is False' topo
 json 'len(data["findings"]) > 2' doctor
 
 # This machine, whatever it is; and blind: without NVIDIA's libraries, and with empty folders for /sys, /proc and /dev.
-says 0 '^UCX [0-9]+\.' topo
+says 0 '^UCX [0-9]+\.[0-9.]+: (takes|is not given) GPU memory: [a-zA-Z]' topo
 mkdir -p "$folder/blind/dev/shm"
 says 0 '^network devices: not known: there is no /sys/class/net$' topo --root "$folder/blind"
 says 0 '^network devices: none' topo --root "$folder/blind"

@@ -25,7 +25,7 @@ static const struct {
     gpuhier_net_gpu_facts_t facts;
     gpuhier_net_gpu_t expected;
 } machines[] = {
-    {"tcp, UCX without CUDA", GPUHIER_NET_CUDA_AUTO, {.is_tcp = true}, GPUHIER_NET_GPU_NO_CUDA},
+    {"tcp, UCX without CUDA", GPUHIER_NET_CUDA_AUTO, {.is_tcp = true}, GPUHIER_NET_GPU_TCP},
     {"tcp, cuda_copy", GPUHIER_NET_CUDA_AUTO, {.is_tcp = true, .takes_cuda = true}, GPUHIER_NET_GPU_TCP},
     {"all devices, cuda_copy", GPUHIER_NET_CUDA_AUTO, {.takes_cuda = true, .is_known = true}, GPUHIER_NET_GPU_TCP},
     {"NIC, UCX without CUDA", GPUHIER_NET_CUDA_AUTO, {.has_rc = true}, GPUHIER_NET_GPU_NO_CUDA},

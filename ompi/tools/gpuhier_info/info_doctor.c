@@ -301,9 +301,14 @@ static void check_rdma(visit_t *visit, const info_ucx_t *ucx)
              "5.12 for dma-buf; until then coll_gpuhier_net staged",
              "the NIC cannot read GPU memory: nvidia_peermem is not loaded and there is no dma-buf");
     }
-    if ('\0' == ucx->failure[0] && ucx->asked && !ucx->takes_gpu_memory) {
-        find(visit, WARNING, "UCX", "install a UCX that is built with CUDA (ucx_info -d shows cuda_copy)",
-             "UCX %s takes no GPU memory: data between groups goes through pinned host memory", ucx->version);
+    const bool known = GPUHIER_NET_GPU_NO_REGISTRATION == ucx->gpu && !peermem && !dma_buf;
+    if ('\0' == ucx->failure[0] && ucx->asked && !ucx->takes_gpu_memory && !known) {
+        find(visit, WARNING, "UCX",
+             GPUHIER_NET_GPU_NO_REGISTRATION == ucx->gpu
+                 ? "use a later UCX: dma-buf needs 1.14, and nvidia_peermem without MLNX_OFED needs 1.18"
+                 : gpuhier_net_gpu_remedy(ucx->gpu),
+             "UCX %s is given no GPU memory, since %s: data between groups goes through pinned host memory",
+             ucx->version, gpuhier_net_gpu_reason(ucx->gpu));
     }
     for (int i = 0; i < machine->ngpus; ++i) {
         info_way_t nearest = INFO_WAY_UNKNOWN;

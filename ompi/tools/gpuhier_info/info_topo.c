@@ -14,6 +14,7 @@
 
 #include <ucp/api/ucp.h>
 
+#include "info_driver.h"
 #include "info_json.h"
 #include "net/coll_gpuhier_net.h"
 #include "ompi/constants.h"
@@ -28,6 +29,31 @@ const char *info_way_text(const info_machine_t *machine, int gpu, int other, cha
     return info_way_names[machine->way[gpu][other]];
 }
 
+/* UCX registers a page of GPU memory in the context that is current. Returns NULL without one. */
+static const info_driver_t *gpu_enter(const info_machine_t *machine, CUdevice *device_p)
+{
+    const info_driver_t *driver = info_driver(NULL);
+    CUcontext context;
+    if (NULL == driver || 0 == machine->ngpus || CUDA_SUCCESS != driver->cuDeviceGet(device_p, 0)
+        || CUDA_SUCCESS != driver->cuDevicePrimaryCtxRetain(&context, *device_p)) {
+        return NULL;
+    }
+    if (CUDA_SUCCESS != driver->cuCtxPushCurrent(context)) {
+        (void) driver->cuDevicePrimaryCtxRelease(*device_p);
+        return NULL;
+    }
+    return driver;
+}
+
+static void gpu_leave(const info_driver_t *driver, CUdevice device)
+{
+    CUcontext context;
+    if (NULL != driver) {
+        (void) driver->cuCtxPopCurrent(&context);
+        (void) driver->cuDevicePrimaryCtxRelease(device);
+    }
+}
+
 void info_ask_ucx(const info_machine_t *machine, const info_options_t *options, info_ucx_t *ucx_p)
 {
     const gpuhier_record_t *record = &machine->record[0];
@@ -37,20 +63,23 @@ void info_ask_ucx(const info_machine_t *machine, const info_options_t *options, 
 
     memset(ucx_p, 0, sizeof(*ucx_p));
     snprintf(ucx_p->version, sizeof(ucx_p->version), "%s", ucp_get_version_string());
-    /* As gpuhier_process_net_open(): over tcp, UCX is not asked to take GPU memory. */
-    const gpuhier_net_cuda_mode_t mode = 1 == options->mca.net           ? GPUHIER_NET_CUDA_DIRECT
-                                         : 2 == options->mca.net         ? GPUHIER_NET_CUDA_STAGED
-                                         : info_machine_is_rdma(machine) ? GPUHIER_NET_CUDA_AUTO
-                                                                         : GPUHIER_NET_CUDA_STAGED;
-    ucx_p->asked = GPUHIER_NET_CUDA_STAGED != mode;
+    const gpuhier_net_cuda_mode_t mode = 1 == options->mca.net   ? GPUHIER_NET_CUDA_DIRECT
+                                         : 2 == options->mca.net ? GPUHIER_NET_CUDA_STAGED
+                                                                 : GPUHIER_NET_CUDA_AUTO;
+    const bool rdma = info_machine_is_rdma(machine);
+    ucx_p->asked = GPUHIER_NET_CUDA_DIRECT == mode || (GPUHIER_NET_CUDA_AUTO == mode && rdma);
     const int nrails = gpuhier_rails_devices(record, devices);
+    CUdevice device = 0;
+    const info_driver_t *driver = GPUHIER_NET_CUDA_AUTO == mode && rdma ? gpu_enter(machine, &device) : NULL;
     const int rc = gpuhier_net_open(devices, nrails, mode, &net, &why);
     if (OMPI_SUCCESS != rc) {
         snprintf(ucx_p->failure, sizeof(ucx_p->failure), "%s", why);
-        return;
+    } else {
+        ucx_p->takes_gpu_memory = gpuhier_net_can_cuda(net);
+        ucx_p->gpu = gpuhier_net_gpu(net);
+        gpuhier_net_close(net);
     }
-    ucx_p->takes_gpu_memory = gpuhier_net_can_cuda(net);
-    gpuhier_net_close(net);
+    gpu_leave(driver, device);
 }
 
 /* -- text --------------------------------------------------------------------------- */
@@ -229,10 +258,10 @@ static void print_ucx(const info_ucx_t *ucx)
     printf("UCX %s: ", ucx->version);
     if ('\0' != ucx->failure[0]) {
         printf("cannot be opened: %s\n", ucx->failure);
-    } else if (!ucx->asked) {
-        printf("is not given GPU memory: coll_gpuhier_net is staged, or a rail is tcp\n");
     } else {
-        printf(ucx->takes_gpu_memory ? "takes GPU memory\n" : "has no CUDA support here\n");
+        const char *remedy = gpuhier_net_gpu_remedy(ucx->gpu);
+        printf("%s GPU memory: %s%s%s\n", ucx->takes_gpu_memory ? "takes" : "is not given",
+               gpuhier_net_gpu_reason(ucx->gpu), '\0' == remedy[0] ? "" : "; ", remedy);
     }
 }
 
@@ -361,6 +390,7 @@ static void print_json(const info_machine_t *machine, const info_ucx_t *ucx)
         info_json_text("version", ucx->version);
         info_json_bool("asked_for_gpu_memory", ucx->asked);
         info_json_bool("takes_gpu_memory", ucx->takes_gpu_memory);
+        info_json_text("because", '\0' == ucx->failure[0] ? gpuhier_net_gpu_reason(ucx->gpu) : NULL);
         info_json_text("failure", '\0' == ucx->failure[0] ? NULL : ucx->failure);
         info_json_close();
     }

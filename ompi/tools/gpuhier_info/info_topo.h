@@ -8,13 +8,15 @@
 #define INFO_TOPO_H
 
 #include "info_machine.h"
+#include "net/coll_gpuhier_net_gpu.h"
 
 /* What UCX answers to the question that the component would ask. */
 typedef struct info_ucx {
     char version[32];
     bool asked; /* whether it takes GPU memory; over tcp rails it is not asked */
     bool takes_gpu_memory;
-    char failure[256]; /* empty: it opens */
+    gpuhier_net_gpu_t gpu; /* why so */
+    char failure[256];     /* empty: it opens */
 } info_ucx_t;
 
 void info_ask_ucx(const info_machine_t *machine, const info_options_t *options, info_ucx_t *ucx_p);

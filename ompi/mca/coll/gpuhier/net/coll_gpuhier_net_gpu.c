@@ -15,14 +15,14 @@ gpuhier_net_gpu_t gpuhier_net_gpu_decide(gpuhier_net_cuda_mode_t mode, const gpu
     if (GPUHIER_NET_CUDA_STAGED == mode) {
         return GPUHIER_NET_GPU_STAGED;
     }
+    if (GPUHIER_NET_CUDA_AUTO == mode && facts->is_tcp) {
+        return GPUHIER_NET_GPU_TCP;
+    }
     if (!facts->takes_cuda) {
         return GPUHIER_NET_GPU_NO_CUDA;
     }
     if (GPUHIER_NET_CUDA_DIRECT == mode) {
         return GPUHIER_NET_GPU_FORCED;
-    }
-    if (facts->is_tcp) {
-        return GPUHIER_NET_GPU_TCP;
     }
     if (!facts->is_known) {
         return GPUHIER_NET_GPU_UNKNOWN;

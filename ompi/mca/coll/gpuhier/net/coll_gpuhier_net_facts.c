@@ -66,7 +66,9 @@ void gpuhier_net_facts_find(const gpuhier_net_rail_t *rail, bool takes_cuda, gpu
     gpuhier_net_gpu_facts_t facts = {.is_tcp = rail->is_tcp, .takes_cuda = takes_cuda};
     if (takes_cuda && !rail->is_tcp) {
         facts.is_known = UCS_OK == domains_find(rail->context, UCS_MEMORY_TYPE_HOST, &facts.nics);
-        if (facts.is_known && UCS_OK != domains_find(rail->context, UCS_MEMORY_TYPE_CUDA, &facts.on_gpu)) {
+    }
+    if (facts.is_known && 0 != facts.nics) {
+        if (UCS_OK != domains_find(rail->context, UCS_MEMORY_TYPE_CUDA, &facts.on_gpu)) {
             facts.on_gpu = 0;
         }
         facts.has_rc = has_transport(rail->context, " rc_");

@@ -42,11 +42,11 @@ typedef enum {
 
 /* What is known of a rail. Bits stand for memory domains of its UCX context, by their index there. */
 typedef struct gpuhier_net_gpu_facts {
-    bool is_tcp;     /* certainly; then the members below nics are not filled */
     bool takes_cuda; /* UCX takes CUDA memory, if only to copy it to the host piece by piece (cuda_copy) */
-    bool is_known;   /* the next two are */
-    uint64_t nics;   /* domains whose devices need keys for host memory: NICs, if it is not tcp */
-    uint64_t on_gpu; /* domains whose devices have got keys for a piece of GPU memory */
+    bool is_tcp;     /* certainly; then the rest is not filled */
+    bool is_known;   /* nics is; if there are any, so are the last two */
+    uint64_t nics;   /* domains whose devices need a key for host memory, as NICs do, and tcp does not */
+    uint64_t on_gpu; /* domains whose devices have got a key for a piece of GPU memory */
     bool has_rc;     /* the transport whose connections, and with them all remote access, end with a peer */
 } gpuhier_net_gpu_facts_t;
 

@@ -170,7 +170,7 @@ static int stripes_post(gpuhier_call_t *call, int piece, uint64_t name, int rank
 {
     const gpuhier_team_t *team = call->team;
     const gpuhier_piece_rails_t *rails = &team->rails[piece];
-    const bool on_device = call->lane->exchange_on_device;
+    const bool on_device = call->lane->exchange.on_device;
     const int stripes = gpuhier_stripes(rails, bytes);
     int rc = OMPI_SUCCESS;
     for (int i = 0; i < stripes && OMPI_SUCCESS == rc; ++i) {
@@ -195,12 +195,12 @@ static int step_post(gpuhier_call_t *call, uint64_t slice, int piece, piece_stat
         state->recv[i].bytes = 0;
     }
     if (t->recv_from >= 0) {
-        void *const *into = GPUHIER_ACTION_COPY == t->action ? lane->shard : lane->recv;
+        void *const *into = GPUHIER_ACTION_COPY == t->action ? lane->exchange.shard : lane->exchange.recv;
         rc = stripes_post(call, piece, name, t->recv_from, false, place(call, slice, into, t->recv),
                           gpuhier_range_length(t->recv) * call->elem_bytes, state->recv);
     }
     if (OMPI_SUCCESS == rc && t->send_to >= 0) {
-        rc = stripes_post(call, piece, name, t->send_to, true, place(call, slice, lane->shard, t->send),
+        rc = stripes_post(call, piece, name, t->send_to, true, place(call, slice, lane->exchange.shard, t->send),
                           gpuhier_range_length(t->send) * call->elem_bytes, state->send);
     }
     return rc;
@@ -212,8 +212,8 @@ static int reduce_launch(gpuhier_call_t *call, uint64_t slice, piece_state_t *st
     gpuhier_lane_t *lane = call->lane;
     const gpuhier_transfer_t *t = &state->transfer;
     const bool local_first = GPUHIER_ACTION_REDUCE_LOCAL_FIRST == t->action;
-    const uint64_t shard = (uint64_t) (uintptr_t) place(call, slice, lane->shard, t->recv);
-    const uint64_t received = (uint64_t) (uintptr_t) place(call, slice, lane->recv, t->recv);
+    const uint64_t shard = (uint64_t) (uintptr_t) place(call, slice, lane->exchange.shard, t->recv);
+    const uint64_t received = (uint64_t) (uintptr_t) place(call, slice, lane->exchange.recv, t->recv);
     gpuhier_kernel_args_t args;
     args.src[0] = local_first ? shard : received;
     args.src[1] = local_first ? received : shard;
@@ -266,7 +266,7 @@ static void sent_count(const gpuhier_call_t *call, int piece, const gpuhier_tran
 static int received_flush(const gpuhier_call_t *call)
 {
     const gpuhier_lane_t *lane = call->lane;
-    if (!lane->exchange_on_device || GPUHIER_FLUSH_NONE == lane->device->flush) {
+    if (!lane->exchange.on_device || GPUHIER_FLUSH_NONE == lane->device->flush) {
         return OMPI_SUCCESS;
     }
     return gpuhier_cuda_error(gpuhier_cu.cuFlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,

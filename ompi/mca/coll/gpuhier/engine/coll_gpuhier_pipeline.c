@@ -223,7 +223,7 @@ static int reduce_queue(gpuhier_call_t *call, uint64_t slice)
             args.dst[i] = fused(call) ? output_at(call, i, slice, shard.begin) : 0;
         }
         if (!fused(call)) {
-            args.dst[0] = (uint64_t) (uintptr_t) lane->shard[gpuhier_plan_buffer(&call->slices.plan, slice)];
+            args.dst[0] = (uint64_t) (uintptr_t) lane->exchange.shard[gpuhier_plan_buffer(&call->slices.plan, slice)];
         }
         args.nsrc = (uint32_t) team->group_size;
         args.ndst = fused(call) ? args.nsrc : 1;
@@ -327,7 +327,7 @@ static int gather_queue(gpuhier_call_t *call, uint64_t slice)
     gpuhier_range_t shard = gpuhier_plan_shard(&call->slices.plan, slice, team->index);
     if (gpuhier_range_length(shard) > 0) {
         gpuhier_kernel_args_t args;
-        args.src[0] = (uint64_t) (uintptr_t) lane->shard[gpuhier_plan_buffer(&call->slices.plan, slice)];
+        args.src[0] = (uint64_t) (uintptr_t) lane->exchange.shard[gpuhier_plan_buffer(&call->slices.plan, slice)];
         for (int i = 0; i < team->group_size; ++i) {
             args.dst[i] = output_at(call, i, slice, shard.begin);
         }

@@ -173,32 +173,32 @@ static void note(CUresult result, const char *what)
     }
 }
 
-static void exchange_buffer_free(const gpuhier_lane_t *lane, void *buffer)
+static void exchange_buffer_free(void *buffer, bool on_device)
 {
     if (NULL == buffer) {
         return;
     }
-    if (lane->exchange_on_device) {
+    if (on_device) {
         note(gpuhier_cu.cuMemFree((CUdeviceptr) (uintptr_t) buffer), "cuMemFree");
     } else {
         note(gpuhier_cu.cuMemFreeHost(buffer), "cuMemFreeHost");
     }
 }
 
-static void exchange_buffers_free(gpuhier_lane_t *lane)
+static void exchange_buffers_free(gpuhier_exchange_buffers_t *buffers)
 {
     for (int b = 0; b < GPUHIER_SLICE_BUFFERS_MAX; ++b) {
-        exchange_buffer_free(lane, lane->shard[b]);
-        exchange_buffer_free(lane, lane->recv[b]);
-        lane->shard[b] = lane->recv[b] = NULL;
+        exchange_buffer_free(buffers->shard[b], buffers->on_device);
+        exchange_buffer_free(buffers->recv[b], buffers->on_device);
     }
-    lane->exchange_bytes = 0;
+    memset(buffers, 0, sizeof(*buffers));
 }
 
 /* Frees all that the lane has. It may be made in part only. */
 static void lane_destroy(gpuhier_lane_t *lane)
 {
-    exchange_buffers_free(lane);
+    exchange_buffers_free(&lane->exchange);
+    exchange_buffers_free(&lane->other);
     for (int s = 0; s < GPUHIER_STAGES; ++s) {
         for (int b = 0; b < GPUHIER_SLICE_BUFFERS_MAX; ++b) {
             if (NULL != lane->done[s][b]) {
@@ -419,7 +419,7 @@ int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, size_t
     gpuhier_lane_t *lane;
     gpuhier_kept_poll();
     OPAL_LIST_FOREACH (lane, &device->free_lanes[kind], gpuhier_lane_t) {
-        if (0 == lane->exchange_bytes || exchange_bytes <= lane->exchange_bytes) {
+        if (0 == lane->exchange.bytes || exchange_bytes <= lane->exchange.bytes) {
             opal_list_remove_item(&device->free_lanes[kind], &lane->super);
             *lane_p = lane;
             return OMPI_SUCCESS;
@@ -523,16 +523,21 @@ void gpuhier_event_give(gpuhier_device_t *device, CUevent event)
 
 int gpuhier_lane_exchange_buffers(gpuhier_lane_t *lane, bool on_device, size_t bytes)
 {
-    if (0 != lane->exchange_bytes) {
-        if (on_device == lane->exchange_on_device) {
-            return OMPI_SUCCESS;
-        }
-        exchange_buffers_free(lane); /* UCX does not take this kind of memory any longer */
+    gpuhier_exchange_buffers_t *buffers = &lane->exchange;
+    if (0 != buffers->bytes && on_device == buffers->on_device) {
+        return OMPI_SUCCESS;
     }
-    lane->exchange_on_device = on_device;
+    const gpuhier_exchange_buffers_t last = *buffers;
+    *buffers = lane->other;
+    lane->other = last;
+    if (0 != buffers->bytes && on_device == buffers->on_device && bytes <= buffers->bytes) {
+        return OMPI_SUCCESS;
+    }
+    exchange_buffers_free(buffers);
+    buffers->on_device = on_device;
     int rc = OMPI_SUCCESS;
     for (int b = 0; b < 2 * gpuhier_params.slices_in_flight && OMPI_SUCCESS == rc; ++b) {
-        void **buffer_p = b % 2 ? &lane->recv[b / 2] : &lane->shard[b / 2];
+        void **buffer_p = b % 2 ? &buffers->recv[b / 2] : &buffers->shard[b / 2];
         if (on_device) {
             CUdeviceptr address = 0;
             rc = gpuhier_cuda_error(gpuhier_cu.cuMemAlloc(&address, bytes), "cuMemAlloc");
@@ -544,10 +549,10 @@ int gpuhier_lane_exchange_buffers(gpuhier_lane_t *lane, bool on_device, size_t b
         }
     }
     if (OMPI_SUCCESS != rc) {
-        exchange_buffers_free(lane);
+        exchange_buffers_free(buffers);
         return rc;
     }
-    lane->exchange_bytes = bytes;
+    buffers->bytes = bytes;
     return OMPI_SUCCESS;
 }
 

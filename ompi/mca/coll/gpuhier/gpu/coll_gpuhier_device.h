@@ -60,6 +60,15 @@ typedef enum gpuhier_lane_kind {
 
 typedef struct gpuhier_device gpuhier_device_t;
 
+/* Exchange buffers of a team of several groups: a slice each, in a LONG lane a shard of its first team. Page-locked
+ * host memory, or device memory where UCX takes it. */
+typedef struct gpuhier_exchange_buffers {
+    void *shard[GPUHIER_SLICE_BUFFERS_MAX];
+    void *recv[GPUHIER_SLICE_BUFFERS_MAX];
+    size_t bytes; /* of each; 0: there are none */
+    bool on_device;
+} gpuhier_exchange_buffers_t;
+
 typedef struct gpuhier_lane {
     opal_list_item_t super; /* in its device's list of free lanes of its kind, unless a call uses it */
     gpuhier_device_t *device;
@@ -73,12 +82,8 @@ typedef struct gpuhier_lane {
     _Atomic uint64_t *words; /* SLICES: page-locked, for one-shot kernels (gpuhier_oneshot.h); NULL: there is none */
     uint64_t number;         /* SLICES: of the last one-shot kernel that the mailbox was given to */
     void *pinned; /* SMALL: page-locked memory of coll_gpuhier_small_bytes for the input, then the result; else NULL */
-    /* Exchange buffers of a team of several groups: a slice each, in a LONG lane a shard of its first team. Page-locked
-     * host memory, or device memory where UCX takes it. */
-    void *shard[GPUHIER_SLICE_BUFFERS_MAX];
-    void *recv[GPUHIER_SLICE_BUFFERS_MAX];
-    size_t exchange_bytes; /* bytes of each; 0: there are none */
-    bool exchange_on_device;
+    gpuhier_exchange_buffers_t exchange; /* of the kind that the last team with several groups used */
+    gpuhier_exchange_buffers_t other;    /* of the other kind, if a team used that */
     /* For a lane that a failed call leaves behind. */
     gpuhier_kept_t kept;
     CUevent until; /* recorded behind a copy between `pinned` and the program's memory on the default stream, or NULL */
@@ -179,7 +184,7 @@ int gpuhier_event_take(gpuhier_device_t *device, CUevent *event_p);
 void gpuhier_event_give(gpuhier_device_t *device, CUevent event);
 
 /* Makes the lane's exchange buffers, of `bytes` each, unless it has some of the kind. on_device: UCX takes device
- * memory. Returns an Open MPI code. */
+ * memory. Teams of both kinds may use the lane in turn, so it keeps both. Returns an Open MPI code. */
 int gpuhier_lane_exchange_buffers(gpuhier_lane_t *lane, bool on_device, size_t bytes);
 
 /* Frees all devices and lanes. A driver or context that is already gone is no error. */

@@ -14,6 +14,7 @@
 
 #include "api.h"
 #include "sim_context.h"
+#include "sim_damage.h"
 #include "sim_engine.h"
 #include "sim_fault.h"
 #include "sim_launch.h"
@@ -131,7 +132,7 @@ static CUresult init_once(void)
     for (i = 0; i < sim_driver.ndevices; i++) {
         sim_driver.devices[i].physical = physical[i];
     }
-    if (0 != sim_window_setup(sim_driver.topology.node)) {
+    if (0 != sim_window_setup(sim_driver.topology.node) || 0 != sim_damage_setup()) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     pthread_atfork(NULL, NULL, after_fork);

@@ -302,7 +302,8 @@ static CUresult access_set(struct sim_alloc *alloc, int device, CUmemAccess_flag
         alloc->access |= 1 << device;
     }
     if (0 == before && 0 != alloc->access &&
-        0 != sim_blocks_show(alloc->first_block, alloc->nblocks, sim_window.fd, physical->first)) {
+        0 != sim_blocks_show(alloc->first_block, alloc->nblocks, sim_window.fd, physical->first,
+                             physical->device)) {
         alloc->access = 0;
         return CUDA_ERROR_OUT_OF_MEMORY;
     }

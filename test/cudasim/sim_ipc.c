@@ -223,7 +223,7 @@ static CUresult mapping_new(const struct handle *handle, CUcontext ctx, struct m
         rc = CUDA_ERROR_MAP_FAILED;
         goto drop_peer;
     }
-    if (0 != sim_blocks_show(mapping->block, handle->nblocks, mapping->peer->fd, handle->block)) {
+    if (0 != sim_blocks_show(mapping->block, handle->nblocks, mapping->peer->fd, handle->block, handle->device)) {
         sim_blocks_give(mapping->block, handle->nblocks);
         rc = CUDA_ERROR_MAP_FAILED;
         goto drop_peer;

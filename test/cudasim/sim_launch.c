@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "sim_counters.h"
+#include "sim_damage.h"
 #include "sim_engine.h"
 #include "sim_memory.h"
 #include "sim_model.h"
@@ -173,7 +174,7 @@ static void push(const cudasim_launch_t *launch, uintptr_t to, const void *from,
     if (NULL != time) {
         sim_kernel_push(time, to, from, bytes);
     } else {
-        sim_deliver(to, from, bytes);
+        sim_deliver(cudasim_host_view(launch, to), from, bytes);
     }
 }
 
@@ -255,7 +256,7 @@ CUresult sim_launch(const cudasim_kernel_t *kernel, const uint32_t grid[3], cons
     work->launch.shared_bytes = shared_bytes;
     work->launch.window_base = sim_window.base;
     work->launch.window_size = sim_window.size;
-    work->launch.alias_offset = sim_window.alias;
+    work->launch.alias_offset = sim_damage_alias(stream->ctx->physical);
     work->launch.device = stream->ctx->physical;
     work->launch.exact = exact;
     work->launch.traffic = traffic;

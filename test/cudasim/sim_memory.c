@@ -291,7 +291,7 @@ static CUresult blocks_make(int physical, uint32_t count, uint32_t *first_p)
     if (CUDA_SUCCESS != rc) {
         return rc;
     }
-    if (0 != sim_blocks_show(*first_p, count, sim_window.fd, *first_p)) {
+    if (0 != sim_blocks_show(*first_p, count, sim_window.fd, *first_p, physical)) {
         sim_memory_blocks_free(physical, *first_p, count);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }

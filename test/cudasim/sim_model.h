@@ -106,7 +106,7 @@ uint64_t sim_kernel_end(struct sim_kernel_time *time); /* when all that it did i
 uint64_t sim_model_copy(struct sim_gpu_ports *own, struct sim_gpu_ports *to, struct sim_gpu_ports *from,
                         bool pageable, size_t bytes, uint64_t start);
 
-/* Writes words as a GPU does: aligned 8 bytes at a time, in ascending order (cudasim_push). */
-void sim_deliver(uintptr_t to, const void *from, size_t bytes);
+/* Writes words as a GPU does, by the host's address: aligned 8 bytes at a time, in ascending order (cudasim_push). */
+void sim_deliver(void *to, const void *from, size_t bytes);
 
 #endif /* SIM_MODEL_H */

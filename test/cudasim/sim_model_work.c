@@ -220,9 +220,9 @@ static void kernel_charge(struct sim_kernel_time *time)
     time->nflows = 0;
 }
 
-void sim_deliver(uintptr_t to, const void *from, size_t bytes)
+void sim_deliver(void *to, const void *from, size_t bytes)
 {
-    unsigned char *at = sim_host_view(to);
+    unsigned char *at = to;
     const unsigned char *byte = from;
     uint64_t word;
     size_t i = 0;
@@ -246,7 +246,7 @@ static void deliver_due(struct sim_kernel_time *time, bool all)
 
     while (NULL != (push = time->pushes) && (all || push->due <= sim_now_ns())) {
         sim_model_sleep(push->due, true);
-        sim_deliver(push->to, push->data, push->bytes);
+        sim_deliver(sim_host_view(push->to), push->data, push->bytes);
         time->pushes = push->next;
         if (NULL == time->pushes) {
                 }

@@ -24,6 +24,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sim_damage.h"
+
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
@@ -221,7 +223,7 @@ void sim_blocks_give(uint32_t first, uint32_t count)
     }
 }
 
-int sim_blocks_show(uint32_t first, uint32_t count, int fd, uint32_t file_block)
+int sim_blocks_show(uint32_t first, uint32_t count, int fd, uint32_t file_block, int gpu)
 {
     void *where = (void *) (sim_block_address(first) + (uintptr_t) sim_window.alias);
     off_t offset = (off_t) (SIM_SHARED_BYTES + ((size_t) file_block << SIM_BLOCK_SHIFT));
@@ -231,7 +233,7 @@ int sim_blocks_show(uint32_t first, uint32_t count, int fd, uint32_t file_block)
         return -1;
     }
     madvise(where, bytes, MADV_DONTDUMP);
-    return 0;
+    return sim_damage_show(sim_block_address(first), bytes, fd, offset, gpu);
 }
 
 void sim_blocks_hide(uint32_t first, uint32_t count)
@@ -244,6 +246,7 @@ void sim_blocks_hide(uint32_t first, uint32_t count)
         abort();
     }
     madvise(where, bytes, MADV_DONTDUMP);
+    sim_damage_hide(sim_block_address(first), bytes);
 }
 
 void sim_blocks_discard(uint32_t file_block, uint32_t count)

@@ -113,8 +113,9 @@ static inline uint32_t sim_block_of(uintptr_t address)
 uint32_t sim_blocks_take(bool own, uint32_t count, uint32_t align);
 void sim_blocks_give(uint32_t first, uint32_t count);
 
-/* Shows blocks of a memory file at the alias of blocks first.. (0, or -1 when out of memory), and hides them again. */
-int sim_blocks_show(uint32_t first, uint32_t count, int fd, uint32_t file_block);
+/* Shows blocks of a memory file, memory of GPU `gpu` (physical number), at the alias of blocks first.. (0, or -1 when
+ * out of memory), and hides them again. */
+int sim_blocks_show(uint32_t first, uint32_t count, int fd, uint32_t file_block, int gpu);
 void sim_blocks_hide(uint32_t first, uint32_t count);
 
 /* Gives the memory behind own file blocks back to the system; they read as zero from now on. */

@@ -402,6 +402,72 @@ static void waiting_kernel(void)
     EXPECT(CUDA_SUCCESS == cuStreamDestroy(stream));
 }
 
+/* Adds one, by a kernel on GPU 0, to the first word of memory that another GPU has; returns what a copy shows then. */
+static int added(CUfunction add, CUcontext ctx, CUdeviceptr memory)
+{
+    int value = 0, count = 1, term = 1;
+    void *params[] = {&memory, &count, &term};
+
+    EXPECT(CUDA_SUCCESS == cuCtxSetCurrent(ctx));
+    EXPECT(CUDA_SUCCESS == cuLaunchKernel(add, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
+    EXPECT(CUDA_SUCCESS == cuCtxSynchronize());
+    EXPECT(CUDA_SUCCESS == cuMemcpyDtoH(&value, memory, sizeof(value)));
+    return value;
+}
+
+/* With CUDASIM_DAMAGE=0:1:stale,0:2:shifted,0:3:lost and five GPUs: kernels of GPU 0 see it, copies and others do not. */
+static void damage(void)
+{
+    const int words[] = {100, 200};
+    CUdeviceptr memory[5], out;
+    CUfunction add, wait;
+    CUcontext ctx[5];
+    CUmodule module;
+    CUdevice device;
+    int value = 0, i;
+
+    ctx[0] = start();
+    EXPECT(CUDA_SUCCESS == cuModuleLoad(&module, "contract_kernels.fatbin"));
+    EXPECT(CUDA_SUCCESS == cuModuleGetFunction(&add, module, "contract_add"));
+    EXPECT(CUDA_SUCCESS == cuModuleGetFunction(&wait, module, "contract_wait"));
+    EXPECT(CUDA_SUCCESS == cuMemAlloc(&out, 64));
+    for (i = 1; i < 5; i++) {
+        EXPECT(CUDA_SUCCESS == cuDeviceGet(&device, i));
+        EXPECT(CUDA_SUCCESS == cuDevicePrimaryCtxRetain(&ctx[i], device));
+        EXPECT(CUDA_SUCCESS == cuCtxSetCurrent(ctx[i]));
+        EXPECT(CUDA_SUCCESS == cuMemAlloc(&memory[i], 2 * MIB));
+        EXPECT(CUDA_SUCCESS == cuMemcpyHtoD(memory[i], &words[0], sizeof(int)));
+        EXPECT(CUDA_SUCCESS == cuMemcpyHtoD(memory[i] + 4096, &words[1], sizeof(int)));
+        EXPECT(CUDA_SUCCESS == cuCtxSetCurrent(ctx[0]));
+        EXPECT(CUDA_SUCCESS == cuCtxEnablePeerAccess(ctx[i], 0));
+    }
+    for (i = 2; i < 5; i++) { /* reads */
+        void *params[] = {&memory[i], &out};
+        EXPECT(CUDA_SUCCESS == cuLaunchKernel(wait, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
+        EXPECT(CUDA_SUCCESS == cuCtxSynchronize());
+        EXPECT(CUDA_SUCCESS == cuMemcpyDtoH(&value, out, sizeof(value)));
+        EXPECT((2 == i ? 200 : 100) == value);
+    }
+    for (i = 1; i < 4; i++) { /* writes are lost */
+        EXPECT(100 == added(add, ctx[0], memory[i]));
+    }
+    EXPECT(101 == added(add, ctx[0], memory[4]));
+    /* The kernel of GPU 0 reads its own write, which is in no memory; stale memory held zero. */
+    for (i = 1; i < 4; i += 2) {
+        void *params[] = {&memory[i], &out};
+        EXPECT(CUDA_SUCCESS == cuLaunchKernel(wait, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
+        EXPECT(CUDA_SUCCESS == cuCtxSynchronize());
+        EXPECT(CUDA_SUCCESS == cuMemcpyDtoH(&value, out, sizeof(value)));
+        EXPECT((1 == i ? 1 : 101) == value);
+    }
+    /* Other memory of GPU 1 takes the blocks again. */
+    EXPECT(CUDA_SUCCESS == cuCtxSetCurrent(ctx[1]));
+    EXPECT(CUDA_SUCCESS == cuMemFree(memory[1]));
+    EXPECT(CUDA_SUCCESS == cuMemAlloc(&memory[1], 2 * MIB));
+    EXPECT(CUDA_SUCCESS == cuMemcpyHtoD(memory[1], &words[0], sizeof(int)));
+    EXPECT(100 == added(add, ctx[0], memory[1]));
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -412,7 +478,7 @@ static const struct {
     {"faults", faults},         {"counters", counters},
     {"hookable", hookable},     {"other-node", other_node},
     {"freed-while-open", freed_while_open}, {"freed-while-open-by-killed", freed_while_open_by_killed},
-    {"dead-recorder", dead_recorder},
+    {"dead-recorder", dead_recorder}, {"damage", damage},
     {"waiting-kernel", waiting_kernel},
     {"hold", hold},
 };

@@ -68,7 +68,7 @@ int gpuhier_oneshot_launch(gpuhier_call_t *call, CUdeviceptr in, CUdeviceptr out
                                    .in = in,
                                    .out = out,
                                    .count = call->count,
-                                   .counter = lane->scratch + GPUHIER_SCRATCH_COUNTER,
+                                   .counter = lane->scratch + gpuhier_scratch_mailbox() - GPUHIER_SCRATCH_COUNTER_BYTES,
                                    .words = (uint64_t) (uintptr_t) lane->words,
                                    .number = lane->number,
                                    .nranks = (uint32_t) team->group_size,

@@ -10,7 +10,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/coll_gpuhier_params.h"
 #include "gpu/coll_gpuhier_device.h"
@@ -49,7 +48,7 @@ size_t gpuhier_slice_buffer_bytes(bool is_long)
 
 size_t gpuhier_scratch_in(bool is_long, int buffer)
 {
-    return GPUHIER_SCRATCH_HEADER + (size_t) buffer * gpuhier_slice_buffer_bytes(is_long);
+    return (size_t) buffer * gpuhier_slice_buffer_bytes(is_long);
 }
 
 size_t gpuhier_scratch_out(bool is_long, int buffer)
@@ -61,7 +60,7 @@ _Static_assert(GPUHIER_MAILBOX_WIRE == GPUHIER_ONESHOT_WIRE, "plan and kernels m
 
 size_t gpuhier_scratch_mailbox(void)
 {
-    return gpuhier_scratch_out(false, gpuhier_params.slices_in_flight);
+    return gpuhier_scratch_out(false, gpuhier_params.slices_in_flight) + GPUHIER_SCRATCH_COUNTER_BYTES;
 }
 
 static int streams_make(gpuhier_lane_t *lane)
@@ -87,8 +86,8 @@ static int streams_make(gpuhier_lane_t *lane)
 static int scratch_make(gpuhier_lane_t *lane)
 {
     const bool is_long = GPUHIER_LANE_LONG == lane->kind;
-    const size_t bytes =
-        gpuhier_scratch_out(is_long, gpuhier_params.slices_in_flight) + (is_long ? 0 : GPUHIER_MAILBOX_BYTES);
+    const size_t bytes = gpuhier_scratch_out(is_long, gpuhier_params.slices_in_flight)
+                         + (is_long ? 0 : GPUHIER_SCRATCH_COUNTER_BYTES + GPUHIER_MAILBOX_BYTES);
     int rc = gpuhier_cuda_error(gpuhier_cu.cuMemAlloc(&lane->scratch, bytes), "cuMemAlloc");
     if (OMPI_SUCCESS != rc) {
         return rc;
@@ -96,14 +95,7 @@ static int scratch_make(gpuhier_lane_t *lane)
     gpuhier_buffer_t buffer;
     unsigned uses;
     gpuhier_buffer_inspect((void *) (uintptr_t) lane->scratch, &buffer);
-    rc = gpuhier_export((void *) (uintptr_t) lane->scratch, &buffer, &lane->ref, &uses);
-    if (OMPI_SUCCESS == rc && sizeof(lane->proof) != getrandom(&lane->proof, sizeof(lane->proof), 0)) {
-        rc = OMPI_ERROR;
-    }
-    return OMPI_SUCCESS != rc
-               ? rc
-               : gpuhier_cuda_error(gpuhier_cu.cuMemcpyHtoD(lane->scratch, &lane->proof, sizeof(lane->proof)),
-                                    "cuMemcpyHtoD");
+    return gpuhier_export((void *) (uintptr_t) lane->scratch, &buffer, &lane->ref, &uses);
 }
 
 /* A flag is 32 bits of a number. The first ones are few, so that no process has to run for hours before the mailbox is
@@ -115,23 +107,20 @@ uint32_t gpuhier_lane_mailbox_flag(const gpuhier_lane_t *lane)
     return (uint32_t) (lane->number % UINT32_MAX) + 1; /* not 0, which a cleared mailbox holds */
 }
 
-/* Clears from `begin` to `end` of scratch, and waits for that. No other work of the program delays it. */
-static int scratch_clear(const gpuhier_lane_t *lane, size_t begin, size_t end)
+/* Clears the mailbox and the counter, and waits for that. No other work of the program delays it. */
+static int mailbox_clear(const gpuhier_lane_t *lane)
 {
-    void *zeros = calloc(1, end - begin);
+    const size_t bytes = GPUHIER_SCRATCH_COUNTER_BYTES + GPUHIER_MAILBOX_BYTES;
+    const CUdeviceptr begin = lane->scratch + gpuhier_scratch_mailbox() - GPUHIER_SCRATCH_COUNTER_BYTES;
+    const CUstream stream = lane->stream[GPUHIER_STAGE_RS];
+    void *zeros = calloc(1, bytes);
     if (NULL == zeros) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    CUresult result = gpuhier_cu.cuMemcpyAsync(lane->scratch + begin, (CUdeviceptr) (uintptr_t) zeros, end - begin,
-                                               lane->stream[GPUHIER_STAGE_RS]);
-    result = CUDA_SUCCESS != result ? result : gpuhier_cu.cuStreamSynchronize(lane->stream[GPUHIER_STAGE_RS]);
+    CUresult result = gpuhier_cu.cuMemcpyAsync(begin, (CUdeviceptr) (uintptr_t) zeros, bytes, stream);
+    result = CUDA_SUCCESS != result ? result : gpuhier_cu.cuStreamSynchronize(stream);
     free(zeros);
     return gpuhier_cuda_error(result, "clearing a mailbox");
-}
-
-static int mailbox_clear(const gpuhier_lane_t *lane)
-{
-    return scratch_clear(lane, gpuhier_scratch_mailbox(), gpuhier_scratch_mailbox() + GPUHIER_MAILBOX_BYTES);
 }
 
 int gpuhier_lane_mailbox_next(gpuhier_lane_t *lane)
@@ -154,8 +143,7 @@ static int mailbox_make(gpuhier_lane_t *lane)
         lane->words = words;
         lane->number = NUMBER_FIRST;
     }
-    int rc = scratch_clear(lane, GPUHIER_SCRATCH_COUNTER, GPUHIER_SCRATCH_HEADER);
-    return OMPI_SUCCESS != rc ? rc : mailbox_clear(lane);
+    return mailbox_clear(lane);
 }
 
 /* Page-locked, so that its copies are asynchronous. */

@@ -47,16 +47,15 @@ typedef enum gpuhier_lane_kind {
 /*
  * Scratch of a lane lies in device memory, and peers map it (S: slices in flight, B: bytes of a slice buffer):
  *
- *   0            256                            256 + S·B                    256 + 2·S·B
- *   | proof word | in of slice 0, 1 .. S-1      | out of slice 0, 1 .. S-1   | mailbox |
+ *   0                         S·B                          2·S·B
+ *   | in of slice 0, 1 .. S-1 | out of slice 0, 1 .. S-1   | counter | mailbox |
  *
  * A slice buffer is longer than a slice, by four units; all ranks compute the same places. A LONG lane has buffers of
  * slice_bytes_max. It is made when the first call needs it, and kept. A SLICES lane has buffers of slice_bytes, and a
- * mailbox for one-shot kernels, whose counter lies beside the proof word. A SMALL lane has no scratch, since many short
+ * mailbox for one-shot kernels, and their counter before it. A SMALL lane has no scratch, since many short
  * calls may be in flight, on as many communicators or persistent requests.
  */
-#define GPUHIER_SCRATCH_HEADER 256
-#define GPUHIER_SCRATCH_COUNTER 128 /* of one-shot kernels, in the header */
+#define GPUHIER_SCRATCH_COUNTER_BYTES 256 /* of one-shot kernels, before the mailbox */
 
 typedef struct gpuhier_device gpuhier_device_t;
 
@@ -75,7 +74,6 @@ typedef struct gpuhier_lane {
     gpuhier_lane_kind_t kind;
     CUdeviceptr scratch;  /* 0, as the next two members, in a SMALL lane */
     gpuhier_memref_t ref; /* names scratch to peers; its offset is 0 */
-    uint64_t proof;       /* the word at the start of scratch: a peer that reads it there has mapped this memory */
     int nstreams;         /* GPUHIER_STAGES; 1, for GPUHIER_STAGE_IN, in a SMALL lane */
     CUstream stream[GPUHIER_STAGES];
     CUevent done[GPUHIER_STAGES][GPUHIER_SLICE_BUFFERS_MAX]; /* end of the stage of the slice in this buffer */

@@ -23,6 +23,7 @@
 #include "plan/coll_gpuhier_hierarchy.h"
 
 #define NAME_BYTES 48
+#define HEADER_BYTES 256 /* the proof word, and slice buffers on a boundary */
 
 static void name_of(uint64_t word, char name[NAME_BYTES])
 {
@@ -44,7 +45,7 @@ static int driver_check(CUresult result, const char *what, char *reason)
 
 size_t gpuhier_hostmem_place(const gpuhier_hostmem_t *hostmem, int buffer)
 {
-    return GPUHIER_SCRATCH_HEADER + (size_t) buffer * hostmem->buffer_bytes;
+    return HEADER_BYTES + (size_t) buffer * hostmem->buffer_bytes;
 }
 
 static void sizes_set(gpuhier_hostmem_t *hostmem, int nlanes, size_t slice_bytes)

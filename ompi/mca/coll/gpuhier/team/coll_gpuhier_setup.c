@@ -8,9 +8,10 @@
  *
  *   hello      kernels and scratch are there; what every rank is:    allgather
  *              process, node, GPU, scratch; or a failure
- *   segment    lowest rank of each node makes the control block      vote
- *   trials     attach it; map every neighbour's scratch, read its    allgather
- *              proof word, which shows what it can map; or a failure
+ *   segment    lowest rank of each node makes the control block;
+ *              kernels read and write in every neighbour's scratch   vote
+ *   trials     attach it; look for what neighbours have written      allgather
+ *              here; what can be mapped and trusted, or a failure
  *   groups     cliques of those answers (hierarchy, shape). If there are several: ids that no other team of this rank
  *              has, the length of its UCX address; or a failure      allgather
  *   host lanes scratch in host memory for nodes where a rank can     a vote after each of four steps, if there is
@@ -43,6 +44,7 @@
 #include "team/coll_gpuhier_partners.h"
 #include "team/coll_gpuhier_process.h"
 #include "team/coll_gpuhier_setup.h"
+#include "team/coll_gpuhier_trial.h"
 #include "ompi/proc/proc.h"
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
@@ -53,7 +55,7 @@ typedef struct hello {
     uint32_t team_id;      /* what the id comes from, if this rank is rank 0 */
     uint32_t reserved;
     gpuhier_memref_t scratch;
-    uint64_t proof; /* the word that lies at the start of scratch */
+    uint64_t nonce; /* of the patterns in scratch, see gpuhier_trial_prepare() */
     gpuhier_record_t record;
 } hello_t;
 
@@ -69,18 +71,19 @@ typedef struct gpuhier_setup {
     gpuhier_team_t *team;
     const gpuhier_saved_t *saved;
     struct ompi_communicator_t *comm;
-    gpuhier_lane_t *lane;      /* lent by the device, for its scratch */
-    hello_t *hello;            /* [nranks] */
-    gpuhier_record_t *records; /* [nranks] */
-    groups_word_t *words;      /* [nranks] */
-    void *address;             /* of this rank's UCX; several groups */
-    uint64_t *nodes;           /* [nranks] lowest rank of the rank's node */
-    int *places;               /* [nranks] place of the rank among those of its node */
-    int *local;                /* [nlocal] ranks of this node, rising */
-    int *counts;               /* [2 * nranks] for addresses: their lengths, and places in one piece of memory */
-    int nlocal, widest;        /* widest: ranks on the fullest node */
-    uint8_t *maps; /* [nranks][map_bytes()] first: rank i has attached its node's control block; then k: it can map the
-                      k-th rank of its node; then two bytes for the CUDA error of its first trial that failed */
+    gpuhier_lane_t *lane;            /* lent by the device, for its scratch */
+    hello_t *hello;                  /* [nranks] */
+    gpuhier_record_t *records;       /* [nranks] */
+    groups_word_t *words;            /* [nranks] */
+    void *address;                   /* of this rank's UCX; several groups */
+    uint64_t *nodes;                 /* [nranks] lowest rank of the rank's node */
+    int *places;                     /* [nranks] place of the rank among those of its node */
+    int *local;                      /* [nlocal] ranks of this node, rising */
+    int *counts;                     /* [2 * nranks] for addresses: their lengths, and places in one piece of memory */
+    gpuhier_neighbour_t *neighbours; /* [nlocal] for the trial */
+    int nlocal, widest;              /* widest: ranks on the fullest node */
+    uint8_t *maps; /* [nranks][map_bytes()] first: rank i has attached its node's control block; then k: the outcome of
+                      its trial with the k-th rank of its node; then two bytes for the first CUDA error of a trial */
     gpuhier_net_gpu_t gpu; /* the answer that decides where messages between groups lie ... */
     int gpu_rank;          /* ... and the rank that gave it */
     bool has_host;         /* there is such a node, see is_host */
@@ -115,14 +118,15 @@ static int hello_fill(setup_t *setup, const gpuhier_buffer_t *buffer, hello_t *m
     }
     if (OMPI_SUCCESS == rc) {
         mine->scratch = setup->lane->ref;
-        mine->proof = setup->lane->proof;
         rc = gpuhier_process_record(team->device->ordinal, &mine->record);
     }
     gpuhier_engine_unlock();
     if (sizeof(mine->segment_word) != getrandom(&mine->segment_word, sizeof(mine->segment_word), 0)
-        || sizeof(mine->team_id) != getrandom(&mine->team_id, sizeof(mine->team_id), 0)) {
+        || sizeof(mine->team_id) != getrandom(&mine->team_id, sizeof(mine->team_id), 0)
+        || sizeof(mine->nonce) != getrandom(&mine->nonce, sizeof(mine->nonce), 0)) {
         rc = OMPI_SUCCESS != rc ? rc : OMPI_ERROR;
     }
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_trial_prepare(setup->lane, mine->nonce);
     if (OMPI_SUCCESS != rc) {
         memset(mine, 0, sizeof(*mine));
     }
@@ -157,28 +161,6 @@ static int nodes_number(setup_t *setup)
     }
     free(size);
     return OMPI_SUCCESS;
-}
-
-#define TRIAL_LIES 0xffff /* no CUDA error: the mapping shows other memory */
-
-/* Maps one neighbour's scratch and reads the word there: the only proof that counts. Returns 0, or why not. */
-static unsigned trial(const hello_t *other)
-{
-    gpuhier_mapping_t *mapping;
-    CUdeviceptr address;
-    uint64_t word = 0;
-    gpuhier_engine_lock();
-    int rc = gpuhier_map(&other->scratch, true, &mapping, &address);
-    if (OMPI_SUCCESS == rc) {
-        rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyDtoH(&word, address, sizeof(word)),
-                                "cuMemcpyDtoH of a neighbour's scratch");
-        gpuhier_unmap(mapping);
-    }
-    gpuhier_engine_unlock();
-    if (OMPI_SUCCESS != rc) {
-        return (unsigned) gpuhier_cuda_last_error();
-    }
-    return word == other->proof ? 0 : TRIAL_LIES;
 }
 
 /* Keeps what this rank maps of its node's processes mapped until the team ends. */
@@ -220,17 +202,70 @@ static uint8_t *map_row(const setup_t *setup, int rank)
     return &setup->maps[(size_t) rank * map_bytes(setup)];
 }
 
+static int neighbours_make(setup_t *setup)
+{
+    setup->neighbours = calloc((size_t) setup->nlocal, sizeof(*setup->neighbours));
+    if (NULL == setup->neighbours) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    for (int k = 0; k < setup->nlocal; ++k) {
+        setup->neighbours[k].scratch = setup->hello[setup->local[k]].scratch;
+        setup->neighbours[k].nonce = setup->hello[setup->local[k]].nonce;
+    }
+    return neighbours_hold(setup);
+}
+
+/* This rank's row of the table. */
+static void outcomes_note(const setup_t *setup, uint8_t *row)
+{
+    uint8_t *first = &row[1 + setup->widest];
+    for (int k = 0; k < setup->nlocal; ++k) {
+        const unsigned error = setup->neighbours[k].error;
+        row[1 + k] = gpuhier_trial_outcome(&setup->neighbours[k]);
+        if (0 == first[0] && 0 == first[1]) {
+            first[0] = (uint8_t) error;
+            first[1] = (uint8_t) (error >> 8);
+        }
+    }
+}
+
+static uint8_t outcome(const setup_t *setup, int rank, int other)
+{
+    return map_row(setup, rank)[1 + setup->places[other]];
+}
+
+/* The first rank of a node whose mapping of another rank's memory lies says so. */
+static void lies_tell(const setup_t *setup)
+{
+    const int npairs = setup->nlocal * setup->nlocal;
+    int first = -1, count = 0;
+    for (int i = 0; i < npairs; ++i) {
+        const int rank = setup->local[i / setup->nlocal], other = setup->local[i % setup->nlocal];
+        if (gpuhier_trial_lies(outcome(setup, rank, other), outcome(setup, other, rank))) {
+            first = 0 == count++ ? i : first;
+        }
+    }
+    if (0 == count || first / setup->nlocal != setup->places[setup->team->rank]) {
+        return;
+    }
+    const int rank = setup->team->rank, other = setup->local[first % setup->nlocal];
+    gpuhier_trial_tell(&(gpuhier_trial_end_t){rank, &setup->records[rank], outcome(setup, rank, other)},
+                       &(gpuhier_trial_end_t){other, &setup->records[other], outcome(setup, other, rank)}, count,
+                       npairs - setup->nlocal);
+}
+
 /* Makes or attaches the control block, and tries which members can be mapped. rc: the outcome of this rank's earlier
  * steps. */
 static int node_join(setup_t *setup, int rc)
 {
     gpuhier_team_t *team = setup->team;
+    const int me = NULL == setup->places ? 0 : setup->places[team->rank];
     gpuhier_segment_args_t args = {.nranks = setup->nlocal, .small_bytes = gpuhier_params.small_bytes};
     if (OMPI_SUCCESS == rc) {
         args.word = setup->hello[setup->local[0]].segment_word;
         args.locks = node_is_split(setup);
     }
-    const bool maker = OMPI_SUCCESS == rc && 0 == setup->places[team->rank];
+    const bool maker = OMPI_SUCCESS == rc && 0 == me;
     if (OMPI_SUCCESS == rc) {
         setup->maps = calloc((size_t) team->nranks + 1, map_bytes(setup)); /* and one more, to send from */
         rc = NULL == setup->maps ? OMPI_ERR_OUT_OF_RESOURCE : OMPI_SUCCESS;
@@ -240,24 +275,20 @@ static int node_join(setup_t *setup, int rc)
         rc = gpuhier_segment_create(&args, &team->segment);
         made = OMPI_SUCCESS == rc;
     }
-    if (!vote(setup, OMPI_SUCCESS == rc)) {
+    rc = OMPI_SUCCESS != rc ? rc : neighbours_make(setup);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_trial_run(setup->lane, setup->neighbours, setup->nlocal, me);
+    if (!vote(setup, OMPI_SUCCESS == rc)) { /* with it, all kernels of the trial have ended */
         if (made) {
             gpuhier_segment_unlink(args.word);
         }
         return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
     }
     uint8_t *mine = map_row(setup, team->nranks);
-    rc = maker ? OMPI_SUCCESS : gpuhier_segment_attach(&args, setup->places[team->rank], &team->segment);
-    rc = OMPI_SUCCESS != rc ? rc : neighbours_hold(setup);
-    mine[0] = OMPI_SUCCESS == rc;
-    for (int k = 0; k < setup->nlocal && OMPI_SUCCESS == rc; ++k) {
-        const unsigned error = k == setup->places[team->rank] ? 0 : trial(&setup->hello[setup->local[k]]);
-        uint8_t *first = &mine[1 + setup->widest];
-        mine[1 + k] = 0 == error;
-        if (0 == first[0] && 0 == first[1]) {
-            first[0] = (uint8_t) error;
-            first[1] = (uint8_t) (error >> 8);
-        }
+    rc = maker ? OMPI_SUCCESS : gpuhier_segment_attach(&args, me, &team->segment);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_trial_inspect(setup->lane, setup->neighbours, setup->nlocal, me);
+    if (OMPI_SUCCESS == rc) {
+        mine[0] = 1;
+        outcomes_note(setup, mine);
     }
     int gathered = gather(setup, mine, setup->maps, map_bytes(setup));
     if (made) {
@@ -267,13 +298,17 @@ static int node_join(setup_t *setup, int rc)
     for (int rank = 0; rank < team->nranks && OMPI_SUCCESS == rc; ++rank) {
         rc = 0 != map_row(setup, rank)[0] ? OMPI_SUCCESS : OMPI_ERR_NOT_AVAILABLE;
     }
+    if (OMPI_SUCCESS == rc) {
+        lies_tell(setup);
+    }
     return rc;
 }
 
 static bool can_map(void *arg, int rank, int other)
 {
     const setup_t *setup = arg;
-    return setup->is_host[setup->nodes[rank]] || 0 != map_row(setup, rank)[1 + setup->places[other]];
+    return setup->is_host[setup->nodes[rank]]
+           || gpuhier_trial_reaches(outcome(setup, rank, other), outcome(setup, other, rank));
 }
 
 /* Copies what the engine needs to know of this group's members. */
@@ -324,7 +359,8 @@ static int hierarchy_make(setup_t *setup)
     return gpuhier_hierarchy_init(&team->hierarchy, team->nranks, nodes, can_map, setup, GPUHIER_GROUP_MAX);
 }
 
-/* The lowest rank of the first node that works through host memory says so, once a process. */
+/* The lowest rank of the first node that works through host memory says so, once a process. Where all memory could be
+ * mapped, lies_tell() has said why it is not used. */
 static void host_tell(const setup_t *setup)
 {
     static atomic_flag told = ATOMIC_FLAG_INIT;
@@ -333,15 +369,17 @@ static void host_tell(const setup_t *setup)
     while (!setup->is_host[node]) {
         ++node;
     }
-    if (node != setup->team->rank || atomic_flag_test_and_set(&told)) {
+    if (node != setup->team->rank) {
         return;
     }
     for (int k = 0; k < setup->nlocal && 0 == error; ++k) {
         const uint8_t *first = &map_row(setup, setup->local[k])[1 + setup->widest];
         error = first[0] | (unsigned) first[1] << 8;
     }
-    opal_show_help("help-coll-gpuhier.txt", "no mapping", true, ompi_process_info.nodename,
-                   TRIAL_LIES == error ? "the mapping shows other memory" : gpuhier_cuda_name((CUresult) error));
+    if (0 != error && !atomic_flag_test_and_set(&told)) {
+        opal_show_help("help-coll-gpuhier.txt", "no mapping", true, ompi_process_info.nodename,
+                       gpuhier_cuda_name((CUresult) error));
+    }
 }
 
 /* Scratch in host memory, on all nodes that need it. The same outcome on all ranks. */
@@ -674,6 +712,7 @@ void gpuhier_setup_drop(gpuhier_setup_t *setup)
     free(setup->local);
     free(setup->counts);
     free(setup->maps);
+    free(setup->neighbours);
     free(setup->is_host);
     free(setup->address);
     free(setup);

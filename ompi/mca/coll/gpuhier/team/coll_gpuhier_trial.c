@@ -1,0 +1,222 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the trial of mappings: patterns that kernels read from and write to neighbours' scratch. Does not own what
+ * follows from it (setup). An IOMMU or PCI Access Control Services can redirect the traffic between two GPUs, and then
+ * the driver maps memory, copies are right, and kernels read and write other memory. So kernels are what tries.
+ *
+ * Scratch of a rank during the trial, for n neighbours:
+ *
+ *   0                    2 half                 2 half + n bytes            2 half + 2 n bytes
+ *   | stream of the rank | spot of neighbour 0, .. n-1 | landing 0, .. n-1 |
+ *
+ * A stream is random words that come from its rank's nonce. Each neighbour reads the first bytes of it into its
+ * landing. Neighbour w writes a part of its own stream to its spot in the scratch of neighbour t, and the part depends
+ * on t. So a pattern that comes from another rank, from an earlier set-up or from another place is noticed.
+ *
+ * Called by setup, in three steps, between which other ranks take theirs.
+ */
+#include "ompi_config.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/coll_gpuhier_lock.h"
+#include "base/coll_gpuhier_params.h"
+#include "team/coll_gpuhier_trial.h"
+#include "ompi/proc/proc.h"
+#include "opal/util/show_help.h"
+
+#define HALF_BYTES_MAX ((size_t) 32 << 10) /* eight pages of a host, which an IOMMU maps */
+#define PART_BYTES 64                      /* from a neighbour's part of a stream to the next one's */
+
+static uint64_t word_of(uint64_t nonce, size_t index)
+{
+    uint64_t word = nonce + (index + 1) * 0x9e3779b97f4a7c15u; /* splitmix64 */
+    word = (word ^ word >> 30) * 0xbf58476d1ce4e5b9u;
+    word = (word ^ word >> 27) * 0x94d049bb133111ebu;
+    return word ^ word >> 31;
+}
+
+/* The three lengths follow from parameters that are equal on all ranks. */
+static size_t scratch_bytes(void)
+{
+    return gpuhier_scratch_out(false, gpuhier_params.slices_in_flight);
+}
+
+static size_t half_bytes(void)
+{
+    const size_t room = scratch_bytes() / 8 / PART_BYTES * PART_BYTES;
+    return room < HALF_BYTES_MAX ? room : HALF_BYTES_MAX;
+}
+
+/* Of a pattern. 0 where scratch is too short for so many neighbours. */
+static size_t pattern_bytes(int n)
+{
+    const size_t room = (scratch_bytes() - 2 * half_bytes()) / (2 * (size_t) n) / 16 * 16;
+    return room < half_bytes() ? room : half_bytes();
+}
+
+static size_t spot_of(int neighbour, int n)
+{
+    return 2 * half_bytes() + (size_t) neighbour * pattern_bytes(n);
+}
+
+/* Where the part of a stream begins that is for this neighbour, in bytes. */
+static size_t part_of(int neighbour)
+{
+    return ((size_t) neighbour + 1) * PART_BYTES % half_bytes();
+}
+
+static bool matches(const uint64_t *words, size_t bytes, uint64_t nonce, size_t from)
+{
+    for (size_t i = 0; i < bytes / sizeof(*words); ++i) {
+        if (words[i] != word_of(nonce, from / sizeof(*words) + i)) {
+            return false;
+        }
+    }
+    return bytes > 0;
+}
+
+/* By a stream of the lane: no other work of the program is waited for. */
+static int copy(const gpuhier_lane_t *lane, CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+    CUstream stream = lane->stream[GPUHIER_STAGE_IN];
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to, from, bytes, stream), "cuMemcpyAsync of a pattern");
+    return OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
+}
+
+int gpuhier_trial_prepare(const gpuhier_lane_t *lane, uint64_t nonce)
+{
+    const size_t bytes = 2 * half_bytes();
+    uint64_t *words = malloc(bytes);
+    if (NULL == words) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    for (size_t i = 0; i < bytes / sizeof(*words); ++i) {
+        words[i] = word_of(nonce, i);
+    }
+    int rc = copy(lane, lane->scratch, (CUdeviceptr) (uintptr_t) words, bytes);
+    free(words);
+    return rc;
+}
+
+/* One kernel that moves a pattern. */
+static int move(const gpuhier_lane_t *lane, CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+    gpuhier_kernel_args_t args = {.count = bytes, .nsrc = 1, .ndst = 1};
+    args.src[0] = from;
+    args.dst[0] = to;
+    return gpuhier_reduce_copy(&lane->device->reduce, &args, lane->stream[GPUHIER_STAGE_IN]);
+}
+
+static unsigned error_now(void)
+{
+    const CUresult last = gpuhier_cuda_last_error();
+    return CUDA_SUCCESS == last ? CUDA_ERROR_UNKNOWN : (unsigned) last;
+}
+
+/* Maps the scratch of neighbour k, and starts both kernels. */
+static void start(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbour, int k, int n, int me)
+{
+    const size_t bytes = pattern_bytes(n);
+    CUdeviceptr address;
+    gpuhier_engine_lock();
+    int rc = gpuhier_map(&neighbour->scratch, true, &neighbour->mapping, &address);
+    gpuhier_engine_unlock();
+    rc = OMPI_SUCCESS != rc ? rc : move(lane, lane->scratch + spot_of(n + k, n), address, bytes);
+    rc = OMPI_SUCCESS != rc ? rc : move(lane, address + spot_of(me, n), lane->scratch + part_of(k), bytes);
+    neighbour->error = OMPI_SUCCESS != rc ? error_now() : 0;
+}
+
+int gpuhier_trial_run(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbours, int n, int me)
+{
+    const size_t bytes = pattern_bytes(n);
+    neighbours[me].reads = neighbours[me].arrived = true;
+    if (1 == n) {
+        return OMPI_SUCCESS;
+    }
+    unsigned char *landings = malloc((size_t) n * bytes + 1);
+    if (NULL == landings) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    for (int k = 0; k < n; ++k) {
+        if (k != me) {
+            start(lane, &neighbours[k], k, n, me);
+        }
+    }
+    int rc = copy(lane, (CUdeviceptr) (uintptr_t) landings, lane->scratch + spot_of(n, n), (size_t) n * bytes);
+    gpuhier_engine_lock();
+    for (int k = 0; k < n; ++k) {
+        gpuhier_neighbour_t *neighbour = &neighbours[k];
+        gpuhier_unmap(neighbour->mapping);
+        neighbour->mapping = NULL;
+        if (k != me && OMPI_SUCCESS == rc && 0 == neighbour->error) {
+            neighbour->reads = matches((uint64_t *) (void *) &landings[(size_t) k * bytes], bytes, neighbour->nonce, 0);
+        }
+    }
+    gpuhier_engine_unlock();
+    free(landings);
+    return rc;
+}
+
+int gpuhier_trial_inspect(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbours, int n, int me)
+{
+    const size_t bytes = pattern_bytes(n);
+    if (1 == n) {
+        return OMPI_SUCCESS;
+    }
+    unsigned char *spots = malloc((size_t) n * bytes + 1);
+    if (NULL == spots) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    int rc = copy(lane, (CUdeviceptr) (uintptr_t) spots, lane->scratch + spot_of(0, n), (size_t) n * bytes);
+    for (int k = 0; k < n && OMPI_SUCCESS == rc; ++k) {
+        if (k != me) {
+            neighbours[k].arrived =
+                matches((uint64_t *) (void *) &spots[(size_t) k * bytes], bytes, neighbours[k].nonce, part_of(me));
+        }
+    }
+    free(spots);
+    return rc;
+}
+
+enum {
+    OUTCOME_MAPPED = 1, /* this rank has the neighbour's scratch mapped, and its kernels have run */
+    OUTCOME_READS = 2,
+    OUTCOME_ARRIVED = 4
+};
+
+uint8_t gpuhier_trial_outcome(const gpuhier_neighbour_t *neighbour)
+{
+    return (uint8_t) ((0 == neighbour->error ? OUTCOME_MAPPED : 0) | (neighbour->reads ? OUTCOME_READS : 0)
+                      | (neighbour->arrived ? OUTCOME_ARRIVED : 0));
+}
+
+bool gpuhier_trial_reaches(uint8_t mine, uint8_t others)
+{
+    return 0 != (mine & OUTCOME_READS) && 0 != (others & OUTCOME_ARRIVED);
+}
+
+bool gpuhier_trial_lies(uint8_t mine, uint8_t others)
+{
+    return 0 != (mine & OUTCOME_MAPPED) && !gpuhier_trial_reaches(mine, others);
+}
+
+void gpuhier_trial_tell(const gpuhier_trial_end_t *mine, const gpuhier_trial_end_t *other, int count, int npairs)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    const gpuhier_pci_id_t *pci = &mine->record->gpu_pci, *other_pci = &other->record->gpu_pci;
+    const bool reads = 0 != (mine->outcome & OUTCOME_READS), writes = 0 != (other->outcome & OUTCOME_ARRIVED);
+    if (atomic_flag_test_and_set(&told)) {
+        return;
+    }
+    opal_show_help("help-coll-gpuhier.txt", "lying mapping", true, ompi_process_info.nodename, mine->rank,
+                   (int) mine->record->gpu_ordinal, (unsigned) pci->domain, pci->bus, pci->device, other->rank,
+                   (int) other->record->gpu_ordinal, (unsigned) other_pci->domain, other_pci->bus, other_pci->device,
+                   reads    ? "writes of the first GPU's kernels do not arrive"
+                   : writes ? "the first GPU's kernels read wrong data"
+                            : "the first GPU's kernels read wrong data, and their writes do not arrive",
+                   count, npairs);
+}

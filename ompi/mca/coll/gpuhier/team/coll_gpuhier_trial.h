@@ -1,0 +1,62 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The trial of mappings at set-up: do this rank's kernels reach its neighbours' scratch, and theirs this rank's?
+ */
+#ifndef GPUHIER_TRIAL_H
+#define GPUHIER_TRIAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpu/coll_gpuhier_device.h"
+#include "topology/coll_gpuhier_topology.h"
+
+/* A rank of this node. The set-up owns the array of them, in the same order on all of them, this rank's own included.
+ */
+typedef struct gpuhier_neighbour {
+    gpuhier_memref_t scratch;
+    uint64_t nonce;             /* random, for one set-up: what the rank's patterns come from */
+    gpuhier_mapping_t *mapping; /* while the trial runs */
+    unsigned error;             /* CUDA's, of the mapping or of work on it; 0: none */
+    bool reads;                 /* this rank's kernels read what the neighbour wrote */
+    bool arrived;               /* what the neighbour's kernels wrote arrived in this rank's scratch */
+} gpuhier_neighbour_t;
+
+/*
+ * The steps, in this order. The context is current, and the engine's lock is not held. lane: of kind SLICES, lent for
+ * the whole trial. They return an Open MPI code.
+ *
+ * prepare: writes this rank's own pattern into its scratch. Neighbours read it, so it ends before they know the nonce.
+ * run: maps each neighbour's scratch, reads there and writes there by kernels, and fills in `error` and `reads`. One
+ *      that cannot be mapped is no error of the step. me: this rank's place among the n neighbours.
+ * inspect: when all neighbours have run, looks for what they have written here, and fills in `arrived`.
+ */
+int gpuhier_trial_prepare(const gpuhier_lane_t *lane, uint64_t nonce);
+int gpuhier_trial_run(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbours, int n, int me);
+int gpuhier_trial_inspect(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbours, int n, int me);
+
+/* What a rank's three steps say of a neighbour, in a byte for all ranks. */
+uint8_t gpuhier_trial_outcome(const gpuhier_neighbour_t *neighbour);
+
+/* Do a rank's kernels read and write another rank's memory, as both have seen? mine: the rank's outcome with the other
+ * rank; others: the other rank's outcome with it. */
+bool gpuhier_trial_reaches(uint8_t mine, uint8_t others);
+
+/* Has the rank the memory mapped, and its kernels do not reach it? */
+bool gpuhier_trial_lies(uint8_t mine, uint8_t others);
+
+/* One of two ranks, for the message. */
+typedef struct gpuhier_trial_end {
+    int rank;
+    const gpuhier_record_t *record;
+    uint8_t outcome; /* with the other one */
+} gpuhier_trial_end_t;
+
+/* Tells the user, once a process, that `mine`, this rank, has a mapping of the other rank's memory that lies. count: of
+ * such mappings, among npairs on this host. */
+void gpuhier_trial_tell(const gpuhier_trial_end_t *mine, const gpuhier_trial_end_t *other, int count, int npairs);
+
+#endif /* GPUHIER_TRIAL_H */

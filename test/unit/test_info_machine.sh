@@ -91,6 +91,18 @@ data = json.load(sys.stdin)
 wrong = sorted((pair["from"], pair["to"]) for pair in data["pairs"] if pair["wrong"])
 sys.exit(0 if data["emulated"] and wrong == [(1, 3), (3, 1)] and len(data["pairs"]) == 12 else 1)' <<<"$output" ||
     fail "measure --json: $output"
+# Kernels of GPU 1 see other memory than that of GPU 2, those of 0 cannot write to 3; copies are right.
+CUDASIM_DAMAGE=1:2:shifted,0:3:lost runs 1 measure --bytes 256K
+says '^wrong: GPU2 to GPU1 \(NV1\): kernels of GPU1 read wrong data, and their writes do not arrive: '
+says '^wrong: GPU3 to GPU0 \(NV1\): writes of kernels of GPU0 do not arrive: '
+says '^where kernels read or write wrong data: .*disable ACS'
+[ "$(grep -c '^wrong:' <<<"$output")" = 2 ] || fail "two ways are damaged: $output"
+CUDASIM_DAMAGE=3:1:stale runs 1 measure --bytes 256K --json
+python3 -c '
+import json, sys
+wrong = [(pair["from"], pair["to"], pair["wrong"]) for pair in json.load(sys.stdin)["pairs"] if pair["wrong"]]
+sys.exit(0 if wrong == [(1, 3, "kernels of GPU3 read wrong data, and their writes do not arrive")] else 1)' <<<"$output" ||
+    fail "measure --json of a damaged way: $output"
 # Reads go by the component's kernel; without its twin the emulator cannot run it.
 CUDASIM_TWINS='' runs 0 measure --bytes 256K
 says '^reads are not measured: '
@@ -125,6 +137,7 @@ runs 1 doctor --root "$folder/good"    # UCX has no mlx5_0 here
 says '^ok +GPUDirect RDMA: nvidia_peermem is loaded$'
 says '^problem +UCX: UCX .* cannot be opened on the rails: there is no network device named mlx5_0:1'
 says '^ok +peer access: granted between all 6 pairs$'
+says '^ok +peer data: kernels read and write right data, tried 12 ways$'
 says '^ok +Open MPI: gpuhier is found, and nothing stands above its priority of 95$'
 keeps_quiet '^(warning|problem) +(GPUs|GPUDirect|PCIe|peer|MPI|Open MPI|settings)'
 root peermem && rmdir "$folder/peermem/sys/module/nvidia_peermem"
@@ -148,6 +161,18 @@ runs 1 doctor --root "$folder/noshm"
 says '^problem +/dev/shm: there is none'
 CUDASIM_TOPOLOGY=$folder/refused runs 1 doctor --root "$folder/good"
 says '^warning +peer access: the driver refuses it between 1 of 6 pairs, for instance GPU0 and GPU2'
+CUDASIM_DAMAGE=1:2:stale,0:3:lost runs 1 doctor --root "$folder/good"
+says '^problem +peer data: memory of GPU2, which the driver lets GPU1 reach: kernels of GPU1 read wrong data, and their '
+says '^problem +peer data: memory of GPU3, which the driver lets GPU0 reach: writes of kernels of GPU0 do not arrive$'
+says '^ +-> an IOMMU or PCI Access Control Services redirect this traffic: disable ACS'
+[ "$(grep -c 'peer data' <<<"$output")" = 2 ] || fail "two ways are damaged: $output"
+CUDASIM_DAMAGE=0:1:lost,0:2:lost,0:3:lost,1:0:lost,1:2:lost,1:3:lost,2:0:lost,2:1:lost,2:3:lost,3:0:lost runs 1 doctor \
+    --root "$folder/good"
+says '^problem +peer data: 2 more are damaged$'
+CUDASIM_FAIL=cuLaunchKernel:1:CUDA_ERROR_LAUNCH_FAILED runs 1 doctor --root "$folder/good"
+says '^problem +peer data: memory of GPU1, which the driver lets GPU0 reach: CUDA_ERROR_LAUNCH_FAILED$'
+CUDASIM_TWINS='' runs 1 doctor --root "$folder/good"
+keeps_quiet 'peer data: memory'
 CUDASIM_FAIL=cuIpcGetMemHandle:2:CUDA_ERROR_NOT_SUPPORTED runs 1 doctor --root "$folder/good"
 says '^problem +CUDA IPC: GPU1 gives no handle .*: cuIpcGetMemHandle returns CUDA_ERROR_NOT_SUPPORTED$'
 says '^ok +CUDA IPC: 3 GPUs give handles'

@@ -23,8 +23,11 @@
 
 #include "info_driver.h"
 #include "info_json.h"
+#include "info_side.h"
 
 #define FINDINGS_MAX 128
+#define WRONG_PAIRS_NAMED 8
+#define TRIAL_BYTES ((uint64_t) 64 << 10)
 #define IPC_BYTES ((size_t) 2 << 20)
 #define LOCKED_BYTES_MIN ((rlim_t) 1 << 30)  /* what UCX and page-locked staging may need */
 #define SHM_BYTES_MIN ((uint64_t) 256 << 20) /* Docker gives 64 MiB; Open MPI alone needs some for each rank */
@@ -229,6 +232,57 @@ static void check_ipc(visit_t *visit)
     if (given > 0) {
         find(visit, OK, "CUDA IPC", "", "%d GPU%s give%s handles to memory", given, 1 == given ? "" : "s",
              1 == given ? "s" : "");
+    }
+}
+
+/* Has kernels of one GPU read and write memory of another. A CUDA error ends the trial of that pair only. */
+static void try_pair(visit_t *visit, const info_side_t *sides, int own, int other, int *tried_p, int *wrong_p)
+{
+    const info_driver_t *driver = info_driver(NULL);
+    info_trial_t trial = {false, false};
+    CUcontext none;
+
+    CUresult result = driver->cuCtxPushCurrent(sides[own].context);
+    if (CUDA_SUCCESS == result) {
+        result = info_side_reach(&sides[own], &sides[other]);
+        (void) driver->cuCtxPopCurrent(&none);
+    }
+    result = CUDA_SUCCESS != result ? result : info_side_try(&sides[own], &sides[other], &trial);
+    const char *text = CUDA_SUCCESS != result ? info_driver_error(result) : info_trial_text(&trial, own);
+    ++*tried_p;
+    if (NULL != text && ++*wrong_p <= WRONG_PAIRS_NAMED) {
+        find(visit, PROBLEM, "peer data",
+             CUDA_SUCCESS == result ? INFO_TRIAL_REMEDY : "look for Xid messages in the kernel's log (dmesg)",
+             "memory of GPU%d, which the driver lets GPU%d reach: %s", other, own, text);
+    }
+}
+
+static void check_peer_data(visit_t *visit)
+{
+    const info_machine_t *machine = visit->machine;
+    info_side_t sides[INFO_GPUS_MAX] = {0};
+    int tried = 0, wrong = 0;
+
+    for (int i = 0; i < machine->ngpus && machine->ngpus > 1; ++i) {
+        if ('\0' == machine->gpu[i].failure[0] && CUDA_SUCCESS != info_side_open(&sides[i], i, TRIAL_BYTES)) {
+            sides[i].kernel = NULL;
+        }
+    }
+    for (int i = 0; i < machine->ngpus; ++i) {
+        for (int j = 0; j < machine->ngpus; ++j) {
+            if (i != j && machine->peer[i][j] && NULL != sides[i].kernel && NULL != sides[j].kernel) {
+                try_pair(visit, sides, i, j, &tried, &wrong);
+            }
+        }
+    }
+    for (int i = 0; i < machine->ngpus; ++i) {
+        info_side_close(&sides[i], i);
+    }
+    if (wrong > WRONG_PAIRS_NAMED) {
+        find(visit, PROBLEM, "peer data", "gpuhier_info measure names all pairs", "%d more are damaged",
+             wrong - WRONG_PAIRS_NAMED);
+    } else if (tried > 0 && 0 == wrong) {
+        find(visit, OK, "peer data", "", "kernels read and write right data, tried %d ways", tried);
     }
 }
 
@@ -583,6 +637,7 @@ int info_doctor(const info_options_t *options)
     check_gpus(visit);
     check_peers(visit);
     check_ipc(visit);
+    check_peer_data(visit);
     check_pcie(visit);
     check_network(visit, &ucx);
     check_limits(visit);

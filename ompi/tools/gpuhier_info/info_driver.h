@@ -33,6 +33,8 @@
     X(cuLaunchKernel)            \
     X(cuMemAlloc)                \
     X(cuMemFree)                 \
+    X(cuMemcpyDtoH)              \
+    X(cuMemcpyHtoD)              \
     X(cuMemcpyPeer)              \
     X(cuModuleGetFunction)       \
     X(cuModuleLoadData)          \

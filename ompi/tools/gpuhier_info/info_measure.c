@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The verb measure: copies between each two GPUs, and reads of one GPU's memory by the component's copy kernel on the
- * other, both ways. Marks pairs that are far below what their link should give, or below their like.
+ * other, both ways. Marks pairs that are far below what their link should give, or below their like, and pairs whose
+ * kernels read or write wrong data.
  *
  * On emulated GPUs all pairs are copies by the processor, so they are compared with each other only.
  */
@@ -16,10 +17,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "gpu/kernels/gpuhier_kernels.h"
 #include "info_driver.h"
 #include "info_json.h"
 #include "info_rates.h"
+#include "info_side.h"
 #include "info_topo.h"
 
 #define ROUNDS 5 /* the best counts: what disturbs makes slower only */
@@ -27,21 +28,12 @@
 #define FAR_BELOW 0.5        /* of what the link should give */
 #define UNLIKE 0.25          /* of the median of pairs that are joined alike */
 #define UNLIKE_EMULATED 0.03 /* the processor's caches and other programs make pairs differ */
-#define KERNEL_BLOCKS 256
-
-extern const unsigned char gpuhier_fatbin[]; /* the component's kernels */
-
-typedef struct side {
-    CUcontext context;
-    CUdeviceptr memory; /* bytes to read, and as many to write to */
-    CUmodule module;
-    CUfunction kernel; /* NULL: reads are not measured */
-} side_t;
 
 typedef struct pair {
     double copy; /* GB/s; 0: not measured */
     double read;
     const char *error; /* of the copy or the read that failed; NULL: none */
+    char lies[96];     /* what kernels of the second GPU do wrong with memory of the first; empty: nothing is known */
     const char *verdict;
     double expected; /* 0: not known */
 } pair_t;
@@ -51,7 +43,7 @@ typedef struct bench {
     info_machine_t *machine;
     uint64_t bytes;
     int rounds;
-    side_t side[INFO_GPUS_MAX];
+    info_side_t side[INFO_GPUS_MAX];
     pair_t pair[INFO_GPUS_MAX][INFO_GPUS_MAX]; /* [from][to] */
     char no_kernel[128];                       /* why reads are not measured; empty: they are */
 } bench_t;
@@ -66,55 +58,15 @@ static double now_us(void)
 
 static void side_open(bench_t *bench, int gpu)
 {
-    const info_driver_t *driver = bench->driver;
-    side_t *side = &bench->side[gpu];
-    CUdevice device;
-    CUresult result = driver->cuDeviceGet(&device, gpu);
+    info_side_t *side = &bench->side[gpu];
+    const CUresult result = info_side_open(side, gpu, bench->bytes);
 
-    result = CUDA_SUCCESS != result ? result : driver->cuDevicePrimaryCtxRetain(&side->context, device);
-    if (CUDA_SUCCESS == result) {
-        result = driver->cuCtxPushCurrent(side->context);
-        result = CUDA_SUCCESS != result ? result : driver->cuMemAlloc(&side->memory, 2 * bench->bytes);
-    }
     if (CUDA_SUCCESS != result) {
-        snprintf(bench->machine->gpu[gpu].failure, sizeof(bench->machine->gpu[gpu].failure),
-                 "it cannot be set "
-                 "up: %s",
+        snprintf(bench->machine->gpu[gpu].failure, sizeof(bench->machine->gpu[gpu].failure), "it cannot be set up: %s",
                  info_driver_error(result));
-        return;
-    }
-    result = driver->cuModuleLoadData(&side->module, gpuhier_fatbin);
-    if (CUDA_SUCCESS == result) {
-        result = driver->cuModuleGetFunction(&side->kernel, side->module, "gpuhier_copy");
-    }
-    if (CUDA_SUCCESS != result) {
-        side->kernel = NULL;
+    } else if (NULL == side->kernel) {
         snprintf(bench->no_kernel, sizeof(bench->no_kernel), "the kernels cannot be loaded: %s",
-                 info_driver_error(result));
-    }
-}
-
-static void side_close(bench_t *bench, int gpu)
-{
-    const info_driver_t *driver = bench->driver;
-    side_t *side = &bench->side[gpu];
-    CUcontext none;
-    CUdevice device;
-
-    if (NULL == side->context) {
-        return;
-    }
-    if (CUDA_SUCCESS == driver->cuCtxPushCurrent(side->context)) {
-        if (0 != side->memory) {
-            (void) driver->cuMemFree(side->memory);
-        }
-        if (NULL != side->module) {
-            (void) driver->cuModuleUnload(side->module);
-        }
-        (void) driver->cuCtxPopCurrent(&none);
-    }
-    if (CUDA_SUCCESS == driver->cuDeviceGet(&device, gpu)) {
-        (void) driver->cuDevicePrimaryCtxRelease(device);
+                 info_driver_error(side->no_kernel));
     }
 }
 
@@ -125,17 +77,11 @@ static CUresult move(const bench_t *bench, int from, int to, bool by_kernel)
     CUresult result;
 
     if (by_kernel) {
-        gpuhier_kernel_args_t args = {.count = bench->bytes, .nsrc = 1, .ndst = 1};
-        void *params[] = {&args};
-
-        args.src[0] = bench->side[from].memory;
-        args.dst[0] = bench->side[to].memory + bench->bytes;
-        result = driver->cuLaunchKernel(bench->side[to].kernel, KERNEL_BLOCKS, 1, 1, GPUHIER_KERNEL_BLOCK, 1, 1, 0,
-                                        NULL, params, NULL);
-    } else {
-        result = driver->cuMemcpyPeer(bench->side[to].memory + bench->bytes, bench->side[to].context,
-                                      bench->side[from].memory, bench->side[from].context, bench->bytes);
+        return info_side_move(&bench->side[to], bench->side[to].memory + bench->bytes, bench->side[from].memory,
+                              bench->bytes);
     }
+    result = driver->cuMemcpyPeer(bench->side[to].memory + bench->bytes, bench->side[to].context,
+                                  bench->side[from].memory, bench->side[from].context, bench->bytes);
     return CUDA_SUCCESS != result ? result : driver->cuCtxSynchronize();
 }
 
@@ -159,6 +105,21 @@ static double rate_of(const bench_t *bench, int from, int to, bool by_kernel, co
     return best;
 }
 
+/* Do kernels of `to` read and write memory of `from` as it is? */
+static void try_pair(bench_t *bench, int from, int to)
+{
+    pair_t *pair = &bench->pair[from][to];
+    info_trial_t trial = {false, false};
+    const CUresult result = info_side_try(&bench->side[to], &bench->side[from], &trial);
+    const char *text = info_trial_text(&trial, to);
+
+    if (CUDA_SUCCESS != result) {
+        pair->error = info_driver_error(result);
+    } else if (NULL != text) {
+        snprintf(pair->lies, sizeof(pair->lies), "%s", text);
+    }
+}
+
 static void measure_pair(bench_t *bench, int from, int to)
 {
     const info_driver_t *driver = bench->driver;
@@ -171,14 +132,17 @@ static void measure_pair(bench_t *bench, int from, int to)
         return;
     }
     if (bench->machine->peer[to][from]) {
-        const CUresult result = driver->cuCtxEnablePeerAccess(bench->side[from].context, 0);
-        if (CUDA_SUCCESS != result && CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED != result) {
+        const CUresult result = info_side_reach(&bench->side[to], &bench->side[from]);
+        if (CUDA_SUCCESS != result) {
             pair->error = info_driver_error(result);
         }
     }
     pair->copy = rate_of(bench, from, to, false, &pair->error);
     if (NULL == pair->error && bench->machine->peer[to][from] && NULL != bench->side[to].kernel) {
         pair->read = rate_of(bench, from, to, true, &pair->error);
+        if (NULL == pair->error) {
+            try_pair(bench, from, to);
+        }
     }
     (void) driver->cuCtxPopCurrent(&none);
 }
@@ -238,6 +202,8 @@ static int judge(bench_t *bench)
             pair->expected = expected_of(bench->machine, i, j);
             if (NULL != pair->error) {
                 pair->verdict = pair->error;
+            } else if ('\0' != pair->lies[0]) {
+                pair->verdict = pair->lies;
             } else if (pair->copy < unlike * median_like(bench, i, j, false)
                        || (pair->read > 0.0 && pair->read < unlike * median_like(bench, i, j, true))) {
                 pair->verdict = "far below its like";
@@ -279,6 +245,7 @@ static void print_matrix(const bench_t *bench, const char *title, bool reads)
 static void print_text(const bench_t *bench, int wrong)
 {
     const info_machine_t *machine = bench->machine;
+    bool lies = false;
     char size[32], way[8];
 
     printf("machine: %s: %d%s GPU%s, copies of %s, best of %d\n", machine->title, machine->ngpus,
@@ -302,6 +269,7 @@ static void print_text(const bench_t *bench, int wrong)
             if (NULL == pair->verdict) {
                 continue;
             }
+            lies = lies || '\0' != pair->lies[0];
             printf("wrong: GPU%d to GPU%d (%s): %s", i, j, info_way_text(machine, i, j, way), pair->verdict);
             if (NULL == pair->error) {
                 printf(": copies %.2f GB/s, reads %.2f", pair->copy, pair->read);
@@ -315,6 +283,9 @@ static void print_text(const bench_t *bench, int wrong)
     printf(0 == wrong ? "nothing is far below what it should be\n"
                       : "look at `nvidia-smi nvlink -s -e`, `lspci -vv` (LnkSta, ACSCtl) and the kernel's log "
                         "(Xid)\n");
+    if (lies) {
+        printf("where kernels read or write wrong data: " INFO_TRIAL_REMEDY "\n");
+    }
 }
 
 static void print_json(const bench_t *bench, int wrong)
@@ -383,7 +354,7 @@ static int run(bench_t *bench, const info_options_t *options)
         print_text(bench, wrong);
     }
     for (int i = 0; i < machine->ngpus; ++i) {
-        side_close(bench, i);
+        info_side_close(&bench->side[i], i);
     }
     return 0 == wrong ? INFO_OK : INFO_FINDINGS;
 }

@@ -45,6 +45,7 @@
 #include "team/coll_gpuhier_process.h"
 #include "team/coll_gpuhier_setup.h"
 #include "team/coll_gpuhier_trial.h"
+#include "team/coll_gpuhier_verdicts.h"
 #include "ompi/proc/proc.h"
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
@@ -82,12 +83,11 @@ typedef struct gpuhier_setup {
     int *counts;                     /* [2 * nranks] for addresses: their lengths, and places in one piece of memory */
     gpuhier_neighbour_t *neighbours; /* [nlocal] for the trial */
     int nlocal, widest;              /* widest: ranks on the fullest node */
-    uint8_t *maps; /* [nranks][map_bytes()] first: rank i has attached its node's control block; then k: the outcome of
-                      its trial with the k-th rank of its node; then two bytes for the first CUDA error of a trial */
-    gpuhier_net_gpu_t gpu; /* the answer that decides where messages between groups lie ... */
-    int gpu_rank;          /* ... and the rank that gave it */
-    bool has_host;         /* there is such a node, see is_host */
-    bool *is_host;         /* [nranks] by the number of a node: its ranks work through scratch in host memory */
+    gpuhier_verdicts_t verdicts;     /* what came of the trials of all ranks */
+    gpuhier_net_gpu_t gpu;           /* the answer that decides where messages between groups lie ... */
+    int gpu_rank;                    /* ... and the rank that gave it */
+    bool has_host;                   /* there is such a node, see is_host */
+    bool *is_host; /* [nranks] by the number of a node: its ranks work through scratch in host memory */
 } setup_t;
 
 /* True on all ranks when it was true on all. */
@@ -192,16 +192,6 @@ static bool node_is_split(const setup_t *setup)
     return split;
 }
 
-static size_t map_bytes(const setup_t *setup)
-{
-    return (size_t) setup->widest + 3;
-}
-
-static uint8_t *map_row(const setup_t *setup, int rank)
-{
-    return &setup->maps[(size_t) rank * map_bytes(setup)];
-}
-
 static int neighbours_make(setup_t *setup)
 {
     setup->neighbours = calloc((size_t) setup->nlocal, sizeof(*setup->neighbours));
@@ -213,45 +203,6 @@ static int neighbours_make(setup_t *setup)
         setup->neighbours[k].nonce = setup->hello[setup->local[k]].nonce;
     }
     return neighbours_hold(setup);
-}
-
-/* This rank's row of the table. */
-static void outcomes_note(const setup_t *setup, uint8_t *row)
-{
-    uint8_t *first = &row[1 + setup->widest];
-    for (int k = 0; k < setup->nlocal; ++k) {
-        const unsigned error = setup->neighbours[k].error;
-        row[1 + k] = gpuhier_trial_outcome(&setup->neighbours[k]);
-        if (0 == first[0] && 0 == first[1]) {
-            first[0] = (uint8_t) error;
-            first[1] = (uint8_t) (error >> 8);
-        }
-    }
-}
-
-static uint8_t outcome(const setup_t *setup, int rank, int other)
-{
-    return map_row(setup, rank)[1 + setup->places[other]];
-}
-
-/* The first rank of a node whose mapping of another rank's memory lies says so. */
-static void lies_tell(const setup_t *setup)
-{
-    const int npairs = setup->nlocal * setup->nlocal;
-    int first = -1, count = 0;
-    for (int i = 0; i < npairs; ++i) {
-        const int rank = setup->local[i / setup->nlocal], other = setup->local[i % setup->nlocal];
-        if (gpuhier_trial_lies(outcome(setup, rank, other), outcome(setup, other, rank))) {
-            first = 0 == count++ ? i : first;
-        }
-    }
-    if (0 == count || first / setup->nlocal != setup->places[setup->team->rank]) {
-        return;
-    }
-    const int rank = setup->team->rank, other = setup->local[first % setup->nlocal];
-    gpuhier_trial_tell(&(gpuhier_trial_end_t){rank, &setup->records[rank], outcome(setup, rank, other)},
-                       &(gpuhier_trial_end_t){other, &setup->records[other], outcome(setup, other, rank)}, count,
-                       npairs - setup->nlocal);
 }
 
 /* Makes or attaches the control block, and tries which members can be mapped. rc: the outcome of this rank's earlier
@@ -267,8 +218,7 @@ static int node_join(setup_t *setup, int rc)
     }
     const bool maker = OMPI_SUCCESS == rc && 0 == me;
     if (OMPI_SUCCESS == rc) {
-        setup->maps = calloc((size_t) team->nranks + 1, map_bytes(setup)); /* and one more, to send from */
-        rc = NULL == setup->maps ? OMPI_ERR_OUT_OF_RESOURCE : OMPI_SUCCESS;
+        rc = gpuhier_verdicts_init(&setup->verdicts, team->nranks, setup->widest, setup->places);
     }
     bool made = false;
     if (OMPI_SUCCESS == rc && maker) {
@@ -283,23 +233,22 @@ static int node_join(setup_t *setup, int rc)
         }
         return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
     }
-    uint8_t *mine = map_row(setup, team->nranks);
     rc = maker ? OMPI_SUCCESS : gpuhier_segment_attach(&args, me, &team->segment);
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_trial_inspect(setup->lane, setup->neighbours, setup->nlocal, me);
     if (OMPI_SUCCESS == rc) {
-        mine[0] = 1;
-        outcomes_note(setup, mine);
+        gpuhier_verdicts_note(&setup->verdicts, setup->neighbours, setup->nlocal);
     }
-    int gathered = gather(setup, mine, setup->maps, map_bytes(setup));
+    int gathered = gather(setup, gpuhier_verdicts_mine(&setup->verdicts), setup->verdicts.cells,
+                          gpuhier_verdicts_row_bytes(&setup->verdicts));
     if (made) {
         gpuhier_segment_unlink(args.word);
     }
     rc = OMPI_SUCCESS != rc ? rc : gathered;
-    for (int rank = 0; rank < team->nranks && OMPI_SUCCESS == rc; ++rank) {
-        rc = 0 != map_row(setup, rank)[0] ? OMPI_SUCCESS : OMPI_ERR_NOT_AVAILABLE;
+    if (OMPI_SUCCESS == rc && !gpuhier_verdicts_complete(&setup->verdicts)) {
+        rc = OMPI_ERR_NOT_AVAILABLE;
     }
     if (OMPI_SUCCESS == rc) {
-        lies_tell(setup);
+        gpuhier_verdicts_tell(&setup->verdicts, setup->records, setup->local, setup->nlocal, team->rank);
     }
     return rc;
 }
@@ -307,8 +256,7 @@ static int node_join(setup_t *setup, int rc)
 static bool can_map(void *arg, int rank, int other)
 {
     const setup_t *setup = arg;
-    return setup->is_host[setup->nodes[rank]]
-           || gpuhier_trial_reaches(outcome(setup, rank, other), outcome(setup, other, rank));
+    return setup->is_host[setup->nodes[rank]] || gpuhier_verdicts_reach(&setup->verdicts, rank, other);
 }
 
 /* Copies what the engine needs to know of this group's members. */
@@ -360,7 +308,7 @@ static int hierarchy_make(setup_t *setup)
 }
 
 /* The lowest rank of the first node that works through host memory says so, once a process. Where all memory could be
- * mapped, lies_tell() has said why it is not used. */
+ * mapped, gpuhier_verdicts_tell() has said why it is not used. */
 static void host_tell(const setup_t *setup)
 {
     static atomic_flag told = ATOMIC_FLAG_INIT;
@@ -373,8 +321,7 @@ static void host_tell(const setup_t *setup)
         return;
     }
     for (int k = 0; k < setup->nlocal && 0 == error; ++k) {
-        const uint8_t *first = &map_row(setup, setup->local[k])[1 + setup->widest];
-        error = first[0] | (unsigned) first[1] << 8;
+        error = gpuhier_verdicts_error(&setup->verdicts, setup->local[k]);
     }
     if (0 != error && !atomic_flag_test_and_set(&told)) {
         opal_show_help("help-coll-gpuhier.txt", "no mapping", true, ompi_process_info.nodename,
@@ -711,7 +658,7 @@ void gpuhier_setup_drop(gpuhier_setup_t *setup)
     free(setup->places);
     free(setup->local);
     free(setup->counts);
-    free(setup->maps);
+    gpuhier_verdicts_fini(&setup->verdicts);
     free(setup->neighbours);
     free(setup->is_host);
     free(setup->address);

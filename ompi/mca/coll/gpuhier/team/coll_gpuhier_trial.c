@@ -19,14 +19,12 @@
  */
 #include "ompi_config.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
 #include "team/coll_gpuhier_trial.h"
-#include "ompi/proc/proc.h"
-#include "opal/util/show_help.h"
+#include "ompi/constants.h"
 
 #define HALF_BYTES_MAX ((size_t) 32 << 10) /* eight pages of a host, which an IOMMU maps */
 #define PART_BYTES 64                      /* from a neighbour's part of a stream to the next one's */
@@ -180,43 +178,4 @@ int gpuhier_trial_inspect(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neigh
     }
     free(spots);
     return rc;
-}
-
-enum {
-    OUTCOME_MAPPED = 1, /* this rank has the neighbour's scratch mapped, and its kernels have run */
-    OUTCOME_READS = 2,
-    OUTCOME_ARRIVED = 4
-};
-
-uint8_t gpuhier_trial_outcome(const gpuhier_neighbour_t *neighbour)
-{
-    return (uint8_t) ((0 == neighbour->error ? OUTCOME_MAPPED : 0) | (neighbour->reads ? OUTCOME_READS : 0)
-                      | (neighbour->arrived ? OUTCOME_ARRIVED : 0));
-}
-
-bool gpuhier_trial_reaches(uint8_t mine, uint8_t others)
-{
-    return 0 != (mine & OUTCOME_READS) && 0 != (others & OUTCOME_ARRIVED);
-}
-
-bool gpuhier_trial_lies(uint8_t mine, uint8_t others)
-{
-    return 0 != (mine & OUTCOME_MAPPED) && !gpuhier_trial_reaches(mine, others);
-}
-
-void gpuhier_trial_tell(const gpuhier_trial_end_t *mine, const gpuhier_trial_end_t *other, int count, int npairs)
-{
-    static atomic_flag told = ATOMIC_FLAG_INIT;
-    const gpuhier_pci_id_t *pci = &mine->record->gpu_pci, *other_pci = &other->record->gpu_pci;
-    const bool reads = 0 != (mine->outcome & OUTCOME_READS), writes = 0 != (other->outcome & OUTCOME_ARRIVED);
-    if (atomic_flag_test_and_set(&told)) {
-        return;
-    }
-    opal_show_help("help-coll-gpuhier.txt", "lying mapping", true, ompi_process_info.nodename, mine->rank,
-                   (int) mine->record->gpu_ordinal, (unsigned) pci->domain, pci->bus, pci->device, other->rank,
-                   (int) other->record->gpu_ordinal, (unsigned) other_pci->domain, other_pci->bus, other_pci->device,
-                   reads    ? "writes of the first GPU's kernels do not arrive"
-                   : writes ? "the first GPU's kernels read wrong data"
-                            : "the first GPU's kernels read wrong data, and their writes do not arrive",
-                   count, npairs);
 }

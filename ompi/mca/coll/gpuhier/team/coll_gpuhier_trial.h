@@ -12,7 +12,6 @@
 #include <stdint.h>
 
 #include "gpu/coll_gpuhier_device.h"
-#include "topology/coll_gpuhier_topology.h"
 
 /* A rank of this node. The set-up owns the array of them, in the same order on all of them, this rank's own included.
  */
@@ -37,26 +36,5 @@ typedef struct gpuhier_neighbour {
 int gpuhier_trial_prepare(const gpuhier_lane_t *lane, uint64_t nonce);
 int gpuhier_trial_run(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbours, int n, int me);
 int gpuhier_trial_inspect(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbours, int n, int me);
-
-/* What a rank's three steps say of a neighbour, in a byte for all ranks. */
-uint8_t gpuhier_trial_outcome(const gpuhier_neighbour_t *neighbour);
-
-/* Do a rank's kernels read and write another rank's memory, as both have seen? mine: the rank's outcome with the other
- * rank; others: the other rank's outcome with it. */
-bool gpuhier_trial_reaches(uint8_t mine, uint8_t others);
-
-/* Has the rank the memory mapped, and its kernels do not reach it? */
-bool gpuhier_trial_lies(uint8_t mine, uint8_t others);
-
-/* One of two ranks, for the message. */
-typedef struct gpuhier_trial_end {
-    int rank;
-    const gpuhier_record_t *record;
-    uint8_t outcome; /* with the other one */
-} gpuhier_trial_end_t;
-
-/* Tells the user, once a process, that `mine`, this rank, has a mapping of the other rank's memory that lies. count: of
- * such mappings, among npairs on this host. */
-void gpuhier_trial_tell(const gpuhier_trial_end_t *mine, const gpuhier_trial_end_t *other, int count, int npairs);
 
 #endif /* GPUHIER_TRIAL_H */

@@ -559,6 +559,7 @@ static void team_print(const setup_t *setup)
         char text[128];
         opal_output(0, "coll:gpuhier:   %s", gpuhier_choice_text(&rows[i], team->ngroups, text, sizeof(text)));
     }
+    gpuhier_verdicts_print(&setup->verdicts, setup->local, setup->nlocal);
 }
 
 /* Gathers the hellos. One of a rank that failed is not valid, and ends the set-up. */

@@ -21,12 +21,16 @@
 
 #include <stdlib.h>
 
+#include "base/coll_gpuhier_clock.h"
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
 #include "team/coll_gpuhier_trial.h"
 #include "ompi/constants.h"
 
 #define HALF_BYTES_MAX ((size_t) 32 << 10) /* eight pages of a host, which an IOMMU maps */
+#define RATE_BYTES ((size_t) 1 << 20)      /* of the read that is timed ... */
+#define RATE_BYTES_MIN (RATE_BYTES / 4)    /* ... and where scratch is short: a launch must not count most */
+#define RATE_ROUNDS 3                      /* the best counts: what disturbs makes slower only */
 #define PART_BYTES 64                      /* from a neighbour's part of a stream to the next one's */
 
 static uint64_t word_of(uint64_t nonce, size_t index)
@@ -119,23 +123,56 @@ static unsigned error_now(void)
 static void start(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbour, int k, int n, int me)
 {
     const size_t bytes = pattern_bytes(n);
-    CUdeviceptr address;
     gpuhier_engine_lock();
-    int rc = gpuhier_map(&neighbour->scratch, true, &neighbour->mapping, &address);
+    int rc = gpuhier_map(&neighbour->scratch, true, &neighbour->mapping, &neighbour->address);
     gpuhier_engine_unlock();
-    rc = OMPI_SUCCESS != rc ? rc : move(lane, lane->scratch + spot_of(n + k, n), address, bytes);
-    rc = OMPI_SUCCESS != rc ? rc : move(lane, address + spot_of(me, n), lane->scratch + part_of(k), bytes);
+    rc = OMPI_SUCCESS != rc ? rc : move(lane, lane->scratch + spot_of(n + k, n), neighbour->address, bytes);
+    rc = OMPI_SUCCESS != rc ? rc : move(lane, neighbour->address + spot_of(me, n), lane->scratch + part_of(k), bytes);
     neighbour->error = OMPI_SUCCESS != rc ? error_now() : 0;
+}
+
+/* Times longer reads of the neighbour's scratch, whatever lies there, into what no pattern needs. The best counts. An
+ * error of a launch leaves the rate as it is. */
+static int time_reads(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbour, int n)
+{
+    const size_t at = spot_of(2 * n, n), room = scratch_bytes() - at;
+    const size_t bytes = room < RATE_BYTES ? room : RATE_BYTES;
+    int rc = OMPI_SUCCESS;
+    for (int round = 0; round < RATE_ROUNDS && bytes >= RATE_BYTES_MIN && OMPI_SUCCESS == rc; ++round) {
+        const double begin = gpuhier_clock();
+        if (OMPI_SUCCESS == move(lane, lane->scratch + at, neighbour->address, bytes)) {
+            rc = gpuhier_cuda_error(gpuhier_cu.cuStreamSynchronize(lane->stream[GPUHIER_STAGE_IN]),
+                                    "cuStreamSynchronize");
+            const double rate = 1e-9 * (double) bytes / (gpuhier_clock() - begin);
+            neighbour->rate = rate > neighbour->rate ? rate : neighbour->rate;
+        }
+    }
+    return rc;
+}
+
+/* Compares what came of the reads, and times those that are right. Waits for all that was started. */
+static int finish(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbours, int n, int me, uint64_t *landings)
+{
+    const size_t bytes = pattern_bytes(n);
+    int rc = copy(lane, (CUdeviceptr) (uintptr_t) landings, lane->scratch + spot_of(n, n), (size_t) n * bytes);
+    for (int k = 0; k < n && OMPI_SUCCESS == rc; ++k) {
+        gpuhier_neighbour_t *neighbour = &neighbours[k];
+        if (k != me && 0 == neighbour->error) {
+            const uint64_t *landing = &landings[(size_t) k * bytes / sizeof(*landings)];
+            neighbour->reads = matches(landing, bytes, neighbour->nonce, 0);
+            rc = neighbour->reads ? time_reads(lane, neighbour, n) : rc;
+        }
+    }
+    return rc;
 }
 
 int gpuhier_trial_run(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbours, int n, int me)
 {
-    const size_t bytes = pattern_bytes(n);
     neighbours[me].reads = neighbours[me].arrived = true;
     if (1 == n) {
         return OMPI_SUCCESS;
     }
-    unsigned char *landings = malloc((size_t) n * bytes + 1);
+    uint64_t *landings = malloc((size_t) n * pattern_bytes(n) + 1);
     if (NULL == landings) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
@@ -144,15 +181,11 @@ int gpuhier_trial_run(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbour
             start(lane, &neighbours[k], k, n, me);
         }
     }
-    int rc = copy(lane, (CUdeviceptr) (uintptr_t) landings, lane->scratch + spot_of(n, n), (size_t) n * bytes);
+    int rc = finish(lane, neighbours, n, me, landings);
     gpuhier_engine_lock();
     for (int k = 0; k < n; ++k) {
-        gpuhier_neighbour_t *neighbour = &neighbours[k];
-        gpuhier_unmap(neighbour->mapping);
-        neighbour->mapping = NULL;
-        if (k != me && OMPI_SUCCESS == rc && 0 == neighbour->error) {
-            neighbour->reads = matches((uint64_t *) (void *) &landings[(size_t) k * bytes], bytes, neighbour->nonce, 0);
-        }
+        gpuhier_unmap(neighbours[k].mapping);
+        neighbours[k].mapping = NULL;
     }
     gpuhier_engine_unlock();
     free(landings);
@@ -165,15 +198,15 @@ int gpuhier_trial_inspect(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neigh
     if (1 == n) {
         return OMPI_SUCCESS;
     }
-    unsigned char *spots = malloc((size_t) n * bytes + 1);
+    uint64_t *spots = malloc((size_t) n * bytes + 1);
     if (NULL == spots) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     int rc = copy(lane, (CUdeviceptr) (uintptr_t) spots, lane->scratch + spot_of(0, n), (size_t) n * bytes);
     for (int k = 0; k < n && OMPI_SUCCESS == rc; ++k) {
         if (k != me) {
-            neighbours[k].arrived =
-                matches((uint64_t *) (void *) &spots[(size_t) k * bytes], bytes, neighbours[k].nonce, part_of(me));
+            const uint64_t *spot = &spots[(size_t) k * bytes / sizeof(*spots)];
+            neighbours[k].arrived = matches(spot, bytes, neighbours[k].nonce, part_of(me));
         }
     }
     free(spots);

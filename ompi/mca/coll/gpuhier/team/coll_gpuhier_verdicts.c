@@ -13,7 +13,10 @@
 #include "team/coll_gpuhier_verdicts.h"
 #include "ompi/constants.h"
 #include "ompi/proc/proc.h"
+#include "opal/util/output.h"
 #include "opal/util/show_help.h"
+
+#define RATE_UNIT 0.01 /* GB/s of a verdict's value */
 
 enum {
     FLAG_ATTACHED = 1, /* in the first cell of a row */
@@ -55,13 +58,20 @@ size_t gpuhier_verdicts_row_bytes(const gpuhier_verdicts_t *verdicts)
     return (size_t) (1 + verdicts->widest) * sizeof(*verdicts->cells);
 }
 
+/* At least one unit, and at most what 16 bits hold, which is 655 GB/s. */
+static uint16_t in_units(double rate)
+{
+    const double units = rate / RATE_UNIT;
+    return rate <= 0.0 ? 0 : units < 1.0 ? 1 : units > UINT16_MAX ? UINT16_MAX : (uint16_t) units;
+}
+
 void gpuhier_verdicts_note(const gpuhier_verdicts_t *verdicts, const gpuhier_neighbour_t *neighbours, int n)
 {
     gpuhier_verdict_t *row = row_of(verdicts, verdicts->nranks);
     row[0].flags = FLAG_ATTACHED;
     for (int k = 0; k < n; ++k) {
         const gpuhier_neighbour_t *neighbour = &neighbours[k];
-        row[1 + k].error = (uint16_t) neighbour->error;
+        row[1 + k].value = 0 != neighbour->error ? (uint16_t) neighbour->error : in_units(neighbour->rate);
         row[1 + k].flags = (uint8_t) ((0 == neighbour->error ? FLAG_MAPPED : 0) | (neighbour->reads ? FLAG_READS : 0)
                                       | (neighbour->arrived ? FLAG_ARRIVED : 0));
     }
@@ -86,8 +96,8 @@ unsigned gpuhier_verdicts_error(const gpuhier_verdicts_t *verdicts, int rank)
 {
     const gpuhier_verdict_t *cells = row_of(verdicts, rank) + 1;
     for (int k = 0; k < verdicts->widest; ++k) {
-        if (0 == (cells[k].flags & FLAG_MAPPED) && 0 != cells[k].error) {
-            return cells[k].error;
+        if (0 == (cells[k].flags & FLAG_MAPPED) && 0 != cells[k].value) {
+            return cells[k].value;
         }
     }
     return 0;
@@ -130,4 +140,36 @@ void gpuhier_verdicts_tell(const gpuhier_verdicts_t *verdicts, const gpuhier_rec
     if (count > 0 && rank == local[first / nlocal]) {
         lie_tell(verdicts, records, rank, local[first % nlocal], count, npairs - nlocal);
     }
+}
+
+static int compare_values(const void *a, const void *b)
+{
+    return (int) *(const uint16_t *) a - (int) *(const uint16_t *) b;
+}
+
+void gpuhier_verdicts_print(const gpuhier_verdicts_t *verdicts, const int *local, int nlocal)
+{
+    uint16_t *values = malloc(sizeof(*values) * (size_t) nlocal * (size_t) nlocal);
+    int count = 0, reader = 0, owner = 0;
+    uint16_t slowest = UINT16_MAX;
+    for (int i = 0; i < nlocal * nlocal && NULL != values; ++i) {
+        const gpuhier_verdict_t *cell = cell_of(verdicts, local[i / nlocal], local[i % nlocal]);
+        if (0 == (cell->flags & FLAG_MAPPED) || 0 == cell->value) {
+            continue;
+        }
+        values[count++] = cell->value;
+        if (cell->value < slowest) {
+            slowest = cell->value;
+            reader = local[i / nlocal];
+            owner = local[i % nlocal];
+        }
+    }
+    if (count > 0) {
+        qsort(values, (size_t) count, sizeof(*values), compare_values);
+        opal_output(0,
+                    "coll:gpuhier:   kernels on this node read a neighbour's memory at %.2f to %.2f GB/s, median %.2f, "
+                    "slowest rank %d that of rank %d",
+                    RATE_UNIT * slowest, RATE_UNIT * values[count - 1], RATE_UNIT * values[count / 2], reader, owner);
+    }
+    free(values);
 }

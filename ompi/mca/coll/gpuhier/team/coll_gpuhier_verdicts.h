@@ -16,7 +16,7 @@
 
 /* Of one rank about one rank of its node. Ranks exchange it. */
 typedef struct gpuhier_verdict {
-    uint16_t error; /* CUDA's; 0: the memory is mapped */
+    uint16_t value; /* mapped: the rate of reads in units of 10 MB/s, 0 where it is not known; else CUDA's error */
     uint8_t flags;
     uint8_t reserved;
 } gpuhier_verdict_t;
@@ -57,5 +57,8 @@ unsigned gpuhier_verdicts_error(const gpuhier_verdicts_t *verdicts, int rank);
  */
 void gpuhier_verdicts_tell(const gpuhier_verdicts_t *verdicts, const gpuhier_record_t *records, const int *local,
                            int nlocal, int rank);
+
+/* Prints how fast kernels read among the ranks of this node. No path follows from it: other programs disturb a rate. */
+void gpuhier_verdicts_print(const gpuhier_verdicts_t *verdicts, const int *local, int nlocal);
 
 #endif /* GPUHIER_VERDICTS_H */

@@ -17,12 +17,14 @@
 #include "base/coll_gpuhier_end.h"
 #include "base/coll_gpuhier_params.h"
 #include "base/coll_gpuhier_report.h"
+#include "base/coll_gpuhier_trace.h"
 #include "coll_gpuhier_component.h"
 #include "coll_gpuhier_release.h"
 #include "coll/coll_gpuhier_agree.h"
 #include "plan/coll_gpuhier_schedule.h"
 #include "coll/coll_gpuhier_request.h"
 #include "engine/coll_gpuhier_queue.h"
+#include "ompi/mca/hook/base/base.h"
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 
@@ -106,8 +108,21 @@ static int component_register(void)
     return rc;
 }
 
+/* Open MPI calls this first in MPI_Finalize, on all ranks of MPI_COMM_WORLD, so all of Open MPI still works. */
+static void finalize_begins(void)
+{
+    gpuhier_trace_write(gpuhier_agree(MPI_COMM_WORLD));
+}
+
+static ompi_hook_base_component_t hook = {.hookm_version = {.mca_component_name = "gpuhier"},
+                                          .hookm_mpi_finalize_top = finalize_begins};
+
 static int component_open(void)
 {
+    if (gpuhier_trace_is_on()) {
+        gpuhier_trace_open();
+        (void) ompi_hook_base_register_callbacks(&hook);
+    }
     gpuhier_end_open(gpuhier_finalize);
     gpuhier_queue_open();
     int rc = gpuhier_agree_publish(&mca_coll_gpuhier_component.super.collm_version);
@@ -123,6 +138,10 @@ static int component_open(void)
 static int component_close(void)
 {
     gpuhier_report_print();
+    if (gpuhier_trace_is_on()) {
+        (void) ompi_hook_base_deregister_callbacks(&hook);
+        gpuhier_trace_close();
+    }
     gpuhier_requests_close();
     gpuhier_agree_forget();
     return OMPI_SUCCESS;

@@ -64,6 +64,9 @@ static const struct param {
      "Print groups, rails, what messages of each size get, and why calls are left to Open MPI, for each communicator"},
     {"report", MCA_BASE_VAR_TYPE_BOOL, FIXED, &gpuhier_params.report, NULL,
      "Print a page at the end: rank 0's calls by path, size and time, and why calls were left to Open MPI"},
+    {"trace", MCA_BASE_VAR_TYPE_STRING, FIXED, &gpuhier_params.trace, NULL,
+     "Write a timeline of all ranks' calls into this file at the end, for Perfetto or chrome://tracing. Must be set on "
+     "all ranks or on none"},
     {"devices", MCA_BASE_VAR_TYPE_STRING, FIXED, &gpuhier_params.devices, NULL,
      "Network devices to use, by UCX's names, for example mlx5_0:1,mlx5_1:1. Default: the nearest to each GPU"},
     {"net", MCA_BASE_VAR_TYPE_INT, FIXED, &gpuhier_params.net, net_modes,
@@ -203,6 +206,9 @@ int gpuhier_params_register(const mca_base_component_t *component, const char *c
             return rc;
         }
     }
+    if (NULL != p->trace && '\0' == *p->trace) {
+        p->trace = NULL; /* none; the text stays Open MPI's */
+    }
     if (p->slice_bytes < SLICE_BYTES_MIN) {
         p->slice_bytes = SLICE_BYTES_MIN;
     }
@@ -217,9 +223,10 @@ int gpuhier_params_register(const mca_base_component_t *component, const char *c
 
 uint64_t gpuhier_params_hash(void)
 {
-    const uint64_t values[] = {
-        (uint64_t) gpuhier_params.priority, gpuhier_params.enable,          (uint64_t) gpuhier_params.algorithm,
-        gpuhier_params.slice_bytes,         gpuhier_params.slice_bytes_max, (uint64_t) gpuhier_params.slices_in_flight,
-        (uint64_t) gpuhier_params.probe,    gpuhier_params.small_bytes,     (uint64_t) gpuhier_params.oneshot_bytes};
+    const uint64_t values[] = {(uint64_t) gpuhier_params.priority,      gpuhier_params.enable,
+                               (uint64_t) gpuhier_params.algorithm,     gpuhier_params.slice_bytes,
+                               gpuhier_params.slice_bytes_max,          (uint64_t) gpuhier_params.slices_in_flight,
+                               (uint64_t) gpuhier_params.probe,         gpuhier_params.small_bytes,
+                               (uint64_t) gpuhier_params.oneshot_bytes, NULL != gpuhier_params.trace};
     return gpuhier_hash(values, sizeof(values));
 }

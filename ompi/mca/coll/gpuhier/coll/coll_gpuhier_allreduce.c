@@ -14,10 +14,12 @@
 #include "host/coll_gpuhier_fallback.h"
 #include "ompi/datatype/ompi_datatype.h"
 
-int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
-                      struct ompi_op_t *op, struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
+/* trace: the call's event, or NULL. */
+static inline __attribute__((always_inline)) int run(const void *sbuf, void *rbuf, gpuhier_count_t count,
+                                                     struct ompi_datatype_t *dtype, struct ompi_op_t *op,
+                                                     struct ompi_communicator_t *comm, gpuhier_module_t *module,
+                                                     gpuhier_trace_event_t *trace)
 {
-    gpuhier_module_t *module = gpuhier_module_of(base);
     const void *in = MPI_IN_PLACE == sbuf ? rbuf : sbuf;
     const double begin = gpuhier_report_begin();
     gpuhier_reason_t reason = 0 == count ? GPUHIER_REASON_empty : GPUHIER_REASON_type;
@@ -27,18 +29,51 @@ int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struc
         const gpuhier_path_key_t key = {gpuhier_reduce_class(kernel), (size_t) count * elem_bytes};
         gpuhier_mode_entry_t *entry = gpuhier_path_blocking(module, comm, key, in, rbuf);
         if (NULL != entry) {
-            const gpuhier_call_args_t args = {
-                .kernel = kernel, .elem_bytes = elem_bytes, .count = (uint64_t) count, .in = in, .out = rbuf};
+            const gpuhier_call_args_t args = {.kernel = kernel,
+                                              .elem_bytes = elem_bytes,
+                                              .count = (uint64_t) count,
+                                              .in = in,
+                                              .out = rbuf,
+                                              .trace = trace};
+            if (NULL != trace) {
+                gpuhier_trace_phase(trace, GPUHIER_TRACE_QUEUED);
+            }
             int rc = gpuhier_path_run(module, entry, &args);
             if (GPUHIER_DECLINED != rc) {
                 gpuhier_report_end(GPUHIER_REPORT_GPUS, key.bytes, ompi_comm_size(comm), begin);
+                if (NULL != trace) {
+                    gpuhier_trace_end(trace);
+                }
                 return rc;
             }
         }
         reason = NULL != entry ? GPUHIER_REASON_declined : gpuhier_path_reason(module, &key);
     }
     gpuhier_path_saved(module, comm, dtype, (size_t) count, reason);
-    int rc = gpuhier_fallback_allreduce(sbuf, rbuf, count, dtype, op, comm, &module->saved);
+    int rc = gpuhier_fallback_allreduce(sbuf, rbuf, count, dtype, op, comm, &module->saved, trace);
     gpuhier_report_end(GPUHIER_REPORT_SAVED, dtype->super.size * (size_t) count, ompi_comm_size(comm), begin);
+    if (NULL != trace) {
+        gpuhier_trace_end_left(trace, reason);
+    }
     return rc;
+}
+
+/* A function of its own, so that its event is not on the stack of other calls. */
+static __attribute__((noinline)) int run_traced(const void *sbuf, void *rbuf, gpuhier_count_t count,
+                                                struct ompi_datatype_t *dtype, struct ompi_op_t *op,
+                                                struct ompi_communicator_t *comm, gpuhier_module_t *module)
+{
+    gpuhier_trace_event_t event;
+    gpuhier_trace_begin(&event, GPUHIER_TRACE_BLOCKING, comm, dtype, op, (size_t) count);
+    return run(sbuf, rbuf, count, dtype, op, comm, module, &event);
+}
+
+int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
+                      struct ompi_op_t *op, struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
+{
+    gpuhier_module_t *module = gpuhier_module_of(base);
+    if (gpuhier_trace_is_on()) {
+        return run_traced(sbuf, rbuf, count, dtype, op, comm, module);
+    }
+    return run(sbuf, rbuf, count, dtype, op, comm, module, NULL);
 }

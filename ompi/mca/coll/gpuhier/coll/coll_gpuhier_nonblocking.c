@@ -16,12 +16,15 @@
 #include "ompi/datatype/ompi_datatype.h"
 
 static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, const gpuhier_call_args_t *args,
-                      struct ompi_communicator_t *comm, ompi_request_t **request_p)
+                      struct ompi_communicator_t *comm, const gpuhier_trace_event_t *trace, ompi_request_t **request_p)
 {
     gpuhier_request_t *request = gpuhier_request_get(comm, false);
     if (NULL == request) {
         gpuhier_request_abort(comm);
         return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    if (NULL != trace) {
+        request->trace = *trace;
     }
     request->team = module->team;
     request->args = *args;
@@ -34,12 +37,20 @@ static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, con
 
 static int saved(gpuhier_module_t *module, const void *sbuf, void *rbuf, gpuhier_count_t count,
                  struct ompi_datatype_t *dtype, struct ompi_op_t *op, struct ompi_communicator_t *comm,
-                 ompi_request_t **request_p)
+                 gpuhier_reason_t reason, gpuhier_trace_event_t *trace, ompi_request_t **request_p)
 {
     gpuhier_staged_t staged;
     int rc = gpuhier_staged_open(&staged, sbuf, rbuf, (size_t) count, dtype);
     if (OMPI_SUCCESS == rc && !gpuhier_staged_any(&staged)) {
-        return module->saved.iallreduce(sbuf, rbuf, count, dtype, op, comm, request_p, module->saved.iallreduce_module);
+        rc = module->saved.iallreduce(sbuf, rbuf, count, dtype, op, comm, request_p, module->saved.iallreduce_module);
+        if (NULL != trace) {
+            trace->is_posted_only = true;
+            gpuhier_trace_end_left(trace, reason);
+        }
+        return rc;
+    }
+    if (NULL != trace) {
+        gpuhier_trace_phase(trace, GPUHIER_TRACE_READ);
     }
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_staged_read(&staged);
     gpuhier_request_t *request = OMPI_SUCCESS != rc ? NULL : gpuhier_request_get(comm, false);
@@ -50,6 +61,13 @@ static int saved(gpuhier_module_t *module, const void *sbuf, void *rbuf, gpuhier
     }
     gpuhier_count(&gpuhier_counters.calls_staged, 1);
     request->staged = staged;
+    request->why = reason;
+    request->is_traced = NULL != trace;
+    if (NULL != trace) {
+        request->trace = *trace;
+        request->trace.is_staged = true;
+        gpuhier_trace_phase(&request->trace, GPUHIER_TRACE_OPEN_MPI);
+    }
     gpuhier_request_retain(request, dtype);
     rc = module->saved.iallreduce(gpuhier_staged_sbuf(&staged, sbuf), gpuhier_staged_rbuf(&staged, rbuf), count, dtype,
                                   op, comm, &request->saved, module->saved.iallreduce_module);
@@ -70,6 +88,11 @@ int gpuhier_iallreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, stru
     gpuhier_module_t *module = gpuhier_module_of(base);
     gpuhier_call_args_t args = {
         .in = MPI_IN_PLACE == sbuf ? rbuf : sbuf, .out = rbuf, .count = (uint64_t) count, .op = op, .dtype = dtype};
+    gpuhier_trace_event_t event, *trace = NULL;
+    if (gpuhier_trace_is_on() && dtype->super.size * (size_t) count > GPUHIER_PATH_NONBLOCKING_BYTES) {
+        trace = &event;
+        gpuhier_trace_begin(trace, GPUHIER_TRACE_NONBLOCKING, comm, dtype, op, (size_t) count);
+    }
     /* Without a team the call is for the saved collective, and is spared the lookup. No cache here: Open MPI posts
      * calls of its own, from any thread. */
     gpuhier_reason_t reason = 0 == count ? GPUHIER_REASON_empty : GPUHIER_REASON_type;
@@ -81,7 +104,7 @@ int gpuhier_iallreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, stru
         const gpuhier_path_key_t key = {gpuhier_reduce_class(args.kernel), args.count * args.elem_bytes};
         gpuhier_mode_entry_t *entry = gpuhier_path_nonblocking(module, key);
         if (NULL != entry) {
-            return accelerate(module, entry, &args, comm, request_p);
+            return accelerate(module, entry, &args, comm, trace, request_p);
         }
         reason = gpuhier_path_reason(module, &key);
     }
@@ -90,5 +113,5 @@ int gpuhier_iallreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, stru
     if (size * (size_t) count > GPUHIER_PATH_NONBLOCKING_BYTES) {
         gpuhier_path_saved(module, comm, dtype, (size_t) count, reason);
     }
-    return saved(module, sbuf, rbuf, count, dtype, op, comm, request_p);
+    return saved(module, sbuf, rbuf, count, dtype, op, comm, reason, trace, request_p);
 }

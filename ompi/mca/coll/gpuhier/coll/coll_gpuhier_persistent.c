@@ -24,6 +24,9 @@ static int start(size_t count, ompi_request_t **requests)
 {
     for (size_t i = 0; i < count; ++i) {
         gpuhier_request_t *request = (gpuhier_request_t *) requests[i];
+        if (gpuhier_trace_is_on()) {
+            gpuhier_trace_again(&request->trace);
+        }
         if (NULL != request->team) {
             if (gpuhier_end_has_come()) {
                 /* Ranks start requests in different orders, which no saved collective can serve. */
@@ -32,10 +35,18 @@ static int start(size_t count, ompi_request_t **requests)
             gpuhier_request_post(request);
             continue;
         }
+        if (gpuhier_trace_is_on()) {
+            request->is_traced = true;
+            request->trace.is_staged = true;
+            gpuhier_trace_phase(&request->trace, GPUHIER_TRACE_READ);
+        }
         int rc = gpuhier_staged_read(&request->staged);
         if (OMPI_SUCCESS != rc) {
             gpuhier_staged_abort(&request->staged, request->comm, rc);
             return rc;
+        }
+        if (gpuhier_trace_is_on()) {
+            gpuhier_trace_phase(&request->trace, GPUHIER_TRACE_OPEN_MPI);
         }
         gpuhier_count(&gpuhier_counters.calls_saved, 1);
         gpuhier_count(&gpuhier_counters.saved_because[request->why], 1);
@@ -94,6 +105,9 @@ int gpuhier_allreduce_init(const void *sbuf, void *rbuf, gpuhier_count_t count, 
     if (NULL == request) {
         gpuhier_request_abort(comm);
         return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    if (gpuhier_trace_is_on()) {
+        gpuhier_trace_begin(&request->trace, GPUHIER_TRACE_PERSISTENT, comm, dtype, op, (size_t) count);
     }
     if (NULL == team) {
         request->why = why;

@@ -60,6 +60,9 @@ static void call_ended(gpuhier_call_t *call)
         gpuhier_count(&gpuhier_counters.calls_small, call->is_small && !call->on_host);
         gpuhier_count(&gpuhier_counters.calls_long, call->is_long && !call->on_host);
     }
+    if (NULL != call->trace) {
+        gpuhier_trace_end(call->trace);
+    }
     complete(request, gpuhier_watch_code(call));
 }
 
@@ -94,7 +97,13 @@ static int saved_finish(gpuhier_request_t *through)
             (void) ompi_request_free(&request->saved);
             request->saved = NULL;
         }
+        if (request->is_traced) {
+            gpuhier_trace_phase(&request->trace, GPUHIER_TRACE_WRITE);
+        }
         rc = MPI_SUCCESS != rc ? rc : gpuhier_staged_write(&request->staged);
+        if (request->is_traced) {
+            gpuhier_trace_end_left(&request->trace, request->why);
+        }
         complete(request, rc);
         ++events;
     }
@@ -139,6 +148,10 @@ void gpuhier_request_post(gpuhier_request_t *request)
     gpuhier_call_t *ended = NULL;
     activate(request);
     request->args.ended = call_ended;
+    if (gpuhier_trace_is_on()) {
+        request->args.trace = &request->trace;
+        gpuhier_trace_phase(&request->trace, GPUHIER_TRACE_QUEUED);
+    }
     gpuhier_engine_lock();
     gpuhier_queue_post(&request->call, request->team, &request->args, &ended);
     if (!request->call.is_small) {
@@ -243,6 +256,7 @@ gpuhier_request_t *gpuhier_request_get(struct ompi_communicator_t *comm, bool pe
     request->team = NULL;
     request->owns_team = false;
     memset(&request->args, 0, sizeof(request->args));
+    request->is_traced = false;
     request->saved = NULL;
     memset(&request->staged, 0, sizeof(request->staged));
     request->dtype = NULL;

@@ -40,7 +40,9 @@ typedef struct gpuhier_request {
     gpuhier_call_args_t args;
     gpuhier_call_t call;
 
-    gpuhier_reason_t why;  /* a persistent request on the saved path: the reason */
+    gpuhier_reason_t why; /* on the saved path: the reason */
+    bool is_traced;       /* on the saved path: `trace` is the event of the call under way */
+    gpuhier_trace_event_t trace;
     ompi_request_t *saved; /* the saved collective's; a persistent request keeps it for all starts */
     gpuhier_staged_t staged;
     struct ompi_datatype_t *dtype; /* of staged buffers, retained; NULL: no staged buffers, or a predefined type */

@@ -7,6 +7,7 @@
 #ifndef GPUHIER_CALL_H
 #define GPUHIER_CALL_H
 
+#include "base/coll_gpuhier_trace.h"
 #include "engine/coll_gpuhier_hostcall.h"
 #include "engine/coll_gpuhier_small.h"
 #include "team/coll_gpuhier_team.h"
@@ -54,6 +55,7 @@ typedef struct gpuhier_call_args {
     uint64_t count; /* elements, > 0 */
     const void *in; /* any memory; in == out: in place */
     void *out;
+    gpuhier_trace_event_t *trace; /* NULL: none */
     /* The rest is zero for a call that a thread waits for (gpuhier_queue_wait()). */
     void (*ended)(
         struct gpuhier_call *call); /* told without the lock, once the state is DONE; the call is the caller's again */
@@ -99,11 +101,12 @@ typedef struct gpuhier_call {
     gpuhier_team_t *team;
     int kernel; /* index, see coll_gpuhier_reduce.h */
     size_t elem_bytes;
-    bool has_gaps;             /* elements have bytes that belong to the program, see gpuhier_reduce_store() */
-    uint64_t count;            /* elements */
-    CUdeviceptr in, out;       /* the user's buffers; in == out in place. In host memory the call goes via scratch */
-    gpuhier_buffer_t from, to; /* what they are */
-    void (*ended)(struct gpuhier_call *call); /* this and the next four: as in the arguments */
+    bool has_gaps;                /* elements have bytes that belong to the program, see gpuhier_reduce_store() */
+    uint64_t count;               /* elements */
+    CUdeviceptr in, out;          /* the user's buffers; in == out in place. In host memory the call goes via scratch */
+    gpuhier_buffer_t from, to;    /* what they are */
+    gpuhier_trace_event_t *trace; /* this and the next five: as in the arguments */
+    void (*ended)(struct gpuhier_call *call);
     uint8_t *outcome_p;
     struct ompi_op_t *op;
     struct ompi_datatype_t *dtype;
@@ -143,5 +146,8 @@ static inline bool gpuhier_call_is_oneshot(const gpuhier_call_t *call)
 
 /* "moving slices" and the like, for messages. */
 const char *gpuhier_call_state_name(gpuhier_call_state_t state);
+
+/* Notes in the call's event, which it has, where the call runs, its phase and its stages. */
+void gpuhier_call_note(const gpuhier_call_t *call);
 
 #endif /* GPUHIER_CALL_H */

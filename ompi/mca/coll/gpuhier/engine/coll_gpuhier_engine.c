@@ -134,6 +134,7 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
     call->count = args->count;
     call->in = (CUdeviceptr) (uintptr_t) args->in;
     call->out = (CUdeviceptr) (uintptr_t) args->out;
+    call->trace = args->trace;
     call->ended = args->ended;
     call->outcome_p = args->outcome_p;
     call->op = args->op;
@@ -572,6 +573,9 @@ int gpuhier_engine_step(gpuhier_call_t *call)
         gpuhier_watch_tell(call, rc);
         gpuhier_engine_fail(call, rc);
         return 1;
+    }
+    if (__builtin_expect(NULL != call->trace, 0)) {
+        gpuhier_call_note(call);
     }
     return rc;
 }

@@ -83,18 +83,30 @@ static bool open_mpi_takes(struct ompi_datatype_t *dtype)
            || (gpuhier_ompi_is_cuda_aware() && 0 == gpuhier_devices_lost() && ompi_datatype_is_predefined(dtype));
 }
 
+static void note(gpuhier_trace_event_t *trace, gpuhier_trace_phase_t phase)
+{
+    if (NULL != trace) {
+        gpuhier_trace_phase(trace, phase);
+        trace->is_staged = trace->is_staged || GPUHIER_TRACE_READ == phase;
+    }
+}
+
 static int staged_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
-                            struct ompi_op_t *op, struct ompi_communicator_t *comm, const gpuhier_saved_t *saved)
+                            struct ompi_op_t *op, struct ompi_communicator_t *comm, const gpuhier_saved_t *saved,
+                            gpuhier_trace_event_t *trace)
 {
     gpuhier_staged_t staged;
+    note(trace, GPUHIER_TRACE_READ);
     int rc = gpuhier_staged_open(&staged, sbuf, rbuf, (size_t) count, dtype);
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_staged_read(&staged);
     if (OMPI_SUCCESS != rc) {
         gpuhier_staged_abort(&staged, comm, rc);
     } else {
         gpuhier_count(&gpuhier_counters.calls_staged, gpuhier_staged_any(&staged));
+        note(trace, GPUHIER_TRACE_OPEN_MPI);
         rc = saved->allreduce(gpuhier_staged_sbuf(&staged, sbuf), gpuhier_staged_rbuf(&staged, rbuf), count, dtype, op,
                               comm, saved->allreduce_module);
+        note(trace, GPUHIER_TRACE_WRITE);
     }
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_staged_write(&staged);
     gpuhier_staged_close(&staged);
@@ -102,10 +114,12 @@ static int staged_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count,
 }
 
 int gpuhier_fallback_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
-                               struct ompi_op_t *op, struct ompi_communicator_t *comm, const gpuhier_saved_t *saved)
+                               struct ompi_op_t *op, struct ompi_communicator_t *comm, const gpuhier_saved_t *saved,
+                               gpuhier_trace_event_t *trace)
 {
     if (open_mpi_takes(dtype) || (!on_device(rbuf, dtype) && !on_device(sbuf, dtype))) {
+        note(trace, GPUHIER_TRACE_OPEN_MPI);
         return saved->allreduce(sbuf, rbuf, count, dtype, op, comm, saved->allreduce_module);
     }
-    return staged_allreduce(sbuf, rbuf, count, dtype, op, comm, saved);
+    return staged_allreduce(sbuf, rbuf, count, dtype, op, comm, saved, trace);
 }

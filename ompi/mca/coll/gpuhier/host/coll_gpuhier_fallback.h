@@ -16,6 +16,7 @@
 #define GPUHIER_FALLBACK_H
 
 #include "base/coll_gpuhier_saved.h"
+#include "base/coll_gpuhier_trace.h"
 #include "host/coll_gpuhier_staging.h"
 
 /* The host copies of one call. Owned by its caller; zeroed, or made by gpuhier_staged_open(). */
@@ -56,10 +57,11 @@ void gpuhier_staged_abort(const gpuhier_staged_t *staged, struct ompi_communicat
  * Runs the saved allreduce. Any type, operation and count; sbuf or rbuf may be
  * device memory on any subset of ranks. On an Open MPI without CUDA support
  * device buffers are copied to host memory first and back afterwards; gaps of a
- * derived type in rbuf keep what they held.
+ * derived type in rbuf keep what they held. trace: the call's event, or NULL.
  * Returns the collective's code, or that of a failed copy or allocation.
  */
 int gpuhier_fallback_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
-                               struct ompi_op_t *op, struct ompi_communicator_t *comm, const gpuhier_saved_t *saved);
+                               struct ompi_op_t *op, struct ompi_communicator_t *comm, const gpuhier_saved_t *saved,
+                               gpuhier_trace_event_t *trace);
 
 #endif /* GPUHIER_FALLBACK_H */

@@ -1,0 +1,151 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the events of this process and their ring. What becomes of them is coll_gpuhier_trace_file.c's.
+ */
+#include "ompi_config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/coll_gpuhier_clock.h"
+#include "base/coll_gpuhier_trace.h"
+#include "ompi/datatype/ompi_datatype.h"
+#include "opal/util/proc.h"
+#include "opal/util/show_help.h"
+
+static struct {
+    gpuhier_trace_event_t *event; /* [GPUHIER_TRACE_EVENTS], or NULL */
+    uint64_t count;               /* events ever put in; the next one's place is modulo the size */
+    double origin;
+} ring;
+static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
+
+void gpuhier_trace_open(void)
+{
+    if (!gpuhier_trace_is_on()) {
+        return;
+    }
+    ring.event = malloc(sizeof(*ring.event) * GPUHIER_TRACE_EVENTS);
+    ring.count = 0;
+    ring.origin = gpuhier_clock();
+    if (0 == OPAL_PROC_MY_NAME.vpid) {
+        FILE *file = fopen(gpuhier_params.trace, "a"); /* which makes it, and keeps what is there */
+        if (NULL == file) {
+            opal_show_help("help-coll-gpuhier.txt", "no trace", true, gpuhier_params.trace, strerror(errno));
+        } else {
+            fclose(file);
+        }
+    }
+}
+
+void gpuhier_trace_close(void)
+{
+    free(ring.event);
+    ring.event = NULL;
+    ring.count = 0;
+}
+
+/* text: [bytes] gets the name, cut to fit. */
+static void name_copy(char *text, size_t bytes, const char *name)
+{
+    const size_t length = strnlen(name, bytes - 1);
+    memcpy(text, name, length);
+    text[length] = '\0';
+}
+
+/* Open MPI's header that has an operation's name includes one that is not installed. */
+static const char *op_name(const struct ompi_op_t *op)
+{
+    const struct {
+        MPI_Op op;
+        const char *name;
+    } known[] = {{MPI_SUM, "MPI_SUM"},        {MPI_PROD, "MPI_PROD"},     {MPI_MAX, "MPI_MAX"},
+                 {MPI_MIN, "MPI_MIN"},        {MPI_LAND, "MPI_LAND"},     {MPI_LOR, "MPI_LOR"},
+                 {MPI_LXOR, "MPI_LXOR"},      {MPI_BAND, "MPI_BAND"},     {MPI_BOR, "MPI_BOR"},
+                 {MPI_BXOR, "MPI_BXOR"},      {MPI_MAXLOC, "MPI_MAXLOC"}, {MPI_MINLOC, "MPI_MINLOC"},
+                 {MPI_REPLACE, "MPI_REPLACE"}};
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); ++i) {
+        if (op == known[i].op) {
+            return known[i].name;
+        }
+    }
+    return "the program's own";
+}
+
+void gpuhier_trace_begin(gpuhier_trace_event_t *event, gpuhier_trace_way_t way, const struct ompi_communicator_t *comm,
+                         const struct ompi_datatype_t *dtype, const struct ompi_op_t *op, size_t count)
+{
+    memset(event, 0, sizeof(*event)); /* ranks send the padding, too */
+    event->begin = gpuhier_clock();
+    event->way = (uint8_t) way;
+    event->count = count;
+    event->bytes = count * dtype->super.size;
+    event->marks = 1; /* of the first phase, from the beginning */
+    name_copy(event->type, sizeof(event->type), dtype->name);
+    name_copy(event->op, sizeof(event->op), op_name(op));
+    name_copy(event->comm, sizeof(event->comm), comm->c_name);
+}
+
+void gpuhier_trace_again(gpuhier_trace_event_t *event)
+{
+    event->begin = gpuhier_clock();
+    event->marks = 1;
+    memset(event->stage, 0, sizeof(event->stage));
+}
+
+void gpuhier_trace_phase(gpuhier_trace_event_t *event, gpuhier_trace_phase_t phase)
+{
+    if (event->phase[event->marks - 1] != phase && event->marks < GPUHIER_TRACE_MARKS) {
+        event->phase[event->marks] = (uint8_t) phase;
+        event->since[event->marks++] = (float) (gpuhier_clock() - event->begin);
+    }
+}
+
+void gpuhier_trace_stage(gpuhier_trace_event_t *event, int stage, uint64_t begun, uint64_t done, uint64_t of)
+{
+    float *span = event->stage[stage];
+    if (begun > 0 && 0 == span[0]) {
+        span[0] = (float) (gpuhier_clock() - event->begin);
+    }
+    if (of > 0 && done == of && 0 == span[1]) {
+        span[1] = (float) (gpuhier_clock() - event->begin);
+    }
+}
+
+void gpuhier_trace_end(gpuhier_trace_event_t *event)
+{
+    event->end = gpuhier_clock();
+    opal_mutex_lock(&lock);
+    if (NULL != ring.event) {
+        ring.event[ring.count % GPUHIER_TRACE_EVENTS] = *event;
+    }
+    ++ring.count;
+    opal_mutex_unlock(&lock);
+}
+
+void gpuhier_trace_end_left(gpuhier_trace_event_t *event, gpuhier_reason_t reason)
+{
+    event->reason = (uint8_t) reason;
+    event->path = event->is_staged ? GPUHIER_TRACE_PATH_STAGED : GPUHIER_TRACE_PATH_SAVED;
+    gpuhier_trace_end(event);
+}
+
+gpuhier_trace_kept_t gpuhier_trace_kept(void)
+{
+    opal_mutex_lock(&lock);
+    const uint64_t kept = NULL == ring.event                  ? 0
+                          : ring.count < GPUHIER_TRACE_EVENTS ? ring.count
+                                                              : GPUHIER_TRACE_EVENTS;
+    const size_t first = (size_t) ((ring.count - kept) % GPUHIER_TRACE_EVENTS);
+    const size_t to_end = kept < GPUHIER_TRACE_EVENTS - first ? (size_t) kept : GPUHIER_TRACE_EVENTS - first;
+    const gpuhier_trace_kept_t all = {.piece = {NULL == ring.event ? NULL : &ring.event[first], ring.event},
+                                      .events = {to_end, (size_t) kept - to_end},
+                                      .dropped = ring.count - kept,
+                                      .origin = ring.origin};
+    opal_mutex_unlock(&lock);
+    return all;
+}

@@ -9,6 +9,7 @@
 #   trace_test.py dropped                                        more calls than a rank keeps
 #   trace_test.py unwritable                                     a folder that does not exist
 #   trace_test.py differs                                        rank 1 has no trace
+#   trace_test.py nvtx                                           ranges of NVTX, with a trace and without
 import json
 import os
 import subprocess
@@ -156,6 +157,17 @@ def main():
         out = run(1, 2, command)
         if "rank 0's calls only" not in out or [r["rank"] for r in read()["otherData"]["ranks"]] != [0]:
             fail("the file does not have rank 0 only:\n" + out)
+    elif what == "nvtx":
+        # Of allreduce_reasons' calls, 5 are blocking, 5 nonblocking, and one starts a persistent request.
+        wanted = "pushes 5 pops 5 depth 0 starts 6 ends 6 bytes 575200 strange 0"
+        tool = ["-x", "NVTX_INJECTION64_PATH=" + BUILD + "/test/ranks/.libs/libnvtx_tool.so"]
+        for file in FILE, "":
+            out = run(1, 2, ["./allreduce_reasons"], tool, file)
+            if sorted(line for line in out.splitlines() if "nvtx_tool" in line) != ["nvtx_tool: rank %d %s" % (r, wanted) for r in (0, 1)]:
+                fail("the ranges are not 'rank R %s':\n%s" % (wanted, out))
+        check_calls(1, 2, "small")
+        if "nvtx_tool" in run(1, 2, ["./allreduce_reasons"]):
+            fail("there are ranges without a profiler")
     else:
         fail("what is '%s'?" % what)
     print("trace_test:", what, "right")

@@ -119,8 +119,8 @@ static ompi_hook_base_component_t hook = {.hookm_version = {.mca_component_name 
 
 static int component_open(void)
 {
-    if (gpuhier_trace_is_on()) {
-        gpuhier_trace_open();
+    gpuhier_trace_open();
+    if (NULL != gpuhier_params.trace) {
         (void) ompi_hook_base_register_callbacks(&hook);
     }
     gpuhier_end_open(gpuhier_finalize);
@@ -138,10 +138,10 @@ static int component_open(void)
 static int component_close(void)
 {
     gpuhier_report_print();
-    if (gpuhier_trace_is_on()) {
+    if (NULL != gpuhier_params.trace) {
         (void) ompi_hook_base_deregister_callbacks(&hook);
-        gpuhier_trace_close();
     }
+    gpuhier_trace_close();
     gpuhier_requests_close();
     gpuhier_agree_forget();
     return OMPI_SUCCESS;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/coll_gpuhier_clock.h"
+#include "base/coll_gpuhier_ranges.h"
 #include "base/coll_gpuhier_trace.h"
 #include "ompi/datatype/ompi_datatype.h"
 #include "opal/util/proc.h"
@@ -22,11 +23,15 @@ static struct {
     uint64_t count;               /* events ever put in; the next one's place is modulo the size */
     double origin;
 } ring;
+static bool has_ranges;
+bool gpuhier_trace_on;
 static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
 
 void gpuhier_trace_open(void)
 {
-    if (!gpuhier_trace_is_on()) {
+    has_ranges = gpuhier_ranges_open();
+    gpuhier_trace_on = has_ranges || NULL != gpuhier_params.trace;
+    if (NULL == gpuhier_params.trace) {
         return;
     }
     ring.event = malloc(sizeof(*ring.event) * GPUHIER_TRACE_EVENTS);
@@ -47,6 +52,7 @@ void gpuhier_trace_close(void)
     free(ring.event);
     ring.event = NULL;
     ring.count = 0;
+    gpuhier_trace_on = false;
 }
 
 /* text: [bytes] gets the name, cut to fit. */
@@ -88,6 +94,11 @@ void gpuhier_trace_begin(gpuhier_trace_event_t *event, gpuhier_trace_way_t way, 
     name_copy(event->type, sizeof(event->type), dtype->name);
     name_copy(event->op, sizeof(event->op), op_name(op));
     name_copy(event->comm, sizeof(event->comm), comm->c_name);
+    if (has_ranges && GPUHIER_TRACE_BLOCKING == way) {
+        gpuhier_ranges_push("MPI_Allreduce", event->bytes);
+    } else if (has_ranges && GPUHIER_TRACE_NONBLOCKING == way) {
+        event->range = gpuhier_ranges_start("MPI_Iallreduce", event->bytes);
+    }
 }
 
 void gpuhier_trace_again(gpuhier_trace_event_t *event)
@@ -95,6 +106,9 @@ void gpuhier_trace_again(gpuhier_trace_event_t *event)
     event->begin = gpuhier_clock();
     event->marks = 1;
     memset(event->stage, 0, sizeof(event->stage));
+    if (has_ranges) {
+        event->range = gpuhier_ranges_start("MPI_Start of MPI_Allreduce_init", event->bytes);
+    }
 }
 
 void gpuhier_trace_phase(gpuhier_trace_event_t *event, gpuhier_trace_phase_t phase)
@@ -119,6 +133,14 @@ void gpuhier_trace_stage(gpuhier_trace_event_t *event, int stage, uint64_t begun
 void gpuhier_trace_end(gpuhier_trace_event_t *event)
 {
     event->end = gpuhier_clock();
+    if (has_ranges && GPUHIER_TRACE_BLOCKING == event->way) {
+        gpuhier_ranges_pop();
+    } else if (has_ranges) {
+        gpuhier_ranges_end(event->range);
+    }
+    if (NULL == gpuhier_params.trace) {
+        return;
+    }
     opal_mutex_lock(&lock);
     if (NULL != ring.event) {
         ring.event[ring.count % GPUHIER_TRACE_EVENTS] = *event;

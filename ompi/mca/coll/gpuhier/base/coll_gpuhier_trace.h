@@ -5,7 +5,8 @@
  * The timeline of coll_gpuhier_trace: one event for each call of this process, with its path and its phases. Events are
  * kept in a ring, which overwrites the oldest. MPI_Finalize gathers all ranks' events in one file.
  *
- * A call has an event only if the parameter is set; else its pointer is NULL, and only that is tested.
+ * An event is also what a range of NVTX is made of, see coll_gpuhier_ranges.h. A call has an event only if the
+ * parameter is set or a profiler takes ranges; else its pointer is NULL, and only that is tested.
  */
 #ifndef GPUHIER_TRACE_H
 #define GPUHIER_TRACE_H
@@ -72,14 +73,19 @@ typedef struct gpuhier_trace_event {
     uint8_t is_staged;                    /* GPU buffers had host copies */
     uint8_t is_posted_only;               /* the end was not seen: the request is Open MPI's own */
     char type[24], op[24], comm[32];      /* names, cut to fit */
+    uint64_t range;                       /* of NVTX, for calls that another thread may end */
 } gpuhier_trace_event_t;
+
+/* Calls have events. Set when the component opens. */
+extern bool gpuhier_trace_on;
 
 static inline bool gpuhier_trace_is_on(void)
 {
-    return __builtin_expect(NULL != gpuhier_params.trace, 0);
+    return __builtin_expect(gpuhier_trace_on, 0);
 }
 
-/* Makes the ring, and tries on rank 0 whether the file can be written. Called when the component opens. */
+/* Makes the ring, and tries on rank 0 whether the file can be written; looks for a profiler. Called when the component
+ * opens. */
 void gpuhier_trace_open(void);
 void gpuhier_trace_close(void);
 

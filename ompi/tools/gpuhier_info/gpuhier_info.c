@@ -87,6 +87,8 @@ static const struct option measure_options[] = {
 static const struct option doctor_options[] = {
     COMMON_OPTIONS, LIVE_OPTIONS, {"devices", required_argument, NULL, OPTION_DEVICES}, {NULL, 0, NULL, 0}};
 
+static const struct option job_options[] = {COMMON_OPTIONS, {NULL, 0, NULL, 0}};
+
 static const struct verb {
     const char *name;
     const struct option *options;
@@ -124,6 +126,7 @@ static const struct verb {
     {"doctor", doctor_options, info_doctor, "what is wrong with this machine, and what to do about it",
      "  --devices LIST        network devices, as coll_gpuhier_devices\n"
      "  --root DIR            read /sys, /proc and /dev below DIR\n"},
+    {"job", job_options, info_job, "groups, rails and paths of a job, and a self-test: mpirun gpuhier_info job", ""},
 };
 
 int info_fail(int status, const char *format, ...)
@@ -272,9 +275,9 @@ static void print_usage(FILE *out)
         fprintf(out, "  %-9s %s\n", verbs[i].name, verbs[i].summary);
     }
     fprintf(out, "Every verb has --help, --json, and --mca NAME VALUE as mpirun has it; other settings come from the\n"
-                 "environment (OMPI_MCA_..) and from Open MPI's files, as in a job. Exit status: 0; 1: measure or "
+                 "environment (OMPI_MCA_..) and from Open MPI's files, as in a job. Exit status: 0; 1: measure, "
                  "doctor\n"
-                 "found something to mend; 2: bad usage; 3: failed. gpuhier_info --version says the version.\n");
+                 "or job found something to mend; 2: bad usage; 3: failed. gpuhier_info --version says the version.\n");
 }
 
 static void print_help(const struct verb *verb)

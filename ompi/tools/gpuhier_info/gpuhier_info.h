@@ -55,6 +55,7 @@ int info_plan(const info_options_t *options);
 int info_predict(const info_options_t *options);
 int info_measure(const info_options_t *options);
 int info_doctor(const info_options_t *options);
+int info_job(const info_options_t *options);
 
 /* "64.0 MiB"; text has at least 32 bytes. Returns text. */
 const char *info_bytes_text(double bytes, char *text);

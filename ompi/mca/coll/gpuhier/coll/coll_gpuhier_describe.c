@@ -1,0 +1,90 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the description of a communicator; see the header. Changes nothing and sends nothing.
+ *
+ * Called by gpuhier_info's program in a job.
+ */
+#include "ompi_config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/coll_gpuhier_counters.h"
+#include "base/coll_gpuhier_params.h"
+#include "coll/coll_gpuhier_allreduce.h"
+#include "coll/coll_gpuhier_describe.h"
+#include "coll/coll_gpuhier_module.h"
+#include "plan/coll_gpuhier_choice.h"
+#include "team/coll_gpuhier_team.h"
+
+_Static_assert(GPUHIER_RAILS_MAX <= GPUHIER_DESCRIBED_RAILS, "there is room for all rails");
+_Static_assert(GPUHIER_CHOICES_MAX <= GPUHIER_DESCRIBED_SIZES, "there is room for all sizes");
+
+static uint64_t counted(_Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static void rails_describe(const gpuhier_team_t *team, const gpuhier_record_t *mine, gpuhier_description_t *d)
+{
+    const char *names[GPUHIER_RAILS_MAX];
+    d->nrails = gpuhier_rails_devices(mine, names);
+    for (int i = 0; i < d->nrails; ++i) {
+        snprintf(d->rail[i], sizeof(d->rail[i]), "%s", names[i]);
+    }
+    if (NULL == team->rails) {
+        return;
+    }
+    const int first = gpuhier_shape_first_piece(&team->shape, team->index, team->group_size);
+    const int end = gpuhier_shape_first_piece(&team->shape, team->index + 1, team->group_size);
+    for (int piece = first; piece < end; ++piece) {
+        for (int i = 0; i < team->rails[piece].count; ++i) {
+            d->driven |= 1u << team->rails[piece].rail[i];
+        }
+    }
+}
+
+static void team_describe(const gpuhier_team_t *team, gpuhier_description_t *d)
+{
+    const gpuhier_record_t *mine = &team->members[team->index];
+    gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
+    d->has_team = 1;
+    d->ngroups = team->ngroups;
+    d->group = team->group;
+    d->index = team->index;
+    d->gpu = mine->gpu_ordinal;
+    d->on_host = gpuhier_hostmem_is_used(&team->hostmem);
+    d->on_device = team->net_on_device;
+    snprintf(d->pci, sizeof(d->pci), "%04x:%02x:%02x.%x", (unsigned) mine->gpu_pci.domain & 0xffff, mine->gpu_pci.bus,
+             mine->gpu_pci.device, mine->gpu_pci.function & 7u);
+    rails_describe(team, mine, d);
+    d->nsizes = gpuhier_choice_table(&team->shape, &team->limits, gpuhier_params.small_bytes, rows);
+    for (int i = 0; i < d->nsizes; ++i) {
+        d->from[i] = rows[i].min_bytes;
+        (void) gpuhier_choice_text(&rows[i], team->ngroups, d->path[i], sizeof(d->path[i]));
+    }
+}
+
+__attribute__((visibility("default"))) int gpuhier_describe(MPI_Comm comm, gpuhier_description_t *description_p)
+{
+    gpuhier_description_t *d = description_p;
+    memset(d, 0, sizeof(*d));
+    d->version = GPUHIER_DESCRIPTION_VERSION;
+    d->bytes = sizeof(*d);
+    d->serves = gpuhier_allreduce == comm->c_coll->coll_allreduce;
+    if (d->serves) {
+        const gpuhier_module_t *module = gpuhier_module_of(comm->c_coll->coll_allreduce_module);
+        if (NULL != module->team) {
+            team_describe(module->team, d);
+        }
+    }
+    d->accelerated = counted(&gpuhier_counters.calls_accelerated);
+    d->small = counted(&gpuhier_counters.calls_small);
+    d->staged = counted(&gpuhier_counters.calls_staged);
+    for (int i = 0; i < GPUHIER_REASON_COUNT; ++i) {
+        d->left[i] = counted(&gpuhier_counters.saved_because[i]);
+    }
+    return 0;
+}

@@ -1,0 +1,44 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What gpuhier has made of a communicator, for `gpuhier_info job`: a program in the job finds the function in the
+ * loaded component by its name. Plain C, so that the program needs none of Open MPI's internal headers.
+ */
+#ifndef GPUHIER_DESCRIBE_H
+#define GPUHIER_DESCRIBE_H
+
+#include <mpi.h>
+#include <stdint.h>
+
+#include "base/coll_gpuhier_reasons.h"
+
+#define GPUHIER_DESCRIPTION_VERSION 1 /* of the struct: what a later one has, an earlier program cannot read */
+#define GPUHIER_DESCRIBED_RAILS 8
+#define GPUHIER_DESCRIBED_SIZES 48
+
+/* One rank's. Ranks send it as bytes. */
+typedef struct gpuhier_description {
+    uint32_t version, bytes;
+    int32_t serves;   /* gpuhier has the communicator's MPI_Allreduce; the rest is 0 if not */
+    int32_t has_team; /* a call has run on the GPUs, or could; the next fields are 0 if not */
+    int32_t ngroups, group, index;
+    int32_t gpu;       /* CUDA's number in this process */
+    int32_t on_host;   /* the group works through scratch in host memory */
+    int32_t on_device; /* UCX moves GPU memory between groups */
+    int32_t nrails, nsizes;
+    uint32_t driven; /* rails that this rank drives, by bit; none with one group */
+    char pci[16];    /* of the GPU: 0000:3b:00.0 */
+    char rail[GPUHIER_DESCRIBED_RAILS][24];
+    uint64_t from[GPUHIER_DESCRIBED_SIZES]; /* bytes of the shortest message of each row */
+    char path[GPUHIER_DESCRIBED_SIZES][96]; /* what messages of these lengths get, in words */
+    /* Counters of this process, on all communicators. */
+    uint64_t accelerated, small, staged;
+    uint64_t left[GPUHIER_REASON_COUNT]; /* to Open MPI, by reason */
+} gpuhier_description_t;
+
+/* Local. Returns 0. */
+typedef int gpuhier_describe_fn(MPI_Comm comm, gpuhier_description_t *description_p);
+gpuhier_describe_fn gpuhier_describe;
+
+#endif /* GPUHIER_DESCRIBE_H */

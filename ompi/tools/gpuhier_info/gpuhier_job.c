@@ -1,0 +1,378 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What gpuhier makes of a job: groups, rails, the path of messages by their size, and a self-test of a few calls.
+ * `mpirun gpuhier_info job` becomes this program, see info_job.c.
+ *
+ * Each rank takes the GPU of its local rank. The component says what it has made of MPI_COMM_WORLD
+ * (coll_gpuhier_describe.h), so nothing is computed a second time here. The counters say where each call of the
+ * self-test ran. Rank 0 prints.
+ *
+ * Exit status: 0; 1: a call ran elsewhere than on the GPUs, or a result is wrong; 3: failed.
+ */
+#define _GNU_SOURCE /* dl_iterate_phdr() */
+
+#include "coll/coll_gpuhier_describe.h"
+#include "info_driver.h"
+#include "info_json.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CALLS 7 /* timed, of each kind; one comes before, which sets up and is not timed */
+
+/* What a rank tells rank 0. */
+typedef struct told {
+    char host[64];
+    int32_t pid;
+    int32_t on_gpu; /* its buffers are GPU memory */
+    char why_not[128];
+    gpuhier_description_t gpuhier;
+} told_t;
+
+/* One kind of call. */
+typedef struct row {
+    const char *call;
+    size_t count;
+    double us;     /* median over the calls of the slowest rank's time */
+    int32_t wrong; /* elements, on all ranks */
+    char path[160];
+    bool on_gpus;
+} row_t;
+
+static int rank, nranks;
+static gpuhier_describe_fn *describe;
+
+/* Finds the component among the loaded libraries. */
+static int library_look(struct dl_phdr_info *info, size_t bytes, void *unused)
+{
+    (void) bytes;
+    (void) unused;
+    if (NULL == strstr(info->dlpi_name, "mca_coll_gpuhier")) {
+        return 0;
+    }
+    void *library = dlopen(info->dlpi_name, RTLD_NOLOAD | RTLD_LAZY);
+    void *function = NULL != library ? dlsym(library, "gpuhier_describe") : NULL;
+    memcpy(&describe, &function, sizeof(function));
+    return 1;
+}
+
+static void component_find(void)
+{
+    dl_iterate_phdr(library_look, NULL);
+    if (NULL == describe) { /* built into libmpi */
+        void *function = dlsym(RTLD_DEFAULT, "gpuhier_describe");
+        memcpy(&describe, &function, sizeof(function));
+    }
+}
+
+static void describe_now(gpuhier_description_t *d)
+{
+    if (NULL == describe || 0 != describe(MPI_COMM_WORLD, d) || GPUHIER_DESCRIPTION_VERSION != d->version) {
+        memset(d, 0, sizeof(*d));
+    }
+}
+
+/* Makes the context of this rank's GPU current. Returns NULL, or why there is none. */
+static const char *gpu_take(void)
+{
+    static char text[128];
+    const char *local = getenv("OMPI_COMM_WORLD_LOCAL_RANK"), *why;
+    const info_driver_t *cuda = info_driver(&why);
+    CUdevice device;
+    CUcontext context;
+    int gpus = 0;
+    if (NULL == cuda) {
+        return why;
+    }
+    if (CUDA_SUCCESS != cuda->cuDeviceGetCount(&gpus) || 0 == gpus) {
+        return "no GPU is visible";
+    }
+    CUresult result = cuda->cuDeviceGet(&device, (NULL != local ? atoi(local) : 0) % gpus);
+    result = CUDA_SUCCESS != result ? result : cuda->cuDevicePrimaryCtxRetain(&context, device);
+    result = CUDA_SUCCESS != result ? result : cuda->cuCtxPushCurrent(context);
+    if (CUDA_SUCCESS != result) {
+        snprintf(text, sizeof(text), "the GPU gives no context: %s", info_driver_error(result));
+        return text;
+    }
+    return NULL;
+}
+
+static void *buffer_make(size_t bytes, bool on_gpu)
+{
+    CUdeviceptr address = 0;
+    if (!on_gpu) {
+        return malloc(bytes);
+    }
+    return CUDA_SUCCESS == info_driver(NULL)->cuMemAlloc(&address, bytes) ? (void *) (uintptr_t) address : NULL;
+}
+
+static void buffer_free(void *buffer, bool on_gpu)
+{
+    if (on_gpu) {
+        (void) info_driver(NULL)->cuMemFree((CUdeviceptr) (uintptr_t) buffer);
+    } else {
+        free(buffer);
+    }
+}
+
+static bool copy(void *to, const void *from, size_t bytes, bool on_gpu, bool to_gpu)
+{
+    if (!on_gpu) {
+        memcpy(to, from, bytes);
+        return true;
+    }
+    const info_driver_t *cuda = info_driver(NULL);
+    return CUDA_SUCCESS
+           == (to_gpu ? cuda->cuMemcpyHtoD((CUdeviceptr) (uintptr_t) to, from, bytes)
+                      : cuda->cuMemcpyDtoH(to, (CUdeviceptr) (uintptr_t) from, bytes));
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *) a, y = *(const double *) b;
+    return x < y ? -1 : x > y;
+}
+
+/* Where the timed calls ran, from the counters before and after them. */
+static void path_tell(const gpuhier_description_t *before, const gpuhier_description_t *after, row_t *row)
+{
+    const uint64_t gpus = after->accelerated - before->accelerated, small = after->small - before->small;
+    row->on_gpus = CALLS == gpus;
+    if (CALLS == gpus) {
+        snprintf(row->path, sizeof(row->path), "%s", CALLS == small ? "reduced by the host" : "reduced by the GPUs");
+        return;
+    }
+    snprintf(row->path, sizeof(row->path), "left to Open MPI");
+    for (int i = 0; i < GPUHIER_REASON_COUNT; ++i) {
+        if (after->left[i] > before->left[i]) {
+            snprintf(row->path, sizeof(row->path), "left to Open MPI%s: %s",
+                     after->staged > before->staged ? ", staged" : "", gpuhier_reason_text((gpuhier_reason_t) i));
+        }
+    }
+}
+
+/* The calls of one row. Returns false if memory is missing on any rank. */
+static bool row_run(row_t *row, bool nonblocking, bool on_gpu)
+{
+    const size_t bytes = row->count * sizeof(double);
+    double *host = malloc(bytes), *in = buffer_make(bytes, on_gpu), *out = buffer_make(bytes, on_gpu);
+    gpuhier_description_t before = {0}, after;
+    double seconds[CALLS];
+    int ok = NULL != host && NULL != in && NULL != out, all = 0;
+    for (size_t i = 0; i < row->count && ok; ++i) {
+        host[i] = (double) (rank + 1) * (double) (1 + i % 7); /* sums are exact */
+    }
+    ok = ok && copy(in, host, bytes, on_gpu, true);
+    MPI_Reduce(&ok, &all, 1, MPI_INT, MPI_MIN, 0, MPI_COMM_WORLD);
+    MPI_Bcast(&all, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    for (int call = -1; call < CALLS && all; ++call) {
+        if (0 == call) {
+            describe_now(&before);
+        }
+        MPI_Request request = MPI_REQUEST_NULL;
+        MPI_Barrier(MPI_COMM_WORLD);
+        const double begin = MPI_Wtime();
+        if (nonblocking && call >= 0) { /* the kind must have run in a blocking call */
+            MPI_Iallreduce(in, out, (int) row->count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &request);
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+        } else {
+            MPI_Allreduce(in, out, (int) row->count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        }
+        double mine = MPI_Wtime() - begin, slowest = 0;
+        MPI_Reduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+        if (call >= 0) {
+            seconds[call] = slowest;
+        }
+    }
+    if (all) {
+        describe_now(&after);
+        path_tell(&before, &after, row);
+        qsort(seconds, CALLS, sizeof(seconds[0]), by_value);
+        row->us = 1e6 * seconds[CALLS / 2];
+        int32_t wrong = copy(host, out, bytes, on_gpu, false) ? 0 : 1;
+        for (size_t i = 0; i < row->count; ++i) {
+            wrong += (double) nranks * (nranks + 1) / 2 * (double) (1 + i % 7) != host[i];
+        }
+        MPI_Reduce(&wrong, &row->wrong, 1, MPI_INT32_T, MPI_SUM, 0, MPI_COMM_WORLD);
+    }
+    free(host);
+    buffer_free(in, on_gpu);
+    buffer_free(out, on_gpu);
+    return all;
+}
+
+static const char *between(const told_t *told)
+{
+    return told->gpuhier.ngroups < 2 ? "nothing, since all ranks are in one group"
+           : told->gpuhier.on_device ? "GPU memory over UCX"
+                                     : "pinned host memory over UCX";
+}
+
+/* The rails that a rank drives, and in brackets those that it does not. */
+static const char *rails_text(const gpuhier_description_t *d, char *text, size_t room)
+{
+    size_t at = 0;
+    text[0] = '\0';
+    for (int i = 0; i < d->nrails && at < room; ++i) {
+        const bool driven = 0 != (d->driven >> i & 1);
+        at += (size_t) snprintf(text + at, room - at, driven ? " %s" : " (%s)", d->rail[i]);
+    }
+    return 0 == d->nrails ? " none" : text;
+}
+
+static void print_text(const told_t *told, const row_t *rows, int nrows, const char *mpi)
+{
+    const gpuhier_description_t *first = &told[0].gpuhier;
+    printf("job of %d rank%s, %s\n", nranks, 1 == nranks ? "" : "s", mpi);
+    for (int i = 0; i < nranks; ++i) {
+        if (!told[i].on_gpu) {
+            printf("rank %d on %s has no GPU: %s\n", i, told[i].host, told[i].why_not);
+        }
+    }
+    if (NULL == describe) {
+        printf("gpuhier is not loaded: ompi_info --param coll gpuhier --level 9 says whether Open MPI finds it\n");
+    } else if (!first->serves) {
+        printf("gpuhier does not serve MPI_COMM_WORLD: it is switched off, or a component of a higher priority does\n");
+    } else if (!first->has_team) {
+        printf("gpuhier has not run any call on the GPUs; the self-test says why\n");
+    } else {
+        printf("%d group%s; between groups: %s\n", first->ngroups, 1 == first->ngroups ? "" : "s", between(&told[0]));
+        for (int group = 0; group < first->ngroups; ++group) {
+            printf("  group %d:\n", group);
+            for (int i = 0; i < nranks; ++i) {
+                const gpuhier_description_t *d = &told[i].gpuhier;
+                char rails[512];
+                if (group == d->group) {
+                    printf("    rank %d on %s, pid %d, GPU %d at %s%s%s%s\n", i, told[i].host, (int) told[i].pid,
+                           (int) d->gpu, d->pci, d->on_host ? ", through host memory" : "",
+                           d->ngroups > 1 ? "; rails:" : "", d->ngroups > 1 ? rails_text(d, rails, sizeof(rails)) : "");
+                }
+            }
+        }
+        bool brackets = false;
+        for (int i = 0; i < nranks && first->ngroups > 1; ++i) {
+            brackets = brackets || told[i].gpuhier.driven != (1u << told[i].gpuhier.nrails) - 1;
+        }
+        printf("%smessages of doubles:\n", brackets ? "  (the rank does not drive rails in brackets)\n" : "");
+        for (int i = 0; i < first->nsizes; ++i) {
+            printf("  %s\n", first->path[i]);
+        }
+    }
+    printf("self-test: %d calls each, median of the slowest rank; no benchmark\n", CALLS);
+    printf("  %-15s %12s %12s %12s  %s\n", "call", "bytes", "us", "busbw GB/s", "path");
+    for (int i = 0; i < nrows; ++i) {
+        const double bytes = (double) (rows[i].count * sizeof(double));
+        printf("  %-15s %12.0f %12.1f %12.3f  %s", rows[i].call, bytes, rows[i].us,
+               rows[i].us > 0 ? bytes * 2 * (nranks - 1) / nranks / rows[i].us / 1e3 : 0, rows[i].path);
+        if (0 != rows[i].wrong) {
+            printf("; %d elements are WRONG", (int) rows[i].wrong);
+        }
+        printf("\n");
+    }
+}
+
+static void print_json(const told_t *told, const row_t *rows, int nrows, const char *mpi)
+{
+    const gpuhier_description_t *first = &told[0].gpuhier;
+    info_json_open(NULL, '{');
+    info_json_text("mpi", mpi);
+    info_json_bool("loaded", NULL != describe);
+    info_json_bool("serves", first->serves);
+    info_json_bool("on_gpus", first->has_team);
+    info_json_int("groups", first->ngroups);
+    info_json_text("between_groups", first->has_team ? between(&told[0]) : NULL);
+    info_json_open("ranks", '[');
+    for (int i = 0; i < nranks; ++i) {
+        const gpuhier_description_t *d = &told[i].gpuhier;
+        info_json_open(NULL, '{');
+        info_json_int("rank", i);
+        info_json_text("host", told[i].host);
+        info_json_int("pid", told[i].pid);
+        info_json_text("no_gpu", told[i].on_gpu ? NULL : told[i].why_not);
+        if (d->has_team) {
+            info_json_int("group", d->group);
+            info_json_int("index", d->index);
+            info_json_int("gpu", d->gpu);
+            info_json_text("pci", d->pci);
+            info_json_bool("through_host_memory", d->on_host);
+            info_json_open("rails", '[');
+            for (int r = 0; r < d->nrails; ++r) {
+                info_json_open(NULL, '{');
+                info_json_text("name", d->rail[r]);
+                info_json_bool("driven", d->driven >> r & 1);
+                info_json_close();
+            }
+            info_json_close();
+        }
+        info_json_close();
+    }
+    info_json_close();
+    info_json_open("sizes", '[');
+    for (int i = 0; i < first->nsizes; ++i) {
+        info_json_open(NULL, '{');
+        info_json_int("from_bytes", (long long) first->from[i]);
+        info_json_text("path", first->path[i]);
+        info_json_close();
+    }
+    info_json_close();
+    info_json_open("self_test", '[');
+    for (int i = 0; i < nrows; ++i) {
+        info_json_open(NULL, '{');
+        info_json_text("call", rows[i].call);
+        info_json_int("bytes", (long long) (rows[i].count * sizeof(double)));
+        info_json_number("us", rows[i].us);
+        info_json_text("path", rows[i].path);
+        info_json_bool("accelerated", rows[i].on_gpus);
+        info_json_int("wrong", rows[i].wrong);
+        info_json_close();
+    }
+    info_json_close();
+    info_json_close();
+}
+
+int main(int argc, char **argv)
+{
+    row_t rows[] = {{.call = "MPI_Allreduce", .count = 1},
+                    {.call = "MPI_Allreduce", .count = 8 << 10},
+                    {.call = "MPI_Allreduce", .count = 512 << 10},
+                    {.call = "MPI_Iallreduce", .count = 512 << 10}};
+    const int nrows = sizeof(rows) / sizeof(rows[0]);
+    char mpi[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0, status = 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    MPI_Get_library_version(mpi, &length);
+    mpi[strcspn(mpi, ",\n")] = '\0';
+    component_find();
+    const char *why_not = gpu_take();
+    for (int i = 0; i < nrows && 0 == status; ++i) {
+        status = row_run(&rows[i], 0 == strcmp(rows[i].call, "MPI_Iallreduce"), NULL == why_not) ? 0 : 3;
+    }
+    told_t mine = {.pid = (int32_t) getpid(), .on_gpu = NULL == why_not}, *told = NULL;
+    (void) gethostname(mine.host, sizeof(mine.host) - 1);
+    snprintf(mine.why_not, sizeof(mine.why_not), "%s", NULL == why_not ? "" : why_not);
+    describe_now(&mine.gpuhier);
+    if (0 == rank && NULL == (told = malloc(sizeof(*told) * (size_t) nranks))) {
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    }
+    MPI_Gather(&mine, sizeof(mine), MPI_BYTE, told, sizeof(mine), MPI_BYTE, 0, MPI_COMM_WORLD);
+    if (0 == rank && 0 != status) {
+        fprintf(stderr, "gpuhier_info: out of memory\n");
+    } else if (0 == rank) {
+        (argc > 1 && 0 == strcmp(argv[1], "--json") ? print_json : print_text)(told, rows, nrows, mpi);
+        for (int i = 0; i < nrows; ++i) {
+            status = 0 != rows[i].wrong || !rows[i].on_gpus ? 1 : status;
+        }
+    }
+    free(told);
+    MPI_Finalize();
+    return status;
+}

@@ -28,6 +28,11 @@
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 
+/* gpuhier's own version, which ompi_info shows; that of Open MPI is release_check()'s. As in configure.ac. */
+#define GPUHIER_MAJOR 0
+#define GPUHIER_MINOR 1
+#define GPUHIER_RELEASE 0
+
 static int component_register(void);
 static int component_open(void);
 static int component_close(void);
@@ -47,7 +52,7 @@ __attribute__((visibility("default"))) gpuhier_component_t mca_coll_gpuhier_comp
                 {
                     GPUHIER_COLL_VERSION,
                     .mca_component_name = "gpuhier",
-                    MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION),
+                    MCA_BASE_MAKE_VERSION(component, GPUHIER_MAJOR, GPUHIER_MINOR, GPUHIER_RELEASE),
                     .mca_open_component = component_open,
                     .mca_close_component = component_close,
                     .mca_register_component_params = component_register,

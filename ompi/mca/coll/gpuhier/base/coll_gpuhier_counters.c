@@ -69,10 +69,10 @@ int gpuhier_counters_register(const mca_base_component_t *component)
         rc = counter_register(component, names[i], text, &gpuhier_counters.saved_because[i]);
     }
     for (int rail = 0; rail < GPUHIER_RAILS_MAX && OMPI_SUCCESS == rc; ++rail) {
-        char name[32];
+        char name[32], text[64];
         snprintf(name, sizeof(name), "net_bytes_sent_%d", rail);
-        rc = counter_register(component, name, "Payload bytes handed to UCX on this rail",
-                              &gpuhier_counters.net_bytes_sent[rail]);
+        snprintf(text, sizeof(text), "Payload bytes handed to UCX on rail %d", rail);
+        rc = counter_register(component, name, text, &gpuhier_counters.net_bytes_sent[rail]);
     }
     return rc;
 }

@@ -44,59 +44,65 @@ static mca_base_var_enum_value_t net_modes[] = {
 static mca_base_var_enum_value_t algorithms[ALGORITHMS_MAX + 1]; /* filled at registration */
 
 #define FIXED MCA_BASE_VAR_SCOPE_READONLY
+#define USER OPAL_INFO_LVL_1
+#define SITE OPAL_INFO_LVL_3
+#define TUNER OPAL_INFO_LVL_5
+#define EXPERT OPAL_INFO_LVL_9
 
 static const struct param {
     const char *name;
     mca_base_var_type_t type;
+    mca_base_var_info_lvl_t level; /* whom it is for: ompi_info shows level 1 by default */
     mca_base_var_scope_t scope;
     void *storage;
     mca_base_var_enum_value_t *choices; /* NULL: any value of the type */
     const char *text;
 } params[] = {
-    {"priority", MCA_BASE_VAR_TYPE_INT, FIXED, &gpuhier_params.priority, NULL,
-     "Priority among coll components. Below 0 gpuhier is not used. Must be equal on all ranks"},
-    {"enable", MCA_BASE_VAR_TYPE_BOOL, MCA_BASE_VAR_SCOPE_ALL, &gpuhier_params.enable, NULL,
+    {"priority", MCA_BASE_VAR_TYPE_INT, SITE, FIXED, &gpuhier_params.priority, NULL,
+     "Priority among Open MPI's coll components: the highest gets the calls. Below 0 gpuhier is not used. Must be "
+     "equal on all ranks"},
+    {"enable", MCA_BASE_VAR_TYPE_BOOL, USER, MCA_BASE_VAR_SCOPE_ALL, &gpuhier_params.enable, NULL,
      "Whether gpuhier serves communicators made from now on. MPI_T may change it, on all ranks at once"},
-    {"probe", MCA_BASE_VAR_TYPE_INT, FIXED, &gpuhier_params.probe, NULL,
-     "1: ask all ranks now and then whether they pass device memory. 0: never, so that no call runs on the GPUs. Must "
-     "be equal on all ranks"},
-    {"print_info", MCA_BASE_VAR_TYPE_BOOL, FIXED, &gpuhier_params.print_info, NULL,
+    {"probe", MCA_BASE_VAR_TYPE_INT, SITE, FIXED, &gpuhier_params.probe, NULL,
+     "Whether to ask all ranks now and then if they pass device memory (1), or never (0), so that no call runs on the "
+     "GPUs. Must be equal on all ranks"},
+    {"print_info", MCA_BASE_VAR_TYPE_BOOL, USER, FIXED, &gpuhier_params.print_info, NULL,
      "Print groups, rails, what messages of each size get, and why calls are left to Open MPI, for each communicator"},
-    {"report", MCA_BASE_VAR_TYPE_BOOL, FIXED, &gpuhier_params.report, NULL,
+    {"report", MCA_BASE_VAR_TYPE_BOOL, USER, FIXED, &gpuhier_params.report, NULL,
      "Print a page at the end: rank 0's calls by path, size and time, and why calls were left to Open MPI"},
-    {"trace", MCA_BASE_VAR_TYPE_STRING, FIXED, &gpuhier_params.trace, NULL,
+    {"trace", MCA_BASE_VAR_TYPE_STRING, USER, FIXED, &gpuhier_params.trace, NULL,
      "Write a timeline of all ranks' calls into this file at the end, for Perfetto or chrome://tracing. Must be set on "
      "all ranks or on none"},
-    {"devices", MCA_BASE_VAR_TYPE_STRING, FIXED, &gpuhier_params.devices, NULL,
+    {"devices", MCA_BASE_VAR_TYPE_STRING, SITE, FIXED, &gpuhier_params.devices, NULL,
      "Network devices to use, by UCX's names, for example mlx5_0:1,mlx5_1:1. Default: the nearest to each GPU"},
-    {"net", MCA_BASE_VAR_TYPE_INT, FIXED, &gpuhier_params.net, net_modes,
+    {"net", MCA_BASE_VAR_TYPE_INT, TUNER, FIXED, &gpuhier_params.net, net_modes,
      "How data reaches the network: from GPU memory (direct), through page-locked host memory (staged), or direct if "
      "the NICs of all ranks reach GPU memory (auto)"},
-    {"ipc", MCA_BASE_VAR_TYPE_INT, FIXED, &gpuhier_params.ipc, ipc_modes,
+    {"ipc", MCA_BASE_VAR_TYPE_INT, TUNER, FIXED, &gpuhier_params.ipc, ipc_modes,
      "How peers on the node reach a user's buffer: through a copy in scratch memory (scratch), mapped at its first use "
      "(user), or mapped once it was used a few times (auto)"},
-    {"algorithm", MCA_BASE_VAR_TYPE_INT, FIXED, &gpuhier_params.algorithm, algorithms,
+    {"algorithm", MCA_BASE_VAR_TYPE_INT, TUNER, FIXED, &gpuhier_params.algorithm, algorithms,
      "Exchange between groups of GPUs. auto chooses by the number of groups and the length of the message; "
      "gpuhier_info shows the choice. Must be equal on all ranks"},
-    {"slice_bytes", MCA_BASE_VAR_TYPE_SIZE_T, FIXED, &gpuhier_params.slice_bytes, NULL,
-     "Longest slice in bytes of the message, at least 4096. Each GPU spends six of them on scratch memory. Must be "
-     "equal on all ranks"},
-    {"slice_bytes_max", MCA_BASE_VAR_TYPE_SIZE_T, FIXED, &gpuhier_params.slice_bytes_max, NULL,
-     "The same for long messages between groups. Default: 16777216, or slice_bytes where that is set. Must be equal on "
-     "all ranks"},
-    {"small_bytes", MCA_BASE_VAR_TYPE_SIZE_T, FIXED, &gpuhier_params.small_bytes, NULL,
-     "Messages of at most this many bytes are reduced by the host, 0 to 1048576. 0: none. Must be equal on all ranks"},
-    {"ipc_cache_bytes", MCA_BASE_VAR_TYPE_SIZE_T, FIXED, &gpuhier_params.ipc_cache_bytes, NULL,
+    {"slice_bytes", MCA_BASE_VAR_TYPE_SIZE_T, TUNER, FIXED, &gpuhier_params.slice_bytes, NULL,
+     "Messages pass in slices of at most this many bytes, at least 4096. Each GPU spends six of them on scratch "
+     "memory. Must be equal on all ranks"},
+    {"slice_bytes_max", MCA_BASE_VAR_TYPE_SIZE_T, TUNER, FIXED, &gpuhier_params.slice_bytes_max, NULL,
+     "As slice_bytes, for messages beyond 32 MiB between groups of GPUs. Default: 16777216, or slice_bytes where that "
+     "is set. Must be equal on all ranks"},
+    {"small_bytes", MCA_BASE_VAR_TYPE_SIZE_T, TUNER, FIXED, &gpuhier_params.small_bytes, NULL,
+     "Messages of at most this many bytes, 0 to 1048576, are reduced by the host. Must be equal on all ranks"},
+    {"ipc_cache_bytes", MCA_BASE_VAR_TYPE_SIZE_T, TUNER, FIXED, &gpuhier_params.ipc_cache_bytes, NULL,
      "Bytes of peers' buffers that stay mapped from call to call. 0: a quarter of the GPU's memory"},
-    {"stage_bytes", MCA_BASE_VAR_TYPE_SIZE_T, FIXED, &gpuhier_params.stage_bytes, NULL,
+    {"stage_bytes", MCA_BASE_VAR_TYPE_SIZE_T, TUNER, FIXED, &gpuhier_params.stage_bytes, NULL,
      "Bytes of page-locked host memory kept for calls that run in host memory. 0: none"},
-    {"timeout", MCA_BASE_VAR_TYPE_DOUBLE, FIXED, &gpuhier_params.timeout, NULL,
+    {"timeout", MCA_BASE_VAR_TYPE_DOUBLE, SITE, FIXED, &gpuhier_params.timeout, NULL,
      "Seconds without progress after which a call fails. 0: never, since MPI lets a rank be late"},
-    {"report_after", MCA_BASE_VAR_TYPE_DOUBLE, FIXED, &gpuhier_params.report_after, NULL,
+    {"report_after", MCA_BASE_VAR_TYPE_DOUBLE, SITE, FIXED, &gpuhier_params.report_after, NULL,
      "Seconds without progress after which the state of all ranks is printed. 0: never"},
-    {"sync_before", MCA_BASE_VAR_TYPE_BOOL, FIXED, &gpuhier_params.sync_before, NULL,
+    {"sync_before", MCA_BASE_VAR_TYPE_BOOL, USER, FIXED, &gpuhier_params.sync_before, NULL,
      "Synchronise the device before the send buffer is read. This finds programs that forgot to"},
-    {"tune", MCA_BASE_VAR_TYPE_STRING, FIXED, &tune, NULL,
+    {"tune", MCA_BASE_VAR_TYPE_STRING, EXPERT, FIXED, &tune, NULL,
      "For experts: KEY=NUMBER,... Keys are slices_in_flight and oneshot_bytes, which must be equal on all ranks, "
      "ipc_uses and ipc_idle; docs/tuning.md explains them"},
 };
@@ -127,7 +133,7 @@ static int param_register(const mca_base_component_t *component, const struct pa
     /* Open MPI 5 lets MPI_T write only parameters with this flag. */
     const int flags = MCA_BASE_VAR_SCOPE_ALL == p->scope ? MCA_BASE_VAR_FLAG_SETTABLE : 0;
     int index = mca_base_component_var_register(component, p->name, p->text, p->type, values, 0,
-                                                (mca_base_var_flag_t) flags, OPAL_INFO_LVL_5, p->scope, p->storage);
+                                                (mca_base_var_flag_t) flags, p->level, p->scope, p->storage);
     if (NULL != values) {
         OBJ_RELEASE(values);
     }

@@ -5,7 +5,8 @@
  * Every call that is left to Open MPI has a reason, and the counter of that reason says so: each kind of call here is
  * made with a length of its own, so that no earlier call has decided its path.
  *
- *   allreduce_reasons [off]     off: is run with coll_gpuhier_probe 0
+ *   allreduce_reasons [off]          off: is run with coll_gpuhier_probe 0
+ *   allreduce_reasons often REASON   150 calls that are staged for that reason, on odd ranks at least
  */
 #include "flight.h"
 
@@ -71,12 +72,29 @@ static void run(suite_t *suite, MPI_Comm comm, way_t way, const char *type, size
     }
 }
 
+/* Calls that are staged again and again. */
+static void often(suite_t *suite, bool odd, const char *reason)
+{
+    for (int i = 0; i < 150; ++i) {
+        if (0 == strcmp(reason, "type")) {
+            run(suite, MPI_COMM_WORLD, BLOCKING, "long_double", 100, BUFFER_DEVICE, reason);
+        } else if (0 == strcmp(reason, "host_elsewhere")) {
+            run(suite, MPI_COMM_WORLD, BLOCKING, "double", 100, odd ? BUFFER_DEVICE : BUFFER_HOST,
+                odd ? reason : "host_here");
+        } else {
+            run(suite, MPI_COMM_WORLD, NONBLOCKING, "double", 100, BUFFER_DEVICE, reason);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     suite_t suite;
     suite_begin(&suite, "allreduce_reasons", &argc, &argv);
     const bool odd = 1 == suite.rank % 2;
-    if (argc > 1 && 0 == strcmp(argv[1], "off")) {
+    if (argc > 2 && 0 == strcmp(argv[1], "often")) {
+        often(&suite, odd, argv[2]);
+    } else if (argc > 1 && 0 == strcmp(argv[1], "off")) {
         run(&suite, MPI_COMM_WORLD, BLOCKING, "double", 100, BUFFER_DEVICE, "off");
         run(&suite, MPI_COMM_WORLD, NONBLOCKING, "double", 100, BUFFER_DEVICE, "off");
         run(&suite, MPI_COMM_WORLD, PERSISTENT, "double", 100, BUFFER_DEVICE, "off");

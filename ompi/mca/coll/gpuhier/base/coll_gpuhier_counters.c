@@ -54,7 +54,7 @@ static int counter_register(const mca_base_component_t *component, const char *n
     return index < 0 ? index : OMPI_SUCCESS;
 }
 
-#define REASON_NAME(name, text) "saved_" #name,
+#define REASON_NAME(name, text, remedy) "saved_" #name,
 
 int gpuhier_counters_register(const mca_base_component_t *component)
 {

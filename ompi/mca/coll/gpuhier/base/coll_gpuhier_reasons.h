@@ -8,32 +8,50 @@
 #ifndef GPUHIER_REASONS_H
 #define GPUHIER_REASONS_H
 
-/* X(name, text). The first one is that of a kind of call that has not been tried yet. */
-#define GPUHIER_REASONS(X)                                                                          \
-    X(not_tried, "nonblocking, and no blocking call of the kind runs on the GPUs yet")              \
-    X(empty, "no elements")                                                                         \
-    X(type, "no kernel for this type and operation")                                                \
-    X(host_here, "host memory on this rank")                                                        \
-    X(host_elsewhere, "host memory on another rank, or a rank that cannot run the call on its GPU") \
-    X(declined, "a rank could not run the call on its GPU")                                         \
-    X(members, "not all members have gpuhier, the same parameters and a CUDA driver")               \
-    X(alone, "one rank, or an inter-communicator")                                                  \
-    X(off, "coll_gpuhier_probe is 0")                                                               \
-    X(set_up, "the set-up of the communicator failed")                                              \
-    X(memory, "memory ran out on a rank")                                                           \
-    X(end, "MPI_Finalize has begun")
+/*
+ * X(name, text, remedy). The first one is that of a kind of call that has not been tried yet. The remedy stands in the
+ * warning about calls that are staged again and again; NULL: there is none, or the user wants it so, and no warning.
+ */
+#define GPUHIER_REASONS(X)                                                                                 \
+    X(not_tried, "nonblocking, and no blocking call of the kind runs on the GPUs yet",                     \
+      "Make one blocking MPI_Allreduce of this type, operation and length on the communicator first.")     \
+    X(empty, "no elements", NULL)                                                                          \
+    X(type, "no kernel for this type and operation",                                                       \
+      "Use a type and an operation that docs/types.md lists, for example the elements of a derived type.") \
+    X(host_here, "host memory on this rank", "Pass GPU memory in both buffers, on all ranks.")             \
+    X(host_elsewhere, "host memory on another rank, or a rank that cannot run the call on its GPU",        \
+      "Pass GPU memory in both buffers, on all ranks, and see that all ranks have a GPU.")                 \
+    X(declined, "a rank could not run the call on its GPU",                                                \
+      "Look at the ranks' output with --mca coll_base_verbose 5; GPU memory may be short.")                \
+    X(members, "not all members have gpuhier, the same parameters and a CUDA driver",                      \
+      "Install the same gpuhier on all nodes, set the same parameters, give all ranks a GPU.")             \
+    X(alone, "one rank, or an inter-communicator", NULL)                                                   \
+    X(off, "coll_gpuhier_probe is 0", NULL)                                                                \
+    X(set_up, "the set-up of the communicator failed",                                                     \
+      "Run with --mca coll_base_verbose 5 to see why, and \"gpuhier_info doctor\" on the nodes.")          \
+    X(memory, "memory ran out on a rank", "Let the program use less host memory.")                         \
+    X(end, "MPI_Finalize has begun", NULL)
 
-#define GPUHIER_REASON_NUMBER(name, text) GPUHIER_REASON_##name,
+#define GPUHIER_REASON_NUMBER(name, text, remedy) GPUHIER_REASON_##name,
 typedef enum gpuhier_reason { GPUHIER_REASONS(GPUHIER_REASON_NUMBER) GPUHIER_REASON_COUNT } gpuhier_reason_t;
 #undef GPUHIER_REASON_NUMBER
 
 /* The text of a reason. */
 static inline const char *gpuhier_reason_text(gpuhier_reason_t reason)
 {
-#define GPUHIER_REASON_TEXT(name, text) text,
+#define GPUHIER_REASON_TEXT(name, text, remedy) text,
     static const char *const texts[] = {GPUHIER_REASONS(GPUHIER_REASON_TEXT)};
 #undef GPUHIER_REASON_TEXT
     return texts[reason];
+}
+
+/* What to do about it; may be NULL. */
+static inline const char *gpuhier_reason_remedy(gpuhier_reason_t reason)
+{
+#define GPUHIER_REASON_REMEDY(name, text, remedy) remedy,
+    static const char *const remedies[] = {GPUHIER_REASONS(GPUHIER_REASON_REMEDY)};
+#undef GPUHIER_REASON_REMEDY
+    return remedies[reason];
 }
 
 #endif /* GPUHIER_REASONS_H */

@@ -50,7 +50,7 @@ static inline __attribute__((always_inline)) int run(const void *sbuf, void *rbu
         reason = NULL != entry ? GPUHIER_REASON_declined : gpuhier_path_reason(module, &key);
     }
     gpuhier_path_saved(module, comm, dtype, (size_t) count, reason);
-    int rc = gpuhier_fallback_allreduce(sbuf, rbuf, count, dtype, op, comm, &module->saved, trace);
+    int rc = gpuhier_fallback_allreduce(sbuf, rbuf, count, dtype, op, comm, &module->saved, reason, trace);
     gpuhier_report_end(GPUHIER_REPORT_SAVED, dtype->super.size * (size_t) count, ompi_comm_size(comm), begin);
     if (NULL != trace) {
         gpuhier_trace_end_left(trace, reason);

@@ -59,7 +59,7 @@ static int saved(gpuhier_module_t *module, const void *sbuf, void *rbuf, gpuhier
         gpuhier_staged_close(&staged);
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    gpuhier_count(&gpuhier_counters.calls_staged, 1);
+    gpuhier_staged_count(&staged, comm, reason);
     request->staged = staged;
     request->why = reason;
     request->is_traced = NULL != trace;

@@ -41,6 +41,9 @@ gpuhier_reason_t gpuhier_path_reason(const gpuhier_module_t *module, const gpuhi
     if (GPUHIER_AGREE_NO == module->agree) {
         return module->why;
     }
+    if (!gpuhier_params.probe) {
+        return GPUHIER_REASON_off; /* no blocking call has asked yet */
+    }
     return NULL == key ? GPUHIER_REASON_not_tried : gpuhier_modes_why(&module->modes, key->kind, key->bytes);
 }
 

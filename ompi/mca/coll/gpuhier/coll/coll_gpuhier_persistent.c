@@ -50,7 +50,7 @@ static int start(size_t count, ompi_request_t **requests)
         }
         gpuhier_count(&gpuhier_counters.calls_saved, 1);
         gpuhier_count(&gpuhier_counters.saved_because[request->why], 1);
-        gpuhier_count(&gpuhier_counters.calls_staged, 1);
+        gpuhier_staged_count(&request->staged, request->comm, request->why);
         /* On a communicator of one rank, Open MPI may give a request that does nothing: it is always complete, and has
          * no req_start. */
         if (OMPI_REQUEST_NOOP != request->saved->req_type) {

@@ -11,6 +11,7 @@
  */
 #include "ompi_config.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/coll_gpuhier_counters.h"
@@ -59,6 +60,26 @@ int gpuhier_staged_write(const gpuhier_staged_t *staged)
     return staged->recv_on_device ? gpuhier_staging_write(&staged->recv) : OMPI_SUCCESS;
 }
 
+#define STAGED_OFTEN 100 /* calls */
+
+void gpuhier_staged_count(const gpuhier_staged_t *staged, struct ompi_communicator_t *comm, gpuhier_reason_t reason)
+{
+    static _Atomic unsigned calls[GPUHIER_REASON_COUNT];
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    if (!gpuhier_staged_any(staged)) {
+        return;
+    }
+    gpuhier_count(&gpuhier_counters.calls_staged, 1);
+    if (NULL == gpuhier_reason_remedy(reason) || (0 != ompi_comm_rank(comm) && GPUHIER_REASON_host_elsewhere != reason)
+        || STAGED_OFTEN != 1 + atomic_fetch_add_explicit(&calls[reason], 1, memory_order_relaxed)
+        || atomic_flag_test_and_set(&told)) {
+        return;
+    }
+    opal_show_help("help-coll-gpuhier.txt", "staged often", true, ompi_process_info.nodename, ompi_comm_rank(comm),
+                   comm->c_name, STAGED_OFTEN, staged->recv_on_device ? staged->recv.bytes : staged->send.bytes,
+                   gpuhier_reason_text(reason), gpuhier_reason_remedy(reason));
+}
+
 void gpuhier_staged_abort(const gpuhier_staged_t *staged, struct ompi_communicator_t *comm, int code)
 {
     opal_show_help("help-coll-gpuhier.txt", "staging failed", true, ompi_process_info.nodename, ompi_comm_rank(comm),
@@ -93,7 +114,7 @@ static void note(gpuhier_trace_event_t *trace, gpuhier_trace_phase_t phase)
 
 static int staged_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
                             struct ompi_op_t *op, struct ompi_communicator_t *comm, const gpuhier_saved_t *saved,
-                            gpuhier_trace_event_t *trace)
+                            gpuhier_reason_t reason, gpuhier_trace_event_t *trace)
 {
     gpuhier_staged_t staged;
     note(trace, GPUHIER_TRACE_READ);
@@ -102,7 +123,7 @@ static int staged_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count,
     if (OMPI_SUCCESS != rc) {
         gpuhier_staged_abort(&staged, comm, rc);
     } else {
-        gpuhier_count(&gpuhier_counters.calls_staged, gpuhier_staged_any(&staged));
+        gpuhier_staged_count(&staged, comm, reason);
         note(trace, GPUHIER_TRACE_OPEN_MPI);
         rc = saved->allreduce(gpuhier_staged_sbuf(&staged, sbuf), gpuhier_staged_rbuf(&staged, rbuf), count, dtype, op,
                               comm, saved->allreduce_module);
@@ -115,11 +136,11 @@ static int staged_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count,
 
 int gpuhier_fallback_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
                                struct ompi_op_t *op, struct ompi_communicator_t *comm, const gpuhier_saved_t *saved,
-                               gpuhier_trace_event_t *trace)
+                               gpuhier_reason_t reason, gpuhier_trace_event_t *trace)
 {
     if (open_mpi_takes(dtype) || (!on_device(rbuf, dtype) && !on_device(sbuf, dtype))) {
         note(trace, GPUHIER_TRACE_OPEN_MPI);
         return saved->allreduce(sbuf, rbuf, count, dtype, op, comm, saved->allreduce_module);
     }
-    return staged_allreduce(sbuf, rbuf, count, dtype, op, comm, saved, trace);
+    return staged_allreduce(sbuf, rbuf, count, dtype, op, comm, saved, reason, trace);
 }

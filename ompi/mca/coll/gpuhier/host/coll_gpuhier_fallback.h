@@ -15,6 +15,7 @@
 #ifndef GPUHIER_FALLBACK_H
 #define GPUHIER_FALLBACK_H
 
+#include "base/coll_gpuhier_reasons.h"
 #include "base/coll_gpuhier_saved.h"
 #include "base/coll_gpuhier_trace.h"
 #include "host/coll_gpuhier_staging.h"
@@ -49,6 +50,13 @@ void *gpuhier_staged_rbuf(const gpuhier_staged_t *staged, void *rbuf);
 int gpuhier_staged_read(const gpuhier_staged_t *staged);
 int gpuhier_staged_write(const gpuhier_staged_t *staged);
 
+/*
+ * Counts a call that is staged, and whose collective Open MPI serves for this reason. A process in which that happens
+ * again and again says so once, with a remedy: see GPUHIER_REASONS. Only rank 0 does, unless the reason is that another
+ * rank passes host memory, which may be rank 0.
+ */
+void gpuhier_staged_count(const gpuhier_staged_t *staged, struct ompi_communicator_t *comm, gpuhier_reason_t reason);
+
 /* Ends the job after a failure to stage. The other ranks are in the collective or will enter it, and no error code
  * returned here would reach them. */
 void gpuhier_staged_abort(const gpuhier_staged_t *staged, struct ompi_communicator_t *comm, int code);
@@ -57,11 +65,12 @@ void gpuhier_staged_abort(const gpuhier_staged_t *staged, struct ompi_communicat
  * Runs the saved allreduce. Any type, operation and count; sbuf or rbuf may be
  * device memory on any subset of ranks. On an Open MPI without CUDA support
  * device buffers are copied to host memory first and back afterwards; gaps of a
- * derived type in rbuf keep what they held. trace: the call's event, or NULL.
+ * derived type in rbuf keep what they held. reason: why the call is
+ * not on the GPUs. trace: the call's event, or NULL.
  * Returns the collective's code, or that of a failed copy or allocation.
  */
 int gpuhier_fallback_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
                                struct ompi_op_t *op, struct ompi_communicator_t *comm, const gpuhier_saved_t *saved,
-                               gpuhier_trace_event_t *trace);
+                               gpuhier_reason_t reason, gpuhier_trace_event_t *trace);
 
 #endif /* GPUHIER_FALLBACK_H */

@@ -426,6 +426,62 @@ static void test_wire(void **state)
     assert_int_equal(gpuhier_rails_wire(world, 3), GPUHIER_WIRE_TCP);
 }
 
+static bool node_maps(void *arg, int rank, int other)
+{
+    return *(const int *) arg > 0 && rank / *(const int *) arg == other / *(const int *) arg;
+}
+
+/* Two nodes of four ranks each, in groups of so many: are the rails few, and how are they used? */
+static bool are_few(const gpuhier_record_t records[8], int group, gpuhier_rails_use_t *use)
+{
+    const gpuhier_hier_rank_t nodes[8] = {{0}, {0}, {0}, {0}, {4}, {4}, {4}, {4}};
+    gpuhier_hierarchy_t hierarchy;
+    gpuhier_shape_t shape;
+    gpuhier_piece_rails_t rails[8];
+
+    memset(&hierarchy, 0, sizeof(hierarchy));
+    memset(&shape, 0, sizeof(shape));
+    assert_int_equal(0, gpuhier_hierarchy_init(&hierarchy, 8, nodes, node_maps, &group, 8));
+    assert_int_equal(0, gpuhier_shape_init(&shape, &hierarchy));
+    gpuhier_rails_plan(&shape, records, rails);
+    const bool few = gpuhier_rails_are_few(&shape, records, rails, 4, use);
+    gpuhier_shape_fini(&shape);
+    gpuhier_hierarchy_fini(&hierarchy);
+    return few;
+}
+
+/* Rails are few if a rank has fewer devices than others, or if a node has several groups; never where ranks share no
+ * rail. */
+static void test_few(void **state)
+{
+    gpuhier_record_t records[8];
+    gpuhier_rails_use_t use;
+    static const int of_two_ranks[] = {0, 1, 2, 2, 2, 3, 4, 4, 4};
+
+    (void) state;
+    for (int nics = 1; nics <= 8; ++nics) {
+        all_equal(8, nics);
+        memcpy(records, world, sizeof(records));
+        for (int rank = 4; rank < 8; ++rank) {
+            records[rank].node.boot_id[0] = 1;
+        }
+        assert_false(are_few(records, 4, &use));
+        assert_int_equal(nics, use.there);
+        assert_int_equal(nics, use.fewest);
+        /* Of groups of two, the first decides. Its two ranks drive the shares that two of four ranks have. */
+        const bool few = are_few(records, 2, &use);
+        assert_int_equal(of_two_ranks[nics], use.driven);
+        assert_int_equal(4 == nics || 8 == nics, few); /* half of them */
+        /* One rank with one device. */
+        records[5].nics = 1;
+        assert_int_equal(nics >= 2, are_few(records, 4, &use));
+        assert_int_equal(1, use.driven);
+        assert_int_equal(nics, use.there);
+        assert_int_equal(1, use.fewest);
+        assert_int_equal(1 == nics ? 0 : 5, use.fewest_rank);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -438,6 +494,7 @@ int main(void)
         cmocka_unit_test(test_rails_many),
         cmocka_unit_test(test_rails_uneven),
         cmocka_unit_test(test_wire),
+        cmocka_unit_test(test_few),
     };
 
     /* Keeps hwloc's plugins loaded: what libpciaccess holds for the whole process looks like a leak without them. */

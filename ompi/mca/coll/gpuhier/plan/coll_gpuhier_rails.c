@@ -137,6 +137,32 @@ void gpuhier_rails_plan(const gpuhier_shape_t *shape, const gpuhier_record_t *re
     }
 }
 
+bool gpuhier_rails_are_few(const gpuhier_shape_t *shape, const gpuhier_record_t *records,
+                           const gpuhier_piece_rails_t *rails, int ranks_on_node, gpuhier_rails_use_t *use_p)
+{
+    const int groups_on_node = (ranks_on_node + shape->max_group_size - 1) / shape->max_group_size;
+    uint32_t driven = 0;
+    int drivers = 0; /* rails of each rank of a group, in all */
+    gpuhier_rails_use_t use = {.fewest = GPUHIER_RAILS_MAX};
+    for (int piece = 0; piece < shape->npieces; ++piece) {
+        drivers += rails[piece].count;
+        for (int i = 0; i < rails[piece].count; ++i) {
+            driven |= 1u << rails[piece].rail[i];
+        }
+    }
+    use.driven = __builtin_popcount(driven);
+    for (int rank = 0; rank < shape->hierarchy->nranks; ++rank) {
+        const int devices = records[rank].nics < GPUHIER_RAILS_MAX ? records[rank].nics : GPUHIER_RAILS_MAX;
+        use.there = devices > use.there ? devices : use.there;
+        if (devices < use.fewest) {
+            use.fewest = devices;
+            use.fewest_rank = rank;
+        }
+    }
+    *use_p = use;
+    return 2 * use.driven <= use.there && 2 * use.driven <= groups_on_node * drivers;
+}
+
 gpuhier_wire_t gpuhier_rails_wire(const gpuhier_record_t *records, int nranks)
 {
     for (int rank = 0; rank < nranks; ++rank) {

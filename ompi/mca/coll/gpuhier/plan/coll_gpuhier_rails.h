@@ -34,6 +34,22 @@ int gpuhier_rails_devices(const gpuhier_record_t *record, const char *names_p[GP
  */
 void gpuhier_rails_plan(const gpuhier_shape_t *shape, const gpuhier_record_t *records, gpuhier_piece_rails_t *rails_p);
 
+/* How many rails carry data. */
+typedef struct gpuhier_rails_use {
+    int driven;      /* rails that carry a piece; the same on all nodes */
+    int there;       /* the most devices of any rank's node */
+    int fewest;      /* the fewest: no rank uses a rail that another rank has no device for */
+    int fewest_rank; /* the first rank with so few */
+} gpuhier_rails_use_t;
+
+/*
+ * Do so few rails carry data that messages between groups are far slower than they could be? That is so if they are at
+ * most half of those that are there, and two ranks or more of a node share each. ranks_on_node: of the fullest node.
+ * rails: of gpuhier_rails_plan(). Sets *use_p in any case.
+ */
+bool gpuhier_rails_are_few(const gpuhier_shape_t *shape, const gpuhier_record_t *records,
+                           const gpuhier_piece_rails_t *rails, int ranks_on_node, gpuhier_rails_use_t *use_p);
+
 /* RDMA if every rank has a device and all devices of all ranks are RDMA ports, else TCP. The same on all ranks. */
 gpuhier_wire_t gpuhier_rails_wire(const gpuhier_record_t *records, int nranks);
 

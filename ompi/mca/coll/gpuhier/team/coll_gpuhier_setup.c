@@ -39,6 +39,7 @@
 #include "base/coll_gpuhier_end.h"
 #include "base/coll_gpuhier_params.h"
 #include "plan/coll_gpuhier_choice.h"
+#include "team/coll_gpuhier_advice.h"
 #include "team/coll_gpuhier_hooks.h"
 #include "team/coll_gpuhier_hostlanes.h"
 #include "team/coll_gpuhier_partners.h"
@@ -593,6 +594,7 @@ static int steps_run(setup_t *setup, const gpuhier_buffer_t *buffer, int entered
     }
     if (OMPI_SUCCESS == rc) {
         team_print(setup);
+        gpuhier_advice_tell(team, setup->records, setup->widest);
     }
     return rc;
 }

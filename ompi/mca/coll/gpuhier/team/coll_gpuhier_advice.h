@@ -1,0 +1,19 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Warnings about choices that are far below what the machine could do: what, why, and what to do about it. Those about
+ * a node without mappings are in set-up, which knows why; those about staging in coll_gpuhier_fallback.c.
+ */
+#ifndef GPUHIER_ADVICE_H
+#define GPUHIER_ADVICE_H
+
+#include "team/coll_gpuhier_team.h"
+
+/*
+ * Rank 0 of a new team says, once a process, that RDMA ports do not take GPU memory, or that few rails serve many
+ * ranks. records: of all ranks. ranks_on_node: of the fullest node.
+ */
+void gpuhier_advice_tell(const gpuhier_team_t *team, const gpuhier_record_t *records, int ranks_on_node);
+
+#endif /* GPUHIER_ADVICE_H */

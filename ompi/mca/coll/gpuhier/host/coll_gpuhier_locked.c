@@ -12,13 +12,14 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/coll_gpuhier_end.h"
 #include "base/coll_gpuhier_params.h"
 #include "host/coll_gpuhier_locked.h"
 
-#define BLOCK_ROUND ((size_t) 64 << 10) /* blocks are multiples of it, so that near sizes share one */
-#define PAGE_BYTES 4096
+/* Blocks are multiples of it, so that near sizes share one, and of every page size: the driver locks whole pages. */
+#define BLOCK_ROUND ((size_t) 64 << 10)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the next two */
 static gpuhier_locked_t *unused;
@@ -61,7 +62,7 @@ static gpuhier_locked_t *unused_take(size_t bytes)
 static gpuhier_locked_t *block_make(size_t bytes, CUcontext context)
 {
     gpuhier_locked_t *block = calloc(1, sizeof(*block));
-    if (NULL == block || 0 != posix_memalign((void **) &block->memory, PAGE_BYTES, bytes)) {
+    if (NULL == block || 0 != posix_memalign((void **) &block->memory, (size_t) sysconf(_SC_PAGESIZE), bytes)) {
         free(block);
         return NULL;
     }

@@ -14,6 +14,8 @@
 #include "base/coll_gpuhier_params.h"
 #include "gpu/coll_gpuhier_device.h"
 #include "opal/util/output.h"
+#include "opal/util/proc.h"
+#include "opal/util/show_help.h"
 
 static void lane_construct(gpuhier_lane_t *lane)
 {
@@ -146,12 +148,21 @@ static int mailbox_make(gpuhier_lane_t *lane)
     return mailbox_clear(lane);
 }
 
+/* Page-locked host memory, or an error that the user is told, since a communicator may be lost by it. */
+static int pinned_alloc(void **memory_p, size_t bytes, unsigned flags)
+{
+    const CUresult result = gpuhier_cu.cuMemHostAlloc(memory_p, bytes, flags);
+    if (CUDA_SUCCESS != result && !gpuhier_cuda_gone(result)) {
+        opal_show_help("help-coll-gpuhier.txt", "no pinned memory", true, opal_process_info.nodename, bytes,
+                       gpuhier_cuda_name(result));
+    }
+    return gpuhier_cuda_error(result, "cuMemHostAlloc");
+}
+
 /* Page-locked, so that its copies are asynchronous. */
 static int pinned_make(gpuhier_lane_t *lane)
 {
-    return gpuhier_cuda_error(
-        gpuhier_cu.cuMemHostAlloc(&lane->pinned, gpuhier_params.small_bytes, CU_MEMHOSTALLOC_PORTABLE),
-        "cuMemHostAlloc");
+    return pinned_alloc(&lane->pinned, gpuhier_params.small_bytes, CU_MEMHOSTALLOC_PORTABLE);
 }
 
 static void note(CUresult result, const char *what)
@@ -531,9 +542,7 @@ int gpuhier_lane_exchange_buffers(gpuhier_lane_t *lane, bool on_device, size_t b
             rc = gpuhier_cuda_error(gpuhier_cu.cuMemAlloc(&address, bytes), "cuMemAlloc");
             *buffer_p = (void *) (uintptr_t) address;
         } else {
-            rc = gpuhier_cuda_error(
-                gpuhier_cu.cuMemHostAlloc(buffer_p, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
-                "cuMemHostAlloc");
+            rc = pinned_alloc(buffer_p, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
         }
     }
     if (OMPI_SUCCESS != rc) {

@@ -123,6 +123,10 @@ static unsigned error_now(void)
 static void start(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbour, int k, int n, int me)
 {
     const size_t bytes = pattern_bytes(n);
+    if (0 == bytes) {
+        neighbour->error = CUDA_ERROR_OUT_OF_MEMORY; /* what cannot be tried is not trusted */
+        return;
+    }
     gpuhier_engine_lock();
     int rc = gpuhier_map(&neighbour->scratch, true, &neighbour->mapping, &neighbour->address);
     gpuhier_engine_unlock();

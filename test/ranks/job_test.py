@@ -25,7 +25,7 @@ def run(options, status, command=()):
     check("status of %s\n%s%s" % (line, text.stdout, text.stderr), text.returncode, status)
     done = subprocess.run(line + ["--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     check("status with --json", done.returncode, status)
-    job = json.loads(done.stdout)
+    job = json.loads(done.stdout.lstrip("\0"))  # Open MPI 5 sends a null byte to stdout with each of its messages
     check("wrong elements", [r["wrong"] for r in job["self_test"]], [0, 0, 0, 0])
     check("bytes", [r["bytes"] for r in job["self_test"]], [8, 65536, 4194304, 4194304])
     return job, text.stdout
@@ -53,7 +53,9 @@ check("first size", job["sizes"][0]["from_bytes"], 8)
 
 # What goes wrong has its reason.
 job, text = run(["--nodes", "1", "--gpus", "2", "--mca", "coll_gpuhier_probe", "0"], 1)
-check("switched off", set(paths(job)), {"left to Open MPI, staged: coll_gpuhier_probe is 0"})
+# Blocking calls are not staged where Open MPI takes GPU memory.
+check("switched off", {p.replace(", staged", "") for p in paths(job)}, {"left to Open MPI: coll_gpuhier_probe is 0"})
+check("switched off, nonblocking", paths(job)[3], "left to Open MPI, staged: coll_gpuhier_probe is 0")
 check("the text says so\n" + text, "the self-test says why" in text, True)
 job, text = run(["--nodes", "1", "--gpus", "2"], 1, [SRC + "/test/nodes/as", "no-gpu", "1"])
 check("no GPU", (job["ranks"][0]["no_gpu"], job["ranks"][1]["no_gpu"] is None), (None, False))

@@ -45,8 +45,8 @@ echo '#include "team/coll_gpuhier_team.h"' >> "$source/net/coll_gpuhier_net.h"
 expect "upward: net/coll_gpuhier_net.h includes team/coll_gpuhier_team.h"
 
 copy
-compile base/coll_gpuhier_planted 'void gpuhier_queue_wait(void); void planted(void) { gpuhier_queue_wait(); }'
-expect "upward: base/coll_gpuhier_planted.c uses gpuhier_queue_wait of engine/coll_gpuhier_queue.c"
+compile base/coll_gpuhier_planted 'void gpuhier_queue_run(void); void planted(void) { gpuhier_queue_run(); }'
+expect "upward: base/coll_gpuhier_planted.c uses gpuhier_queue_run of engine/coll_gpuhier_queue.c"
 
 copy
 echo '#include "plan/coll_gpuhier_schedule.h"' >> "$source/plan/coll_gpuhier_hierarchy.h"

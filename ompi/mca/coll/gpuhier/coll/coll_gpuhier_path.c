@@ -157,12 +157,8 @@ gpuhier_mode_entry_t *gpuhier_path_probe(gpuhier_module_t *module, struct ompi_c
 
 int gpuhier_path_run(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, const gpuhier_call_args_t *args)
 {
-    gpuhier_call_t call, *ended = NULL;
-    gpuhier_engine_lock();
-    gpuhier_queue_post(&call, module->team, args, &ended);
-    gpuhier_engine_unlock();
-    gpuhier_queue_tell(ended);
-    int rc = gpuhier_queue_wait(&call);
+    gpuhier_call_t call;
+    int rc = gpuhier_queue_run(&call, module->team, args);
     if (!call.is_small || 0 == call.sequence % TRIM_EVERY) {
         gpuhier_engine_lock();
         gpuhier_device_trim(module->team->device);

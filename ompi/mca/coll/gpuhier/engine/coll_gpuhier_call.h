@@ -13,6 +13,7 @@
 #include "team/coll_gpuhier_team.h"
 
 struct gpuhier_call;
+typedef struct gpuhier_known_call gpuhier_known_call_t;
 
 typedef enum gpuhier_call_state {
     GPUHIER_CALL_QUEUED, /* waits for earlier calls of the team */
@@ -56,7 +57,7 @@ typedef struct gpuhier_call_args {
     const void *in; /* any memory; in == out: in place */
     void *out;
     gpuhier_trace_event_t *trace; /* NULL: none */
-    /* The rest is zero for a call that a thread waits for (gpuhier_queue_wait()). */
+    /* The rest is zero for a call that a thread waits for (gpuhier_queue_run()). */
     void (*ended)(
         struct gpuhier_call *call); /* told without the lock, once the state is DONE; the call is the caller's again */
     uint8_t *outcome_p;             /* the call's mask is OR-ed into it when it ends without an error */
@@ -79,6 +80,7 @@ typedef struct gpuhier_slices {
     bool claimed;       /* this rank may start work on its peers' buffers */
     int vote_step;      /* leader: of the vote between groups */
     uint32_t vote_mask; /* leader: the masks gathered so far */
+    gpuhier_known_call_t *known; /* an earlier call on the same memory, or NULL: coll_gpuhier_known.h */
     gpuhier_member_t member[GPUHIER_GROUP_MAX];
 } gpuhier_slices_t;
 

@@ -18,6 +18,7 @@
 #include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_engine.h"
 #include "engine/coll_gpuhier_exchange.h"
+#include "engine/coll_gpuhier_known.h"
 #include "engine/coll_gpuhier_oneshot.h"
 #include "engine/coll_gpuhier_order.h"
 #include "engine/coll_gpuhier_pipeline.h"
@@ -205,7 +206,7 @@ void gpuhier_engine_begin(gpuhier_call_t *call)
             arrival->fresh = 0 != memcmp(&call->lane->ref, &team->scratch[team->index], sizeof(call->lane->ref));
             if (gpuhier_oneshot_suits(call)) {
                 gpuhier_oneshot_offer(call, arrival);
-            } else {
+            } else if (!gpuhier_known_take(call, arrival)) {
                 arrival->direct = direct_refs(call, arrival);
             }
         }
@@ -272,16 +273,38 @@ static bool member_map(gpuhier_call_t *call, int index, const gpuhier_arrival_t 
                && OMPI_SUCCESS == gpuhier_map(&arrival->out, false, &member->pins[2], &member->out));
 }
 
+/* Makes the plan. A failure is the same on all ranks, since all know what it depends on. */
+static void plan_make(gpuhier_call_t *call, bool any_via_scratch)
+{
+    const gpuhier_team_t *team = call->team;
+    gpuhier_limits_t limits = team->limits;
+    if (1 == team->ngroups && !any_via_scratch) {
+        limits.slice_bytes = INT64_MAX; /* nothing to overlap: one kernel */
+    }
+    if (0 != gpuhier_choice_plan(&call->slices.plan, &team->shape, team->rank, call->count, call->elem_bytes, &limits)
+        || call->slices.plan.nslices > GPUHIER_WORD_PROGRESS_MAX) {
+        call->mask |= GPUHIER_MASK_FAIL;
+    }
+}
+
+static void run_enter(gpuhier_call_t *call)
+{
+    call->slices.vote_mask = call->mask;
+    call->slices.mask_known = 1 == call->team->ngroups;
+    call->state = GPUHIER_CALL_RUN;
+}
+
 /* All records are known: decides which members go via scratch, and makes the group's mask and the plan. */
 static int run_begin(gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;
     uint64_t unmapped = 0;
     bool any_via_scratch = false;
+    const bool opened = GPUHIER_CALL_OPENED == call->state;
     for (int i = 0; i < team->group_size; ++i) {
         const gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
         call->mask |= slot->arrival.mask;
-        if (GPUHIER_CALL_OPENED == call->state) {
+        if (opened) {
             call->mask |= (uint32_t) slot->opened_mask;
             unmapped |= slot->unmapped;
         }
@@ -302,18 +325,11 @@ static int run_begin(gpuhier_call_t *call)
     if (call->slices.oneshot) {
         call->slices.member[team->index].via_scratch =
             !gpuhier_device_owns(team->device, &call->from) || !gpuhier_device_owns(team->device, &call->to);
+    } else if (opened && !any_via_scratch && 0 == (call->mask & (GPUHIER_MASK_FAIL | GPUHIER_MASK_SHORT))) {
+        gpuhier_known_add(call);
     }
-    gpuhier_limits_t limits = team->limits;
-    if (1 == team->ngroups && (call->slices.oneshot || !any_via_scratch)) {
-        limits.slice_bytes = INT64_MAX; /* nothing to overlap: one kernel */
-    }
-    if (0 != gpuhier_choice_plan(&call->slices.plan, &team->shape, team->rank, call->count, call->elem_bytes, &limits)
-        || call->slices.plan.nslices > GPUHIER_WORD_PROGRESS_MAX) {
-        call->mask |= GPUHIER_MASK_FAIL; /* the same on all ranks, since all know what it depends on */
-    }
-    call->slices.vote_mask = call->mask;
-    call->slices.mask_known = 1 == team->ngroups;
-    call->state = GPUHIER_CALL_RUN;
+    plan_make(call, any_via_scratch && !call->slices.oneshot);
+    run_enter(call);
     return 1;
 }
 
@@ -322,6 +338,14 @@ static int gather_step(gpuhier_call_t *call)
     const gpuhier_team_t *team = call->team;
     if (!all_reached(call, offsetof(gpuhier_slot_t, arrived))) {
         return 0;
+    }
+    if (gpuhier_known_use(call)) { /* all members work directly, and no mask has a bit */
+        if (!gpuhier_known_plan(call)) {
+            plan_make(call, false);
+            gpuhier_known_plan_keep(call);
+        }
+        run_enter(call);
+        return 1;
     }
     bool round = false;
     uint64_t unmapped = 0, mask = 0;
@@ -540,6 +564,26 @@ static int small_step(gpuhier_call_t *call)
 bool gpuhier_engine_wants_net(const gpuhier_call_t *call)
 {
     return call->team->ngroups > 1 && (GPUHIER_CALL_SMALL != call->state || gpuhier_small_wants_net(call));
+}
+
+bool gpuhier_engine_is_idle(const gpuhier_call_t *call)
+{
+    switch (call->state) {
+    case GPUHIER_CALL_GATHER:
+        return !all_reached(call, offsetof(gpuhier_slot_t, arrived));
+    case GPUHIER_CALL_OPENED:
+        return !all_reached(call, offsetof(gpuhier_slot_t, opened));
+    case GPUHIER_CALL_RUN:
+        if (call->slices.oneshot) {
+            return gpuhier_oneshot_waits(call);
+        }
+        return call->slices.mask_known && 0 == (call->mask & (GPUHIER_MASK_FAIL | GPUHIER_MASK_SHORT))
+               && gpuhier_pipeline_is_idle(call);
+    case GPUHIER_CALL_SMALL:
+        return gpuhier_small_is_idle(call);
+    default:
+        return false;
+    }
 }
 
 int gpuhier_engine_step(gpuhier_call_t *call)

@@ -12,7 +12,7 @@
  *
  *   QUEUED --(first in its team's queue)--> GATHER --(all have arrived)--> OPENED --(all can map)--> RUN --> DONE
  *                                              |                             ^                       ^
- *                                              +-- all via scratch, none of it new ------------------+
+ *                                              +-- all via scratch, none of it new; or all known ----+
  *
  * A call that the ranks vote down leaves RUN (or SMALL) before any data moves: to DONE, with GPUHIER_DECLINED, when a
  * thread waits for it; else to HOST, which completes it in host memory. When a rank has no room for the long slices of
@@ -45,6 +45,10 @@ void gpuhier_engine_begin(gpuhier_call_t *call);
 
 /* Can progress of UCX help the call? */
 bool gpuhier_engine_wants_net(const gpuhier_call_t *call);
+
+/* True if a step can do nothing before a peer's word in shared memory changes: the context need not be current to see
+ * that. It may be false all the same. */
+bool gpuhier_engine_is_idle(const gpuhier_call_t *call);
 
 /* Takes the steps that are possible now, except for driving UCX. Returns the number of events; the new state is in
  * call->state. The team's context is current. */

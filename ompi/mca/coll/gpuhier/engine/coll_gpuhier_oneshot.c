@@ -104,33 +104,16 @@ int gpuhier_oneshot_ended(const gpuhier_call_t *call)
     return GPUHIER_ONESHOT_COMPLETE == (word & 3) ? 1 : OMPI_ERROR;
 }
 
-/* Has the kernel been started, and has its word not come? */
-static bool waits_for_word(const gpuhier_call_t *call)
+bool gpuhier_oneshot_waits(const gpuhier_call_t *call)
 {
     return gpuhier_call_is_oneshot(call)
            && call->slices.stage[GPUHIER_STAGE_RS].begun > call->slices.stage[GPUHIER_STAGE_RS].done
            && call->lane->number != done_word(call->lane) >> 2;
 }
 
-static bool waits_for_arrivals(const gpuhier_call_t *call)
-{
-    for (int i = 0; i < call->team->group_size; ++i) {
-        if (!gpuhier_word_reached(&gpuhier_team_slot(call->team, i, call->sequence)->arrived, call->sequence, 1)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool gpuhier_oneshot_is_idle(const gpuhier_call_t *call)
-{
-    return (GPUHIER_CALL_RUN == call->state && waits_for_word(call))
-           || (GPUHIER_CALL_GATHER == call->state && call->slices.offers && waits_for_arrivals(call));
-}
-
 bool gpuhier_oneshot_runs(const gpuhier_call_t *call)
 {
-    return NULL != call->lane && NULL != call->team->device->context && waits_for_word(call)
+    return NULL != call->lane && NULL != call->team->device->context && gpuhier_oneshot_waits(call)
            && CUDA_ERROR_NOT_READY == gpuhier_cu.cuStreamQuery(stream_of(call));
 }
 

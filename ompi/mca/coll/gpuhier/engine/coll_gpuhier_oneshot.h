@@ -48,9 +48,8 @@ int gpuhier_oneshot_launch(struct gpuhier_call *call, CUdeviceptr in, CUdevicept
 /* Has the kernel, which was started, ended? 1 if so, 0 if not, < 0 for an error. */
 int gpuhier_oneshot_ended(const struct gpuhier_call *call);
 
-/* Does a call that offers this form wait for the arrival of others, or for its kernel's word? Needs no lock and no
- * context. */
-bool gpuhier_oneshot_is_idle(const struct gpuhier_call *call);
+/* Has the kernel been started, and has its word not come? Needs no lock and no context. */
+bool gpuhier_oneshot_waits(const struct gpuhier_call *call);
 
 /* Has a kernel been started that has not ended? */
 bool gpuhier_oneshot_runs(const struct gpuhier_call *call);

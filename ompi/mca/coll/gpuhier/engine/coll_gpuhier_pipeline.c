@@ -417,10 +417,21 @@ int gpuhier_pipeline_step(gpuhier_call_t *call, bool *done_p)
         events += rc;
     }
     const uint64_t nslices = call->slices.plan.nslices;
-    *done_p = output_ready(call, nslices)
+    *done_p = gpuhier_word_reached(&my_slot(call)->ag_done, call->sequence, nslices) && output_ready(call, nslices)
               && (!call->slices.member[call->team->index].via_scratch
                   || nslices == call->slices.stage[GPUHIER_STAGE_OUT].done);
     return events;
+}
+
+bool gpuhier_pipeline_is_idle(const gpuhier_call_t *call)
+{
+    const gpuhier_cursor_t *reduced = &call->slices.stage[GPUHIER_STAGE_RS];
+    if (!fused(call) || call->slices.member[call->team->index].via_scratch || !call->input_done
+        || reduced->begun != reduced->done) {
+        return false;
+    }
+    return reduced->done == call->slices.plan.nslices ? !gpuhier_pipeline_gathered(call)
+                                                      : !reduce_may_begin(call, reduced->begun);
 }
 
 bool gpuhier_pipeline_gathered(const gpuhier_call_t *call)

@@ -16,6 +16,7 @@
 #include "base/coll_gpuhier_end.h"
 #include "base/coll_gpuhier_kept.h"
 #include "engine/coll_gpuhier_exchange.h"
+#include "engine/coll_gpuhier_known.h"
 #include "engine/coll_gpuhier_small_exchange.h"
 #include "team/coll_gpuhier_hooks.h"
 #include "team/coll_gpuhier_process.h"
@@ -25,13 +26,35 @@
 #include "engine/coll_gpuhier_watch.h"
 #include "opal/runtime/opal_progress.h"
 
+/* The context that this thread works in. It stays current from one poll to the next, until the thread runs code that is
+ * not the engine's. */
+typedef struct visit {
+    CUcontext context; /* NULL: the program's own is current */
+    gpuhier_cuda_scope_t scope;
+} visit_t;
+
+static void visit_end(visit_t *visit)
+{
+    if (NULL != visit->context) {
+        gpuhier_cuda_leave(&visit->scope);
+        visit->context = NULL;
+    }
+}
+
 /* Makes the team's context current. A failure means that the context is gone: this rank then votes against every call
  * until set-up makes the team anew. */
-static int team_enter(gpuhier_team_t *team, gpuhier_cuda_scope_t *scope)
+static int team_enter(gpuhier_team_t *team, visit_t *visit)
 {
-    int rc = gpuhier_cuda_enter(team->device->context, scope);
+    CUcontext context = team->device->context;
+    if (NULL != context && context == visit->context) {
+        return OMPI_SUCCESS;
+    }
+    visit_end(visit);
+    int rc = gpuhier_cuda_enter(context, &visit->scope);
     if (OMPI_SUCCESS != rc) {
         team->context_lost = rc;
+    } else {
+        visit->context = context;
     }
     return rc;
 }
@@ -97,12 +120,11 @@ static void queue_advance(gpuhier_team_t *team, gpuhier_call_t **ended_p)
     }
 }
 
-void gpuhier_queue_post(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args,
-                        gpuhier_call_t **ended_p)
+static void post(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args, visit_t *visit,
+                 gpuhier_call_t **ended_p)
 {
-    gpuhier_cuda_scope_t scope;
     (void) gpuhier_team_check(team);
-    int rc = team_enter(team, &scope);
+    int rc = team_enter(team, visit);
     gpuhier_engine_prepare(call, team, args);
     call->net_on_device = team->net_on_device;
     on_device += call->net_on_device;
@@ -119,9 +141,14 @@ void gpuhier_queue_post(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhie
         }
         queue_advance(team, ended_p);
     }
-    if (OMPI_SUCCESS == rc) {
-        gpuhier_cuda_leave(&scope);
-    }
+}
+
+void gpuhier_queue_post(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args,
+                        gpuhier_call_t **ended_p)
+{
+    visit_t visit = {0};
+    post(call, team, args, &visit, ended_p);
+    visit_end(&visit);
 }
 
 void gpuhier_queue_tell(gpuhier_call_t *ended)
@@ -133,11 +160,12 @@ void gpuhier_queue_tell(gpuhier_call_t *ended)
     }
 }
 
-#define STEP_EVERY 64 /* looks at shared memory for which a call of the small form is not stepped */
+#define STEP_EVERY 64 /* looks at shared memory for which an idle call is not stepped */
 #define NET_EVERY 64  /* rounds in which no call waits for UCX, for one of UCX all the same */
 
 /* One look at all that is pending. */
 typedef struct round {
+    visit_t *visit;
     gpuhier_call_t *ended; /* see gpuhier_queue_tell() */
     int events;
     bool net_driven;
@@ -153,13 +181,11 @@ static void net_drive(round_t *round)
 static void team_drive(gpuhier_team_t *team, round_t *round)
 {
     gpuhier_call_t *call = team->first;
-    gpuhier_cuda_scope_t scope;
-    if (0 != (call->idle.polls + 1) % STEP_EVERY && !call->net_on_device
-        && (gpuhier_small_is_idle(call) || gpuhier_oneshot_is_idle(call))) {
+    if (0 != (call->idle.polls + 1) % STEP_EVERY && !call->net_on_device && gpuhier_engine_is_idle(call)) {
         ++call->idle.polls;
         return;
     }
-    int events = 1, rc = team_enter(team, &scope);
+    int events = 1, rc = team_enter(team, round->visit);
     if (OMPI_SUCCESS == rc || call->declining || GPUHIER_CALL_FAILED == call->state) {
         if ((call->net_on_device || !round->net_driven) && gpuhier_engine_wants_net(call)) {
             net_drive(round); /* UCX can have events while nothing moves here */
@@ -177,9 +203,6 @@ static void team_drive(gpuhier_team_t *team, round_t *round)
         call->idle.polls = 0;
     }
     queue_advance(team, &round->ended);
-    if (OMPI_SUCCESS == rc) {
-        gpuhier_cuda_leave(&scope);
-    }
     round->events += events;
 }
 
@@ -197,6 +220,7 @@ static void all_drive(round_t *round, bool thorough)
     }
     if ((thorough || 0 == ++rounds % NET_EVERY) && !round->net_driven && 0 == on_device
         && NULL != gpuhier_process_net()) {
+        visit_end(round->visit);
         net_drive(round);
     }
 }
@@ -252,13 +276,14 @@ static void nap(unsigned us)
 }
 
 /* After a poll in vain. The lock is not held. */
-static void poll_pause(idle_t *idle, unsigned patience_us)
+static void poll_pause(idle_t *idle, unsigned patience_us, visit_t *visit)
 {
     const bool shares = shares_cores();
     if (shares && 0 == idle->polls) {
         idle->since = gpuhier_clock_us();
     }
-    if (0 == idle->polls++ % PROGRESS_EVERY) {
+    if (0 == ++idle->polls % PROGRESS_EVERY) {
+        visit_end(visit);
         opal_progress();
     } else if (shares && 0 == idle->nap_us) {
         sched_yield();
@@ -319,33 +344,59 @@ static int net_progress(void)
     return events;
 }
 
-int gpuhier_queue_drive(bool thorough)
+/* Tells the owners of ended calls, in the program's context. */
+static void tell(gpuhier_call_t *ended, visit_t *visit)
 {
-    round_t round = {0};
+    if (NULL != ended) {
+        visit_end(visit);
+        gpuhier_queue_tell(ended);
+    }
+}
+
+/* Drives all once; the visit goes on. */
+static int drive(bool thorough, visit_t *visit)
+{
+    round_t round = {.visit = visit};
     if (!gpuhier_engine_trylock()) {
         return 0;
     }
     all_drive(&round, thorough);
     gpuhier_engine_unlock();
-    gpuhier_queue_tell(round.ended);
+    tell(round.ended, visit);
     return round.events;
 }
 
-int gpuhier_queue_wait(gpuhier_call_t *call)
+int gpuhier_queue_drive(bool thorough)
 {
-    const unsigned patience_us = 1 == call->team->ngroups ? PATIENCE_US : PATIENCE_NET_US;
+    visit_t visit = {0};
+    int events = drive(thorough, &visit);
+    visit_end(&visit);
+    return events;
+}
+
+int gpuhier_queue_run(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args)
+{
+    const unsigned patience_us = 1 == team->ngroups ? PATIENCE_US : PATIENCE_NET_US;
     unsigned moved = 0;
     idle_t idle = {0};
+    visit_t visit = {0};
+    gpuhier_call_t *ended = NULL;
+    gpuhier_engine_lock();
+    post(call, team, args, &visit, &ended);
+    gpuhier_engine_unlock();
+    tell(ended, &visit);
     while (!atomic_load_explicit(&call->over, memory_order_acquire)) {
-        if (0 != gpuhier_queue_drive(idle.nap_us > 0)) {
+        if (0 != drive(idle.nap_us > 0, &visit)) {
             idle.polls = idle.nap_us = 0;
             if (0 == ++moved % PROGRESS_EVERY) {
+                visit_end(&visit);
                 opal_progress(); /* what moves may be others' calls, and for long */
             }
         } else if (!atomic_load_explicit(&call->over, memory_order_acquire)) {
-            poll_pause(&idle, patience_us);
+            poll_pause(&idle, patience_us, &visit);
         }
     }
+    visit_end(&visit);
     return call->status;
 }
 
@@ -364,8 +415,10 @@ void gpuhier_queue_drain(gpuhier_team_t *team)
 
 int gpuhier_queue_drive_all(gpuhier_call_t **ended_p)
 {
-    round_t round = {.ended = *ended_p};
+    visit_t visit = {0};
+    round_t round = {.visit = &visit, .ended = *ended_p};
     all_drive(&round, false);
+    visit_end(&visit);
     *ended_p = round.ended;
     return round.events;
 }
@@ -405,6 +458,7 @@ static void parts_release(gpuhier_team_t *team)
     gpuhier_small_exchange_leave(team);
     gpuhier_vote_leave(team);
     gpuhier_exchange_leave(team, NULL);
+    gpuhier_known_leave(team);
 }
 
 void gpuhier_queue_open(void)

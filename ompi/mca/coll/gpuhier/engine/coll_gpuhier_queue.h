@@ -30,10 +30,10 @@ void gpuhier_queue_post(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhie
 void gpuhier_queue_tell(gpuhier_call_t *ended);
 
 /*
- * Waits until a posted call is over; drives all that is pending and Open MPI's progress meanwhile, and
+ * Posts a call and waits until it is over; drives all that is pending and Open MPI's progress meanwhile, and
  * watches for dead peers. The lock is not held. Returns call->status.
  */
-int gpuhier_queue_wait(gpuhier_call_t *call);
+int gpuhier_queue_run(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args);
 
 /* Waits until the team has no calls. The lock is not held. */
 void gpuhier_queue_drain(gpuhier_team_t *team);

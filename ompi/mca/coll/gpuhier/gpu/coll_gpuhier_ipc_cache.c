@@ -54,6 +54,7 @@ typedef struct exported {
 static opal_hash_table_t exports, mappings, holders; /* holders: a process's word -> number of holds */
 static opal_list_t recent;
 static size_t user_bytes; /* mapped, of user memory */
+static uint64_t epoch;    /* mappings closed or lost so far */
 static bool ready;
 static uint64_t process_word;
 
@@ -173,6 +174,7 @@ static void mapping_drop(gpuhier_mapping_t *mapping)
 {
     opal_hash_table_remove_value_ptr(&mappings, &mapping->key, sizeof(mapping->key));
     opal_list_remove_item(&recent, &mapping->super);
+    ++epoch;
     user_bytes -= mapping->keep ? 0 : mapping->key.bytes;
     mapping->gone = mapping->pins > 0; /* a call uses it */
     if (!mapping->gone) {
@@ -265,6 +267,28 @@ int gpuhier_map(const gpuhier_memref_t *ref, bool keep, gpuhier_mapping_t **mapp
     *mapping_p = mapping;
     *address_p = mapping->address + ref->offset;
     return OMPI_SUCCESS;
+}
+
+uint64_t gpuhier_ipc_epoch(void)
+{
+    return epoch;
+}
+
+void gpuhier_map_again(gpuhier_mapping_t *const *mappings, int n)
+{
+    const double time = now();
+    for (int i = 0; i < n; ++i) {
+        gpuhier_mapping_t *mapping = mappings[i];
+        if (NULL == mapping) {
+            continue;
+        }
+        if (time != mapping->used) { /* the clock is coarse, so frequent use moves it seldom */
+            opal_list_remove_item(&recent, &mapping->super);
+            opal_list_append(&recent, &mapping->super);
+            mapping->used = time;
+        }
+        ++mapping->pins;
+    }
 }
 
 void gpuhier_unmap(gpuhier_mapping_t *mapping)

@@ -48,6 +48,12 @@ uint64_t gpuhier_process_word(void);
  */
 int gpuhier_map(const gpuhier_memref_t *ref, bool keep, gpuhier_mapping_t **mapping_p, CUdeviceptr *address_p);
 
+/* A number that changes when a mapping is closed or lost. While it stays, mappings that were found remain valid. */
+uint64_t gpuhier_ipc_epoch(void);
+
+/* Pins n valid mappings once more, as gpuhier_map() does, without a look-up. NULL is ignored. */
+void gpuhier_map_again(gpuhier_mapping_t *const *mappings, int n);
+
 /* Releases a pin. NULL is ignored. */
 void gpuhier_unmap(gpuhier_mapping_t *mapping);
 

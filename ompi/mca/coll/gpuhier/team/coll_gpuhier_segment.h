@@ -46,6 +46,8 @@ typedef struct gpuhier_arrival {
     uint32_t direct;      /* 1: in and out may be mapped; 0: everything is in scratch */
     uint32_t fresh;       /* 1: scratch is not the one that all have mapped at set-up */
     uint32_t flag;        /* not 0: the rank offers the one-shot form, and its kernel waits for words with this flag */
+    uint64_t known;       /* an earlier call on the same memory, whose mappings of all members this rank still has; 0:
+                             there is none (engine/coll_gpuhier_known.h) */
     gpuhier_memref_t in;  /* first element of the send buffer */
     gpuhier_memref_t out; /* first element of the receive buffer */
     gpuhier_memref_t scratch;

@@ -1,0 +1,36 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What a team remembers of calls in which every member had mapped the buffers of all others: a later call on the same
+ * allocations looks nothing up, and does without the `opened` round.
+ *
+ * Such a call is named by its sequence number. A member that uses its allocations of that call again, and still has
+ * all mappings of it, says this number in its arrival record, and pins the mappings before. If all say the same number,
+ * all know that nothing has to be mapped. If any says something else, the round takes place.
+ */
+#ifndef GPUHIER_KNOWN_H
+#define GPUHIER_KNOWN_H
+
+#include "engine/coll_gpuhier_call.h"
+
+/* Fills the record's references and returns true if a call on the same allocations is known here; its mappings are
+ * then pinned. The record is this rank's own, of a call whose members have no pins. */
+bool gpuhier_known_take(gpuhier_call_t *call, gpuhier_arrival_t *arrival);
+
+/* All records are there. Do all name the same call? Then sets the members' addresses; else releases what take pinned.
+ */
+bool gpuhier_known_use(gpuhier_call_t *call);
+
+/* The plan of the last call on this memory, if it serves this one: sets call->slices.plan and returns true. For a call
+ * that use found to be known, as is keep, which remembers the plan. */
+bool gpuhier_known_plan(gpuhier_call_t *call);
+void gpuhier_known_plan_keep(const gpuhier_call_t *call);
+
+/* Remembers a call in which all members have mapped all buffers, which the members of the group know alike. */
+void gpuhier_known_add(const gpuhier_call_t *call);
+
+/* Forgets all. */
+void gpuhier_known_leave(gpuhier_team_t *team);
+
+#endif /* GPUHIER_KNOWN_H */

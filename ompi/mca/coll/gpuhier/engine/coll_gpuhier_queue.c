@@ -282,7 +282,7 @@ static void poll_pause(idle_t *idle, unsigned patience_us, visit_t *visit)
     if (shares && 0 == idle->polls) {
         idle->since = gpuhier_clock_us();
     }
-    if (0 == ++idle->polls % PROGRESS_EVERY) {
+    if (0 == idle->polls++ % PROGRESS_EVERY) {
         visit_end(visit);
         opal_progress();
     } else if (shares && 0 == idle->nap_us) {

@@ -42,8 +42,8 @@ static void report(const cudasim_launch_t *launch, const gpuhier_kernel_args_t &
     if (0 == bytes) {
         return;
     }
-    /* As gpuhier_kernel_body.h moves chunks: 8 accesses of 16 bytes in flight, of up to 4 sources. */
-    cudasim_shape(launch, 128, 4);
+    /* As gpuhier_kernel_body.h moves chunks: 8 accesses of 16 bytes in flight, of up to 8 sources. */
+    cudasim_shape(launch, 128, 8);
     for (uint32_t s = 0; s < nsrc; ++s) {
         launch->traffic(launch, (uintptr_t) args.src[s], bytes, 0);
     }

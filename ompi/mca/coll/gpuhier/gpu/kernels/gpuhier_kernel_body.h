@@ -242,47 +242,44 @@ GPUHIER_WALK void reduce_element(const M &memory, const gpuhier_kernel_args_t &a
 }
 
 /*
- * The chunks of a thread, one access per chunk and buffer. Sources are taken in groups; all loads of
- * a group, for a batch of chunks, are issued before the first value is needed.
+ * The chunks of a thread, one access per chunk and buffer. Eight loads are issued before the first value is needed: of
+ * one chunk from eight sources, of two chunks from four, of four from two. So no peer is read before another where
+ * there are at most eight. Values are combined in the order of the sources all the same.
  */
-template <class M, class T, class Op, int Group, int Batch>
+template <class M, class T, class Op>
 GPUHIER_WALK void reduce_chunks(const M &memory, const gpuhier_kernel_args_t &args, const layout &l, uint64_t thread,
                                 uint64_t threads)
 {
+    constexpr int loads = 8;
     const uint64_t start = l.head * sizeof(T);
+    const uint32_t shift = args.nsrc > 4 ? 3 : args.nsrc > 2 ? 2 : 1; /* 1 << shift: sources at once */
 
-    for (uint64_t c = thread; c < l.chunks; c += Batch * threads) {
-        chunk<T> acc[Batch] = {};
-        for (uint32_t s = 0; s < args.nsrc; s += Group) {
-            chunk<T> x[Group][Batch] = {};
+    for (uint64_t c = thread; c < l.chunks; c += (loads >> shift) * threads) {
+        chunk<T> acc = {};
+        for (uint32_t first = 0; first < args.nsrc; first += 1u << shift) {
+            chunk<T> x[loads] = {};
             GPUHIER_UNROLL
-            for (int g = 0; g < Group; ++g) {
-                GPUHIER_UNROLL
-                for (int b = 0; b < Batch; ++b) {
-                    const uint64_t at = c + b * threads;
-                    if (s + g < args.nsrc && at < l.chunks) {
-                        x[g][b] = one_access<M, T>::load(memory, args.src[s + g] + start + at * chunk<T>::bytes);
-                    }
+            for (uint32_t k = 0; k < loads; ++k) {
+                const uint32_t s = first + k % (1u << shift);
+                const uint64_t at = c + (k >> shift) * threads;
+                if (s < args.nsrc && at < l.chunks) {
+                    x[k] = one_access<M, T>::load(memory, args.src[s] + start + at * chunk<T>::bytes);
                 }
             }
             GPUHIER_UNROLL
-            for (int g = 0; g < Group; ++g) {
-                GPUHIER_UNROLL
-                for (int b = 0; b < Batch; ++b) {
-                    if (0 == s + g) {
-                        acc[b] = x[0][b];
-                    } else if (s + g < args.nsrc && c + b * threads < l.chunks) {
-                        acc[b].template combine<Op>(x[g][b]);
-                    }
+            for (uint32_t k = 0; k < loads; ++k) {
+                const uint32_t s = first + k % (1u << shift);
+                const uint64_t at = c + (k >> shift) * threads;
+                if (s >= args.nsrc || at >= l.chunks) {
+                    continue;
                 }
-            }
-        }
-        for (uint32_t d = 0; d < args.ndst; ++d) {
-            GPUHIER_UNROLL
-            for (int b = 0; b < Batch; ++b) {
-                const uint64_t at = c + b * threads;
-                if (at < l.chunks) {
-                    one_access<M, T>::store(memory, args.dst[d] + start + at * chunk<T>::bytes, acc[b]);
+                if (0 == s) {
+                    acc = x[k];
+                } else {
+                    acc.template combine<Op>(x[k]);
+                }
+                for (uint32_t d = 0; s + 1 == args.nsrc && d < args.ndst; ++d) {
+                    one_access<M, T>::store(memory, args.dst[d] + start + at * chunk<T>::bytes, acc);
                 }
             }
         }
@@ -410,8 +407,7 @@ GPUHIER_WALK void reduce_thread(const M &memory, const gpuhier_kernel_args_t &ar
     if (l.odd) {
         odd_chunks<M, T, Op>::reduce(memory, args, args.nsrc, l, thread, threads);
     } else {
-        /* 8 loads in flight, 4 with two sources. A second variant for few sources would double nvcc's time. */
-        reduce_chunks<M, T, Op, 4, 2>(memory, args, l, thread, threads);
+        reduce_chunks<M, T, Op>(memory, args, l, thread, threads);
     }
 }
 

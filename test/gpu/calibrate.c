@@ -17,6 +17,7 @@
 
 #include <dlfcn.h>
 #include <signal.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -511,6 +512,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "calibrate: the kernels cannot be loaded\n");
         return 1;
     }
+    kernels.enough_blocks = UINT_MAX; /* what the whole GPU's memory gives is asked, not what the links need */
     must(gpuhier_cu.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0), "make a stream");
     must(gpuhier_cu.cuMemAlloc(&memory, 9 * block), "allocate");
     must(gpuhier_cu.cuMemHostAlloc((void **) &word, 4096, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),

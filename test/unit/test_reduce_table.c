@@ -3,11 +3,13 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Which kernel serves which (operation, type) of MPI: every predefined handle against a table written
- * down here, and against MPI_Reduce_local on random values, where the kernel is its host twin.
+ * down here, and against MPI_Reduce_local on random values, where the kernel is its host twin. And how many blocks a
+ * launch has.
  * One process (a singleton), no GPU.
  */
 #include "../cudasim/cudasim_twin.h"
 #include "../gpu/kernel_reference.h"
+#include "gpu/coll_gpuhier_cuda.h"
 #include "gpu/coll_gpuhier_reduce.h"
 
 #include <dlfcn.h>
@@ -279,6 +281,93 @@ static void check_derived(void)
     MPI_Op_free(&op);
 }
 
+/* -- the launches, on a driver that only looks at them ------------------------------ */
+
+static unsigned launched; /* blocks of the last launch */
+
+static CUresult fake_device(CUdevice *device_p)
+{
+    *device_p = 0;
+    return CUDA_SUCCESS;
+}
+
+static CUresult fake_attribute(int *value_p, CUdevice_attribute name, CUdevice device)
+{
+    (void) name;
+    (void) device;
+    *value_p = 132; /* multiprocessors, of an H100 */
+    return CUDA_SUCCESS;
+}
+
+static CUresult fake_load(CUmodule *module_p, const void *image)
+{
+    (void) image;
+    *module_p = (CUmodule) (uintptr_t) 1;
+    return CUDA_SUCCESS;
+}
+
+static CUresult fake_find(CUfunction *function_p, CUmodule module, const char *name)
+{
+    (void) module;
+    (void) name;
+    *function_p = (CUfunction) (uintptr_t) 1;
+    return CUDA_SUCCESS;
+}
+
+static CUresult fake_occupancy(int *blocks_p, CUfunction function, int threads, size_t shared_bytes)
+{
+    (void) function;
+    (void) threads;
+    (void) shared_bytes;
+    *blocks_p = 3;
+    return CUDA_SUCCESS;
+}
+
+static CUresult fake_launch(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned ty,
+                            unsigned tz, unsigned shared_bytes, CUstream stream, void **params, void **extra)
+{
+    (void) function;
+    (void) shared_bytes;
+    (void) stream;
+    (void) params;
+    (void) extra;
+    launched = 256 == threads && 1 == y * z * ty * tz ? x : 0;
+    return CUDA_SUCCESS;
+}
+
+/* Launches a sum of so many floats from two sources, the second so many bytes further. */
+static void check_blocks(gpuhier_reduce_t *reduce, uint64_t count, uint64_t apart, unsigned wanted)
+{
+    const gpuhier_kernel_args_t args = {
+        .src = {0x10000, 0x1000000 + apart}, .dst = {0x10000}, .nsrc = 2, .ndst = 1, .count = count};
+    launched = 0;
+    if (MPI_SUCCESS != gpuhier_reduce_launch(reduce, GPUHIER_REDUCE_sum_float, &args, NULL) || wanted != launched) {
+        printf("%llu floats: %u blocks, not %u\n", (unsigned long long) count, launched, wanted);
+        ++failures;
+    }
+}
+
+/* A launch takes a quarter of the multiprocessors at most, unless buffers are at odd offsets. */
+static void check_launches(void)
+{
+    gpuhier_reduce_t reduce;
+    gpuhier_cu.cuCtxGetDevice = fake_device;
+    gpuhier_cu.cuDeviceGetAttribute = fake_attribute;
+    gpuhier_cu.cuModuleLoadData = fake_load;
+    gpuhier_cu.cuModuleGetFunction = fake_find;
+    gpuhier_cu.cuOccupancyMaxActiveBlocksPerMultiprocessor = fake_occupancy;
+    gpuhier_cu.cuLaunchKernel = fake_launch;
+    if (MPI_SUCCESS != gpuhier_reduce_open(&reduce)) {
+        printf("the kernels cannot be opened\n");
+        ++failures;
+        return;
+    }
+    check_blocks(&reduce, 1, 0, 1);
+    check_blocks(&reduce, 2048, 0, 2);
+    check_blocks(&reduce, 1 << 24, 0, 132 / 4);
+    check_blocks(&reduce, 1 << 24, 4, 132 * 3);
+}
+
 int main(int argc, char **argv)
 {
     void *handle = dlopen(argc > 1 ? argv[1] : "../cudasim/lib/libgpuhier_twin.so", RTLD_NOW);
@@ -299,6 +388,7 @@ int main(int argc, char **argv)
         }
     }
     check_derived();
+    check_launches();
     MPI_Finalize();
     printf("%lu (operation, type) pairs equal MPI_Reduce_local, %lu are not defined there, %d failures\n", compared,
            skipped, failures);

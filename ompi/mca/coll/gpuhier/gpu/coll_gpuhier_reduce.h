@@ -47,7 +47,8 @@ int gpuhier_reduce_class(int index);
 typedef struct gpuhier_reduce {
     CUmodule module;
     CUfunction function[GPUHIER_REDUCE_COUNT + 1]; /* the last one is gpuhier_copy */
-    unsigned max_blocks[GPUHIER_REDUCE_COUNT + 1]; /* blocks that the whole GPU runs at once */
+    unsigned all_blocks[GPUHIER_REDUCE_COUNT + 1]; /* blocks that the whole GPU runs at once */
+    unsigned enough_blocks;                        /* blocks that fill the links */
     CUfunction oneshot[GPUHIER_REDUCE_COUNT];
 } gpuhier_reduce_t;
 

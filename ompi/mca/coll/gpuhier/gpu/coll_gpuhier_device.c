@@ -70,10 +70,13 @@ static int streams_make(gpuhier_lane_t *lane)
     int lowest = 0, highest = 0;
     int rc =
         gpuhier_cuda_error(gpuhier_cu.cuCtxGetStreamPriorityRange(&lowest, &highest), "cuCtxGetStreamPriorityRange");
+    /* Greater priorities are smaller numbers. */
+    const int high = highest + 1 < lowest ? highest + 1 : highest;
     for (int s = 0; s < lane->nstreams && OMPI_SUCCESS == rc; ++s) {
-        bool urgent = GPUHIER_STAGE_EXCHANGE == s || GPUHIER_STAGE_AG == s;
+        const bool urgent = GPUHIER_STAGE_EXCHANGE == s || GPUHIER_STAGE_AG == s;
+        const int priority = urgent ? highest : GPUHIER_STAGE_RS == s ? high : lowest;
         rc = gpuhier_cuda_error(
-            gpuhier_cu.cuStreamCreateWithPriority(&lane->stream[s], CU_STREAM_NON_BLOCKING, urgent ? highest : lowest),
+            gpuhier_cu.cuStreamCreateWithPriority(&lane->stream[s], CU_STREAM_NON_BLOCKING, priority),
             "cuStreamCreateWithPriority");
         for (int b = 0; GPUHIER_LANE_SMALL != lane->kind && b < gpuhier_params.slices_in_flight && OMPI_SUCCESS == rc;
              ++b) {

@@ -29,9 +29,10 @@
 /* Stages of a call. Stages of consecutive slices overlap, so each stage has a stream of its own in a lane. */
 typedef enum gpuhier_stage {
     GPUHIER_STAGE_IN,       /* copies the user's input into scratch */
-    GPUHIER_STAGE_RS,       /* reduce-scatter; fused with the all-gather in a single group */
-    GPUHIER_STAGE_EXCHANGE, /* reductions of the exchange; high priority */
-    GPUHIER_STAGE_AG,       /* all-gather; high priority, or AG of a slice would queue behind RS of the next slice */
+    GPUHIER_STAGE_RS,       /* reduce-scatter; fused with the all-gather in a single group. High priority, or all ranks
+                               would wait behind the program's kernels on one GPU */
+    GPUHIER_STAGE_EXCHANGE, /* reductions of the exchange; highest priority */
+    GPUHIER_STAGE_AG,       /* all-gather; highest priority, or AG of a slice would queue behind RS of the next slice */
     GPUHIER_STAGE_OUT,      /* copies scratch into the user's output */
     GPUHIER_STAGES
 } gpuhier_stage_t;

@@ -203,6 +203,17 @@ static int claim(gpuhier_call_t *call)
     return call->slices.claimed ? OMPI_SUCCESS : OMPI_ERR_UNREACH;
 }
 
+/* Sets all members' outputs as destinations, this rank's neighbour first: all ranks storing to one peer at once would
+ * wait for its link. */
+static void outputs_set(const gpuhier_call_t *call, uint64_t slice, uint64_t element, gpuhier_kernel_args_t *args)
+{
+    const int size = call->team->group_size;
+    for (int k = 0; k < size; ++k) {
+        args->dst[k] = output_at(call, (call->team->index + 1 + k) % size, slice, element);
+    }
+    args->ndst = (uint32_t) size;
+}
+
 /* Queues the reduction of this rank's shard of a slice: into its shard buffer, or, fused, into every member's output.
  */
 static int reduce_queue(gpuhier_call_t *call, uint64_t slice)
@@ -220,13 +231,14 @@ static int reduce_queue(gpuhier_call_t *call, uint64_t slice)
         gpuhier_kernel_args_t args;
         for (int i = 0; i < team->group_size; ++i) {
             args.src[i] = input_at(call, i, slice, shard.begin);
-            args.dst[i] = fused(call) ? output_at(call, i, slice, shard.begin) : 0;
         }
-        if (!fused(call)) {
+        if (fused(call)) {
+            outputs_set(call, slice, shard.begin, &args);
+        } else {
             args.dst[0] = (uint64_t) (uintptr_t) lane->exchange.shard[gpuhier_plan_buffer(&call->slices.plan, slice)];
+            args.ndst = 1;
         }
         args.nsrc = (uint32_t) team->group_size;
-        args.ndst = fused(call) ? args.nsrc : 1;
         args.count = gpuhier_range_length(shard);
         int rc = gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, lane->stream[GPUHIER_STAGE_RS]);
         if (OMPI_SUCCESS != rc) {
@@ -328,10 +340,7 @@ static int gather_queue(gpuhier_call_t *call, uint64_t slice)
     if (gpuhier_range_length(shard) > 0) {
         gpuhier_kernel_args_t args;
         args.src[0] = (uint64_t) (uintptr_t) lane->exchange.shard[gpuhier_plan_buffer(&call->slices.plan, slice)];
-        for (int i = 0; i < team->group_size; ++i) {
-            args.dst[i] = output_at(call, i, slice, shard.begin);
-        }
-        args.ndst = (uint32_t) team->group_size;
+        outputs_set(call, slice, shard.begin, &args);
         args.count = gpuhier_range_length(shard);
         int rc = gpuhier_reduce_push(&lane->device->reduce, call->kernel, &args, lane->stream[GPUHIER_STAGE_AG]);
         if (OMPI_SUCCESS != rc) {

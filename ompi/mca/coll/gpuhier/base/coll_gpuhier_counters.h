@@ -23,8 +23,7 @@ typedef struct gpuhier_counters {
     _Atomic uint64_t calls_long;        /* of these, calls in slices longer than slice_bytes */
     _Atomic uint64_t calls_nonblocking; /* of these, nonblocking calls and starts of persistent requests */
     _Atomic uint64_t calls_on_host;     /* nonblocking calls that were voted down and ended in the host form */
-    _Atomic uint64_t calls_saved;       /* calls handed to the saved collective */
-    _Atomic uint64_t saved_because[GPUHIER_REASON_COUNT]; /* of these, by reason */
+    _Atomic uint64_t saved_because[GPUHIER_REASON_COUNT]; /* calls handed to the saved collective, by reason */
     _Atomic uint64_t calls_staged;                        /* of these, calls whose device buffers had host copies */
     _Atomic uint64_t probes;                              /* probes sent */
     _Atomic uint64_t net_bytes_sent[GPUHIER_RAILS_MAX];   /* payload bytes handed to UCX, by rail */
@@ -32,6 +31,9 @@ typedef struct gpuhier_counters {
 } gpuhier_counters_t;
 
 extern gpuhier_counters_t gpuhier_counters;
+
+/* Calls handed to the saved collective, for any reason. */
+uint64_t gpuhier_calls_saved(void);
 
 /* Adds n. */
 static inline void gpuhier_count(_Atomic uint64_t *counter, uint64_t n)

@@ -74,7 +74,7 @@ void gpuhier_report_print(void)
 {
     gpuhier_counters_t *c = &gpuhier_counters;
     if (!gpuhier_params.report || 0 != OPAL_PROC_MY_NAME.vpid
-        || 0 == counted(&c->calls_accelerated) + counted(&c->calls_saved)) {
+        || 0 == counted(&c->calls_accelerated) + gpuhier_calls_saved()) {
         return;
     }
     opal_output(0, "coll:gpuhier: report of rank 0");
@@ -86,7 +86,7 @@ void gpuhier_report_print(void)
         counted(&c->calls_long));
     opal_output(0,
                 "coll:gpuhier: left to Open MPI %llu calls; gpuhier copied GPU buffers to host memory for %llu calls",
-                counted(&c->calls_saved), counted(&c->calls_staged));
+                (unsigned long long) gpuhier_calls_saved(), counted(&c->calls_staged));
     for (int i = 0; i < GPUHIER_REASON_COUNT; ++i) {
         if (0 != counted(&c->saved_because[i])) {
             opal_output(0, "coll:gpuhier:   %12llu  %s", counted(&c->saved_because[i]), gpuhier_reason_text(i));

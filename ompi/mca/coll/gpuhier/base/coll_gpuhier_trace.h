@@ -20,13 +20,14 @@
 #include "base/coll_gpuhier_reasons.h"
 
 /* X(name, text): where a call ran. The last two have a reason. */
-#define GPUHIER_TRACE_PATHS(X)                                                       \
-    X(SMALL, "small")     /* reduced by the host, in shared memory */                \
-    X(DIRECT, "direct")   /* by the GPUs, on the program's own buffers */            \
-    X(SCRATCH, "scratch") /* by the GPUs, through scratch on one rank or more */     \
-    X(HOST, "host")       /* voted down after it was posted, and reduced by hosts */ \
-    X(STAGED, "staged")   /* left to Open MPI, with host copies of GPU buffers */    \
-    X(SAVED, "saved")     /* left to Open MPI */
+#define GPUHIER_TRACE_PATHS(X)                                                        \
+    X(SMALL, "small")      /* reduced by the host, in shared memory */                \
+    X(ONESHOT, "one-shot") /* by kernels that wait for each other */                  \
+    X(DIRECT, "direct")    /* by the GPUs, on the program's own buffers */            \
+    X(SCRATCH, "scratch")  /* by the GPUs, through scratch on one rank or more */     \
+    X(HOST, "host")        /* voted down after it was posted, and reduced by hosts */ \
+    X(STAGED, "staged")    /* left to Open MPI, with host copies of GPU buffers */    \
+    X(SAVED, "saved")      /* left to Open MPI */
 
 /* X(name, text): what a call does. A call is in one phase at a time. */
 #define GPUHIER_TRACE_PHASES(X)                                              \

@@ -50,7 +50,6 @@ gpuhier_reason_t gpuhier_path_reason(const gpuhier_module_t *module, const gpuhi
 void gpuhier_path_saved(gpuhier_module_t *module, struct ompi_communicator_t *comm, const struct ompi_datatype_t *dtype,
                         size_t count, gpuhier_reason_t reason)
 {
-    gpuhier_count(&gpuhier_counters.calls_saved, 1);
     gpuhier_count(&gpuhier_counters.saved_because[reason], 1);
     if (gpuhier_params.print_info && 0 == ompi_comm_rank(comm)
         && 0 == (atomic_fetch_or_explicit(&module->told, 1u << reason, memory_order_relaxed) & 1u << reason)) {

@@ -48,7 +48,6 @@ static int start(size_t count, ompi_request_t **requests)
         if (gpuhier_trace_is_on()) {
             gpuhier_trace_phase(&request->trace, GPUHIER_TRACE_OPEN_MPI);
         }
-        gpuhier_count(&gpuhier_counters.calls_saved, 1);
         gpuhier_count(&gpuhier_counters.saved_because[request->why], 1);
         gpuhier_staged_count(&request->staged, request->comm, request->why);
         /* On a communicator of one rank, Open MPI may give a request that does nothing: it is always complete, and has

@@ -29,10 +29,11 @@ static gpuhier_trace_path_t path_of(const gpuhier_call_t *call)
     for (int i = 0; i < call->team->group_size && direct; ++i) {
         direct = !call->slices.member[i].via_scratch;
     }
-    return call->on_host    ? GPUHIER_TRACE_PATH_HOST
-           : call->is_small ? GPUHIER_TRACE_PATH_SMALL
-           : direct         ? GPUHIER_TRACE_PATH_DIRECT
-                            : GPUHIER_TRACE_PATH_SCRATCH;
+    return call->on_host          ? GPUHIER_TRACE_PATH_HOST
+           : call->is_small       ? GPUHIER_TRACE_PATH_SMALL
+           : call->slices.oneshot ? GPUHIER_TRACE_PATH_ONESHOT
+           : direct               ? GPUHIER_TRACE_PATH_DIRECT
+                                  : GPUHIER_TRACE_PATH_SCRATCH;
 }
 
 void gpuhier_call_note(const gpuhier_call_t *call)

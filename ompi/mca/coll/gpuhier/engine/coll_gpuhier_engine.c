@@ -323,8 +323,7 @@ static int run_begin(gpuhier_call_t *call)
         }
     }
     if (call->slices.oneshot) {
-        call->slices.member[team->index].via_scratch =
-            !gpuhier_device_owns(team->device, &call->from) || !gpuhier_device_owns(team->device, &call->to);
+        call->slices.member[team->index].via_scratch = !gpuhier_oneshot_is_direct(call);
     } else if (opened && !any_via_scratch && 0 == (call->mask & (GPUHIER_MASK_FAIL | GPUHIER_MASK_SHORT))) {
         gpuhier_known_add(call);
     }

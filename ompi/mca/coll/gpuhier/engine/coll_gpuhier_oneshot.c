@@ -12,6 +12,7 @@
 #include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_call.h"
 #include "engine/coll_gpuhier_oneshot.h"
+#include "ompi/runtime/mpiruntime.h"
 
 #define POLLS_PER_QUERY 256u /* looks at the word between two questions to the driver, which knows of faults */
 
@@ -22,11 +23,16 @@ bool gpuhier_oneshot_suits(const gpuhier_call_t *call)
     return NULL == call->ended && bytes <= call->team->oneshot_bytes;
 }
 
-bool gpuhier_oneshot_on_default(gpuhier_call_t *call)
+bool gpuhier_oneshot_is_direct(const gpuhier_call_t *call)
 {
     const gpuhier_device_t *device = call->team->device;
-    call->slices.on_default = !gpuhier_params.sync_before && gpuhier_oneshot_suits(call)
-                              && gpuhier_device_owns(device, &call->from) && gpuhier_device_owns(device, &call->to);
+    return gpuhier_device_owns(device, &call->from) && gpuhier_device_owns(device, &call->to);
+}
+
+bool gpuhier_oneshot_on_default(gpuhier_call_t *call)
+{
+    call->slices.on_default = !gpuhier_params.sync_before && !ompi_mpi_thread_multiple && gpuhier_oneshot_suits(call)
+                              && gpuhier_oneshot_is_direct(call);
     return call->slices.on_default;
 }
 
@@ -77,6 +83,12 @@ int gpuhier_oneshot_launch(gpuhier_call_t *call, CUdeviceptr in, CUdeviceptr out
         args.box[i] =
             call->slices.member[i].scratch + gpuhier_scratch_mailbox() + (uint64_t) team->index * args.part_bytes;
         args.flag[i] = arrival_of(call, i)->flag;
+    }
+    if (!call->slices.on_default && gpuhier_oneshot_is_direct(call)) {
+        int rc = gpuhier_cuda_error(gpuhier_cu.cuStreamWaitEvent(stream_of(call), call->input, 0), "cuStreamWaitEvent");
+        if (OMPI_SUCCESS != rc) {
+            return rc;
+        }
     }
     return gpuhier_reduce_oneshot(&lane->device->reduce, call->kernel, &args, stream_of(call));
 }

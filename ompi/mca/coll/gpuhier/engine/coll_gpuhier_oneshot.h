@@ -16,8 +16,12 @@
  *     start of one kernel until the other ends. A rank that is busy says so in its arrival record, and all take slices.
  *   - When a call fails, its host tells the kernel to leave.
  *
- * A kernel that reads and writes the user's buffers runs on the legacy default stream, behind the program's own work.
- * Otherwise the input is first copied to scratch, and the result from there.
+ *   - Where several threads may call MPI, a kernel waits on a stream of its lane, behind a mark. On the legacy default
+ *     stream it would hold up calls of other threads, and a peer's kernel may wait for one of these. Where one thread
+ *     calls MPI, all ranks' threads are in the call, and the kernel runs on the legacy default stream without a mark.
+ *
+ * A kernel reads and writes the user's buffers if they are memory of its GPU and context. Otherwise the input is first
+ * copied to scratch, and the result from there.
  */
 #ifndef GPUHIER_ONESHOT_FORM_H
 #define GPUHIER_ONESHOT_FORM_H
@@ -31,6 +35,9 @@ struct gpuhier_call;
 
 /* May the call take this form, as far as all ranks know alike? */
 bool gpuhier_oneshot_suits(const struct gpuhier_call *call);
+
+/* Do kernels of this rank's GPU reach the user's buffers? */
+bool gpuhier_oneshot_is_direct(const struct gpuhier_call *call);
 
 /* Notes whether the kernel of a call that it suits can run on the program's default stream. It needs no mark then. */
 bool gpuhier_oneshot_on_default(struct gpuhier_call *call);

@@ -160,7 +160,7 @@ static int input_direct(gpuhier_call_t *call)
 
 static int stage_in(gpuhier_call_t *call)
 {
-    if (call->slices.on_default) {
+    if (call->slices.oneshot && !call->slices.member[call->team->index].via_scratch) {
         return 0; /* the kernel's stream has the order */
     }
     if (!call->slices.member[call->team->index].via_scratch) {
@@ -253,7 +253,8 @@ static bool reduce_may_begin(const gpuhier_call_t *call, uint64_t slice)
     uint64_t before;
     if (call->slices.oneshot) {
         return stage_open(call, GPUHIER_STAGE_RS)
-               && (call->slices.on_default || gpuhier_word_reached(&my_slot(call)->in_ready, call->sequence, 1));
+               && (!call->slices.member[call->team->index].via_scratch
+                   || gpuhier_word_reached(&my_slot(call)->in_ready, call->sequence, 1));
     }
     if (!stage_open(call, GPUHIER_STAGE_RS) || !ALL_AT(call, in_ready, slice + 1)) {
         return false;

@@ -89,7 +89,7 @@ bool gpuhier_buffer_is_gone(CUdeviceptr address, uint64_t id)
     return address != id;
 }
 
-int gpuhier_cuda_error(CUresult result, const char *what)
+int gpuhier_cuda_failed(CUresult result, const char *what)
 {
     (void) what;
     return CUDA_SUCCESS == result ? OMPI_SUCCESS : OMPI_ERROR;

@@ -112,7 +112,9 @@ static void resources_give(gpuhier_call_t *call, bool failed)
 static void call_end(gpuhier_call_t *call, int status)
 {
     resources_give(call, OMPI_SUCCESS != status && GPUHIER_DECLINED != status);
-    gpuhier_hostcall_end(call);
+    if (NULL != call->ended) { /* no other call can have become a host call */
+        gpuhier_hostcall_end(call);
+    }
     call->status = status;
     call->state = GPUHIER_CALL_DONE;
 }

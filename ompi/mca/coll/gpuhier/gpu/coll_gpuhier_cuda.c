@@ -97,11 +97,8 @@ const char *gpuhier_cuda_name(CUresult result)
     return name;
 }
 
-int gpuhier_cuda_error(CUresult result, const char *what)
+int gpuhier_cuda_failed(CUresult result, const char *what)
 {
-    if (CUDA_SUCCESS == result) {
-        return OMPI_SUCCESS;
-    }
     last_error = result;
     opal_output_verbose(5, ompi_coll_base_framework.framework_output, "coll:gpuhier: %s failed with %s (%d)", what,
                         gpuhier_cuda_name(result), (int) result);

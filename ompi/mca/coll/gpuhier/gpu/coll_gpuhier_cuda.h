@@ -17,6 +17,8 @@
 
 #include <cuda.h>
 
+#include "ompi/constants.h"
+
 /* All driver functions that the component calls. cuda.h maps each name to its newest version (cuMemAlloc_v2 ...). */
 #define GPUHIER_CU_FUNCTIONS(X)                    \
     X(cuInit)                                      \
@@ -92,7 +94,11 @@ bool gpuhier_cuda_present(void);
  * Open MPI's code for a driver's result; OMPI_SUCCESS for CUDA_SUCCESS. The framework's verbose output gets the error
  * and `what`, the name of the call that failed.
  */
-int gpuhier_cuda_error(CUresult result, const char *what);
+int gpuhier_cuda_failed(CUresult result, const char *what);
+static inline int gpuhier_cuda_error(CUresult result, const char *what)
+{
+    return CUDA_SUCCESS == result ? OMPI_SUCCESS : gpuhier_cuda_failed(result, what);
+}
 
 /* The last error that gpuhier_cuda_error() was given in this thread. */
 CUresult gpuhier_cuda_last_error(void);

@@ -10,6 +10,7 @@
  */
 #include "gpu/coll_gpuhier_cuda.h"
 #include "gpu/coll_gpuhier_reduce.h"
+#include "kernel_driver.h"
 #include "kernel_reference.h"
 
 #include <dlfcn.h>
@@ -32,16 +33,6 @@ static CUdeviceptr device_base;
 static unsigned char *before, *after; /* host images of all buffers */
 static unsigned long cases, failures;
 
-static void must(CUresult result, const char *what)
-{
-    if (CUDA_SUCCESS != result) {
-        const char *name = "?";
-        gpuhier_cu.cuGetErrorName(result, &name);
-        printf("%s: %s\n", what, name);
-        exit(1);
-    }
-}
-
 typedef struct shape {
     int index; /* -1: copy */
     const kernel_reference_t *reference;
@@ -51,9 +42,6 @@ typedef struct shape {
     int alignment; /* 0: all on 16 bytes; 1: one element off; 2: differing by elements; 3: differing by bytes */
     bool in_place;
 } shape_t;
-
-#define NAME(op, type) "gpuhier_" #op "_" #type,
-static const char *const kernel_names[] = {GPUHIER_KERNEL_LIST(NAME)};
 
 static size_t offset_of(const shape_t *s, unsigned b)
 {

@@ -9,6 +9,7 @@
  */
 #include "gpu/coll_gpuhier_cuda.h"
 #include "gpu/coll_gpuhier_reduce.h"
+#include "kernel_driver.h"
 #include "kernel_reference.h"
 
 #include <stdatomic.h>
@@ -33,16 +34,6 @@ static uint32_t flag = UINT32_MAX - 40;
 static uint64_t number;
 static unsigned long cases, failures;
 
-static void must(CUresult result, const char *what)
-{
-    if (CUDA_SUCCESS != result) {
-        const char *name = "?";
-        gpuhier_cu.cuGetErrorName(result, &name);
-        printf("%s: %s\n", what, name);
-        exit(1);
-    }
-}
-
 typedef struct shape {
     int index;
     const kernel_reference_t *reference;
@@ -51,9 +42,6 @@ typedef struct shape {
     unsigned alignment; /* 0: all on 16 bytes; 1: one element off; 2: differing by bytes */
     bool in_place;
 } shape_t;
-
-#define NAME(op, type) "gpuhier_" #op "_" #type,
-static const char *const kernel_names[] = {GPUHIER_KERNEL_LIST(NAME)};
 
 static void case_failed(const shape_t *s, unsigned rank, const char *what, uint64_t at)
 {

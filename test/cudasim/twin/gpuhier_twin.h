@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * What the source files of the kernels' twin share: the exact form of each kernel, and the one-shot kernels, in the
- * order of GPUHIER_KERNEL_LIST.
+ * order of GPUHIER_KERNEL_LIST; and how the kernels' source reaches memory, which reports accesses in the exact form.
  */
 #ifndef GPUHIER_TWIN_H
 #define GPUHIER_TWIN_H
@@ -12,9 +12,33 @@
 #include "gpuhier_kernels.h"
 #include "gpuhier_oneshot.h"
 
+#include <string.h>
+
 /* Hidden: the library exports its table only. */
 namespace gpuhier __attribute__((visibility("hidden")))
 {
+
+/* Accesses of the host, translated; an address need not be aligned for the host, but the source believes it is. */
+struct twin_memory {
+    const cudasim_launch_t *launch;
+
+    template <class U> U get(uint64_t address) const
+    {
+        U value;
+        memcpy(&value, cudasim_host_view(launch, (uintptr_t) address), sizeof(value));
+        return value;
+    }
+    template <class U> void put(uint64_t address, const U &value) const
+    {
+        memcpy(cudasim_host_view(launch, (uintptr_t) address), &value, sizeof(value));
+    }
+    void touch(uint64_t address, uint64_t bytes, bool is_write) const
+    {
+        if (launch->exact) {
+            launch->traffic(launch, (uintptr_t) address, (size_t) bytes, is_write);
+        }
+    }
+};
 
 typedef void (*twin_form_t)(const cudasim_launch_t *launch, const gpuhier_kernel_args_t &args);
 typedef void (*twin_oneshot_t)(const cudasim_launch_t *launch, const gpuhier_oneshot_args_t &args);

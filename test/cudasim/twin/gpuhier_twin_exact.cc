@@ -14,29 +14,7 @@
 
 #include "gpuhier_kernel_body.h"
 
-#include <string.h>
-
 namespace gpuhier {
-
-/* Accesses of the host, translated; an address need not be aligned for the host, but the source believes it is. */
-struct twin_memory {
-    const cudasim_launch_t *launch;
-
-    template <class U> U get(uint64_t address) const
-    {
-        U value;
-        memcpy(&value, cudasim_host_view(launch, (uintptr_t) address), sizeof(value));
-        return value;
-    }
-    template <class U> void put(uint64_t address, const U &value) const
-    {
-        memcpy(cudasim_host_view(launch, (uintptr_t) address), &value, sizeof(value));
-    }
-    void touch(uint64_t address, uint64_t bytes, bool is_write) const
-    {
-        launch->traffic(launch, (uintptr_t) address, (size_t) bytes, is_write);
-    }
-};
 
 template <class T, class Op> static void reduce_exact(const cudasim_launch_t *launch, const gpuhier_kernel_args_t &args)
 {

@@ -14,29 +14,9 @@
 
 #include "gpuhier_oneshot_body.h"
 
-#include <string.h>
+namespace gpuhier __attribute__((visibility("hidden"))) {
 
-namespace gpuhier {
-
-struct oneshot_memory {
-    const cudasim_launch_t *launch;
-
-    template <class U> U get(uint64_t address) const
-    {
-        U value;
-        memcpy(&value, cudasim_host_view(launch, (uintptr_t) address), sizeof(value));
-        return value;
-    }
-    template <class U> void put(uint64_t address, const U &value) const
-    {
-        memcpy(cudasim_host_view(launch, (uintptr_t) address), &value, sizeof(value));
-    }
-    void touch(uint64_t address, uint64_t bytes, bool is_write) const
-    {
-        if (launch->exact) {
-            launch->traffic(launch, (uintptr_t) address, (size_t) bytes, is_write);
-        }
-    }
+struct oneshot_memory : twin_memory {
     void push(uint64_t address, const line &x) const
     {
         cudasim_push(launch, (uintptr_t) address, x.word, sizeof(x.word));
@@ -82,7 +62,7 @@ template <class T> static void push_folded(const oneshot_memory &memory, const g
 
 template <class T, class Op> static void oneshot_run(const cudasim_launch_t *launch, const gpuhier_oneshot_args_t &args)
 {
-    const oneshot_memory memory = {launch};
+    const oneshot_memory memory = {{launch}};
     const uint64_t threads = launch->exact ? (uint64_t) launch->grid[0] * launch->block[0] : 1;
     const size_t bytes = (size_t) args.count * sizeof(T);
     bool complete = true;

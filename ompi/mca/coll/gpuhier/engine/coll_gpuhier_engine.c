@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns the start, the agreement and the end of a call; the stages that move its
- * slices are in coll_gpuhier_pipeline.c. Called by the queue.
+ * slices are in coll_gpuhier_pipeline.c, and the end of a call, well or with an error, is in coll_gpuhier_ending.c.
+ * Called by the queue.
  *
  * Every member publishes an arrival record at once, even after a local failure, so
  * that no member waits for one that has given up. A local failure is a bit in the
@@ -17,6 +18,7 @@
 #include "plan/coll_gpuhier_choice.h"
 #include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_engine.h"
+#include "engine/coll_gpuhier_engine_internal.h"
 #include "engine/coll_gpuhier_exchange.h"
 #include "engine/coll_gpuhier_known.h"
 #include "engine/coll_gpuhier_oneshot.h"
@@ -68,63 +70,6 @@ static bool direct_refs(const gpuhier_call_t *call, gpuhier_arrival_t *arrival)
         return in_direct;
     }
     return direct_ref(call, &call->to, call->out, &arrival->out) && in_direct;
-}
-
-static void members_unmap(gpuhier_call_t *call)
-{
-    for (int i = 0; !call->is_small && i < call->team->group_size; ++i) {
-        for (int p = 0; p < 3; ++p) {
-            gpuhier_unmap(call->slices.member[i].pins[p]);
-            call->slices.member[i].pins[p] = NULL;
-        }
-    }
-}
-
-/* Lets go of the resources of a failed call, on which UCX and the GPU may still work. */
-static void lane_leave(gpuhier_call_t *call)
-{
-    gpuhier_lane_t *lane = call->lane;
-    if (NULL != lane && call->is_small && call->small.marks_itself) {
-        lane->until = call->input; /* the copy of the input, which was not made on a stream of the lane */
-        call->input = NULL;
-    }
-    gpuhier_small_exchange_leave(call->team);
-    gpuhier_vote_leave(call->team);
-    gpuhier_partners_leave(call->team);
-    gpuhier_exchange_leave(call->team, lane);
-}
-
-static void resources_give(gpuhier_call_t *call, bool failed)
-{
-    if (!call->is_small) {
-        gpuhier_oneshot_release(call);
-    }
-    members_unmap(call);
-    if (failed && OMPI_SUCCESS != call->team->failed) {
-        lane_leave(call);
-    } else if (NULL != call->lane) {
-        gpuhier_lane_give(call->lane);
-    }
-    call->lane = NULL;
-    gpuhier_order_forget(call);
-}
-
-static void call_end(gpuhier_call_t *call, int status)
-{
-    resources_give(call, OMPI_SUCCESS != status && GPUHIER_DECLINED != status);
-    if (NULL != call->ended) { /* no other call can have become a host call */
-        gpuhier_hostcall_end(call);
-    }
-    call->status = status;
-    call->state = GPUHIER_CALL_DONE;
-}
-
-void gpuhier_engine_drop(gpuhier_call_t *call, int status)
-{
-    if (!call->is_small) {
-        memset(call->slices.member, 0, sizeof(call->slices.member[0]) * (size_t) call->team->group_size);
-    }
-    call_end(call, status);
 }
 
 void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args)
@@ -185,8 +130,8 @@ void gpuhier_engine_begin(gpuhier_call_t *call)
         memset(call->slices.member, 0, sizeof(call->slices.member[0]) * (size_t) team->group_size);
     }
     if (OMPI_SUCCESS != team->failed) {
-        call_end(call,
-                 team->failed); /* the others know or will see: gpuhier_engine_fail() told them for all later calls */
+        /* The others know or will see: gpuhier_engine_fail() told them for all later calls. */
+        gpuhier_engine_end(call, team->failed);
         return;
     }
     if (call->is_small) {
@@ -386,10 +331,10 @@ static int opened_step(gpuhier_call_t *call)
 static void decline(gpuhier_call_t *call)
 {
     if (NULL == call->ended) {
-        call_end(call, GPUHIER_DECLINED);
+        gpuhier_engine_end(call, GPUHIER_DECLINED);
         return;
     }
-    resources_give(call, false);
+    gpuhier_engine_give(call, false);
     gpuhier_hostcall_begin(call);
     call->state = GPUHIER_CALL_HOST;
 }
@@ -398,7 +343,7 @@ static void decline(gpuhier_call_t *call)
  * the call's pipeline. */
 static void begin_again(gpuhier_call_t *call)
 {
-    members_unmap(call);
+    gpuhier_engine_unmap(call);
     if (NULL != call->lane) {
         gpuhier_lane_give(call->lane);
         call->lane = NULL;
@@ -415,7 +360,7 @@ static int host_step(gpuhier_call_t *call)
     bool done;
     int status, events = gpuhier_hostcall_step(call, &done, &status);
     if (events >= 0 && done) {
-        call_end(call, status);
+        gpuhier_engine_end(call, status);
         call->on_host = true;
     }
     return events;
@@ -453,99 +398,9 @@ static int run_step(gpuhier_call_t *call)
     } else if (done && again) {
         begin_again(call);
     } else if (done) {
-        call_end(call, OMPI_SUCCESS);
+        gpuhier_engine_end(call, OMPI_SUCCESS);
     }
     return events + moved + done;
-}
-
-/* Is this rank's GPU done with the call? Kernels never wait for other ranks, so it will be. A lost context has no work.
- */
-static bool streams_idle(const gpuhier_call_t *call)
-{
-    for (int s = 0; NULL != call->lane && NULL != call->team->device->context && s < call->lane->nstreams; ++s) {
-        if (CUDA_ERROR_NOT_READY == gpuhier_cu.cuStreamQuery(call->lane->stream[s])) {
-            return false;
-        }
-    }
-    return !gpuhier_oneshot_runs(call);
-}
-
-#define LOOKS_APART 1024u  /* polls between two looks whether the members live */
-#define NOTICE_POLLS 1000u /* for the notices to leave; later the connections still deliver them */
-
-/* Has every other member come to rest? Revokes the claim of members that have not begun. Those that have begun will see
- * that this rank failed, or are dead. */
-static bool members_quiet(gpuhier_call_t *call)
-{
-    const gpuhier_team_t *team = call->team;
-    const bool look = 0 == call->polls++ % LOOKS_APART;
-    const uint64_t nslices = call->is_small ? 0 : call->slices.plan.nslices;
-    for (int i = 0; i < team->group_size; ++i) {
-        gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
-        if (i == team->index
-            || gpuhier_word(call->sequence, GPUHIER_CLAIM_TAKEN)
-                   != gpuhier_word_advance(&slot->claim, call->sequence, GPUHIER_CLAIM_REVOKED, GPUHIER_CLAIM_TAKEN)) {
-            continue;
-        }
-        if (!gpuhier_word_reached(&slot->failed, call->sequence, GPUHIER_FAILED_QUIET)
-            && !gpuhier_word_reached(&slot->ag_done, call->sequence, nslices)
-            && !(look && !gpuhier_team_member_lives(team, i))) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Says for all later calls that this rank failed and is at rest. A member that completed this call sees it in the next
- * one, even if this rank never calls again. */
-static void quiet_say(const gpuhier_call_t *call)
-{
-    const gpuhier_team_t *team = call->team;
-    for (int slot = 0; slot < GPUHIER_SLOTS; ++slot) {
-        gpuhier_word_publish(&gpuhier_team_slot(team, team->index, call->sequence + (uint64_t) slot)->failed,
-                             GPUHIER_WORD_SEQUENCE_MAX, GPUHIER_FAILED_QUIET);
-    }
-}
-
-/* Returns the number of events. */
-static int failed_step(gpuhier_call_t *call)
-{
-    if (!call->quiet) {
-        if (!streams_idle(call)) {
-            return 0;
-        }
-        quiet_say(call);
-        call->quiet = true;
-    }
-    if (!members_quiet(call) || (call->polls < NOTICE_POLLS && gpuhier_partners_is_giving_up(call->team))) {
-        return 0;
-    }
-    call->outcome_known =
-        call->is_small ? gpuhier_small_outcome_known(call) : call->slices.mask_known && gpuhier_pipeline_gathered(call);
-    call_end(call, call->status);
-    return 1;
-}
-
-void gpuhier_engine_fail(gpuhier_call_t *call, int status)
-{
-    gpuhier_team_t *team = call->team;
-    team->failed = status;
-    if (call->is_small && !gpuhier_small_mask_learn(call)) {
-        gpuhier_word_publish(&my_slot(call)->undecided, call->sequence, 1);
-    }
-    gpuhier_word_publish(&my_slot(call)->failed, call->sequence, GPUHIER_FAILED_SAID);
-    gpuhier_oneshot_abort(call);
-    gpuhier_partners_give_up(team); /* the other groups wait for messages */
-    /*
-     * Messages of this call may never be received, but their connections serve other communicators. Their memory
-     * outlives the call.
-     */
-    for (int rank = 0; NULL != team->peers && rank < team->nranks; ++rank) {
-        gpuhier_net_peer_abandon(team->peers[rank]);
-        team->peers[rank] = NULL;
-    }
-    call->status = status;
-    call->state = GPUHIER_CALL_FAILED;
 }
 
 static int small_step(gpuhier_call_t *call)
@@ -556,7 +411,7 @@ static int small_step(gpuhier_call_t *call)
         if (0 != (call->mask & GPUHIER_MASK_FAIL)) {
             decline(call);
         } else {
-            call_end(call, OMPI_SUCCESS);
+            gpuhier_engine_end(call, OMPI_SUCCESS);
         }
     }
     return events;
@@ -609,7 +464,7 @@ int gpuhier_engine_step(gpuhier_call_t *call)
         rc = host_step(call);
         break;
     case GPUHIER_CALL_FAILED:
-        rc = failed_step(call);
+        rc = gpuhier_engine_failed_step(call);
         break;
     case GPUHIER_CALL_DONE:
         break;
@@ -623,27 +478,4 @@ int gpuhier_engine_step(gpuhier_call_t *call)
         gpuhier_call_note(call);
     }
     return rc;
-}
-
-void gpuhier_engine_abandon(gpuhier_call_t *call, int status)
-{
-    if (GPUHIER_CALL_FAILED != call->state) {
-        gpuhier_engine_fail(call, status);
-    }
-    gpuhier_cuda_scope_t scope;
-    bool entered = NULL != call->lane && OMPI_SUCCESS == gpuhier_cuda_enter(call->team->device->context, &scope);
-    for (int s = 0; entered && s < call->lane->nstreams; ++s) {
-        (void) gpuhier_cu.cuStreamSynchronize(
-            call->lane->stream[s]); /* kernels never wait for other ranks, so this ends */
-    }
-    while (entered && gpuhier_oneshot_runs(call)) { /* until it sees that it must leave */
-    }
-    if (entered) {
-        gpuhier_cuda_leave(&scope);
-    }
-    quiet_say(call);
-    if (NULL != call->lane) {
-        call->lane->peers_work = !members_quiet(call);
-    }
-    call_end(call, status);
 }

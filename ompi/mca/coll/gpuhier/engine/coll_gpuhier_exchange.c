@@ -255,7 +255,8 @@ static void sent_count(const gpuhier_call_t *call, int piece, const gpuhier_tran
     gpuhier_count(&gpuhier_counters.net_steps_sent, 1);
     const gpuhier_piece_rails_t *rails = &call->team->rails[piece];
     const size_t bytes = gpuhier_range_length(t->send) * call->elem_bytes;
-    const int stripes = gpuhier_stripes(rails, bytes), nrails = gpuhier_net_rails(gpuhier_process_net());
+    const int stripes = gpuhier_stripes(rails, bytes);
+    const int nrails = gpuhier_net_rails(gpuhier_process_net(call->team->way));
     for (int i = 0; i < stripes; ++i) {
         gpuhier_count(&gpuhier_counters.net_bytes_sent[rails->rail[i] % nrails],
                       gpuhier_stripe_begin(bytes, stripes, i + 1) - gpuhier_stripe_begin(bytes, stripes, i));

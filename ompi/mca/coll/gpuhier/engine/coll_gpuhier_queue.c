@@ -172,7 +172,7 @@ typedef struct round {
 
 static void net_drive(round_t *round)
 {
-    round->events += gpuhier_net_progress(gpuhier_process_net());
+    round->events += gpuhier_process_net_progress();
     round->net_driven = true;
 }
 
@@ -217,8 +217,7 @@ static void all_drive(round_t *round, bool thorough)
         next = team->busy_next;
         team_drive(team, round);
     }
-    if ((thorough || 0 == ++rounds % NET_EVERY) && !round->net_driven && 0 == on_device
-        && NULL != gpuhier_process_net()) {
+    if ((thorough || 0 == ++rounds % NET_EVERY) && !round->net_driven && 0 == on_device && gpuhier_process_has_net()) {
         visit_end(round->visit);
         net_drive(round);
     }
@@ -327,11 +326,11 @@ static int net_progress(void)
     int events = 0;
     bool pending = true;
     if (gpuhier_engine_trylock()) {
-        if (NULL != gpuhier_process_net() && 0 == on_device) {
+        if (gpuhier_process_has_net() && 0 == on_device) {
             if (gpuhier_end_is_finalizing() && !gpuhier_queue_is_busy()) {
                 gpuhier_process_leave_begin();
             }
-            events = gpuhier_net_progress(gpuhier_process_net());
+            events = gpuhier_process_net_progress();
             gpuhier_kept_poll_at_times();
         }
         pending = NULL != busy;

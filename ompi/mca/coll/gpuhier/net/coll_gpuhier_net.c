@@ -86,7 +86,7 @@ __attribute__((format(printf, 2, 3))) static int fail(int code, const char *form
     return code;
 }
 
-/* Does the machine have the device, "eth0" or "mlx5_0:1"? UCX would use other devices without a word. */
+/* Does the machine have the device, "eth0" or "mlx5_0:1"? UCX would ignore the name without a word. */
 static bool device_exists(const char *device)
 {
     char base[GPUHIER_NET_DEVICE_MAX];
@@ -204,6 +204,10 @@ static int rail_open(gpuhier_net_rail_t *rail, const char *device, gpuhier_net_c
         step = "ucp_context_query";
         status = ucp_context_query(rail->context, &attr);
     }
+    if (UCS_OK == status && NULL != device && !gpuhier_net_facts_has_device(rail->context, device)) {
+        step = "finding a transport";
+        status = UCS_ERR_NO_DEVICE;
+    }
     if (UCS_OK == status) {
         step = "ucp_worker_create";
         status = ucp_worker_create(rail->context, &params, &rail->worker);
@@ -214,9 +218,9 @@ static int rail_open(gpuhier_net_rail_t *rail, const char *device, gpuhier_net_c
     }
     if (UCS_OK != status) {
         fail(OMPI_ERROR,
-             "%s on network device %s failed: %s; look at variables named " CONFIG_PREFIX "_UCX_*, or run "
+             "%s on network device %s failed: %s (UCX %s); look at variables named " CONFIG_PREFIX "_UCX_*, or run "
              "with UCX_LOG_LEVEL=info",
-             step, rail->device, ucs_status_string(status));
+             step, rail->device, ucs_status_string(status), ucp_get_version_string());
         rail_close(rail);
         return gpuhier_net_code(status);
     }

@@ -46,8 +46,8 @@ static ucs_status_t domains_find(ucp_context_h context, ucs_memory_type_t type, 
     return status;
 }
 
-/* Does the context have a transport whose name begins like this? UCX prints it as "rc_mlx5/mlx5_0:1". */
-static bool has_transport(ucp_context_h context, const char *begin)
+/* Does what UCX prints of the context contain this? It names each transport with its device, "rc_mlx5/mlx5_0:1". */
+static bool has_transport(ucp_context_h context, const char *part)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -56,9 +56,16 @@ static bool has_transport(ucp_context_h context, const char *begin)
         return false;
     }
     ucp_context_print_info(context, stream);
-    const bool found = 0 == fclose(stream) && NULL != strstr(text, begin);
+    const bool found = 0 == fclose(stream) && NULL != strstr(text, part);
     free(text);
     return found;
+}
+
+bool gpuhier_net_facts_has_device(ucp_context_h context, const char *device)
+{
+    char line_end[GPUHIER_NET_DEVICE_MAX + 2];
+    snprintf(line_end, sizeof(line_end), "/%s\n", device);
+    return has_transport(context, line_end) || !has_transport(context, " resource ");
 }
 
 void gpuhier_net_facts_find(const gpuhier_net_rail_t *rail, bool takes_cuda, gpuhier_net_gpu_facts_t *facts_p)

@@ -45,7 +45,8 @@ typedef struct gpuhier_partners {
     /* When a call has failed, or the team is gone: */
     gpuhier_kept_t kept;
     uint32_t team; /* its id */
-    double until;  /* when the wait for the partners' last words ends; 0: no wait */
+    gpuhier_way_t way;
+    double until; /* when the wait for the partners' last words ends; 0: no wait */
 } gpuhier_partners_t;
 
 #define LAST_WORDS_SECONDS                                                                                     \
@@ -90,6 +91,7 @@ int gpuhier_partners_init(gpuhier_team_t *team)
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     partners->team = team->id;
+    partners->way = team->way;
     team->partners = partners;
     return notices_post(team, partners);
 }
@@ -242,8 +244,9 @@ static void words_cancel(gpuhier_partners_t *partners)
 static bool give_back(gpuhier_kept_t *kept)
 {
     gpuhier_partners_t *partners = (gpuhier_partners_t *) (void *) ((char *) kept - offsetof(gpuhier_partners_t, kept));
-    if (partners->until > 0 && NULL != gpuhier_process_net()) {
-        gpuhier_net_discard(gpuhier_process_net(), gpuhier_team_tag(partners->team), gpuhier_team_tag(UINT32_MAX));
+    gpuhier_net_t *net = gpuhier_process_net(partners->way);
+    if (partners->until > 0 && NULL != net) {
+        gpuhier_net_discard(net, gpuhier_team_tag(partners->team), gpuhier_team_tag(UINT32_MAX));
     }
     if (partners->until > 0 && gpuhier_clock() > partners->until) {
         words_cancel(partners);

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns what belongs to the process and not to a communicator: its record, and its connections.
+ * Owns what belongs to the process and not to a communicator: its records, and its connections.
  * Called by set-up, by the engine and at the end.
  */
 #include "ompi_config.h"
@@ -23,12 +23,16 @@
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 
-static gpuhier_record_t record; /* made once: finding the devices takes milliseconds */
-static bool record_known;
-static gpuhier_net_t *net;
-static unsigned net_lost; /* contexts that had been lost when it was opened */
-static bool leaving;      /* said to all connections of net */
+static struct {
+    gpuhier_record_t record; /* made once: finding the devices takes milliseconds */
+    bool record_known;
+    gpuhier_net_t *net;
+    unsigned lost; /* contexts that had been lost when it was opened */
+} ways[GPUHIER_WAY_COUNT];
+static bool leaving; /* said to all connections */
 static int (*progress)(void);
+static bool fell; /* UCX cannot use this process's RDMA ports */
+static char fall_reason[320], last_loss[320];
 
 void gpuhier_process_open(int (*net_progress)(void))
 {
@@ -74,30 +78,74 @@ static int gpu_describe(int ordinal, gpuhier_gpu_info_t *gpu_p)
     return rc;
 }
 
-int gpuhier_process_record(int ordinal, gpuhier_record_t *record_p)
+gpuhier_way_t gpuhier_process_way(void)
 {
-    if (record_known && ordinal == record.gpu_ordinal) {
-        *record_p = record;
+    return fell ? GPUHIER_WAY_TCP : GPUHIER_WAY_BEST;
+}
+
+void gpuhier_process_fall(const char *reason)
+{
+    if (!fell) {
+        snprintf(fall_reason, sizeof(fall_reason), "%s", NULL != reason ? reason : last_loss);
+    }
+    fell = true;
+}
+
+const char *gpuhier_process_fall_reason(void)
+{
+    return '\0' == fall_reason[0] ? "a connection took too long" : fall_reason;
+}
+
+void gpuhier_process_tell_no_network(const char *reason)
+{
+    opal_show_help("help-coll-gpuhier.txt", "no network", true, ompi_process_info.nodename, reason);
+}
+
+int gpuhier_process_record(int ordinal, gpuhier_way_t way, gpuhier_record_t *record_p)
+{
+    gpuhier_record_t *record = &ways[way].record;
+    if (ways[way].record_known && ordinal == record->gpu_ordinal) {
+        *record_p = *record;
         return OMPI_SUCCESS;
     }
     gpuhier_gpu_info_t gpu;
     char *report = NULL;
     int rc = gpu_describe(ordinal, &gpu);
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_topology_local(&gpu, gpuhier_params.devices, &record, &report);
-    record_known = OMPI_SUCCESS == rc;
+    if (OMPI_SUCCESS == rc) {
+        rc = (GPUHIER_WAY_TCP == way ? gpuhier_topology_local_tcp
+                                     : gpuhier_topology_local)(&gpu, gpuhier_params.devices, record, &report);
+        if (OMPI_SUCCESS != rc && GPUHIER_WAY_TCP == way) {
+            gpuhier_process_tell_no_network(gpuhier_process_fall_reason()); /* the list names RDMA ports only */
+        }
+    }
+    const bool record_known = ways[way].record_known = OMPI_SUCCESS == rc;
     if (NULL != report && (gpuhier_params.print_info || OMPI_SUCCESS != rc)) {
         opal_output(0, "coll:gpuhier: %s", report);
     }
     free(report);
     if (record_known) {
-        *record_p = record;
+        *record_p = *record;
     }
     return rc;
 }
 
-gpuhier_net_t *gpuhier_process_net(void)
+gpuhier_net_t *gpuhier_process_net(gpuhier_way_t way)
 {
-    return net;
+    return ways[way].net;
+}
+
+int gpuhier_process_net_progress(void)
+{
+    int events = 0;
+    for (int way = 0; way < GPUHIER_WAY_COUNT; ++way) {
+        events += NULL != ways[way].net ? gpuhier_net_progress(ways[way].net) : 0;
+    }
+    return events;
+}
+
+bool gpuhier_process_has_net(void)
+{
+    return NULL != ways[GPUHIER_WAY_BEST].net || NULL != ways[GPUHIER_WAY_TCP].net;
 }
 
 /*
@@ -116,19 +164,19 @@ static gpuhier_net_cuda_mode_t cuda_mode(void)
     }
 }
 
-bool gpuhier_process_net_on_device(void)
+bool gpuhier_process_net_on_device(gpuhier_way_t way)
 {
     gpuhier_devices_check();
-    return gpuhier_net_can_cuda(net) && net_lost == gpuhier_devices_lost();
+    return gpuhier_net_can_cuda(ways[way].net) && ways[way].lost == gpuhier_devices_lost();
 }
 
-gpuhier_net_gpu_t gpuhier_process_net_gpu(const gpuhier_device_t *device)
+gpuhier_net_gpu_t gpuhier_process_net_gpu(gpuhier_way_t way, const gpuhier_device_t *device)
 {
-    const gpuhier_net_gpu_t answer = gpuhier_net_gpu(net);
+    const gpuhier_net_gpu_t answer = gpuhier_net_gpu(ways[way].net);
     if (!gpuhier_net_gpu_is_yes(answer)) {
         return answer;
     }
-    if (!gpuhier_process_net_on_device()) {
+    if (!gpuhier_process_net_on_device(way)) {
         return GPUHIER_NET_GPU_LOST;
     }
     return GPUHIER_FLUSH_IMPOSSIBLE == device->flush ? GPUHIER_NET_GPU_NO_FLUSH : answer;
@@ -138,6 +186,7 @@ static void net_failed(void *arg, gpuhier_net_peer_t *peer, int code, const char
 {
     (void) arg;
     (void) peer;
+    snprintf(last_loss, sizeof(last_loss), "%s", text);
     opal_output_verbose(5, gpuhier_output(), "coll:gpuhier: %s (%d)", text, code);
 }
 
@@ -145,31 +194,45 @@ void gpuhier_process_leave_begin(void)
 {
     if (!leaving) {
         leaving = true;
-        gpuhier_net_leave(net, gpuhier_end_is_finalizing()); /* sessions end at different times, and a process that
-                                                                shares no communicator may live on */
+        /* Sessions end at different times, and a process that shares no communicator may live on. */
+        const bool all_leave = gpuhier_end_is_finalizing();
+        for (int way = 0; way < GPUHIER_WAY_COUNT; ++way) {
+            if (NULL != ways[way].net) {
+                gpuhier_net_leave(ways[way].net, all_leave);
+            }
+        }
     }
 }
 
-int gpuhier_process_net_open(const gpuhier_record_t *mine)
+int gpuhier_process_net_open(const gpuhier_record_t *mine, gpuhier_way_t way, const char **error_p)
 {
-    if (NULL != net) {
+    if (NULL != ways[way].net) {
         return OMPI_SUCCESS;
     }
     gpuhier_devices_check();
-    net_lost = gpuhier_devices_lost();
-    const char *reason = NULL;
+    ways[way].lost = gpuhier_devices_lost();
+    const bool is_first = !gpuhier_process_has_net();
     const char *devices[GPUHIER_RAILS_MAX];
     int nrails = gpuhier_rails_devices(mine, devices);
-    int rc = gpuhier_net_open(devices, nrails, cuda_mode(), &net, &reason);
-    if (OMPI_SUCCESS != rc) {
-        net = NULL;
-        opal_show_help("help-coll-gpuhier.txt", "no network", true, ompi_process_info.nodename,
-                       NULL != reason ? reason : "unknown");
-    } else {
+    gpuhier_net_t *net;
+    int rc = gpuhier_net_open(devices, nrails, cuda_mode(), &net, error_p);
+    if (OMPI_SUCCESS == rc) {
+        ways[way].net = net;
         gpuhier_net_set_error_handler(net, net_failed, NULL);
-        (void) opal_progress_register_lp(progress); /* if that fails, calls still drive the net */
+        if (is_first) {
+            (void) opal_progress_register_lp(progress); /* if that fails, calls still drive the net */
+        }
     }
     return rc;
+}
+
+static bool all_have_left(void)
+{
+    bool all = true;
+    for (int way = 0; way < GPUHIER_WAY_COUNT; ++way) {
+        all = (NULL == ways[way].net || gpuhier_net_has_left(ways[way].net)) && all;
+    }
+    return all;
 }
 
 #define LEAVE_PAUSE_NS 20000
@@ -178,7 +241,7 @@ int gpuhier_process_net_open(const gpuhier_record_t *mine)
 void gpuhier_process_leave(void)
 {
     const struct timespec pause = {.tv_nsec = LEAVE_PAUSE_NS};
-    bool left = NULL == net;
+    bool left = !gpuhier_process_has_net();
     if (!left) {
         gpuhier_engine_lock();
         gpuhier_process_leave_begin();
@@ -186,9 +249,9 @@ void gpuhier_process_leave(void)
     }
     while (!left) {
         gpuhier_engine_lock();
-        int events = gpuhier_net_progress(net);
+        int events = gpuhier_process_net_progress();
         gpuhier_kept_poll_at_times();
-        left = gpuhier_net_has_left(net);
+        left = all_have_left();
         gpuhier_engine_unlock();
         opal_progress();
         if (0 == events) {
@@ -200,8 +263,11 @@ void gpuhier_process_leave(void)
 void gpuhier_process_close(void)
 {
     (void) opal_progress_unregister(progress);
-    gpuhier_net_close(net);
-    net = NULL;
+    for (int way = 0; way < GPUHIER_WAY_COUNT; ++way) {
+        gpuhier_net_close(ways[way].net);
+    }
+    memset(ways, 0, sizeof(ways));
     leaving = false;
-    record_known = false;
+    fell = false;
+    fall_reason[0] = last_loss[0] = '\0';
 }

@@ -15,28 +15,57 @@
 #include "topology/coll_gpuhier_topology.h"
 
 /*
- * This process's record: where it is, its GPU (by CUDA's ordinal) and its network
- * devices. Made once for a GPU. Returns an Open MPI code.
+ * Which network devices carry what a team sends between its groups. Each way has a record and connections of its own,
+ * made when a team first needs them.
  */
-int gpuhier_process_record(int ordinal, gpuhier_record_t *record_p);
+typedef enum gpuhier_way {
+    GPUHIER_WAY_BEST = 0, /* the best ones of the machine, which are RDMA ports if there are any */
+    GPUHIER_WAY_TCP,      /* interfaces only, where UCX cannot use the RDMA ports of some rank */
+    GPUHIER_WAY_COUNT
+} gpuhier_way_t;
 
-/* The process's connections; NULL before gpuhier_process_net_open(). */
-gpuhier_net_t *gpuhier_process_net(void);
+/* The way that this process asks for: TCP for good, once its own RDMA ports have failed. */
+gpuhier_way_t gpuhier_process_way(void);
+
+/* Notes that UCX cannot use this process's RDMA ports. reason: in one line. NULL: UCX's word for the connection that
+ * failed last. */
+void gpuhier_process_fall(const char *reason);
+
+/* The reason of the first fall. */
+const char *gpuhier_process_fall_reason(void);
+
+/* Says that calls are left to Open MPI, since no network could be opened. */
+void gpuhier_process_tell_no_network(const char *reason);
 
 /*
- * Opens UCX, once, with a rail for each network device of this process's record,
- * in order of rail numbers. Returns an Open MPI code.
+ * This process's record: where it is, its GPU (by CUDA's ordinal) and its network devices of that way. Made once for a
+ * GPU. Returns an Open MPI code.
  */
-int gpuhier_process_net_open(const gpuhier_record_t *mine);
+int gpuhier_process_record(int ordinal, gpuhier_way_t way, gpuhier_record_t *record_p);
+
+/* The process's connections; NULL before gpuhier_process_net_open(). */
+gpuhier_net_t *gpuhier_process_net(gpuhier_way_t way);
+
+/* Drives all connections. Returns the number of events. */
+int gpuhier_process_net_progress(void);
+
+/* Are there connections? */
+bool gpuhier_process_has_net(void);
+
+/*
+ * Opens UCX, once for each way, with a rail for each network device of this process's record, in order of rail numbers.
+ * *error_p becomes one line that says what is wrong, or "". Returns an Open MPI code.
+ */
+int gpuhier_process_net_open(const gpuhier_record_t *mine, gpuhier_way_t way, const char **error_p);
 
 /*
  * Is UCX given GPU memory? Not after a context is gone that UCX may have worked in: UCX keeps streams there, and
  * UCX 1.13 does not report a copy that fails in one. Each rank decides for itself. Looks at all contexts.
  */
-bool gpuhier_process_net_on_device(void);
+bool gpuhier_process_net_on_device(gpuhier_way_t way);
 
 /* The same for a device's memory, and the reason. The connections are open. */
-gpuhier_net_gpu_t gpuhier_process_net_gpu(const gpuhier_device_t *device);
+gpuhier_net_gpu_t gpuhier_process_net_gpu(gpuhier_way_t way, const gpuhier_device_t *device);
 
 /* Sets the callback for Open MPI's progress that drives the connections once they exist. Called at each opening of the
  * component. */

@@ -19,6 +19,10 @@
  *   addresses  if there are several groups                           vote, allgatherv, vote
  *   connect    a word with each partner: UCX connects                vote
  *
+ * If UCX cannot open the network devices of a rank, or connect them, and there are RDMA ports among all ranks' devices,
+ * all ranks begin anew with interfaces only (gpuhier_way_t). They do so as well when the hellos show that some ranks
+ * have failed with their ports before.
+ *
  * The memory for the first steps is there before a rank says that it can take part, so they need no vote of their own.
  *
  * The engine's lock is held during local steps only, never during a collective:
@@ -55,7 +59,9 @@
 typedef struct hello {
     uint64_t segment_word; /* names the control block, if this rank makes it */
     uint32_t team_id;      /* what the id comes from, if this rank is rank 0 */
-    uint32_t reserved;
+    uint8_t way;           /* gpuhier_way_t of the record */
+    uint8_t fell;          /* UCX cannot use this rank's RDMA ports */
+    uint8_t reserved[2];
     gpuhier_memref_t scratch;
     uint64_t nonce; /* of the patterns in scratch, see gpuhier_trial_prepare() */
     gpuhier_record_t record;
@@ -65,7 +71,9 @@ typedef struct hello {
 typedef struct groups_word {
     uint32_t ids; /* free ones, see gpuhier_team_id_claim(); not 0 for one group */
     int32_t address_bytes;
-    int32_t gpu; /* gpuhier_net_gpu_t: whether its messages between groups may lie in GPU memory */
+    int32_t gpu;    /* gpuhier_net_gpu_t: whether its messages between groups may lie in GPU memory */
+    int32_t no_net; /* the failure: UCX did not open its network devices */
+    int32_t reserved;
 } groups_word_t;
 
 /* The set-up's own state; freed when it ends. */
@@ -87,6 +95,8 @@ typedef struct gpuhier_setup {
     gpuhier_verdicts_t verdicts;     /* what came of the trials of all ranks */
     gpuhier_net_gpu_t gpu;           /* the answer that decides where messages between groups lie ... */
     int gpu_rank;                    /* ... and the rank that gave it */
+    bool has_rdma;                   /* a rank has RDMA ports */
+    bool is_to_fall;                 /* after a failure: all ranks begin anew with GPUHIER_WAY_TCP */
     bool has_host;                   /* there is such a node, see is_host */
     bool *is_host; /* [nranks] by the number of a node: its ranks work through scratch in host memory */
 } setup_t;
@@ -119,7 +129,9 @@ static int hello_fill(setup_t *setup, const gpuhier_buffer_t *buffer, hello_t *m
     }
     if (OMPI_SUCCESS == rc) {
         mine->scratch = setup->lane->ref;
-        rc = gpuhier_process_record(team->device->ordinal, &mine->record);
+        mine->way = (uint8_t) team->way;
+        mine->fell = GPUHIER_WAY_TCP == gpuhier_process_way();
+        rc = gpuhier_process_record(team->device->ordinal, team->way, &mine->record);
     }
     gpuhier_engine_unlock();
     if (sizeof(mine->segment_word) != getrandom(&mine->segment_word, sizeof(mine->segment_word), 0)
@@ -134,15 +146,10 @@ static int hello_fill(setup_t *setup, const gpuhier_buffer_t *buffer, hello_t *m
     return rc;
 }
 
-/* Numbers the nodes, and the ranks on each. */
+/* Numbers the nodes, and the ranks on each. All records are valid. */
 static int nodes_number(setup_t *setup)
 {
     const int nranks = setup->team->nranks;
-    for (int rank = 0; rank < nranks; ++rank) {
-        if (!gpuhier_record_is_valid(&setup->records[rank], sizeof(gpuhier_record_t))) {
-            return OMPI_ERR_BAD_PARAM;
-        }
-    }
     int *size = calloc((size_t) nranks, sizeof(int));
     setup->nodes = malloc(sizeof(*setup->nodes) * (size_t) nranks);
     setup->places = malloc(sizeof(*setup->places) * (size_t) nranks);
@@ -408,9 +415,16 @@ static int between_groups(setup_t *setup, groups_word_t *mine)
 {
     gpuhier_team_t *team = setup->team;
     size_t bytes = 0;
+    const char *error = NULL;
     gpuhier_engine_lock();
-    int rc = gpuhier_process_net_open(&setup->records[team->rank]);
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_net_address(gpuhier_process_net(), &setup->address, &bytes);
+    int rc = gpuhier_process_net_open(&setup->records[team->rank], team->way, &error);
+    if (OMPI_SUCCESS != rc && setup->has_rdma) {
+        mine->no_net = 1;
+        gpuhier_process_fall(error);
+    } else if (OMPI_SUCCESS != rc) {
+        gpuhier_process_tell_no_network(error);
+    }
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_net_address(gpuhier_process_net(team->way), &setup->address, &bytes);
     const uint32_t ids = OMPI_SUCCESS != rc ? 0 : gpuhier_team_id_claim(team, setup->hello[0].team_id);
     gpuhier_engine_unlock();
     team->peers = calloc((size_t) team->nranks, sizeof(*team->peers));
@@ -419,8 +433,8 @@ static int between_groups(setup_t *setup, groups_word_t *mine)
         rc = OMPI_ERR_OUT_OF_RESOURCE;
     }
     if (OMPI_SUCCESS == rc) {
-        *mine =
-            (groups_word_t){.ids = ids, .address_bytes = (int32_t) bytes, .gpu = gpuhier_process_net_gpu(team->device)};
+        *mine = (groups_word_t){
+            .ids = ids, .address_bytes = (int32_t) bytes, .gpu = gpuhier_process_net_gpu(team->way, team->device)};
         gpuhier_rails_plan(&team->shape, setup->records, team->rails);
     }
     return rc;
@@ -459,6 +473,7 @@ static int groups_agree(setup_t *setup, int rc)
     uint32_t ids = OMPI_SUCCESS == rc ? UINT32_MAX : 0;
     for (size_t i = 0; i < n; ++i) {
         ids &= setup->words[i].ids;
+        setup->is_to_fall = setup->is_to_fall || (OMPI_SUCCESS == gathered && 0 != setup->words[i].no_net);
         setup->counts[i] = setup->words[i].address_bytes;
     }
     bool chosen = 0 != ids;
@@ -480,8 +495,8 @@ static int peers_make(const setup_t *setup, const char *all)
         if (is_partner(team, rank)) {
             char name[64];
             snprintf(name, sizeof(name), "rank %d", rank);
-            rc = gpuhier_net_peer_create(gpuhier_process_net(), all + places[rank], (size_t) counts[rank], name,
-                                         &team->peers[rank]);
+            rc = gpuhier_net_peer_create(gpuhier_process_net(team->way), all + places[rank], (size_t) counts[rank],
+                                         name, &team->peers[rank]);
             if (OMPI_SUCCESS == rc
                 && ompi_group_get_proc_name(setup->comm->c_local_group, rank).jobid
                        == ompi_proc_local()->super.proc_name.jobid) {
@@ -563,6 +578,42 @@ static void team_print(const setup_t *setup)
     gpuhier_verdicts_print(&setup->verdicts, setup->local, setup->nlocal);
 }
 
+/* The lowest rank whose RDMA ports have failed says so, unless the members have heard it for another communicator. */
+static void fall_tell(const setup_t *setup)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    int rank = 0;
+    while (rank < setup->team->nranks && 0 == setup->hello[rank].fell) {
+        ++rank;
+    }
+    if (rank < setup->team->nranks && !atomic_flag_test_and_set(&told) && rank == setup->team->rank) {
+        opal_show_help("help-coll-gpuhier.txt", "no RDMA", true, ompi_process_info.nodename,
+                       gpuhier_process_fall_reason());
+    }
+}
+
+/* Looks at the records and ways of all ranks. Fails where ways differ: then all begin anew with TCP. */
+static int ways_check(setup_t *setup)
+{
+    bool differ = false;
+    for (int rank = 0; rank < setup->team->nranks; ++rank) {
+        if (!gpuhier_record_is_valid(&setup->records[rank], sizeof(gpuhier_record_t))) {
+            return OMPI_ERR_BAD_PARAM; /* a rank has failed otherwise */
+        }
+    }
+    for (int rank = 0; rank < setup->team->nranks; ++rank) {
+        differ = differ || setup->hello[rank].way != setup->team->way;
+        for (int i = 0; i < setup->records[rank].nics; ++i) {
+            setup->has_rdma = setup->has_rdma || 0 != setup->records[rank].nic[i].is_rdma;
+        }
+    }
+    setup->is_to_fall = differ;
+    if (!differ && GPUHIER_WAY_TCP == setup->team->way) {
+        fall_tell(setup);
+    }
+    return differ ? OMPI_ERR_NOT_AVAILABLE : OMPI_SUCCESS;
+}
+
 /* Gathers the hellos. One of a rank that failed is not valid, and ends the set-up. */
 static int hellos_gather(setup_t *setup, const hello_t *mine)
 {
@@ -570,7 +621,30 @@ static int hellos_gather(setup_t *setup, const hello_t *mine)
     for (int rank = 0; rank < setup->team->nranks; ++rank) {
         setup->records[rank] = setup->hello[rank].record;
     }
+    rc = OMPI_SUCCESS != rc ? rc : ways_check(setup);
     return OMPI_SUCCESS != rc ? rc : nodes_number(setup);
+}
+
+/*
+ * Votes on a step in which UCX connects; rc is its outcome here. All ranks begin anew where a rank could not connect
+ * and there are RDMA ports. Returns OMPI_SUCCESS on all ranks or on none.
+ */
+static int vote_connected(setup_t *setup, int rc)
+{
+    enum { LOST, FAILED, CONNECTED };
+    const bool lost = setup->has_rdma && (OMPI_ERR_UNREACH == rc || OMPI_ERR_TIMEOUT == rc);
+    int mine = OMPI_SUCCESS == rc ? CONNECTED : lost ? LOST : FAILED, all = FAILED;
+    if (lost) {
+        gpuhier_engine_lock();
+        gpuhier_process_fall(NULL);
+        gpuhier_engine_unlock();
+    }
+    if (OMPI_SUCCESS
+        != setup->saved->allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, setup->comm, setup->saved->allreduce_module)) {
+        all = FAILED;
+    }
+    setup->is_to_fall = LOST == all;
+    return OMPI_SUCCESS != rc ? rc : CONNECTED == all ? OMPI_SUCCESS : OMPI_ERR_NOT_AVAILABLE;
 }
 
 /* The voted steps. entered: OMPI_SUCCESS when the context is current; then it stays so. */
@@ -583,14 +657,8 @@ static int steps_run(setup_t *setup, const gpuhier_buffer_t *buffer, int entered
     rc = groups_agree(setup, node_join(setup, OMPI_SUCCESS != rc ? rc : gathered));
     rc = OMPI_SUCCESS == rc && setup->has_host ? host_lanes_make(setup) : rc;
     if (OMPI_SUCCESS == rc && team->ngroups > 1) {
-        rc = addresses_exchange(setup);
-        if (!vote(setup, OMPI_SUCCESS == rc)) {
-            return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
-        }
-        rc = gpuhier_partners_connect(team);
-        if (!vote(setup, OMPI_SUCCESS == rc)) {
-            return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
-        }
+        rc = vote_connected(setup, addresses_exchange(setup));
+        rc = OMPI_SUCCESS != rc ? rc : vote_connected(setup, gpuhier_partners_connect(team));
     }
     if (OMPI_SUCCESS == rc) {
         team_print(setup);
@@ -668,11 +736,38 @@ void gpuhier_setup_drop(gpuhier_setup_t *setup)
     free(setup);
 }
 
+/* A set-up with TCP in place of one that failed; NULL on all ranks where one has no memory for it. */
+static setup_t *begin_anew(setup_t *failed)
+{
+    setup_t *setup = gpuhier_setup_prepare(failed->comm);
+    const bool all = vote(failed, NULL != setup);
+    if (all) {
+        setup->saved = failed->saved;
+        setup->team->way = GPUHIER_WAY_TCP;
+    } else {
+        gpuhier_setup_drop(setup);
+        setup = NULL;
+    }
+    gpuhier_setup_drop(failed);
+    return setup;
+}
+
 int gpuhier_team_create(gpuhier_setup_t *setup, const gpuhier_saved_t *saved, const gpuhier_buffer_t *buffer,
                         gpuhier_team_t **team_p)
 {
     setup->saved = saved;
+    setup->team->way = gpuhier_process_way();
     int rc = run(setup, buffer);
+    if (OMPI_SUCCESS != rc && setup->is_to_fall) {
+        opal_output_verbose(1, gpuhier_output(),
+                            "coll:gpuhier: set-up of communicator %s begins anew without RDMA ports (%d)",
+                            setup->comm->c_name, rc);
+        setup = begin_anew(setup);
+        rc = NULL == setup ? OMPI_ERR_OUT_OF_RESOURCE : run(setup, buffer);
+    }
+    if (NULL == setup) {
+        return rc;
+    }
     if (OMPI_SUCCESS == rc) {
         *team_p = setup->team;
         setup->team = NULL;

@@ -115,7 +115,8 @@ void gpuhier_team_outlived(gpuhier_team_t *team)
 
 bool gpuhier_team_check(gpuhier_team_t *team)
 {
-    const bool good = team->net_on_device ? gpuhier_process_net_on_device() : gpuhier_device_check(team->device);
+    const bool good =
+        team->net_on_device ? gpuhier_process_net_on_device(team->way) : gpuhier_device_check(team->device);
     if (!good && OMPI_SUCCESS == team->context_lost) {
         team->context_lost = OMPI_ERR_NOT_AVAILABLE;
     }

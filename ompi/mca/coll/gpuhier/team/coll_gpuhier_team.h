@@ -23,6 +23,7 @@
 #include "net/coll_gpuhier_net.h"
 #include "plan/coll_gpuhier_rails.h"
 #include "plan/coll_gpuhier_schedule.h"
+#include "team/coll_gpuhier_process.h"
 #include "team/coll_gpuhier_segment.h"
 
 /*
@@ -61,6 +62,7 @@ typedef struct gpuhier_team {
                                several groups, or ranks share a GPU */
     gpuhier_device_t *device;
     gpuhier_piece_rails_t *rails; /* [pieces] */
+    gpuhier_way_t way;            /* the connections of its peers */
     bool net_on_device;           /* UCX takes device memory */
 
     /* Changed by calls. */

@@ -415,8 +415,8 @@ void gpuhier_topology_place(const gpuhier_gpu_info_t *gpu, const char *device_li
     *record_p = record;
 }
 
-int gpuhier_topology_local(const gpuhier_gpu_info_t *gpu, const char *device_list, gpuhier_record_t *record_p,
-                           char **report_p)
+static int make_local(const gpuhier_gpu_info_t *gpu, const char *device_list, bool with_rdma,
+                      gpuhier_record_t *record_p, char **report_p)
 {
     if (NULL != report_p) {
         *report_p = NULL;
@@ -427,6 +427,10 @@ int gpuhier_topology_local(const gpuhier_gpu_info_t *gpu, const char *device_lis
     }
     const int count =
         gpuhier_nics_find("/sys", "/dev", gpuhier_nics_interface_is_up, NULL, nics, GPUHIER_FOUND_NICS_MAX);
+    for (int i = 0; i < count && !with_rdma; ++i) {
+        nics[i].is_failed = nics[i].is_rdma;
+        nics[i].is_usable = nics[i].is_usable && !nics[i].is_rdma;
+    }
     gpuhier_text_t report = {0};
     int rc = gpuhier_nics_choose(nics, count, device_list, &report);
     if (OMPI_SUCCESS == rc) {
@@ -445,4 +449,16 @@ int gpuhier_topology_local(const gpuhier_gpu_info_t *gpu, const char *device_lis
     }
     free(nics);
     return rc;
+}
+
+int gpuhier_topology_local(const gpuhier_gpu_info_t *gpu, const char *device_list, gpuhier_record_t *record_p,
+                           char **report_p)
+{
+    return make_local(gpu, device_list, true, record_p, report_p);
+}
+
+int gpuhier_topology_local_tcp(const gpuhier_gpu_info_t *gpu, const char *device_list, gpuhier_record_t *record_p,
+                               char **report_p)
+{
+    return make_local(gpu, device_list, false, record_p, report_p);
 }

@@ -113,6 +113,10 @@ _Static_assert(760 == sizeof(gpuhier_record_t), "gpuhier_record_t is a wire form
 int gpuhier_topology_local(const gpuhier_gpu_info_t *gpu, const char *device_list, gpuhier_record_t *record_p,
                            char **report_p);
 
+/* The same where UCX has failed to use the RDMA ports: none of them is taken. */
+int gpuhier_topology_local_tcp(const gpuhier_gpu_info_t *gpu, const char *device_list, gpuhier_record_t *record_p,
+                               char **report_p);
+
 /* Is this an intact record of this format version? Check what another rank sent before any use. */
 bool gpuhier_record_is_valid(const void *data, size_t bytes);
 

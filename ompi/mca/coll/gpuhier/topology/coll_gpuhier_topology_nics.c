@@ -296,6 +296,9 @@ static const char *unusable_text(const gpuhier_found_nic_t *nic)
     if (nic->is_closed) {
         return "has no node in /dev/infiniband that this process may open";
     }
+    if (nic->is_failed) {
+        return "UCX cannot use";
+    }
     return nic->is_rdma ? "is not up" : "is not up or has no address beyond the link";
 }
 
@@ -351,6 +354,8 @@ int gpuhier_nics_choose(gpuhier_found_nic_t *nics, int count, const char *list, 
         gpuhier_found_nic_t *nic = &nics[i];
         if (nic->is_closed) {
             snprintf(nic->reason, sizeof(nic->reason), "has no node in /dev/infiniband that this process may open");
+        } else if (nic->is_failed) {
+            snprintf(nic->reason, sizeof(nic->reason), "is an RDMA port, which UCX cannot use in this job");
         } else if (!nic->is_usable) {
             snprintf(nic->reason, sizeof(nic->reason),
                      nic->is_rdma ? "has no active link" : "is down or has no address beyond the link");

@@ -6,7 +6,8 @@
  * (UCX's tcp has some for each connection) before the first accelerated call and
  * after it. Emulated GPU memory is shared memory and does not count.
  *
- *   footprint [MOST_SOCKETS]   fails if any rank has opened more than MOST_SOCKETS for each other node
+ *   footprint [MOST_SOCKETS [RAILS]]   fails if any rank has opened more than MOST_SOCKETS for each other node, or if
+ *                                      any rank has opened more rails than that, or all ranks fewer
  */
 #include "calls.h"
 
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static long anonymous_kib(void)
@@ -31,20 +33,25 @@ static long anonymous_kib(void)
     return kib;
 }
 
-static long sockets(void)
+/* The process's sockets. *listening_p: of these, where connections can come; UCX's tcp has one for each rail. */
+static long sockets(long *listening_p)
 {
     char path[300], target[64];
-    long n = 0;
+    long n = 0, listening = 0;
     DIR *folder = opendir("/proc/self/fd");
 
     for (struct dirent *entry; NULL != folder && NULL != (entry = readdir(folder));) {
         snprintf(path, sizeof(path), "/proc/self/fd/%s", entry->d_name);
         ssize_t length = readlink(path, target, sizeof(target) - 1);
         n += length > 7 && 0 == memcmp(target, "socket:", 7);
+        int listens = 0;
+        socklen_t bytes = sizeof(listens);
+        listening += 0 == getsockopt(atoi(entry->d_name), SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) && 0 != listens;
     }
     if (NULL != folder) {
         closedir(folder);
     }
+    *listening_p = listening;
     return n;
 }
 
@@ -68,16 +75,22 @@ int main(int argc, char **argv)
     free(to_all);
     free(from_all);
 
-    long before[2] = {anonymous_kib(), sockets()}, grown[2], largest[2];
+    long listening[2];
+    long before[2] = {anonymous_kib(), sockets(&listening[0])}, grown[3], largest[3];
     suite_call(&suite, &call);
     grown[0] = anonymous_kib() - before[0];
-    grown[1] = sockets() - before[1];
+    grown[1] = sockets(&listening[1]) - before[1];
+    grown[2] = listening[1] - listening[0];
     if (grown[1] > most * (nodes - 1)) {
         suite_fail(&suite, "%ld sockets for %d nodes", grown[1], nodes);
     }
-    MPI_Reduce(grown, largest, 2, MPI_LONG, MPI_MAX, 0, MPI_COMM_WORLD);
+    MPI_Reduce(grown, largest, 3, MPI_LONG, MPI_MAX, 0, MPI_COMM_WORLD);
     if (0 == suite.rank) {
-        printf("%d nodes of %d ranks: at most %ld KiB and %ld sockets a rank\n", nodes, per_node, largest[0], largest[1]);
+        printf("%d nodes of %d ranks: at most %ld KiB, %ld sockets and %ld rails a rank\n", nodes, per_node, largest[0],
+               largest[1], largest[2]);
+        if (argc > 2 && largest[2] != atol(argv[2])) {
+            suite_fail(&suite, "%ld rails are open, expected %s", largest[2], argv[2]);
+        }
     }
     MPI_Comm_free(&node);
     return suite_end(&suite);

@@ -407,6 +407,79 @@ static void run_environment(team_t *team)
     gpuhier_net_close(net);
 }
 
+/* Sends and receives a word by this rail of a net. Returns what the receive and the send returned, if not the same 0. */
+static int word_swap(team_t *team, gpuhier_net_t *net, gpuhier_net_peer_t *peer, int rail)
+{
+    gpuhier_net_op_t send = {0}, recv = {0};
+    const uint64_t mine = 100 + (uint64_t) team->me;
+    uint64_t theirs = 0;
+    const int received = gpuhier_net_recv(peer, rail, 7, &theirs, sizeof(theirs), false, &recv);
+    const int sent = gpuhier_net_send(peer, rail, 7, &mine, sizeof(mine), false, &send);
+
+    TEAM_CHECK(team, received == sent);
+    while (gpuhier_net_op_is_pending(&recv) || gpuhier_net_op_is_pending(&send)) {
+        gpuhier_net_progress(net);
+        team_idle(team, 1);
+    }
+    TEAM_CHECK(team, OMPI_SUCCESS != received || theirs == 101 - (uint64_t) team->me);
+    return received;
+}
+
+/* Exchanges the nets' addresses, and makes a peer from that of the other member. */
+static gpuhier_net_peer_t *address_swap(team_t *team, gpuhier_net_t *net)
+{
+    gpuhier_net_peer_t *peer = NULL;
+    void *blob;
+    size_t bytes;
+
+    TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_address(net, &blob, &bytes) && bytes <= TEAM_BLOB_MAX);
+    memcpy(team->board->blobs[team->me], blob, bytes);
+    team->board->blob_bytes[team->me] = bytes;
+    free(blob);
+    team_barrier(team);
+    TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_peer_create(net, team->board->blobs[1 - team->me],
+                                                             team->board->blob_bytes[1 - team->me], "other", &peer));
+    return peer;
+}
+
+/* Rails that are opened one after the other: all peers of a process know those of its newest address. */
+static void run_late_rails(team_t *team)
+{
+    const char *const devices[] = {"lo", "lo", "lo"};
+    static unsigned char old[TEAM_BLOB_MAX];
+    gpuhier_net_t *net = NULL;
+    gpuhier_net_peer_t *third = NULL;
+
+    TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_prepare(devices, 3, GPUHIER_NET_CUDA_STAGED, &net, NULL));
+    TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_open_rails(net, 0, NULL) && 3 == gpuhier_net_rails(net));
+    gpuhier_net_peer_t *first = address_swap(team, net);
+    const size_t old_bytes = team->board->blob_bytes[1 - team->me];
+    memcpy(old, team->board->blobs[1 - team->me], old_bytes);
+    TEAM_CHECK(team, OMPI_SUCCESS == word_swap(team, net, first, 0));
+    TEAM_CHECK(team, OMPI_ERR_NOT_FOUND == word_swap(team, net, first, 2));
+    team_barrier(team);
+
+    TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_open_rails(net, 1u << 2, NULL));
+    TEAM_CHECK(team, OMPI_ERR_NOT_FOUND == word_swap(team, net, first, 2)); /* the other member's is not known */
+    gpuhier_net_peer_t *second = address_swap(team, net);
+    TEAM_CHECK(team, old_bytes < team->board->blob_bytes[1 - team->me]);
+    TEAM_CHECK(team, OMPI_SUCCESS == word_swap(team, net, second, 2));
+    TEAM_CHECK(team, OMPI_SUCCESS == word_swap(team, net, first, 2));
+    TEAM_CHECK(team, OMPI_SUCCESS == word_swap(team, net, first, 0));
+    TEAM_CHECK(team, OMPI_ERR_NOT_FOUND == word_swap(team, net, second, 1));
+
+    /* An address that is older than what is known. */
+    TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_peer_create(net, old, old_bytes, "other", &third));
+    TEAM_CHECK(team, OMPI_SUCCESS == word_swap(team, net, third, 2));
+    gpuhier_net_leave(net, true);
+    while (!gpuhier_net_has_left(net)) {
+        gpuhier_net_progress(net);
+        team_idle(team, 1);
+    }
+    gpuhier_net_close(net);
+    team_barrier(team);
+}
+
 static const team_case_t cases[] = {
     {.name = "sizes", .run = run_sizes, .size = 2, .killed = -1},
     {.name = "many_tags", .run = run_many_tags, .size = 3, .killed = -1},
@@ -416,6 +489,7 @@ static const team_case_t cases[] = {
     {.name = "truncation", .run = run_truncation, .size = 2, .killed = -1},
     {.name = "garbage_blob", .run = run_garbage_blob, .size = 2, .killed = -1},
     {.name = "shared_process", .run = run_shared_process, .size = 2, .killed = -1},
+    {.name = "late_rails", .run = run_late_rails, .size = 2, .killed = -1},
     {.name = "bad_input", .run = run_bad_input, .size = 2, .killed = -1},
     {.name = "environment", .run = run_environment, .size = 2, .killed = -1},
 };

@@ -18,6 +18,7 @@
 
 #include "net/coll_gpuhier_net_internal.h"
 
+#include <limits.h>
 #include <net/if.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -179,12 +180,20 @@ static void rail_close(gpuhier_net_rail_t *rail)
     if (NULL != rail->context) {
         ucp_cleanup(rail->context);
     }
-    memset(rail, 0, sizeof(*rail));
+    rail->context = NULL;
+    rail->worker = NULL;
+    rail->address = NULL;
 }
 
-/* Opens one rail. *gpu_p says whether its messages may lie in GPU memory. */
-static int rail_open(gpuhier_net_rail_t *rail, const char *device, gpuhier_net_cuda_mode_t mode,
-                     gpuhier_net_gpu_t *gpu_p)
+static void rails_close(gpuhier_net_t *net)
+{
+    for (int rail = 0; rail < net->nrails; ++rail) {
+        rail_close(&net->rails[rail]);
+    }
+}
+
+/* Opens one rail. device: its name, or NULL where UCX chooses. */
+static int rail_open(gpuhier_net_rail_t *rail, const char *device, gpuhier_net_cuda_mode_t mode)
 {
     ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                   .thread_mode = UCS_THREAD_MODE_SERIALIZED};
@@ -192,8 +201,7 @@ static int rail_open(gpuhier_net_rail_t *rail, const char *device, gpuhier_net_c
     const char *step = "ucp_init";
     ucs_status_t status;
 
-    snprintf(rail->device, sizeof(rail->device), "%s", (NULL == device) ? "all" : device);
-    if (NULL != device && (strlen(device) >= sizeof(rail->device) || !device_exists(device))) {
+    if (NULL != device && !device_exists(device)) {
         return fail(OMPI_ERR_NOT_FOUND,
                     "there is no network device named %s; name devices of /sys/class/net or /sys/class/infiniband "
                     "(NAME:PORT)",
@@ -229,16 +237,23 @@ static int rail_open(gpuhier_net_rail_t *rail, const char *device, gpuhier_net_c
     if (GPUHIER_NET_CUDA_AUTO == mode) {
         gpuhier_net_facts_find(rail, facts.takes_cuda, &facts);
     }
-    *gpu_p = gpuhier_net_gpu_decide(mode, &facts);
+    rail->gpu = gpuhier_net_gpu_decide(mode, &facts);
     return OMPI_SUCCESS;
 }
 
-int gpuhier_net_open(const char *const *devices, int nrails, gpuhier_net_cuda_mode_t cuda_mode, gpuhier_net_t **net_p,
-                     const char **error_p)
+/* Readies the text of an open. Returns where it is. */
+static const char *error_begin(void)
 {
     open_error[0] = '\0';
+    return open_error;
+}
+
+int gpuhier_net_prepare(const char *const *devices, int nrails, gpuhier_net_cuda_mode_t cuda_mode,
+                        gpuhier_net_t **net_p, const char **error_p)
+{
+    const char *error = error_begin();
     if (NULL != error_p) {
-        *error_p = open_error;
+        *error_p = error;
     }
     if (nrails < 0 || nrails > GPUHIER_RAILS_MAX || (nrails > 0 && NULL == devices)) {
         return fail(OMPI_ERR_BAD_PARAM, "%d rails asked for; use 0 to %d", nrails, GPUHIER_RAILS_MAX);
@@ -247,40 +262,64 @@ int gpuhier_net_open(const char *const *devices, int nrails, gpuhier_net_cuda_mo
     if (NULL == net) {
         return fail(OMPI_ERR_OUT_OF_RESOURCE, "out of memory");
     }
-    const int count = (0 == nrails) ? 1 : nrails;
-    int rc;
-    while (net->nrails < count) {
-        gpuhier_net_gpu_t gpu;
-        rc = rail_open(&net->rails[net->nrails], (0 == nrails) ? NULL : devices[net->nrails], cuda_mode, &gpu);
-        if (OMPI_SUCCESS != rc) {
-            goto close_rails;
+    net->nrails = (0 == nrails) ? 1 : nrails;
+    net->has_devices = 0 != nrails;
+    net->cuda_mode = cuda_mode;
+    for (int i = 0; i < net->nrails; ++i) {
+        const char *device = net->has_devices ? devices[i] : "all";
+        if (strlen(device) >= sizeof(net->rails[i].device)) {
+            free(net);
+            return fail(OMPI_ERR_NOT_FOUND, "there is no network device named %s", device);
         }
-        if (0 == net->nrails || gpuhier_net_gpu_is_yes(net->gpu)) {
-            net->gpu = gpu;
-        }
-        net->nrails++;
-    }
-    if (GPUHIER_NET_CUDA_DIRECT == cuda_mode && !gpuhier_net_gpu_is_yes(net->gpu)) {
-        rc = fail(OMPI_ERR_NOT_SUPPORTED,
-                  "direct transfers of CUDA memory were asked for, but this UCX (%s) has no CUDA support or finds no "
-                  "CUDA device; install a UCX built with CUDA, or choose auto or staged",
-                  ucp_get_version_string());
-        goto close_rails;
-    }
-    rc = gpuhier_net_blob_build(net);
-    if (OMPI_SUCCESS != rc) {
-        fail(rc, "out of memory");
-        goto close_rails;
+        memcpy(net->rails[i].device, device, strlen(device) + 1);
     }
     *net_p = net;
     return OMPI_SUCCESS;
+}
 
-close_rails:
-    while (net->nrails > 0) {
-        rail_close(&net->rails[--net->nrails]);
+int gpuhier_net_open_rails(gpuhier_net_t *net, unsigned rails, const char **error_p)
+{
+    const char *error = error_begin();
+    if (NULL != error_p) {
+        *error_p = error;
     }
-    free(net);
-    return rc;
+    rails |= 1;
+    for (int i = 0; i < net->nrails; ++i) {
+        gpuhier_net_rail_t *rail = &net->rails[i];
+        if (0 == (rails >> i & 1) || gpuhier_net_rail_is_open(rail)) {
+            continue;
+        }
+        int rc = rail_open(rail, net->has_devices ? rail->device : NULL, net->cuda_mode);
+        if (OMPI_SUCCESS != rc) {
+            return rc;
+        }
+        if (GPUHIER_NET_CUDA_DIRECT == net->cuda_mode && !gpuhier_net_gpu_is_yes(rail->gpu)) {
+            rail_close(rail);
+            return fail(OMPI_ERR_NOT_SUPPORTED,
+                        "direct transfers of CUDA memory were asked for, but this UCX (%s) has no CUDA support or "
+                        "finds no CUDA device; install a UCX built with CUDA, or choose auto or staged",
+                        ucp_get_version_string());
+        }
+    }
+    return OMPI_SUCCESS;
+}
+
+int gpuhier_net_open(const char *const *devices, int nrails, gpuhier_net_cuda_mode_t cuda_mode, gpuhier_net_t **net_p,
+                     const char **error_p)
+{
+    gpuhier_net_t *net;
+    int rc = gpuhier_net_prepare(devices, nrails, cuda_mode, &net, error_p);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    rc = gpuhier_net_open_rails(net, UINT_MAX, error_p);
+    if (OMPI_SUCCESS != rc) {
+        rails_close(net);
+        free(net);
+        return rc;
+    }
+    *net_p = net;
+    return OMPI_SUCCESS;
 }
 
 int gpuhier_net_progress(gpuhier_net_t *net)
@@ -289,6 +328,9 @@ int gpuhier_net_progress(gpuhier_net_t *net)
     ++net->rounds;
     for (int i = 0; i < net->nrails; ++i) {
         gpuhier_net_rail_t *rail = &net->rails[i];
+        if (!gpuhier_net_rail_is_open(rail)) {
+            continue;
+        }
         if (0 == rail->pending && 0 == rail->warm && 0 != net->rounds % IDLE_RAIL_EVERY) {
             continue;
         }
@@ -317,7 +359,8 @@ static void drain(gpuhier_net_t *net)
     ucs_status_ptr_t flushes[GPUHIER_RAILS_MAX];
     const uint64_t deadline = gpuhier_clock_ms() + GPUHIER_NET_DRAIN_MS;
     for (int rail = 0; rail < net->nrails; ++rail) {
-        flushes[rail] = ucp_worker_flush_nbx(net->rails[rail].worker, &param);
+        flushes[rail] =
+            gpuhier_net_rail_is_open(&net->rails[rail]) ? ucp_worker_flush_nbx(net->rails[rail].worker, &param) : NULL;
     }
     for (int rail = 0; rail < net->nrails; ++rail) {
         if (!UCS_PTR_IS_PTR(flushes[rail])) {
@@ -363,12 +406,9 @@ void gpuhier_net_close(gpuhier_net_t *net)
     while (0 != net->pending && gpuhier_clock_ms() < deadline) {
         gpuhier_net_progress(net);
     }
-    for (int rail = 0; rail < net->nrails; ++rail) {
-        rail_close(&net->rails[rail]);
-    }
+    rails_close(net);
     /* The workers are gone, so nothing touches the operations that are still pending. */
     gpuhier_net_connections_free(net);
-    free(net->blob);
     free(net);
 }
 
@@ -385,10 +425,14 @@ int gpuhier_net_rails(const gpuhier_net_t *net)
 
 bool gpuhier_net_can_cuda(const gpuhier_net_t *net)
 {
-    return gpuhier_net_gpu_is_yes(net->gpu);
+    return gpuhier_net_gpu_is_yes(gpuhier_net_gpu(net));
 }
 
 gpuhier_net_gpu_t gpuhier_net_gpu(const gpuhier_net_t *net)
 {
-    return net->gpu;
+    gpuhier_net_gpu_t answer = net->rails[0].gpu;
+    for (int rail = 1; rail < net->nrails && gpuhier_net_gpu_is_yes(answer); ++rail) {
+        answer = gpuhier_net_rail_is_open(&net->rails[rail]) ? net->rails[rail].gpu : answer;
+    }
+    return answer;
 }

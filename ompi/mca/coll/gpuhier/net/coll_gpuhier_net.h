@@ -4,10 +4,10 @@
  *
  * net/: tagged messages between processes, over UCX.
  *
- * The folder owns one net in each process: a UCX context and worker for each rail, the connections to other processes,
- * and their end. It calls UCX and base/, and nothing else: no MPI, no CUDA, and of Open MPI only its error codes. team/
- * opens the net, makes the peers, and leaves at MPI_Finalize. team/ and engine/ send and receive. gpuhier_info opens a
- * net to see what UCX can do. Nobody else calls it.
+ * The folder owns the nets of a process: a UCX context and worker for each open rail, the connections to other
+ * processes, and their end. It calls UCX and base/, and nothing else: no MPI, no CUDA, and of Open MPI only its error
+ * codes. team/ opens the net, makes the peers, and leaves at MPI_Finalize. team/ and engine/ send and receive.
+ * gpuhier_info opens a net to see what UCX can do. Nobody else calls it.
  *
  * Use. A process opens a net, hands its address to the others by whatever means it has, and makes a peer from each
  * address that it receives. Then it sends and receives tagged buffers in host or CUDA memory. The first operation on a
@@ -102,6 +102,19 @@ int gpuhier_net_open(const char *const *devices, int nrails, gpuhier_net_cuda_mo
                      const char **error_p);
 
 /*
+ * The same, but opens no rail: gpuhier_net_open_rails() does. Each rail costs memory, sockets or queue pairs, and each
+ * of its calls of progress costs time, so a process opens those that it sends or receives by.
+ */
+int gpuhier_net_prepare(const char *const *devices, int nrails, gpuhier_net_cuda_mode_t cuda_mode,
+                        gpuhier_net_t **net_p, const char **error_p);
+
+/*
+ * Opens the rails of this bit set that are not open, and rail 0. Addresses that are made later name them. Errors are
+ * those of gpuhier_net_open(); rails that are open stay open.
+ */
+int gpuhier_net_open_rails(gpuhier_net_t *net, unsigned rails, const char **error_p);
+
+/*
  * Begins to leave: tells all connected processes that this one wants nothing more of them. Call it before close, when
  * everything that this process waited for has come. Then call progress until gpuhier_net_has_left() says that each of
  * them has told this one the same, is gone, or takes too long.
@@ -121,7 +134,7 @@ void gpuhier_net_close(gpuhier_net_t *net);
 
 void gpuhier_net_set_error_handler(gpuhier_net_t *net, gpuhier_net_error_fn_t handler, void *arg);
 
-/* The number of rails, 1 to GPUHIER_RAILS_MAX. */
+/* The number of rails, open or not: 1 to GPUHIER_RAILS_MAX. */
 int gpuhier_net_rails(const gpuhier_net_t *net);
 
 /* May is_cuda be true in a send or a receive? The answer, with its reason, is that of the first rail that cannot. */
@@ -129,13 +142,14 @@ bool gpuhier_net_can_cuda(const gpuhier_net_t *net);
 gpuhier_net_gpu_t gpuhier_net_gpu(const gpuhier_net_t *net);
 
 /*
- * Copies this process's address, one blob for all rails, which the caller sends to other processes and frees with
- * free(). Errors: OMPI_ERR_OUT_OF_RESOURCE.
+ * Copies this process's address, one blob for all open rails, which the caller sends to other processes and frees with
+ * free(). Rail 0 is open. Errors: OMPI_ERR_OUT_OF_RESOURCE.
  */
 int gpuhier_net_address(const gpuhier_net_t *net, void **blob_p, size_t *bytes_p);
 
 /*
- * Makes a peer from the address of another process; the blob may be freed after the call. name appears in messages
+ * Makes a peer from the address of another process; the blob may be freed after the call. Of several addresses of one
+ * process the one with the most rails counts. name appears in messages
  * only ("rank 3 on node17"). The peer lives until it is destroyed or abandoned, or until close.
  *
  * Peers of the same process, of several communicators for example, share its connection. It is made once, and lasts
@@ -166,7 +180,8 @@ void gpuhier_net_peer_abandon(gpuhier_net_peer_t *peer);
  * Starts to send `bytes` bytes at buf, 0 or more, to the peer. DONE means that buf may be reused, not that the message
  * has arrived. Returns OMPI_SUCCESS with op PENDING or DONE. Otherwise returns the error, which is in op as well:
  * OMPI_ERR_BAD_PARAM (rail < 0, no buf), OMPI_ERR_NOT_SUPPORTED (is_cuda without gpuhier_net_can_cuda()),
- * OMPI_ERR_UNREACH (the peer is dead), or UCX's error.
+ * OMPI_ERR_UNREACH (the peer is dead), OMPI_ERR_NOT_FOUND (the rail is not open, or not in the peer's address), or
+ * UCX's error.
  */
 int gpuhier_net_send(gpuhier_net_peer_t *peer, int rail, uint64_t tag, const void *buf, size_t bytes, bool is_cuda,
                      gpuhier_net_op_t *op);

@@ -4,10 +4,11 @@
  *
  * Address blobs: what a process tells the others so that they can connect.
  *
- * A blob carries the UCX worker address of each rail behind a header with a checksum, because UCX trusts the addresses
- * that it is given. Making one creates no endpoint, and costs nothing on the network.
+ * A blob carries the UCX worker address of each open rail behind a header with a checksum, because UCX trusts the
+ * addresses that it is given. Making one creates no endpoint, and costs nothing on the network. Blobs of one process
+ * differ when it has opened a rail between them. Rail 0's address is in all of them, and names the process.
  *
- * Called by coll_gpuhier_net.c (own blob) and coll_gpuhier_net_peer.c (the blobs of others).
+ * Called by team/ through coll_gpuhier_net.h (own blob), and by coll_gpuhier_net_peer.c (the blobs of others).
  */
 #include "ompi_config.h"
 
@@ -40,7 +41,7 @@ typedef struct {
 } blob_header_t;
 
 typedef struct {
-    uint32_t bytes; /* of the worker's address, without pad */
+    uint32_t bytes; /* of the worker's address, without pad; 0: the rail is not open */
     uint32_t flags;
 } blob_rail_t;
 
@@ -52,50 +53,44 @@ static size_t round8(size_t bytes)
     return (bytes + 7) & ~(size_t) 7;
 }
 
-int gpuhier_net_blob_build(gpuhier_net_t *net)
+uint64_t gpuhier_net_process(const gpuhier_net_t *net)
+{
+    return gpuhier_hash(net->rails[0].address, net->rails[0].address_bytes);
+}
+
+/* Bytes of a rail's address in the blob. */
+static size_t address_bytes(const gpuhier_net_rail_t *rail)
+{
+    return gpuhier_net_rail_is_open(rail) ? rail->address_bytes : 0;
+}
+
+int gpuhier_net_address(const gpuhier_net_t *net, void **blob_p, size_t *bytes_p)
 {
     const size_t table = sizeof(blob_header_t);
     size_t at = table + sizeof(blob_rail_t) * (size_t) net->nrails;
     size_t total = at;
     blob_header_t header = {.magic = BLOB_MAGIC, .version = GPUHIER_FORMAT_VERSION, .nrails = (uint16_t) net->nrails};
     for (int i = 0; i < net->nrails; ++i) {
-        total += round8(net->rails[i].address_bytes);
+        total += round8(address_bytes(&net->rails[i]));
     }
     char *blob = calloc(1, total);
     if (NULL == blob) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     for (int i = 0; i < net->nrails; ++i) {
-        blob_rail_t rail = {.bytes = (uint32_t) net->rails[i].address_bytes,
+        blob_rail_t rail = {.bytes = (uint32_t) address_bytes(&net->rails[i]),
                             .flags = net->rails[i].is_tcp ? BLOB_RAIL_IS_TCP : 0};
         memcpy(blob + table + sizeof(rail) * (size_t) i, &rail, sizeof(rail));
-        memcpy(blob + at, net->rails[i].address, rail.bytes);
+        if (0 != rail.bytes) {
+            memcpy(blob + at, net->rails[i].address, rail.bytes);
+        }
         at += round8(rail.bytes);
     }
     header.bytes = total;
     header.checksum = gpuhier_hash(blob + table, total - table);
     memcpy(blob, &header, sizeof(header));
-    net->blob = blob;
-    net->blob_bytes = total;
-    return OMPI_SUCCESS;
-}
-
-uint64_t gpuhier_net_blob_digest(const void *blob)
-{
-    blob_header_t header;
-    memcpy(&header, blob, sizeof(header));
-    return header.checksum;
-}
-
-int gpuhier_net_address(const gpuhier_net_t *net, void **blob_p, size_t *bytes_p)
-{
-    void *copy = malloc(net->blob_bytes);
-    if (NULL == copy) {
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    memcpy(copy, net->blob, net->blob_bytes);
-    *blob_p = copy;
-    *bytes_p = net->blob_bytes;
+    *blob_p = blob;
+    *bytes_p = total;
     return OMPI_SUCCESS;
 }
 
@@ -120,10 +115,13 @@ int gpuhier_net_blob_parse(gpuhier_net_connection_t *connection)
     for (int i = 0; i < header.nrails; ++i) {
         blob_rail_t rail;
         memcpy(&rail, blob + table + sizeof(rail) * (size_t) i, sizeof(rail));
-        if (0 == rail.bytes || rail.bytes > BLOB_ADDRESS_MAX || round8(rail.bytes) > bytes - at) {
+        if ((0 == i && 0 == rail.bytes) || rail.bytes > BLOB_ADDRESS_MAX || round8(rail.bytes) > bytes - at) {
             return OMPI_ERR_BAD_PARAM;
         }
-        connection->addresses[i] = (ucp_address_t *) (blob + at);
+        connection->addresses[i] = 0 != rail.bytes ? (ucp_address_t *) (blob + at) : NULL;
+        if (0 == i) {
+            connection->process = gpuhier_hash(blob + at, rail.bytes);
+        }
         connection->is_tcp[i] = 0 != (rail.flags & BLOB_RAIL_IS_TCP);
         at += round8(rail.bytes);
     }

@@ -26,28 +26,33 @@
 /* UCX may still hold the last messages in its buffers: so many calls of progress after an operation send them out. */
 #define GPUHIER_NET_WARM_ROUNDS 256
 
-/* One network device with a UCX context and worker of its own. Owned by the net. */
+/* One network device with a UCX context and worker of its own, while it is open. Owned by the net. */
 typedef struct {
     ucp_context_h context;
     ucp_worker_h worker;
     ucp_address_t *address;
     size_t address_bytes;
-    bool is_tcp; /* certainly; false where UCX might choose something else */
+    bool is_tcp;           /* certainly; false where UCX might choose something else */
+    gpuhier_net_gpu_t gpu; /* whether its messages may lie in GPU memory */
     char device[GPUHIER_NET_DEVICE_MAX];
     unsigned pending; /* operations that have not ended */
     unsigned warm;    /* calls of progress that still look here, although nothing is pending */
 } gpuhier_net_rail_t;
 
+static inline bool gpuhier_net_rail_is_open(const gpuhier_net_rail_t *rail)
+{
+    return NULL != rail->address;
+}
+
 typedef struct gpuhier_net_connection gpuhier_net_connection_t;
 
 struct gpuhier_net {
     int nrails;
-    gpuhier_net_gpu_t gpu;
+    bool has_devices; /* or UCX chooses for the only rail */
+    gpuhier_net_cuda_mode_t cuda_mode;
     bool has_new_failure; /* a connection failed and is not reaped yet */
     bool has_unused;      /* a reaped connection may be without use */
     gpuhier_net_rail_t rails[GPUHIER_RAILS_MAX];
-    void *blob; /* this process's address, see coll_gpuhier_net_address.c */
-    size_t blob_bytes;
     /* To all processes that ever were peers, except those that failed, have no peer left, and are not bound. */
     gpuhier_net_connection_t *connections;
     unsigned pending; /* operations that have not ended, on all rails */
@@ -89,17 +94,18 @@ struct gpuhier_net_connection {
     gpuhier_net_t *net;
     gpuhier_net_connection_t *next;
     gpuhier_net_connection_state_t state;
-    int status;   /* OMPI_SUCCESS while alive */
-    int nrails;   /* of the other process */
+    int status;       /* OMPI_SUCCESS while alive */
+    int nrails;       /* of the other process */
+    uint64_t process; /* names the other process */
     int sends_on; /* the endpoint of a double link that this process sends by; the other process uses the other one */
     bool is_self;
     bool is_abandoned; /* a peer was abandoned, or destroyed with operations pending */
     bool is_bound;     /* its process leaves when this one does */
     bool is_closing;   /* UCX has not said that all endpoints are closed */
     gpuhier_net_link_t links[GPUHIER_RAILS_MAX][GPUHIER_RAILS_MAX]; /* [own rail][its rail] */
-    ucp_address_t *addresses[GPUHIER_RAILS_MAX];                    /* inside the blob */
+    ucp_address_t *addresses[GPUHIER_RAILS_MAX];                    /* inside the blob; NULL: not open */
     bool is_tcp[GPUHIER_RAILS_MAX];
-    void *blob; /* the address of the other process, copied */
+    void *blob; /* the address of the other process with the most rails, copied */
     size_t blob_bytes;
     gpuhier_net_peer_t *peers;
     gpuhier_net_op_t *left;      /* pending operations of peers that were destroyed */
@@ -127,24 +133,22 @@ void gpuhier_net_facts_find(const gpuhier_net_rail_t *rail, bool takes_cuda, gpu
 /* Has the context a transport for the network device? True, too, where UCX does not say what transports it has. */
 bool gpuhier_net_facts_has_device(ucp_context_h context, const char *device);
 
-/* Makes the net's own address. Errors: OMPI_ERR_OUT_OF_RESOURCE. */
-int gpuhier_net_blob_build(gpuhier_net_t *net);
-
 /*
- * Checks a connection's copy of the other process's address, and finds the UCX addresses in it. Errors:
- * OMPI_ERR_BAD_PARAM.
+ * Checks a connection's copy of the other process's address, and finds the process and the UCX addresses in it.
+ * Errors: OMPI_ERR_BAD_PARAM.
  */
 int gpuhier_net_blob_parse(gpuhier_net_connection_t *connection);
 
-/* The checksum in a blob's header, by which all processes that have the blob identify its owner. */
-uint64_t gpuhier_net_blob_digest(const void *blob);
+/* What names the net's own process in all its addresses. Rail 0 is open. */
+uint64_t gpuhier_net_process(const gpuhier_net_t *net);
 
 /* Marks the connection as failed, and calls the error handler for each peer. The next reap ends its operations. */
 void gpuhier_net_connection_mark(gpuhier_net_connection_t *connection, int code, const char *reason);
 
 /*
- * Finds the link of a logical rail, and connects it if need be. A failure to connect marks the connection. Returns the
- * status of a connection that has failed.
+ * Finds the link of a logical rail, which is open here, and connects it if need be. A failure to connect marks the
+ * connection. Returns the status of a connection that has failed, or OMPI_ERR_NOT_FOUND if the other process's address
+ * does not have the rail.
  */
 int gpuhier_net_link_get(gpuhier_net_connection_t *connection, int rail, gpuhier_net_link_t **link_p);
 
@@ -157,10 +161,10 @@ int gpuhier_net_reap(gpuhier_net_t *net);
 /* Frees the reaped connections of processes that are not bound, if they have neither peers nor operations. */
 void gpuhier_net_unused_free(gpuhier_net_t *net);
 
-/* The tag of the message by which the process with this digest says that it leaves. */
-static inline uint64_t gpuhier_net_leave_tag(uint64_t digest)
+/* The tag of the message by which this process says that it leaves. */
+static inline uint64_t gpuhier_net_leave_tag(uint64_t process)
 {
-    return (uint64_t) GPUHIER_NET_TEAM_RESERVED << 32 | (digest & UINT32_MAX);
+    return (uint64_t) GPUHIER_NET_TEAM_RESERVED << 32 | (process & UINT32_MAX);
 }
 
 /* Closes all connections by force. Later, when the workers are gone, the second frees them and all peers. */

@@ -51,13 +51,12 @@ void gpuhier_net_leave(gpuhier_net_t *net, bool all_leave)
             != gpuhier_net_peer_create(net, connection->blob, connection->blob_bytes, name, &connection->leaving)) {
             continue; /* without memory it leaves without a word */
         }
-        int rc =
-            gpuhier_net_recv(connection->leaving, 0, gpuhier_net_leave_tag(gpuhier_net_blob_digest(connection->blob)),
-                             NULL, 0, false, &connection->leave_recv);
+        int rc = gpuhier_net_recv(connection->leaving, 0, gpuhier_net_leave_tag(connection->process), NULL, 0, false,
+                                  &connection->leave_recv);
         rc = OMPI_SUCCESS != rc
                  ? rc
-                 : gpuhier_net_send(connection->leaving, 0, gpuhier_net_leave_tag(gpuhier_net_blob_digest(net->blob)),
-                                    NULL, 0, false, &connection->leave_send);
+                 : gpuhier_net_send(connection->leaving, 0, gpuhier_net_leave_tag(gpuhier_net_process(net)), NULL, 0,
+                                    false, &connection->leave_send);
         if (OMPI_SUCCESS != rc) {
             gpuhier_net_cancel(&connection->leave_recv); /* or both processes could wait for each other for ever */
         }

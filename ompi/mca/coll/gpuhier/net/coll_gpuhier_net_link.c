@@ -65,6 +65,9 @@ int gpuhier_net_link_get(gpuhier_net_connection_t *connection, int rail, gpuhier
     const int mine = rail % connection->net->nrails;
     const int theirs = rail % connection->nrails;
     gpuhier_net_link_t *link = &connection->links[mine][theirs];
+    if (NULL == connection->addresses[theirs]) {
+        return OMPI_ERR_NOT_FOUND;
+    }
     if (GPUHIER_NET_CONNECTION_ALIVE == connection->state && 0 == link->count) {
         ucs_status_t status = link_connect(connection, mine, theirs, link);
         if (UCS_OK != status) {

@@ -161,7 +161,11 @@ static int op_check(const gpuhier_net_op_t *op, int rail, const void *buf, size_
     if (rail < 0 || (NULL == buf && 0 != bytes)) {
         return OMPI_ERR_BAD_PARAM;
     }
-    if (is_cuda && !gpuhier_net_gpu_is_yes(op->net->gpu)) {
+    const gpuhier_net_rail_t *mine = &op->net->rails[op->rail];
+    if (!gpuhier_net_rail_is_open(mine)) {
+        return OMPI_ERR_NOT_FOUND;
+    }
+    if (is_cuda && !gpuhier_net_gpu_is_yes(mine->gpu)) {
         return OMPI_ERR_NOT_SUPPORTED;
     }
     return OMPI_SUCCESS;
@@ -201,12 +205,14 @@ int gpuhier_net_recv(gpuhier_net_peer_t *peer, int rail, uint64_t tag, void *buf
 {
     op_start(op, peer, (rail < 0) ? 0 : rail, true, bytes);
     int rc = op_check(op, rail, buf, bytes, is_cuda);
+    gpuhier_net_link_t *link;
+    /* Connects although it sends nothing: a process that only receives must notice the death, too. */
+    if (OMPI_SUCCESS == rc && OMPI_ERR_NOT_FOUND == gpuhier_net_link_get(peer->connection, rail, &link)) {
+        rc = OMPI_ERR_NOT_FOUND;
+    }
     if (OMPI_SUCCESS != rc) {
         return op_refuse(op, rc);
     }
-    /* Connects although it sends nothing: a process that only receives must notice the death, too. */
-    gpuhier_net_link_t *link;
-    (void) gpuhier_net_link_get(peer->connection, rail, &link);
     ucp_request_param_t param;
     param_common(&param, op, is_cuda);
     /*
@@ -275,6 +281,9 @@ int gpuhier_net_discard(gpuhier_net_t *net, uint64_t tag, uint64_t mask)
                                        .memory_type = UCS_MEMORY_TYPE_HOST};
     int count = 0;
     for (int rail = 0; rail < net->nrails; ++rail) {
+        if (!gpuhier_net_rail_is_open(&net->rails[rail])) {
+            continue;
+        }
         ucp_worker_h worker = net->rails[rail].worker;
         ucp_tag_recv_info_t info;
         ucp_tag_message_h message;

@@ -39,7 +39,7 @@ static void peer_unlink(gpuhier_net_peer_t *peer)
     }
 }
 
-/* Makes a connection from an address, which it checks. */
+/* Makes a connection from an address, which it checks. It is not among those of the net yet. */
 static int connection_create(gpuhier_net_t *net, const void *blob, size_t bytes,
                              gpuhier_net_connection_t **connection_p)
 {
@@ -58,12 +58,10 @@ static int connection_create(gpuhier_net_t *net, const void *blob, size_t bytes,
     if (OMPI_SUCCESS != rc) {
         goto free_blob;
     }
-    /* Both sides compare the same two blobs, so they choose opposite directions. */
-    connection->is_self = bytes == net->blob_bytes && 0 == memcmp(blob, net->blob, bytes);
-    connection->sends_on = (bytes == net->blob_bytes) ? memcmp(blob, net->blob, bytes) > 0 : bytes > net->blob_bytes;
+    /* Both sides compare the same two names, so they choose opposite directions. */
+    connection->is_self = connection->process == gpuhier_net_process(net);
+    connection->sends_on = connection->process > gpuhier_net_process(net);
     connection->net = net;
-    connection->next = net->connections;
-    net->connections = connection;
     *connection_p = connection;
     return OMPI_SUCCESS;
 
@@ -72,6 +70,36 @@ free_blob:
 free_connection:
     free(connection);
     return rc;
+}
+
+static void connection_free(gpuhier_net_connection_t *connection)
+{
+    free(connection->blob);
+    free(connection);
+}
+
+static int rails_known(const gpuhier_net_connection_t *connection)
+{
+    int known = 0;
+    for (int rail = 0; rail < connection->nrails; ++rail) {
+        known += NULL != connection->addresses[rail];
+    }
+    return known;
+}
+
+/* Takes over the address of another connection to the process, if that has more rails. A process closes no rail, so the
+ * larger of two sets contains the smaller one. */
+static void connection_learn(gpuhier_net_connection_t *connection, gpuhier_net_connection_t *other)
+{
+    if (other->nrails != connection->nrails || rails_known(other) <= rails_known(connection)) {
+        return;
+    }
+    void *blob = connection->blob;
+    connection->blob = other->blob;
+    connection->blob_bytes = other->blob_bytes;
+    memcpy(connection->addresses, other->addresses, sizeof(connection->addresses));
+    memcpy(connection->is_tcp, other->is_tcp, sizeof(connection->is_tcp));
+    other->blob = blob;
 }
 
 int gpuhier_net_peer_create(gpuhier_net_t *net, const void *blob, size_t bytes, const char *name,
@@ -84,18 +112,24 @@ int gpuhier_net_peer_create(gpuhier_net_t *net, const void *blob, size_t bytes, 
     if (NULL == peer) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    gpuhier_net_connection_t *connection;
+    gpuhier_net_connection_t *connection, *made;
+    int rc = connection_create(net, blob, bytes, &made);
+    if (OMPI_SUCCESS != rc) {
+        free(peer);
+        return rc;
+    }
     for (connection = net->connections; NULL != connection; connection = connection->next) {
-        if (connection->blob_bytes == bytes && 0 == memcmp(connection->blob, blob, bytes)) {
+        if (connection->process == made->process) {
             break;
         }
     }
     if (NULL == connection) {
-        int rc = connection_create(net, blob, bytes, &connection);
-        if (OMPI_SUCCESS != rc) {
-            free(peer);
-            return rc;
-        }
+        connection = made;
+        connection->next = net->connections;
+        net->connections = connection;
+    } else {
+        connection_learn(connection, made);
+        connection_free(made);
     }
     snprintf(peer->name, sizeof(peer->name), "%s", (NULL == name) ? "a peer" : name);
     peer->connection = connection;
@@ -176,9 +210,8 @@ void gpuhier_net_unused_free(gpuhier_net_t *net)
         }
         *place = connection->next;
         /* The process may have sent its word when this one did not wait for it. */
-        (void) gpuhier_net_discard(net, gpuhier_net_leave_tag(gpuhier_net_blob_digest(connection->blob)), UINT64_MAX);
-        free(connection->blob);
-        free(connection);
+        (void) gpuhier_net_discard(net, gpuhier_net_leave_tag(connection->process), UINT64_MAX);
+        connection_free(connection);
     }
 }
 
@@ -243,7 +276,6 @@ void gpuhier_net_connections_free(gpuhier_net_t *net)
         net->connections = connection->next;
         peers_free(connection->peers);
         gpuhier_net_ops_abandon(&connection->left, OMPI_ERR_TIMEOUT);
-        free(connection->blob);
-        free(connection);
+        connection_free(connection);
     }
 }

@@ -167,7 +167,7 @@ static gpuhier_net_cuda_mode_t cuda_mode(void)
 bool gpuhier_process_net_on_device(gpuhier_way_t way)
 {
     gpuhier_devices_check();
-    return gpuhier_net_can_cuda(ways[way].net) && ways[way].lost == gpuhier_devices_lost();
+    return ways[way].lost == gpuhier_devices_lost();
 }
 
 gpuhier_net_gpu_t gpuhier_process_net_gpu(gpuhier_way_t way, const gpuhier_device_t *device)
@@ -204,24 +204,27 @@ void gpuhier_process_leave_begin(void)
     }
 }
 
-int gpuhier_process_net_open(const gpuhier_record_t *mine, gpuhier_way_t way, const char **error_p)
+int gpuhier_process_net_open(const gpuhier_record_t *mine, gpuhier_way_t way, unsigned rails, const char **error_p)
 {
-    if (NULL != ways[way].net) {
-        return OMPI_SUCCESS;
-    }
-    gpuhier_devices_check();
-    ways[way].lost = gpuhier_devices_lost();
-    const bool is_first = !gpuhier_process_has_net();
+    gpuhier_net_t *net = ways[way].net;
     const char *devices[GPUHIER_RAILS_MAX];
     int nrails = gpuhier_rails_devices(mine, devices);
-    gpuhier_net_t *net;
-    int rc = gpuhier_net_open(devices, nrails, cuda_mode(), &net, error_p);
-    if (OMPI_SUCCESS == rc) {
-        ways[way].net = net;
-        gpuhier_net_set_error_handler(net, net_failed, NULL);
-        if (is_first) {
+    int rc = NULL != net ? OMPI_SUCCESS : gpuhier_net_prepare(devices, nrails, cuda_mode(), &net, error_p);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    gpuhier_devices_check();
+    const unsigned lost = gpuhier_devices_lost();
+    rc = gpuhier_net_open_rails(net, rails, error_p);
+    if (NULL == ways[way].net && OMPI_SUCCESS != rc) {
+        gpuhier_net_close(net);
+    } else if (NULL == ways[way].net) {
+        if (!gpuhier_process_has_net()) {
             (void) opal_progress_register_lp(progress); /* if that fails, calls still drive the net */
         }
+        ways[way].net = net;
+        ways[way].lost = lost;
+        gpuhier_net_set_error_handler(net, net_failed, NULL);
     }
     return rc;
 }

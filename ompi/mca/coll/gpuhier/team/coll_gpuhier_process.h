@@ -53,14 +53,15 @@ int gpuhier_process_net_progress(void);
 bool gpuhier_process_has_net(void);
 
 /*
- * Opens UCX, once for each way, with a rail for each network device of this process's record, in order of rail numbers.
- * *error_p becomes one line that says what is wrong, or "". Returns an Open MPI code.
+ * Opens UCX for those of the rails that are not open yet (bits, by their numbers), and for rail 0. There is a rail for
+ * each network device of this process's record. *error_p becomes one line that says what is wrong, or "". Returns an
+ * Open MPI code.
  */
-int gpuhier_process_net_open(const gpuhier_record_t *mine, gpuhier_way_t way, const char **error_p);
+int gpuhier_process_net_open(const gpuhier_record_t *mine, gpuhier_way_t way, unsigned rails, const char **error_p);
 
 /*
- * Is UCX given GPU memory? Not after a context is gone that UCX may have worked in: UCX keeps streams there, and
- * UCX 1.13 does not report a copy that fails in one. Each rank decides for itself. Looks at all contexts.
+ * Can UCX still be given GPU memory? Not after a context is gone that UCX may have worked in: UCX keeps streams there,
+ * and UCX 1.13 does not report a copy that fails in one. Each rank decides for itself. Looks at all contexts.
  */
 bool gpuhier_process_net_on_device(gpuhier_way_t way);
 

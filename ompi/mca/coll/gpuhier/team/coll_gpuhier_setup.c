@@ -410,33 +410,55 @@ static bool is_partner(const gpuhier_team_t *team, int rank)
     return false;
 }
 
-/* This rank's part between groups: ids that it has free, and its UCX address. */
-static int between_groups(setup_t *setup, groups_word_t *mine)
+/* The rails that this rank sends and receives by, as bits: those of its pieces, and rail 0 for votes and notices. */
+static unsigned rails_driven(const gpuhier_team_t *team)
+{
+    unsigned rails = 1;
+    const int first = gpuhier_shape_first_piece(&team->shape, team->index, team->group_size);
+    const int end = gpuhier_shape_first_piece(&team->shape, team->index + 1, team->group_size);
+    for (int piece = first; piece < end; ++piece) {
+        for (int i = 0; i < team->rails[piece].count; ++i) {
+            rails |= 1u << team->rails[piece].rail[i];
+        }
+    }
+    return rails;
+}
+
+/* Opens the rails. Where RDMA ports may be the reason of a failure, it is told later, see fall_tell(). */
+static int net_open(setup_t *setup, groups_word_t *mine)
 {
     gpuhier_team_t *team = setup->team;
-    size_t bytes = 0;
     const char *error = NULL;
-    gpuhier_engine_lock();
-    int rc = gpuhier_process_net_open(&setup->records[team->rank], team->way, &error);
+    const int rc = gpuhier_process_net_open(&setup->records[team->rank], team->way, rails_driven(team), &error);
     if (OMPI_SUCCESS != rc && setup->has_rdma) {
         mine->no_net = 1;
         gpuhier_process_fall(error);
     } else if (OMPI_SUCCESS != rc) {
         gpuhier_process_tell_no_network(error);
     }
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_net_address(gpuhier_process_net(team->way), &setup->address, &bytes);
-    const uint32_t ids = OMPI_SUCCESS != rc ? 0 : gpuhier_team_id_claim(team, setup->hello[0].team_id);
-    gpuhier_engine_unlock();
+    return rc;
+}
+
+/* This rank's part between groups: ids that it has free, and its UCX address. */
+static int between_groups(setup_t *setup, groups_word_t *mine)
+{
+    gpuhier_team_t *team = setup->team;
+    size_t bytes = 0;
     team->peers = calloc((size_t) team->nranks, sizeof(*team->peers));
     team->rails = malloc(sizeof(*team->rails) * (size_t) team->shape.npieces);
-    if (OMPI_SUCCESS == rc && (NULL == team->peers || NULL == team->rails)) {
-        rc = OMPI_ERR_OUT_OF_RESOURCE;
+    if (NULL == team->peers || NULL == team->rails) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
     }
+    gpuhier_rails_plan(&team->shape, setup->records, team->rails);
+    gpuhier_engine_lock();
+    int rc = net_open(setup, mine);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_net_address(gpuhier_process_net(team->way), &setup->address, &bytes);
     if (OMPI_SUCCESS == rc) {
-        *mine = (groups_word_t){
-            .ids = ids, .address_bytes = (int32_t) bytes, .gpu = gpuhier_process_net_gpu(team->way, team->device)};
-        gpuhier_rails_plan(&team->shape, setup->records, team->rails);
+        *mine = (groups_word_t){.ids = gpuhier_team_id_claim(team, setup->hello[0].team_id),
+                                .address_bytes = (int32_t) bytes,
+                                .gpu = gpuhier_process_net_gpu(team->way, team->device)};
     }
+    gpuhier_engine_unlock();
     return rc;
 }
 

@@ -3,8 +3,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns the trial of mappings: patterns that kernels read from and write to neighbours' scratch. Does not own what
- * follows from it (setup). An IOMMU or PCI Access Control Services can redirect the traffic between two GPUs, and then
- * the driver maps memory, copies are right, and kernels read and write other memory. So kernels are what tries.
+ * follows from it (setup_groups). An IOMMU or PCI Access Control Services can redirect the traffic between two GPUs,
+ * and then the driver maps memory, copies are right, and kernels read and write other memory. So kernels are what
+ * tries.
  *
  * Scratch of a rank during the trial, for n neighbours:
  *
@@ -15,7 +16,7 @@
  * landing. Neighbour w writes a part of its own stream to its spot in the scratch of neighbour t, and the part depends
  * on t. So a pattern that comes from another rank, from an earlier set-up or from another place is noticed.
  *
- * Called by setup, in three steps, between which other ranks take theirs.
+ * Called by setup_hello and setup_node, in three steps, between which other ranks take theirs.
  */
 #include "ompi_config.h"
 

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns the table of what trials have shown, and the message about mappings that lie. Does not own the trials (trial),
- * nor the messages that carry the table and the groups that follow from it (setup, its caller).
+ * nor the messages that carry the table (setup_node), nor the groups that follow from it (setup_groups).
  */
 #include "ompi_config.h"
 

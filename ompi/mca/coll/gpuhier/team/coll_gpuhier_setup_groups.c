@@ -1,0 +1,177 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the groups that follow from the verdicts: hierarchy and shape, what the engine needs to know of this group's
+ * members, the vote on the team's id, and the nodes that work through host memory. Does not own that memory
+ * (hostlanes), nor what lies between groups (setup_net).
+ */
+#include "ompi_config.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/coll_gpuhier_lock.h"
+#include "base/coll_gpuhier_params.h"
+#include "plan/coll_gpuhier_choice.h"
+#include "team/coll_gpuhier_hostlanes.h"
+#include "team/coll_gpuhier_setup_internal.h"
+#include "ompi/proc/proc.h"
+#include "opal/util/show_help.h"
+
+static bool can_map(void *arg, int rank, int other)
+{
+    const gpuhier_setup_t *setup = arg;
+    return setup->is_host[setup->nodes[rank]] || gpuhier_verdicts_reach(&setup->verdicts, rank, other);
+}
+
+/* Copies what the engine needs to know of this group's members. */
+static int members_note(gpuhier_setup_t *setup)
+{
+    gpuhier_team_t *team = setup->team;
+    const size_t size = (size_t) team->group_size;
+    team->node_index = malloc(sizeof(*team->node_index) * size);
+    team->members = malloc(sizeof(*team->members) * size);
+    team->scratch = malloc(sizeof(*team->scratch) * size);
+    team->scratch_at = calloc(size, sizeof(*team->scratch_at));
+    team->long_scratch = calloc(size, sizeof(*team->long_scratch));
+    if (NULL == team->node_index || NULL == team->members || NULL == team->scratch || NULL == team->scratch_at
+        || NULL == team->long_scratch) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    for (int i = 0; i < team->group_size; ++i) {
+        int rank = gpuhier_hierarchy_member(&team->hierarchy, team->group, i);
+        team->node_index[i] = setup->places[rank];
+        team->members[i] = setup->records[rank];
+        team->scratch[i] = setup->hello[rank].scratch;
+    }
+    return OMPI_SUCCESS;
+}
+
+/*
+ * Groups by what ranks can map. Then all ranks of a node where one is left alone can work together, through host
+ * memory. Their slices are short, and so are those of all other groups. Returns an errno.
+ */
+static int hierarchy_make(gpuhier_setup_t *setup)
+{
+    gpuhier_team_t *team = setup->team;
+    const gpuhier_hier_rank_t *nodes = (const gpuhier_hier_rank_t *) setup->nodes;
+    setup->is_host = calloc((size_t) team->nranks, sizeof(*setup->is_host));
+    if (NULL == setup->is_host) {
+        return ENOMEM;
+    }
+    int problem = gpuhier_hierarchy_init(&team->hierarchy, team->nranks, nodes, can_map, setup, GPUHIER_GROUP_MAX);
+    if (0 != problem || !gpuhier_hierarchy_host_nodes(&team->hierarchy, nodes, can_map, setup, setup->is_host)) {
+        return problem;
+    }
+    setup->has_host = true;
+    if (team->limits.slice_bytes > GPUHIER_HOSTMEM_SLICE_BYTES) {
+        team->limits.slice_bytes = GPUHIER_HOSTMEM_SLICE_BYTES;
+    }
+    team->limits.slice_bytes_max = 0;
+    gpuhier_hierarchy_fini(&team->hierarchy);
+    return gpuhier_hierarchy_init(&team->hierarchy, team->nranks, nodes, can_map, setup, GPUHIER_GROUP_MAX);
+}
+
+/* Has each of several ranks a GPU of its own? */
+static bool gpus_differ(const gpuhier_setup_t *setup)
+{
+    const int nranks = setup->team->nranks;
+    for (int rank = 0; rank < nranks; ++rank) {
+        for (int other = 0; other < rank; ++other) {
+            if (0
+                == memcmp(setup->records[rank].gpu_uuid, setup->records[other].gpu_uuid,
+                          sizeof(setup->records[rank].gpu_uuid))) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static int groups_make(gpuhier_setup_t *setup)
+{
+    gpuhier_team_t *team = setup->team;
+    _Static_assert(sizeof(gpuhier_hier_rank_t) == sizeof(*setup->nodes),
+                   "the number of its node is all that the hierarchy asks of a rank");
+    int problem = hierarchy_make(setup);
+    problem = 0 != problem ? problem : gpuhier_shape_init(&team->shape, &team->hierarchy);
+    if (0 != problem) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    team->ngroups = team->hierarchy.ngroups;
+    team->limits.wire = gpuhier_rails_wire(setup->records, team->nranks);
+    team->group = team->hierarchy.group_of[team->rank];
+    team->index = team->hierarchy.index_of[team->rank];
+    team->group_size = gpuhier_hierarchy_group_size(&team->hierarchy, team->group);
+    if (1 == team->ngroups && !setup->has_host && gpus_differ(setup)) {
+        team->oneshot_bytes =
+            gpuhier_choice_oneshot(team->group_size, (uint64_t) gpuhier_params.oneshot_bytes, team->limits.slice_bytes);
+    }
+    return members_note(setup);
+}
+
+int gpuhier_setup_groups(gpuhier_setup_t *setup, int rc)
+{
+    gpuhier_team_t *team = setup->team;
+    const size_t n = (size_t) team->nranks;
+    gpuhier_setup_word_t mine = {0};
+    rc = OMPI_SUCCESS != rc ? rc : groups_make(setup);
+    if (OMPI_SUCCESS == rc && team->ngroups > 1) {
+        rc = gpuhier_setup_net_open(setup, &mine);
+    } else if (OMPI_SUCCESS == rc) {
+        mine.ids = UINT32_MAX;
+    }
+    const int gathered = gpuhier_setup_gather(setup, &mine, setup->words, sizeof(mine));
+    rc = OMPI_SUCCESS != rc ? rc : gathered;
+    uint32_t ids = OMPI_SUCCESS == rc ? UINT32_MAX : 0;
+    for (size_t i = 0; i < n; ++i) {
+        ids &= setup->words[i].ids;
+    }
+    if (OMPI_SUCCESS == gathered) {
+        gpuhier_setup_net_hear(setup);
+    }
+    bool chosen = 0 != ids;
+    if (GPUHIER_ID_CHOOSING == team->id_state) {
+        gpuhier_engine_lock();
+        chosen = gpuhier_team_id_choose(team, ids);
+        gpuhier_engine_unlock();
+    }
+    return OMPI_SUCCESS != rc ? rc : chosen ? OMPI_SUCCESS : OMPI_ERR_NOT_AVAILABLE;
+}
+
+/* The lowest rank of the first node that works through host memory says so, once a process. Where all memory could be
+ * mapped, gpuhier_verdicts_tell() has said why it is not used. */
+static void host_tell(const gpuhier_setup_t *setup)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    int node = 0;
+    unsigned error = 0;
+    while (!setup->is_host[node]) {
+        ++node;
+    }
+    if (node != setup->team->rank) {
+        return;
+    }
+    for (int k = 0; k < setup->nlocal && 0 == error; ++k) {
+        error = gpuhier_verdicts_error(&setup->verdicts, setup->local[k]);
+    }
+    if (0 != error && !atomic_flag_test_and_set(&told)) {
+        opal_show_help("help-coll-gpuhier.txt", "no mapping", true, ompi_process_info.nodename,
+                       gpuhier_cuda_name((CUresult) error));
+    }
+}
+
+int gpuhier_setup_host_lanes(gpuhier_setup_t *setup)
+{
+    gpuhier_team_t *team = setup->team;
+    const int leader = gpuhier_hierarchy_leader(&team->hierarchy, team->group);
+    const bool mine = setup->is_host[setup->nodes[team->rank]] && team->group_size > 1;
+    int rc = gpuhier_hostlanes_make(team, setup->saved, mine, setup->hello[leader].segment_word);
+    if (OMPI_SUCCESS == rc) {
+        host_tell(setup);
+    }
+    return rc;
+}

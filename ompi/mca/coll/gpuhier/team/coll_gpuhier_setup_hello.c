@@ -1,0 +1,58 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the first step of set-up: what this rank tells all others about itself, and hearing the same of them. Does not
+ * own what follows from their network devices (setup_net), nor from their nodes (setup_node).
+ */
+#include "ompi_config.h"
+
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/coll_gpuhier_lock.h"
+#include "team/coll_gpuhier_setup_internal.h"
+#include "team/coll_gpuhier_trial.h"
+
+/* This rank's own part. Returns an Open MPI code; hello is empty then, which is no valid one. */
+static int hello_fill(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, gpuhier_setup_hello_t *mine)
+{
+    gpuhier_team_t *team = setup->team;
+    memset(mine, 0, sizeof(*mine));
+    gpuhier_engine_lock();
+    int rc = gpuhier_device_get(buffer->context, &team->device);
+    if (OMPI_SUCCESS == rc) {
+        gpuhier_device_trim(team->device); /* of unused scratch as well, since calls of the small form do not trim */
+        rc = gpuhier_lane_take(team->device, GPUHIER_LANE_SLICES, 0, &setup->lane);
+    }
+    if (OMPI_SUCCESS == rc) {
+        mine->scratch = setup->lane->ref;
+        mine->way = (uint8_t) team->way;
+        mine->fell = GPUHIER_WAY_TCP == gpuhier_process_way();
+        rc = gpuhier_process_record(team->device->ordinal, team->way, &mine->record);
+    }
+    gpuhier_engine_unlock();
+    if (sizeof(mine->segment_word) != getrandom(&mine->segment_word, sizeof(mine->segment_word), 0)
+        || sizeof(mine->team_id) != getrandom(&mine->team_id, sizeof(mine->team_id), 0)
+        || sizeof(mine->nonce) != getrandom(&mine->nonce, sizeof(mine->nonce), 0)) {
+        rc = OMPI_SUCCESS != rc ? rc : OMPI_ERROR;
+    }
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_trial_prepare(setup->lane, mine->nonce);
+    if (OMPI_SUCCESS != rc) {
+        memset(mine, 0, sizeof(*mine));
+    }
+    return rc;
+}
+
+/* The hello of a rank that failed is not valid, and ends the set-up. */
+int gpuhier_setup_hello(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, int rc)
+{
+    gpuhier_setup_hello_t mine = {0};
+    rc = OMPI_SUCCESS != rc ? rc : hello_fill(setup, buffer, &mine);
+    const int gathered = gpuhier_setup_gather(setup, &mine, setup->hello, sizeof(mine));
+    for (int rank = 0; rank < setup->team->nranks; ++rank) {
+        setup->records[rank] = setup->hello[rank].record;
+    }
+    rc = OMPI_SUCCESS != rc ? rc : gathered;
+    return OMPI_SUCCESS != rc ? rc : gpuhier_setup_net_ways(setup);
+}

@@ -1,0 +1,121 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The state of a set-up, and what its files do for each other. Only they include it.
+ *
+ *   coll_gpuhier_setup.c         the order of the steps; memory of a set-up; beginning anew
+ *   coll_gpuhier_setup_vote.c    the collectives that the steps share
+ *   coll_gpuhier_setup_hello.c   what every rank is: the first step
+ *   coll_gpuhier_setup_node.c    the ranks of a node: control block and trial
+ *   coll_gpuhier_setup_groups.c  the groups that follow from the trials, their id, scratch in host memory
+ *   coll_gpuhier_setup_net.c     between groups: devices, addresses, connections, the fall to TCP
+ *   coll_gpuhier_setup_print.c   what print_info shows of a new team
+ *
+ * They stand on parts that know nothing of set-up: trial and verdicts, hostlanes, partners, process.
+ */
+#ifndef GPUHIER_SETUP_INTERNAL_H
+#define GPUHIER_SETUP_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "team/coll_gpuhier_process.h"
+#include "team/coll_gpuhier_setup.h"
+#include "team/coll_gpuhier_team.h"
+#include "team/coll_gpuhier_verdicts.h"
+
+/* What each rank tells all others at set-up. Plain bytes of one build: gpuhier_agree() has seen to that. */
+typedef struct gpuhier_setup_hello {
+    uint64_t segment_word; /* names the control block, if this rank makes it */
+    uint32_t team_id;      /* what the id comes from, if this rank is rank 0 */
+    uint8_t way;           /* gpuhier_way_t of the record */
+    uint8_t fell;          /* UCX cannot use this rank's RDMA ports */
+    uint8_t reserved[2];
+    gpuhier_memref_t scratch;
+    uint64_t nonce; /* of the patterns in scratch, see gpuhier_trial_prepare() */
+    gpuhier_record_t record;
+} gpuhier_setup_hello_t;
+
+/* What a rank tells all others when it knows the groups; all zero after a failure. */
+typedef struct gpuhier_setup_word {
+    uint32_t ids; /* free ones, see gpuhier_team_id_claim(); not 0 for one group */
+    int32_t address_bytes;
+    int32_t gpu;    /* gpuhier_net_gpu_t: whether its messages between groups may lie in GPU memory */
+    int32_t no_net; /* the failure: UCX did not open its network devices */
+    int32_t reserved;
+} gpuhier_setup_word_t;
+
+/* Owned by the path until set-up begins; freed when it ends. Each part names the file that fills it in. */
+struct gpuhier_setup {
+    gpuhier_team_t *team;
+    const gpuhier_saved_t *saved;
+    struct ompi_communicator_t *comm;
+
+    /* hello */
+    gpuhier_lane_t *lane;         /* lent by the device, for its scratch */
+    gpuhier_setup_hello_t *hello; /* [nranks] */
+    gpuhier_record_t *records;    /* [nranks] */
+
+    /* node */
+    uint64_t *nodes;                 /* [nranks] lowest rank of the rank's node */
+    int *places;                     /* [nranks] place of the rank among those of its node */
+    int *local;                      /* [nlocal] ranks of this node, rising */
+    int nlocal, widest;              /* widest: ranks on the fullest node */
+    gpuhier_neighbour_t *neighbours; /* [nlocal] for the trial */
+    gpuhier_verdicts_t verdicts;     /* what came of the trials of all ranks */
+
+    /* groups */
+    gpuhier_setup_word_t *words; /* [nranks] */
+    bool has_host;               /* there is such a node, see is_host */
+    bool *is_host;               /* [nranks] by the number of a node: its ranks work through scratch in host memory */
+
+    /* net */
+    void *address;         /* of this rank's UCX; several groups */
+    int *counts;           /* [2 * nranks] for addresses: their lengths, and places in one piece of memory */
+    gpuhier_net_gpu_t gpu; /* the answer that decides where messages between groups lie ... */
+    int gpu_rank;          /* ... and the rank that gave it */
+    bool has_rdma;         /* a rank has RDMA ports */
+    bool is_to_fall;       /* after a failure: all ranks begin anew with GPUHIER_WAY_TCP */
+};
+
+/* Open MPI's saved allreduce: true on all ranks when it was true on all. */
+bool gpuhier_setup_vote(const gpuhier_setup_t *setup, bool mine);
+
+/* Its allgather: `bytes` of each rank. Returns an Open MPI code. */
+int gpuhier_setup_gather(const gpuhier_setup_t *setup, const void *mine, void *all, size_t bytes);
+
+/*
+ * The steps, in the order of their calls. All ranks take each of them, except where it says otherwise. rc: the outcome
+ * of this rank's earlier steps; a rank that has failed only votes. They return an Open MPI code.
+ *
+ * hello: takes scratch, and fills in `hello` and `records`. Each rank may return another code.
+ * node: makes or attaches the control block, and fills in the verdicts. Each rank may return another code.
+ * groups: makes the groups and chooses the team's id. A success on all ranks or on none.
+ * host_lanes: if `has_host`, scratch in host memory on the nodes that need it. A success on all ranks or on none.
+ * net_connect: if there are several groups, connects their partners. A success on all ranks or on none.
+ */
+int gpuhier_setup_hello(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, int rc);
+int gpuhier_setup_node(gpuhier_setup_t *setup, int rc);
+int gpuhier_setup_groups(gpuhier_setup_t *setup, int rc);
+int gpuhier_setup_host_lanes(gpuhier_setup_t *setup);
+int gpuhier_setup_net_connect(gpuhier_setup_t *setup);
+
+/* The net's parts of other steps, all of them local. */
+
+/* When the hellos are there: looks at the records and ways of all ranks. Fails where ways differ: then all ranks begin
+ * anew with TCP. */
+int gpuhier_setup_net_ways(gpuhier_setup_t *setup);
+
+/* When the groups are made and there are several: opens the rails. Fills in this rank's word: the ids that are free
+ * here, the length of its address. */
+int gpuhier_setup_net_open(gpuhier_setup_t *setup, gpuhier_setup_word_t *mine);
+
+/* When the words of all ranks are there. */
+void gpuhier_setup_net_hear(gpuhier_setup_t *setup);
+
+/* Rank 0 prints a finished team, if print_info is set. */
+void gpuhier_setup_print(const gpuhier_setup_t *setup);
+
+#endif /* GPUHIER_SETUP_INTERNAL_H */

@@ -1,0 +1,227 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns what lies between groups: which network devices carry it, this rank's UCX address and those of its partners,
+ * whether messages lie in GPU memory, the connections, and the fall to TCP where some rank's RDMA ports fail.
+ */
+#include "ompi_config.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/coll_gpuhier_lock.h"
+#include "team/coll_gpuhier_hooks.h"
+#include "team/coll_gpuhier_partners.h"
+#include "team/coll_gpuhier_setup_internal.h"
+#include "ompi/proc/proc.h"
+#include "opal/util/show_help.h"
+
+/* The lowest rank whose RDMA ports have failed says so, unless the members have heard it for another communicator. */
+static void fall_tell(const gpuhier_setup_t *setup)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    int rank = 0;
+    while (rank < setup->team->nranks && 0 == setup->hello[rank].fell) {
+        ++rank;
+    }
+    if (rank < setup->team->nranks && !atomic_flag_test_and_set(&told) && rank == setup->team->rank) {
+        opal_show_help("help-coll-gpuhier.txt", "no RDMA", true, ompi_process_info.nodename,
+                       gpuhier_process_fall_reason());
+    }
+}
+
+int gpuhier_setup_net_ways(gpuhier_setup_t *setup)
+{
+    bool differ = false;
+    for (int rank = 0; rank < setup->team->nranks; ++rank) {
+        if (!gpuhier_record_is_valid(&setup->records[rank], sizeof(gpuhier_record_t))) {
+            return OMPI_ERR_BAD_PARAM; /* a rank has failed otherwise */
+        }
+    }
+    for (int rank = 0; rank < setup->team->nranks; ++rank) {
+        differ = differ || setup->hello[rank].way != setup->team->way;
+        for (int i = 0; i < setup->records[rank].nics; ++i) {
+            setup->has_rdma = setup->has_rdma || 0 != setup->records[rank].nic[i].is_rdma;
+        }
+    }
+    setup->is_to_fall = differ;
+    if (!differ && GPUHIER_WAY_TCP == setup->team->way) {
+        fall_tell(setup);
+    }
+    return differ ? OMPI_ERR_NOT_AVAILABLE : OMPI_SUCCESS;
+}
+
+/* The rails that this rank sends and receives by, as bits: those of its pieces, and rail 0 for votes and notices. */
+static unsigned rails_driven(const gpuhier_team_t *team)
+{
+    unsigned rails = 1;
+    const int first = gpuhier_shape_first_piece(&team->shape, team->index, team->group_size);
+    const int end = gpuhier_shape_first_piece(&team->shape, team->index + 1, team->group_size);
+    for (int piece = first; piece < end; ++piece) {
+        for (int i = 0; i < team->rails[piece].count; ++i) {
+            rails |= 1u << team->rails[piece].rail[i];
+        }
+    }
+    return rails;
+}
+
+/* Opens the rails. Where RDMA ports may be the reason of a failure, it is told later, see fall_tell(). */
+static int rails_open(gpuhier_setup_t *setup, gpuhier_setup_word_t *mine)
+{
+    gpuhier_team_t *team = setup->team;
+    const char *error = NULL;
+    const int rc = gpuhier_process_net_open(&setup->records[team->rank], team->way, rails_driven(team), &error);
+    if (OMPI_SUCCESS != rc && setup->has_rdma) {
+        mine->no_net = 1;
+        gpuhier_process_fall(error);
+    } else if (OMPI_SUCCESS != rc) {
+        gpuhier_process_tell_no_network(error);
+    }
+    return rc;
+}
+
+int gpuhier_setup_net_open(gpuhier_setup_t *setup, gpuhier_setup_word_t *mine)
+{
+    gpuhier_team_t *team = setup->team;
+    size_t bytes = 0;
+    team->peers = calloc((size_t) team->nranks, sizeof(*team->peers));
+    team->rails = malloc(sizeof(*team->rails) * (size_t) team->shape.npieces);
+    if (NULL == team->peers || NULL == team->rails) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    gpuhier_rails_plan(&team->shape, setup->records, team->rails);
+    gpuhier_engine_lock();
+    int rc = rails_open(setup, mine);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_net_address(gpuhier_process_net(team->way), &setup->address, &bytes);
+    if (OMPI_SUCCESS == rc) {
+        *mine = (gpuhier_setup_word_t){.ids = gpuhier_team_id_claim(team, setup->hello[0].team_id),
+                                       .address_bytes = (int32_t) bytes,
+                                       .gpu = gpuhier_process_net_gpu(team->way, team->device)};
+    }
+    gpuhier_engine_unlock();
+    return rc;
+}
+
+void gpuhier_setup_net_hear(gpuhier_setup_t *setup)
+{
+    for (int rank = 0; rank < setup->team->nranks; ++rank) {
+        setup->is_to_fall = setup->is_to_fall || 0 != setup->words[rank].no_net;
+        setup->counts[rank] = setup->words[rank].address_bytes;
+    }
+}
+
+/* Messages between groups lie in GPU memory if all ranks can, so that no rank waits for one that copies them. */
+static void gpu_decide(gpuhier_setup_t *setup)
+{
+    setup->gpu_rank = setup->team->rank;
+    setup->gpu = (gpuhier_net_gpu_t) setup->words[setup->gpu_rank].gpu;
+    for (int rank = 0; rank < setup->team->nranks; ++rank) {
+        if (gpuhier_net_gpu_hear(&setup->gpu, (gpuhier_net_gpu_t) setup->words[rank].gpu)) {
+            setup->gpu_rank = rank;
+        }
+    }
+    setup->team->net_on_device = gpuhier_net_gpu_is_yes(setup->gpu);
+}
+
+/* Does this rank exchange messages with that rank of another group? Owners of the same piece do, and, for the vote,
+ * leaders. */
+static bool is_partner(const gpuhier_team_t *team, int rank)
+{
+    const gpuhier_hierarchy_t *h = &team->hierarchy;
+    int group = h->group_of[rank];
+    if (group == team->group) {
+        return false;
+    }
+    if (0 == team->index && 0 == h->index_of[rank]) {
+        return true;
+    }
+    int first = gpuhier_shape_first_piece(&team->shape, team->index, team->group_size);
+    int end = gpuhier_shape_first_piece(&team->shape, team->index + 1, team->group_size);
+    for (int piece = first; piece < end; ++piece) {
+        if (rank == gpuhier_shape_owner(&team->shape, piece, group)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Makes the peers; connections follow with the first message. all: the addresses, by the places of setup->counts. */
+static int peers_make(const gpuhier_setup_t *setup, const char *all)
+{
+    gpuhier_team_t *team = setup->team;
+    const int *counts = setup->counts, *places = counts + team->nranks;
+    int rc = OMPI_SUCCESS;
+    for (int rank = 0; rank < team->nranks && OMPI_SUCCESS == rc; ++rank) {
+        if (is_partner(team, rank)) {
+            char name[64];
+            snprintf(name, sizeof(name), "rank %d", rank);
+            rc = gpuhier_net_peer_create(gpuhier_process_net(team->way), all + places[rank], (size_t) counts[rank],
+                                         name, &team->peers[rank]);
+            if (OMPI_SUCCESS == rc
+                && ompi_group_get_proc_name(setup->comm->c_local_group, rank).jobid
+                       == ompi_proc_local()->super.proc_name.jobid) {
+                gpuhier_net_peer_bind(team->peers[rank]);
+            }
+        }
+    }
+    return rc;
+}
+
+/* Exchanges UCX addresses, whose lengths are known, and makes the peers and the engine's part. */
+static int addresses_exchange(gpuhier_setup_t *setup)
+{
+    gpuhier_team_t *team = setup->team;
+    int *counts = setup->counts, *places = counts + team->nranks;
+    size_t total = 0;
+    for (int rank = 0; rank < team->nranks; ++rank) {
+        places[rank] = (int) total;
+        total += (size_t) counts[rank];
+    }
+    char *all = malloc(total + 1);
+    if (!gpuhier_setup_vote(setup, NULL != all)) {
+        free(all);
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    int rc = gpuhier_comm_allgatherv(setup->address, counts[team->rank], all, counts, places, setup->comm);
+    gpuhier_engine_lock();
+    rc = OMPI_SUCCESS != rc ? rc : peers_make(setup, all);
+    gpu_decide(setup);
+    rc = OMPI_SUCCESS != rc
+             ? rc
+             : gpuhier_lane_exchange_buffers(setup->lane, team->net_on_device, gpuhier_slice_buffer_bytes(false));
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_partners_init(team);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_team_engine->make(team);
+    gpuhier_engine_unlock();
+    free(all);
+    return rc;
+}
+
+/*
+ * Votes on a step in which UCX connects; rc is its outcome here. All ranks begin anew where a rank could not connect
+ * and there are RDMA ports. Returns OMPI_SUCCESS on all ranks or on none.
+ */
+static int vote_connected(gpuhier_setup_t *setup, int rc)
+{
+    enum { LOST, FAILED, CONNECTED };
+    const bool lost = setup->has_rdma && (OMPI_ERR_UNREACH == rc || OMPI_ERR_TIMEOUT == rc);
+    int mine = OMPI_SUCCESS == rc ? CONNECTED : lost ? LOST : FAILED, all = FAILED;
+    if (lost) {
+        gpuhier_engine_lock();
+        gpuhier_process_fall(NULL);
+        gpuhier_engine_unlock();
+    }
+    if (OMPI_SUCCESS
+        != setup->saved->allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, setup->comm, setup->saved->allreduce_module)) {
+        all = FAILED;
+    }
+    setup->is_to_fall = LOST == all;
+    return OMPI_SUCCESS != rc ? rc : CONNECTED == all ? OMPI_SUCCESS : OMPI_ERR_NOT_AVAILABLE;
+}
+
+int gpuhier_setup_net_connect(gpuhier_setup_t *setup)
+{
+    const int rc = vote_connected(setup, addresses_exchange(setup));
+    return OMPI_SUCCESS != rc ? rc : vote_connected(setup, gpuhier_partners_connect(setup->team));
+}

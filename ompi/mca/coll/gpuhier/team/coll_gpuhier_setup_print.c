@@ -1,0 +1,54 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the lines that print_info shows of a new team.
+ */
+#include "ompi_config.h"
+
+#include "base/coll_gpuhier_params.h"
+#include "plan/coll_gpuhier_choice.h"
+#include "team/coll_gpuhier_setup_internal.h"
+#include "opal/util/output.h"
+
+void gpuhier_setup_print(const gpuhier_setup_t *setup)
+{
+    const gpuhier_team_t *team = setup->team;
+    if (!gpuhier_params.print_info || 0 != team->rank) {
+        return;
+    }
+    opal_output(0,
+                "coll:gpuhier: communicator %s: %d ranks in %d group%s, %d piece%s, slices of at most %llu bytes, %s "
+                "between groups",
+                team->comm->c_name, team->nranks, team->ngroups, 1 == team->ngroups ? "" : "s", team->shape.npieces,
+                1 == team->shape.npieces ? "" : "s",
+                (unsigned long long) gpuhier_choice_longest(&team->shape, &team->limits),
+                1 == team->ngroups    ? "nothing"
+                : team->net_on_device ? "GPU memory over UCX"
+                                      : "pinned host memory over UCX");
+    if (team->ngroups > 1 && GPUHIER_NET_GPU_YES != setup->gpu) {
+        const char *remedy = gpuhier_net_gpu_remedy(setup->gpu);
+        opal_output(0, "coll:gpuhier:   %sGPU memory for UCX, since on rank %d %s%s%s",
+                    team->net_on_device ? "" : "no ", setup->gpu_rank, gpuhier_net_gpu_reason(setup->gpu),
+                    '\0' == remedy[0] ? "" : "; ", remedy);
+    }
+    for (int group = 0; group < team->ngroups; ++group) {
+        for (int i = 0; i < gpuhier_hierarchy_group_size(&team->hierarchy, group); ++i) {
+            int rank = gpuhier_hierarchy_member(&team->hierarchy, group, i);
+            opal_output(0, "coll:gpuhier:   group %d index %d: rank %d, pid %d, gpu %d", group, i, rank,
+                        (int) setup->records[rank].pid, (int) setup->records[rank].gpu_ordinal);
+        }
+    }
+    if (team->oneshot_bytes > 0) {
+        opal_output(0,
+                    "coll:gpuhier:   blocking calls of up to %llu bytes: one kernel that waits for those of the peers",
+                    (unsigned long long) team->oneshot_bytes);
+    }
+    gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
+    const int nrows = gpuhier_choice_table(&team->shape, &team->limits, gpuhier_params.small_bytes, rows);
+    for (int i = 0; i < nrows; ++i) {
+        char text[128];
+        opal_output(0, "coll:gpuhier:   %s", gpuhier_choice_text(&rows[i], team->ngroups, text, sizeof(text)));
+    }
+    gpuhier_verdicts_print(&setup->verdicts, setup->local, setup->nlocal);
+}

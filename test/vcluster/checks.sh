@@ -132,8 +132,8 @@ choose_namespaces() {
         return 0
     fi
     namespaces=none
-    (( nodes == 1 && rails == 1 )) && [[ -z $rate && -z $shm ]] && return 0
-    fail 125 "more than one node, rail, --rate and --shm need namespaces, which this user may not make here (${why//$'\n'/; }).
+    (( nodes == 1 && rails == 1 )) && [[ -z $rate && -z $latency && -z $shm ]] && return 0
+    fail 125 "more than one node, rail, --rate, --latency and --shm need namespaces, which this user may not make here (${why//$'\n'/; }).
   Run it as root (in a container: with CAP_SYS_ADMIN and CAP_NET_ADMIN, for instance docker run --privileged),
   or permit unprivileged user namespaces: sysctl user.max_user_namespaces=10000, and where they exist
   kernel.unprivileged_userns_clone=1 and kernel.apparmor_restrict_unprivileged_userns=0;

@@ -81,12 +81,16 @@ make_nodes() {
 
 make_head
 make_nodes
+[[ -z $VCLUSTER_LATENCY ]] || start_relays
 export TMPDIR=$home
 started=$SECONDS
 exec 6<&0
 "$@" <&6 6<&- &
-wait $!
+command=$!
+# A relay ends only if it fails.
+wait -n "$command" ${relays[@]+"${relays[@]}"}
 status=$?
+! kill -0 "$command" 2>/dev/null || fail 'a relay has ended'
 if [[ -n $VCLUSTER_TIMEOUT ]] &&
     (( status == 124 || (status == 137 && SECONDS - started >= VCLUSTER_TIMEOUT) )); then
     printf 'vcluster: not done after %s s, killed\n' "$VCLUSTER_TIMEOUT" >&2

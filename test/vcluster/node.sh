@@ -46,6 +46,7 @@ quiet_ipv6
 if [[ -w /proc/sys/net/ipv4/tcp_congestion_control ]]; then
     echo cubic 2>/dev/null >/proc/sys/net/ipv4/tcp_congestion_control
 fi
+[[ -z $VCLUSTER_LATENCY ]] || tune_tcp 2>/dev/null
 echo "$n $pid" >&5
 exec 5>&-
 sleep infinity &

@@ -47,6 +47,13 @@ find_build_tree() {
     emulator=$build/test/cudasim/lib
 }
 
+# The relay delays packets where tc lacks netem, as it does on most small kernels.
+find_relay() {
+    relay=$build/test/vcluster/vcluster_relay
+    [[ -z $latency || -x $relay ]] || fail 2 "--latency needs $relay:
+  build it (./configure && make check), or say where with GPUHIER_BUILD=build-folder"
+}
+
 # Takes from the description what the command line leaves open: the number of
 # GPUs and of rails, which must agree with it otherwise, and of nodes. The tool
 # tells what is wrong with a description, and where. A description of a real

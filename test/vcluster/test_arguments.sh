@@ -32,6 +32,7 @@ refused 2 '--ranks wants' --ranks 3,0 -- true
 refused 2 '--ranks 3,4 names 2 nodes of 3' --nodes 3 --ranks 3,4 -- true
 refused 2 '--rails wants' --rails 17 -- true
 refused 2 '--rate wants' --rate fast -- true
+refused 2 '--latency wants' --latency 20 -- true
 refused 2 '--shm wants' --shm 10X -- true
 refused 2 '--timeout wants' --timeout soon -- true
 refused 2 '--mca wants a name and a value' --mca pml -- true

@@ -16,7 +16,7 @@ if [[ ${1:-} == inside ]]; then
     expect 'status of one node' 0 $?
     expect 'ranks of one node' $'rank 0\nrank 1' "$(sort <<<"$text")"
     expect 'complaints of the shell' '' "$(grep 'test/vcluster/.*: line ' "$errors")"
-    for options in '--nodes 2 --ranks 1' '--nodes 1 --ranks 1 --rails 2' '--nodes 1 --ranks 1 --rate 1gbit' \
+    for options in '--nodes 2 --ranks 1' '--nodes 1 --ranks 1 --rails 2' '--nodes 1 --ranks 1 --rate 1gbit' '--nodes 1 --ranks 1 --latency 1ms' \
         '--nodes 1 --ranks 1 --shm 1M'; do
         # shellcheck disable=SC2086 # a list of options
         text=$("$here/run" "${host_only[@]}" $options -- true 2>&1)

@@ -107,7 +107,7 @@ static CUresult attribute_of(const struct sim_alloc *alloc, CUpointer_attribute 
         put_flag(value_p, SIM_KIND_RESERVED != alloc->kind);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-        put_word(value_p, 0); /* no shareable handles of cuMemCreate memory here */
+        put_word(value_p, alloc->handle_types);
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
         put_flag(value_p, SIM_KIND_DEVICE == alloc->kind || SIM_KIND_MAPPED == alloc->kind);
@@ -121,7 +121,7 @@ static CUresult attribute_of(const struct sim_alloc *alloc, CUpointer_attribute 
         put(value_p, &alloc->owner, sizeof(alloc->owner));
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
-        put(value_p, &alloc->buffer_id, sizeof(alloc->buffer_id));
+        put(value_p, 0 != alloc->block_id ? &alloc->block_id : &alloc->buffer_id, sizeof(alloc->buffer_id));
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
         put_flag(value_p, false);

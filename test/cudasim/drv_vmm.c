@@ -6,10 +6,16 @@
  *
  * Owns physical handles and reserved ranges. A handle has blocks of the process's
  * memory file; mapping shows them at a reserved place once access is granted.
- * Shareable handles (file descriptors, fabric) do not exist here.
+ * A handle that may be exported as a file descriptor has a file of its own, which lives
+ * while any process has it open or mapped, as the memory behind such a descriptor does.
+ * Fabric handles do not exist here. The limit on a GPU's memory counts what its process
+ * has created and not released, whoever else still maps it.
  */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "api.h"
 #include "sim_context.h"
@@ -18,6 +24,7 @@
 #include "sim_memory.h"
 
 #define HANDLE_MAGIC 0x766d6d31u
+#define FILE_MAGIC 0x6375646173666431ull
 
 /* Memory of a GPU without an address. Guarded by the memory lock; freed when neither handle nor mapping is left. */
 struct physical {
@@ -25,7 +32,18 @@ struct physical {
     unsigned handles;
     unsigned mappings;
     int device;
-    uint32_t first, nblocks;
+    uint32_t first, nblocks; /* own blocks; an imported one has none, and first is 0 */
+    int fd;                  /* of its own file, whose blocks count from 0; -1: it lies in the process's memory file */
+    bool imported;
+    uint64_t id;
+    CUmemAllocationProp properties;
+};
+
+/* The begin of a file that can be exported; the blocks follow at SIM_SHARED_BYTES. */
+struct file_head {
+    uint64_t magic, node;
+    int32_t device;
+    uint32_t nblocks;
     CUmemAllocationProp properties;
 };
 
@@ -39,7 +57,14 @@ static struct physical *physical_of(CUmemGenericAllocationHandle handle)
 static void physical_drop(struct physical *physical)
 {
     if (0 == physical->handles && 0 == physical->mappings) {
-        sim_memory_blocks_free(physical->device, physical->first, physical->nblocks);
+        if (physical->imported) {
+            sim_uncount(ipc_live);
+        } else {
+            sim_memory_blocks_free(physical->device, physical->first, physical->nblocks);
+        }
+        if (physical->fd >= 0) {
+            close(physical->fd);
+        }
         physical->magic = 0;
         free(physical);
     }
@@ -51,7 +76,7 @@ static CUresult properties_check(const CUmemAllocationProp *properties)
         return CUDA_ERROR_INVALID_VALUE;
     }
     if (CU_MEM_LOCATION_TYPE_DEVICE != properties->location.type ||
-        CU_MEM_HANDLE_TYPE_NONE != properties->requestedHandleTypes) {
+        0 != ((int) properties->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)) {
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     if (properties->location.id < 0 || properties->location.id >= sim_driver.ndevices) {
@@ -75,6 +100,42 @@ CUresult sim_cuMemGetAllocationGranularity(size_t *bytes_p, const CUmemAllocatio
     return rc;
 }
 
+static struct physical *physical_new(const CUmemAllocationProp *properties, int device, uint32_t nblocks)
+{
+    struct physical *physical = calloc(1, sizeof(*physical));
+
+    if (NULL != physical) {
+        physical->magic = HANDLE_MAGIC;
+        physical->handles = 1;
+        physical->fd = -1;
+        physical->properties = *properties;
+        physical->device = device;
+        physical->nblocks = nblocks;
+        physical->id = sim_memory_id();
+    }
+    return physical;
+}
+
+/* A file for a handle that may be exported. Returns it, or -1. */
+static int file_make(const struct physical *physical)
+{
+    struct file_head head;
+    off_t bytes = (off_t) (SIM_SHARED_BYTES + ((size_t) physical->nblocks << SIM_BLOCK_SHIFT));
+    int fd = memfd_create("cudasim-shared", MFD_CLOEXEC);
+
+    memset(&head, 0, sizeof(head));
+    head.magic = FILE_MAGIC;
+    head.node = sim_driver.topology.node;
+    head.device = physical->device;
+    head.nblocks = physical->nblocks;
+    head.properties = physical->properties;
+    if (fd >= 0 && (0 != ftruncate(fd, bytes) || (ssize_t) sizeof(head) != pwrite(fd, &head, sizeof(head), 0))) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
 CUresult sim_cuMemCreate(CUmemGenericAllocationHandle *handle_p, size_t bytes, const CUmemAllocationProp *properties,
                          unsigned long long flags)
 {
@@ -87,19 +148,24 @@ CUresult sim_cuMemCreate(CUmemGenericAllocationHandle *handle_p, size_t bytes, c
     if (NULL == handle_p || 0 == bytes || 0 != bytes % SIM_BLOCK_BYTES || 0 != flags) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    physical = calloc(1, sizeof(*physical));
+    physical = physical_new(properties, sim_driver.devices[properties->location.id].physical,
+                            (uint32_t) (bytes >> SIM_BLOCK_SHIFT));
     if (NULL == physical) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    physical->magic = HANDLE_MAGIC;
-    physical->handles = 1;
-    physical->properties = *properties;
-    physical->device = sim_driver.devices[properties->location.id].physical;
-    physical->nblocks = (uint32_t) (bytes >> SIM_BLOCK_SHIFT);
-    sim_memory_lock();
-    rc = sim_memory_blocks_alloc(physical->device, physical->nblocks, &physical->first);
-    sim_memory_unlock();
+    if (CU_MEM_HANDLE_TYPE_NONE != properties->requestedHandleTypes) {
+        physical->fd = file_make(physical);
+        rc = physical->fd >= 0 ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    if (CUDA_SUCCESS == rc) {
+        sim_memory_lock();
+        rc = sim_memory_blocks_alloc(physical->device, physical->nblocks, &physical->first);
+        sim_memory_unlock();
+    }
     if (CUDA_SUCCESS != rc) {
+        if (physical->fd >= 0) {
+            close(physical->fd);
+        }
         free(physical);
         return rc;
     }
@@ -151,6 +217,54 @@ CUresult sim_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *propert
         return CUDA_ERROR_INVALID_VALUE;
     }
     *properties_p = physical->properties;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemExportToShareableHandle(void *shareable_p, CUmemGenericAllocationHandle handle,
+                                          CUmemAllocationHandleType type, unsigned long long flags)
+{
+    struct physical *physical = physical_of(handle);
+    int fd;
+
+    if (NULL == physical || NULL == shareable_p || 0 != flags || CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR != type ||
+        physical->fd < 0) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    fd = fcntl(physical->fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) {
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    }
+    memcpy(shareable_p, &fd, sizeof(fd));
+    sim_count(ipc_exports);
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle_p, void *shareable,
+                                            CUmemAllocationHandleType type)
+{
+    struct file_head head;
+    struct physical *physical;
+    int fd = (int) (intptr_t) shareable;
+
+    if (NULL == handle_p || CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR != type ||
+        (ssize_t) sizeof(head) != pread(fd, &head, sizeof(head), 0) || FILE_MAGIC != head.magic ||
+        head.node != sim_driver.topology.node || head.device < 0 || head.device >= sim_driver.topology.ngpus) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    physical = physical_new(&head.properties, head.device, head.nblocks);
+    if (NULL == physical) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    physical->imported = true;
+    physical->properties.location.id = sim_device_ordinal(head.device);
+    physical->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (physical->fd < 0) {
+        free(physical);
+        return CUDA_ERROR_OPERATING_SYSTEM;
+    }
+    *handle_p = (CUmemGenericAllocationHandle) (uintptr_t) physical;
+    sim_count(ipc_opens);
+    sim_count(ipc_live);
     return CUDA_SUCCESS;
 }
 
@@ -235,6 +349,8 @@ CUresult sim_cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGen
         alloc->nblocks = physical->nblocks;
         alloc->owner = physical;
         alloc->reservation = reservation;
+        alloc->block_id = physical->id;
+        alloc->handle_types = (unsigned) physical->properties.requestedHandleTypes;
         physical->mappings++;
         sim_memory_cover(alloc->first_block, alloc->nblocks, alloc);
         sim_count(allocs_live);
@@ -302,8 +418,8 @@ static CUresult access_set(struct sim_alloc *alloc, int device, CUmemAccess_flag
         alloc->access |= 1 << device;
     }
     if (0 == before && 0 != alloc->access &&
-        0 != sim_blocks_show(alloc->first_block, alloc->nblocks, sim_window.fd, physical->first,
-                             physical->device)) {
+        0 != sim_blocks_show(alloc->first_block, alloc->nblocks, physical->fd >= 0 ? physical->fd : sim_window.fd,
+                             physical->fd >= 0 ? 0 : physical->first, physical->device)) {
         alloc->access = 0;
         return CUDA_ERROR_OUT_OF_MEMORY;
     }

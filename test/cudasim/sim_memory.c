@@ -73,6 +73,11 @@ void sim_memory_unlock(void)
     pthread_mutex_unlock(&memory_mutex);
 }
 
+uint64_t sim_memory_id(void)
+{
+    return atomic_fetch_add(&next_buffer_id, 1);
+}
+
 size_t sim_memory_used(int physical)
 {
     return atomic_load_explicit(&used_bytes[physical], memory_order_relaxed);
@@ -139,7 +144,7 @@ struct sim_alloc *sim_memory_record(enum sim_kind kind, CUcontext ctx, int devic
     alloc->device = device;
     alloc->base = base;
     alloc->size = size;
-    alloc->buffer_id = atomic_fetch_add(&next_buffer_id, 1);
+    alloc->buffer_id = sim_memory_id();
     context_link(alloc);
     return alloc;
 }

@@ -43,6 +43,8 @@ struct sim_alloc {
     struct sim_slab *slab;
     CUcontext ctx;       /* NULL for pool, reserved and mapped memory */
     uint64_t buffer_id;
+    uint64_t block_id;     /* SIM_KIND_MAPPED: of the memory behind it, wherever it is mapped; else 0 */
+    unsigned handle_types; /* CU_MEM_HANDLE_TYPE_*: how it may be exported; legacy IPC is not among them */
     unsigned flags;      /* as given to the call that made it */
     int access;          /* SIM_KIND_MAPPED: bit per physical GPU that may access it (SetAccess) */
     void *owner;         /* SIM_KIND_POOL: its pool; SIM_KIND_MAPPED: its physical handle; SIM_KIND_IMPORT: its mapping */
@@ -88,6 +90,9 @@ void sim_memory_blocks_free(int physical, uint32_t first, uint32_t count);
 
 /* The blocks (first, number) that an IPC handle of this allocation covers. */
 void sim_memory_export_blocks(const struct sim_alloc *alloc, uint32_t *first_p, uint32_t *count_p);
+
+/* A number that this process gives to one allocation only. */
+uint64_t sim_memory_id(void);
 
 size_t sim_memory_used(int physical);
 

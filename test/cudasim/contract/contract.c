@@ -13,6 +13,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,8 +34,8 @@ static pid_t start_child(const char *program, int *to_child_p, int *from_child_p
     int down[2], up[2];
     pid_t pid;
 
-    if (0 != pipe(down) || 0 != pipe(up)) {
-        perror("pipe");
+    if (0 != socketpair(AF_UNIX, SOCK_STREAM, 0, down) || 0 != pipe(up)) { /* a socket takes descriptors, too */
+        perror("socketpair or pipe");
         exit(1);
     }
     pid = fork();

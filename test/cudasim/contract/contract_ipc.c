@@ -9,6 +9,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "contract.h"
@@ -68,6 +69,111 @@ static void run_step(int to_child, int from_child, const struct step *step)
     }
 }
 
+/* Sends a descriptor, which the child gets by descriptor_get(). */
+static void descriptor_put(int to_child, int fd)
+{
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    char byte = 'd';
+    struct iovec data = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr message = {
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+
+    memset(&control, 0, sizeof(control));
+    control.head.cmsg_level = SOL_SOCKET;
+    control.head.cmsg_type = SCM_RIGHTS;
+    control.head.cmsg_len = CMSG_LEN(sizeof(fd));
+    memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+    if (1 != sendmsg(to_child, &message, 0)) {
+        exit(1);
+    }
+}
+
+static int descriptor_get(int from_parent)
+{
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    char byte;
+    int fd = -1;
+    struct iovec data = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr message = {
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+
+    if (1 == recvmsg(from_parent, &message, MSG_CMSG_CLOEXEC) && message.msg_controllen > 0) {
+        memcpy(&fd, CMSG_DATA(&control.head), sizeof(fd));
+    }
+    return fd;
+}
+
+/* Memory of cuMemCreate that the child maps by a descriptor. */
+static void parent_shares(int to_child, int from_child)
+{
+    CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
+    CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
+                              .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    const CUmemAllocationHandleType type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    CUmemGenericAllocationHandle plain, handle, here;
+    CUdeviceptr range, other, small;
+    struct step step = {.number = 4};
+    unsigned long long types = 9, id = 0, same = 1;
+    int fd = -1, value = 0;
+
+    CALL(cuMemCreate(&plain, LARGE, &properties, 0));
+    CALL(cuMemExportToShareableHandle(&fd, plain, type, 0));
+    properties.requestedHandleTypes = type;
+    CALL(cuMemCreate(&handle, LARGE, &properties, 0));
+    CALL(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_NONE, 0));
+    CALL(cuMemExportToShareableHandle(&fd, handle, type, 1));
+    CALL(cuMemExportToShareableHandle(&fd, handle, type, 0));
+    CALL(cuMemAddressReserve(&range, 2 * LARGE, 0, 0, 0));
+    CALL(cuMemMap(range, LARGE, 0, handle, 0));
+    CALL(cuMemMap(range + LARGE, LARGE, 0, plain, 0));
+    CALL(cuMemSetAccess(range, 2 * LARGE, &access, 1));
+    CALL(cuPointerGetAttribute(&types, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, range + 100));
+    HOLDS("it may be exported as a descriptor", (unsigned long long) type == types);
+    CALL(cuPointerGetAttribute(&types, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, range + LARGE));
+    HOLDS("its neighbour may not", 0 == types);
+    CALL(cuMemAlloc(&small, 1000));
+    CALL(cuPointerGetAttribute(&types, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, small));
+    HOLDS("nor may memory of cuMemAlloc", 0 == types);
+    CALL(cuMemFree(small));
+    CALL(cuMemImportFromShareableHandle(&here, (void *) (size_t) fd, type));
+    CALL(cuMemAddressReserve(&other, LARGE, 0, 0, 0));
+    CALL(cuMemMap(other, LARGE, 0, here, 0));
+    CALL(cuMemSetAccess(other, LARGE, &access, 1));
+    CALL(cuMemRelease(here));
+    CALL(cuMemsetD32(range, 0x44, LARGE / 4));
+    CALL(cuMemcpyDtoH(&value, other + LARGE - 4, 4));
+    HOLDS("a second mapping shows the same memory", 0x44 == value);
+    CALL(cuMemUnmap(other, LARGE));
+    CALL(cuMemMap(other, LARGE, 0, handle, 0));
+    CALL(cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID, range));
+    CALL(cuPointerGetAttribute(&same, CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID, other + 8));
+    HOLDS("memory has one id wherever it is mapped", id == same);
+    CALL(cuPointerGetAttribute(&same, CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID, range + LARGE));
+    HOLDS("other memory has another", id != same);
+    CALL(cuMemUnmap(other, LARGE));
+    CALL(cuMemAddressFree(other, LARGE));
+    put(to_child, &step, sizeof(step));
+    descriptor_put(to_child, fd);
+    close(fd);
+    step.number = 5;
+    run_step(to_child, from_child, &step);
+    CALL(cuMemcpyDtoH(&value, range + 64, 4));
+    HOLDS("what the child wrote is here", 0x66 == value);
+    CALL(cuMemUnmap(range, 2 * LARGE));
+    CALL(cuMemAddressFree(range, 2 * LARGE));
+    CALL(cuMemRelease(handle));
+    CALL(cuMemRelease(plain));
+    step.number = 6;
+    run_step(to_child, from_child, &step);
+}
+
 void contract_ipc_parent(int to_child, int from_child)
 {
     CUdeviceptr large, small, neighbour, own = 0;
@@ -110,6 +216,7 @@ void contract_ipc_parent(int to_child, int from_child)
     CALL(cuStreamDestroy(stream));
     CALL(cuMemFree(small));
     CALL(cuMemFree(neighbour));
+    parent_shares(to_child, from_child);
 }
 
 /* ---- the child ---- */
@@ -181,8 +288,50 @@ static void child_waits(const struct step *step)
     TELL(cuIpcCloseMemHandle(large));
 }
 
+static void child_maps(int fd, CUdeviceptr *range_p)
+{
+    CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0},
+                              .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    const CUmemAllocationHandleType type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    CUmemGenericAllocationHandle handle = 0;
+    CUmemAllocationProp properties;
+    CUdeviceptr range = 0;
+    int value = 0;
+
+    TELL(cuMemImportFromShareableHandle(&handle, (void *) (size_t) fd, type));
+    close(fd);
+    memset(&properties, 0, sizeof(properties));
+    TELL(cuMemGetAllocationPropertiesFromHandle(&properties, handle));
+    TRUE_THAT("it is memory of GPU 0",
+              CU_MEM_LOCATION_TYPE_DEVICE == properties.location.type && 0 == properties.location.id);
+    TELL(cuMemAddressReserve(&range, LARGE, 0, 0, 0));
+    TELL(cuMemMap(range, LARGE, 0, handle, 0));
+    TELL(cuMemcpyDtoH(&value, range, 4));
+    TELL(cuMemSetAccess(range, LARGE, &access, 1));
+    TELL(cuMemRelease(handle));
+    TELL(cuMemcpyDtoH(&value, range + LARGE - 4, 4));
+    TRUE_THAT("it reads what the parent wrote", 0x44 == value);
+    TELL(cuMemsetD32(range + 64, 0x66, 1));
+    TELL(cuCtxSynchronize());
+    *range_p = range;
+}
+
+/* The parent has let go of the memory. */
+static void child_keeps(CUdeviceptr range)
+{
+    int value = 0;
+
+    TELL(cuMemcpyDtoH(&value, range + LARGE - 4, 4));
+    TRUE_THAT("the memory stays while it is mapped here", 0x44 == value);
+    TELL(cuMemUnmap(range, LARGE));
+    TELL(cuMemcpyDtoH(&value, range, 4));
+    TELL(cuMemAddressFree(range, LARGE));
+}
+
 int contract_ipc_child(int from_parent, int to_parent)
 {
+    CUdeviceptr range = 0;
+    int fd = -1;
     CUcontext primary = NULL;
     CUdeviceptr pointer;
     struct step step;
@@ -192,7 +341,7 @@ int contract_ipc_child(int from_parent, int to_parent)
     if (NULL == out) {
         return 1;
     }
-    for (number = 1; number <= 3; number++) {
+    for (number = 1; number <= 6; number++) {
         get(from_parent, &step, sizeof(step));
         if (1 == number) {
             TELL(cuInit(0));
@@ -201,6 +350,13 @@ int contract_ipc_child(int from_parent, int to_parent)
             child_opens(&step, primary);
         } else if (2 == number) {
             child_waits(&step);
+        } else if (4 == number) {
+            fd = descriptor_get(from_parent);
+            continue;
+        } else if (5 == number) {
+            child_maps(fd, &range);
+        } else if (6 == number) {
+            child_keeps(range);
         } else {
             TELL(cuIpcOpenMemHandle(&pointer, step.memory[0], CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
         }

@@ -84,6 +84,13 @@ extern const char *sim_topology_speaker;
 extern const char *const sim_nic_kinds[SIM_NIC_KINDS];
 
 /*
+ * For what fills a topology in. clear: the defaults, without a device. finish: what the description leaves open, which
+ * is identities and the number of NUMA nodes.
+ */
+void sim_topology_clear(sim_topology_t *topology_p);
+void sim_topology_finish(sim_topology_t *topology_p);
+
+/*
  * Builds the topology that the environment asks for (CUDASIM_TOPOLOGY, else
  * CUDASIM_GPUS, CUDASIM_MEMORY, CUDASIM_NODE). Returns 0, or -1 after one
  * message on stderr that names what is wrong and what is expected.

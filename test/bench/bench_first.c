@@ -74,7 +74,8 @@ int main(int argc, char **argv)
     qsort(&first[1], (size_t) ncomms - 1, sizeof(first[0]), by_value);
     qsort(&second[1], (size_t) ncomms - 1, sizeof(second[0]), by_value);
     if (0 == suite.rank) {
-        printf("bench_first: %d ranks: first call of the process %.0f us, of a communicator %.0f us, second call %.0f us\n", suite.nranks,
+        printf("bench_first: %d ranks: first call of the process %.0f us, "
+               "of a communicator %.0f us, second call %.0f us\n", suite.nranks,
                in_process, first[ncomms / 2], second[ncomms / 2]);
     }
     buffer_free(&send);

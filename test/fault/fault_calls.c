@@ -209,7 +209,8 @@ int main(int argc, char **argv)
         suite_fail(&w.suite, "no call was made to fail: has the component been loaded?");
     }
     if (0 == w.suite.rank) {
-        printf("fault_calls: %lu cases, %lu struck: %lu right throughout, %lu with errors (%lu of them began on some ranks only)\n",
+        printf("fault_calls: %lu cases, %lu struck: "
+               "%lu right throughout, %lu with errors (%lu of them began on some ranks only)\n",
                w.ncases, w.nstruck, w.nright, w.nerror, w.nmixed);
     }
     pair_free(&w.world_pair);

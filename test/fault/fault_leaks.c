@@ -9,9 +9,11 @@
  * does when messages pile up for the first time, further halves follow: a leak grows in each.
  *
  *   fault_leaks [communicators]     (default 3000; 10000 in the whole matrix)
- *   fault_leaks N requests          N persistent requests instead, each made, started and freed, and N nonblocking calls
- *   fault_leaks N failing COUNT     N dups instead, each with a sum of COUNT doubles that the last rank comes to when it has
- *                                   failed on the others (coll_gpuhier_timeout), so that messages and lanes are left over
+ *   fault_leaks N requests          N persistent requests instead, each made, started and freed, and N nonblocking
+ *                                   calls
+ *   fault_leaks N failing COUNT     N dups instead, each with a sum of COUNT doubles that the last rank comes to when
+ *                                   it has failed on the others (coll_gpuhier_timeout), so that messages and lanes
+ *                                   are left over
  */
 #define _GNU_SOURCE
 #include <cuda_runtime_api.h>
@@ -277,7 +279,8 @@ static void compare(suite_t *suite, const long before[NKINDS], const long after[
 static void print_times(const suite_t *suite, const usual_times_t *t)
 {
     if (0 == suite->rank) {
-        printf("fault_leaks: a dup with a call, and its end: %.0f us early, %.0f us late; without a call %.0f us and %.0f us\n", t->early[1] * 1e6,
+        printf("fault_leaks: a dup with a call, and its end: %.0f us early, %.0f us late; "
+               "without a call %.0f us and %.0f us\n", t->early[1] * 1e6,
                t->late[1] * 1e6, t->early[0] * 1e6, t->late[0] * 1e6);
     }
 }

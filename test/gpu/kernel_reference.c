@@ -67,6 +67,8 @@ static bool double_equal(double a, double b)
         memcpy(right, &result, sizeof(result));                          \
     }
 
+/* The formatter takes these for pointers, and the tables at the end for one expression. */
+/* clang-format off */
 #define ORDER_OPS(type, ctype)              \
     REDUCE(max, type, ctype, r > l ? r : l) \
     REDUCE(min, type, ctype, r < l ? r : l)
@@ -86,6 +88,7 @@ static bool double_equal(double a, double b)
     REDUCE(sum, type, ctype, l + r)    \
     REDUCE(prod, type, ctype, l * r)   \
     ORDER_OPS(type, ctype)
+/* clang-format on */
 
 #define SCALAR(type, ctype, from, same)                              \
     static void fill_##type(void *elem, uint64_t random)             \
@@ -197,10 +200,12 @@ LOCATION_OPS(2double, double)
     {"gpuhier_" #op "_" #type, sizeof(ctype), 0, 0, reduce_##op##_##type, fill_##type, equal_##type},
 #define ORDER_ENTRIES(type, ctype) ENTRY(max, type, ctype) ENTRY(min, type, ctype)
 #define FLOAT_ENTRIES(type, ctype) ENTRY(sum, type, ctype) ENTRY(prod, type, ctype) ORDER_ENTRIES(type, ctype)
+/* clang-format off */
 #define INTEGER_ENTRIES(type, ctype)                                                              \
     FLOAT_ENTRIES(type, ctype)                                                                    \
     ENTRY(land, type, ctype) ENTRY(lor, type, ctype) ENTRY(lxor, type, ctype)                     \
     ENTRY(band, type, ctype) ENTRY(bor, type, ctype) ENTRY(bxor, type, ctype)
+/* clang-format on */
 #define COMPLEX_ENTRIES(type) ENTRY(sum, type, struct_##type) ENTRY(prod, type, struct_##type)
 
 /* The gap is between the end of the first field and the second, or after the second. */
@@ -211,6 +216,7 @@ LOCATION_OPS(2double, double)
     PAIR_ENTRY(minloc, type, gap_at, gap_bytes) PAIR_ENTRY(maxloc, type, gap_at, gap_bytes)
 
 const kernel_reference_t kernel_references[] = {
+    /* clang-format off */
     ORDER_ENTRIES(int8, int8_t)
     ORDER_ENTRIES(int16, int16_t)
     ORDER_ENTRIES(int32, int32_t)
@@ -230,6 +236,7 @@ const kernel_reference_t kernel_references[] = {
     PAIR_ENTRIES(2int, 0, 0)
     PAIR_ENTRIES(2float, 0, 0)
     PAIR_ENTRIES(2double, 0, 0)
+    /* clang-format on */
 };
 const size_t kernel_reference_count = sizeof(kernel_references) / sizeof(kernel_references[0]);
 

@@ -97,6 +97,7 @@ static const struct bench_case {
     unsigned nsrc, ndst;
     size_t elem_bytes;
 } bench_cases[] = {
+/* clang-format off */
 #define CASES(type)                                                                         \
     {"gpuhier_sum_" #type, (plain_t *) plain_one_##type##_2, 2, 1, sizeof(type)},           \
     {"gpuhier_sum_" #type, (plain_t *) plain_one_##type##_4, 4, 1, sizeof(type)},           \
@@ -105,6 +106,7 @@ static const struct bench_case {
     {"gpuhier_sum_" #type, (plain_t *) plain_all_##type##_4, 4, 4, sizeof(type)},           \
     {"gpuhier_sum_" #type, (plain_t *) plain_all_##type##_8, 8, 8, sizeof(type)},
     CASES(float) CASES(double)
+/* clang-format on */
 };
 
 static void no_traffic(const struct cudasim_launch *launch, uintptr_t address, size_t bytes, int is_write)

@@ -31,13 +31,22 @@ typedef struct schedule_case {
 } schedule_case_t;
 
 static const schedule_case_t cases[] = {
-    {"schedule-4+4", 2, {4, 4}, PURE_BLOCK, 1000, 8, {.slice_bytes = 4096, .slice_buffers = 3, .algorithm = GPUHIER_ALGORITHM_AUTO}},
-    {"schedule-7+8", 2, {7, 8}, PURE_BLOCK, 4999, 4, {.slice_bytes = 1 << 20, .slice_buffers = 2, .algorithm = GPUHIER_ALGORITHM_AUTO}},
-    {"schedule-3+1+2-cyclic-ring", 3, {3, 1, 2}, PURE_CYCLIC, 300, 8, {.slice_bytes = 1024, .slice_buffers = 2, .algorithm = GPUHIER_ALGORITHM_RING}},
-    {"schedule-6x1-doubling", 6, {1, 1, 1, 1, 1, 1}, PURE_BLOCK, 64, 8, {.slice_bytes = 4096, .slice_buffers = 2, .algorithm = GPUHIER_ALGORITHM_RECURSIVE_DOUBLING}},
-    {"schedule-6x1-halving", 6, {1, 1, 1, 1, 1, 1}, PURE_BLOCK, 100, 8, {.slice_bytes = 4096, .slice_buffers = 2, .algorithm = GPUHIER_ALGORITHM_HALVING}},
-    {"schedule-8x1-auto-large", 8, {1, 1, 1, 1, 1, 1, 1, 1}, PURE_BLOCK, 1 << 20, 8, {.slice_bytes = 1 << 20, .slice_buffers = 4, .algorithm = GPUHIER_ALGORITHM_AUTO}},
-    {"schedule-1x4", 1, {4}, PURE_BLOCK, 77, 16, {.slice_bytes = 512, .slice_buffers = 3, .algorithm = GPUHIER_ALGORITHM_AUTO}},
+    /* clang-format off */
+    {"schedule-4+4", 2, {4, 4}, PURE_BLOCK, 1000, 8,
+     {.slice_bytes = 4096, .slice_buffers = 3, .algorithm = GPUHIER_ALGORITHM_AUTO}},
+    {"schedule-7+8", 2, {7, 8}, PURE_BLOCK, 4999, 4,
+     {.slice_bytes = 1 << 20, .slice_buffers = 2, .algorithm = GPUHIER_ALGORITHM_AUTO}},
+    {"schedule-3+1+2-cyclic-ring", 3, {3, 1, 2}, PURE_CYCLIC, 300, 8,
+     {.slice_bytes = 1024, .slice_buffers = 2, .algorithm = GPUHIER_ALGORITHM_RING}},
+    {"schedule-6x1-doubling", 6, {1, 1, 1, 1, 1, 1}, PURE_BLOCK, 64, 8,
+     {.slice_bytes = 4096, .slice_buffers = 2, .algorithm = GPUHIER_ALGORITHM_RECURSIVE_DOUBLING}},
+    {"schedule-6x1-halving", 6, {1, 1, 1, 1, 1, 1}, PURE_BLOCK, 100, 8,
+     {.slice_bytes = 4096, .slice_buffers = 2, .algorithm = GPUHIER_ALGORITHM_HALVING}},
+    {"schedule-8x1-auto-large", 8, {1, 1, 1, 1, 1, 1, 1, 1}, PURE_BLOCK, 1 << 20, 8,
+     {.slice_bytes = 1 << 20, .slice_buffers = 4, .algorithm = GPUHIER_ALGORITHM_AUTO}},
+    {"schedule-1x4", 1, {4}, PURE_BLOCK, 77, 16,
+     {.slice_bytes = 512, .slice_buffers = 3, .algorithm = GPUHIER_ALGORITHM_AUTO}},
+    /* clang-format on */
 };
 
 static void print_groups(FILE *out, const gpuhier_hierarchy_t *h)

@@ -5,7 +5,8 @@
  * Whether a process lives, where /proc does not tell: a live one is never taken for dead, and a dead one is noticed.
  *
  *   test_lives            /proc as it is: that of another pid namespace when started by "unshare --pid --fork"
- *   test_lives hidden     /proc hides the processes of other users, as a mount with hidepid=2 does; the child is another user's
+ *   test_lives hidden     /proc hides the processes of other users, as a mount with hidepid=2 does; the child is
+ *                         another user's
  */
 #include "ompi_config.h"
 

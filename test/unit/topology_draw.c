@@ -92,7 +92,8 @@ hwloc_topology_t topology_draw(machine_t *machine)
 
     assert_non_null(xml);
     next_index = 1;
-    fprintf(xml, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology version=\"2.0\">\n");
+    fprintf(xml, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n"
+                 "<topology version=\"2.0\">\n");
 #define SETS "cpuset=\"0x%x\" complete_cpuset=\"0x%x\" nodeset=\"0x%x\" complete_nodeset=\"0x%x\""
     fprintf(xml, "<object type=\"Machine\" os_index=\"0\" " SETS " allowed_cpuset=\"0x%x\" allowed_nodeset=\"0x%x\" gp_index=\"%d\">\n",
             all, all, all, all, all, all, next_index++);

@@ -196,7 +196,11 @@ static const uint32_t oneshot_bytes[1] = {sizeof(gpuhier_oneshot_args_t)};
 #define GPUHIER_TWIN_ONESHOT(op, type)                                                                                 \
     {"gpuhier_oneshot_" #op "_" #type, 1, oneshot_bytes, run_oneshot<number_##op##_##type>, 1},
 static const cudasim_kernel_t kernels[] = {
-    GPUHIER_KERNEL_LIST(GPUHIER_TWIN) GPUHIER_KERNEL_LIST(GPUHIER_TWIN_ONESHOT){"gpuhier_copy", 1, param_bytes, run_copy, 0},
+    /* clang-format off */
+    GPUHIER_KERNEL_LIST(GPUHIER_TWIN)
+    GPUHIER_KERNEL_LIST(GPUHIER_TWIN_ONESHOT)
+    {"gpuhier_copy", 1, param_bytes, run_copy, 0},
+    /* clang-format on */
 };
 
 } /* namespace gpuhier */

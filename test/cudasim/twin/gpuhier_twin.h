@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* Hidden: the library exports its table only. */
-namespace gpuhier __attribute__((visibility("hidden")))
+namespace [[gnu::visibility("hidden")]] gpuhier
 {
 
 /* Accesses of the host, translated; an address need not be aligned for the host, but the source believes it is. */

@@ -14,7 +14,7 @@
 
 #include "gpuhier_oneshot_body.h"
 
-namespace gpuhier __attribute__((visibility("hidden"))) {
+namespace [[gnu::visibility("hidden")]] gpuhier {
 
 struct oneshot_memory : twin_memory {
     void push(uint64_t address, const line &x) const

@@ -6,13 +6,16 @@
   layers.py SOURCE OBJECTS     the component's folder in the source tree, and in a build tree
 
 A file uses another one when it includes it, or when its object refers to a symbol that the other's object
-defines. Two things must hold:
+defines. Three things must hold:
 
   - a file uses only files of its own folder and of those that layers.list names for it;
-  - no file uses itself by way of others: no header by what is included, no source by what is called.
+  - no file uses itself by way of others: no header by what is included, no source by what is called;
+  - each symbol that a file defines for others is used by one, or layers_alone.list names it. So nothing is dead, and
+    what only its own file uses is static.
 
 Prints each arrow that breaks a rule. Exit status: 0 if all hold, 1 if not, 2 if there is nothing to check.
 """
+import fnmatch
 import pathlib
 import re
 import subprocess
@@ -62,12 +65,28 @@ def symbols_read(source, objects):
     return found
 
 
-def symbol_arrows(source, objects):
-    found = symbols_read(source, objects)
+def symbol_arrows(found):
     owner = {symbol: file for file, (defined, _) in found.items() for symbol in defined}
     for file, (_, wanted) in found.items():
         for symbol in sorted(wanted & owner.keys()):
             yield file, owner[symbol], f"{file} uses {symbol} of {owner[symbol]}"
+
+
+def alone_read(path):
+    lines = (line.split("#")[0].split() for line in path.read_text().splitlines())
+    return [words[0] for words in lines if words]
+
+
+def alone_problems(found, listed):
+    """Symbols that no other file uses and no pattern names, and names that no such symbol has."""
+    wanted = set().union(*(wanted for _, wanted in found.values()))
+    alone = {symbol: file for file, (defined, _) in found.items() for symbol in defined - wanted}
+    for symbol, file in sorted(alone.items()):
+        if not any(fnmatch.fnmatchcase(symbol, pattern) for pattern in listed):
+            yield f"alone: {file} defines {symbol}, which no other file uses"
+    for name in listed:
+        if "*" not in name and name not in alone:
+            yield f"listed: {name} is not defined, or other files use it"
 
 
 def circles(graph):
@@ -95,8 +114,9 @@ def circles(graph):
 
 
 def main(source, objects):
-    allowed = allowed_read(pathlib.Path(__file__).with_suffix(".list"))
-    includes, calls = list(include_arrows(source)), list(symbol_arrows(source, objects))
+    here = pathlib.Path(__file__)
+    allowed, found = allowed_read(here.with_suffix(".list")), symbols_read(source, objects)
+    includes, calls = list(include_arrows(source)), list(symbol_arrows(found))
     if not calls:
         print(f"layers: no objects in {objects}")
         return 2
@@ -113,6 +133,9 @@ def main(source, objects):
             print(f"circle of {len(circle)}: {' '.join(map(str, circle))}")
             print("".join(f"    {text}\n" for user, used, text in arrows if user in circle and used in circle), end="")
             bad += 1
+    for problem in alone_problems(found, alone_read(here.with_name("layers_alone.list"))):
+        print(problem)
+        bad += 1
     print(f"layers: {len(includes)} includes and {len(calls)} uses of symbols, {bad} against the rules")
     return 1 if bad else 0
 

@@ -2,8 +2,8 @@
 # Copyright (c) 2026 the gpuhier authors. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# layers.py must find an upward include, an upward call, a circle of headers and a circle of calls that are
-# planted in a copy of the component. Started in any folder; needs GPUHIER_SRC and GPUHIER_BUILD.
+# layers.py must find an upward include, an upward call, a circle of headers, a circle of calls and a function without
+# a caller that are planted in a copy of the component; and a listed function that has a caller. Started in any folder; needs GPUHIER_SRC and GPUHIER_BUILD.
 set -u
 component=ompi/mca/coll/gpuhier
 scratch=$(mktemp -d) || exit 1
@@ -56,3 +56,11 @@ copy
 compile base/coll_gpuhier_one 'void two(void); void one(void) { two(); }'
 compile base/coll_gpuhier_two 'void one(void); void two(void) { one(); }'
 expect "circle of 2: base/coll_gpuhier_one.c base/coll_gpuhier_two.c"
+
+copy
+compile base/coll_gpuhier_planted 'int planted; void dead(void) { planted = 1; }'
+expect "alone: base/coll_gpuhier_planted.c defines dead, which no other file uses"
+
+copy
+compile base/coll_gpuhier_planted 'int gpuhier_process_word(void); int planted(void) { return gpuhier_process_word(); }'
+expect "listed: gpuhier_process_word is not defined, or other files use it"

@@ -364,7 +364,9 @@ static int drive(bool thorough, visit_t *visit)
     return round.events;
 }
 
-int gpuhier_queue_drive(bool thorough)
+/* As gpuhier_queue_drive_all() without the lock held; thorough: UCX at once. Returns 0 also when another thread has the
+ * lock, or waits for it. */
+static int drive_and_tell(bool thorough)
 {
     visit_t visit = {0};
     int events = drive(thorough, &visit);
@@ -401,7 +403,7 @@ int gpuhier_queue_run(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_
 void gpuhier_queue_drain(gpuhier_team_t *team)
 {
     for (bool empty = false; !empty;) {
-        int events = gpuhier_queue_drive(true);
+        int events = drive_and_tell(true);
         gpuhier_engine_lock();
         empty = NULL == team->first;
         gpuhier_engine_unlock();
@@ -461,8 +463,7 @@ static void parts_release(gpuhier_team_t *team)
 
 void gpuhier_queue_open(void)
 {
-    static const gpuhier_team_engine_t engine = {
-        .make = parts_make, .release = parts_release, .drive = gpuhier_queue_drive};
+    static const gpuhier_team_engine_t engine = {.make = parts_make, .release = parts_release, .drive = drive_and_tell};
     gpuhier_team_engine = &engine;
     gpuhier_process_open(net_progress);
 }

@@ -38,13 +38,8 @@ int gpuhier_queue_run(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_
 /* Waits until the team has no calls. The lock is not held. */
 void gpuhier_queue_drain(gpuhier_team_t *team);
 
-/*
- * Drives each team that has calls, and UCX at times even if no call waits for it; thorough: at once. Returns the number
- * of events, 0 also when another thread has the lock, or waits for it.
- */
-int gpuhier_queue_drive(bool thorough);
-
-/* The same, not thorough, with the lock held. */
+/* Drives each team that has calls, and UCX at times even if no call waits for it. The lock is held. Returns the number
+ * of events. */
 int gpuhier_queue_drive_all(gpuhier_call_t **ended_p);
 
 /* Are there calls that no thread waits for? The lock is held. */

@@ -142,9 +142,6 @@ int gpuhier_net_blob_parse(gpuhier_net_connection_t *connection);
 /* What names the net's own process in all its addresses. Rail 0 is open. */
 uint64_t gpuhier_net_process(const gpuhier_net_t *net);
 
-/* Marks the connection as failed, and calls the error handler for each peer. The next reap ends its operations. */
-void gpuhier_net_connection_mark(gpuhier_net_connection_t *connection, int code, const char *reason);
-
 /*
  * Finds the link of a logical rail, which is open here, and connects it if need be. A failure to connect marks the
  * connection. Returns the status of a connection that has failed, or OMPI_ERR_NOT_FOUND if the other process's address

@@ -86,7 +86,8 @@ static int seat_first_chunk(const seating_t *s, int seat, int rounds)
     return first;
 }
 
-int gpuhier_schedule_chunks(gpuhier_algorithm_t algorithm, int ngroups)
+/* Chunks of a piece, equal for all groups. */
+static int chunks_of(gpuhier_algorithm_t algorithm, int ngroups)
 {
     switch (algorithm) {
     case GPUHIER_ALGORITHM_RING:
@@ -256,7 +257,7 @@ void gpuhier_schedule_step(gpuhier_algorithm_t algorithm, int ngroups, int group
     if (GPUHIER_ALGORITHM_RING == algorithm) {
         ring_step(ngroups, group, step, step_p);
     } else if (s.folded > 0 && (0 == step || nsteps - 1 == step)) {
-        fold_step(&s, group, gpuhier_schedule_chunks(algorithm, ngroups), 0 == step, step_p);
+        fold_step(&s, group, chunks_of(algorithm, ngroups), 0 == step, step_p);
     } else if (-1 == s.seat) {
         return;
     } else if (GPUHIER_ALGORITHM_HALVING == algorithm) {
@@ -327,7 +328,7 @@ int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int 
     plan.algorithm =
         gpuhier_algorithm_pick(limits->algorithm, limits->wire, h->ngroups, plan.piece_elems_max * elem_bytes);
     plan.nsteps = gpuhier_schedule_steps(plan.algorithm, h->ngroups);
-    plan.nchunks = gpuhier_schedule_chunks(plan.algorithm, h->ngroups);
+    plan.nchunks = chunks_of(plan.algorithm, h->ngroups);
     plan.recv_elems_max = reduce_bound(plan.algorithm, h->ngroups, plan.piece_elems_max, plan.unit);
     *plan_p = plan;
     return 0;
@@ -460,7 +461,18 @@ static uint64_t halving_sent(const seating_t *s, uint64_t elems, uint64_t unit)
     return sent;
 }
 
-uint64_t gpuhier_schedule_sent(gpuhier_algorithm_t algorithm, int ngroups, int group, uint64_t elems, uint64_t unit)
+/*
+ * Elements that the owner in `group` sends for one piece of elems elements.
+ * Ideal (equal chunks, N a power of two): recursive doubling log2(N) n, ring and
+ * halving 2 (N - 1)/N n (Thakur, Rabenseifner, Gropp: Optimization of collective
+ * communication operations in MPICH, 2005, section 4.5). Exact, with c(i) the
+ * length of chunk i, p = 2^floor(log2 N) and r = N - p:
+ *     ring:                2 n - c(group) - c(group + 1 mod N)
+ *     recursive doubling:  log2(p) n, plus n for the unfolding sender of a pair
+ *     halving:             the halves it gives away, then the parts it has finished, plus the same
+ *     folded-out group (odd, below 2 r): n
+ */
+static uint64_t elems_sent(gpuhier_algorithm_t algorithm, int ngroups, int group, uint64_t elems, uint64_t unit)
 {
     gpuhier_range_t piece = {.begin = 0, .end = elems};
     seating_t s = seating_of(ngroups, group);
@@ -492,8 +504,8 @@ uint64_t gpuhier_plan_sent_bytes(const gpuhier_plan_t *plan)
         for (int piece = plan->first_piece; piece < plan->first_piece + plan->npieces; ++piece) {
             gpuhier_range_t part = range_part(slices[i], plan->unit, cuts[piece], cuts[piece + 1]);
             elems += times[i]
-                     * gpuhier_schedule_sent(plan->algorithm, plan->shape->hierarchy->ngroups, plan->group,
-                                             gpuhier_range_length(part), plan->unit);
+                     * elems_sent(plan->algorithm, plan->shape->hierarchy->ngroups, plan->group,
+                                  gpuhier_range_length(part), plan->unit);
         }
     }
     return elems * plan->elem_bytes;

@@ -89,10 +89,8 @@ typedef struct gpuhier_step {
     gpuhier_action_t action;
 } gpuhier_step_t;
 
-/* Steps and chunks of a piece, equal for all groups; a group may idle in a step. algorithm: not AUTO. One group has 0
- * steps. */
+/* Steps of a piece, equal for all groups; a group may idle in one. algorithm: not AUTO. One group has 0 steps. */
 int gpuhier_schedule_steps(gpuhier_algorithm_t algorithm, int ngroups);
-int gpuhier_schedule_chunks(gpuhier_algorithm_t algorithm, int ngroups);
 
 /*
  * Fills *step_p with a step of the owner in a group, 0 <= step < gpuhier_schedule_steps(). The order of operands, where
@@ -232,19 +230,6 @@ static inline uint64_t gpuhier_shard_bytes_max(const gpuhier_limits_t *limits, i
  * memory included, is 2 P B for P ranks and B bytes.
  */
 uint64_t gpuhier_plan_link_bytes(const gpuhier_plan_t *plan, int to_index, int from_index);
-
-/*
- * Elements that the owner in `group` sends for one piece of elems elements.
- * Ideal (equal chunks, N a power of two): recursive doubling log2(N) n, ring and
- * halving 2 (N - 1)/N n (Thakur, Rabenseifner, Gropp: Optimization of collective
- * communication operations in MPICH, 2005, section 4.5). Exact, with c(i) the
- * length of chunk i, p = 2^floor(log2 N) and r = N - p:
- *     ring:                2 n - c(group) - c(group + 1 mod N)
- *     recursive doubling:  log2(p) n, plus n for the unfolding sender of a pair
- *     halving:             the halves it gives away, then the parts it has finished, plus the same
- *     folded-out group (odd, below 2 r): n
- */
-uint64_t gpuhier_schedule_sent(gpuhier_algorithm_t algorithm, int ngroups, int group, uint64_t elems, uint64_t unit);
 
 /* Bytes of payload that the plan's rank sends to other groups in one call: all its pieces, all slices. */
 uint64_t gpuhier_plan_sent_bytes(const gpuhier_plan_t *plan);

@@ -26,6 +26,7 @@
 #include "opal/util/proc.h"
 #include "opal/util/show_help.h"
 
+#define NAME_BYTES 48
 #define SEGMENT_MAGIC 0x6770756869657231ull /* "gpuhier1" */
 
 /* A life word. Written by its rank only. */
@@ -53,9 +54,10 @@ static gpuhier_word_t *life(const gpuhier_segment_t *segment, int place)
     return (gpuhier_word_t *) (segment->header + 1) + place;
 }
 
-void gpuhier_segment_name(uint64_t word, char name[GPUHIER_SEGMENT_NAME_BYTES])
+/* "/gpuhier-<word>" */
+static void name_of(uint64_t word, char name[NAME_BYTES])
 {
-    snprintf(name, GPUHIER_SEGMENT_NAME_BYTES, "/gpuhier-%016" PRIx64, word);
+    snprintf(name, NAME_BYTES, "/gpuhier-%016" PRIx64, word);
 }
 
 static int segment_map(int file, gpuhier_segment_t *segment)
@@ -113,8 +115,8 @@ bool gpuhier_segment_lives(const gpuhier_segment_t *segment, int place)
 
 int gpuhier_segment_create(const gpuhier_segment_args_t *args, gpuhier_segment_t *segment_p)
 {
-    char name[GPUHIER_SEGMENT_NAME_BYTES];
-    gpuhier_segment_name(args->word, name);
+    char name[NAME_BYTES];
+    name_of(args->word, name);
     int file = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     gpuhier_segment_t segment = segment_plan(args, 0);
     int problem = file < 0 ? errno : posix_fallocate(file, 0, (off_t) segment.bytes);
@@ -150,8 +152,8 @@ static bool header_is_right(const gpuhier_segment_t *segment, uint64_t word)
 
 int gpuhier_segment_attach(const gpuhier_segment_args_t *args, int place, gpuhier_segment_t *segment_p)
 {
-    char name[GPUHIER_SEGMENT_NAME_BYTES];
-    gpuhier_segment_name(args->word, name);
+    char name[NAME_BYTES];
+    name_of(args->word, name);
     int file = shm_open(name, O_RDWR | O_CLOEXEC, 0);
     if (file < 0) {
         return OMPI_ERR_NOT_FOUND;
@@ -174,8 +176,8 @@ int gpuhier_segment_attach(const gpuhier_segment_args_t *args, int place, gpuhie
 
 void gpuhier_segment_unlink(uint64_t word)
 {
-    char name[GPUHIER_SEGMENT_NAME_BYTES];
-    gpuhier_segment_name(word, name);
+    char name[NAME_BYTES];
+    name_of(word, name);
     shm_unlink(name);
 }
 

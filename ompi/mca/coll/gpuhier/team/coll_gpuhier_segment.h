@@ -134,11 +134,6 @@ typedef struct gpuhier_segment {
     int watch;  /* the file, opened once more to look at others' locks; -1: not open */
 } gpuhier_segment_t;
 
-#define GPUHIER_SEGMENT_NAME_BYTES 48
-
-/* "/gpuhier-<random>": what the maker of a segment tells the others. */
-void gpuhier_segment_name(uint64_t word, char name[GPUHIER_SEGMENT_NAME_BYTES]);
-
 /* What all ranks of the node know of a segment. */
 typedef struct gpuhier_segment_args {
     uint64_t word; /* names it */

@@ -36,8 +36,11 @@ def size_text(size):
     return f"{size} B"
 
 
-def pace_of(size, ranks, is_stock):
+def pace_of(size, ranks, is_stock, nodes):
     """Dilation, warm-up calls (in which the component tries its paths) and timed calls."""
+    if nodes > 1:
+        # A message costs a host 50 to 100 us in TCP, and more where ranks wait for a processor: 10 ns of modelled time.
+        return (10000, 6, 7) if size <= MIB else (2000 * ranks, 4, 3)
     if size <= MIB:
         return 1000, 16, 11
     if is_stock:
@@ -45,19 +48,51 @@ def pace_of(size, ranks, is_stock):
     return 500 * ranks, 8, 5  # so that two cores do the work itself in the time that the model gives it
 
 
-def run(options, ranks, size, program, extra, trace=None):
+def model_figure(path, key):
+    """A figure of a model file."""
+    with open(path, encoding="utf-8") as file:
+        return float(re.search(rf"^{re.escape(key)} *= *([\d.]+)", file.read(), re.MULTILINE).group(1))
+
+
+def rails(options, ranks, dilation):
+    """A rail for each GPU, which a made-up NIC drives: UCX's TCP over a relay, straight from and to GPU memory."""
+    rate = 1e9 * model_figure(options.model_file, "rail.rate") / dilation
+    latency = model_figure(options.model_file, "rail.latency") * dilation
+    nic = os.path.join(BUILD, "test/nodes/.libs/libmade_up_nic.so")
+    if not os.path.exists(nic):
+        sys.exit(f"model: no {nic}; make check builds it")
+    return ["--rails", str(ranks), "--rate", f"{rate / 1e3:.3f}kbps", "--latency", f"{latency:.3f}us",
+            "-x", "MADE_UP_NIC=near", "-x", f"LD_PRELOAD={nic}", "-x", "GPUHIER_UCX_KEEPALIVE_INTERVAL=60s"]
+
+
+def without_setup(path, folder):
+    """A copy of a model file in which mappings and allocations cost nothing: warm-up calls would take minutes."""
+    with open(path, encoding="utf-8") as file:
+        text = re.sub(r"^(host\.cu(?:Ipc|MemAlloc|MemFree)\w*) *=.*$", r"\1 = 0", file.read(), flags=re.MULTILINE)
+    copy = os.path.join(folder, os.path.basename(path))
+    with open(copy, "w", encoding="utf-8") as file:
+        file.write(text)
+    return copy
+
+
+def run(options, ranks, size, program, extra, trace=None, nodes=1):
     """One run: median and least time in modelled us, and by how much the emulator was late at worst."""
-    dilation, warmups, calls = pace_of(size, ranks, 0 < len(extra))
-    command = [os.path.join(SRC, "test/vcluster/run"), "--nodes", "1", "--gpus", str(ranks), "--timeout", "400"]
-    command += ["-x", f"CUDASIM_MODEL={options.model_file}", "-x", f"CUDASIM_DILATION={dilation}"]
+    dilation, warmups, calls = pace_of(size, ranks, 0 < len(extra), nodes)
+    dilation = options.dilation or dilation
+    command = [os.path.join(SRC, "test/vcluster/run"), "--nodes", str(nodes), "--gpus", str(ranks), "--timeout", "400"]
+    model_file = options.model_file
+    if nodes > 1:
+        command += rails(options, ranks, dilation)
+        model_file = options.model_without_setup
+    command += ["-x", f"CUDASIM_MODEL={model_file}", "-x", f"CUDASIM_DILATION={dilation}"]
     if trace is not None:
         command += ["-x", f"CUDASIM_TRACE={trace}"]
     command += extra + ["--", program, str(size), str(warmups), str(calls)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = re.search(r"^model_calls \d+ ([\d.]+) ([\d.]+) ([\d.]+)$", done.stdout, re.MULTILINE)
     if 0 != done.returncode or found is None:
-        sys.exit(f"model: {ranks} ranks, {size_text(size)}: {' '.join(command)}\n{done.stdout}{done.stderr}")
-    return dict(zip(("time_us", "least_us", "late_us"), map(float, found.groups())))
+        sys.exit(f"model: {nodes} x {ranks} ranks, {size_text(size)}: {' '.join(command)}\n{done.stdout}{done.stderr}")
+    return dict(zip(("time_us", "least_us", "late_us"), map(float, found.groups()))) | {"dilation": dilation}
 
 
 def stock_of(folder):
@@ -79,10 +114,11 @@ def stock_of(folder):
 
 def plot(folder, model, rows):
     """A picture for each number of ranks."""
-    for ranks in sorted({row["ranks"] for row in rows}):
+    for nodes, ranks in sorted({(row["nodes"], row["ranks"]) for row in rows}):
         curves = {}
+        layout = f"{nodes}x{ranks}" if nodes > 1 else f"{ranks}"
         for row in rows:
-            if row["ranks"] == ranks:
+            if (row["nodes"], row["ranks"]) == (nodes, ranks):
                 curves.setdefault("gpuhier", []).append((row["bytes"], row["time_us"]))
                 if "stock_us" in row:
                     curves.setdefault("Open MPI 5.0.7", []).append((row["bytes"], row["stock_us"]))
@@ -90,8 +126,8 @@ def plot(folder, model, rows):
                     curves.setdefault(f"NCCL {name}, at its peak rate", []).append((row["bytes"], us))
         titles = ", ".join(f"'-' using 1:2 with linespoints title '{name}'" for name in curves)
         data = "".join("".join(f"{x} {y}\n" for x, y in points) + "e\n" for points in curves.values())
-        script = (f"set terminal svg size 900,600\nset output '{folder}/model_{model}_{ranks}.svg'\n"
-                  f"set title 'MPI\\_Allreduce, modelled ({model}), {ranks} ranks' noenhanced\n"
+        script = (f"set terminal svg size 900,600\nset output '{folder}/model_{model}_{layout}.svg'\n"
+                  f"set title 'MPI\\_Allreduce, modelled ({model}), {layout} ranks' noenhanced\n"
                   "set logscale xy\nset xlabel 'bytes'\nset ylabel 'modelled us'\nset key left top\nset grid\n"
                   f"plot {titles}\n{data}")
         if 0 != subprocess.run(["gnuplot"], input=script, text=True, check=False).returncode:
@@ -103,6 +139,10 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--model", default="h100-dgx")
+    parser.add_argument("--nodes", type=int, choices=(1, 2))
+    parser.add_argument("--ranks")
+    parser.add_argument("--sizes")
+    parser.add_argument("--dilation", type=int)
     parser.add_argument("--json")
     parser.add_argument("--plot")
     parser.add_argument("--no-stock", action="store_true")
@@ -117,11 +157,20 @@ def main():
     sizes = [8, 64 * KIB] if options.quick else [8, 64 * KIB, MIB, 64 * MIB]
     if options.full:
         sizes = [8, KIB, 8 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB]
+    layouts = [(1, 2)] if options.quick else [(1, 2), (1, 4), (1, 8), (2, 2)]
+    if options.full:
+        layouts += [(2, 4), (2, 8)]
+    if options.ranks or options.nodes:
+        counts = [int(text) for text in options.ranks.split(",")] if options.ranks else [2, 4, 8]
+        layouts = [(options.nodes or 1, ranks) for ranks in counts]
+    if options.sizes:
+        sizes = [int(text) for text in options.sizes.split(",")]
     if options.plot:
         os.makedirs(options.plot, exist_ok=True)
 
     rows = []
     with tempfile.TemporaryDirectory() as folder:
+        options.model_without_setup = without_setup(options.model_file, folder)
         stock, why = (None, "not asked for") if options.no_stock else stock_of(folder)
         print(f"# modelled times ({name}), not measured ones: docs/model.md.")
         print("# microseconds, median over calls of the slowest rank")
@@ -130,25 +179,29 @@ def main():
         known = "Open MPI 5.0.7's own CUDA path; it reduces on the host, which is not modelled: a lower bound"
         print("# stock: " + (known if stock else f"none, {why}"))
         heads = ("gpuhier", "least", "+host", "stock", "NCCL ring", "NVLS", "late")
+        print(f"# between nodes: a rail for each GPU, {model_figure(options.model_file, 'rail.rate'):g} GB/s each way, "
+              f"{model_figure(options.model_file, 'rail.latency'):g} us")
         print(f"{'ranks':>5} {'size':>8}" + "".join(f"{head:>11}" for head in heads))
-        for ranks in [2] if options.quick else [2, 4, 8]:
+        for nodes, ranks in layouts:
+            layout = f"{nodes}x{ranks}" if nodes > 1 else f"{ranks}"
             for size in sizes:
                 trace = None
                 if options.plot:
-                    trace = os.path.join(os.path.abspath(options.plot), f"{name}_{ranks}_{size}.trace.json")
+                    trace = os.path.join(os.path.abspath(options.plot), f"{name}_{layout}_{size}.trace.json")
                     if os.path.exists(trace):
                         os.remove(trace)
-                row = {"modelled": True, "model": name, "ranks": ranks, "bytes": size, "nccl_us": nccl_us(ranks, size)}
+                row = {"modelled": True, "model": name, "nodes": nodes, "ranks": ranks, "bytes": size}
+                row["nccl_us"] = nccl_us(ranks, size) if 1 == nodes else {}
                 row["nccl_source"] = NCCL_SOURCE
                 row["host_us"] = INSTRUCTIONS / INSTRUCTIONS_PER_NS / 1e3
-                row.update(run(options, ranks, size, os.path.join(BUILD, "test/bench/model_calls"), [], trace))
-                if stock:
+                row.update(run(options, ranks, size, os.path.join(BUILD, "test/bench/model_calls"), [], trace, nodes))
+                if stock and 1 == nodes:
                     row["stock_us"] = run(options, ranks, size, stock[1], stock[0])["time_us"]
                 rows.append(row)
                 figures = [row["time_us"], row["least_us"], row["host_us"], row.get("stock_us")]
                 figures += [row["nccl_us"].get(kind) for kind in NCCL] + [row["late_us"]]
                 texts = ["-" if figure is None else f"{figure:.1f}" for figure in figures]
-                print(f"{ranks:>5} {size_text(size):>8}" + "".join(f"{text:>11}" for text in texts), flush=True)
+                print(f"{layout:>5} {size_text(size):>8}" + "".join(f"{text:>11}" for text in texts), flush=True)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(rows, file, indent=1)

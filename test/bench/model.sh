@@ -5,10 +5,15 @@
 # Prints modelled times of MPI_Allreduce on GPUs that are not there (docs/model.md): gpuhier, the stock Open MPI 5.0.7
 # with its own CUDA path under the same model, and what is published of NCCL.
 #
-#   test/bench/model.sh [--quick | --full] [--model NAME] [--json FILE] [--plot DIR]
+#   test/bench/model.sh [--quick | --full] [--model NAME] [--nodes N] [--ranks R,R] [--sizes B,B] [--dilation D]
+#                       [--json FILE] [--plot DIR] [--no-stock]
 #
-#   --quick       2 ranks, 8 B and 64 KiB; without it 2, 4 and 8 ranks, 8 B, 64 KiB, 1 MiB and 64 MiB
-#   --full        more sizes
+#   --quick       2 ranks, 8 B and 64 KiB; without it 2, 4, 8 and 2 x 2 ranks, 8 B, 64 KiB, 1 MiB and 64 MiB
+#   --full        more sizes, and 2 x 4 and 2 x 8 ranks
+#   --nodes N     1 or 2 nodes only, and all of 2, 4 and 8 ranks on each
+#   --ranks R,R   these ranks on each node (without --nodes, on one)
+#   --sizes B,B   these sizes in bytes
+#   --dilation D  real ns in a modelled one, for all rows; times must not depend on it
 #   --model NAME  a file of test/cudasim/models, or a path (default h100-dgx)
 #   --json FILE   one object a row
 #   --plot DIR    pictures of time over size, and a timeline of one call of each size for Perfetto (*.trace.json)

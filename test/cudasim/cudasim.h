@@ -31,6 +31,10 @@ void cudasim_counters_reset(void);
 /* The clock in modelled nanoseconds; 0 without a model. */
 unsigned long long cudasim_model_ns(void);
 
+/* Where the process itself can read and write what it knows by this address: GPU memory traps by its own address. A
+ * made-up NIC reads it there (test/nodes/made_up_nic.c). */
+void *cudasim_view(void *address);
+
 /* Turns the timeline (CUDASIM_TRACE) off, which writes it, and on again. It is on from the start. */
 void cudasim_trace(int wanted);
 

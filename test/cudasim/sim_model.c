@@ -189,11 +189,14 @@ static int read_file(const char *path)
 /* From the file's units to real nanoseconds and bytes. A rate of zero would divide by zero. */
 static int convert(const char *path)
 {
-    double *const times[] = {&sim_model.start, &sim_model.kernel, &sim_model.gap, &sim_model.event, &sim_model.visible,
-                             &sim_model.memory_load, &sim_model.link_load, &sim_model.link_store, &sim_model.pcie_load,
-                             &sim_model.pcie_store, &sim_model.copy_start, &sim_model.copy_pageable};
-    double *const rates[] = {&sim_model.memory_rate, &sim_model.link_rate, &sim_model.pcie_rate,
-                             &sim_model.copy_link_rate, &sim_model.copy_local_rate, &sim_model.copy_pageable_rate};
+    double *const times[] = {&sim_model.start,       &sim_model.kernel,     &sim_model.gap,
+                             &sim_model.event,       &sim_model.visible,    &sim_model.memory_load,
+                             &sim_model.link_load,   &sim_model.link_store, &sim_model.pcie_load,
+                             &sim_model.pcie_store,  &sim_model.copy_start, &sim_model.copy_pageable,
+                             &sim_model.rail_latency};
+    double *const rates[] = {&sim_model.memory_rate,    &sim_model.link_rate,       &sim_model.pcie_rate,
+                             &sim_model.copy_link_rate, &sim_model.copy_local_rate, &sim_model.copy_pageable_rate,
+                             &sim_model.rail_rate};
     const double *const positive[] = {&sim_model.sms, &sim_model.sm_in_flight, &sim_model.memory_load,
                                       &sim_model.link_load, &sim_model.pcie_load};
 
@@ -251,6 +254,11 @@ int sim_model_setup(void)
 __attribute__((visibility("default"))) unsigned long long cudasim_model_ns(void)
 {
     return sim_model.on ? (unsigned long long) ((double) sim_now_ns() / sim_model.dilation) : 0;
+}
+
+__attribute__((visibility("default"))) void *cudasim_view(void *address)
+{
+    return sim_host_view((uintptr_t) address);
 }
 
 /* ---- the clock ---- */

@@ -18,29 +18,31 @@
  * The keys of a model file, X(field, key). Times are in microseconds, rates in GB/s (1e9 bytes), sizes in KiB.
  * All of them are required; docs/model.md says what each means.
  */
-#define SIM_MODEL_KEYS(X)                     \
-    X(sms, "gpu.sms")                         \
-    X(start, "gpu.start")                     \
-    X(kernel, "gpu.kernel")                   \
-    X(gap, "gpu.gap")                         \
-    X(event, "gpu.event")                     \
-    X(visible, "gpu.visible")                 \
-    X(memory_rate, "memory.rate")             \
-    X(memory_load, "memory.load")             \
-    X(sm_in_flight, "sm.in_flight")           \
-    X(link_rate, "link.rate")                 \
-    X(link_load, "link.load")                 \
-    X(link_store, "link.store")               \
-    X(link_is_pcie, "link.is_pcie")           \
-    X(pcie_rate, "pcie.rate")                 \
-    X(pcie_load, "pcie.load")                 \
-    X(pcie_store, "pcie.store")               \
-    X(copy_engines, "copy.engines")           \
-    X(copy_start, "copy.start")               \
-    X(copy_link_rate, "copy.link_rate")       \
-    X(copy_local_rate, "copy.local_rate")     \
-    X(copy_pageable, "copy.pageable")         \
-    X(copy_pageable_rate, "copy.pageable_rate")
+#define SIM_MODEL_KEYS(X)                       \
+    X(sms, "gpu.sms")                           \
+    X(start, "gpu.start")                       \
+    X(kernel, "gpu.kernel")                     \
+    X(gap, "gpu.gap")                           \
+    X(event, "gpu.event")                       \
+    X(visible, "gpu.visible")                   \
+    X(memory_rate, "memory.rate")               \
+    X(memory_load, "memory.load")               \
+    X(sm_in_flight, "sm.in_flight")             \
+    X(link_rate, "link.rate")                   \
+    X(link_load, "link.load")                   \
+    X(link_store, "link.store")                 \
+    X(link_is_pcie, "link.is_pcie")             \
+    X(pcie_rate, "pcie.rate")                   \
+    X(pcie_load, "pcie.load")                   \
+    X(pcie_store, "pcie.store")                 \
+    X(copy_engines, "copy.engines")             \
+    X(copy_start, "copy.start")                 \
+    X(copy_link_rate, "copy.link_rate")         \
+    X(copy_local_rate, "copy.local_rate")       \
+    X(copy_pageable, "copy.pageable")           \
+    X(copy_pageable_rate, "copy.pageable_rate") \
+    X(rail_rate, "rail.rate")                   \
+    X(rail_latency, "rail.latency")
 
 #define SIM_MODEL_FIELD(field, key) double field;
 
@@ -103,8 +105,8 @@ void sim_kernel_wait(struct sim_kernel_time *time);
 uint64_t sim_kernel_end(struct sim_kernel_time *time); /* when all that it did is done */
 
 /* A copy that the GPU's engines begin at start. Returns its end. */
-uint64_t sim_model_copy(struct sim_gpu_ports *own, struct sim_gpu_ports *to, struct sim_gpu_ports *from,
-                        bool pageable, size_t bytes, uint64_t start);
+uint64_t sim_model_copy(struct sim_gpu_ports *own, struct sim_gpu_ports *to, struct sim_gpu_ports *from, bool pageable,
+                        size_t bytes, uint64_t start);
 
 /* Writes words as a GPU does, by the host's address: aligned 8 bytes at a time, in ascending order (cudasim_push). */
 void sim_deliver(void *to, const void *from, size_t bytes);

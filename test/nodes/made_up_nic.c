@@ -10,6 +10,8 @@
  *   gpu   it registers GPU memory, as with nvidia_peermem or dma-buf
  *   host  it registers host memory only
  *   dc    as gpu, but without the transport rc
+ *   near  as gpu, and a UCX without CUDA reads and writes emulated GPU memory as the host memory that it is. So no
+ *         copies are charged under a model, as with GPUDirect RDMA.
  *
  * The component takes its rails for RDMA ports then, while UCX goes on by tcp, and moves GPU memory by cuda_copy.
  */
@@ -40,6 +42,18 @@ static bool is_component(const void *caller)
 {
     Dl_info info;
     return 0 != dladdr(caller, &info) && NULL != info.dli_fname && NULL != strstr(info.dli_fname, "mca_coll_gpuhier");
+}
+
+/* Where UCX finds what has this address. */
+static void *near(const void *address)
+{
+    static void *(*view)(void *);
+    void *driver = NULL == view ? dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) : NULL;
+
+    if (NULL == view) {
+        *(void **) &view = NULL == driver ? NULL : dlsym(driver, "cudasim_view");
+    }
+    return NULL == view || !nic_is("near") ? (void *) (uintptr_t) address : view((void *) (uintptr_t) address);
 }
 
 /* Adds the NIC's key to those that UCX packs. */
@@ -75,6 +89,38 @@ void ucp_context_print_info(const ucp_context_h context, FILE *stream)
         fprintf(stream, "#      resource 9  :  md %d dev 9  flags -- %s_mlx5/mlx5_0:1\n", DOMAIN,
                 nic_is("dc") ? "dc" : "rc");
     }
+}
+
+ucs_status_t ucp_context_query(ucp_context_h context, ucp_context_attr_t *attr)
+{
+    const ucs_status_t status = NEXT(ucp_context_query)(context, attr);
+    if (UCS_OK == status && nic_is("near") && 0 != (attr->field_mask & UCP_ATTR_FIELD_MEMORY_TYPES)) {
+        attr->memory_types |= UCS_BIT(UCS_MEMORY_TYPE_CUDA);
+    }
+    return status;
+}
+
+ucs_status_t ucp_mem_map(ucp_context_h context, const ucp_mem_map_params_t *params, ucp_mem_h *piece_p)
+{
+    ucp_mem_map_params_t changed = *params;
+    changed.memory_type = nic_is("near") ? UCS_MEMORY_TYPE_HOST : params->memory_type;
+    return NEXT(ucp_mem_map)(context, &changed, piece_p);
+}
+
+ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h endpoint, const void *buffer, size_t count, ucp_tag_t tag,
+                                  const ucp_request_param_t *param)
+{
+    ucp_request_param_t changed = *param;
+    changed.memory_type = nic_is("near") ? UCS_MEMORY_TYPE_HOST : param->memory_type;
+    return NEXT(ucp_tag_send_nbx)(endpoint, near(buffer), count, tag, &changed);
+}
+
+ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag, ucp_tag_t mask,
+                                  const ucp_request_param_t *param)
+{
+    ucp_request_param_t changed = *param;
+    changed.memory_type = nic_is("near") ? UCS_MEMORY_TYPE_HOST : param->memory_type;
+    return NEXT(ucp_tag_recv_nbx)(worker, near(buffer), count, tag, mask, &changed);
 }
 
 /* The component's rails are no network interfaces ... */

@@ -35,6 +35,13 @@ static gpuhier_slot_t *my_slot(const gpuhier_call_t *call)
     return gpuhier_team_slot(call->team, call->team->index, call->sequence);
 }
 
+/* Does the message lie in one allocation? Memory of cuMemMap may consist of several, side by side. */
+static bool lies_in(const gpuhier_call_t *call, CUdeviceptr address, const gpuhier_memref_t *ref)
+{
+    const uint64_t offset = address - ref->base;
+    return offset < ref->bytes && call->count * call->elem_bytes <= ref->bytes - offset;
+}
+
 /*
  * May the peers map this buffer? A rank alone in its group needs no mapping. With ipc=auto the program must have used
  * the buffer several times, since mapping costs more than a copy. The peers map its whole allocation, which may be a
@@ -56,6 +63,9 @@ static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffe
         || OMPI_SUCCESS != gpuhier_export((const void *) (uintptr_t) address, buffer, ref_p, &uses)) {
         return false;
     }
+    if (!lies_in(call, address, ref_p)) {
+        return false;
+    }
     return GPUHIER_IPC_USER == gpuhier_params.ipc
            || (uses > (unsigned) gpuhier_params.ipc_uses && ref_p->bytes <= gpuhier_device_budget(device) / peers);
 }
@@ -64,12 +74,55 @@ static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffe
 static bool direct_refs(const gpuhier_call_t *call, gpuhier_arrival_t *arrival)
 {
     const bool in_direct = direct_ref(call, &call->from, call->in, &arrival->in);
-    if (call->out - arrival->in.base < arrival->in.bytes) { /* the same allocation */
+    if (lies_in(call, call->out, &arrival->in)) { /* the same allocation */
         arrival->out = arrival->in;
         arrival->out.offset = call->out - arrival->in.base;
         return in_direct;
     }
     return direct_ref(call, &call->to, call->out, &arrival->out) && in_direct;
+}
+
+/* Offers the buffers if they may be mapped, and sends the peers what they need for that beside the record. */
+static void offer(const gpuhier_call_t *call, gpuhier_arrival_t *arrival)
+{
+    const gpuhier_team_t *team = call->team;
+    arrival->direct = direct_refs(call, arrival);
+    if (arrival->direct) {
+        gpuhier_export_send(&arrival->in, team->scratch, team->group_size);
+        gpuhier_export_send(&arrival->out, team->scratch, team->group_size);
+    }
+}
+
+/* The members have said whether they could map this rank's buffers, which it had offered. */
+static void offer_ended(const gpuhier_call_t *call, bool all)
+{
+    const gpuhier_team_t *team = call->team;
+    const gpuhier_arrival_t *arrival = &my_slot(call)->arrival;
+    if (all) {
+        gpuhier_export_mapped(&arrival->in);
+        gpuhier_export_mapped(&arrival->out);
+        return;
+    }
+    for (int i = 0; i < team->group_size; ++i) {
+        if (0 != (gpuhier_team_slot(team, i, call->sequence)->unmapped >> team->index & 1)) {
+            gpuhier_export_unmapped(&arrival->in, &team->scratch[i]);
+            gpuhier_export_unmapped(&arrival->out, &team->scratch[i]);
+        }
+    }
+}
+
+/* Asks what tells the memory that an address has from what was mapped there before. */
+static void buffers_identify(gpuhier_call_t *call)
+{
+    if (GPUHIER_IPC_SCRATCH == gpuhier_params.ipc || 1 == call->team->group_size) {
+        return;
+    }
+    gpuhier_buffer_identify((const void *) (uintptr_t) call->in, &call->from);
+    if (call->in == call->out) {
+        call->to = call->from;
+    } else {
+        gpuhier_buffer_identify((const void *) (uintptr_t) call->out, &call->to);
+    }
 }
 
 void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args)
@@ -153,8 +206,11 @@ void gpuhier_engine_begin(gpuhier_call_t *call)
             arrival->fresh = 0 != memcmp(&call->lane->ref, &team->scratch[team->index], sizeof(call->lane->ref));
             if (gpuhier_oneshot_suits(call)) {
                 gpuhier_oneshot_offer(call, arrival);
-            } else if (!gpuhier_known_take(call, arrival)) {
-                arrival->direct = direct_refs(call, arrival);
+            } else {
+                buffers_identify(call);
+                if (!gpuhier_known_take(call, arrival)) {
+                    offer(call, arrival);
+                }
             }
         }
     } else if (call->is_long && OMPI_SUCCESS == team->context_lost && NULL != call->input) {
@@ -260,6 +316,9 @@ static int run_begin(gpuhier_call_t *call)
         const gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
         call->slices.member[i].via_scratch = !slot->arrival.direct || 0 != (unmapped >> i & 1);
         any_via_scratch = any_via_scratch || call->slices.member[i].via_scratch;
+    }
+    if (opened && my_slot(call)->arrival.direct) {
+        offer_ended(call, 0 == (unmapped >> team->index & 1));
     }
     call->slices.oneshot = gpuhier_oneshot_agreed(call);
     if (!call->slices.oneshot && call->slices.on_default) {

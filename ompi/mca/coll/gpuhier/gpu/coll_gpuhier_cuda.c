@@ -236,3 +236,24 @@ void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p)
     buffer_p->id = id;
     buffer_p->ipc_capable = 0 != capable;
 }
+
+#define MEMORY_ID ((uint64_t) 1 << 63) /* tells ids of memory from those of allocations */
+
+void gpuhier_buffer_identify(const void *address, gpuhier_buffer_t *buffer)
+{
+    if (GPUHIER_BUFFER_DEVICE != buffer->kind || buffer->ipc_capable) {
+        return;
+    }
+    unsigned long long types = 0, id = 0;
+    CUmemoryPool pool = NULL;
+    CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID,
+                                   CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE};
+    void *values[] = {&types, &id, &pool};
+    /* A driver that knows no such id fails. What is mapped could not be told from what was mapped there before. */
+    CUresult result = gpuhier_cu.cuPointerGetAttributes(3, names, values, (CUdeviceptr) (uintptr_t) address);
+    buffer->shareable =
+        CUDA_SUCCESS == result && 0 != id && NULL == pool && 0 != (types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    if (buffer->shareable) {
+        buffer->id = id | MEMORY_ID;
+    }
+}

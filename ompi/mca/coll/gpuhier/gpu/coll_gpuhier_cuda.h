@@ -48,6 +48,15 @@
     X(cuMemHostUnregister)                         \
     X(cuMemHostGetDevicePointer)                   \
     X(cuMemGetAddressRange)                        \
+    X(cuMemRetainAllocationHandle)                 \
+    X(cuMemExportToShareableHandle)                \
+    X(cuMemImportFromShareableHandle)              \
+    X(cuMemAddressReserve)                         \
+    X(cuMemAddressFree)                            \
+    X(cuMemMap)                                    \
+    X(cuMemUnmap)                                  \
+    X(cuMemSetAccess)                              \
+    X(cuMemRelease)                                \
     X(cuMemcpyAsync)                               \
     X(cuMemcpy2DAsync)                             \
     X(cuMemcpyDtoH)                                \
@@ -134,6 +143,7 @@ typedef struct gpuhier_buffer {
     int device;        /* ordinal, -1 for host memory */
     uint64_t id;       /* unique among this process's allocations, 0 when unknown */
     bool ipc_capable;  /* cuIpcGetMemHandle may be tried */
+    bool shareable;    /* cuMemExportToShareableHandle may be tried; see gpuhier_buffer_identify() */
 } gpuhier_buffer_t;
 
 /* Is the allocation that had this address and buffer id gone? False where the driver does not answer. No context need
@@ -143,6 +153,13 @@ bool gpuhier_buffer_is_gone(CUdeviceptr address, uint64_t id);
 /* Classifies the address. Never fails: memory that the driver does not know counts as host memory, and so does all
  * memory while no code of the program has initialised the driver. */
 void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p);
+
+/*
+ * Asks more about memory that legacy IPC cannot map, which gpuhier_buffer_inspect() has described: may it be exported
+ * as a file descriptor? If so, its id becomes that of the memory, since other memory may be mapped at an address
+ * (cuMemMap) that stays reserved. One more question to the driver, for such memory only.
+ */
+void gpuhier_buffer_identify(const void *address, gpuhier_buffer_t *buffer);
 
 /* Is the address in device or managed memory? Costs less than gpuhier_buffer_inspect(). */
 bool gpuhier_address_on_device(const void *address);

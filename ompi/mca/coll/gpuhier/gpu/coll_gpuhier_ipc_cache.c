@@ -9,6 +9,9 @@
  * mapped within a budget and for a while only; the least recently used mapping goes first. Scratch stays mapped while a
  * team holds its owner, or until the owner is known to have lost it. From then on it counts as user memory, since the
  * owner may be gone. All calls are made under the engine's lock.
+ *
+ * Memory of cuMemCreate is mapped by file descriptors. A descriptor keeps the memory, too, so its owner closes it as
+ * soon as it is sent, and makes a new one for a peer that has closed its mapping.
  */
 #include "ompi_config.h"
 
@@ -16,9 +19,11 @@
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/coll_gpuhier_compat.h"
 #include "gpu/coll_gpuhier_ipc_cache.h"
+#include "gpu/coll_gpuhier_parcels.h"
 #include "opal/class/opal_hash_table.h"
 #include "opal/class/opal_list.h"
 
@@ -36,7 +41,8 @@ struct gpuhier_mapping {
     double used;         /* time of the last gpuhier_map(), in seconds */
     int pins;
     bool keep;
-    bool gone; /* forgotten while it was pinned: in no table or list, and freed with the last pin */
+    bool shared; /* by a descriptor: an address range of this process, which belongs to no context */
+    bool gone;   /* forgotten while it was pinned: in no table or list, and freed with the last pin */
 };
 OBJ_CLASS_INSTANCE(gpuhier_mapping_t, opal_list_item_t, NULL, NULL);
 
@@ -47,7 +53,12 @@ typedef struct export_key {
 typedef struct exported {
     gpuhier_memref_t ref; /* offset 0 */
     unsigned uses;
+    unsigned failures;   /* calls in turn after which a peer said that it could not map the memory */
+    uint64_t *receivers; /* words of the processes that were sent a descriptor and have not lost it */
+    size_t nreceivers;
 } exported_t;
+
+#define FAILURES_MAX 16 /* calls in turn, until an allocation is not offered any more */
 
 #define EXPORTS_MAX 4096 /* remembered allocations; a full table is emptied */
 
@@ -88,24 +99,32 @@ static void exports_forget(void)
     size_t key_bytes;
     int rc = opal_hash_table_get_first_key_ptr(&exports, &key, &key_bytes, &value, &node);
     while (OPAL_SUCCESS == rc) {
+        free(((exported_t *) value)->receivers);
         free(value);
         rc = opal_hash_table_get_next_key_ptr(&exports, &key, &key_bytes, &value, node, &node);
     }
     opal_hash_table_remove_all(&exports);
 }
 
-static int export_make(CUdeviceptr base, size_t bytes, uint64_t id, exported_t **entry_p)
+/* The handle of legacy IPC. SYNC_MEMOPS is for memory with such a handle only. */
+static int handle_make(CUdeviceptr base, CUipcMemHandle *handle_p)
+{
+    unsigned yes = 1;
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuIpcGetMemHandle(handle_p, base), "cuIpcGetMemHandle");
+    return OMPI_SUCCESS != rc
+               ? rc
+               : gpuhier_cuda_error(gpuhier_cu.cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, base),
+                                    "cuPointerSetAttribute(SYNC_MEMOPS)");
+}
+
+static int export_make(CUdeviceptr base, size_t bytes, const gpuhier_buffer_t *buffer, exported_t **entry_p)
 {
     exported_t *entry = calloc(1, sizeof(*entry));
     if (NULL == entry) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuIpcGetMemHandle(&entry->ref.handle, base), "cuIpcGetMemHandle");
-    unsigned yes = 1;
-    rc = OMPI_SUCCESS != rc
-             ? rc
-             : gpuhier_cuda_error(gpuhier_cu.cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, base),
-                                  "cuPointerSetAttribute(SYNC_MEMOPS)");
+    entry->ref.shared = !buffer->ipc_capable;
+    int rc = entry->ref.shared ? OMPI_SUCCESS : handle_make(base, &entry->ref.handle);
     if (OMPI_SUCCESS != rc) {
         free(entry);
         return OMPI_ERR_NOT_SUPPORTED;
@@ -113,11 +132,11 @@ static int export_make(CUdeviceptr base, size_t bytes, uint64_t id, exported_t *
     entry->ref.process = gpuhier_process_word();
     entry->ref.base = base;
     entry->ref.bytes = bytes;
-    entry->ref.id = id;
+    entry->ref.id = buffer->id;
     if (opal_hash_table_get_size(&exports) >= EXPORTS_MAX) {
         exports_forget();
     }
-    export_key_t key = {base, id};
+    export_key_t key = {base, buffer->id};
     opal_hash_table_set_value_ptr(&exports, &key, sizeof(key), entry);
     *entry_p = entry;
     return OMPI_SUCCESS;
@@ -125,7 +144,7 @@ static int export_make(CUdeviceptr base, size_t bytes, uint64_t id, exported_t *
 
 int gpuhier_export(const void *address, const gpuhier_buffer_t *buffer, gpuhier_memref_t *ref_p, unsigned *uses_p)
 {
-    if (GPUHIER_BUFFER_DEVICE != buffer->kind || !buffer->ipc_capable) {
+    if (GPUHIER_BUFFER_DEVICE != buffer->kind || (!buffer->ipc_capable && !buffer->shareable)) {
         return OMPI_ERR_NOT_SUPPORTED;
     }
     tables_make();
@@ -138,15 +157,108 @@ int gpuhier_export(const void *address, const gpuhier_buffer_t *buffer, gpuhier_
     export_key_t key = {base, buffer->id};
     exported_t *entry = NULL;
     if (OPAL_SUCCESS != opal_hash_table_get_value_ptr(&exports, &key, sizeof(key), (void **) &entry)) {
-        rc = export_make(base, bytes, buffer->id, &entry);
+        rc = export_make(base, bytes, buffer, &entry);
         if (OMPI_SUCCESS != rc) {
             return rc;
         }
+    }
+    if (entry->failures >= FAILURES_MAX) {
+        return OMPI_ERR_NOT_SUPPORTED;
     }
     *ref_p = entry->ref;
     ref_p->offset = place - base;
     *uses_p = ++entry->uses;
     return OMPI_SUCCESS;
+}
+
+/* What this process remembers of a shared reference; NULL: nothing, or it is not shared. */
+static exported_t *shared_find(const gpuhier_memref_t *ref)
+{
+    export_key_t key = {ref->base, ref->id};
+    exported_t *entry = NULL;
+    if (0 == ref->shared || !ready
+        || OPAL_SUCCESS != opal_hash_table_get_value_ptr(&exports, &key, sizeof(key), (void **) &entry)) {
+        return NULL;
+    }
+    return entry;
+}
+
+/* Place of a process among those that were sent a descriptor; their number when it is not there. */
+static size_t receiver_find(const exported_t *entry, uint64_t process)
+{
+    size_t i = 0;
+    while (i < entry->nreceivers && process != entry->receivers[i]) {
+        ++i;
+    }
+    return i;
+}
+
+static int descriptor_make(const gpuhier_memref_t *ref)
+{
+    CUmemGenericAllocationHandle memory;
+    int file = -1;
+    if (OMPI_SUCCESS
+        != gpuhier_cuda_error(gpuhier_cu.cuMemRetainAllocationHandle(&memory, (void *) (uintptr_t) ref->base),
+                              "cuMemRetainAllocationHandle")) {
+        return -1;
+    }
+    if (OMPI_SUCCESS
+        != gpuhier_cuda_error(
+            gpuhier_cu.cuMemExportToShareableHandle(&file, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+            "cuMemExportToShareableHandle")) {
+        file = -1;
+    }
+    (void) gpuhier_cuda_error(gpuhier_cu.cuMemRelease(memory), "cuMemRelease");
+    return file;
+}
+
+void gpuhier_export_send(const gpuhier_memref_t *ref, const gpuhier_memref_t *peers, int n)
+{
+    exported_t *entry = shared_find(ref);
+    const gpuhier_parcel_t parcel = {ref->process, ref->base, ref->id};
+    int file = -1;
+    for (int i = 0; NULL != entry && i < n; ++i) {
+        const uint64_t to = peers[i].process;
+        if (gpuhier_process_word() == to || receiver_find(entry, to) < entry->nreceivers) {
+            continue;
+        }
+        uint64_t *more = realloc(entry->receivers, sizeof(*more) * (entry->nreceivers + 1));
+        if (NULL == more) {
+            break;
+        }
+        entry->receivers = more;
+        file = file < 0 ? descriptor_make(ref) : file;
+        if (file < 0) {
+            break;
+        }
+        if (gpuhier_parcel_send(&parcel, file, to)) {
+            entry->receivers[entry->nreceivers++] = to;
+        }
+    }
+    if (file >= 0) {
+        close(file);
+    }
+}
+
+void gpuhier_export_unmapped(const gpuhier_memref_t *ref, const gpuhier_memref_t *peer)
+{
+    exported_t *entry = shared_find(ref);
+    if (NULL == entry) {
+        return;
+    }
+    ++entry->failures;
+    const size_t i = receiver_find(entry, peer->process);
+    if (i < entry->nreceivers) {
+        entry->receivers[i] = entry->receivers[--entry->nreceivers];
+    }
+}
+
+void gpuhier_export_mapped(const gpuhier_memref_t *ref)
+{
+    exported_t *entry = shared_find(ref);
+    if (NULL != entry) {
+        entry->failures = 0;
+    }
 }
 
 static double now(void)
@@ -170,6 +282,28 @@ static gpuhier_mapping_t *mapping_find(const map_key_t *key)
     return OPAL_SUCCESS == opal_hash_table_get_value_ptr(&mappings, key, sizeof(*key), &found) ? found : NULL;
 }
 
+/* Gives back a range that shows another process's memory, and the memory with it. No GPU work on it is left. */
+static void shared_unmap(CUdeviceptr address, size_t bytes)
+{
+    CUresult result = gpuhier_cu.cuMemUnmap(address, bytes);
+    if (!gpuhier_cuda_gone(result)) {
+        (void) gpuhier_cuda_error(result, "cuMemUnmap");
+    }
+    result = gpuhier_cu.cuMemAddressFree(address, bytes);
+    if (!gpuhier_cuda_gone(result)) {
+        (void) gpuhier_cuda_error(result, "cuMemAddressFree");
+    }
+}
+
+/* The last that is done with a mapping. */
+static void mapping_free(gpuhier_mapping_t *mapping)
+{
+    if (mapping->shared) {
+        shared_unmap(mapping->address, mapping->key.bytes);
+    }
+    OBJ_RELEASE(mapping);
+}
+
 static void mapping_drop(gpuhier_mapping_t *mapping)
 {
     opal_hash_table_remove_value_ptr(&mappings, &mapping->key, sizeof(mapping->key));
@@ -178,14 +312,14 @@ static void mapping_drop(gpuhier_mapping_t *mapping)
     user_bytes -= mapping->keep ? 0 : mapping->key.bytes;
     mapping->gone = mapping->pins > 0; /* a call uses it */
     if (!mapping->gone) {
-        OBJ_RELEASE(mapping);
+        mapping_free(mapping);
     }
 }
 
 static void mapping_close(gpuhier_mapping_t *mapping)
 {
     gpuhier_cuda_scope_t scope;
-    if (OMPI_SUCCESS == gpuhier_cuda_enter(mapping->context, &scope)) {
+    if (!mapping->shared && OMPI_SUCCESS == gpuhier_cuda_enter(mapping->context, &scope)) {
         CUresult result = gpuhier_cu.cuIpcCloseMemHandle(mapping->address);
         if (!gpuhier_cuda_gone(result)) {
             (void) gpuhier_cuda_error(result, "cuIpcCloseMemHandle");
@@ -211,6 +345,60 @@ static void stale_close(const map_key_t *key)
     }
 }
 
+/* Maps memory at an address of this process, for the current context's GPU. */
+static int range_map(CUmemGenericAllocationHandle memory, size_t bytes, CUdeviceptr *address_p)
+{
+    CUdevice device;
+    CUdeviceptr address;
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuCtxGetDevice(&device), "cuCtxGetDevice");
+    rc = OMPI_SUCCESS != rc
+             ? rc
+             : gpuhier_cuda_error(gpuhier_cu.cuMemAddressReserve(&address, bytes, 0, 0, 0), "cuMemAddressReserve");
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    rc = gpuhier_cuda_error(gpuhier_cu.cuMemMap(address, bytes, 0, memory, 0), "cuMemMap");
+    if (OMPI_SUCCESS != rc) {
+        (void) gpuhier_cuda_error(gpuhier_cu.cuMemAddressFree(address, bytes), "cuMemAddressFree");
+        return rc;
+    }
+    const CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int) device},
+                                    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    rc = gpuhier_cuda_error(gpuhier_cu.cuMemSetAccess(address, bytes, &access, 1), "cuMemSetAccess");
+    if (OMPI_SUCCESS != rc) {
+        shared_unmap(address, bytes);
+        return rc;
+    }
+    *address_p = address;
+    return OMPI_SUCCESS;
+}
+
+static int shared_map(const gpuhier_memref_t *ref, CUdeviceptr *address_p)
+{
+    const gpuhier_parcel_t parcel = {ref->process, ref->base, ref->id};
+    const int file = gpuhier_parcel_take(&parcel, gpuhier_process_word());
+    if (file < 0) {
+        return OMPI_ERR_NOT_FOUND;
+    }
+    CUmemGenericAllocationHandle memory;
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemImportFromShareableHandle(&memory, (void *) (intptr_t) file,
+                                                                          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+                                "cuMemImportFromShareableHandle");
+    close(file);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    rc = range_map(memory, ref->bytes, address_p);
+    (void) gpuhier_cuda_error(gpuhier_cu.cuMemRelease(memory), "cuMemRelease"); /* it lives as long as it is mapped */
+    return rc;
+}
+
+static int handle_open(const gpuhier_memref_t *ref, CUdeviceptr *address_p)
+{
+    return gpuhier_cuda_error(gpuhier_cu.cuIpcOpenMemHandle(address_p, ref->handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
+                              "cuIpcOpenMemHandle");
+}
+
 static int mapping_open(const gpuhier_memref_t *ref, const map_key_t *key, bool keep, gpuhier_mapping_t **mapping_p)
 {
     gpuhier_mapping_t *mapping = OBJ_NEW(gpuhier_mapping_t);
@@ -223,9 +411,8 @@ static int mapping_open(const gpuhier_memref_t *ref, const map_key_t *key, bool 
     mapping->pins = 0;
     mapping->keep = keep;
     mapping->gone = false;
-    int rc = gpuhier_cuda_error(
-        gpuhier_cu.cuIpcOpenMemHandle(&mapping->address, ref->handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
-        "cuIpcOpenMemHandle");
+    mapping->shared = 0 != ref->shared;
+    int rc = mapping->shared ? shared_map(ref, &mapping->address) : handle_open(ref, &mapping->address);
     if (OMPI_SUCCESS != rc) {
         OBJ_RELEASE(mapping);
         return rc;
@@ -294,7 +481,7 @@ void gpuhier_map_again(gpuhier_mapping_t *const *mappings, int n)
 void gpuhier_unmap(gpuhier_mapping_t *mapping)
 {
     if (NULL != mapping && 0 == --mapping->pins && mapping->gone) {
-        OBJ_RELEASE(mapping);
+        mapping_free(mapping);
     }
 }
 
@@ -395,6 +582,7 @@ void gpuhier_ipc_finalize(void)
         mapping_close(mapping);
     }
     exports_forget();
+    gpuhier_parcels_finalize();
     OBJ_DESTRUCT(&recent);
     OBJ_DESTRUCT(&holders);
     OBJ_DESTRUCT(&mappings);

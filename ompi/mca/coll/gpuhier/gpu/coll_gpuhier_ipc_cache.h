@@ -21,22 +21,35 @@ typedef struct gpuhier_memref {
     uint64_t process; /* random word of the exporting process */
     uint64_t base;    /* the allocation's address there, from cuMemGetAddressRange */
     uint64_t bytes;   /* of the allocation */
-    uint64_t id;      /* CUDA's buffer id, unique in that process */
+    uint64_t id;      /* of gpuhier_buffer_t, unique in that process */
     uint64_t offset;  /* bytes from base to the place */
+    uint64_t shared;  /* 1: mapped by a descriptor, which gpuhier_export_send() sends; 0: by the handle */
     CUipcMemHandle handle;
 } gpuhier_memref_t;
 
-_Static_assert(104 == sizeof(gpuhier_memref_t), "a memref is shared between processes");
+_Static_assert(112 == sizeof(gpuhier_memref_t), "a memref is shared between processes");
 
 typedef struct gpuhier_mapping gpuhier_mapping_t;
 
 /*
  * Fills *ref_p for the buffer at address, which `buffer` describes. The context that owns the buffer is current. The
- * first export of an allocation sets SYNC_MEMOPS on it. References are remembered, so later exports are cheap.
- * *uses_p: how often this allocation was exported, this time included.
- * Returns an Open MPI code: OMPI_ERR_NOT_SUPPORTED for memory that IPC cannot map.
+ * first export of an allocation sets SYNC_MEMOPS on it, where the driver has that. References are remembered, so later
+ * exports are cheap. *uses_p: how often this allocation was exported, this time included. Returns an Open MPI code:
+ * OMPI_ERR_NOT_SUPPORTED for memory that IPC cannot map.
  */
 int gpuhier_export(const void *address, const gpuhier_buffer_t *buffer, gpuhier_memref_t *ref_p, unsigned *uses_p);
+
+/*
+ * Sends descriptors of a shared reference's memory to those peers that have none, before the reference is published.
+ * peers: any reference of each. Does nothing for a reference that is not shared. What cannot be sent, the peer cannot
+ * map.
+ */
+void gpuhier_export_send(const gpuhier_memref_t *ref, const gpuhier_memref_t *peers, int n);
+
+/* A peer could not map a shared reference, or all could. Memory that they cannot map several times in turn counts as
+ * memory that IPC cannot map. */
+void gpuhier_export_unmapped(const gpuhier_memref_t *ref, const gpuhier_memref_t *peer);
+void gpuhier_export_mapped(const gpuhier_memref_t *ref);
 
 /* The random word that names this process. */
 uint64_t gpuhier_process_word(void);
@@ -78,7 +91,8 @@ void gpuhier_ipc_unkeep(const gpuhier_memref_t *ref);
 void gpuhier_ipc_hold(uint64_t process);
 void gpuhier_ipc_release(uint64_t process);
 
-/* Forgets the mappings of a context that is gone, without a CUDA call: the addresses may have other owners. */
+/* Forgets the mappings of a context that is gone. Those by legacy IPC get no CUDA call: the addresses may have other
+ * owners. */
 void gpuhier_ipc_forget(CUcontext context);
 
 /* Closes everything, at the end of the process's life in MPI. A driver that is already gone is no error. */

@@ -1,0 +1,213 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the socket by which descriptors come and go, and those that have come and were not taken yet. Does not know what
+ * they are. Called by the cache of mappings.
+ *
+ * A descriptor keeps memory alive, so the list is short, and none stays on it for long. A peer that asks in vain for
+ * one that was closed says so in its record, and is sent another.
+ */
+#include "ompi_config.h"
+
+#include "gpu/coll_gpuhier_parcels.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PARCELS_MAX 64    /* descriptors that were not taken */
+#define PARCEL_SECONDS 60 /* how long they stay */
+#define LETTER_MAGIC 0x67707568696c6531ull
+
+/* What comes with a descriptor. */
+typedef struct letter {
+    uint64_t magic;
+    gpuhier_parcel_t parcel;
+} letter_t;
+
+typedef union control {
+    struct cmsghdr head;
+    char bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
+} control_t;
+
+typedef struct arrived {
+    gpuhier_parcel_t parcel;
+    int file;
+    time_t time;
+} arrived_t;
+
+static arrived_t arrived[PARCELS_MAX]; /* the oldest first */
+static int narrived;
+static int the_socket = -1;
+static bool refused; /* the system gives no socket */
+
+static time_t now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+    return time.tv_sec;
+}
+
+/* The name of a process's socket. Returns its length. */
+static socklen_t name_of(uint64_t process, struct sockaddr_un *name)
+{
+    memset(name, 0, sizeof(*name));
+    name->sun_family = AF_UNIX;
+    const int length = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "gpuhier-%016" PRIx64, process);
+    return (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + (size_t) length);
+}
+
+static bool socket_open(uint64_t me)
+{
+    if (the_socket >= 0 || refused) {
+        return !refused;
+    }
+    struct sockaddr_un name;
+    const socklen_t length = name_of(me, &name);
+    const int yes = 1;
+    the_socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    refused = the_socket < 0 || 0 != setsockopt(the_socket, SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes))
+              || 0 != bind(the_socket, (struct sockaddr *) &name, length);
+    if (refused && the_socket >= 0) {
+        close(the_socket);
+        the_socket = -1;
+    }
+    return !refused;
+}
+
+static void arrived_drop(int i)
+{
+    --narrived;
+    memmove(&arrived[i], &arrived[i + 1], sizeof(arrived[0]) * (size_t) (narrived - i));
+}
+
+static void arrived_add(const gpuhier_parcel_t *parcel, int file)
+{
+    if (PARCELS_MAX == narrived) {
+        close(arrived[0].file);
+        arrived_drop(0);
+    }
+    arrived[narrived++] = (arrived_t){.parcel = *parcel, .file = file, .time = now()};
+}
+
+/* The one descriptor of a message whose sender is of the same user. Closes all if there are more; -1: none. */
+static int descriptor_of(struct msghdr *message)
+{
+    int file = -1, files = 0;
+    bool trusted = false;
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); NULL != part; part = CMSG_NXTHDR(message, part)) {
+        if (SOL_SOCKET == part->cmsg_level && SCM_CREDENTIALS == part->cmsg_type) {
+            struct ucred who;
+            memcpy(&who, CMSG_DATA(part), sizeof(who));
+            trusted = getuid() == who.uid;
+        } else if (SOL_SOCKET == part->cmsg_level && SCM_RIGHTS == part->cmsg_type) {
+            const size_t n = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+            for (size_t i = 0; i < n; ++i) {
+                if (0 < files++) {
+                    close(file);
+                }
+                memcpy(&file, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
+            }
+        }
+    }
+    if (files > 0 && (!trusted || 1 != files)) {
+        close(file);
+        file = -1;
+    }
+    return file;
+}
+
+/* Receives one message. Returns false when there is none. */
+static bool receive(void)
+{
+    letter_t letter;
+    control_t control;
+    struct iovec data = {.iov_base = &letter, .iov_len = sizeof(letter)};
+    struct msghdr message = {
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+    const ssize_t bytes = recvmsg(the_socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (bytes < 0) {
+        return EINTR == errno;
+    }
+    const int file = descriptor_of(&message);
+    if (file >= 0 && (ssize_t) sizeof(letter) == bytes && LETTER_MAGIC == letter.magic) {
+        arrived_add(&letter.parcel, file);
+    } else if (file >= 0) {
+        close(file);
+    }
+    return true;
+}
+
+static void receive_all(void)
+{
+    while (receive()) {
+    }
+    while (narrived > 0 && arrived[0].time + PARCEL_SECONDS < now()) {
+        close(arrived[0].file);
+        arrived_drop(0);
+    }
+}
+
+bool gpuhier_parcel_send(const gpuhier_parcel_t *parcel, int file, uint64_t to)
+{
+    if (!socket_open(parcel->process)) {
+        return false;
+    }
+    struct sockaddr_un name;
+    letter_t letter = {.magic = LETTER_MAGIC, .parcel = *parcel};
+    control_t control;
+    memset(&control, 0, sizeof(control));
+    control.head.cmsg_level = SOL_SOCKET;
+    control.head.cmsg_type = SCM_RIGHTS;
+    control.head.cmsg_len = CMSG_LEN(sizeof(file));
+    memcpy(CMSG_DATA(&control.head), &file, sizeof(file));
+    struct iovec data = {.iov_base = &letter, .iov_len = sizeof(letter)};
+    const struct msghdr message = {.msg_name = &name,
+                                   .msg_namelen = name_of(to, &name),
+                                   .msg_iov = &data,
+                                   .msg_iovlen = 1,
+                                   .msg_control = &control,
+                                   .msg_controllen = CMSG_SPACE(sizeof(file))};
+    receive_all();
+    ssize_t bytes;
+    do {
+        bytes = sendmsg(the_socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    } while (bytes < 0 && EINTR == errno);
+    return (ssize_t) sizeof(letter) == bytes;
+}
+
+int gpuhier_parcel_take(const gpuhier_parcel_t *parcel, uint64_t me)
+{
+    if (!socket_open(me)) {
+        return -1;
+    }
+    receive_all();
+    for (int i = narrived - 1; i >= 0; --i) {
+        if (0 == memcmp(parcel, &arrived[i].parcel, sizeof(*parcel))) {
+            const int file = arrived[i].file;
+            arrived_drop(i);
+            return file;
+        }
+    }
+    return -1;
+}
+
+void gpuhier_parcels_finalize(void)
+{
+    if (the_socket >= 0) {
+        receive_all();
+        close(the_socket);
+        the_socket = -1;
+    }
+    while (narrived > 0) {
+        close(arrived[--narrived].file);
+    }
+    refused = false;
+}

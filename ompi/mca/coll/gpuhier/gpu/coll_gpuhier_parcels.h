@@ -1,0 +1,33 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * File descriptors that the processes of a node send each other. Callers hold the engine's lock.
+ *
+ * A process has one socket, named after its random word in the abstract namespace, so that nothing is left behind when
+ * it is killed. It makes the socket when it first sends, or asks for, a descriptor. A descriptor is sent before the
+ * record that mentions it is published, and so it has come when a peer asks for it. No process waits: what cannot be
+ * sent or has not come is missing, and the sender may try again. Descriptors pass between processes of one network
+ * namespace and one user; their pid namespaces may differ, and nobody needs the right to trace another.
+ */
+#ifndef GPUHIER_PARCELS_H
+#define GPUHIER_PARCELS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What a descriptor is: an allocation of the process with that word. */
+typedef struct gpuhier_parcel {
+    uint64_t process, base, id;
+} gpuhier_parcel_t;
+
+/* Sends a copy of file, which the caller keeps, to the process with the word `to`. Returns whether it is on its way. */
+bool gpuhier_parcel_send(const gpuhier_parcel_t *parcel, int file, uint64_t to);
+
+/* A descriptor that has come for this process, whose word is `me`. The caller closes it. -1: there is none. */
+int gpuhier_parcel_take(const gpuhier_parcel_t *parcel, uint64_t me);
+
+/* Closes the socket, and what has come and was not taken. */
+void gpuhier_parcels_finalize(void);
+
+#endif /* GPUHIER_PARCELS_H */

@@ -7,10 +7,10 @@
  * same address. One chunk of a range may not be exported, and some buffers are cudaMalloc's. Whatever peers have mapped
  * before, every result must be right, and in the end no descriptor is left.
  *
- *   buffers_shared mapped|evicted|copied
+ *   buffers_shared mapped|evicted|copied|across
  *
  * mapped: calls on the same chunks again are reduced in place, without a copy. evicted: mappings do not stay. copied:
- * nothing is mapped.
+ * nothing is mapped. across: between nodes, where shards are copied; mapped in each node.
  */
 #include "calls.h"
 

@@ -42,6 +42,46 @@ static bool lies_in(const gpuhier_call_t *call, CUdeviceptr address, const gpuhi
     return offset < ref->bytes && call->count * call->elem_bytes <= ref->bytes - offset;
 }
 
+/* Why peers cannot map a buffer, whatever the settings are. */
+#define UNMAPPABLE(X)                                                                      \
+    X(MANAGED, "managed memory")                                                           \
+    X(OTHER, "memory of another GPU or context")                                           \
+    X(POOL, "memory of a pool, such as that of cudaMallocAsync")                           \
+    X(CLOSED, "memory of cuMemCreate that may not be exported as a POSIX file descriptor") \
+    X(CHUNKS, "a message in several chunks of cuMemCreate")
+
+#define UNMAPPABLE_NAME(name, text) UNMAPPABLE_##name,
+typedef enum unmappable { UNMAPPABLE(UNMAPPABLE_NAME) UNMAPPABLE_COUNT } unmappable_t;
+#undef UNMAPPABLE_NAME
+
+/* Tells a reason once in the life of a process. */
+static void tell_unmappable(unmappable_t why)
+{
+#define UNMAPPABLE_TEXT(name, text) text,
+    static const char *const texts[] = {UNMAPPABLE(UNMAPPABLE_TEXT)};
+#undef UNMAPPABLE_TEXT
+    static bool told[UNMAPPABLE_COUNT];
+    if (!told[why]) {
+        told[why] = true;
+        opal_output_verbose(5, gpuhier_output(), "coll:gpuhier: peers see a copy of a buffer, since it is %s",
+                            texts[why]);
+    }
+}
+
+/* gpuhier_export() has refused the buffer, or it is not the device's. */
+static void tell_refused(const gpuhier_buffer_t *buffer, bool owned)
+{
+    if (GPUHIER_BUFFER_MANAGED == buffer->kind) {
+        tell_unmappable(UNMAPPABLE_MANAGED);
+    } else if (!owned) {
+        tell_unmappable(UNMAPPABLE_OTHER);
+    } else if (buffer->pooled) {
+        tell_unmappable(UNMAPPABLE_POOL);
+    } else if (!buffer->ipc_capable && !buffer->shareable) {
+        tell_unmappable(UNMAPPABLE_CLOSED);
+    }
+}
+
 /*
  * May the peers map this buffer? A rank alone in its group needs no mapping. With ipc=auto the program must have used
  * the buffer several times, since mapping costs more than a copy. The peers map its whole allocation, which may be a
@@ -52,6 +92,9 @@ static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffe
 {
     const gpuhier_device_t *device = call->team->device;
     if (!gpuhier_device_owns(device, buffer)) {
+        if (gpuhier_buffer_on_device(buffer) && call->team->group_size > 1) {
+            tell_refused(buffer, false);
+        }
         return false;
     }
     const size_t peers = (size_t) call->team->group_size - 1;
@@ -59,11 +102,15 @@ static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffe
         return true;
     }
     unsigned uses = 0;
-    if (GPUHIER_IPC_SCRATCH == gpuhier_params.ipc
-        || OMPI_SUCCESS != gpuhier_export((const void *) (uintptr_t) address, buffer, ref_p, &uses)) {
+    if (GPUHIER_IPC_SCRATCH == gpuhier_params.ipc) {
+        return false;
+    }
+    if (OMPI_SUCCESS != gpuhier_export((const void *) (uintptr_t) address, buffer, ref_p, &uses)) {
+        tell_refused(buffer, true);
         return false;
     }
     if (!lies_in(call, address, ref_p)) {
+        tell_unmappable(UNMAPPABLE_CHUNKS);
         return false;
     }
     return GPUHIER_IPC_USER == gpuhier_params.ipc

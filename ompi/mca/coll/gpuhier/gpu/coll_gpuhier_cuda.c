@@ -253,6 +253,7 @@ void gpuhier_buffer_identify(const void *address, gpuhier_buffer_t *buffer)
     CUresult result = gpuhier_cu.cuPointerGetAttributes(3, names, values, (CUdeviceptr) (uintptr_t) address);
     buffer->shareable =
         CUDA_SUCCESS == result && 0 != id && NULL == pool && 0 != (types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    buffer->pooled = CUDA_SUCCESS == result && NULL != pool;
     if (buffer->shareable) {
         buffer->id = id | MEMORY_ID;
     }

@@ -144,6 +144,7 @@ typedef struct gpuhier_buffer {
     uint64_t id;       /* unique among this process's allocations, 0 when unknown */
     bool ipc_capable;  /* cuIpcGetMemHandle may be tried */
     bool shareable;    /* cuMemExportToShareableHandle may be tried; see gpuhier_buffer_identify() */
+    bool pooled;       /* it lies in a pool; the same */
 } gpuhier_buffer_t;
 
 /* Is the allocation that had this address and buffer id gone? False where the driver does not answer. No context need

@@ -4,7 +4,8 @@
  *
  * The accelerated path gives the same bits on all ranks and on every repetition, whatever the
  * timing and wherever the buffers lie; also for sums that another order of the operands would change. In
- * one group the order is that of the ranks: exactly that result is wanted.
+ * one group the order is that of the ranks, or in levels that of the ranks of a socket and then of the sockets: exactly
+ * that result is wanted. BITS_PART in the environment: ranks of a socket.
  *
  *   allreduce_bits [--stock]
  *
@@ -89,12 +90,19 @@ static double ill_conditioned(int rank, uint64_t i)
     return 0 == rank % 2 ? large + small : -large + small;
 }
 
-/* The sum in the order of the ranks, or the other way round. */
+/* The sum in the order of the ranks, or in the order of the parts, where the test says how many ranks a part has; or the
+ * other way round. */
 static double ordered_sum(int nranks, uint64_t i, bool backwards)
 {
-    double sum = ill_conditioned(backwards ? nranks - 1 : 0, i);
-    for (int k = 1; k < nranks; ++k) {
-        sum += ill_conditioned(backwards ? nranks - 1 - k : k, i);
+    const char *text = getenv("BITS_PART");
+    const int part_size = NULL == text || backwards ? nranks : atoi(text);
+    double sum = 0.0;
+    for (int begin = 0; begin < nranks; begin += part_size) {
+        double part = ill_conditioned(backwards ? nranks - 1 : begin, i);
+        for (int k = 1; k < part_size; ++k) {
+            part += ill_conditioned(backwards ? nranks - 1 - k : begin + k, i);
+        }
+        sum = 0 == begin ? part : sum + part;
     }
     return sum;
 }

@@ -98,6 +98,10 @@ static int make_records(info_machine_t *machine, const char *devices, hwloc_topo
     for (int i = 0; INFO_OK == rc && i < (0 == machine->ngpus ? 1 : machine->ngpus); ++i) {
         gpuhier_record_t *record = &machine->record[i];
 
+        machine->gpu[i].id.pcie_peers = 0;
+        for (int j = 0; j < machine->ngpus; ++j) {
+            machine->gpu[i].id.pcie_peers += i != j && machine->peer[i][j] && 0 == machine->links[i][j];
+        }
         gpuhier_topology_place(0 == machine->ngpus ? NULL : &machine->gpu[i].id, devices, topology, nics,
                                machine->nnics, record);
     }
@@ -117,6 +121,7 @@ int info_machine_load(const info_options_t *options, info_machine_t **machine_p)
         return info_fail(INFO_FAILED, "out of memory");
     }
     machine->nodes = 1;
+    machine->levels_bytes = options->mca.levels_bytes;
     int rc = NULL != options->machine ? info_described_load(options->machine, machine, &topology)
                                       : info_live_load(options->root, machine, &topology);
     rc = INFO_OK != rc ? rc : make_records(machine, options->mca.devices, topology);
@@ -174,6 +179,22 @@ int info_machine_groups(const info_machine_t *machine, gpuhier_hierarchy_t *h, i
         return 0 == gpuhier_hierarchy_init(h, count, ranks, can_map, &pair, GPUHIER_GROUP_MAX) ? count : 0;
     }
     return count;
+}
+
+bool info_machine_levels(const info_machine_t *machine, const gpuhier_hierarchy_t *h, const int *gpus, bool by_host,
+                         gpuhier_levels_t *levels_p)
+{
+    gpuhier_level_rank_t ranks[GPUHIER_GROUP_MAX];
+
+    if (1 != h->ngroups || machine->nodes > 1 || by_host) {
+        return false;
+    }
+    for (int i = 0; i < h->nranks; ++i) {
+        const gpuhier_record_t *record = &machine->record[gpus[i]];
+
+        ranks[i] = (gpuhier_level_rank_t){.package = record->package, .pcie_peers = record->pcie_peers};
+    }
+    return gpuhier_levels_init(levels_p, ranks, h->nranks, 0, (uint64_t) machine->levels_bytes);
 }
 
 int info_machine_rails(const info_machine_t *machine, int gpu, const char *rails_p[GPUHIER_RAILS_MAX])

@@ -12,6 +12,7 @@
 
 #include "gpuhier_info.h"
 #include "plan/coll_gpuhier_hierarchy.h"
+#include "plan/coll_gpuhier_levels.h"
 #include "topology/coll_gpuhier_topology_internal.h"
 
 #define INFO_GPUS_MAX 64
@@ -54,6 +55,7 @@ typedef struct info_machine {
     char blind[512]; /* what could not be looked at, and what follows; empty: all was */
     int cuda_version;
     int nodes;
+    int levels_bytes;      /* the key of coll_gpuhier_tune */
     int nvlink_generation; /* 0: not known */
     int pcie_generation;
     int switch_links; /* of each GPU to NVSwitches */
@@ -87,6 +89,10 @@ int info_live_load(const char *root, info_machine_t *machine, hwloc_topology_t *
  */
 int info_machine_groups(const info_machine_t *machine, gpuhier_hierarchy_t *h, int ranks_p[INFO_GPUS_MAX],
                         bool *by_host_p);
+
+/* The parts of the only group that info_machine_groups() found, and whether there are any. */
+bool info_machine_levels(const info_machine_t *machine, const gpuhier_hierarchy_t *h, const int *gpus, bool by_host,
+                         gpuhier_levels_t *levels_p);
 
 /* The rails of the rank on a GPU among one rank on each. Returns their number. */
 int info_machine_rails(const info_machine_t *machine, int gpu, const char *rails_p[GPUHIER_RAILS_MAX]);

@@ -268,6 +268,7 @@ int info_mca_load(info_mca_t *mca)
     mca->slice_bytes_max = 16 << 20;
     mca->slices_in_flight = tuned(mca, "slices_in_flight=", 3, 2, 4);
     mca->oneshot_bytes = tuned(mca, "oneshot_bytes=", 256 << 10, 0, 1 << 20);
+    mca->levels_bytes = tuned(mca, "levels_bytes=", 512 << 10, 0, INT_MAX);
     mca->priority = 95;
     mca->enable = true;
     mca->probe = 1;

@@ -22,6 +22,7 @@ typedef struct info_mca {
     uint64_t slice_bytes_max;
     int slices_in_flight;
     int oneshot_bytes;
+    int levels_bytes;
     int algorithm; /* gpuhier_algorithm_t */
     int net;       /* 0 auto, 1 direct, 2 staged */
     int priority;

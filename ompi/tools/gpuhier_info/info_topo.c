@@ -231,6 +231,11 @@ static void print_groups(const info_machine_t *machine)
     }
     printf("path in a group: %s, every rank reads from and writes to every other one\n",
            by_host ? "page-locked host memory that the ranks share" : "mapped GPU memory");
+    gpuhier_levels_t levels;
+    if (info_machine_levels(machine, &h, gpus, by_host, &levels)) {
+        printf("  from %llu bytes: in two levels, %d sockets of %d ranks\n", (unsigned long long) levels.min_bytes,
+               levels.nparts, levels.part_size);
+    }
     if (h.ngroups > 1) {
         printf("path between groups of one node: as between nodes, over the rails\n");
     }
@@ -364,7 +369,9 @@ static void json_groups(const info_machine_t *machine)
     info_json_close();
     if (nranks > 0) {
         info_json_int("groups_in_all", (long long) h.ngroups * machine->nodes);
-        info_json_text("pattern_in_group", by_host ? "host" : "direct");
+        gpuhier_levels_t levels;
+        const bool in_levels = info_machine_levels(machine, &h, gpus, by_host, &levels);
+        info_json_text("pattern_in_group", by_host ? "host" : in_levels ? "levels" : "direct");
         info_json_text("path_between_groups_of_a_node", h.ngroups > 1 ? "rails" : NULL);
         gpuhier_hierarchy_fini(&h);
     }

@@ -115,8 +115,9 @@ typedef struct gpuhier_call {
     int tag;
 
     /* What all forms share. */
-    bool is_small; /* the small form */
-    bool is_long;  /* slices are longer than slice_bytes: in a long lane */
+    bool is_small;  /* the small form */
+    bool in_levels; /* reduced in each part of the group, then between parts: plan/coll_gpuhier_levels.h */
+    bool is_long;   /* slices are longer than slice_bytes: in a long lane */
     uint64_t sequence;
     gpuhier_lane_t *lane;
     CUevent input;        /* what the program had queued before the call; NULL when it could not be recorded */

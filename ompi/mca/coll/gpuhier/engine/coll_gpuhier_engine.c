@@ -245,6 +245,8 @@ void gpuhier_engine_begin(gpuhier_call_t *call)
     if (!gpuhier_buffer_on_device(&call->from) || !gpuhier_buffer_on_device(&call->to)) {
         arrival->mask |= GPUHIER_MASK_HOST;
     }
+    call->in_levels =
+        gpuhier_levels_take(&team->levels, call->count * call->elem_bytes) && !gpuhier_oneshot_suits(call);
     call->is_long = gpuhier_choice_slice_bytes(&team->shape, call->count * call->elem_bytes, &team->limits)
                     > team->limits.slice_bytes;
     if (OMPI_SUCCESS == resources_take(call)) {
@@ -328,7 +330,10 @@ static void plan_make(gpuhier_call_t *call, bool any_via_scratch)
 {
     const gpuhier_team_t *team = call->team;
     gpuhier_limits_t limits = team->limits;
-    if (1 == team->ngroups && !any_via_scratch) {
+    if (call->in_levels) {
+        limits.slice_bytes =
+            gpuhier_levels_slice_bytes(&team->levels, call->count * call->elem_bytes, limits.slice_bytes);
+    } else if (1 == team->ngroups && !any_via_scratch) {
         limits.slice_bytes = INT64_MAX; /* nothing to overlap: one kernel */
     }
     if (0 != gpuhier_choice_plan(&call->slices.plan, &team->shape, team->rank, call->count, call->elem_bytes, &limits)
@@ -385,6 +390,22 @@ static int run_begin(gpuhier_call_t *call)
     return 1;
 }
 
+/* In levels each rank reads its partners' scratch, even when all work on their own buffers. That of the team's first
+ * lanes stays mapped. */
+static int partners_find(gpuhier_call_t *call)
+{
+    const gpuhier_levels_t *levels = &call->team->levels;
+    int rc = OMPI_SUCCESS;
+    call->slices.member[call->team->index].scratch = call->lane->scratch;
+    for (int part = 0; part < levels->nparts && OMPI_SUCCESS == rc; ++part) {
+        const int index = gpuhier_levels_member(levels, part, levels->place);
+        if (index != call->team->index) {
+            rc = scratch_find(call, index, &gpuhier_team_slot(call->team, index, call->sequence)->arrival);
+        }
+    }
+    return rc;
+}
+
 static int gather_step(gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;
@@ -392,6 +413,10 @@ static int gather_step(gpuhier_call_t *call)
         return 0;
     }
     if (gpuhier_known_use(call)) { /* all members work directly, and no mask has a bit */
+        int rc = call->in_levels ? partners_find(call) : OMPI_SUCCESS;
+        if (OMPI_SUCCESS != rc) {
+            return rc; /* as below */
+        }
         if (!gpuhier_known_plan(call)) {
             plan_make(call, false);
             gpuhier_known_plan_keep(call);

@@ -16,6 +16,13 @@
  * S being the slices in flight. With one group RS and AG are one fused kernel,
  * which waits for the conditions of both. Progress is published in the rank's slot.
  *
+ * In levels (plan/coll_gpuhier_levels.h) a rank's RS puts the partial sum of its part of the group into its own
+ * scratch, at its shard's place in the slice buffer for input: nothing else of a part reads that place after RS. AG
+ * reduces the partial sums of all parts and pushes the result. So there
+ *
+ *   IN, RS    also wait until every member's AG of k - S is done, since it reads that slice buffer
+ *   AG        waits for RS of k on the ranks at this rank's place of all parts, and for no EXCHANGE
+ *
  * In place is safe: element i of all buffers is read by RS and written by AG of
  * one rank only, its shard's owner, in that order.
  */
@@ -40,7 +47,7 @@ static gpuhier_slot_t *my_slot(const gpuhier_call_t *call)
 
 static bool fused(const gpuhier_call_t *call)
 {
-    return 1 == call->team->ngroups;
+    return 1 == call->team->ngroups && !call->in_levels;
 }
 
 /* Have all members come to `slices` in the progress word at this offset? via_scratch_only: those that work directly do
@@ -76,14 +83,17 @@ static size_t buffer_place(const gpuhier_call_t *call, int buffer)
                                             : gpuhier_scratch_in(call->is_long, buffer);
 }
 
+static CUdeviceptr scratch_input_at(const gpuhier_call_t *call, int index, uint64_t slice, uint64_t element)
+{
+    return call->slices.member[index].scratch + buffer_place(call, gpuhier_plan_buffer(&call->slices.plan, slice))
+           + (element - gpuhier_plan_slice(&call->slices.plan, slice).begin) * call->elem_bytes;
+}
+
 static CUdeviceptr input_at(const gpuhier_call_t *call, int index, uint64_t slice, uint64_t element)
 {
     const gpuhier_member_t *member = &call->slices.member[index];
-    if (!member->via_scratch) {
-        return member->in + element * call->elem_bytes;
-    }
-    return member->scratch + buffer_place(call, gpuhier_plan_buffer(&call->slices.plan, slice))
-           + (element - gpuhier_plan_slice(&call->slices.plan, slice).begin) * call->elem_bytes;
+    return member->via_scratch ? scratch_input_at(call, index, slice, element)
+                               : member->in + element * call->elem_bytes;
 }
 
 static CUdeviceptr output_at(const gpuhier_call_t *call, int index, uint64_t slice, uint64_t element)
@@ -175,7 +185,8 @@ static int stage_in(gpuhier_call_t *call)
     }
     uint64_t slice = call->slices.stage[GPUHIER_STAGE_IN].begun, before;
     if (!stage_open(call, GPUHIER_STAGE_IN)
-        || (has_predecessor(call, slice, &before) && !ALL_AT(call, rs_done, before))) {
+        || (has_predecessor(call, slice, &before)
+            && !(call->in_levels ? ALL_AT(call, ag_done, before) : ALL_AT(call, rs_done, before)))) {
         return events;
     }
     if (!call->input_done) {
@@ -203,13 +214,37 @@ static int claim(gpuhier_call_t *call)
     return call->slices.claimed ? OMPI_SUCCESS : OMPI_ERR_UNREACH;
 }
 
+/* The ranks that this rank reduces for, and where it is among them: those of its part in levels, else its group. */
+static int circle_size(const gpuhier_call_t *call)
+{
+    return call->in_levels ? call->team->levels.part_size : call->team->group_size;
+}
+
+static int circle_place(const gpuhier_call_t *call)
+{
+    return call->in_levels ? call->team->levels.place : call->team->index;
+}
+
+static int circle_member(const gpuhier_call_t *call, int place)
+{
+    const gpuhier_levels_t *levels = &call->team->levels;
+    return call->in_levels ? gpuhier_levels_member(levels, levels->part, place) : place;
+}
+
+static gpuhier_range_t circle_shard(const gpuhier_call_t *call, uint64_t slice)
+{
+    const gpuhier_plan_t *plan = &call->slices.plan;
+    return call->in_levels ? gpuhier_levels_shard(&call->team->levels, plan, slice)
+                           : gpuhier_plan_shard(plan, slice, call->team->index);
+}
+
 /* Sets all members' outputs as destinations, this rank's neighbour first: all ranks storing to one peer at once would
  * wait for its link. */
 static void outputs_set(const gpuhier_call_t *call, uint64_t slice, uint64_t element, gpuhier_kernel_args_t *args)
 {
-    const int size = call->team->group_size;
+    const int size = circle_size(call);
     for (int k = 0; k < size; ++k) {
-        args->dst[k] = output_at(call, (call->team->index + 1 + k) % size, slice, element);
+        args->dst[k] = output_at(call, circle_member(call, (circle_place(call) + 1 + k) % size), slice, element);
     }
     args->ndst = (uint32_t) size;
 }
@@ -226,19 +261,22 @@ static int reduce_queue(gpuhier_call_t *call, uint64_t slice)
     }
     const gpuhier_team_t *team = call->team;
     gpuhier_lane_t *lane = call->lane;
-    gpuhier_range_t shard = gpuhier_plan_shard(&call->slices.plan, slice, team->index);
+    gpuhier_range_t shard = circle_shard(call, slice);
     if (gpuhier_range_length(shard) > 0) {
         gpuhier_kernel_args_t args;
-        for (int i = 0; i < team->group_size; ++i) {
-            args.src[i] = input_at(call, i, slice, shard.begin);
+        for (int i = 0; i < circle_size(call); ++i) {
+            args.src[i] = input_at(call, circle_member(call, i), slice, shard.begin);
         }
         if (fused(call)) {
             outputs_set(call, slice, shard.begin, &args);
+        } else if (call->in_levels) {
+            args.dst[0] = scratch_input_at(call, team->index, slice, shard.begin);
+            args.ndst = 1;
         } else {
             args.dst[0] = (uint64_t) (uintptr_t) lane->exchange.shard[gpuhier_plan_buffer(&call->slices.plan, slice)];
             args.ndst = 1;
         }
-        args.nsrc = (uint32_t) team->group_size;
+        args.nsrc = (uint32_t) circle_size(call);
         args.count = gpuhier_range_length(shard);
         int rc = gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, lane->stream[GPUHIER_STAGE_RS]);
         if (OMPI_SUCCESS != rc) {
@@ -261,6 +299,9 @@ static bool reduce_may_begin(const gpuhier_call_t *call, uint64_t slice)
     }
     if (!has_predecessor(call, slice, &before)) {
         return true;
+    }
+    if (call->in_levels) {
+        return ALL_AT(call, ag_done, before);
     }
     return fused(call) ? VIA_SCRATCH_AT(call, out_done, before) : call->slices.stage[GPUHIER_STAGE_AG].done >= before;
 }
@@ -351,6 +392,51 @@ static int gather_queue(gpuhier_call_t *call, uint64_t slice)
     return stage_queued(call, GPUHIER_STAGE_AG);
 }
 
+/* Queues the reduction of the parts' sums of this rank's shard into every output of its own part. */
+static int combine_queue(gpuhier_call_t *call, uint64_t slice)
+{
+    const gpuhier_levels_t *levels = &call->team->levels;
+    gpuhier_lane_t *lane = call->lane;
+    gpuhier_range_t shard = circle_shard(call, slice);
+    if (gpuhier_range_length(shard) > 0) {
+        gpuhier_kernel_args_t args;
+        for (int part = 0; part < levels->nparts; ++part) {
+            const int index = gpuhier_levels_member(levels, part, levels->place);
+            args.src[part] = scratch_input_at(call, index, slice, shard.begin);
+        }
+        args.nsrc = (uint32_t) levels->nparts;
+        outputs_set(call, slice, shard.begin, &args);
+        args.count = gpuhier_range_length(shard);
+        int rc = gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, lane->stream[GPUHIER_STAGE_AG]);
+        if (OMPI_SUCCESS != rc) {
+            return rc;
+        }
+    }
+    return stage_queued(call, GPUHIER_STAGE_AG);
+}
+
+/* Does the sum of every part lie in scratch, for this rank's shard of a slice? */
+static bool partners_reduced(const gpuhier_call_t *call, uint64_t slice)
+{
+    const gpuhier_levels_t *levels = &call->team->levels;
+    for (int part = 0; part < levels->nparts; ++part) {
+        const int index = gpuhier_levels_member(levels, part, levels->place);
+        if (!gpuhier_word_reached(&slot_of(call, index)->rs_done, call->sequence, slice + 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool gather_may_begin(const gpuhier_call_t *call, uint64_t slice)
+{
+    uint64_t before;
+    const bool reduced = call->in_levels ? slice < call->slices.plan.nslices && partners_reduced(call, slice)
+                                         : slice < call->slices.stage[GPUHIER_STAGE_EXCHANGE].done;
+    return reduced && stage_open(call, GPUHIER_STAGE_AG)
+           && (!has_predecessor(call, slice, &before) || VIA_SCRATCH_AT(call, out_done, before));
+}
+
 static int stage_gather(gpuhier_call_t *call)
 {
     int events = stage_complete(call, GPUHIER_STAGE_AG);
@@ -360,12 +446,11 @@ static int stage_gather(gpuhier_call_t *call)
     if (events > 0) {
         gpuhier_word_publish(&my_slot(call)->ag_done, call->sequence, call->slices.stage[GPUHIER_STAGE_AG].done);
     }
-    uint64_t slice = call->slices.stage[GPUHIER_STAGE_AG].begun, before;
-    if (!stage_open(call, GPUHIER_STAGE_AG) || slice >= call->slices.stage[GPUHIER_STAGE_EXCHANGE].done
-        || (has_predecessor(call, slice, &before) && !VIA_SCRATCH_AT(call, out_done, before))) {
+    uint64_t slice = call->slices.stage[GPUHIER_STAGE_AG].begun;
+    if (!gather_may_begin(call, slice)) {
         return events;
     }
-    int rc = gather_queue(call, slice);
+    int rc = call->in_levels ? combine_queue(call, slice) : gather_queue(call, slice);
     return rc < 0 ? rc : events + rc;
 }
 
@@ -416,10 +501,12 @@ static int stage_out(gpuhier_call_t *call)
 int gpuhier_pipeline_step(gpuhier_call_t *call, bool *done_p)
 {
     static int (*const single[])(gpuhier_call_t *) = {stage_in, stage_reduce, stage_out, NULL};
+    static int (*const levels[])(gpuhier_call_t *) = {stage_in, stage_reduce, stage_gather, stage_out, NULL};
     static int (*const several[])(gpuhier_call_t *) = {stage_in,     stage_reduce, stage_exchange,
                                                        stage_gather, stage_out,    NULL};
     int events = 0;
-    for (int (*const *stage)(gpuhier_call_t *) = fused(call) ? single : several; NULL != *stage; ++stage) {
+    int (*const *stages)(gpuhier_call_t *) = fused(call) ? single : call->in_levels ? levels : several;
+    for (int (*const *stage)(gpuhier_call_t *) = stages; NULL != *stage; ++stage) {
         int rc = (*stage)(call);
         if (rc < 0) {
             return rc;

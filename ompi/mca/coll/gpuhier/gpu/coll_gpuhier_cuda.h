@@ -29,6 +29,7 @@
     X(cuDeviceGetCount)                            \
     X(cuDeviceGetName)                             \
     X(cuDeviceGetPCIBusId)                         \
+    X(cuDeviceGetP2PAttribute)                     \
     X(cuDeviceGetUuid)                             \
     X(cuDeviceTotalMem)                            \
     X(cuCtxPushCurrent)                            \

@@ -91,6 +91,19 @@ static bool gpus_differ(const gpuhier_setup_t *setup)
     return true;
 }
 
+/* Finds the sockets of a single group, whose scratch lies on the GPUs. */
+static void levels_make(gpuhier_setup_t *setup)
+{
+    gpuhier_team_t *team = setup->team;
+    gpuhier_level_rank_t ranks[GPUHIER_GROUP_MAX];
+    for (int i = 0; i < team->group_size; ++i) {
+        const gpuhier_record_t *record = &setup->records[gpuhier_hierarchy_member(&team->hierarchy, team->group, i)];
+        ranks[i] = (gpuhier_level_rank_t){.package = record->package, .pcie_peers = record->pcie_peers};
+    }
+    (void) gpuhier_levels_init(&team->levels, ranks, team->group_size, team->index,
+                               (uint64_t) gpuhier_params.levels_bytes);
+}
+
 static int groups_make(gpuhier_setup_t *setup)
 {
     gpuhier_team_t *team = setup->team;
@@ -109,6 +122,9 @@ static int groups_make(gpuhier_setup_t *setup)
     if (1 == team->ngroups && !setup->has_host && gpus_differ(setup)) {
         team->oneshot_bytes =
             gpuhier_choice_oneshot(team->group_size, (uint64_t) gpuhier_params.oneshot_bytes, team->limits.slice_bytes);
+    }
+    if (1 == team->ngroups && !setup->has_host) {
+        levels_make(setup);
     }
     return members_note(setup);
 }

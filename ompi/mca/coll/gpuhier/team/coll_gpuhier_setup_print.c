@@ -44,6 +44,10 @@ void gpuhier_setup_print(const gpuhier_setup_t *setup)
                     "coll:gpuhier:   blocking calls of up to %llu bytes: one kernel that waits for those of the peers",
                     (unsigned long long) team->oneshot_bytes);
     }
+    if (0 != team->levels.nparts) {
+        opal_output(0, "coll:gpuhier:   from %llu bytes: in two levels, %d sockets of %d ranks",
+                    (unsigned long long) team->levels.min_bytes, team->levels.nparts, team->levels.part_size);
+    }
     gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
     const int nrows = gpuhier_choice_table(&team->shape, &team->limits, gpuhier_params.small_bytes, rows);
     for (int i = 0; i < nrows; ++i) {

@@ -21,6 +21,7 @@
 #include "gpu/coll_gpuhier_hostmem.h"
 #include "base/coll_gpuhier_saved.h"
 #include "net/coll_gpuhier_net.h"
+#include "plan/coll_gpuhier_levels.h"
 #include "plan/coll_gpuhier_rails.h"
 #include "plan/coll_gpuhier_schedule.h"
 #include "team/coll_gpuhier_process.h"
@@ -58,8 +59,9 @@ typedef struct gpuhier_team {
                                   lanes; all zero in other groups */
     uint64_t *held;            /* [nheld] processes of this node: their scratch stays mapped while the team lives */
     int nheld;
-    uint64_t oneshot_bytes; /* longest message that one-shot kernels reduce, see gpuhier_choice_oneshot(); 0: there are
-                               several groups, or ranks share a GPU */
+    gpuhier_levels_t levels; /* parts of the group on several sockets; zeroed where there are none */
+    uint64_t oneshot_bytes;  /* longest message that one-shot kernels reduce, see gpuhier_choice_oneshot(); 0: there are
+                                several groups, or ranks share a GPU */
     gpuhier_device_t *device;
     gpuhier_piece_rails_t *rails; /* [pieces] */
     gpuhier_way_t way;            /* the connections of its peers */

@@ -389,6 +389,7 @@ static void fill_gpu(gpuhier_record_t *record, const gpuhier_gpu_info_t *gpu)
     record->gpu_ordinal = gpu->ordinal;
     record->cc_major = (int16_t) gpu->cc_major;
     record->cc_minor = (int16_t) gpu->cc_minor;
+    record->pcie_peers = (uint8_t) (gpu->pcie_peers < UINT8_MAX ? gpu->pcie_peers : UINT8_MAX);
 }
 
 void gpuhier_topology_place(const gpuhier_gpu_info_t *gpu, const char *device_list, hwloc_topology_t topology,
@@ -399,6 +400,7 @@ void gpuhier_topology_place(const gpuhier_gpu_info_t *gpu, const char *device_li
     record.version = GPUHIER_FORMAT_VERSION;
     record.bytes = sizeof(record);
     record.numa_node = -1;
+    record.package = -1;
     record.gpu_ordinal = -1;
     fill_node(&record.node);
     fill_process(&record);
@@ -410,6 +412,7 @@ void gpuhier_topology_place(const gpuhier_gpu_info_t *gpu, const char *device_li
             gpuhier_topology_leave_far(topology, nics, count);
         }
         record.numa_node = gpuhier_topology_distances(topology, NULL == gpu ? NULL : &gpu->pci, nics, count);
+        record.package = NULL == gpu ? -1 : gpuhier_topology_package(topology, &gpu->pci);
     }
     fill_nics(&record, nics, count);
     *record_p = record;
@@ -434,8 +437,10 @@ static int make_local(const gpuhier_gpu_info_t *gpu, const char *device_list, bo
     gpuhier_text_t report = {0};
     int rc = gpuhier_nics_choose(nics, count, device_list, &report);
     if (OMPI_SUCCESS == rc) {
-        /* hwloc takes long on large machines. Without a GPU, or with one device, distances decide nothing. */
-        hwloc_topology_t topology = (NULL == gpu || count < 2) ? NULL : gpuhier_topology_load();
+        /* hwloc takes long on large machines. Distances decide nothing without a GPU, or with one device. Packages
+         * decide nothing where NVLink joins all GPUs. */
+        const bool is_needed = NULL != gpu && (count >= 2 || gpu->pcie_peers > 0);
+        hwloc_topology_t topology = is_needed ? gpuhier_topology_load() : NULL;
         gpuhier_topology_place(gpu, device_list, topology, nics, count, record_p);
         if (NULL != topology) {
             hwloc_topology_destroy(topology);

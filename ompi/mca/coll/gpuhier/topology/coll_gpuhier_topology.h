@@ -43,6 +43,7 @@ typedef struct gpuhier_gpu_info {
     int ordinal; /* CUDA's number of the GPU in this process */
     int cc_major;
     int cc_minor;
+    int pcie_peers; /* other GPUs of this process that it reaches, but not over NVLink */
 } gpuhier_gpu_info_t;
 
 /*
@@ -71,7 +72,7 @@ typedef struct gpuhier_nic {
  *     0  version, bytes          who can read this
  *     8  node                    48 bytes
  *    56  process                 pid, its namespace, start time
- *    80  GPU                     UUID, PCI, ordinal, compute capability, NUMA node
+ *    80  GPU                     UUID, PCI, ordinal, compute capability, NUMA node, package
  *   120  network devices         16 x 40 bytes, nearest first
  */
 typedef struct gpuhier_record {
@@ -84,14 +85,15 @@ typedef struct gpuhier_record {
     int32_t pid;
     uint8_t has_gpu;
     uint8_t nics;
-    uint8_t reserved[2];
+    uint8_t pcie_peers; /* other GPUs of its process that the GPU reaches, but not over NVLink */
+    uint8_t reserved;
     uint8_t gpu_uuid[16];
     gpuhier_pci_id_t gpu_pci;
     int32_t gpu_ordinal;
     int16_t cc_major;
     int16_t cc_minor;
     int32_t numa_node; /* of the GPU, -1 unknown */
-    uint32_t reserved2;
+    int32_t package;   /* the socket of the GPU, by hwloc's number; -1 unknown */
     gpuhier_nic_t nic[GPUHIER_RECORD_NICS_MAX];
 } gpuhier_record_t;
 

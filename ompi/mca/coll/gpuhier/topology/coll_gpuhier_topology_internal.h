@@ -78,6 +78,9 @@ int gpuhier_nics_choose(gpuhier_found_nic_t *nics, int count, const char *list, 
 int gpuhier_topology_distances(hwloc_topology_t topology, const gpuhier_pci_id_t *gpu, gpuhier_found_nic_t *nics,
                                int count);
 
+/* The package (socket) of a GPU, by hwloc's number. -1 where the GPU is not in the topology, or on no one package. */
+int gpuhier_topology_package(hwloc_topology_t topology, const gpuhier_pci_id_t *gpu);
+
 /*
  * Does nothing unless more devices are taken than a rank can have rails. Then it leaves out those that are nearest to
  * none of the machine's GPUs, such as a storage network's, so that each other device can be a rail. All GPUs count,

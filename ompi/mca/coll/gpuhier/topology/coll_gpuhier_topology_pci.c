@@ -89,6 +89,13 @@ static hwloc_obj_t common_bridge(hwloc_obj_t a, hwloc_obj_t b, int *hops_p)
     return NULL;
 }
 
+/* The package that an object which is not a device lies in, or is; NULL if it is larger. */
+static hwloc_obj_t package_of(hwloc_topology_t topology, hwloc_obj_t object)
+{
+    return HWLOC_OBJ_PACKAGE == object->type ? object
+                                             : hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, object);
+}
+
 static uint8_t distance(hwloc_topology_t topology, hwloc_obj_t gpu, hwloc_obj_t nic)
 {
     const hwloc_obj_t near_gpu = hwloc_get_non_io_ancestor_obj(topology, gpu);
@@ -112,10 +119,7 @@ static uint8_t distance(hwloc_topology_t topology, hwloc_obj_t gpu, hwloc_obj_t 
         && hwloc_bitmap_isequal(near_gpu->nodeset, near_nic->nodeset)) {
         return DISTANCE_NUMA;
     }
-    hwloc_obj_t package = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_PACKAGE, near_gpu);
-    if (NULL == package && HWLOC_OBJ_PACKAGE == near_gpu->type) {
-        package = near_gpu;
-    }
+    const hwloc_obj_t package = package_of(topology, near_gpu);
     if (NULL != package && NULL != near_nic->cpuset && hwloc_bitmap_isincluded(near_nic->cpuset, package->cpuset)) {
         return DISTANCE_PACKAGE;
     }
@@ -147,6 +151,14 @@ int gpuhier_topology_distances(hwloc_topology_t topology, const gpuhier_pci_id_t
         return -1;
     }
     return hwloc_bitmap_first(near_gpu->nodeset);
+}
+
+int gpuhier_topology_package(hwloc_topology_t topology, const gpuhier_pci_id_t *gpu)
+{
+    const hwloc_obj_t object = pci_object(topology, gpu);
+    const hwloc_obj_t near = NULL == object ? NULL : hwloc_get_non_io_ancestor_obj(topology, object);
+    const hwloc_obj_t package = NULL == near ? NULL : package_of(topology, near);
+    return NULL == package ? -1 : (int) package->logical_index;
 }
 
 static bool is_gpu(hwloc_obj_t pci)

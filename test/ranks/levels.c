@@ -1,0 +1,126 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What crosses the link between two sockets of PCIe GPUs, by the emulator's count, for results that are right. Of a
+ * message of B bytes, B cross it each way in levels, and P B/2 in a flat call of P ranks.
+ *
+ *   levels GPUS levels|flat      the GPUs of the first socket, and what is wanted of messages of 512 KiB and more
+ *
+ * Shorter messages are flat. The bits of a sum that is not exact are the same on all ranks, and in calls through
+ * scratch and on mapped buffers.
+ */
+#include "calls.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CALLS 6 /* the first through scratch, the last on mapped buffers, unless coll_gpuhier_ipc says otherwise */
+
+/* Bytes that this rank's kernels and copies have moved from one socket's GPUs to the other's. */
+static unsigned long long crossed(const suite_t *suite, int gpus, bool from_first)
+{
+    unsigned long long bytes = 0;
+
+    for (int i = 0; i < gpus; ++i) {
+        for (int j = gpus; j < suite->nranks; ++j) {
+            unsigned long long value = 0;
+            char name[32];
+            snprintf(name, sizeof(name), "link.%d.%d", from_first ? i : j, from_first ? j : i);
+            if (!buffer_emulator_count(name, &value)) {
+                fprintf(stderr, "levels: these GPUs are not emulated\n");
+                exit(2);
+            }
+            bytes += value;
+        }
+    }
+    return bytes;
+}
+
+/* The bytes that crossed in one call, of all ranks. */
+static unsigned long long one_call(suite_t *suite, const call_t *call, int gpus, bool from_first)
+{
+    const unsigned long long before = crossed(suite, gpus, from_first);
+    unsigned long long mine, all = 0;
+
+    (void) suite_call(suite, call);
+    MPI_Barrier(MPI_COMM_WORLD); /* the peers' kernels have ended */
+    mine = crossed(suite, gpus, from_first) - before;
+    MPI_Allreduce(&mine, &all, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
+    return all;
+}
+
+static void count_bytes(suite_t *suite, int gpus, size_t count, bool in_levels)
+{
+    call_t call = {.comm = MPI_COMM_NULL, .type = value_type_find("float"), .op = value_op_find("sum"), .count = count,
+                   .send_kind = BUFFER_DEVICE, .recv_kind = BUFFER_DEVICE, .path = suite->default_path};
+    const unsigned long long bytes = count * sizeof(float);
+    const unsigned long long wanted = in_levels ? bytes : bytes * (unsigned long long) suite->nranks / 2;
+
+    for (int i = 0; i < 4; ++i) {
+        call.in_place = i % 2;
+        call.recv_offset = i > 1 ? sizeof(float) : 0;
+        const unsigned long long all = one_call(suite, &call, gpus, i > 1);
+        if (all < wanted || all > wanted + wanted / 100) {
+            suite_fail(suite, "%zu floats: %llu bytes crossed the link %s, and not %llu", count, all,
+                       i > 1 ? "to the second socket" : "to the first socket", wanted);
+        }
+    }
+}
+
+/* Sums whose rounding depends on the order of the operands, on the same buffers again and again. */
+static void same_bits(suite_t *suite, size_t count)
+{
+    const size_t bytes = count * sizeof(float);
+    float *input = malloc(bytes), *first = malloc(bytes), *again = malloc(bytes);
+    buffer_t send, recv;
+
+    for (size_t i = 0; i < count; ++i) {
+        input[i] = (float) (0 == suite->rank % 3 ? 1e7 : -3e6) + 1.0f / (float) (1 + i % 97 + (size_t) suite->rank);
+    }
+    buffer_alloc(&send, BUFFER_DEVICE, bytes, 0);
+    buffer_alloc(&recv, BUFFER_DEVICE, bytes, 0);
+    for (int i = 0; i < CALLS; ++i) {
+        buffer_write(&send, (const unsigned char *) input, bytes);
+        MPI_Allreduce(send.message, recv.message, (int) count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+        ++suite->calls;
+        buffer_read(&recv, (unsigned char *) (0 == i ? first : again), bytes);
+        if (i > 0 && 0 != memcmp(first, again, bytes)) {
+            suite_fail(suite, "%zu floats: call %d has other bits than the first", count, i);
+        }
+    }
+    memcpy(again, first, bytes);
+    MPI_Bcast(again, (int) bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+    if (0 != memcmp(first, again, bytes)) {
+        suite_fail(suite, "%zu floats: other bits than rank 0", count);
+    }
+    buffer_free(&send);
+    buffer_free(&recv);
+    free(input);
+    free(first);
+    free(again);
+}
+
+int main(int argc, char **argv)
+{
+    suite_t suite;
+
+    suite_begin(&suite, "levels", &argc, &argv);
+    if (3 != argc) {
+        fprintf(stderr, "levels: GPUs of the first socket, and levels or flat, are expected\n");
+        return 2;
+    }
+    const int gpus = atoi(argv[1]);
+    const bool in_levels = 0 == strcmp(argv[2], "levels");
+    (void) one_call(&suite, &(call_t){.comm = MPI_COMM_NULL, .type = value_type_find("float"),
+                                      .op = value_op_find("sum"), .count = 1 << 16, .send_kind = BUFFER_DEVICE,
+                                      .recv_kind = BUFFER_DEVICE, .path = suite.default_path},
+                    gpus, true); /* set-up moves bytes, too */
+    count_bytes(&suite, gpus, 300007 * 5 + 3, in_levels);
+    count_bytes(&suite, gpus, (512 << 10) / sizeof(float), in_levels);
+    count_bytes(&suite, gpus, (400 << 10) / sizeof(float), false);
+    same_bits(&suite, 200003);
+    same_bits(&suite, 1 << 20);
+    return suite_end(&suite);
+}

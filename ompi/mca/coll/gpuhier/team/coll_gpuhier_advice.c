@@ -13,7 +13,18 @@
 #include "team/coll_gpuhier_advice.h"
 #include "opal/util/show_help.h"
 
-void gpuhier_advice_tell(const gpuhier_team_t *team, const gpuhier_record_t *records, int ranks_on_node)
+/* Tells why messages between groups pass through host memory. */
+static void bounced_tell(gpuhier_net_gpu_t gpu, int gpu_rank)
+{
+    const char *remedy = gpuhier_net_gpu_remedy(gpu);
+    char reason[320];
+    snprintf(reason, sizeof(reason), "on rank %d %s%s%s", gpu_rank, gpuhier_net_gpu_reason(gpu),
+             '\0' == remedy[0] ? "" : "; ", remedy);
+    opal_show_help("help-coll-gpuhier.txt", "no GPUDirect", true, ompi_process_info.nodename, reason);
+}
+
+void gpuhier_advice_tell(const gpuhier_team_t *team, const gpuhier_record_t *records, int ranks_on_node,
+                         gpuhier_net_gpu_t gpu, int gpu_rank)
 {
     static atomic_flag told_bounced = ATOMIC_FLAG_INIT, told_few = ATOMIC_FLAG_INIT;
     gpuhier_rails_use_t use;
@@ -22,7 +33,7 @@ void gpuhier_advice_tell(const gpuhier_team_t *team, const gpuhier_record_t *rec
     }
     if (GPUHIER_WIRE_RDMA == team->limits.wire && GPUHIER_NET_AUTO == gpuhier_params.net && !team->net_on_device
         && !atomic_flag_test_and_set(&told_bounced)) {
-        opal_show_help("help-coll-gpuhier.txt", "no GPUDirect", true, ompi_process_info.nodename);
+        bounced_tell(gpu, gpu_rank);
     }
     if (gpuhier_rails_are_few(&team->shape, records, team->rails, ranks_on_node, &use)
         && !atomic_flag_test_and_set(&told_few)) {

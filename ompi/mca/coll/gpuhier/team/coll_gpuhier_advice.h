@@ -12,8 +12,10 @@
 
 /*
  * Rank 0 of a new team says, once a process, that RDMA ports do not take GPU memory, or that few rails serve many
- * ranks. records: of all ranks. ranks_on_node: of the fullest node.
+ * ranks. records: of all ranks. ranks_on_node: of the fullest node. gpu: why messages lie where they do, by the answer
+ * of gpu_rank.
  */
-void gpuhier_advice_tell(const gpuhier_team_t *team, const gpuhier_record_t *records, int ranks_on_node);
+void gpuhier_advice_tell(const gpuhier_team_t *team, const gpuhier_record_t *records, int ranks_on_node,
+                         gpuhier_net_gpu_t gpu, int gpu_rank);
 
 #endif /* GPUHIER_ADVICE_H */

@@ -90,9 +90,3 @@ uint64_t gpuhier_levels_slice_bytes(const gpuhier_levels_t *levels, uint64_t byt
 
     return slice < slice_bytes ? slice : slice_bytes;
 }
-
-uint64_t gpuhier_levels_link_bytes(const gpuhier_levels_t *levels, const gpuhier_plan_t *plan)
-{
-    return (uint64_t) (levels->nparts - 1) * plan->count
-           * plan->elem_bytes; /* each rank reads its shard of the others */
-}

@@ -65,7 +65,4 @@ gpuhier_range_t gpuhier_levels_shard(const gpuhier_levels_t *levels, const gpuhi
  */
 uint64_t gpuhier_levels_slice_bytes(const gpuhier_levels_t *levels, uint64_t bytes, uint64_t slice_bytes);
 
-/* Bytes that enter the part of the plan's rank in one call: what all its ranks read from other parts. */
-uint64_t gpuhier_levels_link_bytes(const gpuhier_levels_t *levels, const gpuhier_plan_t *plan);
-
 #endif /* GPUHIER_LEVELS_H */

@@ -12,6 +12,7 @@ Lines of NAME.expect, after "#" comments that say why:
   group GPU..             there is a group of exactly these GPUs
   groups N                groups on all nodes
   rail RANK DEVICE..      the rank drives exactly these
+  tcp-rail RANK DEVICE..  it drives exactly these where UCX cannot use the RDMA ports
   left DEVICE             the device is no rail
   pattern WORD            how the ranks of a group share out the work
   node-path WORD          how groups of one node exchange; none: there is one group
@@ -68,6 +69,9 @@ class Machine:
 
     def rail(self, rank, *devices):
         return [device.split(":")[0] for device in self.topo["rails"][int(rank)]] == list(devices)
+
+    def tcp_rail(self, rank, *devices):
+        return self.topo["rails_without_rdma"][int(rank)] == list(devices)
 
     def left(self, device):
         return not self.topo["nics"][self.names.index(device)]["taken"]

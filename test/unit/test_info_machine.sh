@@ -135,7 +135,7 @@ says '^GPUs: none: '
 root good
 runs 1 doctor --root "$folder/good"    # UCX has no mlx5_0 here
 says '^ok +GPUDirect RDMA: nvidia_peermem is loaded$'
-says '^problem +UCX: UCX .* cannot be opened on the rails: there is no network device named mlx5_0:1'
+says '^warning +network: UCX .* cannot use the RDMA ports, so that .* TCP: there is no network device named mlx5_0:1'
 says '^ok +peer access: granted between all 6 pairs$'
 says '^ok +peer data: kernels read and write right data, tried 12 ways$'
 says '^ok +Open MPI: gpuhier is found, and nothing stands above its priority of 95$'
@@ -182,7 +182,13 @@ says '^warning +Slurm: --gpus-per-task is set'
 root efa && mkdir -p "$folder/efa/sys/bus/pci/drivers/efa" &&
     ln -s "$folder/efa/sys/bus/pci/drivers/efa" "$folder/efa/sys/devices/pci0000:17/0000:18:00.0/driver"
 runs 1 doctor --root "$folder/efa"
-says '^problem +network: the rails would be EFA ports'
+says '^warning +network: UCX .* cannot use the EFA ports, so that data between groups goes over TCP: '
+runs 0 topo --root "$folder/efa"
+says '^UCX cannot use the RDMA ports here, so that a job goes on over TCP:$'
+says '^path between groups: pinned host memory over tcp rails, since UCX cannot use the RDMA ports$'
+OMPI_MCA_coll_gpuhier_devices=mlx5_0:1 runs 0 topo --root "$folder/efa"
+says '^  rank 0 drives: none: coll_gpuhier_devices names RDMA ports$'
+says '^path between groups: none: UCX cannot be opened'
 # What Open MPI would use.
 OMPI_MCA_coll=^gpuhier runs 1 doctor --root "$folder/good"
 says "^problem +settings: coll is '\^gpuhier' \(the environment\), which leaves gpuhier out$"

@@ -45,7 +45,7 @@ static void check_rdma(info_visit_t *visit, const info_ucx_t *ucx)
                   "the NIC cannot read GPU memory: nvidia_peermem is not loaded and there is no dma-buf");
     }
     const bool known = GPUHIER_NET_GPU_NO_REGISTRATION == ucx->gpu && !peermem && !dma_buf;
-    if ('\0' == ucx->failure[0] && ucx->asked && !ucx->takes_gpu_memory && !known) {
+    if ('\0' == ucx->failure[0] && '\0' == ucx->no_rdma[0] && ucx->asked && !ucx->takes_gpu_memory && !known) {
         info_find(visit, WARNING, "UCX",
                   GPUHIER_NET_GPU_NO_REGISTRATION == ucx->gpu
                       ? "use a later UCX: dma-buf needs 1.14, and nvidia_peermem without MLNX_OFED needs 1.18"
@@ -70,12 +70,11 @@ static void check_rdma(info_visit_t *visit, const info_ucx_t *ucx)
 void info_doctor_network(info_visit_t *visit, const info_ucx_t *ucx)
 {
     const info_machine_t *machine = visit->machine;
-    bool rdma = false, efa = false;
+    bool rdma = false;
 
     for (int n = 0; n < machine->nnics; ++n) {
         const info_nic_t *nic = &machine->nic[n];
         rdma = rdma || (nic->found.is_taken && nic->found.is_rdma);
-        efa = efa || (nic->is_efa && nic->found.is_taken);
         if (nic->found.is_closed) {
             info_find(visit, WARNING, "network",
                       "pass /dev/infiniband into the container (--device), or mend its permissions",
@@ -85,10 +84,14 @@ void info_doctor_network(info_visit_t *visit, const info_ucx_t *ucx)
     if (0 == machine->record[0].nics) {
         info_find(visit, NOTE, "network", "", "no network device: jobs of one node only");
     }
-    if (efa) {
-        info_find(visit, PROBLEM, "network",
-                  "name the interfaces that TCP has with coll_gpuhier_devices; UCX up to 1.18 does not speak EFA",
-                  "the rails would be EFA ports, which UCX %s may not be able to use", ucx->version);
+    if ('\0' != ucx->no_rdma[0]) {
+        info_find(
+            visit, WARNING, "network",
+            info_machine_is_efa(machine)
+                ? "use UCX 1.19 or later, built with EFA"
+                : "look at variables named GPUHIER_UCX_*, and at `ucx_info -d`, which lists the ports that UCX can use",
+            "UCX %s cannot use the %s ports, so that data between groups goes over TCP: %s", ucx->version,
+            info_machine_is_efa(machine) ? "EFA" : "RDMA", ucx->no_rdma);
     }
     if ('\0' != ucx->failure[0]) {
         info_find(visit, PROBLEM, "UCX",
@@ -96,7 +99,8 @@ void info_doctor_network(info_visit_t *visit, const info_ucx_t *ucx)
                   "collectives until then",
                   "UCX %s cannot be opened on the rails: %s", ucx->version, ucx->failure);
     } else {
-        info_find(visit, OK, "UCX", "", "%s opens the rails%s", ucx->version,
+        info_find(visit, OK, "UCX", "", "%s opens %s%s", ucx->version,
+                  '\0' == ucx->no_rdma[0] ? "the rails" : "what is left without them",
                   ucx->takes_gpu_memory ? " and takes GPU memory" : "");
     }
     if (rdma) {

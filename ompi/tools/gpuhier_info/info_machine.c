@@ -81,29 +81,42 @@ static void find_ways(info_machine_t *machine, hwloc_topology_t topology)
     }
 }
 
-/* The records of one rank on each GPU, and which network devices are taken. */
+/* The records of one rank on each GPU, from the devices. tcp: without RDMA ports. Sets which devices are taken. */
+static int choose(const info_machine_t *machine, const char *devices, bool tcp, hwloc_topology_t topology,
+                  gpuhier_found_nic_t *nics, gpuhier_record_t *records, gpuhier_text_t *report)
+{
+    for (int n = 0; n < machine->nnics; ++n) {
+        nics[n] = machine->nic[n].found;
+        nics[n].is_failed = tcp && nics[n].is_rdma;
+        nics[n].is_usable = nics[n].is_usable && !nics[n].is_failed;
+    }
+    const int rc = gpuhier_nics_choose(nics, machine->nnics, devices, report);
+    for (int i = 0; OMPI_SUCCESS == rc && i < (0 == machine->ngpus ? 1 : machine->ngpus); ++i) {
+        gpuhier_topology_place(0 == machine->ngpus ? NULL : &machine->gpu[i].id, devices, topology, nics,
+                               machine->nnics, &records[i]);
+    }
+    return rc;
+}
+
+/* The records of one rank on each GPU, with RDMA ports and without, and which network devices are taken. */
 static int make_records(info_machine_t *machine, const char *devices, hwloc_topology_t topology)
 {
     static gpuhier_found_nic_t nics[GPUHIER_FOUND_NICS_MAX];
     gpuhier_text_t report = {0};
     int rc = INFO_OK;
 
-    for (int n = 0; n < machine->nnics; ++n) {
-        nics[n] = machine->nic[n].found;
-    }
-    if (OMPI_SUCCESS != gpuhier_nics_choose(nics, machine->nnics, devices, &report)) {
-        rc = info_fail(INFO_BAD_USAGE, "%.*s", (int) strcspn(NULL == report.text ? "" : report.text, "\n"),
-                       NULL == report.text ? "" : report.text);
-    }
-    for (int i = 0; INFO_OK == rc && i < (0 == machine->ngpus ? 1 : machine->ngpus); ++i) {
-        gpuhier_record_t *record = &machine->record[i];
-
+    for (int i = 0; i < machine->ngpus; ++i) {
         machine->gpu[i].id.pcie_peers = 0;
         for (int j = 0; j < machine->ngpus; ++j) {
             machine->gpu[i].id.pcie_peers += i != j && machine->peer[i][j] && 0 == machine->links[i][j];
         }
-        gpuhier_topology_place(0 == machine->ngpus ? NULL : &machine->gpu[i].id, devices, topology, nics,
-                               machine->nnics, record);
+    }
+    machine->has_tcp = OMPI_SUCCESS == choose(machine, devices, true, topology, nics, machine->tcp, &report);
+    free(report.text);
+    report = (gpuhier_text_t){0};
+    if (OMPI_SUCCESS != choose(machine, devices, false, topology, nics, machine->record, &report)) {
+        rc = info_fail(INFO_BAD_USAGE, "%.*s", (int) strcspn(NULL == report.text ? "" : report.text, "\n"),
+                       NULL == report.text ? "" : report.text);
     }
     for (int n = 0; n < machine->nnics; ++n) {
         machine->nic[n].found = nics[n];
@@ -197,7 +210,7 @@ bool info_machine_levels(const info_machine_t *machine, const gpuhier_hierarchy_
     return gpuhier_levels_init(levels_p, ranks, h->nranks, 0, (uint64_t) machine->levels_bytes);
 }
 
-int info_machine_rails(const info_machine_t *machine, int gpu, const char *rails_p[GPUHIER_RAILS_MAX])
+int info_machine_rails(const info_machine_t *machine, int gpu, bool tcp, const char *rails_p[GPUHIER_RAILS_MAX])
 {
     const gpuhier_record_t *records[INFO_GPUS_MAX];
     int count = 0;
@@ -206,10 +219,10 @@ int info_machine_rails(const info_machine_t *machine, int gpu, const char *rails
     for (int i = 0; i < machine->ngpus; ++i) {
         if ('\0' == machine->gpu[i].failure[0]) {
             me = i == gpu ? count : me;
-            records[count++] = &machine->record[i];
+            records[count++] = tcp ? &machine->tcp[i] : &machine->record[i];
         }
     }
-    return 0 == count ? 0 : gpuhier_topology_pick_rails(records, count, me, rails_p);
+    return 0 == count || (tcp && !machine->has_tcp) ? 0 : gpuhier_topology_pick_rails(records, count, me, rails_p);
 }
 
 bool info_machine_is_rdma(const info_machine_t *machine)
@@ -222,4 +235,25 @@ bool info_machine_is_rdma(const info_machine_t *machine)
         }
     }
     return record->nics > 0;
+}
+
+bool info_machine_has_rdma(const info_machine_t *machine)
+{
+    const gpuhier_record_t *record = &machine->record[0];
+    bool rdma = false;
+
+    for (int i = 0; i < record->nics; ++i) {
+        rdma = rdma || record->nic[i].is_rdma;
+    }
+    return rdma;
+}
+
+bool info_machine_is_efa(const info_machine_t *machine)
+{
+    bool efa = false;
+
+    for (int n = 0; n < machine->nnics; ++n) {
+        efa = efa || (machine->nic[n].is_efa && machine->nic[n].found.is_taken);
+    }
+    return efa;
 }

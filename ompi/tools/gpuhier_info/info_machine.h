@@ -63,6 +63,8 @@ typedef struct info_machine {
     int ngpus;
     info_gpu_t gpu[INFO_GPUS_MAX];
     gpuhier_record_t record[INFO_GPUS_MAX]; /* of one rank on each GPU; the first also without GPUs */
+    gpuhier_record_t tcp[INFO_GPUS_MAX];    /* the same where UCX cannot use the RDMA ports ... */
+    bool has_tcp;                           /* ... false: coll_gpuhier_devices names such a port */
     uint8_t links[INFO_GPUS_MAX][INFO_GPUS_MAX];
     info_way_t way[INFO_GPUS_MAX][INFO_GPUS_MAX];
     bool peer[INFO_GPUS_MAX][INFO_GPUS_MAX]; /* the driver grants access */
@@ -94,11 +96,19 @@ int info_machine_groups(const info_machine_t *machine, gpuhier_hierarchy_t *h, i
 bool info_machine_levels(const info_machine_t *machine, const gpuhier_hierarchy_t *h, const int *gpus, bool by_host,
                          gpuhier_levels_t *levels_p);
 
-/* The rails of the rank on a GPU among one rank on each. Returns their number. */
-int info_machine_rails(const info_machine_t *machine, int gpu, const char *rails_p[GPUHIER_RAILS_MAX]);
+/* The rails of the rank on a GPU among one rank on each. tcp: where UCX cannot use the RDMA ports. Returns their
+ * number.
+ */
+int info_machine_rails(const info_machine_t *machine, int gpu, bool tcp, const char *rails_p[GPUHIER_RAILS_MAX]);
 
 /* Of all rails: rdma if every device is. Empty machines are tcp. */
 bool info_machine_is_rdma(const info_machine_t *machine);
+
+/* Is there an RDMA port among the rails? */
+bool info_machine_has_rdma(const info_machine_t *machine);
+
+/* Are there EFA ports among the devices that are taken? */
+bool info_machine_is_efa(const info_machine_t *machine);
 
 void info_machine_blind(info_machine_t *machine, const char *text);
 

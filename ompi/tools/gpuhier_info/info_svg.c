@@ -129,7 +129,7 @@ static int place_columns(picture_t *picture)
 static bool drives(const info_machine_t *machine, int gpu, int nic)
 {
     const char *rails[GPUHIER_RAILS_MAX];
-    const int nrails = '\0' != machine->gpu[gpu].failure[0] ? 0 : info_machine_rails(machine, gpu, rails);
+    const int nrails = '\0' != machine->gpu[gpu].failure[0] ? 0 : info_machine_rails(machine, gpu, false, rails);
 
     for (int rail = 0; rail < nrails; ++rail) {
         if (0 == strcmp(rails[rail], machine->nic[nic].found.device)) {

@@ -54,11 +54,28 @@ static void gpu_leave(const info_driver_t *driver, CUdevice device)
     }
 }
 
-void info_ask_ucx(const info_machine_t *machine, const info_options_t *options, info_ucx_t *ucx_p)
+/* Opens the rails, and where UCX cannot use RDMA ports those over TCP, as a job does. */
+static int rails_open(const info_machine_t *machine, gpuhier_net_cuda_mode_t mode, gpuhier_net_t **net_p,
+                      info_ucx_t *ucx_p)
 {
-    const gpuhier_record_t *record = &machine->record[0];
     const char *devices[GPUHIER_RAILS_MAX];
     const char *why = "";
+    int nrails = gpuhier_rails_devices(&machine->record[0], devices);
+
+    int rc = gpuhier_net_open(devices, nrails, mode, net_p, &why);
+    if (OMPI_SUCCESS != rc && info_machine_has_rdma(machine)) {
+        snprintf(ucx_p->no_rdma, sizeof(ucx_p->no_rdma), "%s", why);
+        nrails = gpuhier_rails_devices(&machine->tcp[0], devices);
+        rc = machine->has_tcp ? gpuhier_net_open(devices, nrails, mode, net_p, &why) : rc;
+    }
+    if (OMPI_SUCCESS != rc) {
+        snprintf(ucx_p->failure, sizeof(ucx_p->failure), "%s", why);
+    }
+    return rc;
+}
+
+void info_ask_ucx(const info_machine_t *machine, const info_options_t *options, info_ucx_t *ucx_p)
+{
     gpuhier_net_t *net;
 
     memset(ucx_p, 0, sizeof(*ucx_p));
@@ -68,13 +85,9 @@ void info_ask_ucx(const info_machine_t *machine, const info_options_t *options, 
                                                                  : GPUHIER_NET_CUDA_AUTO;
     const bool rdma = info_machine_is_rdma(machine);
     ucx_p->asked = GPUHIER_NET_CUDA_DIRECT == mode || (GPUHIER_NET_CUDA_AUTO == mode && rdma);
-    const int nrails = gpuhier_rails_devices(record, devices);
     CUdevice device = 0;
     const info_driver_t *driver = GPUHIER_NET_CUDA_AUTO == mode && rdma ? gpu_enter(machine, &device) : NULL;
-    const int rc = gpuhier_net_open(devices, nrails, mode, &net, &why);
-    if (OMPI_SUCCESS != rc) {
-        snprintf(ucx_p->failure, sizeof(ucx_p->failure), "%s", why);
-    } else {
+    if (OMPI_SUCCESS == rails_open(machine, mode, &net, ucx_p)) {
         ucx_p->takes_gpu_memory = gpuhier_net_can_cuda(net);
         ucx_p->gpu = gpuhier_net_gpu(net);
         gpuhier_net_close(net);
@@ -187,7 +200,20 @@ static void print_nics(const info_machine_t *machine)
     }
 }
 
-static void print_groups(const info_machine_t *machine)
+static void print_rails(const info_machine_t *machine, int gpu, bool tcp)
+{
+    const char *rails[GPUHIER_RAILS_MAX];
+    const int nrails = info_machine_rails(machine, gpu, tcp, rails);
+
+    for (int rail = 0; rail < nrails; ++rail) {
+        printf(" %s", rails[rail]);
+    }
+    printf("%s\n", nrails > 0                 ? ""
+                   : tcp && !machine->has_tcp ? " none: coll_gpuhier_devices names RDMA ports"
+                                              : " whatever UCX finds");
+}
+
+static void print_groups(const info_machine_t *machine, const info_ucx_t *ucx)
 {
     gpuhier_hierarchy_t h;
     int gpus[INFO_GPUS_MAX];
@@ -220,14 +246,18 @@ static void print_groups(const info_machine_t *machine)
         printf("  and so on each of %d nodes: %d groups in all\n", machine->nodes, h.ngroups * machine->nodes);
     }
     for (int rank = 0; rank < nranks; ++rank) {
-        const char *rails[GPUHIER_RAILS_MAX];
-        const int nrails = info_machine_rails(machine, gpus[rank], rails);
-
         printf("with one rank on each GPU, rank %d drives:", rank);
-        for (int rail = 0; rail < nrails; ++rail) {
-            printf(" %s", rails[rail]);
+        print_rails(machine, gpus[rank], false);
+    }
+    if (NULL == ucx ? info_machine_is_efa(machine) : '\0' != ucx->no_rdma[0]) {
+        printf("%s\n",
+               NULL == ucx
+                   ? "EFA ports need UCX 1.19 or later, built with EFA, which a job finds out. Without it, over TCP:"
+                   : "UCX cannot use the RDMA ports here, so that a job goes on over TCP:");
+        for (int rank = 0; rank < nranks; ++rank) {
+            printf("  rank %d drives:", rank);
+            print_rails(machine, gpus[rank], true);
         }
-        printf("%s\n", 0 == nrails ? " whatever UCX finds" : "");
     }
     printf("path in a group: %s, every rank reads from and writes to every other one\n",
            by_host ? "page-locked host memory that the ranks share" : "mapped GPU memory");
@@ -249,8 +279,14 @@ void info_path_text(const info_machine_t *machine, const info_ucx_t *ucx, char *
     if (NULL != ucx && '\0' != ucx->failure[0]) {
         snprintf(text, room, "none: UCX cannot be opened, calls go to Open MPI's own collectives");
     } else if (NULL != ucx) {
-        snprintf(text, room, "%s over %s rails", ucx->takes_gpu_memory ? "GPU memory" : "pinned host memory",
-                 rdma ? "rdma" : "tcp");
+        snprintf(text, room, "%s over %s rails%s", ucx->takes_gpu_memory ? "GPU memory" : "pinned host memory",
+                 rdma && '\0' == ucx->no_rdma[0] ? "rdma" : "tcp",
+                 '\0' == ucx->no_rdma[0] ? "" : ", since UCX cannot use the RDMA ports");
+    } else if (info_machine_is_efa(machine)) {
+        snprintf(
+            text, room,
+            "GPU memory over rdma rails if UCX has EFA (from 1.19) and takes it, else pinned host memory over rdma "
+            "or tcp rails");
     } else {
         snprintf(text, room,
                  rdma ? "GPU memory over rdma rails if UCX takes it, else pinned host memory"
@@ -260,6 +296,9 @@ void info_path_text(const info_machine_t *machine, const info_ucx_t *ucx, char *
 
 static void print_ucx(const info_ucx_t *ucx)
 {
+    if ('\0' != ucx->no_rdma[0]) {
+        printf("UCX %s: cannot use the RDMA ports: %s\n", ucx->version, ucx->no_rdma);
+    }
     printf("UCX %s: ", ucx->version);
     if ('\0' != ucx->failure[0]) {
         printf("cannot be opened: %s\n", ucx->failure);
@@ -280,7 +319,7 @@ static void print_text(const info_machine_t *machine, const info_ucx_t *ucx)
         print_matrix(machine);
     }
     print_nics(machine);
-    print_groups(machine);
+    print_groups(machine, ucx);
     info_path_text(machine, ucx, path, sizeof(path));
     printf("path between groups: %s\n", path);
     if (NULL != ucx) {
@@ -339,6 +378,22 @@ static void json_nics(const info_machine_t *machine)
     info_json_close();
 }
 
+static void json_rails(const info_machine_t *machine, const char *name, const int *gpus, int nranks, bool tcp)
+{
+    info_json_open(name, '[');
+    for (int rank = 0; rank < nranks; ++rank) {
+        const char *rails[GPUHIER_RAILS_MAX];
+        const int nrails = info_machine_rails(machine, gpus[rank], tcp, rails);
+
+        info_json_open(NULL, '[');
+        for (int rail = 0; rail < nrails; ++rail) {
+            info_json_text(NULL, rails[rail]);
+        }
+        info_json_close();
+    }
+    info_json_close();
+}
+
 static void json_groups(const info_machine_t *machine)
 {
     gpuhier_hierarchy_t h;
@@ -355,18 +410,10 @@ static void json_groups(const info_machine_t *machine)
         info_json_close();
     }
     info_json_close();
-    info_json_open("rails", '[');
-    for (int rank = 0; rank < nranks; ++rank) {
-        const char *rails[GPUHIER_RAILS_MAX];
-        const int nrails = info_machine_rails(machine, gpus[rank], rails);
-
-        info_json_open(NULL, '[');
-        for (int rail = 0; rail < nrails; ++rail) {
-            info_json_text(NULL, rails[rail]);
-        }
-        info_json_close();
+    json_rails(machine, "rails", gpus, nranks, false);
+    if (info_machine_has_rdma(machine)) {
+        json_rails(machine, "rails_without_rdma", gpus, nranks, true);
     }
-    info_json_close();
     if (nranks > 0) {
         info_json_int("groups_in_all", (long long) h.ngroups * machine->nodes);
         gpuhier_levels_t levels;
@@ -398,6 +445,7 @@ static void print_json(const info_machine_t *machine, const info_ucx_t *ucx)
         info_json_bool("asked_for_gpu_memory", ucx->asked);
         info_json_bool("takes_gpu_memory", ucx->takes_gpu_memory);
         info_json_text("because", '\0' == ucx->failure[0] ? gpuhier_net_gpu_reason(ucx->gpu) : NULL);
+        info_json_text("no_rdma", '\0' == ucx->no_rdma[0] ? NULL : ucx->no_rdma);
         info_json_text("failure", '\0' == ucx->failure[0] ? NULL : ucx->failure);
         info_json_close();
     }

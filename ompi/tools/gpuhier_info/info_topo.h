@@ -16,7 +16,8 @@ typedef struct info_ucx {
     bool asked; /* whether it takes GPU memory; over tcp rails it is not asked */
     bool takes_gpu_memory;
     gpuhier_net_gpu_t gpu; /* why so */
-    char failure[256];     /* empty: it opens */
+    char no_rdma[256];     /* why it cannot use the RDMA ports, so that a job goes on over TCP; empty: it can */
+    char failure[256];     /* empty: it opens the rails, or else those over TCP */
 } info_ucx_t;
 
 void info_ask_ucx(const info_machine_t *machine, const info_options_t *options, info_ucx_t *ucx_p);

@@ -27,6 +27,8 @@
     X(ipc_opens) \
     X(ipc_closes) \
     X(event_records) \
+    X(gdr_reads) \
+    X(gdr_writes) \
     X(model_late_ns) \
     X(model_worst_ns)
 
@@ -35,7 +37,8 @@
     X(events_live) \
     X(allocs_live) \
     X(host_allocs_live) \
-    X(ipc_live)
+    X(ipc_live) \
+    X(gdr_live)
 
 #define SIM_COUNTER_FIELD(name) _Atomic uint64_t name;
 

@@ -28,6 +28,7 @@
 
 #include "sim_context.h"
 #include "sim_counters.h"
+#include "sim_gdr.h"
 
 #define UNIT_BYTES 512 /* alignment of small allocations */
 #define SLAB_UNITS (SIM_BLOCK_BYTES / UNIT_BYTES)
@@ -307,8 +308,31 @@ static CUresult blocks_make(int physical, uint32_t count, uint32_t *first_p)
 static void blocks_drop(int physical, uint32_t first, uint32_t count)
 {
     sim_memory_cover(first, count, NULL);
+    sim_gdr_revoke(sim_block_address(first), (size_t) count << SIM_BLOCK_SHIFT);
     sim_blocks_hide(first, count);
     sim_memory_blocks_free(physical, first, count);
+}
+
+int sim_memory_device_of(uintptr_t address, size_t bytes)
+{
+    uintptr_t entry;
+    uint32_t block;
+    const struct sim_alloc *alloc;
+
+    if (!sim_is_device_address(address) || !sim_is_device_address(address + bytes - 1)) {
+        return -1;
+    }
+    entry = atomic_load(&block_table[sim_block_of(address)]);
+    for (block = sim_block_of(address); block <= sim_block_of(address + bytes - 1); block++) {
+        if (block >= sim_window.own_blocks || atomic_load(&block_table[block]) != entry) {
+            return -1;
+        }
+    }
+    if (entry & 1) {
+        return ((struct sim_slab *) (entry & ~(uintptr_t) 1))->device;
+    }
+    alloc = (const struct sim_alloc *) entry;
+    return NULL != alloc && SIM_KIND_DEVICE == alloc->kind ? alloc->device : -1;
 }
 
 static CUresult slab_new(CUcontext ctx, int physical, struct sim_slab **slab_p)

@@ -94,6 +94,10 @@ void sim_memory_export_blocks(const struct sim_alloc *alloc, uint32_t *first_p, 
 /* A number that this process gives to one allocation only. */
 uint64_t sim_memory_id(void);
 
+/* Under the memory lock: the GPU (physical number) of whose memory the whole range is, within one allocation of
+ * cuMemAlloc or one block that small ones share; -1: there is none. */
+int sim_memory_device_of(uintptr_t address, size_t bytes);
+
 size_t sim_memory_used(int physical);
 
 #endif /* SIM_MEMORY_H */

@@ -193,10 +193,10 @@ static int convert(const char *path)
                              &sim_model.event,       &sim_model.visible,    &sim_model.memory_load,
                              &sim_model.link_load,   &sim_model.link_store, &sim_model.pcie_load,
                              &sim_model.pcie_store,  &sim_model.copy_start, &sim_model.copy_pageable,
-                             &sim_model.rail_latency};
+                             &sim_model.gdr_pin,      &sim_model.gdr_read,    &sim_model.gdr_write, &sim_model.rail_latency};
     double *const rates[] = {&sim_model.memory_rate,    &sim_model.link_rate,       &sim_model.pcie_rate,
                              &sim_model.copy_link_rate, &sim_model.copy_local_rate, &sim_model.copy_pageable_rate,
-                             &sim_model.rail_rate};
+                             &sim_model.gdr_read_rate, &sim_model.gdr_write_rate, &sim_model.rail_rate};
     const double *const positive[] = {&sim_model.sms, &sim_model.sm_in_flight, &sim_model.memory_load,
                                       &sim_model.link_load, &sim_model.pcie_load};
 
@@ -296,10 +296,10 @@ void sim_model_sleep(uint64_t until, bool is_work)
  * overran and by what the program's own instructions took, and catches up with the real clock when
  * the thread did something else for longer than SLACK_NS.
  */
-void sim_model_pay(unsigned call)
+void sim_model_pay_for(uint64_t cost, const char *name)
 {
     static _Thread_local uint64_t clock;
-    const uint64_t cost = sim_model.host[call], now = sim_now_ns();
+    const uint64_t now = sim_now_ns();
     const uint64_t begin = now - clock < (uint64_t) (SLACK_NS * sim_model.dilation) ? clock : now;
 
     if (0 == cost) {
@@ -307,7 +307,12 @@ void sim_model_pay(unsigned call)
     }
     clock = begin + cost;
     sim_model_sleep(clock, false);
-    sim_trace_call(call_names[call], begin, clock);
+    sim_trace_call(name, begin, clock);
+}
+
+void sim_model_pay(unsigned call)
+{
+    sim_model_pay_for(sim_model.host[call], call_names[call]);
 }
 
 bool sim_model_is_visible(uint64_t end)

@@ -41,6 +41,11 @@
     X(copy_local_rate, "copy.local_rate")       \
     X(copy_pageable, "copy.pageable")           \
     X(copy_pageable_rate, "copy.pageable_rate") \
+    X(gdr_pin, "gdr.pin")                       \
+    X(gdr_read, "gdr.read")                     \
+    X(gdr_read_rate, "gdr.read_rate")           \
+    X(gdr_write, "gdr.write")                   \
+    X(gdr_write_rate, "gdr.write_rate")         \
     X(rail_rate, "rail.rate")                   \
     X(rail_latency, "rail.latency")
 
@@ -61,6 +66,9 @@ int sim_model_setup(void);
 
 /* The caller pays for driver function number call. */
 void sim_model_pay(unsigned call);
+
+/* The caller pays so many real ns for something else of that name, which must stay. */
+void sim_model_pay_for(uint64_t cost, const char *name);
 
 /* Sleeps until a point of the monotonic clock; notes by how much it was missed if is_work. */
 void sim_model_sleep(uint64_t until, bool is_work);

@@ -26,7 +26,7 @@ damage()
 for model in h100-dgx h200-dgx a100-dgx a100-pcie gb200; do
     CUDASIM_MODEL=$models/$model ./limits_test inits || { echo "$model is refused"; bad=1; }
     # Each figure says where it comes from, or is one of a group whose first does.
-    awk -F'#' '/^(gpu|memory|sm|link|pcie|copy|rail)\./ && NF < 2 && !/is_pcie/ { print FILENAME ": no source: " $0; n++ }
+    awk -F'#' '/^(gpu|memory|sm|link|pcie|copy|gdr|rail)\./ && NF < 2 && !/is_pcie/ { print FILENAME ": no source: " $0; n++ }
         END { exit n > 0 }' "$models/$model" || bad=1
 done
 damage '/^gpu.sms/d' "the file ends without the key 'gpu.sms'"

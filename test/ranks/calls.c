@@ -95,6 +95,12 @@ static void check_path(suite_t *suite, const call_t *call, const char *what, con
         if (NULL != least && call->count * call->type->extent <= strtoull(least, NULL, 10) && 1 != oneshot) {
             suite_fail(suite, "%s: did not take the one-shot form", what);
         }
+        const char *mapped = getenv("GPUHIER_EXPECT_MAPPED"); /* the host reads and writes plain memory of its GPU */
+        const bool plain = BUFFER_DEVICE == call->recv_kind && (call->in_place || BUFFER_DEVICE == call->send_kind);
+        if (NULL != mapped && plain && !value_has_gaps(call->type)
+            && call->count * call->type->extent <= strtoull(mapped, NULL, 10) && 1 != after.mapped - before->mapped) {
+            suite_fail(suite, "%s: was not read and written by the host", what);
+        }
         if (wanted != after.small - before->small && !(1 == wanted && 1 == oneshot)) {
             suite_fail(suite, "%s: was %sreduced by the host", what, 1 == wanted ? "not " : "");
         }

@@ -98,6 +98,7 @@ void pvars_read(pvars_t *p)
     open_once();
     p->present = read_counter("coll_gpuhier_calls_accelerated", &p->accelerated) &&
                  read_counter("coll_gpuhier_calls_small", &p->small) &&
+                 read_counter("coll_gpuhier_calls_mapped", &p->mapped) &&
                  read_counter("coll_gpuhier_calls_oneshot", &p->oneshot) &&
                  read_counter("coll_gpuhier_calls_long", &p->in_long_slices) &&
                  read_counter("coll_gpuhier_calls_nonblocking", &p->nonblocking) &&

@@ -14,6 +14,7 @@
 #include "coll_gpuhier_component.h"
 #include "engine/coll_gpuhier_queue.h"
 #include "gpu/coll_gpuhier_device.h"
+#include "gpu/coll_gpuhier_gdr.h"
 #include "gpu/coll_gpuhier_ipc_cache.h"
 #include "host/coll_gpuhier_locked.h"
 #include "team/coll_gpuhier_process.h"
@@ -29,6 +30,7 @@ void gpuhier_finalize(void)
     gpuhier_process_close();
     gpuhier_kept_finalize();
     gpuhier_ipc_finalize();
+    gpuhier_gdr_finalize();
     gpuhier_device_finalize();
     gpuhier_locked_finalize();
     gpuhier_engine_unlock();

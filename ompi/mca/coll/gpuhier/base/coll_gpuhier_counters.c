@@ -20,6 +20,8 @@ static const struct counter {
     {"calls_accelerated", "Calls that ran on the GPUs from beginning to end", &gpuhier_counters.calls_accelerated},
     {"calls_small", "Of calls_accelerated, calls that the host reduced because they were short",
      &gpuhier_counters.calls_small},
+    {"calls_mapped", "Of calls_small, calls in which the host read and wrote GPU memory itself",
+     &gpuhier_counters.calls_mapped},
     {"calls_oneshot", "Of calls_accelerated, calls whose kernels waited for each other",
      &gpuhier_counters.calls_oneshot},
     {"calls_long", "Of calls_accelerated, calls in slices longer than slice_bytes", &gpuhier_counters.calls_long},

@@ -19,8 +19,9 @@
 bool gpuhier_oneshot_suits(const gpuhier_call_t *call)
 {
     const uint64_t unit = GPUHIER_ONESHOT_UNIT;
-    const uint64_t bytes = (call->count * call->elem_bytes + unit - 1) / unit * unit;
-    return NULL == call->ended && bytes <= call->team->oneshot_bytes;
+    const uint64_t message = call->count * call->elem_bytes, bytes = (message + unit - 1) / unit * unit;
+    return NULL == call->ended && bytes <= call->team->oneshot_bytes
+           && (message > call->team->mapped_bytes || call->has_gaps);
 }
 
 bool gpuhier_oneshot_is_direct(const gpuhier_call_t *call)

@@ -8,6 +8,10 @@
  * and copies the result to its receive buffer. With several, the group's leader reduces,
  * exchanges with the other leaders by recursive doubling, and leaves the result in its area.
  *
+ * Where the host reaches the GPU's memory itself (coll_gpuhier_gdr.h), a rank needs no copies: when the program's
+ * earlier work has ended, the host reads the input into the area, and later writes the result. Each rank decides for
+ * itself, since the others see its area only. If a window was closed in between, the copies are made after all.
+ *
  * No rank reads or writes another rank's buffers. So there is no mapping and no claim, and in place needs no care. The
  * vote travels with the data: no rank writes a receive buffer before it knows the masks of all
  * ranks. Areas are used again as slots are, see coll_gpuhier_segment.h.
@@ -21,11 +25,13 @@
 
 #include <string.h>
 
+#include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_call.h"
 #include "engine/coll_gpuhier_host_reduce.h"
 #include "engine/coll_gpuhier_order.h"
 #include "engine/coll_gpuhier_small_exchange.h"
+#include "gpu/coll_gpuhier_gdr.h"
 #include "opal/util/output.h"
 
 #define QUERIES 32 /* of the GPU in one step: copies take microseconds, and giving up lock and context costs one */
@@ -84,6 +90,24 @@ static int stream_order(gpuhier_call_t *call, CUstream *stream_p)
     return call->input_done ? OMPI_SUCCESS : gpuhier_order_queue(call);
 }
 
+static bool window_is_there(const gpuhier_call_t *call, CUdeviceptr address, const gpuhier_buffer_t *buffer)
+{
+    return gpuhier_device_owns(call->team->device, buffer)
+           && gpuhier_gdr_map((const void *) (uintptr_t) address, bytes_of(call), buffer,
+                              (unsigned) gpuhier_params.ipc_uses);
+}
+
+bool gpuhier_small_maps(gpuhier_call_t *call)
+{
+    if (call->has_gaps || bytes_of(call) > (size_t) gpuhier_params.gdr_bytes) {
+        return false;
+    }
+    const bool in = window_is_there(call, call->in, &call->from); /* both count their uses */
+    call->small.is_mapped =
+        (call->in == call->out || out_on_host(call) || window_is_there(call, call->out, &call->to)) && in;
+    return call->small.is_mapped;
+}
+
 bool gpuhier_small_marks_itself(gpuhier_call_t *call)
 {
     const CUcontext context = call->team->device->context;
@@ -92,13 +116,16 @@ bool gpuhier_small_marks_itself(gpuhier_call_t *call)
     return call->small.marks_itself;
 }
 
-/* Starts the copy of the input to pinned memory. */
+/* Starts the copy of the input to pinned memory, unless the host reads it itself. */
 static int input_queue(gpuhier_call_t *call)
 {
     const CUdeviceptr pinned = (CUdeviceptr) (uintptr_t) call->lane->pinned;
     const size_t bytes = input_bytes(call);
     if (!call->small.marks_itself) {
         CUstream stream;
+        if (call->small.is_mapped) {
+            return OMPI_SUCCESS;
+        }
         int rc = stream_order(call, &stream);
         if (OMPI_SUCCESS != rc) {
             return rc;
@@ -118,10 +145,12 @@ static int input_queue(gpuhier_call_t *call)
     return rc;
 }
 
-/* Is the copy complete? 1 if so, 0 if not, < 0 for an error. */
+/* Is the copy complete, or, where the host reads the input itself, the program's earlier work? 1 if so, 0 if not, < 0
+ * for an error. */
 static int copy_done(const gpuhier_call_t *call)
 {
-    const bool by_event = call->small.marks_itself && GPUHIER_SMALL_INPUT == call->small.phase;
+    const bool by_event =
+        GPUHIER_SMALL_INPUT == call->small.phase && (call->small.marks_itself || call->small.is_mapped);
     CUresult result = CUDA_ERROR_NOT_READY;
     for (int i = 0; i < QUERIES && CUDA_ERROR_NOT_READY == result; ++i) {
         result = by_event ? gpuhier_cu.cuEventQuery(call->input)
@@ -138,10 +167,10 @@ static int copy_done(const gpuhier_call_t *call)
 static void arrive(gpuhier_call_t *call)
 {
     gpuhier_area_t *area = area_of(call, call->team->index);
-    if (!call->declining) {
+    if (!call->declining && !call->small.is_mapped) {
         const void *input = in_on_host(call) ? (const void *) (uintptr_t) call->in : call->lane->pinned;
         memcpy(area->data, input, input_bytes(call));
-    } else {
+    } else if (call->declining) {
         call->mask |= GPUHIER_MASK_FAIL;
     }
     word_publish(call, &area->arrived, call->mask);
@@ -171,11 +200,34 @@ void gpuhier_small_begin(gpuhier_call_t *call)
     }
 }
 
+/* The host reads the input itself. False: its window was closed. */
+static __attribute__((noinline)) bool input_read(gpuhier_call_t *call)
+{
+    call->input_done = true;
+    call->small.is_mapped =
+        gpuhier_gdr_read(area_of(call, call->team->index)->data, call->in, bytes_of(call), call->from.id);
+    return call->small.is_mapped;
+}
+
+/* The host writes the result itself. False: its window was closed. */
+static __attribute__((noinline)) bool output_write(gpuhier_call_t *call, const void *result)
+{
+    call->small.is_mapped = gpuhier_gdr_write(call->out, result, bytes_of(call), call->to.id);
+    gpuhier_count(&gpuhier_counters.calls_mapped, call->small.is_mapped);
+    return call->small.is_mapped;
+}
+
 static int input_step(gpuhier_call_t *call)
 {
     int rc = copy_done(call);
     if (0 == rc) {
         return 0;
+    }
+    if (call->small.is_mapped && rc > 0 && !input_read(call)) {
+        rc = input_queue(call);
+        if (OMPI_SUCCESS == rc) {
+            return 1;
+        }
     }
     call->declining = rc < 0;
     arrive(call);
@@ -224,9 +276,13 @@ static int output_begin(gpuhier_call_t *call, const void *result)
         gpuhier_host_reduce(call->kernel, (void *) (uintptr_t) call->out, &result, 1, call->count);
         return 1;
     }
+    if (call->small.is_mapped && output_write(call, result)) {
+        return 1;
+    }
     if (result != call->lane->pinned) {
         memcpy(call->lane->pinned, result, bytes_of(call));
     }
+    call->small.copies_out = true;
     const CUdeviceptr pinned = (CUdeviceptr) (uintptr_t) call->lane->pinned;
     CUstream stream;
     int rc = stream_order(call, &stream);
@@ -306,7 +362,7 @@ static int result_step(gpuhier_call_t *call)
 
 static int output_step(gpuhier_call_t *call, bool *done_p)
 {
-    int rc = out_on_host(call) || 0 != (call->mask & GPUHIER_MASK_FAIL) ? 1 : copy_done(call);
+    int rc = call->small.copies_out ? copy_done(call) : 1;
     *done_p = 1 == rc;
     return rc;
 }

@@ -32,6 +32,8 @@ typedef struct gpuhier_small {
     gpuhier_small_phase_t phase;
     bool marks_itself; /* the call begins at once: its input is copied on the program's own stream, and the mark is
                           behind that */
+    bool is_mapped;    /* the host reads the input and writes the result itself (coll_gpuhier_gdr.h) */
+    bool copies_out;   /* the result is on its way to the receive buffer */
     int arrived;       /* members of the group, from the first on, whose contribution is known to be there */
     int step;          /* leader: of the exchange */
     bool posted;       /* leader: the messages of the step are under way */
@@ -42,6 +44,10 @@ bool gpuhier_small_takes(size_t bytes);
 
 /* Does the call need nothing of the GPU? */
 bool gpuhier_small_is_on_host(const struct gpuhier_call *call);
+
+/* For a rank whose host maps memory of its GPU: can the host read the input and write the result of this call, or is
+ * the result in host memory? Notes that it will. The input must be marked. */
+bool gpuhier_small_maps(struct gpuhier_call *call);
 
 /* May the call, which begins at once, copy its input on the program's own stream? Notes that it does. */
 bool gpuhier_small_marks_itself(struct gpuhier_call *call);

@@ -6,8 +6,9 @@
  * call at a time. It has scratch memory that peers have mapped, streams and events.
  *
  * This folder, gpu, owns the CUDA driver's entry points (cuda), devices and lanes (device), what this process exports
- * and has mapped of its peers (ipc_cache), the table of kernels and their launches (reduce, elements), and the kernels
- * themselves (kernels/). It uses base, and plan for limits. Set-up, the engine, host and coll use it.
+ * and has mapped of its peers (ipc_cache), what the host has mapped (gdr), the table of kernels and their launches
+ * (reduce, elements), and the kernels themselves (kernels/). It uses base, and plan for limits. Set-up, the engine,
+ * host and coll use it.
  *
  * Calls to device and ipc_cache are made under the engine's lock. A device's kernels are constant, so any thread may
  * launch them. "Short message" always means: at most coll_gpuhier_small_bytes, so the host reduces it.
@@ -107,6 +108,7 @@ struct gpuhier_device {
     opal_list_t free_lanes[GPUHIER_LANE_KINDS];
     CUevent *events; /* [nevents] free events, for calls that have no lane yet */
     int nevents, events_room;
+    bool host_maps;        /* the host reads and writes memory of this GPU, see coll_gpuhier_gdr.h */
     bool kernel_waits;     /* a call has a kernel that waits for its peers, or will start one */
     size_t memory_bytes;   /* of the GPU; 4 GiB where the driver does not say */
     gpuhier_flush_t flush; /* before kernels read what a NIC has written */

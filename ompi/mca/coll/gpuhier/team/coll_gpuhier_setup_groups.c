@@ -91,6 +91,16 @@ static bool gpus_differ(const gpuhier_setup_t *setup)
     return true;
 }
 
+/* Can the hosts of all ranks read and write their GPUs' memory? */
+static bool hosts_map(const gpuhier_setup_t *setup)
+{
+    bool all = true;
+    for (int rank = 0; rank < setup->team->nranks; ++rank) {
+        all = all && 0 != setup->hello[rank].host_maps;
+    }
+    return all;
+}
+
 /* Finds the sockets of a single group, whose scratch lies on the GPUs. */
 static void levels_make(gpuhier_setup_t *setup)
 {
@@ -122,6 +132,10 @@ static int groups_make(gpuhier_setup_t *setup)
     if (1 == team->ngroups && !setup->has_host && gpus_differ(setup)) {
         team->oneshot_bytes =
             gpuhier_choice_oneshot(team->group_size, (uint64_t) gpuhier_params.oneshot_bytes, team->limits.slice_bytes);
+        team->mapped_bytes = hosts_map(setup) ? (uint64_t) gpuhier_params.gdr_bytes : 0;
+        if (team->mapped_bytes > gpuhier_params.small_bytes) {
+            team->mapped_bytes = gpuhier_params.small_bytes;
+        }
     }
     if (1 == team->ngroups && !setup->has_host) {
         levels_make(setup);

@@ -28,6 +28,7 @@ static int hello_fill(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, gp
     if (OMPI_SUCCESS == rc) {
         mine->scratch = setup->lane->ref;
         mine->way = (uint8_t) team->way;
+        mine->host_maps = team->device->host_maps;
         mine->fell = GPUHIER_WAY_TCP == gpuhier_process_way();
         rc = gpuhier_process_record(team->device->ordinal, team->way, &mine->record);
     }

@@ -32,7 +32,8 @@ typedef struct gpuhier_setup_hello {
     uint32_t team_id;      /* what the id comes from, if this rank is rank 0 */
     uint8_t way;           /* gpuhier_way_t of the record */
     uint8_t fell;          /* UCX cannot use this rank's RDMA ports */
-    uint8_t reserved[2];
+    uint8_t host_maps;     /* the host reads and writes memory of this rank's GPU */
+    uint8_t reserved;
     gpuhier_memref_t scratch;
     uint64_t nonce; /* of the patterns in scratch, see gpuhier_trial_prepare() */
     gpuhier_record_t record;

@@ -39,6 +39,11 @@ void gpuhier_setup_print(const gpuhier_setup_t *setup)
                         (int) setup->records[rank].pid, (int) setup->records[rank].gpu_ordinal);
         }
     }
+    if (team->mapped_bytes > 0) {
+        opal_output(0,
+                    "coll:gpuhier:   calls of up to %llu bytes: reduced by the host, which reads and writes GPU memory",
+                    (unsigned long long) team->mapped_bytes);
+    }
     if (team->oneshot_bytes > 0) {
         opal_output(0,
                     "coll:gpuhier:   blocking calls of up to %llu bytes: one kernel that waits for those of the peers",

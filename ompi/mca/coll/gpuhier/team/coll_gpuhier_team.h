@@ -62,6 +62,8 @@ typedef struct gpuhier_team {
     gpuhier_levels_t levels; /* parts of the group on several sockets; zeroed where there are none */
     uint64_t oneshot_bytes;  /* longest message that one-shot kernels reduce, see gpuhier_choice_oneshot(); 0: there are
                                 several groups, or ranks share a GPU */
+    uint64_t mapped_bytes; /* longest message that the small form gets in place of one-shot kernels, since the hosts of
+                              all ranks read and write GPU memory themselves */
     gpuhier_device_t *device;
     gpuhier_piece_rails_t *rails; /* [pieces] */
     gpuhier_way_t way;            /* the connections of its peers */

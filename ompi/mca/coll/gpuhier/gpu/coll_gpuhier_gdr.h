@@ -1,0 +1,45 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * GPU memory that the host reads and writes itself, by GDRCopy's libgdrapi.so.2: no kernel and no copy engine takes
+ * part. A read takes about a microsecond and more for each further KiB, a write less.
+ *
+ * A window is some pages of the GPU that this process has pinned and mapped. That is slow, and room for it is scarce,
+ * so windows are kept within a budget. The least recently used one goes first, unless all are in use. Callers hold the
+ * engine's lock.
+ */
+#ifndef GPUHIER_GDR_H
+#define GPUHIER_GDR_H
+
+#include "gpu/coll_gpuhier_cuda.h"
+
+#define GPUHIER_GDR_BYTES_MAX 65536 /* of one message */
+
+/* GPU memory that all windows of this process have, in bytes. Each GPU has little room for it, which its processes
+ * share. */
+#define GPUHIER_GDR_BUDGET ((size_t) 2 << 20)
+
+/* Loads and opens the library at the first call in a process. Returns false where it or its kernel module is missing.
+ */
+bool gpuhier_gdr_present(void);
+
+/*
+ * Is there a window for these bytes of `buffer`? Memory of one allocation of cuMemAlloc gets one when it was asked for
+ * more than `uses` times; then this call pins it, and closes windows of memory that was freed. The context that owns
+ * the memory is current. bytes > 0.
+ */
+bool gpuhier_gdr_map(const void *address, size_t bytes, const gpuhier_buffer_t *buffer, unsigned uses);
+
+/*
+ * Copies by a window that gpuhier_gdr_map() has found for the same bytes and the same allocation. No GPU work is under
+ * way on the memory, and it has not been freed. GPU work that is queued after a write sees it. Returns false when the
+ * window has been closed meanwhile, or the library refuses.
+ */
+bool gpuhier_gdr_read(void *to, CUdeviceptr from, size_t bytes, uint64_t id);
+bool gpuhier_gdr_write(CUdeviceptr to, const void *from, size_t bytes, uint64_t id);
+
+/* Closes all windows, and the library. It is opened again when it is needed again. */
+void gpuhier_gdr_finalize(void);
+
+#endif /* GPUHIER_GDR_H */

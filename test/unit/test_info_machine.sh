@@ -139,7 +139,10 @@ says '^warning +network: UCX .* cannot use the RDMA ports, so that .* TCP: there
 says '^ok +peer access: granted between all 6 pairs$'
 says '^ok +peer data: kernels read and write right data, tried 12 ways$'
 says '^ok +Open MPI: gpuhier is found, and nothing stands above its priority of 95$'
+says '^note +GDRCopy: libgdrapi 2\.5 cannot be opened; else short messages would need neither a kernel nor a copy engine$'
 keeps_quiet '^(warning|problem) +(GPUs|GPUDirect|PCIe|peer|MPI|Open MPI|settings)'
+CUDASIM_GDR=16M runs 1 doctor --root "$folder/good"
+says '^ok +GDRCopy: libgdrapi 2\.5: the host reads and writes short messages in GPU memory$'
 root peermem && rmdir "$folder/peermem/sys/module/nvidia_peermem"
 runs 1 doctor --root "$folder/peermem"
 says '^warning +GPUDirect RDMA: the NIC cannot read GPU memory: nvidia_peermem is not loaded and there is no dma-buf$'

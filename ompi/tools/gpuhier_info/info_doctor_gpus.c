@@ -9,6 +9,7 @@
 
 #include "info_doctor.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -240,11 +241,46 @@ static void check_pcie(info_visit_t *visit)
     }
 }
 
+/* GDRCopy, by which the host reads and writes short messages in GPU memory itself. */
+static void check_gdr(info_visit_t *visit)
+{
+    static const char saves[] = "short messages would need neither a kernel nor a copy engine";
+    if (0 == visit->machine->ngpus) {
+        return;
+    }
+    void *(*open_library)(void) = NULL;
+    int (*close_library)(void *) = NULL;
+    void (*version)(int *, int *) = NULL;
+    void *file = dlopen("libgdrapi.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (NULL != file) {
+        open_library = (__typeof__(open_library)) dlsym(file, "gdr_open");
+        close_library = (__typeof__(close_library)) dlsym(file, "gdr_close");
+        version = (__typeof__(version)) dlsym(file, "gdr_runtime_get_version");
+    }
+    if (NULL == open_library || NULL == close_library || NULL == version) {
+        info_find(visit, NOTE, "GDRCopy", "install GDRCopy: the library and its kernel module gdrdrv",
+                  "there is no libgdrapi.so.2; with it %s", saves);
+        return;
+    }
+    int major = 0, minor = 0;
+    version(&major, &minor);
+    void *library = open_library();
+    if (NULL == library) {
+        info_find(visit, NOTE, "GDRCopy", "`modprobe gdrdrv`; give containers the device /dev/gdrdrv",
+                  "libgdrapi %d.%d cannot be opened; else %s", major, minor, saves);
+        return;
+    }
+    (void) close_library(library);
+    info_find(visit, OK, "GDRCopy", "", "libgdrapi %d.%d: the host reads and writes short messages in GPU memory", major,
+              minor);
+}
+
 void info_doctor_gpus(info_visit_t *visit)
 {
     check_gpus(visit);
     check_peers(visit);
     check_ipc(visit);
+    check_gdr(visit);
     check_peer_data(visit);
     check_pcie(visit);
 }

@@ -67,7 +67,7 @@ CUresult sim_cuStreamQuery(CUstream handle)
         return rc;
     }
     sim_count(queries);
-    if (!sim_stream_query(stream)) {
+    if (stream == stream->ctx->legacy ? !sim_stream_query_all(stream) : !sim_stream_query(stream)) {
         return CUDA_ERROR_NOT_READY;
     }
     return health(stream);

@@ -68,6 +68,8 @@ uint64_t sim_engine_seed(void)
     return seed;
 }
 
+static bool wide_query; /* a query of the legacy default stream looks at the blocking streams as well */
+
 uint64_t sim_now_ns(void)
 {
     struct timespec now;
@@ -110,6 +112,12 @@ int sim_engine_setup(void)
     if (0 != read_number("CUDASIM_SEED", 1, &seed) ||
         0 != read_number("CUDASIM_MAX_DELAY_US", DEFAULT_MAX_DELAY_US, &max_delay_us) ||
         0 != read_number("CUDASIM_LAZY_MS", DEFAULT_LAZY_MS, &lazy_ns)) {
+        return -1;
+    }
+    text = getenv("CUDASIM_LEGACY_QUERY");
+    wide_query = NULL != text && 0 == strcmp(text, "blocking");
+    if (NULL != text && '\0' != text[0] && !wide_query && 0 != strcmp(text, "alone")) {
+        fprintf(stderr, "cudasim: CUDASIM_LEGACY_QUERY is '%s'; alone or blocking is expected\n", text);
         return -1;
     }
     lazy_ns *= 1000000u;
@@ -579,6 +587,37 @@ bool sim_stream_query(CUstream stream)
     seq = stream->submitted;
     sim_engine_unlock();
     return sim_stream_poll(stream, seq);
+}
+
+/* A blocking stream of the context with work under way, and its last piece. */
+static CUstream busy_blocking(CUcontext ctx, uint64_t *seq_p)
+{
+    CUstream stream;
+
+    sim_engine_lock();
+    for (stream = ctx->streams; NULL != stream; stream = stream->next) {
+        *seq_p = stream->submitted;
+        if (stream->blocking && stream != ctx->legacy
+            && (!sim_stream_done(stream, *seq_p)
+                || (sim_model.on && 0 != *seq_p && !sim_model_is_visible(end_of(stream, *seq_p))))) {
+            break;
+        }
+    }
+    sim_engine_unlock();
+    return stream;
+}
+
+bool sim_stream_query_all(CUstream legacy)
+{
+    uint64_t seq;
+    CUstream stream;
+
+    while (wide_query && NULL != (stream = busy_blocking(legacy->ctx, &seq))) {
+        if (!sim_stream_poll(stream, seq)) {
+            return false;
+        }
+    }
+    return sim_stream_query(legacy);
 }
 
 void sim_stream_kick(CUstream stream, uint64_t seq)

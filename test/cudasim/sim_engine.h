@@ -160,6 +160,9 @@ void sim_device_drain(int physical);
 bool sim_stream_poll(CUstream stream, uint64_t seq);
 bool sim_stream_query(CUstream stream);
 
+/* The same of the legacy default stream, and, by CUDASIM_LEGACY_QUERY, of the blocking streams of its context. */
+bool sim_stream_query_all(CUstream legacy);
+
 /* Lazy mode: work up to number seq shall be done soon without being waited for here. */
 void sim_stream_kick(CUstream stream, uint64_t seq);
 

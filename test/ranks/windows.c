@@ -5,7 +5,8 @@
  * Short messages that the host reads and writes in GPU memory itself, through windows that it pins and maps. For
  * emulated GPUs with CUDASIM_GDR, and ipc_uses=2.
  *
- *   windows [mapped|refused|one]   which ranks' calls must be mapped: all, none, or, the default, all but rank 1's
+ *   windows [mapped|refused|one|asked]   which ranks' calls must be mapped: all, none, or, the default, all but rank 1's;
+ *                                        asked: all, and those behind which nothing is queued record no event
  *
  * Many buffers, more than windows are kept for; buffers that are freed and allocated again at the same address; parts of
  * a page, and messages across two; work that is still queued on the default stream and on a blocking stream; and at the
@@ -26,6 +27,7 @@
 #define ORDER_ROUNDS 20
 
 static bool is_mapped; /* this rank's calls must be */
+static bool is_asked; /* a query tells that the program's work has ended (CUDASIM_LEGACY_QUERY=blocking): no event must */
 
 static unsigned long long count(const char *name)
 {
@@ -157,12 +159,17 @@ static void run_places(suite_t *suite)
 
     calls(suite, "in place", memory + 1, memory + 1, USES + 2);
     calls(suite, "parts of an allocation", border - ELEMENTS / 2, memory + 2000, USES + 2);
+    const unsigned long long before = count("event_records");
     for (int n = 1; n <= ELEMENTS; ++n) {
         for (int offset = 0; offset < 4; ++offset) {
             if (is_mapped != call(suite, "other lengths", memory + 1 + offset, memory + 2000 + 3 * offset, n)) {
                 suite_fail(suite, "%d elements, %d further: was %smapped", n, offset, is_mapped ? "not " : "");
             }
         }
+    }
+    const unsigned long long records = count("event_records") - before;
+    if (is_mapped && records != (is_asked ? 0 : 4 * ELEMENTS)) {
+        suite_fail(suite, "%d calls recorded %llu events", 4 * ELEMENTS, records);
     }
     CUDA_MUST(cudaFree(memory));
 }
@@ -243,7 +250,8 @@ int main(int argc, char **argv)
 
     suite_begin(&suite, "windows", &argc, &argv);
     const char *what = argc > 1 ? argv[1] : "one";
-    is_mapped = 0 == strcmp(what, "mapped") || (0 == strcmp(what, "one") && 1 != suite.rank);
+    is_asked = 0 == strcmp(what, "asked");
+    is_mapped = is_asked || 0 == strcmp(what, "mapped") || (0 == strcmp(what, "one") && 1 != suite.rank);
     double *first = make(64);
     (void) call(&suite, "the first call", first, first, 1);
     (void) call(&suite, "the first call of this size", first, first, 8);

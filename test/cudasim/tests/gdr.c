@@ -7,6 +7,7 @@
  *   gdr_test off     there is no kernel module
  *   gdr_test memory  the host reads and writes device memory; freed memory gives SIGBUS; what cannot be pinned
  *   gdr_test room    with CUDASIM_GDR=256K: no more than that is pinned
+ *   gdr_test model   with CUDASIM_MODEL: copies take what the model says
  *   gdr_test faults  with CUDASIM_FAIL=gdr_pin_buffer:2:12,gdr_map:*:5
  *
  * Status 0: as it should be.
@@ -20,6 +21,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define PAGE ((size_t) 65536)
@@ -125,6 +127,60 @@ static void test_faults(gdr_t gdr)
     CHECK(EIO == gdr_map(gdr, pin, &mapped, PAGE));
 }
 
+/* A figure of the model file. */
+static double figure(const char *key)
+{
+    FILE *file = fopen(getenv("CUDASIM_MODEL"), "re");
+    char line[512], name[64];
+    double value, found = -1;
+
+    while (NULL != file && NULL != fgets(line, sizeof(line), file)) {
+        if (2 == sscanf(line, "%63s = %lf", name, &value) && 0 == strcmp(name, key)) {
+            found = value;
+        }
+    }
+    if (NULL != file) {
+        fclose(file);
+    }
+    CHECK(found > 0);
+    return found;
+}
+
+static void test_model(gdr_t gdr)
+{
+    static const size_t sizes[] = {1, 8, 16, 4096};
+    const double load = figure("gdr.read"), load_rate = figure("gdr.read_rate");
+    const double store = figure("gdr.write"), store_rate = figure("gdr.write_rate");
+    CUdeviceptr memory;
+    gdr_mh_t pin;
+    char *mapped, host[4096] = {0};
+
+    CHECK(0 == cuMemAlloc(&memory, 4 << 20));
+    unsigned long long begin = cudasim_model_ns(), end;
+    CHECK(0 == gdr_pin_buffer(gdr, memory, PAGE, 0, 0, &pin) && 0 == gdr_map(gdr, pin, (void **) &mapped, PAGE));
+    CHECK((double) (cudasim_model_ns() - begin) >= 1e3 * (figure("gdr.pin") - 0.2)); /* see docs/model.md, Errors */
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        const double bytes = (double) sizes[i], loads = 8 == sizes[i] ? 2 : 1;
+        /* A thread's calls that follow each other begin at the last one's end, so ten of them are taken together. */
+        begin = cudasim_model_ns();
+        for (int call = 0; call < 10; call++) {
+            CHECK(0 == gdr_copy_from_mapping(pin, host, mapped, sizes[i]));
+        }
+        end = cudasim_model_ns();
+        printf("%zu bytes read: %.2f us, modelled %.2f\n", sizes[i], 1e-4 * (double) (end - begin),
+               loads * load + 1e-3 * bytes / load_rate);
+        CHECK(1e-4 * (double) (end - begin) > 0.95 * (loads * load + 1e-3 * bytes / load_rate));
+        begin = cudasim_model_ns();
+        for (int call = 0; call < 10; call++) {
+            CHECK(0 == gdr_copy_to_mapping(pin, mapped, host, sizes[i]));
+        }
+        end = cudasim_model_ns();
+        printf("%zu bytes written: %.2f us, modelled %.2f\n", sizes[i], 1e-4 * (double) (end - begin),
+               store + 1e-3 * bytes / store_rate);
+        CHECK(1e-4 * (double) (end - begin) > 0.95 * (store + 1e-3 * bytes / store_rate) - 0.02);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -143,6 +199,8 @@ int main(int argc, char **argv)
         failures++;
     } else if (0 == strcmp(what, "memory")) {
         test_memory(gdr);
+    } else if (0 == strcmp(what, "model")) {
+        test_model(gdr);
     } else if (0 == strcmp(what, "room")) {
         test_room(gdr);
     } else if (0 == strcmp(what, "faults")) {

@@ -115,7 +115,7 @@ static const struct tune_key {
 } tune_keys[] = {
     {"slices_in_flight", 3, 2, 4, &gpuhier_params.slices_in_flight, NULL},
     {"oneshot_bytes", 256 << 10, 0, 1 << 20, &gpuhier_params.oneshot_bytes, NULL},
-    {"gdr_bytes", 4096, 0, 65536, &gpuhier_params.gdr_bytes, NULL},
+    {"gdr_bytes", 1024, 0, 65536, &gpuhier_params.gdr_bytes, NULL},
     {"levels_bytes", 512 << 10, 0, INT_MAX, &gpuhier_params.levels_bytes, NULL},
     {"ipc_uses", 3, 0, INT_MAX, &gpuhier_params.ipc_uses, NULL},
     {"ipc_idle", 10, 0, DBL_MAX, NULL, &gpuhier_params.ipc_idle},

@@ -196,10 +196,7 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
     }
     call->is_small = gpuhier_small_takes(call->count * call->elem_bytes)
                      && (0 == team->oneshot_bytes || !gpuhier_oneshot_suits(call));
-    const bool marked_later = call->is_small
-                              && (gpuhier_small_is_on_host(call)
-                                  || (!(team->device->host_maps && gpuhier_small_maps(call)) && NULL == team->first
-                                      && gpuhier_small_marks_itself(call)));
+    const bool marked_later = call->is_small && gpuhier_small_needs_no_mark(call);
     if (OMPI_SUCCESS == team->context_lost && !marked_later && (call->is_small || !gpuhier_oneshot_on_default(call))) {
         gpuhier_order_mark(call);
     }

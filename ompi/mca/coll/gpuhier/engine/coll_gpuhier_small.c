@@ -78,7 +78,7 @@ static bool out_on_host(const gpuhier_call_t *call)
     return !gpuhier_buffer_on_device(&call->to);
 }
 
-bool gpuhier_small_is_on_host(const gpuhier_call_t *call)
+static bool is_on_host(const gpuhier_call_t *call)
 {
     return in_on_host(call) && out_on_host(call);
 }
@@ -97,7 +97,8 @@ static bool window_is_there(const gpuhier_call_t *call, CUdeviceptr address, con
                               (unsigned) gpuhier_params.ipc_uses);
 }
 
-bool gpuhier_small_maps(gpuhier_call_t *call)
+/* Can the host read the input and write the result itself, or is the result in host memory? */
+static __attribute__((noinline)) bool maps(gpuhier_call_t *call)
 {
     if (call->has_gaps || bytes_of(call) > (size_t) gpuhier_params.gdr_bytes) {
         return false;
@@ -105,14 +106,28 @@ bool gpuhier_small_maps(gpuhier_call_t *call)
     const bool in = window_is_there(call, call->in, &call->from); /* both count their uses */
     call->small.is_mapped =
         (call->in == call->out || out_on_host(call) || window_is_there(call, call->out, &call->to)) && in;
+    call->input_done = call->small.is_mapped && NULL == call->team->first && call->team->device->query_suffices
+                       && !gpuhier_params.sync_before && CUDA_SUCCESS == gpuhier_cu.cuStreamQuery(CU_STREAM_LEGACY);
     return call->small.is_mapped;
 }
 
-bool gpuhier_small_marks_itself(gpuhier_call_t *call)
+/* May the call, which begins at once, copy its input on the program's own stream? */
+static bool marks_itself(const gpuhier_call_t *call)
 {
     const CUcontext context = call->team->device->context;
-    call->small.marks_itself = !gpuhier_params.sync_before && !in_on_host(call) && call->from.context == context
-                               && (out_on_host(call) || call->to.context == context);
+    return !gpuhier_params.sync_before && !in_on_host(call) && call->from.context == context
+           && (out_on_host(call) || call->to.context == context);
+}
+
+bool gpuhier_small_needs_no_mark(gpuhier_call_t *call)
+{
+    if (is_on_host(call)) {
+        return true;
+    }
+    if (call->team->device->host_maps && maps(call)) {
+        return call->input_done;
+    }
+    call->small.marks_itself = NULL == call->team->first && marks_itself(call);
     return call->small.marks_itself;
 }
 
@@ -145,12 +160,10 @@ static int input_queue(gpuhier_call_t *call)
     return rc;
 }
 
-/* Is the copy complete, or, where the host reads the input itself, the program's earlier work? 1 if so, 0 if not, < 0
- * for an error. */
+/* Is the copy complete? 1 if so, 0 if not, < 0 for an error. */
 static int copy_done(const gpuhier_call_t *call)
 {
-    const bool by_event =
-        GPUHIER_SMALL_INPUT == call->small.phase && (call->small.marks_itself || call->small.is_mapped);
+    const bool by_event = call->small.marks_itself && GPUHIER_SMALL_INPUT == call->small.phase;
     CUresult result = CUDA_ERROR_NOT_READY;
     for (int i = 0; i < QUERIES && CUDA_ERROR_NOT_READY == result; ++i) {
         result = by_event ? gpuhier_cu.cuEventQuery(call->input)
@@ -182,7 +195,8 @@ void gpuhier_small_begin(gpuhier_call_t *call)
 {
     gpuhier_team_t *team = call->team;
     int rc = team->context_lost;
-    if (OMPI_SUCCESS == rc && NULL == call->input && !call->small.marks_itself && !gpuhier_small_is_on_host(call)) {
+    if (OMPI_SUCCESS == rc && NULL == call->input && !call->small.marks_itself && !call->input_done
+        && !is_on_host(call)) {
         rc = OMPI_ERROR;
     }
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_lane_take(team->device, GPUHIER_LANE_SMALL, 0, &call->lane);
@@ -200,13 +214,22 @@ void gpuhier_small_begin(gpuhier_call_t *call)
     }
 }
 
-/* The host reads the input itself. False: its window was closed. */
-static __attribute__((noinline)) bool input_read(gpuhier_call_t *call)
+/* Where the host reads the input itself: has the program's earlier work ended, and is the input read? If the window was
+ * closed, the call goes on by a copy. 1, 0 or an error. */
+static __attribute__((noinline)) int input_read(gpuhier_call_t *call)
 {
+    CUresult result = call->input_done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    for (int i = 0; i < QUERIES && CUDA_ERROR_NOT_READY == result; ++i) {
+        result = gpuhier_cu.cuEventQuery(call->input);
+    }
+    if (CUDA_SUCCESS != result) {
+        return CUDA_ERROR_NOT_READY == result ? 0 : gpuhier_cuda_error(result, "the program's work before a call");
+    }
     call->input_done = true;
     call->small.is_mapped =
         gpuhier_gdr_read(area_of(call, call->team->index)->data, call->in, bytes_of(call), call->from.id);
-    return call->small.is_mapped;
+    const int rc = call->small.is_mapped ? OMPI_SUCCESS : input_queue(call);
+    return OMPI_SUCCESS != rc ? rc : call->small.is_mapped;
 }
 
 /* The host writes the result itself. False: its window was closed. */
@@ -219,15 +242,9 @@ static __attribute__((noinline)) bool output_write(gpuhier_call_t *call, const v
 
 static int input_step(gpuhier_call_t *call)
 {
-    int rc = copy_done(call);
+    int rc = call->small.is_mapped ? input_read(call) : copy_done(call);
     if (0 == rc) {
         return 0;
-    }
-    if (call->small.is_mapped && rc > 0 && !input_read(call)) {
-        rc = input_queue(call);
-        if (OMPI_SUCCESS == rc) {
-            return 1;
-        }
     }
     call->declining = rc < 0;
     arrive(call);

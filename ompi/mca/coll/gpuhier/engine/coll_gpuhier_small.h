@@ -42,15 +42,12 @@ typedef struct gpuhier_small {
 /* Does a message of so many bytes take the small form? The same on all ranks. */
 bool gpuhier_small_takes(size_t bytes);
 
-/* Does the call need nothing of the GPU? */
-bool gpuhier_small_is_on_host(const struct gpuhier_call *call);
-
-/* For a rank whose host maps memory of its GPU: can the host read the input and write the result of this call, or is
- * the result in host memory? Notes that it will. The input must be marked. */
-bool gpuhier_small_maps(struct gpuhier_call *call);
-
-/* May the call, which begins at once, copy its input on the program's own stream? Notes that it does. */
-bool gpuhier_small_marks_itself(struct gpuhier_call *call);
+/*
+ * Decides how a call that is posted now gets at its buffers. False: what the program has queued must be marked. True:
+ * the call needs nothing of the GPU; or the program's work has ended, and the host reads and writes GPU memory; or the
+ * call begins at once and copies its input on the program's own stream, with a mark behind it.
+ */
+bool gpuhier_small_needs_no_mark(struct gpuhier_call *call);
 
 /* Begins a prepared call: starts the copy of the input. A failure becomes this rank's vote. */
 void gpuhier_small_begin(struct gpuhier_call *call);

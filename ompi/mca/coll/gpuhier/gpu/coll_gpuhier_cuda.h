@@ -81,6 +81,7 @@
     X(cuModuleUnload)                              \
     X(cuModuleGetFunction)                         \
     X(cuLaunchKernel)                              \
+    X(cuLaunchHostFunc)                            \
     X(cuOccupancyMaxActiveBlocksPerMultiprocessor) \
     X(cuFlushGPUDirectRDMAWrites)                  \
     X(cuThreadExchangeStreamCaptureMode)

@@ -13,7 +13,7 @@
 
 #include "base/coll_gpuhier_params.h"
 #include "gpu/coll_gpuhier_device.h"
-#include "gpu/coll_gpuhier_gdr.h"
+#include "gpu/coll_gpuhier_host_trial.h"
 #include "opal/util/output.h"
 #include "opal/util/proc.h"
 #include "opal/util/show_help.h"
@@ -292,30 +292,6 @@ static size_t memory_of(CUdevice handle)
     return CUDA_SUCCESS == gpuhier_cu.cuDeviceTotalMem(&bytes, handle) ? bytes : (size_t) 4 << 30;
 }
 
-static bool copy_one(const gpuhier_lane_t *lane, CUdeviceptr to, CUdeviceptr from)
-{
-    const CUstream stream = lane->stream[GPUHIER_STAGE_RS];
-    CUresult result = gpuhier_cu.cuMemcpyAsync(to, from, sizeof(uint64_t), stream);
-    result = CUDA_SUCCESS != result ? result : gpuhier_cu.cuStreamSynchronize(stream);
-    return OMPI_SUCCESS == gpuhier_cuda_error(result, "a word of scratch");
-}
-
-/* Does the host see what the GPU has in scratch, and the GPU what the host writes there? */
-static bool host_try(const gpuhier_lane_t *lane)
-{
-    const CUdeviceptr at = lane->scratch;
-    gpuhier_buffer_t buffer;
-    uint64_t ours = gpuhier_process_word(), seen = 0;
-    const CUdeviceptr word = (CUdeviceptr) (uintptr_t) &ours, back = (CUdeviceptr) (uintptr_t) &seen;
-    gpuhier_buffer_inspect((void *) (uintptr_t) at, &buffer);
-    if (0 == gpuhier_params.gdr_bytes || !gpuhier_gdr_map((void *) (uintptr_t) at, sizeof(ours), &buffer, 0)
-        || !copy_one(lane, at, word) || !gpuhier_gdr_read(&seen, at, sizeof(seen), buffer.id) || ours != seen) {
-        return false;
-    }
-    ours = ~ours;
-    return gpuhier_gdr_write(at, &ours, sizeof(ours), buffer.id) && copy_one(lane, back, at) && ours == seen;
-}
-
 /* Makes the lanes that calls surely need. A call that makes its own lane may wait for the whole GPU. */
 static int first_lanes_make(gpuhier_device_t *device)
 {
@@ -334,7 +310,9 @@ static int first_lanes_make(gpuhier_device_t *device)
     }
     device->witness = slices->scratch;
     device->witness_id = slices->ref.id;
-    device->host_maps = host_try(slices);
+    device->host_maps =
+        gpuhier_params.gdr_bytes > 0 && gpuhier_host_trial_maps(slices->scratch, slices->stream[GPUHIER_STAGE_RS]);
+    device->query_suffices = device->host_maps && gpuhier_host_trial_query();
     gpuhier_lane_give(slices);
     return OMPI_SUCCESS;
 }

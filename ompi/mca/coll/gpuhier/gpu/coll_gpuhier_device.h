@@ -109,6 +109,7 @@ struct gpuhier_device {
     CUevent *events; /* [nevents] free events, for calls that have no lane yet */
     int nevents, events_room;
     bool host_maps;        /* the host reads and writes memory of this GPU, see coll_gpuhier_gdr.h */
+    bool query_suffices;   /* with host_maps: a query of the default stream tells of the blocking streams as well */
     bool kernel_waits;     /* a call has a kernel that waits for its peers, or will start one */
     size_t memory_bytes;   /* of the GPU; 4 GiB where the driver does not say */
     gpuhier_flush_t flush; /* before kernels read what a NIC has written */

@@ -14,8 +14,6 @@
 
 #include "gpu/coll_gpuhier_cuda.h"
 
-#define GPUHIER_GDR_BYTES_MAX 65536 /* of one message */
-
 /* GPU memory that all windows of this process have, in bytes. Each GPU has little room for it, which its processes
  * share. */
 #define GPUHIER_GDR_BUDGET ((size_t) 2 << 20)

@@ -13,6 +13,8 @@
  * lines say so: they show that the program works, and tell nothing about hardware.
  */
 #include "gpu/coll_gpuhier_cuda.h"
+#include "gpu/coll_gpuhier_gdr.h"
+#include "gpu/coll_gpuhier_host_trial.h"
 #include "gpu/coll_gpuhier_reduce.h"
 
 #include <dlfcn.h>
@@ -404,6 +406,34 @@ static void measure_ipc(int child_out, int child_in)
     (void) !write(child_in, "", 1);
 }
 
+static gpuhier_buffer_t memory_is;
+static char by_host[4096];
+
+static void do_gdr_read_8(void)
+{
+    (void) gpuhier_gdr_read(by_host, memory, 8, memory_is.id);
+}
+
+static void do_gdr_read_1k(void)
+{
+    (void) gpuhier_gdr_read(by_host, memory, 1024, memory_is.id);
+}
+
+static void do_gdr_read_4k(void)
+{
+    (void) gpuhier_gdr_read(by_host, memory, 4096, memory_is.id);
+}
+
+static void do_gdr_write_8(void)
+{
+    (void) gpuhier_gdr_write(memory, by_host, 8, memory_is.id);
+}
+
+static void do_gdr_write_4k(void)
+{
+    (void) gpuhier_gdr_write(memory, by_host, 4096, memory_is.id);
+}
+
 static void measure_host_costs(void)
 {
     host_cost("loop_ns", do_nothing, "the measurement itself");
@@ -445,6 +475,27 @@ static void measure_rates(void)
     rate("kernel_sum8_gbs", do_sum_8, 9.0 * (double) block, "sum of 8 sources of 64 MiB each");
     rate("to_host_gbs", do_block_to_host, (double) block, "64 MiB to pinned host memory");
     rate("to_device_gbs", do_block_to_device, (double) block, "64 MiB from pinned host memory");
+}
+
+/* By GDRCopy, where it is installed. Also what a query of the default stream means, which decides how short calls wait. */
+static void measure_gdr(void)
+{
+    double covers = gpuhier_host_trial_query();
+    tell("default_query", "", &covers, 1, "1: a query of the default stream tells of the blocking streams as well");
+    gpuhier_buffer_inspect((const void *) (uintptr_t) memory, &memory_is);
+    const double begin = now_us();
+    if (!gpuhier_gdr_map((const void *) (uintptr_t) memory, 4096, &memory_is, 0)) {
+        printf("# the host cannot read and write GPU memory: no GDRCopy\n");
+        return;
+    }
+    double open_us = now_us() - begin;
+    tell("gdr_open_us", "us", &open_us, 1, "a page pinned and mapped for the host, with the library's start");
+    latency("gdr_read_8_us", do_gdr_read_8, "8 bytes read by the host, in 16");
+    latency("gdr_read_1k_us", do_gdr_read_1k, "1 KiB read by the host");
+    latency("gdr_read_4k_us", do_gdr_read_4k, "4 KiB");
+    latency("gdr_write_8_us", do_gdr_write_8, "8 bytes written by the host");
+    latency("gdr_write_4k_us", do_gdr_write_4k, "4 KiB");
+    gpuhier_gdr_finalize();
 }
 
 /* Kernels and copies between GPU 0 and the last one, by one process. */
@@ -526,6 +577,7 @@ int main(int argc, char **argv)
     measure_host_costs();
     measure_latencies();
     measure_rates();
+    measure_gdr();
     measure_ipc(to_parent[0], to_child[1]);
 
     int status = 0;

@@ -11,7 +11,6 @@
 #include "base/coll_gpuhier_clock.h"
 #include "gpu/coll_gpuhier_gdr.h"
 #include "gpu/coll_gpuhier_host_trial.h"
-#include "gpu/coll_gpuhier_ipc_cache.h"
 
 #define ROUNDS 10         /* for each stream: another thread's work may look like an answer, but not so often */
 #define PATIENCE_US 1000u /* until the default stream has no work */
@@ -27,7 +26,7 @@ static bool copy(CUdeviceptr to, CUdeviceptr from, CUstream stream)
 bool gpuhier_host_trial_maps(CUdeviceptr word, CUstream stream)
 {
     gpuhier_buffer_t buffer;
-    uint64_t ours = gpuhier_process_word(), seen = 0;
+    uint64_t ours = 0x9e3779b97f4a7c15ull * gpuhier_clock_us(), seen = 0;
     const CUdeviceptr from = (CUdeviceptr) (uintptr_t) &ours, to = (CUdeviceptr) (uintptr_t) &seen;
     gpuhier_buffer_inspect((void *) (uintptr_t) word, &buffer);
     if (!gpuhier_gdr_map((void *) (uintptr_t) word, sizeof(ours), &buffer, 0) || !copy(word, from, stream)
@@ -59,7 +58,8 @@ static bool default_becomes_idle(void)
 /* Does the default stream, which has no work, seem busy as long as this blocking stream is held up, and no longer? */
 static bool is_seen(CUstream stream)
 {
-    _Atomic bool released = false;
+    static _Atomic bool released; /* a host function may still look at it when cuStreamSynchronize() has failed */
+    atomic_store_explicit(&released, false, memory_order_release);
     if (!default_becomes_idle()
         || OMPI_SUCCESS
                != gpuhier_cuda_error(gpuhier_cu.cuLaunchHostFunc(stream, hold, &released), "cuLaunchHostFunc")) {
@@ -67,7 +67,7 @@ static bool is_seen(CUstream stream)
     }
     const CUresult held = gpuhier_cu.cuStreamQuery(CU_STREAM_LEGACY);
     atomic_store_explicit(&released, true, memory_order_release);
-    const CUresult ended = gpuhier_cu.cuStreamSynchronize(stream); /* `released` must live until then */
+    const CUresult ended = gpuhier_cu.cuStreamSynchronize(stream);
     return CUDA_SUCCESS == ended && CUDA_ERROR_NOT_READY == held
            && CUDA_SUCCESS == gpuhier_cu.cuStreamQuery(CU_STREAM_LEGACY);
 }

@@ -63,7 +63,7 @@ static unsigned long long counter(const char *name)
 
 static void test_memory(gdr_t gdr)
 {
-    CUdeviceptr large, small, managed;
+    CUdeviceptr large = 0, small = 0, managed = 0;
     gdr_mh_t pin, other;
     gdr_info_t info;
     char *mapped = NULL, *second = NULL, word[16] = "", host[64] = {0};

@@ -87,6 +87,8 @@ def run(options, ranks, size, program, extra, trace=None, nodes=1):
     command += ["-x", f"CUDASIM_MODEL={model_file}", "-x", f"CUDASIM_DILATION={dilation}"]
     if trace is not None:
         command += ["-x", f"CUDASIM_TRACE={trace}"]
+    if options.gdr is not None:
+        command += ["-x", "CUDASIM_GDR=4M", "-x", f"CUDASIM_LEGACY_QUERY={options.gdr}"]
     command += extra + ["--", program, str(size), str(warmups), str(calls)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = re.search(r"^model_calls \d+ ([\d.]+) ([\d.]+) ([\d.]+)$", done.stdout, re.MULTILINE)
@@ -146,6 +148,7 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--plot")
     parser.add_argument("--no-stock", action="store_true")
+    parser.add_argument("--gdr", choices=("alone", "blocking"))
     options = parser.parse_args()
     options.model_file = os.path.join(SRC, "test/cudasim/models", options.model)
     if not os.path.isfile(options.model_file):

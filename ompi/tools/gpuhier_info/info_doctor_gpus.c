@@ -271,8 +271,8 @@ static void check_gdr(info_visit_t *visit)
         return;
     }
     (void) close_library(library);
-    info_find(visit, OK, "GDRCopy", "", "libgdrapi %d.%d: the host reads and writes short messages in GPU memory", major,
-              minor);
+    info_find(visit, OK, "GDRCopy", "", "libgdrapi %d.%d: the host reads and writes short messages in GPU memory",
+              major, minor);
 }
 
 void info_doctor_gpus(info_visit_t *visit)

@@ -92,7 +92,8 @@ static bool functions_find(void)
     return complete;
 }
 
-bool gpuhier_gdr_present(void)
+/* Loads and opens the library at the first call. Returns false where it or its kernel module is missing. */
+static bool is_open(void)
 {
     if (!sought) {
         sought = true;
@@ -221,7 +222,7 @@ static window_t *window_add(uint64_t begin, uint64_t end, uint64_t id)
 bool gpuhier_gdr_map(const void *address, size_t bytes, const gpuhier_buffer_t *buffer, unsigned uses)
 {
     const uint64_t begin = (uint64_t) (uintptr_t) address;
-    if (GPUHIER_BUFFER_DEVICE != buffer->kind || !buffer->ipc_capable || 0 == buffer->id || !gpuhier_gdr_present()) {
+    if (GPUHIER_BUFFER_DEVICE != buffer->kind || !buffer->ipc_capable || 0 == buffer->id || !is_open()) {
         return false;
     }
     window_t *window = window_find(begin, begin + bytes, buffer->id);

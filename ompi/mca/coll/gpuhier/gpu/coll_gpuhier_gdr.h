@@ -18,14 +18,10 @@
  * share. */
 #define GPUHIER_GDR_BUDGET ((size_t) 2 << 20)
 
-/* Loads and opens the library at the first call in a process. Returns false where it or its kernel module is missing.
- */
-bool gpuhier_gdr_present(void);
-
 /*
  * Is there a window for these bytes of `buffer`? Memory of one allocation of cuMemAlloc gets one when it was asked for
  * more than `uses` times; then this call pins it, and closes windows of memory that was freed. The context that owns
- * the memory is current. bytes > 0.
+ * the memory is current. bytes > 0. Returns false where the library or its kernel module is missing, too.
  */
 bool gpuhier_gdr_map(const void *address, size_t bytes, const gpuhier_buffer_t *buffer, unsigned uses);
 

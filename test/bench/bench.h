@@ -18,11 +18,7 @@
 
 #define BENCH_MAX_NAMES 64
 
-typedef enum bench_mode {
-    MODE_BOTH,
-    MODE_GPUHIER,
-    MODE_STOCK
-} bench_mode_t;
+typedef enum bench_mode { MODE_BOTH, MODE_GPUHIER, MODE_STOCK } bench_mode_t;
 
 typedef enum bench_call {
     CALL_BLOCKING,
@@ -35,24 +31,24 @@ typedef struct bench_options {
     size_t min_bytes;
     size_t max_bytes;
     unsigned factor;
-    int iterations;     /* timed calls per row at most */
-    int warmups;        /* calls before them */
-    int train;          /* calls in a row per sample */
-    double budget;      /* seconds for all rows; 0: no limit, always all iterations */
-    bool in_place[2];   /* [0]: rows out of place; [1]: rows in place */
+    int iterations;   /* timed calls per row at most */
+    int warmups;      /* calls before them */
+    int train;        /* calls in a row per sample */
+    double budget;    /* seconds for all rows; 0: no limit, always all iterations */
+    bool in_place[2]; /* [0]: rows out of place; [1]: rows in place */
     bool check;
     bool counters;
     bool any_path;
-    bool host;          /* host buffers: what they cost with the component loaded, and without */
+    bool host; /* host buffers: what they cost with the component loaded, and without */
     bench_mode_t mode;
     bench_call_t call;
     const value_type_t *types[BENCH_MAX_NAMES];
     int ntypes;
     const value_op_t *ops[BENCH_MAX_NAMES];
     int nops;
-    double wire_gbps;   /* Gbit/s of one rail; 0: unknown or unlimited */
-    int rails;          /* per node */
-    const char *json;   /* files, or NULL */
+    double wire_gbps; /* Gbit/s of one rail; 0: unknown or unlimited */
+    int rails;        /* per node */
+    const char *json; /* files, or NULL */
     const char *plot;
 } bench_options_t;
 
@@ -60,7 +56,7 @@ typedef struct bench_options {
 typedef struct bench_place {
     int rank;
     int nranks;
-    int node;        /* index of its node, in order of the nodes' lowest ranks */
+    int node; /* index of its node, in order of the nodes' lowest ranks */
     int nnodes;
     int local_rank;
     int local_size;
@@ -95,9 +91,9 @@ typedef struct bench_row {
     double time_us;
     double stock_us;
     double floor_us;
-    double cpu_us;        /* of all ranks together per call, waiting included */
+    double cpu_us; /* of all ranks together per call, waiting included */
     double stock_cpu_us;
-    double *samples;      /* us, [iterations], in order of time; NULL: not measured. The row owns them */
+    double *samples; /* us, [iterations], in order of time; NULL: not measured. The row owns them */
     double *stock_samples;
     uint64_t wrong; /* elements, and guard bytes overwritten, over all ranks and checked calls */
     uint64_t stock_wrong;
@@ -117,13 +113,15 @@ void bench_place_free(bench_place_t *place);
 /* bench_stock.c: what a program does without the component. */
 typedef struct bench_stock bench_stock_t;
 
-/* Host buffers, and device buffers of a CUDA-aware MPI, are passed as they are; others are staged through pinned memory, made here. */
+/* Host buffers, and device buffers of a CUDA-aware MPI, are passed as they are; others are staged through pinned
+ * memory, made here. */
 bench_stock_t *bench_stock_create(const bench_options_t *options);
 void bench_stock_destroy(bench_stock_t *stock);
 const char *bench_stock_name(const bench_stock_t *stock);
 int bench_stock_allreduce(bench_stock_t *stock, const void *send, void *recv, const bench_row_t *row, MPI_Comm comm);
 
-/* bench_call.c: a call of the component, or with host buffers one without it. A persistent one lives from begin to end. */
+/* bench_call.c: a call of the component, or with host buffers one without it. A persistent one lives from begin to end.
+ */
 typedef struct bench_caller {
     bench_call_t call;
     const void *send; /* or MPI_IN_PLACE */
@@ -174,6 +172,5 @@ double bench_bus_factor(int nranks);
 
 /* bench_report.c: true unless the row is a failure: wrong results, another path than promised, other traffic. */
 bool bench_row_is_right(const bench_row_t *row, const bench_options_t *options);
-
 
 #endif /* GPUHIER_BENCH_H */

@@ -53,6 +53,7 @@ void bench_dup_report(const bench_place_t *place)
     pvars_enable(true);
     double mine = median(with, place->control), stock = median(without, place->control);
     if (0 == place->rank) {
-        printf("# MPI_Comm_dup: %.1f us with the component, %.1f us without it, x %.2f\n", mine * 1e6, stock * 1e6, stock / mine);
+        printf("# MPI_Comm_dup: %.1f us with the component, %.1f us without it, x %.2f\n", mine * 1e6, stock * 1e6,
+               stock / mine);
     }
 }

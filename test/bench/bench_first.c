@@ -7,8 +7,9 @@
  *
  *   bench_first [communicators [calls on each]]       (default 41 and 2)
  *
- * The first communicator of the process is told apart: there the devices and the network are opened, too. How many messages
- * a first call needs is the difference of what Open MPI's monitoring counts with calls and without: bench/first_messages.
+ * The first communicator of the process is told apart: there the devices and the network are opened, too. How many
+ * messages a first call needs is the difference of what Open MPI's monitoring counts with calls and without:
+ * bench/first_messages.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -67,16 +68,18 @@ int main(int argc, char **argv)
     }
     suite.calls = (unsigned long) (ncalls * ncomms) + 1;
     pvars_read(&after);
-    if (PATH_ANY != suite.default_path && after.accelerated - before.accelerated != (uint64_t) ncalls * (uint64_t) ncomms) {
-        suite_fail(&suite, "only %llu of %d calls were accelerated", (unsigned long long) (after.accelerated - before.accelerated), ncalls * ncomms);
+    if (PATH_ANY != suite.default_path
+        && after.accelerated - before.accelerated != (uint64_t) ncalls * (uint64_t) ncomms) {
+        suite_fail(&suite, "only %llu of %d calls were accelerated",
+                   (unsigned long long) (after.accelerated - before.accelerated), ncalls * ncomms);
     }
     double in_process = first[0];
     qsort(&first[1], (size_t) ncomms - 1, sizeof(first[0]), by_value);
     qsort(&second[1], (size_t) ncomms - 1, sizeof(second[0]), by_value);
     if (0 == suite.rank) {
         printf("bench_first: %d ranks: first call of the process %.0f us, "
-               "of a communicator %.0f us, second call %.0f us\n", suite.nranks,
-               in_process, first[ncomms / 2], second[ncomms / 2]);
+               "of a communicator %.0f us, second call %.0f us\n",
+               suite.nranks, in_process, first[ncomms / 2], second[ncomms / 2]);
     }
     buffer_free(&send);
     buffer_free(&recv);

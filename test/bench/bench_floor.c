@@ -36,8 +36,8 @@ struct bench_floor {
     const bench_place_t *place;
     CUmodule module;
     CUresult (*get_function)(CUfunction *, CUmodule, const char *);
-    CUresult (*launch)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **,
-                       void **);
+    CUresult (*launch)(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream,
+                       void **, void **);
     CUresult (*synchronize)(CUstream);
     char *sources; /* the message: P shards to read */
     char *targets; /* P shards to write */
@@ -59,8 +59,8 @@ static bool load_kernels(bench_floor_t *f)
     *(void **) &f->get_function = dlsym(driver, "cuModuleGetFunction");
     *(void **) &f->launch = dlsym(driver, "cuLaunchKernel");
     *(void **) &f->synchronize = dlsym(driver, "cuStreamSynchronize");
-    return NULL != load && NULL != f->get_function && NULL != f->launch && NULL != f->synchronize &&
-           CUDA_SUCCESS == load(&f->module, gpuhier_fatbin);
+    return NULL != load && NULL != f->get_function && NULL != f->launch && NULL != f->synchronize
+           && CUDA_SUCCESS == load(&f->module, gpuhier_fatbin);
 }
 
 bench_floor_t *bench_floor_create(const bench_options_t *options, const bench_place_t *place)
@@ -163,8 +163,8 @@ static void run_kernel(const bench_floor_t *f, CUfunction function, gpuhier_kern
     size_t threads = args->count * element_bytes / 16 + 1;
     size_t blocks = (threads + GPUHIER_KERNEL_BLOCK - 1) / GPUHIER_KERNEL_BLOCK;
 
-    CUDA_MUST(f->launch(function, (unsigned) (blocks < MAX_BLOCKS ? blocks : MAX_BLOCKS), 1, 1, GPUHIER_KERNEL_BLOCK, 1, 1,
-                        0, NULL, params, NULL));
+    CUDA_MUST(f->launch(function, (unsigned) (blocks < MAX_BLOCKS ? blocks : MAX_BLOCKS), 1, 1, GPUHIER_KERNEL_BLOCK, 1,
+                        1, 0, NULL, params, NULL));
     CUDA_MUST(f->synchronize(NULL));
 }
 
@@ -174,8 +174,8 @@ static void run_kernel(const bench_floor_t *f, CUfunction function, gpuhier_kern
  * take turns, so no rank's own time would do; and repeats make the start, at which ranks leave a
  * barrier one after the other, not count.
  */
-static double sample_seconds(const bench_floor_t *f, CUfunction function, gpuhier_kernel_args_t *args, size_t element_bytes,
-                             int repeats)
+static double sample_seconds(const bench_floor_t *f, CUfunction function, gpuhier_kernel_args_t *args,
+                             size_t element_bytes, int repeats)
 {
     double ends[2]; /* minus the start, and the end: both are maxima */
 
@@ -218,7 +218,8 @@ static double memory_floor(bench_floor_t *f, const bench_row_t *row)
     if (NULL == f->module) {
         return 0.0;
     }
-    found = kernel_name(row->type, row->op, name, sizeof(name)) && CUDA_SUCCESS == f->get_function(&function, f->module, name);
+    found = kernel_name(row->type, row->op, name, sizeof(name))
+            && CUDA_SUCCESS == f->get_function(&function, f->module, name);
     MPI_Allreduce(MPI_IN_PLACE, &found, 1, MPI_INT, MPI_MIN, f->place->control);
     if (!found) {
         return 0.0;

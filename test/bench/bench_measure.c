@@ -5,9 +5,9 @@
  * One row: warm-up, timed calls of gpuhier and stock in turn, checks, path, traffic, floor.
  *
  * A sample is one call, or the mean of a train of them, in which a barrier that lets ranks go at different times counts
- * once: all ranks meet at a host barrier, each takes its own time, the slowest rank's counts; a row's time is the median of its samples. Before every call, outside of the time, the
- * receive buffer is poisoned (or, in place, filled with the input anew), so each call has the same
- * work to do and none can live on the result of the one before.
+ * once: all ranks meet at a host barrier, each takes its own time, the slowest rank's counts; a row's time is the
+ * median of its samples. Before every call, outside of the time, the receive buffer is poisoned (or, in place, filled
+ * with the input anew), so each call has the same work to do and none can live on the result of the one before.
  */
 #include "bench.h"
 
@@ -30,11 +30,11 @@ typedef struct work {
     buffer_t send;       /* the input; also in place, to refill from */
     buffer_t recv;
     bench_caller_t caller[2]; /* of gpuhier; of stock with host buffers */
-    double *gpuhier;     /* seconds per sample */
+    double *gpuhier;          /* seconds per sample */
     double *staged;
-    double cpu[2];       /* seconds of this process in timed calls of gpuhier, and of stock */
+    double cpu[2]; /* seconds of this process in timed calls of gpuhier, and of stock */
     pvars_t before;
-    uint64_t calls;      /* of gpuhier, since `before` */
+    uint64_t calls; /* of gpuhier, since `before` */
 } work_t;
 
 static uint64_t next_salt(void)
@@ -47,7 +47,12 @@ static void work_begin(work_t *w)
 {
     size_t bytes = w->row->bytes;
 
-    w->values = (value_case_t){w->row->type, w->row->op, w->place->nranks, next_salt(), MODE_GPUHIER != w->options->mode || w->options->any_path, false};
+    w->values = (value_case_t){w->row->type,
+                               w->row->op,
+                               w->place->nranks,
+                               next_salt(),
+                               MODE_GPUHIER != w->options->mode || w->options->any_path,
+                               false};
     w->host = calloc(1, bytes + 1);
     w->gpuhier = calloc((size_t) w->options->iterations, sizeof(double));
     w->staged = calloc((size_t) w->options->iterations, sizeof(double));
@@ -60,8 +65,14 @@ static void work_begin(work_t *w)
     value_fill(&w->values, w->place->rank, 0, w->row->count, w->host);
     buffer_write(&w->send, w->host, bytes);
     for (int i = 0; i < 2; ++i) {
-        w->caller[i] = (bench_caller_t){w->options->call, w->row->in_place ? MPI_IN_PLACE : w->send.message, w->recv.message, (int) w->row->count,
-                                        w->row->type->type, w->row->op->op, 0 == i ? w->place->gpuhier : w->place->stock, MPI_REQUEST_NULL};
+        w->caller[i] = (bench_caller_t){w->options->call,
+                                        w->row->in_place ? MPI_IN_PLACE : w->send.message,
+                                        w->recv.message,
+                                        (int) w->row->count,
+                                        w->row->type->type,
+                                        w->row->op->op,
+                                        0 == i ? w->place->gpuhier : w->place->stock,
+                                        MPI_REQUEST_NULL};
         bench_caller_begin(&w->caller[i]);
     }
 }
@@ -184,7 +195,8 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median over samples of the slowest rank's time, in microseconds; right on all ranks. Keeps them, in order of time. */
+/* The median over samples of the slowest rank's time, in microseconds; right on all ranks. Keeps them, in order of
+ * time. */
 static double median_us(double *samples, int n, MPI_Comm comm, double **kept_p)
 {
     MPI_Allreduce(MPI_IN_PLACE, samples, n, MPI_DOUBLE, MPI_MAX, comm);
@@ -240,7 +252,8 @@ void bench_measure(const bench_options_t *options, const bench_place_t *place, b
     w.cpu[0] = w.cpu[1] = 0.0;
     for (int i = 0; i < row->iterations; ++i) {
         bool last = i == row->iterations - 1;
-        /* Each is first as often as the other: on shared cores the second of two like calls finds another order of processes. */
+        /* Each is first as often as the other: on shared cores the second of two like calls finds another order of
+         * processes. */
         for (int turn = 0; turn < 2; ++turn) {
             if (turn == i % 2 && gpuhier) {
                 w.gpuhier[i] = call_gpuhier(&w);

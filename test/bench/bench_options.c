@@ -202,7 +202,8 @@ static bool parse_mode(const char *text, bench_options_t *o)
 
 static bool parse_call(const char *text, bench_options_t *o)
 {
-    static const char *const names[] = {[CALL_BLOCKING] = "blocking", [CALL_NONBLOCKING] = "nonblocking", [CALL_PERSISTENT] = "persistent", NULL};
+    static const char *const names[] = {
+        [CALL_BLOCKING] = "blocking", [CALL_NONBLOCKING] = "nonblocking", [CALL_PERSISTENT] = "persistent", NULL};
     int index;
     bool known = parse_name(text, names, &index);
 
@@ -326,20 +327,24 @@ int bench_options_parse(bench_options_t *o, int argc, char **argv, bool is_speak
     }
     if (o->train > 1 && o->in_place[1]) {
         if (is_speaker) {
-            fprintf(stderr, "gpuhier_bench: calls of a train follow each other on the same buffers: not in place (see --help)\n");
+            fprintf(
+                stderr,
+                "gpuhier_bench: calls of a train follow each other on the same buffers: not in place (see --help)\n");
         }
         return 2;
     }
     if (CALL_BLOCKING != o->call && (!o->host || MODE_BOTH != o->mode)) {
         if (is_speaker) {
-            fprintf(stderr, "gpuhier_bench: --call is for host buffers beside stock: add --host, leave --mode (see --help)\n");
+            fprintf(stderr,
+                    "gpuhier_bench: --call is for host buffers beside stock: add --host, leave --mode (see --help)\n");
         }
         return 2;
     }
     if (optind < argc || o->min_bytes > o->max_bytes) {
         if (is_speaker) {
-            fprintf(stderr, optind < argc ? "gpuhier_bench: unknown argument '%s' (see --help)\n"
-                                          : "gpuhier_bench: %s: the smallest message is larger than the largest\n",
+            fprintf(stderr,
+                    optind < argc ? "gpuhier_bench: unknown argument '%s' (see --help)\n"
+                                  : "gpuhier_bench: %s: the smallest message is larger than the largest\n",
                     optind < argc ? argv[optind] : "-b");
         }
         return 2;

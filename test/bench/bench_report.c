@@ -29,7 +29,8 @@ bool bench_row_is_right(const bench_row_t *row, const bench_options_t *options)
     if (options->host && MODE_STOCK != options->mode && BENCH_PATH_SAVED != row->path) {
         return false;
     }
-    return options->host || MODE_STOCK == options->mode || options->any_path || !row->type->accelerated || BENCH_PATH_GPUHIER == row->path;
+    return options->host || MODE_STOCK == options->mode || options->any_path || !row->type->accelerated
+           || BENCH_PATH_GPUHIER == row->path;
 }
 
 void bench_report_header(const bench_options_t *options, const bench_place_t *place, const char *stock_name)
@@ -46,8 +47,8 @@ void bench_report_header(const bench_options_t *options, const bench_place_t *pl
                options->wire_gbps);
     }
     printf("\n# time: median over calls of the slowest rank; busbw: algbw * 2 (n - 1) / n; x: stock / gpuhier\n#\n");
-    printf("#%11s %10s %14s %7s %5s %10s %8s %8s %7s %10s %7s %10s %8s %8s\n", "size", "count", "type", "redop", "place",
-           "time", "algbw", "busbw", "#wrong", "stock", "x", "floor", "t/floor", "path");
+    printf("#%11s %10s %14s %7s %5s %10s %8s %8s %7s %10s %7s %10s %8s %8s\n", "size", "count", "type", "redop",
+           "place", "time", "algbw", "busbw", "#wrong", "stock", "x", "floor", "t/floor", "path");
     printf("#%11s %10s %14s %7s %5s %10s %8s %8s %7s %10s %7s %10s %8s %8s\n", "(B)", "(elements)", "", "", "", "(us)",
            "(GB/s)", "(GB/s)", "", "(us)", "", "(us)", "", "");
     fflush(stdout);
@@ -67,7 +68,8 @@ void bench_report_row(const bench_row_t *row, const bench_place_t *place)
 {
     double algbw = row->time_us > 0.0 ? (double) row->bytes / row->time_us * 1e-3 : 0.0;
 
-    printf("%12zu %10zu %14s %7s %5s", row->bytes, row->count, row->type->name, row->op->name, row->in_place ? "in" : "out");
+    printf("%12zu %10zu %14s %7s %5s", row->bytes, row->count, row->type->name, row->op->name,
+           row->in_place ? "in" : "out");
     print_number(10, row->time_us < 100.0 ? 2 : 1, row->time_us);
     print_number(8, algbw < 1.0 ? 4 : 2, algbw);
     print_number(8, algbw < 1.0 ? 4 : 2, algbw * bench_bus_factor(place->nranks));
@@ -112,9 +114,12 @@ bool bench_report_json(const char *path, const bench_row_t *rows, int nrows, con
     fprintf(file, "[\n");
     for (int i = 0; i < nrows; ++i) {
         const bench_row_t *row = &rows[i];
-        double busbw = row->time_us > 0.0 ? (double) row->bytes / row->time_us * 1e-3 * bench_bus_factor(place->nranks) : 0.0;
-        fprintf(file, "  {\"nodes\": %d, \"ranks\": %d, \"bytes\": %zu, \"type\": \"%s\", \"op\": \"%s\", \"in_place\": %s, ",
-                place->nnodes, place->nranks, row->bytes, row->type->name, row->op->name, row->in_place ? "true" : "false");
+        double busbw =
+            row->time_us > 0.0 ? (double) row->bytes / row->time_us * 1e-3 * bench_bus_factor(place->nranks) : 0.0;
+        fprintf(file,
+                "  {\"nodes\": %d, \"ranks\": %d, \"bytes\": %zu, \"type\": \"%s\", \"op\": \"%s\", \"in_place\": %s, ",
+                place->nnodes, place->nranks, row->bytes, row->type->name, row->op->name,
+                row->in_place ? "true" : "false");
         json_number(file, "time_us", row->time_us, ", ");
         json_number(file, "stock_us", row->stock_us, ", ");
         json_number(file, "floor_us", row->floor_us, ", ");
@@ -142,7 +147,8 @@ static void plot_curve(FILE *gnuplot, const bench_row_t *rows, int nrows, size_t
     for (int i = 0; i < nrows; ++i) {
         double value = *(const double *) ((const char *) &rows[i] + column);
         /* The first type, operation and place only: one picture, one story. */
-        if (value > 0.0 && rows[i].type == rows[0].type && rows[i].op == rows[0].op && rows[i].in_place == rows[0].in_place) {
+        if (value > 0.0 && rows[i].type == rows[0].type && rows[i].op == rows[0].op
+            && rows[i].in_place == rows[0].in_place) {
             fprintf(gnuplot, "%zu %.3f\n", rows[i].bytes, value);
         }
     }

@@ -55,7 +55,8 @@ const char *bench_stock_name(const bench_stock_t *stock)
 int bench_stock_allreduce(bench_stock_t *stock, const void *send, void *recv, const bench_row_t *row, MPI_Comm comm)
 {
     if (stock->cuda_aware) {
-        return MPI_Allreduce(row->in_place ? MPI_IN_PLACE : send, recv, (int) row->count, row->type->type, row->op->op, comm);
+        return MPI_Allreduce(row->in_place ? MPI_IN_PLACE : send, recv, (int) row->count, row->type->type, row->op->op,
+                             comm);
     }
     CUDA_MUST(cudaMemcpy(stock->pinned, row->in_place ? recv : send, row->bytes, cudaMemcpyDeviceToHost));
     int error = MPI_Allreduce(MPI_IN_PLACE, stock->pinned, (int) row->count, row->type->type, row->op->op, comm);

@@ -77,7 +77,8 @@ static uint64_t wire_bytes(void)
     return sum;
 }
 
-/* The component's rule where no devices are named: an active RDMA port on every node, and RDMA devices that can be opened. */
+/* The component's rule where no devices are named: an active RDMA port on every node, and RDMA devices that can be
+ * opened. */
 static bool all_have_rdma(const bench_place_t *place)
 {
     glob_t ports;
@@ -152,8 +153,9 @@ static uint64_t units_of(uint64_t elements, uint64_t unit)
 }
 
 /*
- * On one node a message is one slice; between nodes an eighth of it, but no less than 128 KiB for each rank, and no more than slice_bytes, or
- * what 21 steps of the wire for each doubling of the nodes take for each rank, up to slice_bytes_max, if that is more.
+ * On one node a message is one slice; between nodes an eighth of it, but no less than 128 KiB for each rank, and no
+ * more than slice_bytes, or what 21 steps of the wire for each doubling of the nodes take for each rank, up to
+ * slice_bytes_max, if that is more.
  */
 static uint64_t slice_limit(const bench_traffic_t *t, const bench_row_t *row)
 {
@@ -233,9 +235,11 @@ static void check_links(const bench_traffic_t *t, bench_row_t *row)
                 mine = 0;
             }
             MPI_Allreduce(&mine, &all, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, p->on_node);
-            uint64_t want = is_short(t, row) ? 0
-                                             : (shard_elements(t, row, from, p->local_size) + shard_elements(t, row, to, p->local_size))
-                                                   * row->type->extent;
+            uint64_t want =
+                is_short(t, row)
+                    ? 0
+                    : (shard_elements(t, row, from, p->local_size) + shard_elements(t, row, to, p->local_size))
+                          * row->type->extent;
             wrong |= want != all;
             if (0 == p->local_rank) {
                 sum[0] += all;

@@ -73,41 +73,41 @@ static CUresult enter(int needs, enum call call, const char *name, const char *s
 }
 
 #define ENTRY(needs, name, symbol, exported, params, args, per_thread_stream) \
-    exported params \
-    { \
-        CUresult rc = enter(NEEDS_##needs, CALL_##symbol, name, #symbol); \
-        bool outer = sim_thread.per_thread; \
-        if (CUDA_SUCCESS == rc) { \
-            sim_thread.per_thread = per_thread_stream || outer; \
-            rc = sim_##symbol args; \
-            sim_thread.per_thread = outer; \
-        } \
-        return rc; \
+    exported params                                                           \
+    {                                                                         \
+        CUresult rc = enter(NEEDS_##needs, CALL_##symbol, name, #symbol);     \
+        bool outer = sim_thread.per_thread;                                   \
+        if (CUDA_SUCCESS == rc) {                                             \
+            sim_thread.per_thread = per_thread_stream || outer;               \
+            rc = sim_##symbol args;                                           \
+            sim_thread.per_thread = outer;                                    \
+        }                                                                     \
+        return rc;                                                            \
     }
 
 #define API(needs, name, symbol, since, params, args) \
     ENTRY(needs, #name, symbol, SIM_EXPORT CUresult symbol, params, args, false)
 #define API_PTSZ(needs, name, symbol, since, params, args) \
-    API(needs, name, symbol, since, params, args) \
-    SIM_EXPORT CUresult symbol##_ptsz params; \
+    API(needs, name, symbol, since, params, args)          \
+    SIM_EXPORT CUresult symbol##_ptsz params;              \
     ENTRY(needs, #name, symbol, SIM_EXPORT CUresult symbol##_ptsz, params, args, true)
 #define API_PTDS(needs, name, symbol, since, params, args) \
-    API(needs, name, symbol, since, params, args) \
-    SIM_EXPORT CUresult symbol##_ptds params; \
+    API(needs, name, symbol, since, params, args)          \
+    SIM_EXPORT CUresult symbol##_ptds params;              \
     ENTRY(needs, #name, symbol, SIM_EXPORT CUresult symbol##_ptds, params, args, true)
-#define API_THUNK(needs, name, symbol, since, params, args) \
-    __attribute__((visibility("hidden"))) CUresult thunk_target_##symbol params; \
+#define API_THUNK(needs, name, symbol, since, params, args)                          \
+    __attribute__((visibility("hidden"))) CUresult thunk_target_##symbol params;     \
     ENTRY(needs, #name, symbol, CUresult thunk_target_##symbol, params, args, false) \
-    __asm__(".pushsection .text\n" \
-            ".globl " #symbol "\n" \
-            ".type " #symbol ",@function\n" \
-            ".balign 16\n" #symbol ":\n" \
-            "mov $1, %eax\n" \
-            "mov $2, %eax\n" \
-            "mov $3, %eax\n" \
-            "mov $4, %eax\n" \
-            "jmp thunk_target_" #symbol "\n" \
-            ".size " #symbol ", .-" #symbol "\n" \
+    __asm__(".pushsection .text\n"                                                   \
+            ".globl " #symbol "\n"                                                   \
+            ".type " #symbol ",@function\n"                                          \
+            ".balign 16\n" #symbol ":\n"                                             \
+            "mov $1, %eax\n"                                                         \
+            "mov $2, %eax\n"                                                         \
+            "mov $3, %eax\n"                                                         \
+            "mov $4, %eax\n"                                                         \
+            "jmp thunk_target_" #symbol "\n"                                         \
+            ".size " #symbol ", .-" #symbol "\n"                                     \
             ".popsection\n");
 #include "cuda_api.def"
 #undef API
@@ -148,8 +148,8 @@ CUresult sim_cuGetProcAddress_v2(const char *name, void **function_p, int versio
             continue;
         }
         if (entries[i].since <= version) {
-            found = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) ? entries[i].per_thread
-                                                                            : entries[i].function;
+            found =
+                (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) ? entries[i].per_thread : entries[i].function;
         } else if (NULL == found) {
             status = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
         }

@@ -69,8 +69,7 @@ static void print_machine(const sim_topology_t *topology)
         sim_uuid_print(gpu->uuid, uuid);
         printf("gpu %d pci %s", i, pci);
         print_place(topology, gpu->numa, gpu->root, gpu->on);
-        printf(" memory %zuM%s%s # %s\n", gpu->memory >> 20, '\0' != gpu->slice[0] ? " slice " : "", gpu->slice,
-               uuid);
+        printf(" memory %zuM%s%s # %s\n", gpu->memory >> 20, '\0' != gpu->slice[0] ? " slice " : "", gpu->slice, uuid);
     }
     if (0 != topology->nvswitch) {
         printf("nvswitch %d%s\n", topology->nvswitch, topology->is_fabric ? " fabric" : "");

@@ -488,12 +488,11 @@ CUresult sim_cuCtxDisablePeerAccess(CUcontext peer)
     return CUDA_SUCCESS;
 }
 
-CUresult sim_cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
-                                        CUflushGPUDirectRDMAWritesScope scope)
+CUresult sim_cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target, CUflushGPUDirectRDMAWritesScope scope)
 {
-    if (CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX != target ||
-        (CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER != scope &&
-         CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES != scope)) {
+    if (CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX != target
+        || (CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER != scope
+            && CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES != scope)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     return CUDA_SUCCESS; /* what is written here is visible at once */

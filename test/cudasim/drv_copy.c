@@ -115,8 +115,8 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *given, CUstream handle, bool async)
     copy.height = given->Height;
     copy.to_pitch = 0 != given->dstPitch ? given->dstPitch : copy.width;
     copy.from_pitch = 0 != given->srcPitch ? given->srcPitch : copy.width;
-    rc = side_2d(given->dstMemoryType, given->dstHost, given->dstDevice, given->dstXInBytes, given->dstY,
-                 copy.to_pitch, &copy.to, &copy.to_side);
+    rc = side_2d(given->dstMemoryType, given->dstHost, given->dstDevice, given->dstXInBytes, given->dstY, copy.to_pitch,
+                 &copy.to, &copy.to_side);
     if (CUDA_SUCCESS == rc) {
         rc = side_2d(given->srcMemoryType, given->srcHost, given->srcDevice, given->srcXInBytes, given->srcY,
                      copy.from_pitch, &copy.from, &copy.from_side);

@@ -121,8 +121,8 @@ static CUresult init_once(void)
     if (NULL != disable && '\0' != disable[0] && 0 != strcmp(disable, "0")) {
         return CUDA_ERROR_NO_DEVICE;
     }
-    if (0 != sim_topology_load(&sim_driver.topology) || 0 != sim_model_setup() || 0 != sim_trace_setup() ||
-        0 != sim_engine_setup() || 0 != sim_launch_setup()) {
+    if (0 != sim_topology_load(&sim_driver.topology) || 0 != sim_model_setup() || 0 != sim_trace_setup()
+        || 0 != sim_engine_setup() || 0 != sim_launch_setup()) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     sim_driver.ndevices = sim_topology_visible(&sim_driver.topology, physical);

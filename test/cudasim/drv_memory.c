@@ -142,8 +142,9 @@ CUresult sim_cuMemAllocHost_v2(void **pointer_p, size_t bytes)
 
 CUresult sim_cuMemHostAlloc(void **pointer_p, size_t bytes, unsigned int flags)
 {
-    if (0 != (flags & ~(unsigned) (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |
-                                   CU_MEMHOSTALLOC_WRITECOMBINED))) {
+    if (0
+        != (flags
+            & ~(unsigned) (CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED))) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     return host_alloc(pointer_p, bytes, SIM_KIND_HOST, flags | CU_MEMHOSTALLOC_DEVICEMAP);
@@ -162,8 +163,8 @@ CUresult sim_cuMemFreeHost(void *pointer)
 
 CUresult sim_cuMemHostRegister_v2(void *host, size_t bytes, unsigned int flags)
 {
-    const unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
-                           CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
+    const unsigned known = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_IOMEMORY
+                           | CU_MEMHOSTREGISTER_READ_ONLY;
     struct sim_alloc *alloc;
 
     if (NULL == host || 0 == bytes || 0 != (flags & ~known) || sim_is_device_address((uintptr_t) host)) {
@@ -229,8 +230,8 @@ static CUresult managed_check(CUdeviceptr pointer, size_t bytes)
 {
     struct sim_alloc *alloc = sim_memory_find((uintptr_t) pointer);
 
-    if (NULL == alloc || SIM_KIND_MANAGED != alloc->kind || 0 == bytes ||
-        (uintptr_t) pointer + bytes > alloc->base + alloc->size) {
+    if (NULL == alloc || SIM_KIND_MANAGED != alloc->kind || 0 == bytes
+        || (uintptr_t) pointer + bytes > alloc->base + alloc->size) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     return CUDA_SUCCESS;
@@ -239,7 +240,7 @@ static CUresult managed_check(CUdeviceptr pointer, size_t bytes)
 static CUresult device_check(CUdevice device)
 {
     return (CU_DEVICE_CPU == device || (device >= 0 && device < sim_driver.ndevices)) ? CUDA_SUCCESS
-                                                                                       : CUDA_ERROR_INVALID_DEVICE;
+                                                                                      : CUDA_ERROR_INVALID_DEVICE;
 }
 
 static CUresult location_check(CUmemLocation where)

@@ -332,8 +332,8 @@ static CUresult packed_params(void **extra, const void **packed_p, size_t *bytes
 }
 
 CUresult sim_cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-                            unsigned int block_x, unsigned int block_y, unsigned int block_z,
-                            unsigned int shared_bytes, CUstream handle, void **params, void **extra)
+                            unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int shared_bytes,
+                            CUstream handle, void **params, void **extra)
 {
     const uint32_t grid[3] = {grid_x, grid_y, grid_z}, block[3] = {block_x, block_y, block_z};
     const void *packed;
@@ -350,13 +350,13 @@ CUresult sim_cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned i
     if (CUDA_SUCCESS != rc) {
         return rc;
     }
-    if (stream->ctx != sim_context_current() || function->module->ctx != stream->ctx ||
-        function->module->ctx_id != stream->ctx->id) {
+    if (stream->ctx != sim_context_current() || function->module->ctx != stream->ctx
+        || function->module->ctx_id != stream->ctx->id) {
         return CUDA_ERROR_INVALID_HANDLE;
     }
-    if (0 == grid_x || 0 == grid_y || 0 == grid_z || 0 == block_x || 0 == block_y || 0 == block_z ||
-        grid_x > INT32_MAX || grid_y > 65535 || grid_z > 65535 || block_x > MAX_THREADS || block_y > MAX_THREADS ||
-        block_z > 64 || (size_t) block_x * block_y * block_z > MAX_THREADS || (NULL != params && NULL != packed)) {
+    if (0 == grid_x || 0 == grid_y || 0 == grid_z || 0 == block_x || 0 == block_y || 0 == block_z || grid_x > INT32_MAX
+        || grid_y > 65535 || grid_z > 65535 || block_x > MAX_THREADS || block_y > MAX_THREADS || block_z > 64
+        || (size_t) block_x * block_y * block_z > MAX_THREADS || (NULL != params && NULL != packed)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     if (shared_bytes > (function->max_dynamic_shared > 49152 ? (unsigned) function->max_dynamic_shared : 49152)) {
@@ -384,11 +384,10 @@ CUresult sim_cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function,
 
 CUresult sim_cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
                                        unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-                                       unsigned int block_z, unsigned int shared_bytes, CUstream stream,
-                                       void **params)
+                                       unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **params)
 {
-    return sim_cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
-                              params, NULL);
+    return sim_cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, params,
+                              NULL);
 }
 
 /* ---- occupancy: as if a kernel used few registers, so that threads are the limit ---- */

@@ -54,8 +54,8 @@ static CUresult access_flags(const struct sim_alloc *alloc, void *value_p)
     } else if (SIM_KIND_POOL == alloc->kind) {
         can = sim_pool_access(alloc, ctx->physical);
     } else {
-        can = alloc->kind >= SIM_KIND_HOST || SIM_KIND_IMPORT == alloc->kind || alloc->device == ctx->physical ||
-              0 != atomic_load(&ctx->peers[alloc->device]);
+        can = alloc->kind >= SIM_KIND_HOST || SIM_KIND_IMPORT == alloc->kind || alloc->device == ctx->physical
+              || 0 != atomic_load(&ctx->peers[alloc->device]);
     }
     put_int(value_p, can ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE);
     return CUDA_SUCCESS;
@@ -181,8 +181,8 @@ CUresult sim_cuPointerGetAttributes(unsigned int count, CUpointer_attribute *att
         return CUDA_ERROR_INVALID_VALUE;
     }
     for (i = 0; i < count; i++) {
-        if (attributes[i] < CU_POINTER_ATTRIBUTE_CONTEXT ||
-            attributes[i] > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE) {
+        if (attributes[i] < CU_POINTER_ATTRIBUTE_CONTEXT
+            || attributes[i] > CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE) {
             return CUDA_ERROR_INVALID_VALUE;
         }
         if (NULL == alloc || CUDA_SUCCESS != attribute_of(alloc, attributes[i], (uintptr_t) pointer, values_p[i])) {
@@ -197,8 +197,8 @@ CUresult sim_cuPointerSetAttribute(const void *value, CUpointer_attribute attrib
     struct sim_alloc *alloc = sim_memory_find((uintptr_t) pointer);
     unsigned flag;
 
-    if (NULL == value || CU_POINTER_ATTRIBUTE_SYNC_MEMOPS != attribute || NULL == alloc ||
-        (SIM_KIND_DEVICE != alloc->kind && SIM_KIND_IMPORT != alloc->kind && SIM_KIND_MAPPED != alloc->kind)) {
+    if (NULL == value || CU_POINTER_ATTRIBUTE_SYNC_MEMOPS != attribute || NULL == alloc
+        || (SIM_KIND_DEVICE != alloc->kind && SIM_KIND_IMPORT != alloc->kind && SIM_KIND_MAPPED != alloc->kind)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     memcpy(&flag, value, sizeof(flag));

@@ -119,8 +119,8 @@ CUresult sim_cuMemPoolCreate(CUmemoryPool *pool_p, const CUmemPoolProps *propert
     if (NULL == pool_p || NULL == properties || CU_MEM_ALLOCATION_TYPE_PINNED != properties->allocType) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (CU_MEM_LOCATION_TYPE_DEVICE != properties->location.type ||
-        CU_MEM_HANDLE_TYPE_NONE != properties->handleTypes) {
+    if (CU_MEM_LOCATION_TYPE_DEVICE != properties->location.type
+        || CU_MEM_HANDLE_TYPE_NONE != properties->handleTypes) {
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     if (properties->location.id < 0 || properties->location.id >= sim_driver.ndevices) {
@@ -230,8 +230,8 @@ CUresult sim_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, s
     int device;
 
     for (i = 0; i < count && CUDA_SUCCESS == rc; i++) {
-        if (CU_MEM_LOCATION_TYPE_DEVICE != map[i].location.type || map[i].location.id < 0 ||
-            map[i].location.id >= sim_driver.ndevices) {
+        if (CU_MEM_LOCATION_TYPE_DEVICE != map[i].location.type || map[i].location.id < 0
+            || map[i].location.id >= sim_driver.ndevices) {
             return CUDA_ERROR_INVALID_VALUE;
         }
         device = sim_driver.devices[map[i].location.id].physical;
@@ -260,13 +260,12 @@ CUresult sim_cuMemPoolGetAccess(CUmemAccess_flags *flags_p, CUmemoryPool pool, C
     if (CUDA_SUCCESS != rc) {
         return rc;
     }
-    if (NULL == flags_p || NULL == where || CU_MEM_LOCATION_TYPE_DEVICE != where->type || where->id < 0 ||
-        where->id >= sim_driver.ndevices) {
+    if (NULL == flags_p || NULL == where || CU_MEM_LOCATION_TYPE_DEVICE != where->type || where->id < 0
+        || where->id >= sim_driver.ndevices) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    *flags_p = 0 != (pool->access & (1 << sim_driver.devices[where->id].physical))
-                   ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-                   : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    *flags_p = 0 != (pool->access & (1 << sim_driver.devices[where->id].physical)) ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                                                                                   : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     return CUDA_SUCCESS;
 }
 

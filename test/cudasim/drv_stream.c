@@ -260,10 +260,11 @@ static void run_value(struct sim_item *item)
     if (sim_model.on) { /* as an event, and then the way of a store */
         struct sim_gpu_ports *ports = sim_model_ports(work->to);
         item->end_ns = item->start_ns + (uint64_t) sim_model.event;
-        sim_model_sleep(item->end_ns + (uint64_t) (NULL == ports ? sim_model.pcie_store
-                                                   : ports == &sim_window.shared->ports[item->stream->ctx->physical]
-                                                       ? 0
-                                                       : sim_model.link_store),
+        sim_model_sleep(item->end_ns
+                            + (uint64_t) (NULL == ports ? sim_model.pcie_store
+                                          : ports == &sim_window.shared->ports[item->stream->ctx->physical]
+                                              ? 0
+                                              : sim_model.link_store),
                         true);
     }
     if (4 == work->bytes) {
@@ -316,8 +317,8 @@ CUresult sim_cuEventCreate(CUevent *event_p, unsigned int flags)
     CUevent event;
     CUresult rc;
 
-    if (NULL == event_p || 0 != (flags & ~known) ||
-        (0 != (flags & CU_EVENT_INTERPROCESS) && 0 == (flags & CU_EVENT_DISABLE_TIMING))) {
+    if (NULL == event_p || 0 != (flags & ~known)
+        || (0 != (flags & CU_EVENT_INTERPROCESS) && 0 == (flags & CU_EVENT_DISABLE_TIMING))) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     event = sim_event_new(sim_context_current(), flags);

@@ -75,8 +75,8 @@ static CUresult properties_check(const CUmemAllocationProp *properties)
     if (NULL == properties || CU_MEM_ALLOCATION_TYPE_PINNED != properties->type) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (CU_MEM_LOCATION_TYPE_DEVICE != properties->location.type ||
-        0 != ((int) properties->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)) {
+    if (CU_MEM_LOCATION_TYPE_DEVICE != properties->location.type
+        || 0 != ((int) properties->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)) {
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     if (properties->location.id < 0 || properties->location.id >= sim_driver.ndevices) {
@@ -226,8 +226,8 @@ CUresult sim_cuMemExportToShareableHandle(void *shareable_p, CUmemGenericAllocat
     struct physical *physical = physical_of(handle);
     int fd;
 
-    if (NULL == physical || NULL == shareable_p || 0 != flags || CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR != type ||
-        physical->fd < 0) {
+    if (NULL == physical || NULL == shareable_p || 0 != flags || CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR != type
+        || physical->fd < 0) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     fd = fcntl(physical->fd, F_DUPFD_CLOEXEC, 0);
@@ -246,9 +246,9 @@ CUresult sim_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle
     struct physical *physical;
     int fd = (int) (intptr_t) shareable;
 
-    if (NULL == handle_p || CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR != type ||
-        (ssize_t) sizeof(head) != pread(fd, &head, sizeof(head), 0) || FILE_MAGIC != head.magic ||
-        head.node != sim_driver.topology.node || head.device < 0 || head.device >= sim_driver.topology.ngpus) {
+    if (NULL == handle_p || CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR != type
+        || (ssize_t) sizeof(head) != pread(fd, &head, sizeof(head), 0) || FILE_MAGIC != head.magic
+        || head.node != sim_driver.topology.node || head.device < 0 || head.device >= sim_driver.topology.ngpus) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     physical = physical_new(&head.properties, head.device, head.nblocks);
@@ -275,8 +275,8 @@ CUresult sim_cuMemAddressReserve(CUdeviceptr *pointer_p, size_t bytes, size_t al
     uint32_t count = (uint32_t) (bytes >> SIM_BLOCK_SHIFT), align = 1, first;
 
     (void) wish; /* a hint */
-    if (NULL == pointer_p || 0 == bytes || 0 != bytes % SIM_BLOCK_BYTES || 0 != flags ||
-        0 != (alignment & (alignment - 1))) {
+    if (NULL == pointer_p || 0 == bytes || 0 != bytes % SIM_BLOCK_BYTES || 0 != flags
+        || 0 != (alignment & (alignment - 1))) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     if (alignment > SIM_BLOCK_BYTES) {
@@ -315,8 +315,8 @@ CUresult sim_cuMemAddressFree(CUdeviceptr pointer, size_t bytes)
 
     sim_memory_lock();
     alloc = sim_memory_find((uintptr_t) pointer);
-    if (NULL == alloc || SIM_KIND_RESERVED != alloc->kind || alloc->base != (uintptr_t) pointer ||
-        alloc->size != bytes || !covered(alloc->base, bytes, alloc)) {
+    if (NULL == alloc || SIM_KIND_RESERVED != alloc->kind || alloc->base != (uintptr_t) pointer || alloc->size != bytes
+        || !covered(alloc->base, bytes, alloc)) {
         rc = CUDA_ERROR_INVALID_VALUE;
     } else {
         sim_memory_cover(alloc->first_block, alloc->nblocks, NULL);
@@ -334,14 +334,14 @@ CUresult sim_cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGen
     struct sim_alloc *reservation, *alloc;
     CUresult rc = CUDA_SUCCESS;
 
-    if (NULL == physical || 0 == bytes || 0 != bytes % SIM_BLOCK_BYTES || 0 != offset || 0 != flags ||
-        bytes != (size_t) physical->nblocks << SIM_BLOCK_SHIFT || 0 != pointer % SIM_BLOCK_BYTES) {
+    if (NULL == physical || 0 == bytes || 0 != bytes % SIM_BLOCK_BYTES || 0 != offset || 0 != flags
+        || bytes != (size_t) physical->nblocks << SIM_BLOCK_SHIFT || 0 != pointer % SIM_BLOCK_BYTES) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     sim_memory_lock();
     reservation = sim_memory_find((uintptr_t) pointer);
-    if (NULL == reservation || SIM_KIND_RESERVED != reservation->kind ||
-        !covered((uintptr_t) pointer, bytes, reservation)) {
+    if (NULL == reservation || SIM_KIND_RESERVED != reservation->kind
+        || !covered((uintptr_t) pointer, bytes, reservation)) {
         rc = CUDA_ERROR_INVALID_VALUE;
     } else {
         alloc = sim_memory_record(SIM_KIND_MAPPED, NULL, physical->device, (uintptr_t) pointer, bytes);
@@ -417,9 +417,10 @@ static CUresult access_set(struct sim_alloc *alloc, int device, CUmemAccess_flag
     } else {
         alloc->access |= 1 << device;
     }
-    if (0 == before && 0 != alloc->access &&
-        0 != sim_blocks_show(alloc->first_block, alloc->nblocks, physical->fd >= 0 ? physical->fd : sim_window.fd,
-                             physical->fd >= 0 ? 0 : physical->first, physical->device)) {
+    if (0 == before && 0 != alloc->access
+        && 0
+               != sim_blocks_show(alloc->first_block, alloc->nblocks, physical->fd >= 0 ? physical->fd : sim_window.fd,
+                                  physical->fd >= 0 ? 0 : physical->first, physical->device)) {
         alloc->access = 0;
         return CUDA_ERROR_OUT_OF_MEMORY;
     }

@@ -23,12 +23,12 @@ struct gdr {
     int unused;
 };
 
-#define FAIL_AS_ASKED()                   \
-    do {                                  \
+#define FAIL_AS_ASKED()                      \
+    do {                                     \
         int error = cudasim_fault(__func__); \
-        if (0 != error) {                 \
-            return error;                 \
-        }                                 \
+        if (0 != error) {                    \
+            return error;                    \
+        }                                    \
     } while (0)
 
 SIM_EXPORT gdr_t gdr_open(void)
@@ -86,8 +86,12 @@ SIM_EXPORT int gdr_get_info_v2(gdr_t gdr, gdr_mh_t handle, gdr_info_t *info_p)
     (void) gdr;
     FAIL_AS_ASKED();
     cudasim_gdr_info((void *) handle.h, &address, &bytes, &mapped, &freed);
-    *info_p = (gdr_info_t) {.va = address, .mapped_size = bytes, .page_size = (uint32_t) SIM_GDR_PAGE, .mapped = mapped,
-                            .wc_mapping = mapped, .mapping_type = mapped};
+    *info_p = (gdr_info_t){.va = address,
+                           .mapped_size = bytes,
+                           .page_size = (uint32_t) SIM_GDR_PAGE,
+                           .mapped = mapped,
+                           .wc_mapping = mapped,
+                           .mapping_type = mapped};
     return 0;
 }
 

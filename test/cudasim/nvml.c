@@ -17,11 +17,11 @@
 #include "nvml_abi.h"
 #include "sim_topology.h"
 
-#define NVML(name, ...) \
+#define NVML(name, ...)                                                         \
     __attribute__((visibility("default"))) sim_nvml_return_t name(__VA_ARGS__); \
     sim_nvml_return_t name(__VA_ARGS__)
 
-#define DEVICE_ID 0x233010deu    /* an H100's */
+#define DEVICE_ID 0x233010deu /* an H100's */
 #define SUBSYSTEM_ID 0x16c110deu
 #define LINK_SPEED_MBPS 26562u
 
@@ -201,8 +201,8 @@ NVML(nvmlDeviceGetHandleByPciBusId_v2, const char *text, sim_nvml_device_t *devi
         return SIM_NVML_INVALID_ARGUMENT;
     }
     for (i = 0; i < topology.ngpus; i++) {
-        if (topology.gpus[i].pci.domain == pci.domain && topology.gpus[i].pci.bus == pci.bus &&
-            topology.gpus[i].pci.device == pci.device) {
+        if (topology.gpus[i].pci.domain == pci.domain && topology.gpus[i].pci.bus == pci.bus
+            && topology.gpus[i].pci.device == pci.device) {
             *device_p = &topology.gpus[i];
             return SIM_NVML_SUCCESS;
         }
@@ -489,8 +489,8 @@ NVML(nvmlDeviceGetNvLinkCapability, sim_nvml_device_t device, unsigned link, int
         return SIM_NVML_INVALID_ARGUMENT;
     }
     if (link_check(device, link, SIM_NVML_NOT_SUPPORTED, &rc) >= 0) {
-        *value_p = SIM_NVML_LINK_CAP_P2P == capability || SIM_NVML_LINK_CAP_P2P_ATOMICS == capability ||
-                   SIM_NVML_LINK_CAP_VALID == capability;
+        *value_p = SIM_NVML_LINK_CAP_P2P == capability || SIM_NVML_LINK_CAP_P2P_ATOMICS == capability
+                   || SIM_NVML_LINK_CAP_VALID == capability;
     }
     return rc;
 }

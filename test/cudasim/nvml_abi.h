@@ -30,7 +30,7 @@ typedef struct sim_gpu *sim_nvml_device_t;
 typedef struct sim_nvml_pci {
     char legacy_id[16];
     unsigned domain, bus, device;
-    unsigned device_id;    /* device in the high, vendor in the low half */
+    unsigned device_id; /* device in the high, vendor in the low half */
     unsigned subsystem_id;
     char id[32];
 } sim_nvml_pci_t;

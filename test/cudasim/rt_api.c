@@ -53,22 +53,22 @@ static cudaError_t leave(cudaError_t rc)
     return rc;
 }
 
-#define RT(needs, name, params, args) \
-    SIM_EXPORT cudaError_t name params \
-    { \
-        cudaError_t rc = enter(NEEDS_##needs, #name); \
+#define RT(needs, name, params, args)                          \
+    SIM_EXPORT cudaError_t name params                         \
+    {                                                          \
+        cudaError_t rc = enter(NEEDS_##needs, #name);          \
         return leave(cudaSuccess == rc ? rt_##name args : rc); \
     }
-#define RT_VARIANT(needs, name, exported, params, args) \
-    RT(needs, name, params, args) \
-    SIM_EXPORT cudaError_t exported params; \
-    SIM_EXPORT cudaError_t exported params \
-    { \
-        cudaError_t rc = enter(NEEDS_##needs, #name); \
-        bool outer = cudasim_per_thread_default(true); \
+#define RT_VARIANT(needs, name, exported, params, args)      \
+    RT(needs, name, params, args)                            \
+    SIM_EXPORT cudaError_t exported params;                  \
+    SIM_EXPORT cudaError_t exported params                   \
+    {                                                        \
+        cudaError_t rc = enter(NEEDS_##needs, #name);        \
+        bool outer = cudasim_per_thread_default(true);       \
         rc = leave(cudaSuccess == rc ? rt_##name args : rc); \
-        cudasim_per_thread_default(outer); \
-        return rc; \
+        cudasim_per_thread_default(outer);                   \
+        return rc;                                           \
     }
 #define RT_PTSZ(needs, name, params, args) RT_VARIANT(needs, name, name##_ptsz, params, args)
 #define RT_PTDS(needs, name, params, args) RT_VARIANT(needs, name, name##_ptds, params, args)

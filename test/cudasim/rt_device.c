@@ -138,62 +138,62 @@ cudaError_t rt_cudaDeviceGetAttribute(int *value_p, enum cudaDeviceAttr attribut
 }
 
 /* Where each number of the properties comes from. */
-#define PROPERTY_LIST(X) \
-    X(regsPerBlock, MAX_REGISTERS_PER_BLOCK) \
-    X(warpSize, WARP_SIZE) \
-    X(memPitch, MAX_PITCH) \
-    X(maxThreadsPerBlock, MAX_THREADS_PER_BLOCK) \
-    X(maxThreadsDim[0], MAX_BLOCK_DIM_X) \
-    X(maxThreadsDim[1], MAX_BLOCK_DIM_Y) \
-    X(maxThreadsDim[2], MAX_BLOCK_DIM_Z) \
-    X(maxGridSize[0], MAX_GRID_DIM_X) \
-    X(maxGridSize[1], MAX_GRID_DIM_Y) \
-    X(maxGridSize[2], MAX_GRID_DIM_Z) \
-    X(sharedMemPerBlock, MAX_SHARED_MEMORY_PER_BLOCK) \
-    X(totalConstMem, TOTAL_CONSTANT_MEMORY) \
-    X(major, COMPUTE_CAPABILITY_MAJOR) \
-    X(minor, COMPUTE_CAPABILITY_MINOR) \
-    X(textureAlignment, TEXTURE_ALIGNMENT) \
-    X(texturePitchAlignment, TEXTURE_PITCH_ALIGNMENT) \
-    X(multiProcessorCount, MULTIPROCESSOR_COUNT) \
-    X(integrated, INTEGRATED) \
-    X(canMapHostMemory, CAN_MAP_HOST_MEMORY) \
-    X(surfaceAlignment, SURFACE_ALIGNMENT) \
-    X(concurrentKernels, CONCURRENT_KERNELS) \
-    X(ECCEnabled, ECC_ENABLED) \
-    X(pciBusID, PCI_BUS_ID) \
-    X(pciDeviceID, PCI_DEVICE_ID) \
-    X(pciDomainID, PCI_DOMAIN_ID) \
-    X(asyncEngineCount, ASYNC_ENGINE_COUNT) \
-    X(unifiedAddressing, UNIFIED_ADDRESSING) \
-    X(memoryBusWidth, GLOBAL_MEMORY_BUS_WIDTH) \
-    X(l2CacheSize, L2_CACHE_SIZE) \
-    X(maxThreadsPerMultiProcessor, MAX_THREADS_PER_MULTIPROCESSOR) \
-    X(streamPrioritiesSupported, STREAM_PRIORITIES_SUPPORTED) \
-    X(globalL1CacheSupported, GLOBAL_L1_CACHE_SUPPORTED) \
-    X(localL1CacheSupported, LOCAL_L1_CACHE_SUPPORTED) \
-    X(sharedMemPerMultiprocessor, MAX_SHARED_MEMORY_PER_MULTIPROCESSOR) \
-    X(regsPerMultiprocessor, MAX_REGISTERS_PER_MULTIPROCESSOR) \
-    X(managedMemory, MANAGED_MEMORY) \
-    X(hostNativeAtomicSupported, HOST_NATIVE_ATOMIC_SUPPORTED) \
-    X(pageableMemoryAccess, PAGEABLE_MEMORY_ACCESS) \
-    X(concurrentManagedAccess, CONCURRENT_MANAGED_ACCESS) \
-    X(computePreemptionSupported, COMPUTE_PREEMPTION_SUPPORTED) \
+#define PROPERTY_LIST(X)                                                          \
+    X(regsPerBlock, MAX_REGISTERS_PER_BLOCK)                                      \
+    X(warpSize, WARP_SIZE)                                                        \
+    X(memPitch, MAX_PITCH)                                                        \
+    X(maxThreadsPerBlock, MAX_THREADS_PER_BLOCK)                                  \
+    X(maxThreadsDim[0], MAX_BLOCK_DIM_X)                                          \
+    X(maxThreadsDim[1], MAX_BLOCK_DIM_Y)                                          \
+    X(maxThreadsDim[2], MAX_BLOCK_DIM_Z)                                          \
+    X(maxGridSize[0], MAX_GRID_DIM_X)                                             \
+    X(maxGridSize[1], MAX_GRID_DIM_Y)                                             \
+    X(maxGridSize[2], MAX_GRID_DIM_Z)                                             \
+    X(sharedMemPerBlock, MAX_SHARED_MEMORY_PER_BLOCK)                             \
+    X(totalConstMem, TOTAL_CONSTANT_MEMORY)                                       \
+    X(major, COMPUTE_CAPABILITY_MAJOR)                                            \
+    X(minor, COMPUTE_CAPABILITY_MINOR)                                            \
+    X(textureAlignment, TEXTURE_ALIGNMENT)                                        \
+    X(texturePitchAlignment, TEXTURE_PITCH_ALIGNMENT)                             \
+    X(multiProcessorCount, MULTIPROCESSOR_COUNT)                                  \
+    X(integrated, INTEGRATED)                                                     \
+    X(canMapHostMemory, CAN_MAP_HOST_MEMORY)                                      \
+    X(surfaceAlignment, SURFACE_ALIGNMENT)                                        \
+    X(concurrentKernels, CONCURRENT_KERNELS)                                      \
+    X(ECCEnabled, ECC_ENABLED)                                                    \
+    X(pciBusID, PCI_BUS_ID)                                                       \
+    X(pciDeviceID, PCI_DEVICE_ID)                                                 \
+    X(pciDomainID, PCI_DOMAIN_ID)                                                 \
+    X(asyncEngineCount, ASYNC_ENGINE_COUNT)                                       \
+    X(unifiedAddressing, UNIFIED_ADDRESSING)                                      \
+    X(memoryBusWidth, GLOBAL_MEMORY_BUS_WIDTH)                                    \
+    X(l2CacheSize, L2_CACHE_SIZE)                                                 \
+    X(maxThreadsPerMultiProcessor, MAX_THREADS_PER_MULTIPROCESSOR)                \
+    X(streamPrioritiesSupported, STREAM_PRIORITIES_SUPPORTED)                     \
+    X(globalL1CacheSupported, GLOBAL_L1_CACHE_SUPPORTED)                          \
+    X(localL1CacheSupported, LOCAL_L1_CACHE_SUPPORTED)                            \
+    X(sharedMemPerMultiprocessor, MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)           \
+    X(regsPerMultiprocessor, MAX_REGISTERS_PER_MULTIPROCESSOR)                    \
+    X(managedMemory, MANAGED_MEMORY)                                              \
+    X(hostNativeAtomicSupported, HOST_NATIVE_ATOMIC_SUPPORTED)                    \
+    X(pageableMemoryAccess, PAGEABLE_MEMORY_ACCESS)                               \
+    X(concurrentManagedAccess, CONCURRENT_MANAGED_ACCESS)                         \
+    X(computePreemptionSupported, COMPUTE_PREEMPTION_SUPPORTED)                   \
     X(canUseHostPointerForRegisteredMem, CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM) \
-    X(cooperativeLaunch, COOPERATIVE_LAUNCH) \
-    X(sharedMemPerBlockOptin, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN) \
-    X(maxBlocksPerMultiProcessor, MAX_BLOCKS_PER_MULTIPROCESSOR) \
-    X(reservedSharedMemPerBlock, RESERVED_SHARED_MEMORY_PER_BLOCK) \
-    X(hostRegisterSupported, HOST_REGISTER_SUPPORTED) \
-    X(hostRegisterReadOnlySupported, READ_ONLY_HOST_REGISTER_SUPPORTED) \
-    X(memoryPoolsSupported, MEMORY_POOLS_SUPPORTED) \
-    X(gpuDirectRDMASupported, GPU_DIRECT_RDMA_SUPPORTED) \
-    X(gpuDirectRDMAFlushWritesOptions, GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS) \
-    X(gpuDirectRDMAWritesOrdering, GPU_DIRECT_RDMA_WRITES_ORDERING) \
-    X(memoryPoolSupportedHandleTypes, MEMPOOL_SUPPORTED_HANDLE_TYPES) \
-    X(ipcEventSupported, IPC_EVENT_SUPPORTED) \
-    X(clusterLaunch, CLUSTER_LAUNCH) \
-    X(unifiedFunctionPointers, UNIFIED_FUNCTION_POINTERS) \
+    X(cooperativeLaunch, COOPERATIVE_LAUNCH)                                      \
+    X(sharedMemPerBlockOptin, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)                  \
+    X(maxBlocksPerMultiProcessor, MAX_BLOCKS_PER_MULTIPROCESSOR)                  \
+    X(reservedSharedMemPerBlock, RESERVED_SHARED_MEMORY_PER_BLOCK)                \
+    X(hostRegisterSupported, HOST_REGISTER_SUPPORTED)                             \
+    X(hostRegisterReadOnlySupported, READ_ONLY_HOST_REGISTER_SUPPORTED)           \
+    X(memoryPoolsSupported, MEMORY_POOLS_SUPPORTED)                               \
+    X(gpuDirectRDMASupported, GPU_DIRECT_RDMA_SUPPORTED)                          \
+    X(gpuDirectRDMAFlushWritesOptions, GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS)      \
+    X(gpuDirectRDMAWritesOrdering, GPU_DIRECT_RDMA_WRITES_ORDERING)               \
+    X(memoryPoolSupportedHandleTypes, MEMPOOL_SUPPORTED_HANDLE_TYPES)             \
+    X(ipcEventSupported, IPC_EVENT_SUPPORTED)                                     \
+    X(clusterLaunch, CLUSTER_LAUNCH)                                              \
+    X(unifiedFunctionPointers, UNIFIED_FUNCTION_POINTERS)                         \
     X(hostNumaId, HOST_NUMA_ID)
 
 cudaError_t rt_cudaGetDeviceProperties(struct cudaDeviceProp *properties_p, int device)
@@ -212,10 +212,10 @@ cudaError_t rt_cudaGetDeviceProperties(struct cudaDeviceProp *properties_p, int 
     if (CUDA_SUCCESS == rc) {
         rc = cuDeviceTotalMem(&properties_p->totalGlobalMem, device);
     }
-#define PROPERTY_READ(field, attribute) \
-    if (CUDA_SUCCESS == rc) { \
+#define PROPERTY_READ(field, attribute)                                             \
+    if (CUDA_SUCCESS == rc) {                                                       \
         rc = cuDeviceGetAttribute(&value, CU_DEVICE_ATTRIBUTE_##attribute, device); \
-        properties_p->field = (__typeof__(properties_p->field)) value; \
+        properties_p->field = (__typeof__(properties_p->field)) value;              \
     }
     PROPERTY_LIST(PROPERTY_READ)
     return rt_error(rc);
@@ -288,8 +288,8 @@ cudaError_t rt_cudaDeviceGetStreamPriorityRange(int *least_p, int *greatest_p)
 cudaError_t rt_cudaDeviceFlushGPUDirectRDMAWrites(enum cudaFlushGPUDirectRDMAWritesTarget target,
                                                   enum cudaFlushGPUDirectRDMAWritesScope scope)
 {
-    return rt_error(cuFlushGPUDirectRDMAWrites((CUflushGPUDirectRDMAWritesTarget) target,
-                                               (CUflushGPUDirectRDMAWritesScope) scope));
+    return rt_error(
+        cuFlushGPUDirectRDMAWrites((CUflushGPUDirectRDMAWritesTarget) target, (CUflushGPUDirectRDMAWritesScope) scope));
 }
 
 cudaError_t rt_cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode_p)

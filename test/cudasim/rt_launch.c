@@ -62,13 +62,12 @@ SIM_EXPORT void __cudaRegisterFatBinaryEnd(void **handle);
 SIM_EXPORT void __cudaUnregisterFatBinary(void **handle);
 SIM_EXPORT char __cudaInitModule(void **handle);
 SIM_EXPORT void __cudaRegisterFunction(void **handle, const char *stub, char *device_function, const char *name,
-                                       int thread_limit, void *thread, void *block, void *block_size,
-                                       void *grid_size, int *warp_size);
-SIM_EXPORT void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external,
-                                  size_t bytes, int constant, int global);
+                                       int thread_limit, void *thread, void *block, void *block_size, void *grid_size,
+                                       int *warp_size);
+SIM_EXPORT void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external, size_t bytes,
+                                  int constant, int global);
 SIM_EXPORT unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream);
-SIM_EXPORT cudaError_t __cudaPopCallConfiguration(dim3 *grid_p, dim3 *block_p, size_t *shared_bytes_p,
-                                                  void *stream_p);
+SIM_EXPORT cudaError_t __cudaPopCallConfiguration(dim3 *grid_p, dim3 *block_p, size_t *shared_bytes_p, void *stream_p);
 SIM_EXPORT cudaError_t __cudaGetKernel(cudaKernel_t *kernel_p, const void *stub);
 SIM_EXPORT cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **params,
                                           size_t shared_bytes, cudaStream_t stream);
@@ -137,9 +136,8 @@ char __cudaInitModule(void **handle)
     return NULL != handle; /* loaded on first use */
 }
 
-void __cudaRegisterFunction(void **handle, const char *stub, char *device_function, const char *name,
-                            int thread_limit, void *thread, void *block, void *block_size, void *grid_size,
-                            int *warp_size)
+void __cudaRegisterFunction(void **handle, const char *stub, char *device_function, const char *name, int thread_limit,
+                            void *thread, void *block, void *block_size, void *grid_size, int *warp_size)
 {
     struct kernel *kernel = calloc(1, sizeof(*kernel));
 
@@ -218,8 +216,7 @@ static cudaError_t kernel_load(struct kernel *kernel, CUcontext ctx, CUfunction 
         rc = cuModuleGetFunction(&loaded->function, loaded->module, kernel->name);
         if (CUDA_SUCCESS != rc) {
             cuModuleUnload(loaded->module);
-            fprintf(stderr, "cudasim: kernel %s has no host twin; name its library in CUDASIM_TWINS\n",
-                    kernel->name);
+            fprintf(stderr, "cudasim: kernel %s has no host twin; name its library in CUDASIM_TWINS\n", kernel->name);
         }
     }
     if (CUDA_SUCCESS != rc) {
@@ -310,8 +307,8 @@ cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block, 
 /* The driver calls a wrong geometry an invalid value; the runtime has a word of its own for it. */
 static cudaError_t geometry_check(dim3 grid, dim3 block)
 {
-    if (0 == grid.x || 0 == grid.y || 0 == grid.z || 0 == block.x || 0 == block.y || 0 == block.z ||
-        (size_t) block.x * block.y * block.z > 1024 || grid.y > 65535 || grid.z > 65535) {
+    if (0 == grid.x || 0 == grid.y || 0 == grid.z || 0 == block.x || 0 == block.y || 0 == block.z
+        || (size_t) block.x * block.y * block.z > 1024 || grid.y > 65535 || grid.z > 65535) {
         return cudaErrorInvalidConfiguration;
     }
     return cudaSuccess;
@@ -329,8 +326,8 @@ cudaError_t rt_cudaLaunchKernel(const void *symbol, dim3 grid, dim3 block, void 
     if (cudaSuccess != rc) {
         return rc;
     }
-    return rt_error(cuLaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
-                                   (unsigned) shared_bytes, stream, params, NULL));
+    return rt_error(cuLaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned) shared_bytes,
+                                   stream, params, NULL));
 }
 
 cudaError_t rt_cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *symbol, void **params)

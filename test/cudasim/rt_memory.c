@@ -183,8 +183,7 @@ cudaError_t rt_cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMemAcce
     return rt_error(cuMemPoolSetAccess(pool, (const CUmemAccessDesc *) list, count));
 }
 
-cudaError_t rt_cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags_p, cudaMemPool_t pool,
-                                    struct cudaMemLocation *where)
+cudaError_t rt_cudaMemPoolGetAccess(enum cudaMemAccessFlags *flags_p, cudaMemPool_t pool, struct cudaMemLocation *where)
 {
     return rt_error(cuMemPoolGetAccess((CUmemAccess_flags *) flags_p, pool, (CUmemLocation *) where));
 }
@@ -197,8 +196,8 @@ static CUmemLocation location(struct cudaMemLocation where)
     return same;
 }
 
-cudaError_t rt_cudaMemPrefetchAsync(const void *pointer, size_t bytes, struct cudaMemLocation where,
-                                    unsigned int flags, cudaStream_t stream)
+cudaError_t rt_cudaMemPrefetchAsync(const void *pointer, size_t bytes, struct cudaMemLocation where, unsigned int flags,
+                                    cudaStream_t stream)
 {
     return rt_error(cuMemPrefetchAsync_v2(device_pointer(pointer), bytes, location(where), flags, stream));
 }
@@ -261,8 +260,7 @@ cudaError_t rt_cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMem
     }
 }
 
-cudaError_t rt_cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
-                               cudaStream_t stream)
+cudaError_t rt_cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     switch (kind) {
     case cudaMemcpyHostToDevice:
@@ -302,8 +300,8 @@ cudaError_t rt_cudaMemcpyPeerAsync(void *to, int to_device, const void *from, in
     return cudaSuccess == rc ? rt_cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream) : rc;
 }
 
-static cudaError_t copy_2d(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
-                           size_t height, enum cudaMemcpyKind kind, CUDA_MEMCPY2D *copy_p)
+static cudaError_t copy_2d(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
+                           enum cudaMemcpyKind kind, CUDA_MEMCPY2D *copy_p)
 {
     if (kind > cudaMemcpyDefault) {
         return cudaErrorInvalidMemcpyDirection;
@@ -323,8 +321,8 @@ static cudaError_t copy_2d(void *to, size_t to_pitch, const void *from, size_t f
     return cudaSuccess;
 }
 
-cudaError_t rt_cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
-                            size_t height, enum cudaMemcpyKind kind)
+cudaError_t rt_cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
+                            enum cudaMemcpyKind kind)
 {
     CUDA_MEMCPY2D copy;
     cudaError_t rc = copy_2d(to, to_pitch, from, from_pitch, width, height, kind, &copy);

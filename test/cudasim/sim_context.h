@@ -34,11 +34,11 @@ struct CUctx_st {
     unsigned flags;
     unsigned api_version;
     uint64_t id;
-    _Atomic int sticky; /* CUresult that every later call returns: a kernel did something illegal */
+    _Atomic int sticky;                  /* CUresult that every later call returns: a kernel did something illegal */
     _Atomic uint8_t peers[SIM_MAX_GPUS]; /* by physical number: access enabled */
     size_t limits[SIM_NLIMITS];
     _Atomic(CUstream) legacy; /* made on first use */
-    CUstream streams; /* all streams of the context that are not finished for good */
+    CUstream streams;         /* all streams of the context that are not finished for good */
     struct sim_alloc *allocs;
     CUcontext next; /* in the list of all contexts ever made */
 };

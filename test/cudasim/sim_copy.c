@@ -113,9 +113,9 @@ static void run_copy(struct sim_item *item)
     copy_rows(&work->copy, 0 == work->copy.from ? work->staged : NULL);
     sim_count_link(work->from_place, work->to_place, work->copy.width * work->copy.height);
     if (sim_model.on && (NULL != work->to_ports || NULL != work->from_ports)) {
-        item->end_ns = sim_model_copy(&sim_window.shared->ports[item->stream->ctx->physical], work->to_ports,
-                                      work->from_ports, work->pageable, work->copy.width * work->copy.height,
-                                      item->start_ns);
+        item->end_ns =
+            sim_model_copy(&sim_window.shared->ports[item->stream->ctx->physical], work->to_ports, work->from_ports,
+                           work->pageable, work->copy.width * work->copy.height, item->start_ns);
     }
 }
 

@@ -60,10 +60,10 @@ SIM_EXPORT int cudasim_counter(const char *name, unsigned long long *value_p)
         *value_p = atomic_load(&sim_counters.links[from][to]);
         return 0;
     }
-#define SIM_COUNTER_READ(field) \
-    if (0 == strcmp(name, #field)) { \
+#define SIM_COUNTER_READ(field)                      \
+    if (0 == strcmp(name, #field)) {                 \
         *value_p = atomic_load(&sim_counters.field); \
-        return 0; \
+        return 0;                                    \
     }
     SIM_COUNTER_LIST(SIM_COUNTER_READ)
     SIM_GAUGE_LIST(SIM_COUNTER_READ)

@@ -16,28 +16,28 @@
 #define SIM_HOST SIM_MAX_GPUS /* the host's place in the matrix of links */
 
 #define SIM_COUNTER_LIST(X) \
-    X(launches) \
-    X(copies) \
-    X(memsets) \
-    X(allocs) \
-    X(frees) \
-    X(syncs) \
-    X(queries) \
-    X(ipc_exports) \
-    X(ipc_opens) \
-    X(ipc_closes) \
-    X(event_records) \
-    X(gdr_reads) \
-    X(gdr_writes) \
-    X(model_late_ns) \
+    X(launches)             \
+    X(copies)               \
+    X(memsets)              \
+    X(allocs)               \
+    X(frees)                \
+    X(syncs)                \
+    X(queries)              \
+    X(ipc_exports)          \
+    X(ipc_opens)            \
+    X(ipc_closes)           \
+    X(event_records)        \
+    X(gdr_reads)            \
+    X(gdr_writes)           \
+    X(model_late_ns)        \
     X(model_worst_ns)
 
 /* Things that exist now; a reset leaves them alone. */
 #define SIM_GAUGE_LIST(X) \
-    X(events_live) \
-    X(allocs_live) \
-    X(host_allocs_live) \
-    X(ipc_live) \
+    X(events_live)        \
+    X(allocs_live)        \
+    X(host_allocs_live)   \
+    X(ipc_live)           \
     X(gdr_live)
 
 #define SIM_COUNTER_FIELD(name) _Atomic uint64_t name;

@@ -46,8 +46,8 @@ static int parse_one(const char *text)
     int from, to;
     size_t i;
 
-    if (3 != sscanf(text, "%d:%d:%15[a-z]%c", &from, &to, kind, &rest) || from < 0 || to < 0 || from == to ||
-        from >= sim_driver.topology.ngpus || to >= sim_driver.topology.ngpus) {
+    if (3 != sscanf(text, "%d:%d:%15[a-z]%c", &from, &to, kind, &rest) || from < 0 || to < 0 || from == to
+        || from >= sim_driver.topology.ngpus || to >= sim_driver.topology.ngpus) {
         return -1;
     }
     for (i = DAMAGE_STALE; i <= DAMAGE_LOST; i++) {
@@ -86,8 +86,10 @@ int sim_damage_setup(void)
     snprintf(text, sizeof(text), "%s", list);
     for (word = strtok_r(text, ",", &save); NULL != word; word = strtok_r(NULL, ",", &save)) {
         if (0 != parse_one(word)) {
-            fprintf(stderr, "cudasim: CUDASIM_DAMAGE has '%s'; GPU:GPU:KIND is expected, with two GPUs of the machine "
-                            "and stale, shifted or lost\n", word);
+            fprintf(stderr,
+                    "cudasim: CUDASIM_DAMAGE has '%s'; GPU:GPU:KIND is expected, with two GPUs of the machine "
+                    "and stale, shifted or lost\n",
+                    word);
             return -1;
         }
     }
@@ -119,10 +121,11 @@ int sim_damage_show(uintptr_t address, size_t bytes, int fd, off_t offset, int g
         if (DAMAGE_STALE == damage) {
             flags |= MAP_ANONYMOUS;
         }
-        if (MAP_FAILED == mmap(where, bytes, PROT_READ | PROT_WRITE, flags, DAMAGE_STALE == damage ? -1 : fd,
-                               DAMAGE_STALE == damage     ? 0
-                               : DAMAGE_SHIFTED == damage ? offset + PAGE_BYTES
-                                                          : offset)) {
+        if (MAP_FAILED
+            == mmap(where, bytes, PROT_READ | PROT_WRITE, flags, DAMAGE_STALE == damage ? -1 : fd,
+                    DAMAGE_STALE == damage     ? 0
+                    : DAMAGE_SHIFTED == damage ? offset + PAGE_BYTES
+                                               : offset)) {
             return -1;
         }
         madvise(where, bytes, MADV_DONTDUMP);
@@ -137,8 +140,9 @@ void sim_damage_hide(uintptr_t address, size_t bytes)
     for (i = 0; i < SIM_MAX_GPUS; i++) {
         void *where = (void *) (views[i].base + (address - sim_window.base));
 
-        if (0 != views[i].base && MAP_FAILED == mmap(where, bytes, PROT_NONE,
-                                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0)) {
+        if (0 != views[i].base
+            && MAP_FAILED
+                   == mmap(where, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0)) {
             fprintf(stderr, "cudasim: cannot unmap device memory: %s\n", strerror(errno));
             abort();
         }

@@ -109,9 +109,9 @@ int sim_engine_setup(void)
         fprintf(stderr, "cudasim: CUDASIM_ASYNC is '%s'; eager, thread or lazy is expected\n", text);
         return -1;
     }
-    if (0 != read_number("CUDASIM_SEED", 1, &seed) ||
-        0 != read_number("CUDASIM_MAX_DELAY_US", DEFAULT_MAX_DELAY_US, &max_delay_us) ||
-        0 != read_number("CUDASIM_LAZY_MS", DEFAULT_LAZY_MS, &lazy_ns)) {
+    if (0 != read_number("CUDASIM_SEED", 1, &seed)
+        || 0 != read_number("CUDASIM_MAX_DELAY_US", DEFAULT_MAX_DELAY_US, &max_delay_us)
+        || 0 != read_number("CUDASIM_LAZY_MS", DEFAULT_LAZY_MS, &lazy_ns)) {
         return -1;
     }
     text = getenv("CUDASIM_LEGACY_QUERY");
@@ -530,8 +530,8 @@ static void drain_locked(CUcontext ctx, int physical)
     CUstream stream;
 
     for (stream = sim_all_streams; NULL != stream; stream = stream->all_next) {
-        if (0 != stream->magic && (NULL == ctx || stream->ctx == ctx) &&
-            (physical < 0 || stream->ctx->physical == physical)) {
+        if (0 != stream->magic && (NULL == ctx || stream->ctx == ctx)
+            && (physical < 0 || stream->ctx->physical == physical)) {
             stream->drain_to = stream->submitted;
         } else {
             stream->drain_to = 0;
@@ -565,8 +565,8 @@ void sim_device_drain(int physical)
 
 bool sim_stream_poll(CUstream stream, uint64_t seq)
 {
-    bool done = sim_stream_done(stream, seq) &&
-                (!sim_model.on || 0 == seq || sim_model_is_visible(end_of(stream, seq)));
+    bool done =
+        sim_stream_done(stream, seq) && (!sim_model.on || 0 == seq || sim_model_is_visible(end_of(stream, seq)));
 
     if (!done && SIM_LAZY == mode) {
         sim_engine_lock();

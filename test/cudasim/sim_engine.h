@@ -22,9 +22,9 @@
 #define SIM_ENDS 64
 
 enum sim_mode {
-    SIM_EAGER, /* work is done by the thread that submits it, at once */
+    SIM_EAGER,  /* work is done by the thread that submits it, at once */
     SIM_THREAD, /* by a thread per stream, after seeded random delays */
-    SIM_LAZY   /* by a thread that waits for it; see sim_engine.c */
+    SIM_LAZY    /* by a thread that waits for it; see sim_engine.c */
 };
 
 /*
@@ -41,13 +41,13 @@ struct CUstream_st {
     bool destroyed; /* by the program; goes when its work is done */
     bool busy;      /* an item is being executed */
     bool has_worker;
-    bool threaded;  /* its worker does all its work, whatever the mode: a kernel in it may wait for the host */
+    bool threaded; /* its worker does all its work, whatever the mode: a kernel in it may wait for the host */
     uint64_t id;
     uint64_t thread; /* 0, or the thread whose per-thread default stream it is */
     uint64_t submitted;
     _Atomic uint64_t completed;
     _Atomic uint64_t ends[SIM_ENDS]; /* model: when the last pieces of work ended, by number modulo SIM_ENDS */
-    unsigned queries; /* consecutive ones that were answered NOT_READY */
+    unsigned queries;                /* consecutive ones that were answered NOT_READY */
     uint64_t random;
     struct sim_item *head, *tail;
     pthread_cond_t work; /* for the worker: something was queued */
@@ -76,7 +76,7 @@ struct CUevent_st {
     uint64_t time_ns;
     struct sim_shared_event *slot; /* NULL unless interprocess */
     uint64_t slot_id;
-    void *slot_map; /* imported: the mapping that the slot lies in */
+    void *slot_map;   /* imported: the mapping that the slot lies in */
     CUevent next;     /* in the free list */
     CUevent all_next; /* in the list of all events ever made: what a program forgets is no leak of ours */
 };
@@ -104,11 +104,11 @@ struct sim_item {
     uint64_t ready_ns; /* model: when the GPU has got it */
     uint64_t start_ns; /* model: when its work starts, and.. */
     uint64_t end_ns;   /* ..ends; run() moves it */
-    bool waits; /* may wait for the host or for other work: a worker executes it in every mode */
+    bool waits;        /* may wait for the host or for other work: a worker executes it in every mode */
     unsigned ndeps;
     unsigned deps_room;
     struct sim_dep deps_inline[SIM_DEPS_INLINE];
-    struct sim_dep *deps; /* deps_inline, or from malloc */
+    struct sim_dep *deps;          /* deps_inline, or from malloc */
     struct sim_shared_event *slot; /* wait for this interprocess event.. */
     uint64_t slot_value;           /* ..to complete that record */
     size_t payload_bytes;

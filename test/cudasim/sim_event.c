@@ -58,7 +58,8 @@ CUevent sim_event_new(CUcontext ctx, unsigned flags)
     return event;
 }
 
-/* Under the lock: nothing refers to it any more. Returns the mapping that the caller must let go of without the lock. */
+/* Under the lock: nothing refers to it any more. Returns the mapping that the caller must let go of without the lock.
+ */
 static void *event_release(CUevent event)
 {
     event->next = free_events;
@@ -198,8 +199,7 @@ void sim_event_wait_on_stream(CUstream stream, CUevent event)
 
     sim_engine_lock();
     open = NULL != event->stream && !sim_stream_done(event->stream, event->seq) && event->stream != stream;
-    open = open || (NULL != event->slot &&
-                    atomic_load(&event->slot->completed) < atomic_load(&event->slot->recorded));
+    open = open || (NULL != event->slot && atomic_load(&event->slot->completed) < atomic_load(&event->slot->recorded));
     sim_engine_unlock();
     if (!open) {
         return;

@@ -58,8 +58,10 @@ int sim_fault_setup(void)
     snprintf(text, sizeof(text), "%s", list);
     for (word = strtok_r(text, ",", &save); NULL != word; word = strtok_r(NULL, ",", &save)) {
         if (MAX_FAULTS == nfaults || 0 != parse_one(word, &faults[nfaults])) {
-            fprintf(stderr, "cudasim: CUDASIM_FAIL has '%s'; FUNCTION:COUNT:ERROR is expected, with a count from 1 "
-                            "or *, and an error as in cuda.h, at most %d times\n", word, MAX_FAULTS);
+            fprintf(stderr,
+                    "cudasim: CUDASIM_FAIL has '%s'; FUNCTION:COUNT:ERROR is expected, with a count from 1 "
+                    "or *, and an error as in cuda.h, at most %d times\n",
+                    word, MAX_FAULTS);
             return -1;
         }
         nfaults++;

@@ -86,7 +86,7 @@ SIM_EXPORT int cudasim_gdr_pin(uint64_t address, size_t bytes, void **pin_p)
     pthread_mutex_lock(&pin_mutex);
     pin = device < 0 || bytes > most || pinned_bytes > most - bytes ? NULL : calloc(1, sizeof(*pin));
     if (NULL != pin) {
-        *pin = (struct pin) {.address = (uintptr_t) address, .bytes = bytes, .device = device, .next = pins};
+        *pin = (struct pin){.address = (uintptr_t) address, .bytes = bytes, .device = device, .next = pins};
         pins = pin;
         pinned_bytes += bytes;
         sim_count(gdr_live);

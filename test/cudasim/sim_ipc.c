@@ -142,8 +142,8 @@ static CUresult peer_open(const struct handle *handle, struct peer **peer_p)
     peer->uses = 1;
     peer->next = peers;
     peers = peer;
-    if (lseek(peer->fd, 0, SEEK_END) < (off_t) SIM_SHARED_BYTES || SIM_SHARED_MAGIC != peer->shared->magic ||
-        handle->word != peer->shared->word) {
+    if (lseek(peer->fd, 0, SEEK_END) < (off_t) SIM_SHARED_BYTES || SIM_SHARED_MAGIC != peer->shared->magic
+        || handle->word != peer->shared->word) {
         peer_release(peer); /* another process has that number by now */
         return CUDA_ERROR_MAP_FAILED;
     }
@@ -154,8 +154,8 @@ static CUresult peer_open(const struct handle *handle, struct peer **peer_p)
 /* What can be seen from the handle itself. */
 static CUresult handle_check(const struct handle *handle, bool event)
 {
-    if (HANDLE_MAGIC != handle->magic || event != (0 == handle->nblocks) || handle->device < 0 ||
-        handle->device >= sim_driver.topology.ngpus || handle->node != sim_driver.topology.node) {
+    if (HANDLE_MAGIC != handle->magic || event != (0 == handle->nblocks) || handle->device < 0
+        || handle->device >= sim_driver.topology.ngpus || handle->node != sim_driver.topology.node) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     if (event ? handle->block >= SIM_EVENT_SLOTS
@@ -276,8 +276,8 @@ static struct mapping *mapping_find(const struct handle *handle)
     struct mapping *mapping;
 
     for (mapping = mappings; NULL != mapping; mapping = mapping->next) {
-        if (mapping->peer->word == handle->word && mapping->remote_block == handle->block &&
-            mapping->id == handle->id) {
+        if (mapping->peer->word == handle->word && mapping->remote_block == handle->block
+            && mapping->id == handle->id) {
             return mapping;
         }
     }

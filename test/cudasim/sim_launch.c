@@ -119,7 +119,8 @@ static bool reachable(CUcontext ctx, const struct sim_alloc *alloc)
     return alloc->device == ctx->physical || 0 != atomic_load(&ctx->peers[alloc->device]);
 }
 
-/* One access, or as much of it as lies in one allocation: mapped chunks may follow each other. Returns the bytes checked, 0 for an illegal access. */
+/* One access, or as much of it as lies in one allocation: mapped chunks may follow each other. Returns the bytes
+ * checked, 0 for an illegal access. */
 static size_t traffic_piece(const struct launch_work *work, uintptr_t address, size_t bytes, int is_write)
 {
     const struct sim_alloc *alloc = sim_memory_find(address);

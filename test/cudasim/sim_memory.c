@@ -189,7 +189,8 @@ static struct sim_alloc *host_find(uintptr_t address)
     ptrdiff_t at;
 
     /* Most addresses of host memory that a program asks about were never told to the driver: no lock for those. */
-    if (address < atomic_load_explicit(&host_low, memory_order_acquire) || address >= atomic_load_explicit(&host_high, memory_order_acquire)) {
+    if (address < atomic_load_explicit(&host_low, memory_order_acquire)
+        || address >= atomic_load_explicit(&host_high, memory_order_acquire)) {
         return NULL;
     }
     pthread_rwlock_rdlock(&host_lock);
@@ -213,8 +214,8 @@ struct sim_alloc *sim_memory_find(uintptr_t address)
     entry = atomic_load_explicit(&block_table[sim_block_of(address)], memory_order_acquire);
     if (entry & 1) {
         slab = (struct sim_slab *) (entry & ~(uintptr_t) 1);
-        alloc = atomic_load_explicit(&slab->units[(address & (SIM_BLOCK_BYTES - 1)) / UNIT_BYTES],
-                                     memory_order_acquire);
+        alloc =
+            atomic_load_explicit(&slab->units[(address & (SIM_BLOCK_BYTES - 1)) / UNIT_BYTES], memory_order_acquire);
     } else {
         alloc = (struct sim_alloc *) entry;
     }

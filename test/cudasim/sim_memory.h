@@ -35,21 +35,21 @@ struct sim_slab;
 struct sim_alloc {
     enum sim_kind kind;
     _Atomic bool sync_memops;
-    int device;          /* physical number of the GPU whose memory it is */
+    int device; /* physical number of the GPU whose memory it is */
     uintptr_t base;
-    size_t size;         /* bytes, as asked for */
+    size_t size; /* bytes, as asked for */
     uint32_t first_block;
-    uint32_t nblocks;    /* 0: not in the window, or part of a slab */
+    uint32_t nblocks; /* 0: not in the window, or part of a slab */
     struct sim_slab *slab;
-    CUcontext ctx;       /* NULL for pool, reserved and mapped memory */
+    CUcontext ctx; /* NULL for pool, reserved and mapped memory */
     uint64_t buffer_id;
     uint64_t block_id;     /* SIM_KIND_MAPPED: of the memory behind it, wherever it is mapped; else 0 */
     unsigned handle_types; /* CU_MEM_HANDLE_TYPE_*: how it may be exported; legacy IPC is not among them */
-    unsigned flags;      /* as given to the call that made it */
-    int access;          /* SIM_KIND_MAPPED: bit per physical GPU that may access it (SetAccess) */
-    void *owner;         /* SIM_KIND_POOL: its pool; SIM_KIND_MAPPED: its physical handle; SIM_KIND_IMPORT: its mapping */
+    unsigned flags;        /* as given to the call that made it */
+    int access;            /* SIM_KIND_MAPPED: bit per physical GPU that may access it (SetAccess) */
+    void *owner; /* SIM_KIND_POOL: its pool; SIM_KIND_MAPPED: its physical handle; SIM_KIND_IMPORT: its mapping */
     struct sim_alloc *reservation; /* SIM_KIND_MAPPED: the reserved range it lies in */
-    struct sim_alloc *next; /* in its context's list, or the free list */
+    struct sim_alloc *next;        /* in its context's list, or the free list */
     struct sim_alloc *previous;
 };
 
@@ -66,7 +66,8 @@ struct sim_alloc *sim_memory_find(uintptr_t address);
 CUresult sim_memory_device_alloc(CUcontext ctx, int physical, size_t size, enum sim_kind kind,
                                  struct sim_alloc **alloc_p);
 
-/* Host memory that the registry shall know, allocated by the caller. CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED on overlap. */
+/* Host memory that the registry shall know, allocated by the caller. CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED on
+ * overlap. */
 CUresult sim_memory_host_add(CUcontext ctx, enum sim_kind kind, void *base, size_t size, unsigned flags,
                              struct sim_alloc **alloc_p);
 

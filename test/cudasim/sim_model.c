@@ -59,8 +59,7 @@ struct key {
 
 static struct key keys[] = {
 #define SIM_MODEL_KEY(field, key) {key, &sim_model.field},
-    SIM_MODEL_KEYS(SIM_MODEL_KEY)
-};
+    SIM_MODEL_KEYS(SIM_MODEL_KEY)};
 
 #define NKEYS (sizeof(keys) / sizeof(keys[0]))
 
@@ -189,14 +188,14 @@ static int read_file(const char *path)
 /* From the file's units to real nanoseconds and bytes. A rate of zero would divide by zero. */
 static int convert(const char *path)
 {
-    double *const times[] = {&sim_model.start,       &sim_model.kernel,     &sim_model.gap,
-                             &sim_model.event,       &sim_model.visible,    &sim_model.memory_load,
-                             &sim_model.link_load,   &sim_model.link_store, &sim_model.pcie_load,
-                             &sim_model.pcie_store,  &sim_model.copy_start, &sim_model.copy_pageable,
-                             &sim_model.gdr_pin,      &sim_model.gdr_read,    &sim_model.gdr_write, &sim_model.rail_latency};
+    double *const times[] = {
+        &sim_model.start,     &sim_model.kernel,      &sim_model.gap,        &sim_model.event,
+        &sim_model.visible,   &sim_model.memory_load, &sim_model.link_load,  &sim_model.link_store,
+        &sim_model.pcie_load, &sim_model.pcie_store,  &sim_model.copy_start, &sim_model.copy_pageable,
+        &sim_model.gdr_pin,   &sim_model.gdr_read,    &sim_model.gdr_write,  &sim_model.rail_latency};
     double *const rates[] = {&sim_model.memory_rate,    &sim_model.link_rate,       &sim_model.pcie_rate,
                              &sim_model.copy_link_rate, &sim_model.copy_local_rate, &sim_model.copy_pageable_rate,
-                             &sim_model.gdr_read_rate, &sim_model.gdr_write_rate, &sim_model.rail_rate};
+                             &sim_model.gdr_read_rate,  &sim_model.gdr_write_rate,  &sim_model.rail_rate};
     const double *const positive[] = {&sim_model.sms, &sim_model.sm_in_flight, &sim_model.memory_load,
                                       &sim_model.link_load, &sim_model.pcie_load};
 

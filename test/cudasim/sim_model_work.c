@@ -10,8 +10,8 @@
  * all processes of the node queue for the same port. Two processes that use one GPU have two sets of ports.
  *
  * A kernel's reported bytes are served in slices of about a microsecond. In each slice it asks every port that it uses,
- * in the order in which the kernel visits its sources, and sleeps until the last of them has served it. Kernels that visit the
- * same peer at once therefore queue behind each other, as on hardware.
+ * in the order in which the kernel visits its sources, and sleeps until the last of them has served it. Kernels that
+ * visit the same peer at once therefore queue behind each other, as on hardware.
  */
 #include "sim_model.h"
 
@@ -25,7 +25,7 @@
 
 #define SLICE_NS 1000.0 /* modelled */
 #define MAX_SLICES 64
-#define POLL_NS 20000   /* real: how often a waiting kernel looks */
+#define POLL_NS 20000 /* real: how often a waiting kernel looks */
 #define DEFAULT_THREAD_BYTES 64
 
 struct sim_push {
@@ -77,7 +77,8 @@ static struct sim_port *host_in(struct sim_gpu_ports *gpu)
     return sim_model.link_is_pcie > 0 ? &gpu->link_in : &gpu->pcie_in;
 }
 
-/* Carries bytes from one place to another (NULL: host memory), beginning at a point. Returns when the last has passed. */
+/* Carries bytes from one place to another (NULL: host memory), beginning at a point. Returns when the last has passed.
+ */
 static uint64_t carry(struct sim_gpu_ports *from, struct sim_gpu_ports *to, double bytes, uint64_t at)
 {
     uint64_t end = at;
@@ -174,7 +175,8 @@ static uint64_t serve(struct sim_kernel_time *time, bool is_write, unsigned at_o
             lent = 0;
             n = 0;
         }
-        end = later(end, is_write ? carry(time->own, flow->ports, bytes, at) : carry(flow->ports, time->own, bytes, at));
+        end =
+            later(end, is_write ? carry(time->own, flow->ports, bytes, at) : carry(flow->ports, time->own, bytes, at));
         lent += bytes * latency(time, flow) / in_flight(time);
         n++;
     }
@@ -197,8 +199,8 @@ static void kernel_charge(struct sim_kernel_time *time)
         const struct sim_flow *flow = &time->flows[i];
         const double wait = latency(time, flow);
         first[flow->is_write] = wait > first[flow->is_write] ? wait : first[flow->is_write];
-        sum[flow->is_write] += (double) flow->bytes /
-                               (flow->ports == time->own ? sim_model.memory_rate : sim_model.link_rate);
+        sum[flow->is_write] +=
+            (double) flow->bytes / (flow->ports == time->own ? sim_model.memory_rate : sim_model.link_rate);
     }
     const double guess = (sum[0] > sum[1] ? sum[0] : sum[1]) / sim_model.dilation / SLICE_NS;
     const unsigned slices = guess < 1 ? 1 : guess > MAX_SLICES ? MAX_SLICES : (unsigned) guess;
@@ -249,7 +251,7 @@ static void deliver_due(struct sim_kernel_time *time, bool all)
         sim_deliver(sim_host_view(push->to), push->data, push->bytes);
         time->pushes = push->next;
         if (NULL == time->pushes) {
-                }
+        }
         free(push);
     }
 }
@@ -304,8 +306,8 @@ uint64_t sim_kernel_end(struct sim_kernel_time *time)
 
 /* ---- copies ---- */
 
-uint64_t sim_model_copy(struct sim_gpu_ports *own, struct sim_gpu_ports *to, struct sim_gpu_ports *from,
-                        bool pageable, size_t bytes, uint64_t start)
+uint64_t sim_model_copy(struct sim_gpu_ports *own, struct sim_gpu_ports *to, struct sim_gpu_ports *from, bool pageable,
+                        size_t bytes, uint64_t start)
 {
     const double rate = pageable                     ? sim_model.copy_pageable_rate
                         : NULL == to || NULL == from ? sim_model.pcie_rate
@@ -327,5 +329,9 @@ uint64_t sim_model_copy(struct sim_gpu_ports *own, struct sim_gpu_ports *to, str
         at = later(served, carry(from, to, (double) bytes / slices, at));
         sim_model_sleep(at, s == slices - 1);
     }
-    return at + (uint64_t) (NULL == to ? sim_model.pcie_store : NULL == from ? 0 : to == from ? 0 : sim_model.link_store);
+    return at
+           + (uint64_t) (NULL == to     ? sim_model.pcie_store
+                         : NULL == from ? 0
+                         : to == from   ? 0
+                                        : sim_model.link_store);
 }

@@ -51,12 +51,11 @@ int sim_pci_parse(const char *text, sim_pci_t *pci_p)
     sim_pci_t pci;
     int used = 0;
 
-    if (4 != sscanf(text, "%x:%x:%x.%x%n", &pci.domain, &pci.bus, &pci.device, &pci.function, &used) ||
-        '\0' != text[used]) {
+    if (4 != sscanf(text, "%x:%x:%x.%x%n", &pci.domain, &pci.bus, &pci.device, &pci.function, &used)
+        || '\0' != text[used]) {
         used = 0;
         pci.domain = 0;
-        if (3 != sscanf(text, "%x:%x.%x%n", &pci.bus, &pci.device, &pci.function, &used) ||
-            '\0' != text[used]) {
+        if (3 != sscanf(text, "%x:%x.%x%n", &pci.bus, &pci.device, &pci.function, &used) || '\0' != text[used]) {
             return -1;
         }
     }

@@ -36,9 +36,9 @@ typedef struct sim_switch {
 typedef struct sim_gpu {
     sim_pci_t pci;
     int numa;
-    int root;     /* host bridge of the NUMA node */
-    int on;       /* PCI switch, -1: the host bridge */
-    size_t memory; /* bytes */
+    int root;       /* host bridge of the NUMA node */
+    int on;         /* PCI switch, -1: the host bridge */
+    size_t memory;  /* bytes */
     char slice[16]; /* MIG profile; empty: a whole GPU */
     uint8_t uuid[SIM_UUID_BYTES];
 } sim_gpu_t;
@@ -65,9 +65,9 @@ typedef struct sim_topology {
     int nodes;             /* nodes of this kind that the description means, 1 or more */
     int nvlink_generation; /* 0: not said */
     int pcie_generation;
-    int nvswitch;    /* links of each GPU to NVSwitches, 0: none */
-    int is_fabric;   /* 1: the NVSwitches reach the GPUs of all nodes */
-    char title[96];  /* for people; may be empty */
+    int nvswitch;               /* links of each GPU to NVSwitches, 0: none */
+    int is_fabric;              /* 1: the NVSwitches reach the GPUs of all nodes */
+    char title[96];             /* for people; may be empty */
     int package[SIM_MAX_NUMAS]; /* of each NUMA node */
     sim_switch_t switches[SIM_MAX_SWITCHES];
     uint64_t node; /* hash of the node's name */

@@ -26,8 +26,7 @@ struct reader {
     char *words[MAX_WORDS];
 };
 
-static int complain(const struct reader *reader, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+static int complain(const struct reader *reader, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static int complain(const struct reader *reader, const char *format, ...)
 {
@@ -65,8 +64,8 @@ struct place {
 
 static int parse_text(const struct reader *reader, const char *word, size_t room, const char *what, char *text_p)
 {
-    if (strlen(word) >= room ||
-        strlen(word) != strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:+-")) {
+    if (strlen(word) >= room
+        || strlen(word) != strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:+-")) {
         return complain(reader, "'%s' is not %s (at most %zu letters, digits and _ . : + - are expected)", word, what,
                         room - 1);
     }
@@ -149,7 +148,8 @@ static int parse_place(const struct reader *reader, int first, const sim_topolog
         if (rc > 0) {
             return complain(reader, "unknown word '%s' (%snuma, root, on%s is expected)", reader->words[i],
                             NULL != place->pci ? "pci, " : "",
-                            NULL != place->memory ? ", slice or memory" : (NULL != place->kind ? ", kind or gbit" : ""));
+                            NULL != place->memory ? ", slice or memory"
+                                                  : (NULL != place->kind ? ", kind or gbit" : ""));
         }
         if (0 != rc) {
             return rc;
@@ -175,8 +175,8 @@ static int check_address(const struct reader *reader, const sim_topology_t *topo
     int i;
 
     for (i = 0; i < topology->ngpus; i++) {
-        if (0 == memcmp(&topology->gpus[i].pci, pci, sizeof(*pci)) &&
-            ('\0' == slice[0] || '\0' == topology->gpus[i].slice[0])) {
+        if (0 == memcmp(&topology->gpus[i].pci, pci, sizeof(*pci))
+            && ('\0' == slice[0] || '\0' == topology->gpus[i].slice[0])) {
             sim_pci_print(pci, text);
             return complain(reader, "PCI address %s contradicts a line above: gpu %d has it", text, i);
         }
@@ -204,14 +204,18 @@ static int parse_gpu(const struct reader *reader, sim_topology_t *topology_p)
         return -1;
     }
     if (index != topology_p->ngpus) {
-        return complain(reader, "gpu %d comes here, but gpu %d is expected: GPUs are listed once each, in order",
-                        index, topology_p->ngpus);
+        return complain(reader, "gpu %d comes here, but gpu %d is expected: GPUs are listed once each, in order", index,
+                        topology_p->ngpus);
     }
     gpu = &topology_p->gpus[index];
-    place = (struct place) {.pci = &gpu->pci, .numa = &gpu->numa, .root = &gpu->root, .on = &gpu->on,
-                            .memory = &gpu->memory, .slice = gpu->slice};
-    if (0 != parse_place(reader, 2, topology_p, &place) ||
-        0 != check_address(reader, topology_p, &gpu->pci, gpu->slice)) {
+    place = (struct place){.pci = &gpu->pci,
+                           .numa = &gpu->numa,
+                           .root = &gpu->root,
+                           .on = &gpu->on,
+                           .memory = &gpu->memory,
+                           .slice = gpu->slice};
+    if (0 != parse_place(reader, 2, topology_p, &place)
+        || 0 != check_address(reader, topology_p, &gpu->pci, gpu->slice)) {
         return -1;
     }
     topology_p->ngpus = index + 1;
@@ -241,8 +245,12 @@ static int parse_nic(const struct reader *reader, sim_topology_t *topology_p)
     }
     nic->pci.bus = 0x80 + (uint32_t) topology_p->nnics;
     nic->on = -1;
-    place = (struct place) {.pci = &nic->pci, .numa = &nic->numa, .root = &nic->root, .on = &nic->on,
-                            .kind = &nic->kind, .gbit = &nic->gbit};
+    place = (struct place){.pci = &nic->pci,
+                           .numa = &nic->numa,
+                           .root = &nic->root,
+                           .on = &nic->on,
+                           .kind = &nic->kind,
+                           .gbit = &nic->gbit};
     if (0 != parse_place(reader, 2, topology_p, &place) || 0 != check_address(reader, topology_p, &nic->pci, "")) {
         return -1;
     }
@@ -262,9 +270,9 @@ static int parse_switch(const struct reader *reader, sim_topology_t *topology_p)
         return complain(reader, "more than %d switch lines", SIM_MAX_SWITCHES);
     }
     own->below = -1;
-    place = (struct place) {.numa = &own->numa, .root = &own->root, .on = &own->below};
-    if (0 != parse_text(reader, reader->words[1], sizeof(own->name), "a switch's name", own->name) ||
-        0 != parse_place(reader, 2, topology_p, &place)) {
+    place = (struct place){.numa = &own->numa, .root = &own->root, .on = &own->below};
+    if (0 != parse_text(reader, reader->words[1], sizeof(own->name), "a switch's name", own->name)
+        || 0 != parse_place(reader, 2, topology_p, &place)) {
         return -1;
     }
     topology_p->nswitches++;
@@ -279,8 +287,8 @@ static int parse_pair(const struct reader *reader, sim_topology_t *topology_p, i
     if (0 == topology_p->ngpus) {
         return complain(reader, "'%s' comes before any gpu line", reader->words[0]);
     }
-    if (0 != parse_index(reader, reader->words[1], topology_p->ngpus, "a GPU listed above", a_p) ||
-        0 != parse_index(reader, reader->words[2], topology_p->ngpus, "a GPU listed above", b_p)) {
+    if (0 != parse_index(reader, reader->words[1], topology_p->ngpus, "a GPU listed above", a_p)
+        || 0 != parse_index(reader, reader->words[2], topology_p->ngpus, "a GPU listed above", b_p)) {
         return -1;
     }
     if (*a_p == *b_p) {
@@ -352,8 +360,8 @@ static int parse_slow(const struct reader *reader, sim_topology_t *topology_p)
     if (4 != reader->nwords) {
         return complain(reader, "slow GPU GPU MBYTES-PER-SECOND is expected");
     }
-    if (0 != parse_pair(reader, topology_p, &a, &b) ||
-        0 != parse_index(reader, reader->words[3], 1000000, "a rate in MB/s", &rate)) {
+    if (0 != parse_pair(reader, topology_p, &a, &b)
+        || 0 != parse_index(reader, reader->words[3], 1000000, "a rate in MB/s", &rate)) {
         return -1;
     }
     if (0 == rate) {
@@ -366,12 +374,12 @@ static int parse_slow(const struct reader *reader, sim_topology_t *topology_p)
 /* nvswitch LINKS [fabric]: every GPU has LINKS links to NVSwitches, of this node or of all nodes. */
 static int parse_nvswitch(const struct reader *reader, sim_topology_t *topology_p)
 {
-    if (reader->nwords < 2 || reader->nwords > 3 ||
-        (3 == reader->nwords && 0 != strcmp(reader->words[2], "fabric"))) {
+    if (reader->nwords < 2 || reader->nwords > 3 || (3 == reader->nwords && 0 != strcmp(reader->words[2], "fabric"))) {
         return complain(reader, "nvswitch LINKS [fabric] is expected");
     }
-    if (0 != parse_index(reader, reader->words[1], SIM_MAX_LINKS_PER_GPU + 1, "a number of links",
-                         &topology_p->nvswitch)) {
+    if (0
+        != parse_index(reader, reader->words[1], SIM_MAX_LINKS_PER_GPU + 1, "a number of links",
+                       &topology_p->nvswitch)) {
         return -1;
     }
     topology_p->is_fabric = 3 == reader->nwords;
@@ -386,8 +394,8 @@ static int parse_numa(const struct reader *reader, sim_topology_t *topology_p)
     if (4 != reader->nwords || 0 != strcmp(reader->words[2], "package")) {
         return complain(reader, "numa NODE package PACKAGE is expected");
     }
-    if (0 != parse_index(reader, reader->words[1], SIM_MAX_NUMAS, "a NUMA node", &numa) ||
-        0 != parse_index(reader, reader->words[3], SIM_MAX_NUMAS, "a package", &package)) {
+    if (0 != parse_index(reader, reader->words[1], SIM_MAX_NUMAS, "a NUMA node", &numa)
+        || 0 != parse_index(reader, reader->words[3], SIM_MAX_NUMAS, "a package", &package)) {
         return -1;
     }
     topology_p->package[numa] = package;
@@ -415,8 +423,8 @@ static int parse_title(const struct reader *reader, sim_topology_t *topology_p)
     int i;
 
     for (i = 1; i < reader->nwords; i++) {
-        used += (size_t) snprintf(topology_p->title + used, sizeof(topology_p->title) - used, "%s%s",
-                                  i > 1 ? " " : "", reader->words[i]);
+        used += (size_t) snprintf(topology_p->title + used, sizeof(topology_p->title) - used, "%s%s", i > 1 ? " " : "",
+                                  reader->words[i]);
         if (used >= sizeof(topology_p->title)) {
             return complain(reader, "a name of at most %zu characters is expected", sizeof(topology_p->title) - 1);
         }
@@ -482,8 +490,10 @@ static int parse_line(struct reader *reader, char *text, sim_topology_t *topolog
     if (0 == strcmp(word, "pcie-generation")) {
         return parse_number(reader, 7, "a generation of PCI Express", &topology_p->pcie_generation);
     }
-    return complain(reader, "unknown keyword '%s' (gpu, nvlink, nopeer or nic is expected, or machine, nodes, numa, "
-                            "switch, nvswitch, nvlink-generation, pcie-generation, slow)", word);
+    return complain(reader,
+                    "unknown keyword '%s' (gpu, nvlink, nopeer or nic is expected, or machine, nodes, numa, "
+                    "switch, nvswitch, nvlink-generation, pcie-generation, slow)",
+                    word);
 }
 
 int sim_topology_read(const char *path, sim_topology_t *topology_p)

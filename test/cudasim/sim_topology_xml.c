@@ -74,8 +74,8 @@ static void write_sets(struct writer *w, int package, int numa)
     }
     set_print(cpuset, w->cpus, cpus, sizeof(cpus));
     set_print(nodeset, w->topology->nnumas, nodes, sizeof(nodes));
-    fprintf(w->out, " cpuset=\"%s\" complete_cpuset=\"%s\" nodeset=\"%s\" complete_nodeset=\"%s\" gp_index=\"%lu\"", cpus,
-            cpus, nodes, nodes, w->next_id++);
+    fprintf(w->out, " cpuset=\"%s\" complete_cpuset=\"%s\" nodeset=\"%s\" complete_nodeset=\"%s\" gp_index=\"%lu\"",
+            cpus, cpus, nodes, nodes, w->next_id++);
 }
 
 /* A core with one processor. */
@@ -93,8 +93,10 @@ static void write_core(struct writer *w, long cpu, int numa)
     set_print(cpuset, w->cpus, cpus, sizeof(cpus));
     set_print(nodeset, w->topology->nnumas, nodes, sizeof(nodes));
     for (i = 0; i < 2; i++) {
-        fprintf(w->out, "<object type=\"%s\" os_index=\"%ld\" cpuset=\"%s\" complete_cpuset=\"%s\" nodeset=\"%s\" "
-                        "complete_nodeset=\"%s\" gp_index=\"%lu\">\n", types[i], cpu, cpus, cpus, nodes, nodes, w->next_id++);
+        fprintf(w->out,
+                "<object type=\"%s\" os_index=\"%ld\" cpuset=\"%s\" complete_cpuset=\"%s\" nodeset=\"%s\" "
+                "complete_nodeset=\"%s\" gp_index=\"%lu\">\n",
+                types[i], cpu, cpus, cpus, nodes, nodes, w->next_id++);
     }
     fprintf(w->out, "</object></object>\n");
 }
@@ -104,17 +106,20 @@ static void pci_open(struct writer *w, const sim_pci_t *pci, const char *type)
     char text[48];
 
     sim_pci_print(pci, text);
-    fprintf(w->out, "<object type=\"PCIDev\" gp_index=\"%lu\" pci_busid=\"%s\" pci_type=\"%s\" "
-                    "pci_link_speed=\"31.500000\">\n", w->next_id++, text, type);
+    fprintf(w->out,
+            "<object type=\"PCIDev\" gp_index=\"%lu\" pci_busid=\"%s\" pci_type=\"%s\" "
+            "pci_link_speed=\"31.500000\">\n",
+            w->next_id++, text, type);
 }
 
 static void bridge_open(struct writer *w)
 {
     const unsigned bus = w->next_bridge++;
 
-    fprintf(w->out, "<object type=\"Bridge\" gp_index=\"%lu\" bridge_type=\"1-1\" depth=\"1\" bridge_pci=\"fffe:[%02x-%02x]\" "
-                    "pci_busid=\"fffe:%02x:%02x.0\" pci_type=\"0604 [10b5:8796] [10b5:8796] ab\" "
-                    "pci_link_speed=\"31.500000\">\n",
+    fprintf(w->out,
+            "<object type=\"Bridge\" gp_index=\"%lu\" bridge_type=\"1-1\" depth=\"1\" bridge_pci=\"fffe:[%02x-%02x]\" "
+            "pci_busid=\"fffe:%02x:%02x.0\" pci_type=\"0604 [10b5:8796] [10b5:8796] ab\" "
+            "pci_link_speed=\"31.500000\">\n",
             w->next_id++, bus / 32, bus / 32, bus / 32, bus % 32);
 }
 
@@ -131,10 +136,14 @@ static void write_gpu(struct writer *w, int i)
     }
     sim_uuid_print(gpu->uuid, uuid);
     pci_open(w, &gpu->pci, "0302 [10de:2330] [10de:16c1] a1");
-    fprintf(w->out, "<object type=\"OSDev\" gp_index=\"%lu\" name=\"cuda%d\" subtype=\"CUDA\" osdev_type=\"5\">\n"
-                    "<info name=\"GPUModel\" value=\"Emulated GPU\"/>\n</object>\n", w->next_id++, i);
-    fprintf(w->out, "<object type=\"OSDev\" gp_index=\"%lu\" name=\"nvml%d\" subtype=\"NVML\" osdev_type=\"1\">\n"
-                    "<info name=\"NVIDIAUUID\" value=\"%s\"/>\n</object>\n</object>\n", w->next_id++, i, uuid);
+    fprintf(w->out,
+            "<object type=\"OSDev\" gp_index=\"%lu\" name=\"cuda%d\" subtype=\"CUDA\" osdev_type=\"5\">\n"
+            "<info name=\"GPUModel\" value=\"Emulated GPU\"/>\n</object>\n",
+            w->next_id++, i);
+    fprintf(w->out,
+            "<object type=\"OSDev\" gp_index=\"%lu\" name=\"nvml%d\" subtype=\"NVML\" osdev_type=\"1\">\n"
+            "<info name=\"NVIDIAUUID\" value=\"%s\"/>\n</object>\n</object>\n",
+            w->next_id++, i, uuid);
 }
 
 static void write_nic(struct writer *w, int i)
@@ -170,8 +179,10 @@ static void write_devices(struct writer *w, int numa, int root, int on)
         const int n = is_gpu ? i : i - t->ngpus;
         const int its_on = is_gpu ? t->gpus[n].on : t->nics[n].on;
 
-        if (on != its_on || (on < 0 && (numa != (is_gpu ? t->gpus[n].numa : t->nics[n].numa) ||
-                                        root != (is_gpu ? t->gpus[n].root : t->nics[n].root)))) {
+        if (on != its_on
+            || (on < 0
+                && (numa != (is_gpu ? t->gpus[n].numa : t->nics[n].numa)
+                    || root != (is_gpu ? t->gpus[n].root : t->nics[n].root)))) {
             continue;
         }
         if (on >= 0) {
@@ -230,8 +241,10 @@ static void write_numa(struct writer *w, int numa)
     }
     for (root = 0; root < ROOTS; root++) {
         if (has_root(w->topology, numa, root)) {
-            fprintf(w->out, "<object type=\"Bridge\" gp_index=\"%lu\" bridge_type=\"0-1\" depth=\"0\" "
-                            "bridge_pci=\"0000:[00-ff]\">\n", w->next_id++);
+            fprintf(w->out,
+                    "<object type=\"Bridge\" gp_index=\"%lu\" bridge_type=\"0-1\" depth=\"0\" "
+                    "bridge_pci=\"0000:[00-ff]\">\n",
+                    w->next_id++);
             write_devices(w, numa, root, -1);
             fprintf(w->out, "</object>\n");
         }

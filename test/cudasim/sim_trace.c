@@ -129,7 +129,8 @@ static void write_spans(FILE *file, bool first)
     }
     for (size_t i = 0; i < nspans; i++) {
         const struct span *span = &spans[i];
-        fprintf(file, "%s{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":%llu,\"ts\":%.3f,\"dur\":%.3f}",
+        fprintf(file,
+                "%s{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%d,\"tid\":%llu,\"ts\":%.3f,\"dur\":%.3f}",
                 first ? "" : ",\n", span->name, span->track < STREAM_TRACKS ? "host" : "gpu", pid,
                 (unsigned long long) span->track, microseconds(span->begin),
                 microseconds(span->end > span->begin ? span->end - span->begin : 0));

@@ -27,7 +27,7 @@
 #include "sim_damage.h"
 
 #ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0x100000
+#    define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
 struct sim_window sim_window = {.fd = -1};

@@ -75,7 +75,8 @@ struct sim_window {
     size_t size;
     ptrdiff_t alias;
     uint32_t nblocks;
-    uint32_t own_blocks; /* blocks [0, own_blocks) show the process's file one to one; the rest is for imports and reserved ranges */
+    uint32_t own_blocks; /* blocks [0, own_blocks) show the process's file one to one; the rest is for imports and
+                            reserved ranges */
     int fd;
     struct sim_shared *shared;
 };

@@ -2,9 +2,10 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A call fails on one communicator between nodes, by time-out, with its vote under way; calls on another communicator of the
- * same ranks go on, accelerated and right, before the failed one's last rank has come and after. With GPUHIER_UCX_RNDV_THRESH=1 not even a
- * vote is sent before there is a receive for it, so those of the first communicator stay pending.
+ * A call fails on one communicator between nodes, by time-out, with its vote under way; calls on another communicator
+ * of the same ranks go on, accelerated and right, before the failed one's last rank has come and after. With
+ * GPUHIER_UCX_RNDV_THRESH=1 not even a vote is sent before there is a receive for it, so those of the first
+ * communicator stay pending.
  *
  *   fault_apart [COUNT]   doubles of the call that fails (default 60000)
  */

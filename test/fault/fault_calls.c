@@ -158,7 +158,8 @@ static void run_function(world_t *w, const char *function, long ncalls)
 
     for (long i = 0; i < most && i < ncalls; ++i) {
         long count = ncalls <= most ? i + 1 : 1 + i * (ncalls - 1) / (most - 1);
-        snprintf(plan, sizeof(plan), "%s:%ld:%d", function, count, 0 == i % 2 ? CUDA_ERROR_UNKNOWN : CUDA_ERROR_OUT_OF_MEMORY);
+        snprintf(plan, sizeof(plan), "%s:%ld:%d", function, count,
+                 0 == i % 2 ? CUDA_ERROR_UNKNOWN : CUDA_ERROR_OUT_OF_MEMORY);
         run_case(w, plan, (int) (w->ncases % (unsigned) w->suite.nranks));
     }
     if (!is_vital(function)) {
@@ -199,7 +200,8 @@ int main(int argc, char **argv)
     }
     MPI_Bcast(ncalls, 256, MPI_LONG, 0, MPI_COMM_WORLD);
     for (int i = 0; i < 256 && NULL != (function = w.saboteur.function(i)); ++i) {
-        /* A context that was not popped is the program's current one from then on: nothing can be asked of it after that. */
+        /* A context that was not popped is the program's current one from then on: nothing can be asked of it after
+         * that. */
         if (ncalls[i] > 0 && 0 != strcmp("cuCtxPopCurrent", function) && is_chosen(function, argc, argv)) {
             run_function(&w, function, ncalls[i]);
         }

@@ -8,9 +8,10 @@
  *
  * HARM is "before" (the victim kills itself instead of calling), "late=S" (it comes S seconds late), or a plan of
  * the saboteur (saboteur.h), which strikes in the middle of the call. EXPECTED is "error" or "right": how
- * the call must end on every rank that lives, before the deadline of SECONDS. After an error the next call must end with one,
- * too; "last" is a call that ends right on all who live, and the next with an error. Each such rank prints "rank N is content"; the script `death` counts them. After an error nobody calls
- * MPI_Finalize, where Open MPI would wait for the dead.
+ * the call must end on every rank that lives, before the deadline of SECONDS. After an error the next call must end
+ * with one, too; "last" is a call that ends right on all who live, and the next with an error. Each such rank prints
+ * "rank N is content"; the script `death` counts them. After an error nobody calls MPI_Finalize, where Open MPI would
+ * wait for the dead.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -89,16 +90,17 @@ int main(int argc, char **argv)
     outcome_t outcome = pair_call(&suite, MPI_COMM_WORLD, &pair, count, ++suite.salt);
     double took = now() - begin;
     outcome_t next = pair_call(&suite, MPI_COMM_WORLD, &pair, count, ++suite.salt);
-    outcome_t wanted = error && !last ? OUTCOME_ERROR : OUTCOME_RIGHT, wanted_next = error ? OUTCOME_ERROR : OUTCOME_RIGHT;
+    outcome_t wanted = error && !last ? OUTCOME_ERROR : OUTCOME_RIGHT,
+              wanted_next = error ? OUTCOME_ERROR : OUTCOME_RIGHT;
     const int left = files_left();
     const bool content = wanted == outcome && wanted_next == next && 0 == left;
 
-    printf("rank %d is %s: %c then %c, %.1f s, %d files left in /dev/shm\n", suite.rank, content ? "content" : "not content",
-           outcome_letter(outcome), outcome_letter(next), took, left);
+    printf("rank %d is %s: %c then %c, %.1f s, %d files left in /dev/shm\n", suite.rank,
+           content ? "content" : "not content", outcome_letter(outcome), outcome_letter(next), took, left);
     fflush(stdout);
     deadline(0, "");
     if (error) {
-        sleep(120); /* the others say their word first, and then the script ends all */
+        sleep(120);                   /* the others say their word first, and then the script ends all */
         MPI_Abort(MPI_COMM_WORLD, 5); /* mpirun, told to survive deaths, would wait for the dead */
     }
     pair_free(&pair);

@@ -33,7 +33,8 @@ int main(int argc, char **argv)
     }
     pvars_read(&after);
     if (after.accelerated != before.accelerated || after.probes != before.probes) {
-        suite_fail(&suite, "%llu calls were accelerated, after %llu probes", (unsigned long long) (after.accelerated - before.accelerated),
+        suite_fail(&suite, "%llu calls were accelerated, after %llu probes",
+                   (unsigned long long) (after.accelerated - before.accelerated),
                    (unsigned long long) (after.probes - before.probes));
     }
     return suite_end(&suite);

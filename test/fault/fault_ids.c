@@ -29,14 +29,19 @@ int main(int argc, char **argv)
     }
     for (size_t k = 0; k < sizeof(counts) / sizeof(counts[0]); ++k) {
         for (int i = 0; i < NCOMMS; ++i) { /* calls of this kind run on the GPUs from now on */
-            call_t call = {.comm = comms[i], .type = value_type_find("double"), .op = value_op_find("sum"), .count = counts[k], .path = PATH_ACCELERATED};
+            call_t call = {.comm = comms[i],
+                           .type = value_type_find("double"),
+                           .op = value_op_find("sum"),
+                           .count = counts[k],
+                           .path = PATH_ACCELERATED};
             suite_call(&suite, &call);
         }
         pvars_read(&before);
         for (int round = 0; round < ROUNDS; ++round) {
             flight_t flights[NCOMMS];
             for (int i = 0; i < NCOMMS; ++i) {
-                flight_make(&suite, &flights[i], comms[i], "double", "sum", counts[k], BUFFER_DEVICE, BUFFER_DEVICE, false);
+                flight_make(&suite, &flights[i], comms[i], "double", "sum", counts[k], BUFFER_DEVICE, BUFFER_DEVICE,
+                            false);
                 flight_fill(&suite, &flights[i]);
             }
             for (int i = 0; i < NCOMMS; ++i) {
@@ -50,7 +55,8 @@ int main(int argc, char **argv)
         }
         pvars_read(&after);
         if (after.nonblocking - before.nonblocking != NCOMMS * ROUNDS) {
-            suite_fail(&suite, "only %llu nonblocking calls of %zu were accelerated", (unsigned long long) (after.nonblocking - before.nonblocking), counts[k]);
+            suite_fail(&suite, "only %llu nonblocking calls of %zu were accelerated",
+                       (unsigned long long) (after.nonblocking - before.nonblocking), counts[k]);
         }
     }
     for (int i = 0; i < NCOMMS; ++i) {

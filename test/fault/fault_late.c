@@ -8,8 +8,8 @@
  *   fault_late COUNT PLAN      doubles; PLAN is the saboteur's, for rank 0 in that call
  *   fault_late COUNT late=S    rank 0 comes S seconds late, when the others have given up
  *
- * Later calls of the kind are right on all ranks, but with late=S, when nobody has ended the call, errors on all. Those of
- * a kind that is still accelerated are errors on all.
+ * Later calls of the kind are right on all ranks, but with late=S, when nobody has ended the call, errors on all. Those
+ * of a kind that is still accelerated are errors on all.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,7 +78,8 @@ int main(int argc, char **argv)
     expect(&suite, comm, &device, count, letter, "the last call");
     pvars_read(&before);
     if ((late ? 0u : LATER + 1u) != before.saved - after.saved) {
-        suite_fail(&suite, "%llu calls were left to the saved collective", (unsigned long long) (before.saved - after.saved));
+        suite_fail(&suite, "%llu calls were left to the saved collective",
+                   (unsigned long long) (before.saved - after.saved));
     }
     deadline(0, "");
     MPI_Comm_free(&comm);

@@ -5,8 +5,8 @@
  * Communicators of every making come and go (dup, split, split_type, create, create_group), each with a
  * sum of device buffers or, every third, without: descriptors, mappings, files in /dev/shm, GPU memory,
  * memory opened from others and GPU events must not grow at all; resident memory hardly. The time that
- * one takes is printed, for test/bench/suite.sh. The second half is compared with the end of the first; when resident memory grew, which it
- * does when messages pile up for the first time, further halves follow: a leak grows in each.
+ * one takes is printed, for test/bench/suite.sh. The second half is compared with the end of the first; when resident
+ * memory grew, which it does when messages pile up for the first time, further halves follow: a leak grows in each.
  *
  *   fault_leaks [communicators]     (default 3000; 10000 in the whole matrix)
  *   fault_leaks N requests          N persistent requests instead, each made, started and freed, and N nonblocking
@@ -37,8 +37,10 @@
 
 /* What there is of everything. */
 enum { DESCRIPTORS, MAPPINGS, SHM_FILES, GPU_BYTES, GPU_ALLOCATIONS, IPC_OPEN, GPU_EVENTS, RESIDENT_KIB, NKINDS };
-static const char *const names[NKINDS] = {"descriptors", "mappings", "files in /dev/shm", "bytes of GPU memory", "GPU allocations",
-                                          "pieces of others' GPU memory", "GPU events", "KiB of resident memory"};
+static const char *const names[NKINDS] = {"descriptors",       "mappings",
+                                          "files in /dev/shm", "bytes of GPU memory",
+                                          "GPU allocations",   "pieces of others' GPU memory",
+                                          "GPU events",        "KiB of resident memory"};
 
 static long entries(const char *path)
 {
@@ -170,7 +172,8 @@ static uint64_t use_failing(suite_t *suite, pair_t *pair, int rounds)
         }
         outcome = pair_call(suite, comm, pair, pair->most, ++suite->salt);
         if (OUTCOME_ERROR != outcome && !(late && OUTCOME_RIGHT == outcome)) {
-            suite_fail(suite, "round %d: the call that the last rank stayed away from ended with %c", i, outcome_letter(outcome));
+            suite_fail(suite, "round %d: the call that the last rank stayed away from ended with %c", i,
+                       outcome_letter(outcome));
         }
         suite->calls += 3;
         for (int barrier = late; barrier < SETTLING; ++barrier) {
@@ -185,7 +188,8 @@ static uint64_t use_failing(suite_t *suite, pair_t *pair, int rounds)
     return 0;
 }
 
-/* Makes, uses and frees communicators first .. end - 1; times[i] gets the time of number i. Returns how many could be accelerated. */
+/* Makes, uses and frees communicators first .. end - 1; times[i] gets the time of number i. Returns how many could be
+ * accelerated. */
 static uint64_t use(suite_t *suite, pair_t *pair, int first, int end, double *times)
 {
     uint64_t could = 0;
@@ -214,7 +218,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Seconds that a dup takes when the machine lets it, the fastest tenth of those first .. end - 1; with a call or without. */
+/* Seconds that a dup takes when the machine lets it, the fastest tenth of those first .. end - 1; with a call or
+ * without. */
 static double usual(const double *times, int first, int end, bool call)
 {
     double *of_kind = malloc(sizeof(*of_kind) * (size_t) (end - first + 1));
@@ -280,8 +285,8 @@ static void print_times(const suite_t *suite, const usual_times_t *t)
 {
     if (0 == suite->rank) {
         printf("fault_leaks: a dup with a call, and its end: %.0f us early, %.0f us late; "
-               "without a call %.0f us and %.0f us\n", t->early[1] * 1e6,
-               t->late[1] * 1e6, t->early[0] * 1e6, t->late[0] * 1e6);
+               "without a call %.0f us and %.0f us\n",
+               t->early[1] * 1e6, t->late[1] * 1e6, t->early[0] * 1e6, t->late[0] * 1e6);
     }
 }
 
@@ -317,15 +322,16 @@ int main(int argc, char **argv)
                             : use(&suite, &pair, from, to, times);
         MPI_Barrier(MPI_COMM_WORLD);
         look(after);
-        /* What other work on the machine did to one half is gone in another; and a second lane may be made late, while the first is kept. */
+        /* What other work on the machine did to one half is gone in another; and a second lane may be made late, while
+         * the first is kept. */
         more = on_any(after[RESIDENT_KIB] - before[RESIDENT_KIB] > resident_most(half)
                       || (failing && after[GPU_BYTES] > before[GPU_BYTES]));
     } while (++done < HALVES && more);
     pvars_read(&end);
     compare(&suite, before, after, half, failing ? "calls that failed" : requests ? "requests" : "communicators");
     if (!failing && PATH_ANY != suite.default_path && end.accelerated - begin.accelerated != could) {
-        suite_fail(&suite, "%llu calls ran on the GPUs, not %llu", (unsigned long long) (end.accelerated - begin.accelerated),
-                   (unsigned long long) could);
+        suite_fail(&suite, "%llu calls ran on the GPUs, not %llu",
+                   (unsigned long long) (end.accelerated - begin.accelerated), (unsigned long long) could);
     }
     if (!requests && !failing) {
         const usual_times_t usual = usual_times(times, half, done * half);

@@ -57,12 +57,14 @@ outcome_t pair_call(const suite_t *suite, MPI_Comm comm, pair_t *pair, size_t co
         if (wrong > 0) {
             char line[256];
             value_describe(&c, first_wrong, host + first_wrong, line, sizeof(line));
-            fprintf(stderr, "%s: rank %d: %zu of %zu elements are wrong; %s\n", suite->name, suite->rank, wrong, count, line);
+            fprintf(stderr, "%s: rank %d: %zu of %zu elements are wrong; %s\n", suite->name, suite->rank, wrong, count,
+                    line);
             outcome = OUTCOME_WRONG;
         }
     }
     if (0 != buffer_check_guards(&pair->recv) || 0 != buffer_check_guards(&pair->send)) {
-        fprintf(stderr, "%s: rank %d: bytes around a buffer of %zu elements were overwritten\n", suite->name, suite->rank, count);
+        fprintf(stderr, "%s: rank %d: bytes around a buffer of %zu elements were overwritten\n", suite->name,
+                suite->rank, count);
         outcome = OUTCOME_WRONG;
     }
     free(host);

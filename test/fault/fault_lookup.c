@@ -20,7 +20,7 @@
 #define COUNT 20000
 #define CALLS 50
 
-static atomic_bool holds;     /* an answer about gpuhier is held back until this is false */
+static atomic_bool holds; /* an answer about gpuhier is held back until this is false */
 static atomic_int held_back;
 
 typedef int (*get_fn_t)(const void *, const char *, const void *, size_t, void **);

@@ -2,9 +2,10 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Memory that one rank cannot have: each allocation that the component itself makes for a communicator's set-up and first
- * blocking calls fails once, on the last rank. Every call must end on every rank, with the right result or, on all ranks, with an
- * error; a communicator of which a call ended with an error is of no more use, and others are served as before.
+ * Memory that one rank cannot have: each allocation that the component itself makes for a communicator's set-up and
+ * first blocking calls fails once, on the last rank. Every call must end on every rank, with the right result or, on
+ * all ranks, with an error; a communicator of which a call ended with an error is of no more use, and others are served
+ * as before.
  *
  *   fault_memory            as above
  *   fault_memory request    the memory of a nonblocking call's request: the job ends, with a message
@@ -35,7 +36,8 @@ static bool fails(const void *caller)
 {
     Dl_info info;
     return 0 != atomic_load(&to_fail) && 0 != dladdr(caller, &info) && NULL != info.dli_fname
-           && NULL != strstr(info.dli_fname, "mca_coll_gpuhier") && atomic_fetch_add(&seen, 1) + 1 == atomic_load(&to_fail);
+           && NULL != strstr(info.dli_fname, "mca_coll_gpuhier")
+           && atomic_fetch_add(&seen, 1) + 1 == atomic_load(&to_fail);
 }
 
 __attribute__((visibility("default"))) void *malloc(size_t bytes)
@@ -91,7 +93,11 @@ static long run_case(suite_t *suite, pair_t *pair, long number)
         }
     }
     MPI_Comm_free(&comm);
-    call_t call = {.comm = MPI_COMM_WORLD, .type = value_type_find("double"), .op = value_op_find("sum"), .count = 3000, .path = PATH_ACCELERATED};
+    call_t call = {.comm = MPI_COMM_WORLD,
+                   .type = value_type_find("double"),
+                   .op = value_op_find("sum"),
+                   .count = 3000,
+                   .path = PATH_ACCELERATED};
     suite_call(suite, &call);
     return n;
 }
@@ -102,7 +108,11 @@ static void run_request(suite_t *suite)
     flight_t flight;
     deadline(CASE_SECONDS, "a request");
     for (int i = 0; i < 2; ++i) {
-        call_t call = {.comm = MPI_COMM_WORLD, .type = value_type_find("double"), .op = value_op_find("sum"), .count = 3000, .path = PATH_ACCELERATED};
+        call_t call = {.comm = MPI_COMM_WORLD,
+                       .type = value_type_find("double"),
+                       .op = value_op_find("sum"),
+                       .count = 3000,
+                       .path = PATH_ACCELERATED};
         suite_call(suite, &call);
     }
     flight_make(suite, &flight, MPI_COMM_WORLD, "double", "sum", 3000, BUFFER_DEVICE, BUFFER_DEVICE, false);
@@ -128,7 +138,11 @@ int main(int argc, char **argv)
         return 2;
     }
     pair_alloc(&pair, counts[NCALLS - 1]);
-    call_t call = {.comm = MPI_COMM_WORLD, .type = value_type_find("double"), .op = value_op_find("sum"), .count = 3000, .path = PATH_ACCELERATED};
+    call_t call = {.comm = MPI_COMM_WORLD,
+                   .type = value_type_find("double"),
+                   .op = value_op_find("sum"),
+                   .count = 3000,
+                   .path = PATH_ACCELERATED};
     suite_call(&suite, &call);
     long ncases = run_case(&suite, &pair, -1); /* nothing fails: counts */
     MPI_Bcast(&ncases, 1, MPI_LONG, suite.nranks - 1, MPI_COMM_WORLD);

@@ -58,7 +58,8 @@ static char land(suite_t *suite, flight_t *flight)
     if (MPI_SUCCESS != MPI_Wait(&flight->request, MPI_STATUS_IGNORE)) {
         /* Open MPI itself frees it, when its error handler returns. */
         if (MPI_REQUEST_NULL != flight->request && MPI_SUCCESS != MPI_Request_free(&flight->request)) {
-            fprintf(stderr, "fault_pending: rank %d: a call that ended with an error could not be freed\n", suite->rank);
+            fprintf(stderr, "fault_pending: rank %d: a call that ended with an error could not be freed\n",
+                    suite->rank);
             return 'W';
         }
         return 'E';
@@ -101,7 +102,11 @@ int main(int argc, char **argv)
         flights[i].on_engine = true;
     }
     for (int i = 0; i < 4; ++i) {
-        call_t call = {.comm = MPI_COMM_WORLD, .type = value_type_find(type), .op = value_op_find(op), .count = count, .path = PATH_ACCELERATED};
+        call_t call = {.comm = MPI_COMM_WORLD,
+                       .type = value_type_find(type),
+                       .op = value_op_find(op),
+                       .count = count,
+                       .path = PATH_ACCELERATED};
         if (!suite_call(&suite, &call)) {
             _exit(1);
         }
@@ -135,7 +140,7 @@ int main(int argc, char **argv)
     fflush(stdout);
     deadline(0, "");
     if (0 == strcmp(argv[3], "error")) {
-        sleep(120); /* the others say their word first, and then the script ends all */
+        sleep(120);                   /* the others say their word first, and then the script ends all */
         MPI_Abort(MPI_COMM_WORLD, 5); /* mpirun, told to survive deaths, would wait for the dead */
     }
     for (int i = 0; i < NFLIGHTS + NMORE; ++i) {

@@ -2,15 +2,15 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Fault tolerance (Open MPI 5, with mpi_ft_enable): a rank that never calls revokes the communicator, or dies, while the others wait
- * in a call on it.
+ * Fault tolerance (Open MPI 5, with mpi_ft_enable): a rank that never calls revokes the communicator, or dies, while
+ * the others wait in a call on it.
  *
  *   fault_revoke COUNT revoke | pending | dead
  *   fault_revoke            status 77 where Open MPI has no MPIX_Comm_revoke, else 0; no MPI call
  *
  * revoke: all others must get MPIX_ERR_REVOKED, from MPI_Allreduce; pending: from MPI_Wait for MPI_Iallreduce; dead:
- * MPIX_ERR_PROC_FAILED. Then all who live shrink the communicator, and a call on the new one must be right, and accelerated.
- * Those who are satisfied print "rank N is content".
+ * MPIX_ERR_PROC_FAILED. Then all who live shrink the communicator, and a call on the new one must be right, and
+ * accelerated. Those who are satisfied print "rank N is content".
  */
 #include <mpi.h>
 #include <mpi-ext.h>
@@ -78,7 +78,8 @@ int main(int argc, char **argv)
     MPI_Barrier(comm);
     deadline(20, "in the call that is harmed");
     if (1 != suite.rank) {
-        expect_error(&suite, comm, &pair, count, 0 == strcmp(how, "pending"), dies ? MPIX_ERR_PROC_FAILED : MPIX_ERR_REVOKED);
+        expect_error(&suite, comm, &pair, count, 0 == strcmp(how, "pending"),
+                     dies ? MPIX_ERR_PROC_FAILED : MPIX_ERR_REVOKED);
         expect_error(&suite, comm, &pair, count, false, dies ? MPIX_ERR_PROC_FAILED : MPIX_ERR_REVOKED);
     } else {
         sleep(1);
@@ -97,7 +98,8 @@ int main(int argc, char **argv)
     fflush(stdout);
     deadline(0, "");
     if (dies) {
-        sleep(120); /* the others say their word first, and then the script ends all; MPI_Finalize would wait for the dead */
+        sleep(120); /* the others say their word first, and then the script ends all; MPI_Finalize would wait for the
+                       dead */
         MPI_Abort(MPI_COMM_WORLD, 5);
     }
     pair_free(&pair);

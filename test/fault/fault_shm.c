@@ -56,7 +56,11 @@ static void sums(suite_t *suite, MPI_Comm comm, call_path_t path)
 {
     static const size_t counts[] = {10, 1000, 100000, 524288};
     for (size_t k = 0; k < sizeof(counts) / sizeof(counts[0]); ++k) {
-        call_t call = {.comm = comm, .type = value_type_find("double"), .op = value_op_find("sum"), .count = counts[k], .path = path};
+        call_t call = {.comm = comm,
+                       .type = value_type_find("double"),
+                       .op = value_op_find("sum"),
+                       .count = counts[k],
+                       .path = path};
         suite_call(suite, &call);
     }
 }

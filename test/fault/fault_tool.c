@@ -75,8 +75,8 @@ static void nonblocking(suite_t *suite, MPI_Comm comm, const char *type, size_t 
     pmpi_tool_count(true);
     for (int i = 0; i < CALLS; ++i) {
         flight_t *flight = &flights[i];
-        OWN(MPI_Iallreduce(flight->send.message, flight->recv.message, (int) count, flight->values.type->type, MPI_MAX, comm,
-                           &flight->request));
+        OWN(MPI_Iallreduce(flight->send.message, flight->recv.message, (int) count, flight->values.type->type, MPI_MAX,
+                           comm, &flight->request));
     }
     for (int i = 0; i < CALLS; ++i) {
         OWN(MPI_Wait(&flights[i].request, MPI_STATUS_IGNORE));
@@ -161,7 +161,8 @@ int main(int argc, char **argv)
     pvars_read(&after);
     if (after.accelerated - before.accelerated < NCOUNTS * CALLS || after.nonblocking == before.nonblocking) {
         suite_fail(&suite, "only %llu calls were accelerated, %llu of them nonblocking",
-                   (unsigned long long) (after.accelerated - before.accelerated), (unsigned long long) (after.nonblocking - before.nonblocking));
+                   (unsigned long long) (after.accelerated - before.accelerated),
+                   (unsigned long long) (after.nonblocking - before.nonblocking));
     }
     if (!suite.cuda_aware && after.staged == before.staged) {
         suite_fail(&suite, "no call was staged");

@@ -38,7 +38,9 @@ static _Atomic long calls[NFUNCTIONS];
 static _Atomic int counting;
 
 /* Six words that travel in registers, and ten on the stack. */
-#define WORDS long a, long b, long c, long d, long e, long f, long s0, long s1, long s2, long s3, long s4, long s5, long s6, long s7, long s8, long s9
+#define WORDS                                                                                                      \
+    long a, long b, long c, long d, long e, long f, long s0, long s1, long s2, long s3, long s4, long s5, long s6, \
+        long s7, long s8, long s9
 #define PASS a, b, c, d, e, f, s0, s1, s2, s3, s4, s5, s6, s7, s8, s9
 typedef long (*words_fn_t)(WORDS);
 
@@ -67,11 +69,11 @@ static words_fn_t enter(int function)
     return twin(function);
 }
 
-#define X(name)                                  \
-    EXPORT long MPI_##name(WORDS);               \
-    EXPORT long MPI_##name(WORDS)                \
-    {                                            \
-        return enter(INDEX_##name)(PASS);        \
+#define X(name)                           \
+    EXPORT long MPI_##name(WORDS);        \
+    EXPORT long MPI_##name(WORDS)         \
+    {                                     \
+        return enter(INDEX_##name)(PASS); \
     }
 #include "pmpi_tool.def"
 #undef X

@@ -38,7 +38,7 @@ typedef struct step {
     int function;
     long first, last; /* calls, from 1 */
     action_t action;
-    int value;        /* CUresult, or seconds */
+    int value; /* CUresult, or seconds */
 } step_t;
 
 #define INDEX(symbol) INDEX_##symbol,
@@ -204,26 +204,28 @@ static bool strike(int function, CUresult *result_p, bool *alias_p)
 }
 
 /* Six words that travel in registers and ten on the stack: an IPC handle by value takes eight. */
-#define WORDS long a, long b, long c, long d, long e, long f, long s0, long s1, long s2, long s3, long s4, long s5, long s6, long s7, long s8, long s9
+#define WORDS                                                                                                      \
+    long a, long b, long c, long d, long e, long f, long s0, long s1, long s2, long s3, long s4, long s5, long s6, \
+        long s7, long s8, long s9
 #define PASS a, b, c, d, e, f, s0, s1, s2, s3, s4, s5, s6, s7, s8, s9
 typedef CUresult (*words_fn_t)(WORDS);
 
-#define WRAPPER(symbol)                                      \
-    static CUresult wrap_##symbol(WORDS)                     \
-    {                                                        \
-        CUresult result;                                     \
-        bool alias = false;                                  \
-        if (strike(INDEX_##symbol, &result, &alias)) {       \
-            if (alias) {                                     \
-                *(CUdeviceptr *) a = opened_last;            \
-            }                                                \
-            return result;                                   \
-        }                                                    \
-        result = ((words_fn_t) real[INDEX_##symbol])(PASS);  \
+#define WRAPPER(symbol)                                                             \
+    static CUresult wrap_##symbol(WORDS)                                            \
+    {                                                                               \
+        CUresult result;                                                            \
+        bool alias = false;                                                         \
+        if (strike(INDEX_##symbol, &result, &alias)) {                              \
+            if (alias) {                                                            \
+                *(CUdeviceptr *) a = opened_last;                                   \
+            }                                                                       \
+            return result;                                                          \
+        }                                                                           \
+        result = ((words_fn_t) real[INDEX_##symbol])(PASS);                         \
         if (INDEX_cuIpcOpenMemHandle == INDEX_##symbol && CUDA_SUCCESS == result) { \
-            opened_last = *(CUdeviceptr *) a;                \
-        }                                                    \
-        return result;                                       \
+            opened_last = *(CUdeviceptr *) a;                                       \
+        }                                                                           \
+        return result;                                                              \
     }
 GPUHIER_CU_FUNCTIONS(WRAPPER)
 #undef WRAPPER

@@ -31,14 +31,14 @@
 #include "ompi/constants.h"
 
 /* Driver functions that the component does not call. An older driver may lack one: its lines are left out. */
-#define MORE_FUNCTIONS(X)     \
-    X(cuEventElapsedTime)     \
+#define MORE_FUNCTIONS(X)        \
+    X(cuEventElapsedTime)        \
     X(cuMemHostGetDevicePointer) \
-    X(cuMemcpyDtoHAsync)      \
-    X(cuMemcpyHtoDAsync)      \
-    X(cuStreamWriteValue64)   \
-    X(cuStreamWaitValue64)    \
-    X(cuDeviceCanAccessPeer)  \
+    X(cuMemcpyDtoHAsync)         \
+    X(cuMemcpyHtoDAsync)         \
+    X(cuStreamWriteValue64)      \
+    X(cuStreamWaitValue64)       \
+    X(cuDeviceCanAccessPeer)     \
     X(cuCtxEnablePeerAccess)
 
 #define FIELD(symbol) __typeof__(symbol) *symbol;
@@ -324,7 +324,8 @@ static CUdeviceptr mapped;
 
 static void do_map(void)
 {
-    must(gpuhier_cu.cuIpcOpenMemHandle(&mapped, exported, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS), "map another process's memory");
+    must(gpuhier_cu.cuIpcOpenMemHandle(&mapped, exported, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
+         "map another process's memory");
 }
 
 static void do_unmap(void)
@@ -477,7 +478,8 @@ static void measure_rates(void)
     rate("to_device_gbs", do_block_to_device, (double) block, "64 MiB from pinned host memory");
 }
 
-/* By GDRCopy, where it is installed. Also what a query of the default stream means, which decides how short calls wait. */
+/* By GDRCopy, where it is installed. Also what a query of the default stream means, which decides how short calls wait.
+ */
 static void measure_gdr(void)
 {
     double covers = gpuhier_host_trial_query();

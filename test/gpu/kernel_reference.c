@@ -23,7 +23,8 @@ static float float_from(uint64_t random)
 {
     static const float special[] = {0.0f, -0.0f, 1.0f, INFINITY, -INFINITY, NAN, 1e-42f, -3.4e38f, 3.4e38f};
     const size_t n = sizeof(special) / sizeof(special[0]);
-    return 0 == random % 32 ? special[(random >> 8) % n] : ldexpf((float) (int32_t) (random >> 32), (int) (random % 23) - 40);
+    return 0 == random % 32 ? special[(random >> 8) % n]
+                            : ldexpf((float) (int32_t) (random >> 32), (int) (random % 23) - 40);
 }
 
 static double double_from(uint64_t random)
@@ -59,12 +60,12 @@ static bool double_equal(double a, double b)
     })
 
 /* *right = expression of l and r. */
-#define REDUCE(op, type, ctype, expression)                              \
-    static void reduce_##op##_##type(const void *left, void *right)      \
-    {                                                                    \
-        const ctype l = GET(ctype, left), r = GET(ctype, right);         \
-        const ctype result = (ctype) (expression);                       \
-        memcpy(right, &result, sizeof(result));                          \
+#define REDUCE(op, type, ctype, expression)                         \
+    static void reduce_##op##_##type(const void *left, void *right) \
+    {                                                               \
+        const ctype l = GET(ctype, left), r = GET(ctype, right);    \
+        const ctype result = (ctype) (expression);                  \
+        memcpy(right, &result, sizeof(result));                     \
     }
 
 /* The formatter takes these for pointers, and the tables at the end for one expression. */
@@ -90,15 +91,15 @@ static bool double_equal(double a, double b)
     ORDER_OPS(type, ctype)
 /* clang-format on */
 
-#define SCALAR(type, ctype, from, same)                              \
-    static void fill_##type(void *elem, uint64_t random)             \
-    {                                                                \
-        const ctype value = (ctype) from(random);                    \
-        memcpy(elem, &value, sizeof(value));                         \
-    }                                                                \
-    static bool equal_##type(const void *a, const void *b)           \
-    {                                                                \
-        return same(GET(ctype, a), GET(ctype, b));                   \
+#define SCALAR(type, ctype, from, same)                    \
+    static void fill_##type(void *elem, uint64_t random)   \
+    {                                                      \
+        const ctype value = (ctype) from(random);          \
+        memcpy(elem, &value, sizeof(value));               \
+    }                                                      \
+    static bool equal_##type(const void *a, const void *b) \
+    {                                                      \
+        return same(GET(ctype, a), GET(ctype, b));         \
     }
 #define SAME(a, b) ((a) == (b))
 
@@ -125,55 +126,55 @@ FLOAT_OPS(float, float)
 FLOAT_OPS(double, double)
 
 /* Structs of two fields; the fields are filled from one random word and its mixture. */
-#define STRUCT(type, atype, afrom, asame, btype, bfrom, bsame)                               \
-    typedef struct struct_##type {                                                           \
-        atype a;                                                                             \
-        btype b;                                                                             \
-    } struct_##type;                                                                         \
-    static void fill_##type(void *elem, uint64_t random)                                     \
-    {                                                                                        \
-        const atype a = (atype) afrom(random);                                               \
-        const btype b = (btype) bfrom(kernel_random(&random));                               \
-        memcpy((char *) elem + offsetof(struct_##type, a), &a, sizeof(a));                   \
-        memcpy((char *) elem + offsetof(struct_##type, b), &b, sizeof(b));                   \
-    }                                                                                        \
-    static bool equal_##type(const void *x, const void *y)                                   \
-    {                                                                                        \
-        const struct_##type p = GET(struct_##type, x), q = GET(struct_##type, y);            \
-        return asame(p.a, q.a) && bsame(p.b, q.b);                                           \
+#define STRUCT(type, atype, afrom, asame, btype, bfrom, bsame)                    \
+    typedef struct struct_##type {                                                \
+        atype a;                                                                  \
+        btype b;                                                                  \
+    } struct_##type;                                                              \
+    static void fill_##type(void *elem, uint64_t random)                          \
+    {                                                                             \
+        const atype a = (atype) afrom(random);                                    \
+        const btype b = (btype) bfrom(kernel_random(&random));                    \
+        memcpy((char *) elem + offsetof(struct_##type, a), &a, sizeof(a));        \
+        memcpy((char *) elem + offsetof(struct_##type, b), &b, sizeof(b));        \
+    }                                                                             \
+    static bool equal_##type(const void *x, const void *y)                        \
+    {                                                                             \
+        const struct_##type p = GET(struct_##type, x), q = GET(struct_##type, y); \
+        return asame(p.a, q.a) && bsame(p.b, q.b);                                \
     }
 
-#define COMPLEX_OPS(type, real)                                                              \
-    static void reduce_sum_##type(const void *left, void *right)                             \
-    {                                                                                        \
-        const struct_##type l = GET(struct_##type, left), r = GET(struct_##type, right);     \
-        const struct_##type result = {l.a + r.a, l.b + r.b};                                 \
-        memcpy(right, &result, sizeof(result));                                              \
-    }                                                                                        \
-    static void reduce_prod_##type(const void *left, void *right)                            \
-    {                                                                                        \
-        const struct_##type l = GET(struct_##type, left), r = GET(struct_##type, right);     \
-        const struct_##type result = {l.a * r.a - l.b * r.b, l.a * r.b + l.b * r.a};         \
-        memcpy(right, &result, sizeof(result));                                              \
+#define COMPLEX_OPS(type, real)                                                          \
+    static void reduce_sum_##type(const void *left, void *right)                         \
+    {                                                                                    \
+        const struct_##type l = GET(struct_##type, left), r = GET(struct_##type, right); \
+        const struct_##type result = {l.a + r.a, l.b + r.b};                             \
+        memcpy(right, &result, sizeof(result));                                          \
+    }                                                                                    \
+    static void reduce_prod_##type(const void *left, void *right)                        \
+    {                                                                                    \
+        const struct_##type l = GET(struct_##type, left), r = GET(struct_##type, right); \
+        const struct_##type result = {l.a * r.a - l.b * r.b, l.a * r.b + l.b * r.a};     \
+        memcpy(right, &result, sizeof(result));                                          \
     }
 
 /* Equal values: the lower index. Fields are written one by one, so that padding stays. */
-#define LOCATION_OP(op, better, type, itype)                                                 \
-    static void reduce_##op##_##type(const void *left, void *right)                          \
-    {                                                                                        \
-        const struct_##type l = GET(struct_##type, left);                                    \
-        struct_##type r = GET(struct_##type, right);                                         \
-        if (l.a better r.a) {                                                                \
-            r.a = l.a;                                                                       \
-            r.b = l.b;                                                                       \
-        } else if (l.a == r.a) {                                                             \
-            r.b = r.b < l.b ? r.b : l.b;                                                     \
-        }                                                                                    \
-        memcpy((char *) right + offsetof(struct_##type, a), &r.a, sizeof(r.a));              \
-        memcpy((char *) right + offsetof(struct_##type, b), &r.b, sizeof(r.b));              \
+#define LOCATION_OP(op, better, type, itype)                                    \
+    static void reduce_##op##_##type(const void *left, void *right)             \
+    {                                                                           \
+        const struct_##type l = GET(struct_##type, left);                       \
+        struct_##type r = GET(struct_##type, right);                            \
+        if (l.a better r.a) {                                                   \
+            r.a = l.a;                                                          \
+            r.b = l.b;                                                          \
+        } else if (l.a == r.a) {                                                \
+            r.b = r.b < l.b ? r.b : l.b;                                        \
+        }                                                                       \
+        memcpy((char *) right + offsetof(struct_##type, a), &r.a, sizeof(r.a)); \
+        memcpy((char *) right + offsetof(struct_##type, b), &r.b, sizeof(r.b)); \
     }
-#define LOCATION_OPS(type, itype)          \
-    LOCATION_OP(minloc, <, type, itype)    \
+#define LOCATION_OPS(type, itype)       \
+    LOCATION_OP(minloc, <, type, itype) \
     LOCATION_OP(maxloc, >, type, itype)
 
 STRUCT(float_complex, float, float_from, float_equal, float, float_from, float_equal)
@@ -209,8 +210,8 @@ LOCATION_OPS(2double, double)
 #define COMPLEX_ENTRIES(type) ENTRY(sum, type, struct_##type) ENTRY(prod, type, struct_##type)
 
 /* The gap is between the end of the first field and the second, or after the second. */
-#define PAIR_ENTRY(op, type, gap_at, gap_bytes)                                                   \
-    {"gpuhier_" #op "_" #type, sizeof(struct_##type), gap_at,      gap_bytes,                     \
+#define PAIR_ENTRY(op, type, gap_at, gap_bytes)                               \
+    {"gpuhier_" #op "_" #type, sizeof(struct_##type), gap_at,      gap_bytes, \
      reduce_##op##_##type,     fill_##type,           equal_##type},
 #define PAIR_ENTRIES(type, gap_at, gap_bytes) \
     PAIR_ENTRY(minloc, type, gap_at, gap_bytes) PAIR_ENTRY(maxloc, type, gap_at, gap_bytes)

@@ -53,8 +53,8 @@ static void case_failed(const shape_t *s, const char *what, uint64_t at)
 {
     if (++failures <= 20) {
         printf("%s nsrc %u ndst %u count %llu alignment %d in place %d: %s (at %llu)\n",
-               s->index < 0 ? "gpuhier_copy" : kernel_names[s->index], s->nsrc, s->ndst,
-               (unsigned long long) s->count, s->alignment, s->in_place, what, (unsigned long long) at);
+               s->index < 0 ? "gpuhier_copy" : kernel_names[s->index], s->nsrc, s->ndst, (unsigned long long) s->count,
+               s->alignment, s->in_place, what, (unsigned long long) at);
     }
 }
 
@@ -100,9 +100,10 @@ static void check_destination(const shape_t *s, unsigned b)
             case_failed(s, "wrong result", i);
             return;
         }
-        if (NULL != s->reference && 0 != s->reference->gap_bytes &&
-            0 != memcmp(is + off + at + s->reference->gap_at, was + off + at + s->reference->gap_at,
-                        s->reference->gap_bytes)) {
+        if (NULL != s->reference && 0 != s->reference->gap_bytes
+            && 0
+                   != memcmp(is + off + at + s->reference->gap_at, was + off + at + s->reference->gap_at,
+                             s->reference->gap_bytes)) {
             case_failed(s, "changed the padding", i);
             return;
         }
@@ -174,9 +175,9 @@ static void kernel_check(int index)
 static void check_arguments(void)
 {
     gpuhier_kernel_args_t args = {.count = 0, .nsrc = 1, .ndst = 1};
-    const bool right = OMPI_SUCCESS == gpuhier_reduce_launch(&kernels, 0, &args, stream) &&
-                       OMPI_ERR_BAD_PARAM == gpuhier_reduce_launch(&kernels, -1, &args, stream) &&
-                       OMPI_ERR_BAD_PARAM == gpuhier_reduce_launch(&kernels, GPUHIER_REDUCE_COUNT, &args, stream);
+    const bool right = OMPI_SUCCESS == gpuhier_reduce_launch(&kernels, 0, &args, stream)
+                       && OMPI_ERR_BAD_PARAM == gpuhier_reduce_launch(&kernels, -1, &args, stream)
+                       && OMPI_ERR_BAD_PARAM == gpuhier_reduce_launch(&kernels, GPUHIER_REDUCE_COUNT, &args, stream);
     args.nsrc = GPUHIER_KERNEL_MAX_PEERS + 1;
     const bool many_src = OMPI_ERR_BAD_PARAM == gpuhier_reduce_launch(&kernels, 0, &args, stream);
     args.nsrc = 1;
@@ -188,7 +189,8 @@ static void check_arguments(void)
     }
 }
 
-/* The emulated driver takes any image; a real one wants nvcc's container, whole: a header of 16 bytes, then its length. */
+/* The emulated driver takes any image; a real one wants nvcc's container, whole: a header of 16 bytes, then its length.
+ */
 static void check_fatbin(void)
 {
     static const unsigned char magic[4] = {0x50, 0xed, 0x55, 0xba};
@@ -259,11 +261,20 @@ static void print_bandwidths(void)
         uint32_t nsrc, ndst;
         size_t shift; /* of the first source, in bytes */
     } rows[] = {
-        {NULL, 1, 1, 0},                       {NULL, 1, 4, 0},                      {NULL, 1, 1, 4},
-        {"gpuhier_sum_float", 2, 1, 0},        {"gpuhier_sum_float", 4, 1, 0},       {"gpuhier_sum_float", 8, 1, 0},
-        {"gpuhier_sum_float", 4, 4, 0},        {"gpuhier_sum_float", 8, 8, 0},       {"gpuhier_sum_float", 2, 1, 4},
-        {"gpuhier_sum_double", 2, 1, 0},       {"gpuhier_sum_double", 8, 8, 0},      {"gpuhier_max_int8", 4, 1, 0},
-        {"gpuhier_prod_double_complex", 4, 1, 0}, {"gpuhier_minloc_double_int", 4, 1, 0},
+        {NULL, 1, 1, 0},
+        {NULL, 1, 4, 0},
+        {NULL, 1, 1, 4},
+        {"gpuhier_sum_float", 2, 1, 0},
+        {"gpuhier_sum_float", 4, 1, 0},
+        {"gpuhier_sum_float", 8, 1, 0},
+        {"gpuhier_sum_float", 4, 4, 0},
+        {"gpuhier_sum_float", 8, 8, 0},
+        {"gpuhier_sum_float", 2, 1, 4},
+        {"gpuhier_sum_double", 2, 1, 0},
+        {"gpuhier_sum_double", 8, 8, 0},
+        {"gpuhier_max_int8", 4, 1, 0},
+        {"gpuhier_prod_double_complex", 4, 1, 0},
+        {"gpuhier_minloc_double_int", 4, 1, 0},
     };
     must(gpuhier_cu.cuMemAlloc(&bench_base, 17 * bench_bytes), "allocate memory to measure with");
     const double copy = 2e-6 * (double) bench_bytes / measure(bench_copy, NULL);
@@ -281,8 +292,9 @@ static void print_bandwidths(void)
             b.args.dst[k] = bench_base + (8 + k) * bench_bytes;
         }
         const double rate = 1e-6 * (double) bench_bytes * (b.args.nsrc + b.args.ndst) / measure(bench_launch, &b);
-        printf("%-28s %9.1f GB/s  %5.1f %% of copy  (%u -> %u%s)\n", NULL == rows[r].name ? "gpuhier_copy" : rows[r].name,
-               rate, 100 * rate / copy, b.args.nsrc, b.args.ndst, 0 != rows[r].shift ? ", not congruent" : "");
+        printf("%-28s %9.1f GB/s  %5.1f %% of copy  (%u -> %u%s)\n",
+               NULL == rows[r].name ? "gpuhier_copy" : rows[r].name, rate, 100 * rate / copy, b.args.nsrc, b.args.ndst,
+               0 != rows[r].shift ? ", not congruent" : "");
     }
     gpuhier_cu.cuMemFree(bench_base);
 }
@@ -294,8 +306,8 @@ int main(void)
     char name[128] = "";
     int gpus = 0;
 
-    if (!gpuhier_cuda_present() || CUDA_SUCCESS != gpuhier_cu.cuInit(0) ||
-        CUDA_SUCCESS != gpuhier_cu.cuDeviceGetCount(&gpus) || 0 == gpus) {
+    if (!gpuhier_cuda_present() || CUDA_SUCCESS != gpuhier_cu.cuInit(0)
+        || CUDA_SUCCESS != gpuhier_cu.cuDeviceGetCount(&gpus) || 0 == gpus) {
         printf("no GPU\n");
         return 77;
     }

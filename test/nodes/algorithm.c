@@ -47,7 +47,8 @@ static void expect(suite_t *suite, const char *name, uint64_t bytes, uint64_t sl
     if (got[0] != steps * slices || got[1] != times * bytes) {
         suite_fail(suite, "%s of %llu bytes in %llu slices: %llu steps and %llu bytes, expected %llu and %llu", name,
                    (unsigned long long) bytes, (unsigned long long) slices, (unsigned long long) got[0],
-                   (unsigned long long) got[1], (unsigned long long) (steps * slices), (unsigned long long) (times * bytes));
+                   (unsigned long long) got[1], (unsigned long long) (steps * slices),
+                   (unsigned long long) (times * bytes));
     }
 }
 
@@ -64,7 +65,10 @@ int main(int argc, char **argv)
         return suite_end(&suite);
     }
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); ++i) {
-        call_t call = {.comm = MPI_COMM_NULL, .type = value_type_find("double"), .op = value_op_find("sum"), .count = counts[i],
+        call_t call = {.comm = MPI_COMM_NULL,
+                       .type = value_type_find("double"),
+                       .op = value_op_find("sum"),
+                       .count = counts[i],
                        .path = PATH_ACCELERATED};
         pvars_t before, after;
         uint64_t got[2];

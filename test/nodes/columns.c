@@ -4,8 +4,8 @@
  *
  *   columns [early]
  *
- * MPI_COMM_WORLD, and columns: communicators of the ranks with the same place on their nodes. Nodes have equal numbers of
- * ranks. A column has one rank on each node, so that it drives all rails of its node, which MPI_COMM_WORLD does not.
+ * MPI_COMM_WORLD, and columns: communicators of the ranks with the same place on their nodes. Nodes have equal numbers
+ * of ranks. A column has one rank on each node, so that it drives all rails of its node, which MPI_COMM_WORLD does not.
  * Columns are used after MPI_COMM_WORLD, and in turn with it; early: the first one before it, too.
  */
 #include "calls.h"

@@ -65,8 +65,13 @@ int main(int argc, char **argv)
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
     MPI_Comm_rank(node, &leader);
     MPI_Comm_size(node, &per_node);
-    const call_t call = {.comm = MPI_COMM_WORLD, .type = value_type_find("double"), .op = value_op_find("sum"), .count = 1 << 14,
-                         .send_kind = BUFFER_DEVICE, .recv_kind = BUFFER_DEVICE, .path = suite.default_path};
+    const call_t call = {.comm = MPI_COMM_WORLD,
+                         .type = value_type_find("double"),
+                         .op = value_op_find("sum"),
+                         .count = 1 << 14,
+                         .send_kind = BUFFER_DEVICE,
+                         .recv_kind = BUFFER_DEVICE,
+                         .path = suite.default_path};
     /* Open MPI's own connections are there already, all of them. */
     int nodes = 0, first = 0 == leader;
     MPI_Allreduce(&first, &nodes, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);

@@ -2,13 +2,14 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Long messages between nodes take longer slices, in scratch that is made when the first one comes: right results up and
- * down the sizes, as many slices as the formula says, GPU memory grows once, and not by messages that need no long
+ * Long messages between nodes take longer slices, in scratch that is made when the first one comes: right results up
+ * and down the sizes, as many slices as the formula says, GPU memory grows once, and not by messages that need no long
  * slices; it is all given back by MPI_Finalize.
  *
  *   long_slices [cramped]
  *
- * Two nodes of equally many ranks. cramped: some rank cannot have that scratch; then all take short slices, on the GPUs as before.
+ * Two nodes of equally many ranks. cramped: some rank cannot have that scratch; then all take short slices, on the GPUs
+ * as before.
  */
 #include "flight.h"
 
@@ -31,30 +32,35 @@ static unsigned long long gauge(const char *name)
 /* What is in use between calls, when there are no buffers. */
 typedef struct memory {
     unsigned long long allocations; /* live ones, of the GPU and of pinned host memory */
-    size_t gpu_bytes; /* where nobody maps user buffers: such a mapping outlives the buffer */
+    size_t gpu_bytes;               /* where nobody maps user buffers: such a mapping outlives the buffer */
 } memory_t;
 
 static memory_t memory_now(void)
 {
     size_t free_bytes = 0, all_bytes = 0;
     (void) cudaMemGetInfo(&free_bytes, &all_bytes);
-    return (memory_t){gauge("allocs_live") + gauge("host_allocs_live"), IPC_SCRATCH == ipc ? all_bytes - free_bytes : 0};
+    return (memory_t){gauge("allocs_live") + gauge("host_allocs_live"),
+                      IPC_SCRATCH == ipc ? all_bytes - free_bytes : 0};
 }
 
 static void expect_same(suite_t *suite, const char *when, memory_t before)
 {
     const memory_t now = memory_now();
     if (now.allocations != before.allocations || now.gpu_bytes != before.gpu_bytes) {
-        suite_fail(suite, "%s: %llu allocations and %zu bytes, there were %llu and %zu", when, now.allocations, now.gpu_bytes,
-                   before.allocations, before.gpu_bytes);
+        suite_fail(suite, "%s: %llu allocations and %zu bytes, there were %llu and %zu", when, now.allocations,
+                   now.gpu_bytes, before.allocations, before.gpu_bytes);
     }
 }
 
 /* One call of so many doubles; its slices are counted, since with two nodes a rank sends its shard once for each. */
 static void run(suite_t *suite, MPI_Comm comm, size_t count, bool in_place, bool may_be_long)
 {
-    const call_t call = {.comm = comm, .type = value_type_find("double"), .op = value_op_find("sum"), .count = count,
-                         .in_place = in_place, .path = suite->default_path};
+    const call_t call = {.comm = comm,
+                         .type = value_type_find("double"),
+                         .op = value_op_find("sum"),
+                         .count = count,
+                         .in_place = in_place,
+                         .path = suite->default_path};
     const uint64_t bytes = count * sizeof(double);
     const uint64_t most = may_be_long ? slice_bytes_max : slice_bytes;
     const uint64_t slice = bytes / 8 < slice_bytes ? slice_bytes : bytes / 8 < most ? bytes / 8 : most;
@@ -64,12 +70,14 @@ static void run(suite_t *suite, MPI_Comm comm, size_t count, bool in_place, bool
     pvars_read(&before);
     suite_call(suite, &call);
     pvars_read(&after);
-    const uint64_t is_long = after.in_long_slices - before.in_long_slices, sent = after.net_steps_sent - before.net_steps_sent;
+    const uint64_t is_long = after.in_long_slices - before.in_long_slices,
+                   sent = after.net_steps_sent - before.net_steps_sent;
     if (is_long != (slice > slice_bytes)) {
         suite_fail(suite, "%zu doubles: %llu calls in long slices", count, (unsigned long long) is_long);
     }
     if (sent != slices) {
-        suite_fail(suite, "%zu doubles: %llu slices, expected %llu", count, (unsigned long long) sent, (unsigned long long) slices);
+        suite_fail(suite, "%zu doubles: %llu slices, expected %llu", count, (unsigned long long) sent,
+                   (unsigned long long) slices);
     }
 }
 
@@ -93,7 +101,8 @@ static void expect_lane(suite_t *suite, memory_t before)
         suite_fail(suite, "long slices: %llu allocations, there were %llu", now.allocations, before.allocations);
     }
     if (IPC_SCRATCH == ipc && (grown < scratch || grown > scratch + GRANULE)) {
-        suite_fail(suite, "long slices: %llu bytes more of GPU memory, scratch has %llu", (unsigned long long) grown, (unsigned long long) scratch);
+        suite_fail(suite, "long slices: %llu bytes more of GPU memory, scratch has %llu", (unsigned long long) grown,
+                   (unsigned long long) scratch);
     }
 }
 
@@ -104,7 +113,7 @@ static void run_in_flight(suite_t *suite, MPI_Comm comm)
     buffer_t more;
     pvars_t before;
 
-    run(suite, comm, slice_bytes, false, false); /* the longest one of short slices; of the same kind as the next */
+    run(suite, comm, slice_bytes, false, false);    /* the longest one of short slices; of the same kind as the next */
     buffer_alloc(&more, BUFFER_DEVICE, GRANULE, 0); /* nor is there more room than before */
     flight_make(suite, &flight, comm, "double", "sum", slice_bytes + 999, BUFFER_DEVICE, BUFFER_DEVICE, false);
     flight_fill(suite, &flight);
@@ -126,8 +135,8 @@ int main(int argc, char **argv)
     suite_begin(&suite, "long_slices", &argc, &argv);
     const bool cramped = argc > 1 && 0 == strcmp(argv[1], "cramped");
     suite.default_path = PATH_ACCELERATED;
-    if (!pvars_number("coll_gpuhier_slice_bytes", &slice_bytes) || !pvars_number("coll_gpuhier_slice_bytes_max", &slice_bytes_max)
-        || !pvars_number("coll_gpuhier_ipc", &ipc)) {
+    if (!pvars_number("coll_gpuhier_slice_bytes", &slice_bytes)
+        || !pvars_number("coll_gpuhier_slice_bytes_max", &slice_bytes_max) || !pvars_number("coll_gpuhier_ipc", &ipc)) {
         suite_fail(&suite, "no component");
         return suite_end(&suite);
     }

@@ -240,8 +240,8 @@ static void run_killed_third(team_t *team)
 }
 
 /*
- * A peer is destroyed while a large send waits for its receive: those who share the connection go on, and the send ends when the
- * other side throws the message away.
+ * A peer is destroyed while a large send waits for its receive: those who share the connection go on, and the send ends
+ * when the other side throws the message away.
  */
 static void run_destroyed_pending(team_t *team)
 {
@@ -254,14 +254,16 @@ static void run_destroyed_pending(team_t *team)
 
     exchange(team, TAG_EXCHANGE);
     if (0 == team->me) {
-        TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_peer_create(team->net, team->board->blobs[other],
-                                                                 team->board->blob_bytes[other], "member extra", &extra));
+        TEAM_CHECK(team, OMPI_SUCCESS
+                             == gpuhier_net_peer_create(team->net, team->board->blobs[other],
+                                                        team->board->blob_bytes[other], "member extra", &extra));
         gpuhier_net_recv(extra, 0, TAG_PENDING, in, SMALL, false, &recv);
         gpuhier_net_peer_destroy(extra);
         TEAM_CHECK(team, GPUHIER_NET_OP_ERROR == recv.state && OMPI_ERR_INTERUPTED == recv.status);
         TEAM_CHECK(team, 0 == team->failures_reported);
-        TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_peer_create(team->net, team->board->blobs[other],
-                                                                 team->board->blob_bytes[other], "member extra", &extra));
+        TEAM_CHECK(team, OMPI_SUCCESS
+                             == gpuhier_net_peer_create(team->net, team->board->blobs[other],
+                                                        team->board->blob_bytes[other], "member extra", &extra));
         gpuhier_net_send(extra, 0, TAG_PENDING, out, BIG, false, &send);
         TEAM_CHECK(team, gpuhier_net_op_is_pending(&send));
         gpuhier_net_peer_destroy(extra);
@@ -399,7 +401,9 @@ static void client_live(team_t *team, gpuhier_net_t *client)
     char out[SMALL];
 
     team_fill(out, SMALL, 3);
-    TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_peer_create(client, team->board->blobs[0], team->board->blob_bytes[0], "server", &server));
+    TEAM_CHECK(team, OMPI_SUCCESS
+                         == gpuhier_net_peer_create(client, team->board->blobs[0], team->board->blob_bytes[0], "server",
+                                                    &server));
     gpuhier_net_send(server, 0, TAG_PENDING, out, SMALL, false, &send);
     while (gpuhier_net_op_is_pending(&send)) {
         gpuhier_net_progress(client);
@@ -427,7 +431,8 @@ static bool is_remembered(team_t *team, const address_t *address)
 {
     const int before = team->failures_reported;
     gpuhier_net_peer_t *peer;
-    TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_peer_create(team->net, address->blob, address->bytes, "member gone", &peer));
+    TEAM_CHECK(team,
+               OMPI_SUCCESS == gpuhier_net_peer_create(team->net, address->blob, address->bytes, "member gone", &peer));
     gpuhier_net_op_t send = {0};
     gpuhier_net_op_t recv = {0};
     char byte[2] = {0};
@@ -462,7 +467,9 @@ static void run_clients(team_t *team)
             gpuhier_net_op_t recv = {0};
             char in[SMALL];
             team_barrier(team);
-            TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_peer_create(team->net, team->board->blobs[2], team->board->blob_bytes[2], "client of member 1", &peer));
+            TEAM_CHECK(team, OMPI_SUCCESS
+                                 == gpuhier_net_peer_create(team->net, team->board->blobs[2],
+                                                            team->board->blob_bytes[2], "client of member 1", &peer));
             addresses[i].bytes = team->board->blob_bytes[2];
             memcpy(addresses[i].blob, team->board->blobs[2], addresses[i].bytes);
             gpuhier_net_recv(peer, 0, TAG_PENDING, in, SMALL, false, &recv);

@@ -19,19 +19,19 @@
 #include "net/coll_gpuhier_net.h"
 #include "ompi/constants.h"
 
-#define CHECK(condition)                                                                      \
-    do {                                                                                      \
-        if (!(condition)) {                                                                   \
+#define CHECK(condition)                                                                   \
+    do {                                                                                   \
+        if (!(condition)) {                                                                \
             fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #condition); \
-            exit(1);                                                                          \
-        }                                                                                     \
+            exit(1);                                                                       \
+        }                                                                                  \
     } while (0)
 
 /* Calls a function of the driver that UCX loads as well. */
-#define DRIVER(name, ...)                                                      \
-    do {                                                                       \
+#define DRIVER(name, ...)                                                       \
+    do {                                                                        \
         __typeof__(name) *function = (__typeof__(name) *) dlsym(driver, #name); \
-        CHECK(NULL != function && CUDA_SUCCESS == function(__VA_ARGS__));      \
+        CHECK(NULL != function && CUDA_SUCCESS == function(__VA_ARGS__));       \
     } while (0)
 
 static void *driver;

@@ -157,8 +157,9 @@ static void member(const team_case_t *test, int me, const char *const *devices, 
     for (i = 0; i < test->size; ++i) {
         if (i != me) {
             snprintf(name, sizeof(name), "member %d", i);
-            TEAM_CHECK(&team, 0 == gpuhier_net_peer_create(team.net, board->blobs[i], board->blob_bytes[i], name,
-                                                           &team.peers[i]));
+            TEAM_CHECK(
+                &team,
+                0 == gpuhier_net_peer_create(team.net, board->blobs[i], board->blob_bytes[i], name, &team.peers[i]));
         }
     }
     test->run(&team);

@@ -43,7 +43,7 @@ static void check_and_free(team_t *team, void *buf, size_t bytes, uint64_t seed)
 /* Sizes around every threshold, both directions at once, on each logical rail. */
 static void run_sizes(team_t *team)
 {
-    static const size_t sizes[] = {0,    1,    7,    8,     63,    64,    65,      1000,        4095,        4096,
+    static const size_t sizes[] = {0,    1,    7,    8,     63,    64,    65,      1000,          4095,        4096,
                                    8191, 8192, 8193, 16384, 65535, 65536, 1 << 18, (1 << 20) - 1, 4 * MIB + 3, 8 * MIB};
     const int count = sizeof(sizes) / sizeof(sizes[0]);
     const int rails = 2 * gpuhier_net_rails(team->net);
@@ -60,10 +60,12 @@ static void run_sizes(team_t *team)
             void *in = must_alloc(team, sizes[i]);
 
             team_fill(out, sizes[i], tag + (uint64_t) team->me);
-            TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_recv(team->peers[other], rail, tag + (uint64_t) other,
-                                                              in, sizes[i], false, &recv));
-            TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_send(team->peers[other], rail, tag + (uint64_t) team->me, out,
-                                                              sizes[i], false, &send));
+            TEAM_CHECK(team, OMPI_SUCCESS
+                                 == gpuhier_net_recv(team->peers[other], rail, tag + (uint64_t) other, in, sizes[i],
+                                                     false, &recv));
+            TEAM_CHECK(team, OMPI_SUCCESS
+                                 == gpuhier_net_send(team->peers[other], rail, tag + (uint64_t) team->me, out, sizes[i],
+                                                     false, &send));
             team_wait(team, &recv);
             team_wait(team, &send);
             TEAM_CHECK(team, GPUHIER_NET_OP_DONE == recv.state && sizes[i] == recv.bytes);
@@ -110,14 +112,14 @@ static void run_many_tags(team_t *team)
                     team_fill(out[peer][i], tag_bytes(i), tag_of(team->me, peer, i));
                 }
                 if ((0 == phase && 0 == i % 2) || (2 == phase && 1 == i % 2)) {
-                    gpuhier_net_recv(team->peers[peer], i, tag_of(peer, team->me, i), in[peer][i],
-                                     tag_bytes(i), false, &recvs[peer][i]);
+                    gpuhier_net_recv(team->peers[peer], i, tag_of(peer, team->me, i), in[peer][i], tag_bytes(i), false,
+                                     &recvs[peer][i]);
                 }
                 if (1 == phase) {
                     int j = TAGS - 1 - i;
 
-                    gpuhier_net_send(team->peers[peer], j, tag_of(team->me, peer, j), out[peer][j], tag_bytes(j),
-                                     false, &sends[peer][j]);
+                    gpuhier_net_send(team->peers[peer], j, tag_of(team->me, peer, j), out[peer][j], tag_bytes(j), false,
+                                     &sends[peer][j]);
                 }
             }
         }
@@ -313,8 +315,9 @@ static void run_shared_process(team_t *team)
     int i;
 
     for (i = 0; i < 2; ++i) {
-        TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_peer_create(team->net, team->board->blobs[other],
-                                                                 team->board->blob_bytes[other], "member 'other'", &peers[i]));
+        TEAM_CHECK(team, OMPI_SUCCESS
+                             == gpuhier_net_peer_create(team->net, team->board->blobs[other],
+                                                        team->board->blob_bytes[other], "member 'other'", &peers[i]));
     }
     gpuhier_net_send(peers[team->me], 0, 1, last, sizeof(last), false, &send);
     team_wait(team, &send);
@@ -365,8 +368,8 @@ static void run_bad_input(team_t *team)
     TEAM_CHECK(team, has_cuda || NULL != strstr(why, "CUDA"));
     gpuhier_net_close(net);
     if (!gpuhier_net_can_cuda(team->net)) {
-        TEAM_CHECK(team, OMPI_ERR_NOT_SUPPORTED
-                             == gpuhier_net_send(team->peers[1 - team->me], 0, 1, &byte, 1, true, &op));
+        TEAM_CHECK(team,
+                   OMPI_ERR_NOT_SUPPORTED == gpuhier_net_send(team->peers[1 - team->me], 0, 1, &byte, 1, true, &op));
         TEAM_CHECK(team, GPUHIER_NET_OP_ERROR == op.state && OMPI_ERR_NOT_SUPPORTED == op.status);
     }
     TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_open(NULL, 0, GPUHIER_NET_CUDA_STAGED, &net, &why));
@@ -407,7 +410,8 @@ static void run_environment(team_t *team)
     gpuhier_net_close(net);
 }
 
-/* Sends and receives a word by this rail of a net. Returns what the receive and the send returned, if not the same 0. */
+/* Sends and receives a word by this rail of a net. Returns what the receive and the send returned, if not the same 0.
+ */
 static int word_swap(team_t *team, gpuhier_net_t *net, gpuhier_net_peer_t *peer, int rail)
 {
     gpuhier_net_op_t send = {0}, recv = {0};
@@ -437,8 +441,9 @@ static gpuhier_net_peer_t *address_swap(team_t *team, gpuhier_net_t *net)
     team->board->blob_bytes[team->me] = bytes;
     free(blob);
     team_barrier(team);
-    TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_peer_create(net, team->board->blobs[1 - team->me],
-                                                             team->board->blob_bytes[1 - team->me], "other", &peer));
+    TEAM_CHECK(team, OMPI_SUCCESS
+                         == gpuhier_net_peer_create(net, team->board->blobs[1 - team->me],
+                                                    team->board->blob_bytes[1 - team->me], "other", &peer));
     return peer;
 }
 

@@ -2,9 +2,9 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What the first MPI_Allreduce of a program without device memory costs on a machine with a driver, in other processes that
- * Open MPI comes to know (it makes an object for each, at first use), and in values that are looked up in the modex. Neither
- * may be one for each rank of the job.
+ * What the first MPI_Allreduce of a program without device memory costs on a machine with a driver, in other processes
+ * that Open MPI comes to know (it makes an object for each, at first use), and in values that are looked up in the
+ * modex. Neither may be one for each rank of the job.
  *
  * How: the objects are counted by a function of Open MPI's own, the values by a PMIx_Get() in front of PMIx's.
  */
@@ -25,7 +25,8 @@ static _Atomic int values; /* of the component's that were looked up */
 typedef int (*get_fn_t)(const void *process, const char *key, const void *info, size_t ninfo, void *value_p);
 int PMIx_Get(const void *process, const char *key, const void *info, size_t ninfo, void *value_p);
 
-__attribute__((visibility("default"))) int PMIx_Get(const void *process, const char *key, const void *info, size_t ninfo, void *value_p)
+__attribute__((visibility("default"))) int PMIx_Get(const void *process, const char *key, const void *info,
+                                                    size_t ninfo, void *value_p)
 {
     void *place = dlsym(RTLD_NEXT, "PMIx_Get");
     get_fn_t get;
@@ -99,14 +100,16 @@ int main(int argc, char **argv)
     total(&suite, "values looked up by the first call", asked);
     total(&suite, "values looked up by calls of other communicators", again);
     if (before.present && after.probes - before.probes != 1 + DUPS) {
-        suite_fail(&suite, "%llu probes, so the members did not agree", (unsigned long long) (after.probes - before.probes));
+        suite_fail(&suite, "%llu probes, so the members did not agree",
+                   (unsigned long long) (after.probes - before.probes));
     }
     if (before.present && 0 == asked) {
         suite_fail(&suite, "no value was looked up: this test does not see them");
     }
     /* The saved collective's partners, and those in the tree, most of which are the same; and the rank's own value. */
     if (made > 2 * bits || asked > bits + 1 || 0 != again) {
-        suite_fail(&suite, "%d processes made, %d values looked up in the first call and %d later, with %d ranks", made, asked, again, suite.nranks);
+        suite_fail(&suite, "%d processes made, %d values looked up in the first call and %d later, with %d ranks", made,
+                   asked, again, suite.nranks);
     }
     return suite_end(&suite);
 }

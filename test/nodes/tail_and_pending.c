@@ -43,7 +43,10 @@ static void CUDART_CB work(void *unused)
 
 static void reduce(test_t *test, MPI_Comm comm, size_t count)
 {
-    call_t call = {.type = value_type_find("double"), .op = value_op_find("sum"), .count = count, .comm = comm,
+    call_t call = {.type = value_type_find("double"),
+                   .op = value_op_find("sum"),
+                   .count = count,
+                   .comm = comm,
                    .path = test->suite.default_path};
     suite_call(&test->suite, &call);
 }
@@ -135,7 +138,7 @@ int main(int argc, char **argv)
     }
     MPI_Comm comm = on_node ? test.node : test.across;
     if (in_flight) {
-        test.suite.salt = 1; /* alike on all ranks, which make different calls */
+        test.suite.salt = 1;        /* alike on all ranks, which make different calls */
         reduce(&test, comm, SHORT); /* brings calls of this length to the GPUs */
         flight_make(&test.suite, &flight, comm, "double", "sum", SHORT, BUFFER_DEVICE, BUFFER_DEVICE, false);
         if (PERSISTENT == test.pending && !flight_init(&test.suite, &flight)) {

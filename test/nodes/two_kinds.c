@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Communicators between nodes in turn, some of which exchange GPU memory and some pinned host memory, since not all NICs
- * reach GPU memory (made_up_nic.c): right results, and after the first calls no memory is made or given back.
+ * Communicators between nodes in turn, some of which exchange GPU memory and some pinned host memory, since not all
+ * NICs reach GPU memory (made_up_nic.c): right results, and after the first calls no memory is made or given back.
  */
 #include "calls.h"
 
@@ -72,8 +72,7 @@ int main(int argc, char **argv)
         suite_fail(&suite, "memory was made %llu times and given back %llu times", made, given_back);
     }
     if (after.accelerated - before.accelerated < 2 * (ROUNDS - FIRST)) {
-        suite_fail(&suite, "%llu calls ran on the GPUs",
-                   (unsigned long long) (after.accelerated - before.accelerated));
+        suite_fail(&suite, "%llu calls ran on the GPUs", (unsigned long long) (after.accelerated - before.accelerated));
     }
     cudaFree(from);
     cudaFree(to);

@@ -166,7 +166,8 @@ static struct options options_parse(int argc, char **argv)
     if (options.min < options.size) {
         options.min = options.size;
     }
-    if (optind != argc || (options.exchange && options.in_place) || options.iterations < 1 || options.warmup < 0 || options.max < options.min) {
+    if (optind != argc || (options.exchange && options.in_place) || options.iterations < 1 || options.warmup < 0
+        || options.max < options.min) {
         usage();
     }
     return options;
@@ -288,8 +289,8 @@ static void call(const struct options *options, struct buffer *send, struct buff
     int rank, ranks;
 
     if (!options->exchange) {
-        MPI_Allreduce(options->in_place ? MPI_IN_PLACE : send->data, receive->data, (int) count, options->type,
-                      MPI_SUM, MPI_COMM_WORLD);
+        MPI_Allreduce(options->in_place ? MPI_IN_PLACE : send->data, receive->data, (int) count, options->type, MPI_SUM,
+                      MPI_COMM_WORLD);
         return;
     }
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

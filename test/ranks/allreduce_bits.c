@@ -90,8 +90,8 @@ static double ill_conditioned(int rank, uint64_t i)
     return 0 == rank % 2 ? large + small : -large + small;
 }
 
-/* The sum in the order of the ranks, or in the order of the parts, where the test says how many ranks a part has; or the
- * other way round. */
+/* The sum in the order of the ranks, or in the order of the parts, where the test says how many ranks a part has; or
+ * the other way round. */
 static double ordered_sum(int nranks, uint64_t i, bool backwards)
 {
     const char *text = getenv("BITS_PART");
@@ -107,7 +107,8 @@ static double ordered_sum(int nranks, uint64_t i, bool backwards)
     return sum;
 }
 
-/* The same buffers again and again: with ipc=auto the peers map them at some point, and kernels work on them, in one slice. */
+/* The same buffers again and again: with ipc=auto the peers map them at some point, and kernels work on them, in one
+ * slice. */
 static void ill_conditioned_sums(suite_t *suite, size_t count)
 {
     const size_t bytes = count * sizeof(double);
@@ -140,7 +141,8 @@ static void ill_conditioned_sums(suite_t *suite, size_t count)
     suite_check_paths(suite, "ill-conditioned sums", &before, REPETITIONS, 0);
     for (size_t i = 0; i < count && PATH_ACCELERATED == suite->default_path && NULL != nodes && 1 == atoi(nodes); ++i) {
         if (first[i] != ordered_sum(suite->nranks, i, false)) {
-            suite_fail(suite, "ill-conditioned sum, count %zu: element %zu was not added in the order of the ranks", count, i);
+            suite_fail(suite, "ill-conditioned sum, count %zu: element %zu was not added in the order of the ranks",
+                       count, i);
             break;
         }
     }

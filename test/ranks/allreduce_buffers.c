@@ -4,7 +4,8 @@
  *
  * Every kind of memory as send and receive buffer: the same on all ranks, different on each, and
  * changing from call to call, so that a communicator's mode flips back and forth; memory that is freed and allocated
- * again, and parts of one allocation. Whatever one rank passes, nobody may hang and everybody must get the right result.
+ * again, and parts of one allocation. Whatever one rank passes, nobody may hang and everybody must get the right
+ * result.
  *
  *   allreduce_buffers [--stock]
  */
@@ -104,8 +105,8 @@ static bool on_all(bool mine)
 
 /*
  * Memory that is freed and allocated again at the same address: what a peer has mapped of the old one must not be
- * taken for the new one. Later rounds are long enough for a buffer to be mapped with ipc=auto. More rounds follow where peers
- * let go of their mappings late, as on a busy machine, since the emulator then gives another address.
+ * taken for the new one. Later rounds are long enough for a buffer to be mapped with ipc=auto. More rounds follow where
+ * peers let go of their mappings late, as on a busy machine, since the emulator then gives another address.
  */
 static void run_reallocated(suite_t *suite)
 {
@@ -129,18 +130,21 @@ static void run_reallocated(suite_t *suite)
             buffer_write(&buffer, host, bytes);
             pvars_read(&before);
             ++suite->calls;
-            if (MPI_SUCCESS != MPI_Allreduce(MPI_IN_PLACE, buffer.message, (int) count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD)) {
+            if (MPI_SUCCESS
+                != MPI_Allreduce(MPI_IN_PLACE, buffer.message, (int) count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD)) {
                 suite_fail(suite, "memory allocated again, round %d: an error", round);
             }
             suite_check_paths(suite, "memory allocated again", &before, 1, 0);
             buffer_read(&buffer, host, bytes);
             if (0 != value_check(&c, 0, count, host, &first_wrong)) {
-                suite_fail(suite, "memory allocated again, round %d, call %d: wrong from element %zu on", round, i, first_wrong);
+                suite_fail(suite, "memory allocated again, round %d, call %d: wrong from element %zu on", round, i,
+                           first_wrong);
             }
         }
         buffer_free(&buffer);
     }
-    /* While peers keep mappings of what is freed the emulator gives another address, where a driver may give the same. */
+    /* While peers keep mappings of what is freed the emulator gives another address, where a driver may give the same.
+     */
     if (0 == same && wanted) {
         suite_fail(suite, "no allocation came to lie where the one before had been: this checks nothing");
     }
@@ -157,7 +161,8 @@ typedef struct parts {
     double *input, *wanted, *got; /* images of all parts */
 } parts_t;
 
-/* One part to another. The whole receive buffer is compared: what belongs to other parts, or to none, keeps its value. */
+/* One part to another. The whole receive buffer is compared: what belongs to other parts, or to none, keeps its value.
+ */
 static void part_call(suite_t *suite, parts_t *p, size_t from, size_t to)
 {
     const size_t bytes = PARTS * APART * sizeof(double);
@@ -190,8 +195,8 @@ static void part_call(suite_t *suite, parts_t *p, size_t from, size_t to)
 }
 
 /*
- * Messages that are parts of one allocation, other ones in each call and on each rank. Peers map the allocation when they
- * first need any part of it, with ipc=auto after some calls, and then find every part in it.
+ * Messages that are parts of one allocation, other ones in each call and on each rank. Peers map the allocation when
+ * they first need any part of it, with ipc=auto after some calls, and then find every part in it.
  */
 static void run_parts(suite_t *suite)
 {
@@ -209,7 +214,8 @@ static void run_parts(suite_t *suite)
     for (int round = 0; round < PART_ROUNDS; ++round) {
         is_emulated = buffer_emulator_count("ipc_opens", &opens[round]);
         for (size_t i = 0; i < PARTS; ++i) {
-            const size_t from = (i * 5 + (size_t) suite->rank) % PARTS, to = (PARTS - 1 - i + (size_t) suite->rank * 3) % PARTS;
+            const size_t from = (i * 5 + (size_t) suite->rank) % PARTS,
+                         to = (PARTS - 1 - i + (size_t) suite->rank * 3) % PARTS;
             part_call(suite, &p, from, to);
         }
     }
@@ -259,8 +265,8 @@ static void kinds_of_rank(call_t *call, const buffer_kind_t *kinds, int nkinds, 
 /* Other kinds on each rank, on communicators that have not seen the counts before: so the path is known. */
 static void run_mixed(suite_t *suite)
 {
-    static const buffer_kind_t kinds[BUFFER_NKINDS] = {BUFFER_DEVICE, BUFFER_MANAGED, BUFFER_POOL, BUFFER_CHUNKS, BUFFER_OTHER,
-                                                       BUFFER_HOST, BUFFER_PINNED, BUFFER_REGISTERED};
+    static const buffer_kind_t kinds[BUFFER_NKINDS] = {BUFFER_DEVICE, BUFFER_MANAGED, BUFFER_POOL,   BUFFER_CHUNKS,
+                                                       BUFFER_OTHER,  BUFFER_HOST,    BUFFER_PINNED, BUFFER_REGISTERED};
     enum { ON_DEVICE = 5 };
     for (int turn = 0; turn < BUFFER_NKINDS; ++turn) {
         MPI_Comm comm;

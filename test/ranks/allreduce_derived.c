@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 typedef struct shape {
     const char *name;
     MPI_Datatype type;
@@ -103,8 +102,10 @@ static uint32_t *expected(const suite_t *suite, size_t n, bool is_sum)
     return acc;
 }
 
-/* One call. The host images hold what is on the device, guards included; the type's origin is `origin` bytes into them. */
-static void one(suite_t *suite, const shape_t *shape, MPI_Op op, bool is_sum, int count, buffer_kind_t kind, bool in_place)
+/* One call. The host images hold what is on the device, guards included; the type's origin is `origin` bytes into them.
+ */
+static void one(suite_t *suite, const shape_t *shape, MPI_Op op, bool is_sum, int count, buffer_kind_t kind,
+                bool in_place)
 {
     MPI_Aint lb, extent, true_lb, true_extent;
     MPI_Type_get_extent(shape->type, &lb, &extent);
@@ -117,8 +118,8 @@ static void one(suite_t *suite, const shape_t *shape, MPI_Op op, bool is_sum, in
     int at = 0;
 
     ++suite->salt;
-    snprintf(what, sizeof(what), "%s, %s, count %d, %s%s", shape->name, is_sum ? "sum" : "composition", count, buffer_kind_name(kind),
-             in_place ? " in place" : "");
+    snprintf(what, sizeof(what), "%s, %s, count %d, %s%s", shape->name, is_sum ? "sum" : "composition", count,
+             buffer_kind_name(kind), in_place ? " in place" : "");
     for (size_t i = 0; i < n; ++i) {
         packed[i] = value(suite->salt, suite->rank, i);
     }
@@ -149,7 +150,8 @@ static void one(suite_t *suite, const shape_t *shape, MPI_Op op, bool is_sum, in
     gap_marked = false;
     pvars_t before, now;
     pvars_read(&before);
-    int error = MPI_Allreduce(in_place ? MPI_IN_PLACE : send.message - true_lb, recv.message - true_lb, count, shape->type, op, MPI_COMM_WORLD);
+    int error = MPI_Allreduce(in_place ? MPI_IN_PLACE : send.message - true_lb, recv.message - true_lb, count,
+                              shape->type, op, MPI_COMM_WORLD);
     pvars_read(&now);
     ++suite->calls;
     gap_device = NULL;

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Pairs with gaps: bytes of a receive buffer that belong to no field keep what the rank had put there, which is
- * something else on each rank and in each buffer. Blocking, nonblocking and persistent calls, in every kind of memory, on all
- * ranks or one, at odd addresses, in place and not; and buffers that end with the last field.
+ * something else on each rank and in each buffer. Blocking, nonblocking and persistent calls, in every kind of memory,
+ * on all ranks or one, at odd addresses, in place and not; and buffers that end with the last field.
  *
  *   allreduce_gaps [--stock]
  */

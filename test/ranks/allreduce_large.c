@@ -25,7 +25,8 @@
 
 static const uint64_t wraps[] = {UINT64_C(1) << 31, UINT64_C(1) << 32, UINT64_C(1) << 33};
 
-/* Is this element marked? Near each place where a number of bytes or of elements gets a bit longer, at both ends, and now and then. */
+/* Is this element marked? Near each place where a number of bytes or of elements gets a bit longer, at both ends, and
+ * now and then. */
 static bool is_marked(uint64_t i, uint64_t count, size_t bytes)
 {
     if (0 == i % MARK_EVERY || i + 1 == count) {
@@ -78,7 +79,8 @@ static void store_sum_of_fill(const value_type_t *type, int nranks, unsigned cha
 }
 
 /* Calls visit for each marked element of [begin, end). */
-static void each_mark(uint64_t begin, uint64_t end, uint64_t count, size_t bytes, void (*visit)(void *, uint64_t), void *arg)
+static void each_mark(uint64_t begin, uint64_t end, uint64_t count, size_t bytes, void (*visit)(void *, uint64_t),
+                      void *arg)
 {
     for (uint64_t i = (begin + MARK_EVERY - 1) / MARK_EVERY * MARK_EVERY; i < end; i += MARK_EVERY) {
         visit(arg, i);

@@ -76,8 +76,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *type, *op;
         size_t count;
-    } calls[] = {{"double", "sum", 1}, {"int", "band", 37}, {"float", "sum", 4099}, {"double", "sum", 100003}, {"short", "max", 300001},
-                 {"double_int", "minloc", 30011}};
+    } calls[] = {{"double", "sum", 1},      {"int", "band", 37},      {"float", "sum", 4099},
+                 {"double", "sum", 100003}, {"short", "max", 300001}, {"double_int", "minloc", 30011}};
     suite_t suite;
 
     const bool mine = has_gpu();

@@ -22,15 +22,27 @@
 static const size_t counts[] = {9, 1000, 30001};
 #define NCOUNTS ((int) (sizeof(counts) / sizeof(counts[0])))
 
-typedef enum finish { FINISH_REVERSE, FINISH_TEST, FINISH_WAITANY, FINISH_WAITALL, FINISH_TESTSOME, FINISH_TESTALL, NFINISHES } finish_t;
-static const char *const finish_names[NFINISHES] = {"MPI_Wait in reverse order", "MPI_Test", "MPI_Waitany", "MPI_Waitall", "MPI_Testsome",
-                                                    "MPI_Testall"};
+typedef enum finish {
+    FINISH_REVERSE,
+    FINISH_TEST,
+    FINISH_WAITANY,
+    FINISH_WAITALL,
+    FINISH_TESTSOME,
+    FINISH_TESTALL,
+    NFINISHES
+} finish_t;
+static const char *const finish_names[NFINISHES] = {
+    "MPI_Wait in reverse order", "MPI_Test", "MPI_Waitany", "MPI_Waitall", "MPI_Testsome", "MPI_Testall"};
 
 /* Blocking calls that bring the keys of `counts` to the GPUs. */
 static void warm(suite_t *suite, MPI_Comm comm, const char *type, const char *op)
 {
     for (int i = 0; i < NCOUNTS; ++i) {
-        call_t call = {.comm = comm, .type = value_type_find(type), .op = value_op_find(op), .count = counts[i], .path = PATH_ACCELERATED};
+        call_t call = {.comm = comm,
+                       .type = value_type_find(type),
+                       .op = value_op_find(op),
+                       .count = counts[i],
+                       .path = PATH_ACCELERATED};
         suite_call(suite, &call);
     }
 }
@@ -98,7 +110,8 @@ static void finish(suite_t *suite, finish_t how, MPI_Request *requests, int n)
     }
 }
 
-/* Posts n flights on the communicators in turn, has them finished, and checks them. blocking: a blocking call after every so many. */
+/* Posts n flights on the communicators in turn, has them finished, and checks them. blocking: a blocking call after
+ * every so many. */
 static void fly(suite_t *suite, const MPI_Comm *comms, int ncomms, finish_t how, int blocking)
 {
     static flight_t flights[NFLIGHTS];
@@ -108,11 +121,15 @@ static void fly(suite_t *suite, const MPI_Comm *comms, int ncomms, finish_t how,
 
     pvars_read(&before);
     for (int i = 0; i < NFLIGHTS; ++i) {
-        flight_make(suite, &flights[i], comms[i % ncomms], "double", "sum", counts[i / ncomms % NCOUNTS], BUFFER_DEVICE, BUFFER_DEVICE, 0 == i % 5);
+        flight_make(suite, &flights[i], comms[i % ncomms], "double", "sum", counts[i / ncomms % NCOUNTS], BUFFER_DEVICE,
+                    BUFFER_DEVICE, 0 == i % 5);
         flight_post(suite, &flights[i]);
         requests[i] = flights[i].request;
         if (blocking > 0 && 0 == i % blocking) {
-            call_t call = {.comm = comms[i % ncomms], .type = value_type_find("double"), .op = value_op_find("sum"), .count = 1000};
+            call_t call = {.comm = comms[i % ncomms],
+                           .type = value_type_find("double"),
+                           .op = value_op_find("sum"),
+                           .count = 1000};
             suite_call(suite, &call);
             ++nblocking;
         }
@@ -141,7 +158,8 @@ static void run_overlapping(suite_t *suite)
             flight_post(suite, &flights[i]);
             requests[i] = flights[i].request;
             if (0 == i % 4) {
-                flight_make(suite, &blocked, comm, "double", "sum", flights[i].count, BUFFER_DEVICE, BUFFER_DEVICE, false);
+                flight_make(suite, &blocked, comm, "double", "sum", flights[i].count, BUFFER_DEVICE, BUFFER_DEVICE,
+                            false);
                 flight_reduce(suite, &blocked);
                 flight_check(suite, &blocked, "a blocking call among overlapping ones");
                 flight_free(&blocked);
@@ -199,14 +217,16 @@ static void fly_one(suite_t *suite, flight_t *flight, const char *what, expected
 static void run_kind(suite_t *suite, buffer_kind_t kind, int owner, bool in_place)
 {
     const bool mine = owner < 0 || owner == suite->rank, host = !buffer_kind_on_device(kind);
-    call_t call = {.type = value_type_find("float"), .op = value_op_find("max"), .count = 3000, .path = PATH_ACCELERATED};
+    call_t call = {
+        .type = value_type_find("float"), .op = value_op_find("max"), .count = 3000, .path = PATH_ACCELERATED};
     MPI_Comm comm;
     flight_t flight;
     char what[96];
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     call.comm = comm;
     suite_call(suite, &call);
-    snprintf(what, sizeof(what), "%s buffers%s%s", buffer_kind_name(kind), owner < 0 ? "" : " on one rank", in_place ? ", in place" : "");
+    snprintf(what, sizeof(what), "%s buffers%s%s", buffer_kind_name(kind), owner < 0 ? "" : " on one rank",
+             in_place ? ", in place" : "");
     for (int i = 0; i < 3; ++i) {
         buffer_kind_t here = mine ? kind : BUFFER_DEVICE;
         flight_make(suite, &flight, comm, "float", "max", 3000, here, here, in_place);
@@ -228,7 +248,8 @@ static void run_kinds(suite_t *suite)
     }
 }
 
-/* What the default stream was still doing to an input when its call was posted is waited for, also by calls that wait their turn. */
+/* What the default stream was still doing to an input when its call was posted is waited for, also by calls that wait
+ * their turn. */
 static void run_order(suite_t *suite)
 {
     enum { LATE = 8 };
@@ -277,15 +298,21 @@ static void run_saved(suite_t *suite)
     for (int i = 0; i < 3; ++i) {
         for (int kind = 0; kind < BUFFER_NKINDS; ++kind) {
             const bool staged = buffer_kind_on_device((buffer_kind_t) kind);
-            flight_make(suite, &flight, comm, types[i], ops[i], 3000, (buffer_kind_t) kind, (buffer_kind_t) kind, 1 == i);
+            flight_make(suite, &flight, comm, types[i], ops[i], 3000, (buffer_kind_t) kind, (buffer_kind_t) kind,
+                        1 == i);
             fly_one(suite, &flight, "a call that nobody asked about", staged ? EXPECT_STAGED : EXPECT_SAVED);
             flight_free(&flight);
         }
     }
     for (int i = 0; i < 4; ++i) {
-        call_t call = {.comm = comm, .type = value_type_find("int"), .op = value_op_find("sum"), .count = 2, .path = PATH_ACCELERATED};
+        call_t call = {.comm = comm,
+                       .type = value_type_find("int"),
+                       .op = value_op_find("sum"),
+                       .count = 2,
+                       .path = PATH_ACCELERATED};
         suite_call(suite, &call);
-        flight_make(suite, &flight, comm, "int", "sum", 2, BUFFER_DEVICE, 1 == i && 0 == suite->rank ? BUFFER_HOST : BUFFER_DEVICE, 2 == i);
+        flight_make(suite, &flight, comm, "int", "sum", 2, BUFFER_DEVICE,
+                    1 == i && 0 == suite->rank ? BUFFER_HOST : BUFFER_DEVICE, 2 == i);
         fly_one(suite, &flight, "a small call", EXPECT_STAGED);
         flight_free(&flight);
     }
@@ -323,7 +350,8 @@ static void run_derived(suite_t *suite)
     pvars_t before;
     pvars_read(&before);
     ++suite->calls;
-    must(suite, MPI_Iallreduce(MPI_IN_PLACE, device, COUNT, spaced, op, MPI_COMM_WORLD, &request), "MPI_Iallreduce of a derived type");
+    must(suite, MPI_Iallreduce(MPI_IN_PLACE, device, COUNT, spaced, op, MPI_COMM_WORLD, &request),
+         "MPI_Iallreduce of a derived type");
     MPI_Type_free(&spaced);
     MPI_Type_free(&pair);
     MPI_Op_free(&op);

@@ -174,7 +174,8 @@ static void run_short(suite_t *suite)
     flight_check_path(suite, "many short calls", &before, NSHORT, NSHORT);
     pvars_read(&after);
     if (PATH_ANY != suite->default_path && NSHORT != after.small - before.small) {
-        suite_fail(suite, "%llu of %d calls were reduced by the host", (unsigned long long) (after.small - before.small), NSHORT);
+        suite_fail(suite, "%llu of %d calls were reduced by the host",
+                   (unsigned long long) (after.small - before.small), NSHORT);
     }
     for (int i = 0; i < NSHORT; ++i) {
         must(suite, MPI_Request_free(&flights[i].request), "MPI_Request_free");

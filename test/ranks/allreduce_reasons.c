@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const reasons[] = {"not_tried", "empty",   "type", "host_here", "host_elsewhere", "declined",
-                                      "members",   "alone",   "off",  "set_up",    "memory",         "end"};
+static const char *const reasons[] = {"not_tried", "empty", "type", "host_here", "host_elsewhere", "declined",
+                                      "members",   "alone", "off",  "set_up",    "memory",         "end"};
 enum { REASONS = sizeof(reasons) / sizeof(reasons[0]) };
 
 static void read_reasons(suite_t *suite, uint64_t value[REASONS], uint64_t *saved_p)

@@ -4,8 +4,8 @@
  *
  * A seeded random mix of blocking, nonblocking and persistent calls on several communicators that overlap, of several
  * types,
- * operations and sizes. All ranks post the same calls; each passes what buffers it likes, and waits, tests and starts in an
- * order of its own. Modes flip while calls are in flight.
+ * operations and sizes. All ranks post the same calls; each passes what buffers it likes, and waits, tests and starts
+ * in an order of its own. Modes flip while calls are in flight.
  *
  *   allreduce_storm [--stock] [steps] [seed]
  */
@@ -72,7 +72,8 @@ static void land(suite_t *suite, slot_t *slot)
 static void finish(suite_t *suite, slot_t *slot, bool wait)
 {
     int done = 1;
-    int error = wait ? MPI_Wait(&slot->flight.request, MPI_STATUS_IGNORE) : MPI_Test(&slot->flight.request, &done, MPI_STATUS_IGNORE);
+    int error = wait ? MPI_Wait(&slot->flight.request, MPI_STATUS_IGNORE)
+                     : MPI_Test(&slot->flight.request, &done, MPI_STATUS_IGNORE);
     if (MPI_SUCCESS != error) {
         suite_fail(suite, "a call in a storm ended with %d", error);
     }
@@ -102,7 +103,8 @@ static void post(suite_t *suite, slot_t *slots, const MPI_Comm *comms)
 {
     const choice_t c = choose();
     slot_t *slot = slot_find(suite, slots);
-    flight_make(suite, &slot->flight, comms[c.comm], types[c.kind], ops[c.kind], c.count, my_kind(&c), my_kind(&c), c.in_place);
+    flight_make(suite, &slot->flight, comms[c.comm], types[c.kind], ops[c.kind], c.count, my_kind(&c), my_kind(&c),
+                c.in_place);
     flight_post(suite, &slot->flight);
     slot->active = true;
 }
@@ -110,8 +112,14 @@ static void post(suite_t *suite, slot_t *slots, const MPI_Comm *comms)
 static void call(suite_t *suite, const MPI_Comm *comms)
 {
     const choice_t c = choose();
-    call_t call = {.comm = comms[c.comm], .type = value_type_find(types[c.kind]), .op = value_op_find(ops[c.kind]), .count = c.count,
-                   .send_kind = my_kind(&c), .recv_kind = my_kind(&c), .in_place = c.in_place, .path = PATH_ANY};
+    call_t call = {.comm = comms[c.comm],
+                   .type = value_type_find(types[c.kind]),
+                   .op = value_op_find(ops[c.kind]),
+                   .count = c.count,
+                   .send_kind = my_kind(&c),
+                   .recv_kind = my_kind(&c),
+                   .in_place = c.in_place,
+                   .path = PATH_ANY};
     suite_call(suite, &call);
 }
 

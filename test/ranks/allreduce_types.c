@@ -41,7 +41,8 @@ static void check_refused(suite_t *suite, const value_type_t *type, MPI_Op op, c
     ++suite->calls;
     MPI_Error_class(error, &class);
     if (MPI_ERR_OP != class) {
-        suite_fail(suite, "%s %s: MPI_Reduce_local refuses it, MPI_Allreduce ends with class %d", type->mpi_name, op_name, class);
+        suite_fail(suite, "%s %s: MPI_Reduce_local refuses it, MPI_Allreduce ends with class %d", type->mpi_name,
+                   op_name, class);
     }
 }
 
@@ -51,7 +52,8 @@ static void run_type(suite_t *suite, const value_type_t *type, buffer_t *buffers
     for (int o = 0; o < value_nops; ++o) {
         const bool taken = value_is_accepted(type, value_ops[o].op);
         if (taken && !value_is_defined(type, &value_ops[o])) {
-            suite_fail(suite, "%s %s: Open MPI takes it, but the table has no reference for it", type->mpi_name, value_ops[o].name);
+            suite_fail(suite, "%s %s: Open MPI takes it, but the table has no reference for it", type->mpi_name,
+                       value_ops[o].name);
         } else if (taken) {
             run_pair(suite, type, &value_ops[o]);
         } else {

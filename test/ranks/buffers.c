@@ -15,7 +15,8 @@
 
 #define POISON 0xa5
 
-static const char *const kind_names[BUFFER_NKINDS] = {"device", "host", "managed", "pinned", "pool", "chunks", "other", "registered"};
+static const char *const kind_names[BUFFER_NKINDS] = {"device", "host",   "managed", "pinned",
+                                                      "pool",   "chunks", "other",   "registered"};
 
 void buffer_cuda_must(int error, const char *call, const char *file, int line)
 {

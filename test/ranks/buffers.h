@@ -19,13 +19,13 @@
 #include <stddef.h>
 
 typedef enum buffer_kind {
-    BUFFER_DEVICE,  /* cudaMalloc */
-    BUFFER_HOST,    /* malloc */
-    BUFFER_MANAGED, /* cudaMallocManaged */
-    BUFFER_PINNED,  /* cudaMallocHost */
-    BUFFER_POOL,    /* cudaMallocAsync: CUDA IPC cannot map it */
-    BUFFER_CHUNKS,  /* cuMemCreate and cuMemMap, several chunks; the message crosses from one to the next */
-    BUFFER_OTHER,   /* cudaMalloc on another GPU than the current one, where there is one */
+    BUFFER_DEVICE,     /* cudaMalloc */
+    BUFFER_HOST,       /* malloc */
+    BUFFER_MANAGED,    /* cudaMallocManaged */
+    BUFFER_PINNED,     /* cudaMallocHost */
+    BUFFER_POOL,       /* cudaMallocAsync: CUDA IPC cannot map it */
+    BUFFER_CHUNKS,     /* cuMemCreate and cuMemMap, several chunks; the message crosses from one to the next */
+    BUFFER_OTHER,      /* cudaMalloc on another GPU than the current one, where there is one */
     BUFFER_REGISTERED, /* malloc and cudaHostRegister */
     BUFFER_NKINDS
 } buffer_kind_t;
@@ -41,11 +41,11 @@ static inline bool buffer_kind_on_device(buffer_kind_t kind)
 /* Owned by the caller, from buffer_alloc to buffer_free. */
 typedef struct buffer {
     buffer_kind_t kind;
-    char *base;    /* of the allocation */
-    char *message; /* base + BUFFER_GUARD + offset */
-    size_t offset; /* bytes by which the message is out of alignment */
-    size_t bytes;  /* of the message */
-    int device;    /* on which it was allocated: the current one, but for BUFFER_OTHER */
+    char *base;                   /* of the allocation */
+    char *message;                /* base + BUFFER_GUARD + offset */
+    size_t offset;                /* bytes by which the message is out of alignment */
+    size_t bytes;                 /* of the message */
+    int device;                   /* on which it was allocated: the current one, but for BUFFER_OTHER */
     struct buffer_chunks *chunks; /* BUFFER_CHUNKS */
 } buffer_t;
 

@@ -2,8 +2,9 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Calls on a few buffers in turn, as programs make them, while single ranks replace buffers. Offsets change from call to call, and some calls are in place. Whatever ranks remember
- * of earlier calls on the same memory, every result must be right.
+ * Calls on a few buffers in turn, as programs make them, while single ranks replace buffers. Offsets change from call
+ * to call, and some calls are in place. Whatever ranks remember of earlier calls on the same memory, every result must
+ * be right.
  */
 #include "calls.h"
 
@@ -32,13 +33,15 @@ static void call(suite_t *suite, double *from, double *to, double *host)
     }
     CUDA_MUST(cudaMemcpy(from, host, ELEMENTS * sizeof(*host), cudaMemcpyHostToDevice));
     ++suite->calls;
-    if (MPI_SUCCESS != MPI_Allreduce(from == to ? MPI_IN_PLACE : from, to, ELEMENTS, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD)) {
+    if (MPI_SUCCESS
+        != MPI_Allreduce(from == to ? MPI_IN_PLACE : from, to, ELEMENTS, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD)) {
         suite_fail(suite, "call %lu: an error", suite->calls);
     }
     CUDA_MUST(cudaMemcpy(host, to, ELEMENTS * sizeof(*host), cudaMemcpyDeviceToHost));
     for (int i = 0; i < ELEMENTS; ++i) {
         if (ranks * (salt + i % 1021) != host[i]) {
-            suite_fail(suite, "call %lu: element %d is %g and not %g", suite->calls, i, host[i], ranks * (salt + i % 1021));
+            suite_fail(suite, "call %lu: element %d is %g and not %g", suite->calls, i, host[i],
+                       ranks * (salt + i % 1021));
             break;
         }
     }
@@ -60,7 +63,8 @@ int main(int argc, char **argv)
     }
     pvars_read(&before);
     for (int i = 0; i < CALLS; ++i) {
-        const unsigned from = draw(BUFFERS), to = draw(BUFFERS), old = draw(BUFFERS), who = draw((unsigned) suite.nranks);
+        const unsigned from = draw(BUFFERS), to = draw(BUFFERS), old = draw(BUFFERS),
+                       who = draw((unsigned) suite.nranks);
         double *in = buffer[from] + draw(8) * 8, *out = from == to ? in : buffer[to] + draw(8) * 8;
         call(&suite, in, out, host);
         if (0 == draw(8) && (int) who == suite.rank) {
@@ -70,7 +74,8 @@ int main(int argc, char **argv)
     }
     pvars_read(&after);
     if (CALLS != after.accelerated - before.accelerated) {
-        suite_fail(&suite, "%llu of %d calls were accelerated", (unsigned long long) (after.accelerated - before.accelerated), CALLS);
+        suite_fail(&suite, "%llu of %d calls were accelerated",
+                   (unsigned long long) (after.accelerated - before.accelerated), CALLS);
     }
     for (int i = 0; i < BUFFERS; ++i) {
         CUDA_MUST(cudaFree(buffer[i]));

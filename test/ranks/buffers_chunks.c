@@ -50,8 +50,10 @@ static void driver_find(void)
 void *buffer_chunks_alloc(size_t bytes, struct buffer_chunks **chunks_p)
 {
     struct buffer_chunks *c = calloc(1, sizeof(*c));
-    CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
-    CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                      .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE},
+                              .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     int device;
 
     if (NULL == cu.cuMemCreate) {

@@ -61,7 +61,8 @@ static void driver_find(void)
 static CUmemAllocationProp properties_of(bool shareable)
 {
     return (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                 .requestedHandleTypes = shareable ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_NONE,
+                                 .requestedHandleTypes =
+                                     shareable ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_NONE,
                                  .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
 }
 
@@ -99,13 +100,15 @@ static void call(suite_t *suite, double *from, double *to, double *host)
     }
     CUDA_MUST(cudaMemcpy(from, host, BYTES, cudaMemcpyHostToDevice));
     ++suite->calls;
-    if (MPI_SUCCESS != MPI_Allreduce(from == to ? MPI_IN_PLACE : from, to, ELEMENTS, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD)) {
+    if (MPI_SUCCESS
+        != MPI_Allreduce(from == to ? MPI_IN_PLACE : from, to, ELEMENTS, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD)) {
         suite_fail(suite, "call %lu: an error", suite->calls);
     }
     CUDA_MUST(cudaMemcpy(host, to, BYTES, cudaMemcpyDeviceToHost));
     for (int i = 0; i < ELEMENTS; ++i) {
         if (ranks * (salt + i % 1021) != host[i]) {
-            suite_fail(suite, "call %lu: element %d is %g and not %g", suite->calls, i, host[i], ranks * (salt + i % 1021));
+            suite_fail(suite, "call %lu: element %d is %g and not %g", suite->calls, i, host[i],
+                       ranks * (salt + i % 1021));
             break;
         }
     }
@@ -122,7 +125,8 @@ static size_t place(void)
 static void run_changing(suite_t *suite, const CUdeviceptr *range, double *host)
 {
     for (int i = 0; i < CALLS; ++i) {
-        const unsigned from = draw(BUFFERS), to = draw(BUFFERS), old = draw(BUFFERS - 1), who = draw((unsigned) suite->nranks);
+        const unsigned from = draw(BUFFERS), to = draw(BUFFERS), old = draw(BUFFERS - 1),
+                       who = draw((unsigned) suite->nranks);
         const size_t in = place(), out = from == to ? in : place(), which = draw(CHUNKS);
         call(suite, (double *) (uintptr_t) (range[from] + in), (double *) (uintptr_t) (range[to] + out), host);
         if (0 == draw(6) && (int) who == suite->rank) {
@@ -131,9 +135,10 @@ static void run_changing(suite_t *suite, const CUdeviceptr *range, double *host)
     }
 }
 
-/* The same call again and again, without any copy of this program: then all copies are the component's. Counts those, and
- * the mappings opened, in the last 8 calls. */
-static void run_again(suite_t *suite, const CUdeviceptr *range, unsigned long long *copies_p, unsigned long long *opens_p)
+/* The same call again and again, without any copy of this program: then all copies are the component's. Counts those,
+ * and the mappings opened, in the last 8 calls. */
+static void run_again(suite_t *suite, const CUdeviceptr *range, unsigned long long *copies_p,
+                      unsigned long long *opens_p)
 {
     unsigned long long copies = 0, opens = 0;
     for (int i = 0; i < 16; ++i) {
@@ -142,7 +147,9 @@ static void run_again(suite_t *suite, const CUdeviceptr *range, unsigned long lo
             (void) buffer_emulator_count("ipc_opens", &opens);
         }
         ++suite->calls;
-        if (MPI_SUCCESS != MPI_Allreduce((void *) (uintptr_t) range[0], (void *) (uintptr_t) (range[1] + chunk), ELEMENTS, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD)) {
+        if (MPI_SUCCESS
+            != MPI_Allreduce((void *) (uintptr_t) range[0], (void *) (uintptr_t) (range[1] + chunk), ELEMENTS,
+                             MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD)) {
             suite_fail(suite, "call %lu: an error", suite->calls);
         }
     }
@@ -160,7 +167,8 @@ static bool is_component_socket(const char *name)
     FILE *file = fopen("/proc/net/unix", "r");
     while (!found && NULL != file && NULL != fgets(line, sizeof(line), file)) {
         if (NULL != strstr(line, " @gpuhier-") && 1 == sscanf(line, "%*s %*s %*s %*s %*s %*s %30s", inode)) {
-            found = 0 == strncmp(name, "socket:[", 8) && 0 == strncmp(name + 8, inode, strlen(inode)) && ']' == name[8 + strlen(inode)];
+            found = 0 == strncmp(name, "socket:[", 8) && 0 == strncmp(name + 8, inode, strlen(inode))
+                    && ']' == name[8 + strlen(inode)];
         }
     }
     if (NULL != file) {
@@ -194,7 +202,8 @@ int main(int argc, char **argv)
     CUdeviceptr range[BUFFERS];
     double *host = malloc(BYTES);
     unsigned long long copies = 0, opens = 0, live = 0;
-    const CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+    const CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
 
     suite_begin(&suite, "buffers_shared", &argc, &argv);
     const char *what = argc > 1 ? argv[1] : "mapped";
@@ -217,7 +226,8 @@ int main(int argc, char **argv)
     const bool emulated = buffer_emulator_count("ipc_live", &live);
     pvars_read(&after);
     if (CALLS + 16 != after.accelerated - before.accelerated) {
-        suite_fail(&suite, "%llu of %d calls were accelerated", (unsigned long long) (after.accelerated - before.accelerated), CALLS + 16);
+        suite_fail(&suite, "%llu of %d calls were accelerated",
+                   (unsigned long long) (after.accelerated - before.accelerated), CALLS + 16);
     }
     if (0 == strcmp(what, "mapped") && emulated && 0 != copies) {
         suite_fail(&suite, "%llu copies in 8 calls on the same memory: it was not mapped", copies);

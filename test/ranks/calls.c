@@ -55,7 +55,8 @@ static bool keeps_gaps(const suite_t *suite, const call_t *call, const pvars_t *
 
     pvars_read(&after);
     return PATH_ANY != suite->default_path
-           && (after.accelerated != before->accelerated || (buffer_kind_on_device(call->recv_kind) && !suite->cuda_aware));
+           && (after.accelerated != before->accelerated
+               || (buffer_kind_on_device(call->recv_kind) && !suite->cuda_aware));
 }
 
 static void check_gaps(suite_t *suite, const call_t *call, const value_case_t *c, int rank, const char *what,
@@ -65,8 +66,8 @@ static void check_gaps(suite_t *suite, const call_t *call, const value_case_t *c
     size_t wrong = value_gaps_check(c, rank, VALUE_RECEIVE, call->count, output, &first_wrong);
 
     if (wrong > 0) {
-        suite_fail(suite, "%s: gaps of %zu of %zu elements were written, first of element %zu", what, wrong, call->count,
-                   first_wrong);
+        suite_fail(suite, "%s: gaps of %zu of %zu elements were written, first of element %zu", what, wrong,
+                   call->count, first_wrong);
     }
 }
 
@@ -85,12 +86,14 @@ static void check_path(suite_t *suite, const call_t *call, const char *what, con
     uint64_t accelerated = after.accelerated - before->accelerated;
     if (PATH_ACCELERATED == call->path && 1 != accelerated) {
         suite_fail(suite, "%s: was not accelerated (saved %llu, staged %llu)", what,
-                   (unsigned long long) (after.saved - before->saved), (unsigned long long) (after.staged - before->staged));
+                   (unsigned long long) (after.saved - before->saved),
+                   (unsigned long long) (after.staged - before->staged));
     }
     uint64_t small_bytes = 0;
     if (1 == accelerated && pvars_number("coll_gpuhier_small_bytes", &small_bytes)) {
         uint64_t wanted = call->count * call->type->extent <= small_bytes ? 1 : 0;
-        const uint64_t oneshot = after.oneshot - before->oneshot; /* on GPUs of their own the ranks leave the host out */
+        const uint64_t oneshot =
+            after.oneshot - before->oneshot; /* on GPUs of their own the ranks leave the host out */
         const char *least = getenv("GPUHIER_EXPECT_ONESHOT");
         if (NULL != least && call->count * call->type->extent <= strtoull(least, NULL, 10) && 1 != oneshot) {
             suite_fail(suite, "%s: did not take the one-shot form", what);
@@ -106,7 +109,8 @@ static void check_path(suite_t *suite, const call_t *call, const char *what, con
         }
     }
     if (PATH_SAVED == call->path) {
-        const bool on_device = buffer_kind_on_device(call->recv_kind) || (!call->in_place && buffer_kind_on_device(call->send_kind));
+        const bool on_device =
+            buffer_kind_on_device(call->recv_kind) || (!call->in_place && buffer_kind_on_device(call->send_kind));
         const uint64_t staged = on_device && !suite->cuda_aware ? 1 : 0;
         if (0 != accelerated) {
             suite_fail(suite, "%s: was accelerated, but should not be", what);
@@ -126,8 +130,9 @@ void suite_check_paths(suite_t *suite, const char *what, const pvars_t *before, 
     pvars_read(&after);
     if (accelerated != after.accelerated - before->accelerated || staged != after.staged - before->staged) {
         suite_fail(suite, "%s: %llu calls were accelerated and %llu staged, and not %llu and %llu", what,
-                   (unsigned long long) (after.accelerated - before->accelerated), (unsigned long long) (after.staged - before->staged),
-                   (unsigned long long) accelerated, (unsigned long long) staged);
+                   (unsigned long long) (after.accelerated - before->accelerated),
+                   (unsigned long long) (after.staged - before->staged), (unsigned long long) accelerated,
+                   (unsigned long long) staged);
     }
 }
 
@@ -193,7 +198,8 @@ bool suite_call(suite_t *suite, const call_t *call)
     }
     if (!call->in_place) {
         if (0 != buffer_check_guards(&send)) {
-            suite_fail(suite, "%s: %zu bytes around the send buffer were overwritten", what, buffer_check_guards(&send));
+            suite_fail(suite, "%s: %zu bytes around the send buffer were overwritten", what,
+                       buffer_check_guards(&send));
         }
         buffer_read(&send, output, bytes);
         if (0 != memcmp(input, output, bytes)) {

@@ -27,11 +27,11 @@ typedef struct suite {
     const char *name;
     int rank;
     int nranks;
-    uint64_t salt;         /* grows with each call, so that no result repeats */
+    uint64_t salt; /* grows with each call, so that no result repeats */
     unsigned long calls;
     unsigned long failures;
-    bool full;             /* the whole matrix was asked for */
-    bool cuda_aware;       /* this Open MPI takes device buffers itself */
+    bool full;                /* the whole matrix was asked for */
+    bool cuda_aware;          /* this Open MPI takes device buffers itself */
     call_path_t default_path; /* PATH_ANY under --stock, where no path can be asserted */
 } suite_t;
 
@@ -70,8 +70,8 @@ int suite_end(suite_t *suite);
 void suite_fail(suite_t *suite, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * Since `before` was read, so many of this rank's calls were accelerated, and so many staged (a CUDA-aware Open MPI gets
- * device buffers of blocking calls as they are). Checks nothing where no path can be asserted.
+ * Since `before` was read, so many of this rank's calls were accelerated, and so many staged (a CUDA-aware Open MPI
+ * gets device buffers of blocking calls as they are). Checks nothing where no path can be asserted.
  */
 void suite_check_paths(suite_t *suite, const char *what, const pvars_t *before, uint64_t accelerated, uint64_t staged);
 

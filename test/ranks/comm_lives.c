@@ -117,7 +117,8 @@ static void inter_sum(suite_t *suite, MPI_Comm inter, int mine, int others)
     buffer_read(&recv, host, sizeof(host));
     for (int i = 0; i < count; ++i) {
         if ((double) remote * (others + i) != host[i]) {
-            suite_fail(suite, "inter-communicator: element %d is %g, not %g", i, host[i], (double) remote * (others + i));
+            suite_fail(suite, "inter-communicator: element %d is %g, not %g", i, host[i],
+                       (double) remote * (others + i));
             break;
         }
     }
@@ -167,7 +168,8 @@ static void spawn(suite_t *suite, const char *program)
     int size;
 
     MPI_Comm_get_parent(&parent);
-    sum(suite, MPI_COMM_WORLD, 1000, PATH_ACCELERATED); /* parents and children make the same calls: values depend on their number */
+    sum(suite, MPI_COMM_WORLD, 1000,
+        PATH_ACCELERATED); /* parents and children make the same calls: values depend on their number */
     if (MPI_COMM_NULL == parent) {
         children = spawn_more(suite, program, PATH_ANY == suite->default_path ? stock_arguments : arguments);
     } else {

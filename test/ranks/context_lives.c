@@ -31,7 +31,7 @@
 #define SIZES 2
 #define IMPORTS 64
 #define IMPORT_BYTES ((size_t) 2 << 20) /* what the driver maps at least */
-#define KEPT_BYTES ((size_t) 80 << 20) /* more than the component's scratch, so that it comes to lie where that was */
+#define KEPT_BYTES ((size_t) 80 << 20)  /* more than the component's scratch, so that it comes to lie where that was */
 
 /* Of the driver; a context is a pointer, a device and a result are numbers. */
 typedef int (*create_fn_t)(void **, unsigned, int);
@@ -149,8 +149,8 @@ static void between(suite_t *suite, MPI_Comm other, bool on_all)
         calls(suite, MPI_COMM_WORLD, CALLS);
         calls(suite, other, CALLS);
         /*
-         * The first call of either size notices and is voted down, the next of that size probes and is accelerated. A CUDA-aware
-         * Open MPI is trusted no more by who has lost a context.
+         * The first call of either size notices and is voted down, the next of that size probes and is accelerated. A
+         * CUDA-aware Open MPI is trusted no more by who has lost a context.
          */
         const bool stages = !suite->cuda_aware || on_all || 0 == suite->rank;
         suite_check_paths(suite, "calls after a context's end", &before, 2 * (CALLS - SIZES), stages ? 2 * SIZES : 0);
@@ -161,12 +161,14 @@ static void between(suite_t *suite, MPI_Comm other, bool on_all)
         /* What is not used for ipc_idle, which these tests set to a moment, goes after the next call. */
         usleep(300000);
         calls(suite, MPI_COMM_WORLD, 2);
-        /* A call that takes longer than that moment lets go of its own: less than usual in one round is no leak in the next. */
+        /* A call that takes longer than that moment lets go of its own: less than usual in one round is no leak in the
+         * next. */
         grown = round > 0 && count_open() > open ? grown + 1 : 0;
         open = count_open();
     }
     if (ROUNDS - 1 == grown) {
-        suite_fail(suite, "pieces of other ranks' memory are open, more after each of %d rounds: %llu now", ROUNDS, open);
+        suite_fail(suite, "pieces of other ranks' memory are open, more after each of %d rounds: %llu now", ROUNDS,
+                   open);
     }
 }
 
@@ -188,12 +190,14 @@ static void beside(suite_t *suite, MPI_Comm other)
     MPI_Comm_dup(MPI_COMM_WORLD, &later);
     accelerated += calls(suite, later, CALLS);
     if (PATH_ANY != suite->default_path && accelerated < 2 * CALLS - 2) {
-        suite_fail(suite, "only %lu of %d calls were accelerated when another context had ended", accelerated, 2 * CALLS);
+        suite_fail(suite, "only %lu of %d calls were accelerated when another context had ended", accelerated,
+                   2 * CALLS);
     }
     MPI_Comm_free(&later);
 }
 
-/* Maps memory of the rank before mine, for the program itself, and checks that it still is there; `imports` are mapped between the two. */
+/* Maps memory of the rank before mine, for the program itself, and checks that it still is there; `imports` are mapped
+ * between the two. */
 static void imports_open(suite_t *suite, unsigned char *own_memory[IMPORTS], unsigned char *imports[IMPORTS])
 {
     static cudaIpcMemHandle_t mine[IMPORTS], theirs[IMPORTS];
@@ -205,7 +209,8 @@ static void imports_open(suite_t *suite, unsigned char *own_memory[IMPORTS], uns
         CUDA_MUST(cudaIpcGetMemHandle(&mine[i], own_memory[i]));
     }
     CUDA_MUST(cudaDeviceSynchronize());
-    MPI_Sendrecv(mine, (int) sizeof(mine), MPI_BYTE, next, 0, theirs, (int) sizeof(theirs), MPI_BYTE, before, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(mine, (int) sizeof(mine), MPI_BYTE, next, 0, theirs, (int) sizeof(theirs), MPI_BYTE, before, 0,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     for (int i = 0; i < IMPORTS; ++i) {
         CUDA_MUST(cudaIpcOpenMemHandle((void **) &imports[i], theirs[i], cudaIpcMemLazyEnablePeerAccess));
     }
@@ -230,8 +235,9 @@ static void imports_close(suite_t *suite, unsigned char *own_memory[IMPORTS], un
 }
 
 /*
- * The first GPU's context is reset, where the component has mapped others' buffers; memory that the program then maps there
- * itself, at the same addresses, must outlive calls on the second GPU, which let go of what is no more used on either.
+ * The first GPU's context is reset, where the component has mapped others' buffers; memory that the program then maps
+ * there itself, at the same addresses, must outlive calls on the second GPU, which let go of what is no more used on
+ * either.
  */
 static void two(suite_t *suite, MPI_Comm other)
 {
@@ -287,7 +293,8 @@ int main(int argc, char **argv)
         MPI_Comm_free(&other);
         return suite_end(&suite);
     }
-    if (2 * CALLS != calls(&suite, MPI_COMM_WORLD, CALLS) + calls(&suite, other, CALLS) && PATH_ANY != suite.default_path) {
+    if (2 * CALLS != calls(&suite, MPI_COMM_WORLD, CALLS) + calls(&suite, other, CALLS)
+        && PATH_ANY != suite.default_path) {
         suite_fail(&suite, "the first calls were not accelerated");
     }
     if (0 != strcmp(when, "last")) {

@@ -28,10 +28,15 @@ int main(int argc, char **argv)
     suite_begin(&suite, "finalize_pending", &argc, &argv);
     MPI_Comm_dup(MPI_COMM_WORLD, &accelerated);
     MPI_Comm_dup(MPI_COMM_WORLD, &saved);
-    call_t call = {.comm = accelerated, .type = value_type_find("double"), .op = value_op_find("sum"), .count = COUNT, .path = PATH_ACCELERATED};
+    call_t call = {.comm = accelerated,
+                   .type = value_type_find("double"),
+                   .op = value_op_find("sum"),
+                   .count = COUNT,
+                   .path = PATH_ACCELERATED};
     suite_call(&suite, &call);
     for (int i = 0; i < 3; ++i) {
-        flight_make(&suite, &persistent[i], MPI_COMM_WORLD, "double", "sum", COUNT, BUFFER_DEVICE, BUFFER_DEVICE, false);
+        flight_make(&suite, &persistent[i], MPI_COMM_WORLD, "double", "sum", COUNT, BUFFER_DEVICE, BUFFER_DEVICE,
+                    false);
         flight_init(&suite, &persistent[i]);
     }
     MPI_Start(&persistent[0].request);

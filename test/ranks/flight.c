@@ -48,8 +48,8 @@ static void receive_poison(flight_t *flight)
     }
 }
 
-void flight_make(suite_t *suite, flight_t *flight, MPI_Comm comm, const char *type, const char *op, size_t count, buffer_kind_t send_kind,
-                 buffer_kind_t recv_kind, bool in_place)
+void flight_make(suite_t *suite, flight_t *flight, MPI_Comm comm, const char *type, const char *op, size_t count,
+                 buffer_kind_t send_kind, buffer_kind_t recv_kind, bool in_place)
 {
     memset(flight, 0, sizeof(*flight));
     flight->values = (value_case_t){.type = value_type_find(type), .op = value_op_find(op), .by_open_mpi = true};
@@ -105,8 +105,8 @@ static const void *input_of(const flight_t *flight)
 void flight_post(suite_t *suite, flight_t *flight)
 {
     ++suite->calls;
-    int error = MPI_Iallreduce(input_of(flight), flight->recv.message, (int) flight->count, flight->values.type->type, flight->values.op->op,
-                               flight->comm, &flight->request);
+    int error = MPI_Iallreduce(input_of(flight), flight->recv.message, (int) flight->count, flight->values.type->type,
+                               flight->values.op->op, flight->comm, &flight->request);
     if (MPI_SUCCESS != error) {
         suite_fail(suite, "MPI_Iallreduce of %zu returned %d", flight->count, error);
         flight->request = MPI_REQUEST_NULL;
@@ -126,11 +126,13 @@ void flight_reduce(suite_t *suite, flight_t *flight)
 bool flight_init(suite_t *suite, flight_t *flight)
 {
 #if OMPI_MAJOR_VERSION >= 5
-    int error = MPI_Allreduce_init(input_of(flight), flight->recv.message, (int) flight->count, flight->values.type->type,
-                                   flight->values.op->op, flight->comm, MPI_INFO_NULL, &flight->request);
+    int error =
+        MPI_Allreduce_init(input_of(flight), flight->recv.message, (int) flight->count, flight->values.type->type,
+                           flight->values.op->op, flight->comm, MPI_INFO_NULL, &flight->request);
 #elif defined(OMPI_HAVE_MPI_EXT_PCOLLREQ) && OMPI_HAVE_MPI_EXT_PCOLLREQ
-    int error = MPIX_Allreduce_init(input_of(flight), flight->recv.message, (int) flight->count, flight->values.type->type,
-                                    flight->values.op->op, flight->comm, MPI_INFO_NULL, &flight->request);
+    int error =
+        MPIX_Allreduce_init(input_of(flight), flight->recv.message, (int) flight->count, flight->values.type->type,
+                            flight->values.op->op, flight->comm, MPI_INFO_NULL, &flight->request);
 #else
     int error = MPI_ERR_UNSUPPORTED_OPERATION;
     (void) flight;
@@ -153,8 +155,8 @@ static void gaps_check(suite_t *suite, const flight_t *flight, const char *what,
     }
     size_t wrong = value_gaps_check(&flight->values, flight->rank, VALUE_RECEIVE, flight->count, got, &first_wrong);
     if (wrong > 0) {
-        suite_fail(suite, "%s: gaps of %zu of %zu elements were written, first of element %zu", what, wrong, flight->count,
-                   first_wrong);
+        suite_fail(suite, "%s: gaps of %zu of %zu elements were written, first of element %zu", what, wrong,
+                   flight->count, first_wrong);
     }
 }
 
@@ -166,7 +168,8 @@ void flight_check(suite_t *suite, flight_t *flight, const char *what)
     size_t wrong = value_check(&flight->values, 0, flight->count, got, &first_wrong);
     if (wrong > 0) {
         char line[256];
-        value_describe(&flight->values, first_wrong, got + first_wrong * flight->values.type->extent, line, sizeof(line));
+        value_describe(&flight->values, first_wrong, got + first_wrong * flight->values.type->extent, line,
+                       sizeof(line));
         suite_fail(suite, "%s: %zu of %zu elements are wrong; %s", what, wrong, flight->count, line);
     }
     gaps_check(suite, flight, what, got);
@@ -185,14 +188,16 @@ void flight_check(suite_t *suite, flight_t *flight, const char *what)
     free(input);
 }
 
-void flight_check_path(suite_t *suite, const char *what, const pvars_t *before, uint64_t accelerated, uint64_t nonblocking)
+void flight_check_path(suite_t *suite, const char *what, const pvars_t *before, uint64_t accelerated,
+                       uint64_t nonblocking)
 {
     pvars_t after;
     if (PATH_ANY == suite->default_path) {
         return;
     }
     pvars_read(&after);
-    if (after.accelerated - before->accelerated != accelerated || after.nonblocking - before->nonblocking != nonblocking) {
+    if (after.accelerated - before->accelerated != accelerated
+        || after.nonblocking - before->nonblocking != nonblocking) {
         suite_fail(suite, "%s: %llu calls were accelerated, %llu of them nonblocking, and not %llu and %llu", what,
                    (unsigned long long) (after.accelerated - before->accelerated),
                    (unsigned long long) (after.nonblocking - before->nonblocking), (unsigned long long) accelerated,

@@ -24,8 +24,8 @@ typedef struct flight {
 } flight_t;
 
 /* Allocates buffers of these kinds, and fills them with values that no other flight has. Ranks may differ in kinds. */
-void flight_make(suite_t *suite, flight_t *flight, MPI_Comm comm, const char *type, const char *op, size_t count, buffer_kind_t send_kind,
-                 buffer_kind_t recv_kind, bool in_place);
+void flight_make(suite_t *suite, flight_t *flight, MPI_Comm comm, const char *type, const char *op, size_t count,
+                 buffer_kind_t send_kind, buffer_kind_t recv_kind, bool in_place);
 void flight_free(flight_t *flight);
 
 /* New values; poison in the receive buffer unless in place. */
@@ -51,6 +51,7 @@ bool flight_init(suite_t *suite, flight_t *flight);
 void flight_check(suite_t *suite, flight_t *flight, const char *what);
 
 /* Between two readings of the counters: so many calls ended on the GPUs, of them so many nonblocking or persistent. */
-void flight_check_path(suite_t *suite, const char *what, const pvars_t *before, uint64_t accelerated, uint64_t nonblocking);
+void flight_check_path(suite_t *suite, const char *what, const pvars_t *before, uint64_t accelerated,
+                       uint64_t nonblocking);
 
 #endif /* GPUHIER_TEST_FLIGHT_H */

@@ -145,7 +145,8 @@ int main(int argc, char **argv)
                    (unsigned long long) counters.accelerated, (unsigned long long) counters.probes,
                    (unsigned long long) counters.staged);
     } else if (counters.saved - before.saved < 300) {
-        suite_fail(&suite, "only %llu calls passed the component", (unsigned long long) (counters.saved - before.saved));
+        suite_fail(&suite, "only %llu calls passed the component",
+                   (unsigned long long) (counters.saved - before.saved));
     }
     return suite_end(&suite);
 }

@@ -8,8 +8,8 @@
  *   last_call COUNT [free | callback | callback_mixed]   doubles; the last rank is the slow one
  *
  * free: the call's communicator is freed before, and others than MPI_COMM_WORLD are not used. callback: more calls are
- * made in a callback of MPI_COMM_SELF, with which MPI_Finalize begins, after the component's own; callback_mixed: before
- * it on every other rank.
+ * made in a callback of MPI_COMM_SELF, with which MPI_Finalize begins, after the component's own; callback_mixed:
+ * before it on every other rank.
  */
 #include "flight.h"
 
@@ -43,7 +43,8 @@ static int calls_at_end(MPI_Comm self, int key, void *value, void *extra)
     (void) key;
     for (int i = 0; i < 2; ++i) {
         buffer_kind_t kind = 0 == i ? BUFFER_HOST : BUFFER_DEVICE;
-        call_t call = {.comm = MPI_COMM_WORLD, .type = value_type_find("double"), .op = value_op_find("sum"), .count = *count_p};
+        call_t call = {
+            .comm = MPI_COMM_WORLD, .type = value_type_find("double"), .op = value_op_find("sum"), .count = *count_p};
         call.send_kind = call.recv_kind = kind;
         call.path = PATH_SAVED;
         suite_call(suite, &call);
@@ -76,7 +77,8 @@ int main(int argc, char **argv)
     size_t count = argc > 1 ? strtoul(argv[1], NULL, 0) : 1;
     int key = MPI_KEYVAL_INVALID;
     /* The first to be set is the last to be called. */
-    const bool calls_back = argc > 2 && NULL != strstr(argv[2], "callback"), late = calls_back && NULL != strstr(argv[2], "mixed") && 0 != suite.rank % 2;
+    const bool calls_back = argc > 2 && NULL != strstr(argv[2], "callback"),
+               late = calls_back && NULL != strstr(argv[2], "mixed") && 0 != suite.rank % 2;
     if (calls_back) {
         MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, calls_at_end, &key, &suite);
     }

@@ -53,8 +53,13 @@ static unsigned long long one_call(suite_t *suite, const call_t *call, int gpus,
 
 static void count_bytes(suite_t *suite, int gpus, size_t count, bool in_levels)
 {
-    call_t call = {.comm = MPI_COMM_NULL, .type = value_type_find("float"), .op = value_op_find("sum"), .count = count,
-                   .send_kind = BUFFER_DEVICE, .recv_kind = BUFFER_DEVICE, .path = suite->default_path};
+    call_t call = {.comm = MPI_COMM_NULL,
+                   .type = value_type_find("float"),
+                   .op = value_op_find("sum"),
+                   .count = count,
+                   .send_kind = BUFFER_DEVICE,
+                   .recv_kind = BUFFER_DEVICE,
+                   .path = suite->default_path};
     const unsigned long long bytes = count * sizeof(float);
     const unsigned long long wanted = in_levels ? bytes : bytes * (unsigned long long) suite->nranks / 2;
 
@@ -113,9 +118,14 @@ int main(int argc, char **argv)
     }
     const int gpus = atoi(argv[1]);
     const bool in_levels = 0 == strcmp(argv[2], "levels");
-    (void) one_call(&suite, &(call_t){.comm = MPI_COMM_NULL, .type = value_type_find("float"),
-                                      .op = value_op_find("sum"), .count = 1 << 16, .send_kind = BUFFER_DEVICE,
-                                      .recv_kind = BUFFER_DEVICE, .path = suite.default_path},
+    (void) one_call(&suite,
+                    &(call_t){.comm = MPI_COMM_NULL,
+                              .type = value_type_find("float"),
+                              .op = value_op_find("sum"),
+                              .count = 1 << 16,
+                              .send_kind = BUFFER_DEVICE,
+                              .recv_kind = BUFFER_DEVICE,
+                              .path = suite.default_path},
                     gpus, true); /* set-up moves bytes, too */
     count_bytes(&suite, gpus, 300007 * 5 + 3, in_levels);
     count_bytes(&suite, gpus, (512 << 10) / sizeof(float), in_levels);

@@ -168,21 +168,28 @@ int main(int argc, char **argv)
     pvars_read(&before);
     unsigned long long opened = opened_again(&suite, fits);
     if (0 != opened) {
-        suite_fail(&suite, "%zu buffers of %zu bytes fit a quarter of the GPU's memory, and were opened %llu times again", mapped, fits, opened);
+        suite_fail(&suite,
+                   "%zu buffers of %zu bytes fit a quarter of the GPU's memory, and were opened %llu times again",
+                   mapped, fits, opened);
     }
     opened = opened_again(&suite, too_long);
     if (0 == opened) {
-        suite_fail(&suite, "%zu buffers of %zu bytes stayed open, more than a quarter of the GPU's memory", mapped, too_long);
+        suite_fail(&suite, "%zu buffers of %zu bytes stayed open, more than a quarter of the GPU's memory", mapped,
+                   too_long);
     }
-    const size_t peers = (size_t) (suite.nranks - 1), pool_fits = quarter / peers / 10 * 8, pool_too_long = quarter / peers / 10 * 12;
+    const size_t peers = (size_t) (suite.nranks - 1), pool_fits = quarter / peers / 10 * 8,
+                 pool_too_long = quarter / peers / 10 * 12;
     opened = opened_of_pool(&suite, pool_fits);
     if (peers != opened) {
-        suite_fail(&suite, "%zu allocations of %zu bytes fit a quarter of the GPU's memory, and were opened %llu times", peers, pool_fits, opened);
+        suite_fail(&suite, "%zu allocations of %zu bytes fit a quarter of the GPU's memory, and were opened %llu times",
+                   peers, pool_fits, opened);
     }
     opened = opened_of_pool(&suite, pool_too_long);
     if (0 != opened) {
-        suite_fail(&suite, "%zu allocations of %zu bytes are more than a quarter of the GPU's memory, and were opened %llu times", peers,
-                   pool_too_long, opened);
+        suite_fail(
+            &suite,
+            "%zu allocations of %zu bytes are more than a quarter of the GPU's memory, and were opened %llu times",
+            peers, pool_too_long, opened);
     }
     const uint64_t all = 8 * CALLS + check_uses(&suite);
     pvars_read(&after);

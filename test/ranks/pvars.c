@@ -53,9 +53,10 @@ static int find(const char *name)
         char found[256];
         int length = sizeof(found), verbosity, var_class, bind, readonly, continuous, atomic;
         MPI_Datatype type;
-        if (MPI_SUCCESS == MPI_T_pvar_get_info(i, found, &length, &verbosity, &var_class, &type, NULL, NULL, NULL, &bind,
-                                               &readonly, &continuous, &atomic) &&
-            0 == strcmp(found, name)) {
+        if (MPI_SUCCESS
+                == MPI_T_pvar_get_info(i, found, &length, &verbosity, &var_class, &type, NULL, NULL, NULL, &bind,
+                                       &readonly, &continuous, &atomic)
+            && 0 == strcmp(found, name)) {
             return i;
         }
     }
@@ -73,7 +74,8 @@ static MPI_T_pvar_handle *handle_of(const char *name)
     int count = 0;
     int index = find(name);
     if (index < 0 || nhandles == MAX_HANDLES
-        || MPI_SUCCESS != MPI_T_pvar_handle_alloc(session, index, NULL, &handles[nhandles].handle, &count) || 1 != count) {
+        || MPI_SUCCESS != MPI_T_pvar_handle_alloc(session, index, NULL, &handles[nhandles].handle, &count)
+        || 1 != count) {
         return NULL;
     }
     snprintf(handles[nhandles].name, sizeof(handles[nhandles].name), "%s", name);
@@ -96,15 +98,15 @@ void pvars_read(pvars_t *p)
 {
     memset(p, 0, sizeof(*p));
     open_once();
-    p->present = read_counter("coll_gpuhier_calls_accelerated", &p->accelerated) &&
-                 read_counter("coll_gpuhier_calls_small", &p->small) &&
-                 read_counter("coll_gpuhier_calls_mapped", &p->mapped) &&
-                 read_counter("coll_gpuhier_calls_oneshot", &p->oneshot) &&
-                 read_counter("coll_gpuhier_calls_long", &p->in_long_slices) &&
-                 read_counter("coll_gpuhier_calls_nonblocking", &p->nonblocking) &&
-                 read_counter("coll_gpuhier_calls_on_host", &p->on_host) &&
-                 read_counter("coll_gpuhier_calls_saved", &p->saved) &&
-                 read_counter("coll_gpuhier_calls_staged", &p->staged) && read_counter("coll_gpuhier_probes", &p->probes);
+    p->present =
+        read_counter("coll_gpuhier_calls_accelerated", &p->accelerated)
+        && read_counter("coll_gpuhier_calls_small", &p->small) && read_counter("coll_gpuhier_calls_mapped", &p->mapped)
+        && read_counter("coll_gpuhier_calls_oneshot", &p->oneshot)
+        && read_counter("coll_gpuhier_calls_long", &p->in_long_slices)
+        && read_counter("coll_gpuhier_calls_nonblocking", &p->nonblocking)
+        && read_counter("coll_gpuhier_calls_on_host", &p->on_host)
+        && read_counter("coll_gpuhier_calls_saved", &p->saved) && read_counter("coll_gpuhier_calls_staged", &p->staged)
+        && read_counter("coll_gpuhier_probes", &p->probes);
     (void) read_counter("coll_gpuhier_net_steps_sent", &p->net_steps_sent);
     for (p->nrails = 0; p->present && p->nrails < PVARS_MAX_RAILS; ++p->nrails) {
         char name[64];
@@ -138,8 +140,8 @@ bool pvars_number(const char *name, uint64_t *value_p)
     bool done = false;
 
     open_once();
-    if (MPI_SUCCESS == MPI_T_cvar_get_index(name, &index) &&
-        MPI_SUCCESS == MPI_T_cvar_handle_alloc(index, NULL, &handle, &count)) {
+    if (MPI_SUCCESS == MPI_T_cvar_get_index(name, &index)
+        && MPI_SUCCESS == MPI_T_cvar_handle_alloc(index, NULL, &handle, &count)) {
         done = MPI_SUCCESS == MPI_T_cvar_read(handle, &value);
         MPI_T_cvar_handle_free(&handle);
         *value_p = value;
@@ -155,13 +157,14 @@ bool pvars_enable(bool on)
     bool done = false;
 
     open_once();
-    if (MPI_SUCCESS == MPI_T_cvar_get_index("coll_gpuhier_enable", &index) &&
-        MPI_SUCCESS == MPI_T_cvar_handle_alloc(index, NULL, &handle, &count)) {
+    if (MPI_SUCCESS == MPI_T_cvar_get_index("coll_gpuhier_enable", &index)
+        && MPI_SUCCESS == MPI_T_cvar_handle_alloc(index, NULL, &handle, &count)) {
         /* A bool of the MCA system is exposed as MPI_INT or MPI_C_BOOL; ask. */
         MPI_Datatype type = MPI_INT;
         int name_length = 0, verbosity, desc_length = 0, bind, scope;
         char ignored[1];
-        MPI_T_cvar_get_info(index, ignored, &name_length, &verbosity, &type, NULL, ignored, &desc_length, &bind, &scope);
+        MPI_T_cvar_get_info(index, ignored, &name_length, &verbosity, &type, NULL, ignored, &desc_length, &bind,
+                            &scope);
         bool value_bool = on;
         done = MPI_SUCCESS == MPI_T_cvar_write(handle, MPI_C_BOOL == type ? (void *) &value_bool : (void *) &value);
         MPI_T_cvar_handle_free(&handle);

@@ -19,12 +19,12 @@
 typedef struct pvars {
     bool present; /* the component is loaded and exports them */
     uint64_t accelerated;
-    uint64_t small; /* of those, reduced by the host */
-    uint64_t mapped; /* of those, where the host read and wrote GPU memory itself */
-    uint64_t oneshot; /* of accelerated, by kernels that wait for each other */
+    uint64_t small;          /* of those, reduced by the host */
+    uint64_t mapped;         /* of those, where the host read and wrote GPU memory itself */
+    uint64_t oneshot;        /* of accelerated, by kernels that wait for each other */
     uint64_t in_long_slices; /* of those */
-    uint64_t nonblocking; /* of those */
-    uint64_t on_host;     /* nonblocking, voted down and ended in host memory */
+    uint64_t nonblocking;    /* of those */
+    uint64_t on_host;        /* nonblocking, voted down and ended in host memory */
     uint64_t saved;
     uint64_t staged;
     uint64_t probes;

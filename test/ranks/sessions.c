@@ -22,13 +22,13 @@
 
 #if OMPI_MAJOR_VERSION >= 5
 
-#define ROUNDS 3
-#define CALLS 5
+#    define ROUNDS 3
+#    define CALLS 5
 
 /* Longest delay of one piece of GPU work, far more than others need to leave and a waiting rank to notice that. */
-#define SLOW_US "150000"
+#    define SLOW_US "150000"
 
-#define UCX_THREAD "async\n"
+#    define UCX_THREAD "async\n"
 
 static void be_slow_if_last(void)
 {
@@ -97,7 +97,8 @@ static void use(suite_t *suite, int round, size_t count)
     }
     pvars_read(&after);
     if (after.accelerated - before.accelerated != CALLS) {
-        suite_fail(suite, "round %d: only %llu calls were accelerated", round, (unsigned long long) (after.accelerated - before.accelerated));
+        suite_fail(suite, "round %d: only %llu calls were accelerated", round,
+                   (unsigned long long) (after.accelerated - before.accelerated));
     }
     MPI_Comm_free(&comm);
     pvars_close(); /* its handles end with the session */
@@ -109,7 +110,8 @@ static void check_end(suite_t *suite, unsigned long long allocs_before)
 {
     const unsigned long long allocs = gauge("allocs_live"), mapped = gauge("ipc_live");
     if (allocs != allocs_before) {
-        suite_fail(suite, "at the end there are %llu allocations of GPU memory, and %llu before", allocs, allocs_before);
+        suite_fail(suite, "at the end there are %llu allocations of GPU memory, and %llu before", allocs,
+                   allocs_before);
     }
     if (0 != mapped) {
         suite_fail(suite, "at the end %llu pieces of others' memory are mapped", mapped);

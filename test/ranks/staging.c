@@ -83,8 +83,9 @@ static void run(suite_t *suite, const staged_call_t *c, unsigned long long copie
     } else {
         ++suite->calls;
         const void *send = c->in_place ? MPI_IN_PLACE : flight.send.message;
-        if (MPI_SUCCESS != MPI_Allreduce(send, flight.recv.message, (int) flight.count, flight.values.type->type,
-                                         flight.values.op->op, c->comm)) {
+        if (MPI_SUCCESS
+            != MPI_Allreduce(send, flight.recv.message, (int) flight.count, flight.values.type->type,
+                             flight.values.op->op, c->comm)) {
             suite_fail(suite, "%s: an error", c->name);
         }
     }

@@ -2,9 +2,9 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The component has no thread of its own: calls move when the program is inside MPI. So a process has as many threads as
- * before its first accelerated call, after that and while many nonblocking and persistent calls are in flight. Between
- * nodes one comes with UCX, which has its connections taken by it.
+ * The component has no thread of its own: calls move when the program is inside MPI. So a process has as many threads
+ * as before its first accelerated call, after that and while many nonblocking and persistent calls are in flight.
+ * Between nodes one comes with UCX, which has its connections taken by it.
  *
  *   thread_count     for emulated GPUs that do all work at once; others have threads of their own
  */
@@ -140,7 +140,11 @@ int main(int argc, char **argv)
         return 77;
     }
     const int wanted = threads_without(&comm);
-    call_t call = {.comm = comm, .type = value_type_find("double"), .op = value_op_find("sum"), .count = COUNT, .path = PATH_ACCELERATED};
+    call_t call = {.comm = comm,
+                   .type = value_type_find("double"),
+                   .op = value_op_find("sum"),
+                   .count = COUNT,
+                   .path = PATH_ACCELERATED};
     suite_call(&suite, &call);
     expect_threads(&suite, wanted, "after the first accelerated call");
     fly(&suite, comm, wanted);

@@ -39,14 +39,16 @@ static void complain(work_t *work, const char *what, int call)
     }
 }
 
-/* The sum, which lies in the buffer, once more: that is nranks times as much. Another thread may complete the request. */
+/* The sum, which lies in the buffer, once more: that is nranks times as much. Another thread may complete the request.
+ */
 static void sum_again(work_t *work, MPI_Comm comm, buffer_t *buffer, size_t count, double *host, int call)
 {
     MPI_Request request;
     int done = 0;
     double once = host[count - 1] * work->suite->nranks;
 
-    if (MPI_SUCCESS != MPI_Iallreduce(MPI_IN_PLACE, buffer->message, (int) count, MPI_DOUBLE, MPI_SUM, comm, &request)) {
+    if (MPI_SUCCESS
+        != MPI_Iallreduce(MPI_IN_PLACE, buffer->message, (int) count, MPI_DOUBLE, MPI_SUM, comm, &request)) {
         complain(work, "MPI_Iallreduce failed", call);
         return;
     }
@@ -184,7 +186,8 @@ int main(int argc, char **argv)
     }
     pvars_read(&after);
     if (PATH_ANY != suite.default_path && after.accelerated - before.accelerated != wanted) {
-        suite_fail(&suite, "%llu calls were accelerated, not %lu", (unsigned long long) (after.accelerated - before.accelerated), wanted);
+        suite_fail(&suite, "%llu calls were accelerated, not %lu",
+                   (unsigned long long) (after.accelerated - before.accelerated), wanted);
     }
     return suite_end(&suite);
 }

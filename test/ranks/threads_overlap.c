@@ -48,7 +48,8 @@ static void land(work_t *work, flight_t *flight)
 static void finish(work_t *work, flight_t *flight, bool wait)
 {
     int done = 1;
-    int error = wait ? MPI_Wait(&flight->request, MPI_STATUS_IGNORE) : MPI_Test(&flight->request, &done, MPI_STATUS_IGNORE);
+    int error =
+        wait ? MPI_Wait(&flight->request, MPI_STATUS_IGNORE) : MPI_Test(&flight->request, &done, MPI_STATUS_IGNORE);
     if (MPI_SUCCESS != error) {
         suite_fail(&work->suite, "a call of one thread of several ended with %d", error);
     }

@@ -23,7 +23,7 @@
 
 /* One element of the result while ranks are added to it; which members count depends on the type. */
 typedef struct partial {
-    int64_t integer; /* bits of the integer, or the value of an integer pair */
+    int64_t integer;  /* bits of the integer, or the value of an integer pair */
     long double real; /* of floating point, complex, or the value of a pair */
     long double imaginary;
     int index;
@@ -38,8 +38,7 @@ typedef struct reference {
 
 static bool is_rounded(const value_case_t *c)
 {
-    return 0 != (c->type->kind & (VALUE_FLOAT | VALUE_COMPLEX)) &&
-           (MPI_SUM == c->op->op || MPI_PROD == c->op->op);
+    return 0 != (c->type->kind & (VALUE_FLOAT | VALUE_COMPLEX)) && (MPI_SUM == c->op->op || MPI_PROD == c->op->op);
 }
 
 static int64_t fold_integer(const value_op_t *op, bool is_signed, int64_t a, int64_t b)
@@ -211,7 +210,8 @@ static void reference_make(const value_case_t *c, size_t first, size_t count, re
         value_fill(c, rank, first, count, r->input);
         for (size_t i = 0; i < count; ++i) {
             partial_t x = load_partial(type, r->input + i * type->extent);
-            double magnitude = VALUE_COMPLEX == type->kind ? hypot((double) x.real, (double) x.imaginary) : fabs((double) x.real);
+            double magnitude =
+                VALUE_COMPLEX == type->kind ? hypot((double) x.real, (double) x.imaginary) : fabs((double) x.real);
             if (0 == rank) {
                 r->partial[i] = x;
                 r->magnitude[i] = magnitude;
@@ -258,7 +258,8 @@ static bool element_is_right(const value_case_t *c, const reference_t *r, size_t
         int parts = VALUE_COMPLEX == type->kind ? 2 : 1;
         for (int part = 0; part < parts; ++part) {
             size_t offset = (size_t) part * type->bytes;
-            double error = (double) (load_float(got + offset, type->bytes) - load_float(expected + offset, type->bytes));
+            double error =
+                (double) (load_float(got + offset, type->bytes) - load_float(expected + offset, type->bytes));
             if (!(fabs(error) <= bound)) {
                 return false;
             }
@@ -282,12 +283,13 @@ static bool element_is_right(const value_case_t *c, const reference_t *r, size_t
  */
 static bool open_mpi_differs(const value_case_t *c)
 {
-    return (MPI_MAX == c->op->op || MPI_MIN == c->op->op) && sizeof(int64_t) == c->type->bytes &&
-           0 != (c->type->kind & (VALUE_INT | VALUE_UINT));
+    return (MPI_MAX == c->op->op || MPI_MIN == c->op->op) && sizeof(int64_t) == c->type->bytes
+           && 0 != (c->type->kind & (VALUE_INT | VALUE_UINT));
 }
 
 /* An element is right by the plain reference; by Open MPI's, `other`, too or instead. */
-static bool is_right(const value_case_t *c, const reference_t *r, const reference_t *other, size_t i, const unsigned char *got)
+static bool is_right(const value_case_t *c, const reference_t *r, const reference_t *other, size_t i,
+                     const unsigned char *got)
 {
     const bool right = element_is_right(c, r, i, got);
 

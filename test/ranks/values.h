@@ -66,7 +66,8 @@ static inline bool value_is_defined(const value_type_t *type, const value_op_t *
     return 0 != (op->kinds & (unsigned) type->kind);
 }
 
-/* Does this Open MPI take the pair? Asked of MPI_Reduce_local; needs MPI_ERRORS_RETURN on MPI_COMM_SELF and MPI_COMM_WORLD. */
+/* Does this Open MPI take the pair? Asked of MPI_Reduce_local; needs MPI_ERRORS_RETURN on MPI_COMM_SELF and
+ * MPI_COMM_WORLD. */
 bool value_is_accepted(const value_type_t *type, MPI_Op op);
 
 /* One generated input: every rank can make every other rank's. */
@@ -89,8 +90,8 @@ void value_fill(const value_case_t *c, int rank, size_t first, size_t count, voi
 /*
  * The gaps of a pair: the bytes of its extent that belong to neither value nor index, between them or behind. They are
  * the program's, and no call may write them. value_has_gaps: does the type have any? value_gaps_fill writes a pattern
- * into those of count elements, another one for each call, rank and side; value_gaps_check returns the number of elements
- * where it is not there any more, the first of which *first_wrong_p gets (only when there is one).
+ * into those of count elements, another one for each call, rank and side; value_gaps_check returns the number of
+ * elements where it is not there any more, the first of which *first_wrong_p gets (only when there is one).
  */
 typedef enum value_side { VALUE_SEND, VALUE_RECEIVE } value_side_t;
 bool value_has_gaps(const value_type_t *type);

@@ -52,7 +52,8 @@ static int64_t integer_value(const value_case_t *c, int rank, size_t index, uint
         return limit < 2 ? (int64_t) (hash & 1) : (int64_t) (hash % (2 * limit - 1)) - (int64_t) (limit - 1);
     }
     if (MPI_SUM == c->op->op) {
-        /* What an unsigned sum beyond the type's range gives is not defined by MPI, and Open MPI 4.1 saturates short ones. */
+        /* What an unsigned sum beyond the type's range gives is not defined by MPI, and Open MPI 4.1 saturates short
+         * ones. */
         return (int64_t) ((hash >> (64 - bits)) / (uint64_t) c->nranks);
     }
     return (int64_t) (hash >> (64 - bits));

@@ -5,12 +5,12 @@
  * Short messages that the host reads and writes in GPU memory itself, through windows that it pins and maps. For
  * emulated GPUs with CUDASIM_GDR, and ipc_uses=2.
  *
- *   windows [mapped|refused|one|asked]   which ranks' calls must be mapped: all, none, or, the default, all but rank 1's;
- *                                        asked: all, and those behind which nothing is queued record no event
+ *   windows [mapped|refused|one|asked]   which ranks' calls must be mapped: all, none, or, the default, all but rank
+ * 1's; asked: all, and those behind which nothing is queued record no event
  *
- * Many buffers, more than windows are kept for; buffers that are freed and allocated again at the same address; parts of
- * a page, and messages across two; work that is still queued on the default stream and on a blocking stream; and at the
- * end nothing is left pinned.
+ * Many buffers, more than windows are kept for; buffers that are freed and allocated again at the same address; parts
+ * of a page, and messages across two; work that is still queued on the default stream and on a blocking stream; and at
+ * the end nothing is left pinned.
  */
 #include "calls.h"
 
@@ -27,7 +27,8 @@
 #define ORDER_ROUNDS 20
 
 static bool is_mapped; /* this rank's calls must be */
-static bool is_asked; /* a query tells that the program's work has ended (CUDASIM_LEGACY_QUERY=blocking): no event must */
+static bool
+    is_asked; /* a query tells that the program's work has ended (CUDASIM_LEGACY_QUERY=blocking): no event must */
 
 static unsigned long long count(const char *name)
 {

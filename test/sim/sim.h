@@ -27,10 +27,10 @@ struct Machine {
     int gpus = 8; /* and rails, of each node */
     double nvlink = 450e9;
     double rail = 50e9;
-    double memory = 3e12;          /* of one GPU */
-    double rail_latency = 3e-6;    /* one way, between GPU memories */
-    double nvlink_latency = 1e-6;  /* inside one kernel that never ends, as rings and trees are made of */
-    double kernel = 5e-6;          /* launch and seen completion */
+    double memory = 3e12;         /* of one GPU */
+    double rail_latency = 3e-6;   /* one way, between GPU memories */
+    double nvlink_latency = 1e-6; /* inside one kernel that never ends, as rings and trees are made of */
+    double kernel = 5e-6;         /* launch and seen completion */
 };
 
 /* One all-reduce. */
@@ -57,14 +57,24 @@ struct Outcome {
 };
 
 /* The network: hosts node-0 .. with one rail each, all joined by a switch that is never the limit. */
-class Cluster {
+class Cluster
+{
 public:
     Cluster(const Machine &machine, int nodes);
-    simgrid::s4u::Host *node(int i) const { return nodes_[i]; }
+    simgrid::s4u::Host *node(int i) const
+    {
+        return nodes_[i];
+    }
 
     /* Blocks the calling actor while these bytes go through a node's share of NVLink, or through its GPU's memory. */
-    void nvlink(int node, double bytes) const { work(nvlink_[node], bytes); }
-    void memory(int node, double bytes) const { work(memory_[node], bytes); }
+    void nvlink(int node, double bytes) const
+    {
+        work(nvlink_[node], bytes);
+    }
+    void memory(int node, double bytes) const
+    {
+        work(memory_[node], bytes);
+    }
 
 private:
     static void work(simgrid::s4u::Host *what, double bytes);
@@ -81,8 +91,8 @@ Outcome sim_double_tree(const Case &c); /* sim_others.cc: chains in the nodes, t
 
 /*
  * No all-reduce is faster: each rail carries its part of 2 (N - 1)/N of the message (Patarasuk and Yuan: Bandwidth
- * optimal all-reduce algorithms for clusters of workstations, 2009), each GPU sends 2 (R - 1)/R of it by NVLink and rail
- * together, and something goes through log2 N latencies.
+ * optimal all-reduce algorithms for clusters of workstations, 2009), each GPU sends 2 (R - 1)/R of it by NVLink and
+ * rail together, and something goes through log2 N latencies.
  */
 double sim_bound(const Case &c);
 

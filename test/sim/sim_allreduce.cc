@@ -24,7 +24,8 @@
 
 namespace sg4 = simgrid::s4u;
 
-namespace {
+namespace
+{
 
 /* Every node is simulated up to so many, if --full does not say otherwise. */
 const int NODES_ALL = 64;
@@ -99,7 +100,8 @@ Outcome apart(const Case &c, const std::string &what)
     bool heard = sizeof(outcome) == read(ends[0], &outcome, sizeof(outcome));
     close(ends[0]);
     if (child < 0 || child != waitpid(child, &status, 0) || 0 != status || !heard || outcome.seconds <= 0.0) {
-        std::fprintf(stderr, "sim_allreduce: %s of %" PRIu64 " bytes on %d nodes failed\n", what.c_str(), c.bytes, c.nodes);
+        std::fprintf(stderr, "sim_allreduce: %s of %" PRIu64 " bytes on %d nodes failed\n", what.c_str(), c.bytes,
+                     c.nodes);
         std::exit(1);
     }
     return outcome;
@@ -144,7 +146,8 @@ int main(int argc, char **argv)
                 Outcome outcome = apart(c, what);
                 std::printf(" %.3f", 1e6 * outcome.seconds);
                 if (0 != outcome.expected && outcome.sent != outcome.expected) {
-                    std::printf(" (%" PRIu64 " bytes on the rail, should be %" PRIu64 ")", outcome.sent, outcome.expected);
+                    std::printf(" (%" PRIu64 " bytes on the rail, should be %" PRIu64 ")", outcome.sent,
+                                outcome.expected);
                     right = false;
                 }
             }

@@ -43,7 +43,8 @@ double sim_extrapolate(const std::vector<double> &ends, uint64_t total)
         return 0 == n ? 0.0 : ends.back();
     }
     const size_t half = n / 2;
-    return ends.back() + static_cast<double>(total - n) * (ends[n - 1] - ends[half - 1]) / static_cast<double>(n - half);
+    return ends.back()
+           + static_cast<double>(total - n) * (ends[n - 1] - ends[half - 1]) / static_cast<double>(n - half);
 }
 
 double sim_bound(const Case &c)

@@ -23,7 +23,8 @@
 
 namespace sg4 = simgrid::s4u;
 
-namespace {
+namespace
+{
 
 /* What all owners share. */
 struct Call {
@@ -54,10 +55,12 @@ bool all_map(void *, int, int)
 /* What the component itself would do. */
 gpuhier_plan_t Call::plan(int node) const
 {
-    const gpuhier_limits_t limits = {c.slice_bytes, c.slices_in_flight, c.algorithm, GPUHIER_WIRE_RDMA, c.slice_bytes_max};
+    const gpuhier_limits_t limits = {c.slice_bytes, c.slices_in_flight, c.algorithm, GPUHIER_WIRE_RDMA,
+                                     c.slice_bytes_max};
     gpuhier_plan_t plan;
-    if (0 != gpuhier_choice_plan(&plan, &shape, gpuhier_hierarchy_member(&hierarchy, node, 0), c.bytes / sizeof(double),
-                                 sizeof(double), &limits)) {
+    if (0
+        != gpuhier_choice_plan(&plan, &shape, gpuhier_hierarchy_member(&hierarchy, node, 0), c.bytes / sizeof(double),
+                               sizeof(double), &limits)) {
         std::fprintf(stderr, "sim: no such plan\n");
         std::exit(1);
     }
@@ -71,7 +74,9 @@ Call::Call(const Case &c) : c(c)
     for (size_t i = 0; i < ranks.size(); ++i) {
         ranks[i].node = i / gpus;
     }
-    if (0 != gpuhier_hierarchy_init(&hierarchy, static_cast<int>(ranks.size()), ranks.data(), all_map, nullptr, GPUHIER_GROUP_MAX)
+    if (0
+            != gpuhier_hierarchy_init(&hierarchy, static_cast<int>(ranks.size()), ranks.data(), all_map, nullptr,
+                                      GPUHIER_GROUP_MAX)
         || 0 != gpuhier_shape_init(&shape, &hierarchy)) {
         std::fprintf(stderr, "sim: out of memory\n");
         std::exit(1);
@@ -103,13 +108,18 @@ struct Owner {
     double slice_to_others(uint64_t slice) const
     {
         gpuhier_range_t range = gpuhier_plan_slice(&plan, slice);
-        return static_cast<double>(gpuhier_range_length(range) * plan.elem_bytes) * (plan.group_size - 1) / plan.group_size;
+        return static_cast<double>(gpuhier_range_length(range) * plan.elem_bytes) * (plan.group_size - 1)
+               / plan.group_size;
     }
     /* Two nodes may stand for all. */
-    int simulated(int group) const { return call.mirrored ? 1 - node : group; }
+    int simulated(int group) const
+    {
+        return call.mirrored ? 1 - node : group;
+    }
     sg4::Mailbox *mailbox(const char *what, int to, int from, int number) const
     {
-        return sg4::Mailbox::by_name(std::string(what) + std::to_string(to) + "." + std::to_string(from) + "." + std::to_string(number));
+        return sg4::Mailbox::by_name(std::string(what) + std::to_string(to) + "." + std::to_string(from) + "."
+                                     + std::to_string(number));
     }
 };
 
@@ -165,7 +175,8 @@ void Owner::exchange(int buffer)
 {
     static int nothing;
     bool first = true;
-    for (uint64_t slice = static_cast<uint64_t>(buffer); slice < call.slices; slice += static_cast<uint64_t>(call.c.slices_in_flight)) {
+    for (uint64_t slice = static_cast<uint64_t>(buffer); slice < call.slices;
+         slice += static_cast<uint64_t>(call.c.slices_in_flight)) {
         reduced[buffer]->acquire();
         if (first) {
             voted->acquire();
@@ -181,7 +192,8 @@ void Owner::exchange(int buffer)
             }
             if (t.send_to >= 0) {
                 uint64_t bytes = gpuhier_range_length(t.send) * plan.elem_bytes;
-                out = mailbox("x", simulated(call.hierarchy.group_of[t.send_to]), node, buffer)->put_async(&nothing, bytes);
+                out = mailbox("x", simulated(call.hierarchy.group_of[t.send_to]), node, buffer)
+                          ->put_async(&nothing, bytes);
                 call.sent[node] += bytes;
             }
             if (in) {

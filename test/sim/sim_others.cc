@@ -19,7 +19,8 @@
 
 namespace sg4 = simgrid::s4u;
 
-namespace {
+namespace
+{
 
 int nothing;
 
@@ -60,7 +61,8 @@ void Ring::run(int gpu, double chunk)
     for (size_t step = 0; step < ends.size(); ++step) {
         int *word;
         sg4::CommPtr in = sg4::Mailbox::by_name("ring" + std::to_string(gpu))->get_async<int>(&word);
-        sg4::CommPtr out = sg4::Mailbox::by_name("ring" + std::to_string(next))->put_async(&nothing, static_cast<uint64_t>(std::ceil(chunk)));
+        sg4::CommPtr out = sg4::Mailbox::by_name("ring" + std::to_string(next))
+                               ->put_async(&nothing, static_cast<uint64_t>(std::ceil(chunk)));
         in->wait();
         out->wait();
         if (static_cast<int>(step) < reducing) {
@@ -204,7 +206,8 @@ Outcome sim_double_tree(const Case &c)
     Cluster cluster(c.machine, c.nodes);
     /* Chunks that the time of one hop hides, neither too many nor too few: 64 KiB to 1 MiB. */
     const uint64_t part = std::max<uint64_t>(c.bytes / (2 * c.machine.gpus), 1);
-    const uint64_t chunk = std::min<uint64_t>(part, std::min<uint64_t>(std::max<uint64_t>(part / 16, 64 << 10), 1 << 20));
+    const uint64_t chunk =
+        std::min<uint64_t>(part, std::min<uint64_t>(std::max<uint64_t>(part / 16, 64 << 10), 1 << 20));
     const uint64_t chunks = (part + chunk - 1) / chunk;
     const uint64_t simulated = std::min<uint64_t>(chunks, static_cast<uint64_t>(c.repeated_max));
     Tree a(c, cluster, false, chunk, simulated), b(c, cluster, true, chunk, simulated);

@@ -19,65 +19,65 @@
 enum { BYTES = 4 << 20, PAIRS = 31, MAX_N = 8 };
 
 /* One destination. */
-#define PLAIN_ONE_2(type)                                                                                          \
-    static void plain_one_##type##_2(type **d, type **s, size_t n)                                                 \
-    {                                                                                                              \
-        type *restrict o = d[0];                                                                                   \
-        const type *restrict a = s[0], *restrict b = s[1];                                                         \
-        for (size_t i = 0; i < n; ++i) {                                                                           \
-            o[i] = a[i] + b[i];                                                                                    \
-        }                                                                                                          \
+#define PLAIN_ONE_2(type)                                          \
+    static void plain_one_##type##_2(type **d, type **s, size_t n) \
+    {                                                              \
+        type *restrict o = d[0];                                   \
+        const type *restrict a = s[0], *restrict b = s[1];         \
+        for (size_t i = 0; i < n; ++i) {                           \
+            o[i] = a[i] + b[i];                                    \
+        }                                                          \
     }
-#define PLAIN_ONE_4(type)                                                                                          \
-    static void plain_one_##type##_4(type **d, type **s, size_t n)                                                 \
-    {                                                                                                              \
-        type *restrict o = d[0];                                                                                   \
-        const type *restrict a = s[0], *restrict b = s[1], *restrict c = s[2], *restrict e = s[3];                 \
-        for (size_t i = 0; i < n; ++i) {                                                                           \
-            o[i] = a[i] + b[i] + c[i] + e[i];                                                                      \
-        }                                                                                                          \
+#define PLAIN_ONE_4(type)                                                                          \
+    static void plain_one_##type##_4(type **d, type **s, size_t n)                                 \
+    {                                                                                              \
+        type *restrict o = d[0];                                                                   \
+        const type *restrict a = s[0], *restrict b = s[1], *restrict c = s[2], *restrict e = s[3]; \
+        for (size_t i = 0; i < n; ++i) {                                                           \
+            o[i] = a[i] + b[i] + c[i] + e[i];                                                      \
+        }                                                                                          \
     }
-#define PLAIN_ONE_8(type)                                                                                          \
-    static void plain_one_##type##_8(type **d, type **s, size_t n)                                                 \
-    {                                                                                                              \
-        type *restrict o = d[0];                                                                                   \
-        const type *restrict a = s[0], *restrict b = s[1], *restrict c = s[2], *restrict e = s[3];                 \
-        const type *restrict f = s[4], *restrict g = s[5], *restrict h = s[6], *restrict k = s[7];                 \
-        for (size_t i = 0; i < n; ++i) {                                                                           \
-            o[i] = a[i] + b[i] + c[i] + e[i] + f[i] + g[i] + h[i] + k[i];                                          \
-        }                                                                                                          \
+#define PLAIN_ONE_8(type)                                                                          \
+    static void plain_one_##type##_8(type **d, type **s, size_t n)                                 \
+    {                                                                                              \
+        type *restrict o = d[0];                                                                   \
+        const type *restrict a = s[0], *restrict b = s[1], *restrict c = s[2], *restrict e = s[3]; \
+        const type *restrict f = s[4], *restrict g = s[5], *restrict h = s[6], *restrict k = s[7]; \
+        for (size_t i = 0; i < n; ++i) {                                                           \
+            o[i] = a[i] + b[i] + c[i] + e[i] + f[i] + g[i] + h[i] + k[i];                          \
+        }                                                                                          \
     }
 
 /* As many destinations as sources. */
-#define PLAIN_ALL_2(type)                                                                                          \
-    static void plain_all_##type##_2(type **d, type **s, size_t n)                                                 \
-    {                                                                                                              \
-        type *restrict o = d[0], *restrict p = d[1];                                                               \
-        const type *restrict a = s[0], *restrict b = s[1];                                                         \
-        for (size_t i = 0; i < n; ++i) {                                                                           \
-            o[i] = p[i] = a[i] + b[i];                                                                             \
-        }                                                                                                          \
+#define PLAIN_ALL_2(type)                                          \
+    static void plain_all_##type##_2(type **d, type **s, size_t n) \
+    {                                                              \
+        type *restrict o = d[0], *restrict p = d[1];               \
+        const type *restrict a = s[0], *restrict b = s[1];         \
+        for (size_t i = 0; i < n; ++i) {                           \
+            o[i] = p[i] = a[i] + b[i];                             \
+        }                                                          \
     }
-#define PLAIN_ALL_4(type)                                                                                          \
-    static void plain_all_##type##_4(type **d, type **s, size_t n)                                                 \
-    {                                                                                                              \
-        type *restrict o = d[0], *restrict p = d[1], *restrict q = d[2], *restrict r = d[3];                       \
-        const type *restrict a = s[0], *restrict b = s[1], *restrict c = s[2], *restrict e = s[3];                 \
-        for (size_t i = 0; i < n; ++i) {                                                                           \
-            o[i] = p[i] = q[i] = r[i] = a[i] + b[i] + c[i] + e[i];                                                 \
-        }                                                                                                          \
+#define PLAIN_ALL_4(type)                                                                          \
+    static void plain_all_##type##_4(type **d, type **s, size_t n)                                 \
+    {                                                                                              \
+        type *restrict o = d[0], *restrict p = d[1], *restrict q = d[2], *restrict r = d[3];       \
+        const type *restrict a = s[0], *restrict b = s[1], *restrict c = s[2], *restrict e = s[3]; \
+        for (size_t i = 0; i < n; ++i) {                                                           \
+            o[i] = p[i] = q[i] = r[i] = a[i] + b[i] + c[i] + e[i];                                 \
+        }                                                                                          \
     }
-#define PLAIN_ALL_8(type)                                                                                          \
-    static void plain_all_##type##_8(type **d, type **s, size_t n)                                                 \
-    {                                                                                                              \
-        type *restrict o = d[0], *restrict p = d[1], *restrict q = d[2], *restrict r = d[3];                       \
-        type *restrict t = d[4], *restrict u = d[5], *restrict v = d[6], *restrict w = d[7];                       \
-        const type *restrict a = s[0], *restrict b = s[1], *restrict c = s[2], *restrict e = s[3];                 \
-        const type *restrict f = s[4], *restrict g = s[5], *restrict h = s[6], *restrict k = s[7];                 \
-        for (size_t i = 0; i < n; ++i) {                                                                           \
-            o[i] = p[i] = q[i] = r[i] = t[i] = u[i] = v[i] = w[i] =                                                \
-                a[i] + b[i] + c[i] + e[i] + f[i] + g[i] + h[i] + k[i];                                             \
-        }                                                                                                          \
+#define PLAIN_ALL_8(type)                                                                          \
+    static void plain_all_##type##_8(type **d, type **s, size_t n)                                 \
+    {                                                                                              \
+        type *restrict o = d[0], *restrict p = d[1], *restrict q = d[2], *restrict r = d[3];       \
+        type *restrict t = d[4], *restrict u = d[5], *restrict v = d[6], *restrict w = d[7];       \
+        const type *restrict a = s[0], *restrict b = s[1], *restrict c = s[2], *restrict e = s[3]; \
+        const type *restrict f = s[4], *restrict g = s[5], *restrict h = s[6], *restrict k = s[7]; \
+        for (size_t i = 0; i < n; ++i) {                                                           \
+            o[i] = p[i] = q[i] = r[i] = t[i] = u[i] = v[i] = w[i] =                                \
+                a[i] + b[i] + c[i] + e[i] + f[i] + g[i] + h[i] + k[i];                             \
+        }                                                                                          \
     }
 #define PLAIN(type)   \
     PLAIN_ONE_2(type) \
@@ -106,7 +106,7 @@ static const struct bench_case {
     {"gpuhier_sum_" #type, (plain_t *) plain_all_##type##_4, 4, 4, sizeof(type)},           \
     {"gpuhier_sum_" #type, (plain_t *) plain_all_##type##_8, 8, 8, sizeof(type)},
     CASES(float) CASES(double)
-/* clang-format on */
+    /* clang-format on */
 };
 
 static void no_traffic(const struct cudasim_launch *launch, uintptr_t address, size_t bytes, int is_write)

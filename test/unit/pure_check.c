@@ -66,15 +66,17 @@ static bool check_result(run_t *run, uint64_t elem, const value_t *expected)
         sum += pure_contribution(run, rank, elem).sum;
     }
     if (result->n != (uint64_t) run->nranks || result->sum != sum) {
-        return pure_run_fail(run, "element %llu does not hold every contribution exactly once", (unsigned long long) elem);
+        return pure_run_fail(run, "element %llu does not hold every contribution exactly once",
+                             (unsigned long long) elem);
     }
     if (0 != memcmp(result, expected, sizeof(*result))) {
-        return pure_run_fail(run, "element %llu: the operands are not in the documented order", (unsigned long long) elem);
+        return pure_run_fail(run, "element %llu: the operands are not in the documented order",
+                             (unsigned long long) elem);
     }
     for (int group = 0; group < run->ngroups; ++group) {
         if (1 != run->delivered[(size_t) group * run->sim->count + elem]) {
             return pure_run_fail(run, "element %llu was written %d times in group %d", (unsigned long long) elem,
-                            run->delivered[(size_t) group * run->sim->count + elem], group);
+                                 run->delivered[(size_t) group * run->sim->count + elem], group);
         }
     }
     return true;
@@ -94,7 +96,7 @@ bool pure_check_results(run_t *run)
             gpuhier_range_t piece = gpuhier_plan_piece(plan, slice, i);
             if (piece.begin != checked || piece.end < piece.begin) {
                 return pure_run_fail(run, "slice %llu piece %d does not begin where the one before ends",
-                                (unsigned long long) slice, i);
+                                     (unsigned long long) slice, i);
             }
             for (; checked < piece.end; ++checked) {
                 value_t expected = GPUHIER_ALGORITHM_RING == plan->algorithm
@@ -117,7 +119,8 @@ bool pure_check_traffic(run_t *run, pure_sim_counts_t *counts)
         const gpuhier_plan_t *plan = &run->plans[rank];
         if (gpuhier_plan_sent_bytes(plan) != run->sent[rank] * run->sim->elem_bytes) {
             return pure_run_fail(run, "rank %d sent %llu elements, by the formula %llu bytes", rank,
-                            (unsigned long long) run->sent[rank], (unsigned long long) gpuhier_plan_sent_bytes(plan));
+                                 (unsigned long long) run->sent[rank],
+                                 (unsigned long long) gpuhier_plan_sent_bytes(plan));
         }
         counts->net_elems += run->sent[rank];
         for (int from = 0; from < plan->group_size; ++from) {
@@ -126,8 +129,8 @@ bool pure_check_traffic(run_t *run, pure_sim_counts_t *counts)
             if (from != plan->index
                 && gpuhier_plan_link_bytes(plan, plan->index, from) != moved * run->sim->elem_bytes) {
                 return pure_run_fail(run, "rank %d: %llu elements came from member %d, by the formula %llu bytes", rank,
-                                (unsigned long long) moved, from,
-                                (unsigned long long) gpuhier_plan_link_bytes(plan, plan->index, from));
+                                     (unsigned long long) moved, from,
+                                     (unsigned long long) gpuhier_plan_link_bytes(plan, plan->index, from));
             }
         }
     }

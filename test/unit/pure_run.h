@@ -41,11 +41,11 @@ typedef struct run {
     const gpuhier_hierarchy_t *h;
     int nranks;
     int ngroups;
-    gpuhier_plan_t *plans;     /* [nranks] */
-    value_t **shards;          /* [nranks] slice_buffers * shard_elems_max values */
-    int *piece_owner;          /* [npieces * ngroups] by the plans' own claims */
-    owner_t *owners;           /* [ngroups] of the piece at hand */
-    int *inbox;                /* [nranks] first mail of a rank, -1: none */
+    gpuhier_plan_t *plans; /* [nranks] */
+    value_t **shards;      /* [nranks] slice_buffers * shard_elems_max values */
+    int *piece_owner;      /* [npieces * ngroups] by the plans' own claims */
+    owner_t *owners;       /* [ngroups] of the piece at hand */
+    int *inbox;            /* [nranks] first mail of a rank, -1: none */
     mail_t *mails;
     size_t nmails, mails_room;
     value_t *letters;

@@ -81,7 +81,7 @@ static value_t *shard_values(run_t *run, int rank, uint64_t slice, gpuhier_range
     if (range.begin < shard.begin || range.end > shard.end || range.begin > range.end
         || gpuhier_range_length(shard) > plan->shard_elems_max) {
         pure_run_fail(run, "rank %d slice %llu: elements %llu .. %llu are not in its shard", rank,
-                 (unsigned long long) slice, (unsigned long long) range.begin, (unsigned long long) range.end);
+                      (unsigned long long) slice, (unsigned long long) range.begin, (unsigned long long) range.end);
         return NULL;
     }
     return run->shards[rank] + buffer * plan->shard_elems_max + (range.begin - shard.begin);
@@ -108,8 +108,13 @@ static void mail_send(run_t *run, int from, uint64_t slice, int piece, int step,
         exit(1);
     }
     mail = &run->mails[run->nmails];
-    *mail = (mail_t){.next = run->inbox[t->send_to], .from = from, .slice = slice, .piece = piece, .step = step,
-                     .range = t->send, .at = run->nletters};
+    *mail = (mail_t){.next = run->inbox[t->send_to],
+                     .from = from,
+                     .slice = slice,
+                     .piece = piece,
+                     .step = step,
+                     .range = t->send,
+                     .at = run->nletters};
     memcpy(run->letters + run->nletters, values, n * sizeof(*values));
     run->inbox[t->send_to] = (int) run->nmails++;
     run->nletters += n;
@@ -120,7 +125,7 @@ static void mail_send(run_t *run, int from, uint64_t slice, int piece, int step,
 /* Takes a message out of the inbox of `to`; NULL: it has not come. */
 static const mail_t *mail_take(run_t *run, int to, int from, uint64_t slice, int piece, int step)
 {
-    for (int *link = &run->inbox[to]; -1 != *link; link = &run->mails[*link].next) {
+    for (int *link = &run->inbox[to]; - 1 != *link; link = &run->mails[*link].next) {
         const mail_t *mail = &run->mails[*link];
         if (mail->from == from && mail->slice == slice && mail->piece == piece && mail->step == step) {
             *link = mail->next;
@@ -149,13 +154,14 @@ static bool owner_receive(run_t *run, const owner_t *owner, uint64_t slice, int 
         return false;
     }
     if (mail->range.begin != t->recv.begin || mail->range.end != t->recv.end) {
-        return pure_run_fail(run, "rank %d piece %d step %d expects other elements than rank %d sent", owner->rank, piece,
-                        owner->step, mail->from);
+        return pure_run_fail(run, "rank %d piece %d step %d expects other elements than rank %d sent", owner->rank,
+                             piece, owner->step, mail->from);
     }
     switch (t->action) {
     case GPUHIER_ACTION_COPY:
         if (-1 != t->send_to && ranges_overlap(t->send, t->recv)) {
-            return pure_run_fail(run, "rank %d piece %d step %d receives over what it sends", owner->rank, piece, owner->step);
+            return pure_run_fail(run, "rank %d piece %d step %d receives over what it sends", owner->rank, piece,
+                                 owner->step);
         }
         memcpy(values, letter, n * sizeof(*values));
         return true;
@@ -163,11 +169,11 @@ static bool owner_receive(run_t *run, const owner_t *owner, uint64_t slice, int 
     case GPUHIER_ACTION_REDUCE_RECEIVED_FIRST:
         if (n > plan->recv_elems_max) {
             return pure_run_fail(run, "rank %d piece %d step %d: the receive buffer is too small", owner->rank, piece,
-                            owner->step);
+                                 owner->step);
         }
         for (uint64_t i = 0; i < n; ++i) {
             values[i] = GPUHIER_ACTION_REDUCE_LOCAL_FIRST == t->action ? pure_combine(values[i], letter[i])
-                                                                      : pure_combine(letter[i], values[i]);
+                                                                       : pure_combine(letter[i], values[i]);
         }
         return true;
     default:
@@ -190,7 +196,8 @@ static bool owner_advance(run_t *run, owner_t *owner, uint64_t slice, int piece)
         if (!owner->sent && -1 != t.send_to) {
             const value_t *values = shard_values(run, owner->rank, slice, t.send);
             if (NULL == values || t.send.begin == t.send.end) {
-                return pure_run_fail(run, "rank %d piece %d step %d sends what it has not", owner->rank, piece, owner->step);
+                return pure_run_fail(run, "rank %d piece %d step %d sends what it has not", owner->rank, piece,
+                                     owner->step);
             }
             mail_send(run, owner->rank, slice, piece, owner->step, &t, values);
         }
@@ -244,7 +251,7 @@ static bool run_exchange(run_t *run, uint64_t slice)
         for (int rank = 0; rank < run->nranks && run->nmails > 0; ++rank) {
             if (-1 != run->inbox[rank]) {
                 return pure_run_fail(run, "rank %d piece %d: a message from rank %d is never received", rank, piece,
-                                run->mails[run->inbox[rank]].from);
+                                     run->mails[run->inbox[rank]].from);
             }
         }
     }
@@ -297,7 +304,7 @@ static bool deliver(run_t *run, int rank, uint64_t slice)
         }
         if (0 != memcmp(value, &run->results[e], sizeof(*value))) {
             return pure_run_fail(run, "element %llu: rank %d has another result than the first owner",
-                            (unsigned long long) e, rank);
+                                 (unsigned long long) e, rank);
         }
         ++run->delivered[(size_t) plan->group * run->sim->count + e];
     }
@@ -369,7 +376,7 @@ static bool run_table(run_t *run)
             }
             if (slice >= plan->nslices || run->stage_done[slice] != stage) {
                 return pure_run_fail(run, "tick %llu: stage %d is not what comes next for its slice",
-                                (unsigned long long) tick, stage);
+                                     (unsigned long long) tick, stage);
             }
             ++run->stage_done[slice];
             if (!stages[stage](run, slice)) {

@@ -122,7 +122,8 @@ void pure_each_shape(int max_nodes, int max_ranks, int ordered_nodes,
         }
         while (i < nnodes) {
             visit(arg, nnodes, sizes);
-            /* The next tuple: node 0 counts fastest, and where the order does not matter no node exceeds the one before. */
+            /* The next tuple: node 0 counts fastest, and where the order does not matter no node exceeds the one
+             * before. */
             for (i = 0; i < nnodes; ++i) {
                 int limit = nnodes <= ordered_nodes || i == 0 ? max_ranks : sizes[i - 1];
                 if (sizes[i] < limit) {

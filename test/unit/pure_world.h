@@ -34,7 +34,8 @@ typedef enum pure_placement {
     PURE_PLACEMENTS
 } pure_placement_t;
 
-/* A communicator whose nodes' ranks can all map each other. Owner: the test; the shape points into it: never move it. */
+/* A communicator whose nodes' ranks can all map each other. Owner: the test; the shape points into it: never move it.
+ */
 typedef struct pure_world {
     gpuhier_hierarchy_t hierarchy;
     gpuhier_shape_t shape;

@@ -155,7 +155,8 @@ static void print_schedule(FILE *out, const schedule_case_t *c)
             plans[0].nchunks);
     for (int rank = 0; rank < nranks; ++rank) {
         print_transfers(out, &plans[rank], 0);
-        fprintf(out, "rank %d sends %llu bytes in all\n", rank, (unsigned long long) gpuhier_plan_sent_bytes(&plans[rank]));
+        fprintf(out, "rank %d sends %llu bytes in all\n", rank,
+                (unsigned long long) gpuhier_plan_sent_bytes(&plans[rank]));
     }
     free(plans);
     pure_world_fini(&world);
@@ -223,7 +224,8 @@ static void compare(const char *name, const char *text)
     }
     golden = golden_read(path);
     if (NULL == golden) {
-        fail_msg("cannot read %s: set GPUHIER_SRC to the top of the sources, or GPUHIER_GOLDEN_UPDATE=1 to write it", path);
+        fail_msg("cannot read %s: set GPUHIER_SRC to the top of the sources, or GPUHIER_GOLDEN_UPDATE=1 to write it",
+                 path);
     }
     if (0 != strcmp(golden, text)) {
         size_t same = 0;
@@ -274,8 +276,9 @@ static void test_choices(void **state)
 {
     static const struct {
         int nnodes, ranks_per_node[16];
-    } shapes[] = {{1, {4}}, {2, {1, 1}}, {2, {4, 4}}, {2, {3, 4}}, {3, {1, 1, 1}}, {3, {4, 4, 4}}, {4, {1, 1, 1, 1}},
-                  {4, {4, 4, 4, 4}}, {16, {8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8}}};
+    } shapes[] = {{1, {4}},          {2, {1, 1}},       {2, {4, 4}},
+                  {2, {3, 4}},       {3, {1, 1, 1}},    {3, {4, 4, 4}},
+                  {4, {1, 1, 1, 1}}, {4, {4, 4, 4, 4}}, {16, {8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8}}};
     const size_t nshapes = sizeof(shapes) / sizeof(shapes[0]);
     char *text = NULL;
     size_t bytes = 0;
@@ -285,7 +288,9 @@ static void test_choices(void **state)
     assert_non_null(out);
     for (size_t k = 0; k < GPUHIER_WIRE_COUNT * nshapes; ++k) {
         const size_t i = k % nshapes;
-        const gpuhier_limits_t limits = {.slice_bytes = 4 << 20, .slice_buffers = 3, .wire = (gpuhier_wire_t) (k / nshapes),
+        const gpuhier_limits_t limits = {.slice_bytes = 4 << 20,
+                                         .slice_buffers = 3,
+                                         .wire = (gpuhier_wire_t) (k / nshapes),
                                          .slice_bytes_max = 16 << 20};
         gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
         pure_world_t world;

@@ -249,7 +249,7 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_graphs),  cmocka_unit_test(test_full_nodes), cmocka_unit_test(test_many_ranks),
+        cmocka_unit_test(test_random_graphs), cmocka_unit_test(test_full_nodes), cmocka_unit_test(test_many_ranks),
         cmocka_unit_test(test_bad_arguments), cmocka_unit_test(test_no_memory),
     };
 

@@ -15,7 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SOURCES = 9, MAX_COUNT = 131, MAX_ELEM = 16, GUARD = 64, POISON = 0xa5, BYTES = MAX_COUNT * MAX_ELEM + 2 * GUARD };
+enum {
+    MAX_SOURCES = 9,
+    MAX_COUNT = 131,
+    MAX_ELEM = 16,
+    GUARD = 64,
+    POISON = 0xa5,
+    BYTES = MAX_COUNT * MAX_ELEM + 2 * GUARD
+};
 
 #define NAME(op, type) "gpuhier_" #op "_" #type,
 static const char *const names[] = {GPUHIER_KERNEL_LIST(NAME)};

@@ -14,7 +14,13 @@
 
 #include "plan/coll_gpuhier_levels.h"
 
-#define PCIE8 {{0, 7}, {0, 7}, {0, 7}, {0, 7}, {1, 7}, {1, 7}, {1, 7}, {1, 7}}
+#define PCIE8                                                   \
+    {                                                           \
+        {0, 7}, {0, 7}, {0, 7}, {0, 7}, {1, 7}, {1, 7}, {1, 7}, \
+        {                                                       \
+            1, 7                                                \
+        }                                                       \
+    }
 
 static gpuhier_levels_t levels;
 

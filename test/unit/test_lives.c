@@ -61,7 +61,8 @@ static void child(int out, bool hidden)
 
 static bool proc_hide(void)
 {
-    return 0 == mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) && 0 == mount("proc", "/proc", "proc", 0, "hidepid=2");
+    return 0 == mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL)
+           && 0 == mount("proc", "/proc", "proc", 0, "hidepid=2");
 }
 
 static pid_t child_make(bool hidden, gpuhier_record_t *record_p)
@@ -80,7 +81,8 @@ static pid_t child_make(bool hidden, gpuhier_record_t *record_p)
     return got ? pid : -1;
 }
 
-/* A process that may end a child of another user must not be one that sees all: it ends itself when told, or when its parent is gone. */
+/* A process that may end a child of another user must not be one that sees all: it ends itself when told, or when its
+ * parent is gone. */
 static pid_t killer_make(pid_t victim, int *tell_p)
 {
     int ends[2];

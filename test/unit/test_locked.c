@@ -2,9 +2,9 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Page-locked blocks, on a driver that locks whole pages, as CUDA does, and refuses a page that is locked already: blocks
- * share no page, whatever the size of a page, the budget holds, and a block that is given back is used again. Where the
- * driver locks nothing, there are no blocks.
+ * Page-locked blocks, on a driver that locks whole pages, as CUDA does, and refuses a page that is locked already:
+ * blocks share no page, whatever the size of a page, the budget holds, and a block that is given back is used again.
+ * Where the driver locks nothing, there are no blocks.
  */
 #include "ompi_config.h"
 

@@ -80,7 +80,8 @@ static void kinds_are_separate(void **state)
     gpuhier_modes_fini(&modes);
 }
 
-/* Without a row on one rank a class stays with the saved collective, whatever other classes do; looking does not make a row. */
+/* Without a row on one rank a class stays with the saved collective, whatever other classes do; looking does not make a
+ * row. */
 static void never_is_for_good(void **state)
 {
     gpuhier_modes_t modes;
@@ -104,10 +105,8 @@ static void never_is_for_good(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(probes_get_rarer),
-        cmocka_unit_test(flips_stretch_the_interval),
-        cmocka_unit_test(flips_do_not_overflow),
-        cmocka_unit_test(kinds_are_separate),
+        cmocka_unit_test(probes_get_rarer),      cmocka_unit_test(flips_stretch_the_interval),
+        cmocka_unit_test(flips_do_not_overflow), cmocka_unit_test(kinds_are_separate),
         cmocka_unit_test(never_is_for_good),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

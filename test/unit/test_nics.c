@@ -48,8 +48,9 @@ static void put_pci(const char *device, const char *pci)
 {
     char command[1024];
 
-    snprintf(command, sizeof(command), "mkdir -p '%s/devices/%s' '%s/class/%s' && ln -s '%s/devices/%s' '%s/class/%s/device'", sys,
-             pci, sys, device, sys, pci, sys, device);
+    snprintf(command, sizeof(command),
+             "mkdir -p '%s/devices/%s' '%s/class/%s' && ln -s '%s/devices/%s' '%s/class/%s/device'", sys, pci, sys,
+             device, sys, pci, sys, device);
     assert_int_equal(0, system(command));
 }
 

@@ -72,7 +72,8 @@ static const char *rails_of(int ranks, int me)
     return text;
 }
 
-/* The record of a rank on this GPU of a drawn machine: what topology_local() makes of it. nics: of the whole machine. */
+/* The record of a rank on this GPU of a drawn machine: what topology_local() makes of it. nics: of the whole machine.
+ */
 static void set_drawn(hwloc_topology_t topology, const machine_t *machine, int gpu, gpuhier_found_nic_t *nics)
 {
     int devices[GPUHIER_RECORD_NICS_MAX];
@@ -286,7 +287,8 @@ static int taken(const gpuhier_found_nic_t *nics, int count)
     return found;
 }
 
-/* Eight devices near a GPU each and four near none: each GPU's rail is the device near it, and is opened under its number. */
+/* Eight devices near a GPU each and four near none: each GPU's rail is the device near it, and is opened under its
+ * number. */
 static void test_rails_storage(void **state)
 {
     machine_t machine = {.packages = 2, .host_bridges = 2, .switches = 2, .gpus = 1, .nics = 1, .lone_nics = 2};
@@ -368,8 +370,8 @@ static void test_rails_many(void **state)
 }
 
 /*
- * Ranks with different numbers of devices: the stripes of a piece arrive at different devices of each of them, since their
- * tags are equal. The header says which device a number means.
+ * Ranks with different numbers of devices: the stripes of a piece arrive at different devices of each of them, since
+ * their tags are equal. The header says which device a number means.
  */
 static void test_rails_uneven(void **state)
 {
@@ -396,7 +398,9 @@ static void test_rails_uneven(void **state)
         gpuhier_rails_plan(&shape, records, &rails);
         assert_in_range(rails.count, 1, GPUHIER_RAILS_MAX);
         for (int rank = 0; rank < 3; ++rank) {
-            const int opened = counts[rank] < 1 ? 1 : counts[rank] < GPUHIER_RAILS_MAX ? counts[rank] : GPUHIER_RAILS_MAX;
+            const int opened = counts[rank] < 1                   ? 1
+                               : counts[rank] < GPUHIER_RAILS_MAX ? counts[rank]
+                                                                  : GPUHIER_RAILS_MAX;
             unsigned seen = 0;
             for (int i = 0; i < rails.count; ++i) {
                 assert_int_equal(0, seen >> (rails.rail[i] % opened) & 1u);
@@ -485,15 +489,9 @@ static void test_few(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rails_8x8),
-        cmocka_unit_test(test_rails_equal),
-        cmocka_unit_test(test_rails_shared),
-        cmocka_unit_test(test_rails_random),
-        cmocka_unit_test(test_rails_storage),
-        cmocka_unit_test(test_rails_stay),
-        cmocka_unit_test(test_rails_many),
-        cmocka_unit_test(test_rails_uneven),
-        cmocka_unit_test(test_wire),
+        cmocka_unit_test(test_rails_8x8),    cmocka_unit_test(test_rails_equal),   cmocka_unit_test(test_rails_shared),
+        cmocka_unit_test(test_rails_random), cmocka_unit_test(test_rails_storage), cmocka_unit_test(test_rails_stay),
+        cmocka_unit_test(test_rails_many),   cmocka_unit_test(test_rails_uneven),  cmocka_unit_test(test_wire),
         cmocka_unit_test(test_few),
     };
 

@@ -181,7 +181,8 @@ static void check_slice(const gpuhier_plan_t *plan, const gpuhier_limits_t *limi
         assert_true(shard.begin == at);
         assert_true(shard.begin <= shard.end);
         assert_true(gpuhier_range_length(shard) <= plan->shard_elems_max);
-        assert_true(shard.begin == range.begin + wide_cut(elems, plan->unit, (uint64_t) i, (uint64_t) plan->group_size));
+        assert_true(shard.begin
+                    == range.begin + wide_cut(elems, plan->unit, (uint64_t) i, (uint64_t) plan->group_size));
         at = shard.end;
     }
     assert_true(at == range.end);
@@ -224,14 +225,16 @@ static void check_steps(const gpuhier_plan_t *plan, uint64_t slice)
 static void check_plan(const gpuhier_plan_t *plan, const gpuhier_limits_t *limits, pure_random_t *random)
 {
     uint64_t n = plan->nslices;
-    uint64_t samples[] = {0, 1, n / 2, plan->wide_slices, plan->wide_slices + 1, n - 1, 0 == n ? 0 : pure_random_next(random) % n};
+    uint64_t samples[] = {
+        0, 1, n / 2, plan->wide_slices, plan->wide_slices + 1, n - 1, 0 == n ? 0 : pure_random_next(random) % n};
 
     assert_int_equal(0 == n, 0 == plan->count);
     for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); ++i) {
         if (samples[i] < n) {
             check_slice(plan, limits, samples[i]);
             check_steps(plan, samples[i]);
-            assert_true(0 == samples[i] || gpuhier_plan_slice(plan, samples[i] - 1).end == gpuhier_plan_slice(plan, samples[i]).begin);
+            assert_true(0 == samples[i]
+                        || gpuhier_plan_slice(plan, samples[i] - 1).end == gpuhier_plan_slice(plan, samples[i]).begin);
         }
     }
     if (n > 0) {
@@ -257,7 +260,8 @@ static void test_huge_counts(void **state)
         gpuhier_plan_t plan;
         gpuhier_limits_t limits = {.slice_bytes = 1 + random_count(&random, 1ULL << 40),
                                    .slice_buffers = 2 + (int) pure_random_below(&random, 3),
-                                   .algorithm = (gpuhier_algorithm_t) pure_random_below(&random, GPUHIER_ALGORITHM_COUNT)};
+                                   .algorithm =
+                                       (gpuhier_algorithm_t) pure_random_below(&random, GPUHIER_ALGORITHM_COUNT)};
         size_t bytes = elem_bytes[pure_random_below(&random, sizeof(elem_bytes) / sizeof(elem_bytes[0]))];
         uint64_t count = random_count(&random, (1ULL << 62) / bytes);
         for (int node = 0; node < nnodes; ++node) {
@@ -283,7 +287,8 @@ static void test_formulas_add_up(void **state)
     pure_world_init(&world, 3, sizes, PURE_BLOCK, 0, GPUHIER_GROUP_MAX);
     for (int i = 0; i < 3000; ++i) {
         uint64_t count = pure_random_below(&random, 1ULL << 50);
-        gpuhier_limits_t limits = {.slice_bytes = 1 + 8 * count / (1 + pure_random_below(&random, 40)), .slice_buffers = 2,
+        gpuhier_limits_t limits = {.slice_bytes = 1 + 8 * count / (1 + pure_random_below(&random, 40)),
+                                   .slice_buffers = 2,
                                    .algorithm = (gpuhier_algorithm_t) (1 + i % 3)};
         gpuhier_plan_t plan;
         uint64_t sent = 0;
@@ -348,24 +353,33 @@ static void test_algorithm_choice(void **state)
         uint64_t kbytes;
         gpuhier_algorithm_t algorithm;
     } known[] = {
-        {GPUHIER_WIRE_RDMA, 4, 256, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING}, {GPUHIER_WIRE_RDMA, 4, 512, GPUHIER_ALGORITHM_HALVING},
-        {GPUHIER_WIRE_RDMA, 16, 128, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING}, {GPUHIER_WIRE_RDMA, 16, 256, GPUHIER_ALGORITHM_HALVING},
-        {GPUHIER_WIRE_RDMA, 64, 128, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING}, {GPUHIER_WIRE_RDMA, 64, 192, GPUHIER_ALGORITHM_HALVING},
-        {GPUHIER_WIRE_RDMA, 6, 256, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING}, {GPUHIER_WIRE_RDMA, 6, 512, GPUHIER_ALGORITHM_RING},
-        {GPUHIER_WIRE_RDMA, 48, 128, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING}, {GPUHIER_WIRE_RDMA, 48, 256, GPUHIER_ALGORITHM_HALVING},
-        {GPUHIER_WIRE_TCP, 3, 95, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING}, {GPUHIER_WIRE_TCP, 3, 96, GPUHIER_ALGORITHM_RING},
-        {GPUHIER_WIRE_TCP, 4, 95, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING}, {GPUHIER_WIRE_TCP, 4, 96, GPUHIER_ALGORITHM_HALVING},
+        {GPUHIER_WIRE_RDMA, 4, 256, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING},
+        {GPUHIER_WIRE_RDMA, 4, 512, GPUHIER_ALGORITHM_HALVING},
+        {GPUHIER_WIRE_RDMA, 16, 128, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING},
+        {GPUHIER_WIRE_RDMA, 16, 256, GPUHIER_ALGORITHM_HALVING},
+        {GPUHIER_WIRE_RDMA, 64, 128, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING},
+        {GPUHIER_WIRE_RDMA, 64, 192, GPUHIER_ALGORITHM_HALVING},
+        {GPUHIER_WIRE_RDMA, 6, 256, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING},
+        {GPUHIER_WIRE_RDMA, 6, 512, GPUHIER_ALGORITHM_RING},
+        {GPUHIER_WIRE_RDMA, 48, 128, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING},
+        {GPUHIER_WIRE_RDMA, 48, 256, GPUHIER_ALGORITHM_HALVING},
+        {GPUHIER_WIRE_TCP, 3, 95, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING},
+        {GPUHIER_WIRE_TCP, 3, 96, GPUHIER_ALGORITHM_RING},
+        {GPUHIER_WIRE_TCP, 4, 95, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING},
+        {GPUHIER_WIRE_TCP, 4, 96, GPUHIER_ALGORITHM_HALVING},
         {GPUHIER_WIRE_TCP, 8, 96, GPUHIER_ALGORITHM_HALVING},
     };
 
     (void) state;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); ++i) {
-        assert_int_equal(gpuhier_algorithm_pick(GPUHIER_ALGORITHM_AUTO, known[i].wire, known[i].ngroups, known[i].kbytes << 10),
-                         known[i].algorithm);
+        assert_int_equal(
+            gpuhier_algorithm_pick(GPUHIER_ALGORITHM_AUTO, known[i].wire, known[i].ngroups, known[i].kbytes << 10),
+            known[i].algorithm);
     }
 }
 
-/* For every number of groups: the fewest steps for short pieces, the fewest bytes for long ones, no way back between them; a choice is kept. */
+/* For every number of groups: the fewest steps for short pieces, the fewest bytes for long ones, no way back between
+ * them; a choice is kept. */
 static void test_algorithm_ends(void **state)
 {
     (void) state;
@@ -389,7 +403,8 @@ static void test_algorithm_ends(void **state)
     }
 }
 
-/* The formula of slices: within its bounds, rising with the message, and never long for one that eight short ones hold. */
+/* The formula of slices: within its bounds, rising with the message, and never long for one that eight short ones hold.
+ */
 static void test_slice_lengths(void **state)
 {
     const uint64_t short_bytes = 4 << 20;
@@ -404,10 +419,12 @@ static void test_slice_lengths(void **state)
             }
             pure_world_init(&world, n, ranks_per_node, PURE_BLOCK, 0, GPUHIER_GROUP_MAX);
             for (uint64_t max = 0; max <= 64 << 20; max = 0 == max ? 1 << 20 : 4 * max) {
-                const gpuhier_limits_t limits = {.slice_bytes = short_bytes, .slice_buffers = 3, .slice_bytes_max = max};
+                const gpuhier_limits_t limits = {
+                    .slice_bytes = short_bytes, .slice_buffers = 3, .slice_bytes_max = max};
                 const uint64_t longest = gpuhier_choice_longest(&world.shape, &limits);
                 assert_in_range(longest, short_bytes, n > 1 && max > short_bytes ? max : short_bytes);
-                assert_true(8 != ranks || n < 2 || max > 16 << 20 || longest == (max > short_bytes ? max : short_bytes));
+                assert_true(8 != ranks || n < 2 || max > 16 << 20
+                            || longest == (max > short_bytes ? max : short_bytes));
                 for (uint64_t bytes = 1, before = 0; bytes <= 1ULL << 40; bytes *= 2) {
                     const uint64_t slice = gpuhier_choice_slice_bytes(&world.shape, bytes, &limits);
                     assert_in_range(slice, before, longest);
@@ -424,11 +441,16 @@ static void test_slice_lengths(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cut),         cmocka_unit_test(test_units),
-        cmocka_unit_test(test_pieces),      cmocka_unit_test(test_most_pieces),
-        cmocka_unit_test(test_huge_counts), cmocka_unit_test(test_formulas_add_up),
-        cmocka_unit_test(test_bad_plans),   cmocka_unit_test(test_algorithm_choice),
-        cmocka_unit_test(test_algorithm_ends), cmocka_unit_test(test_slice_lengths),
+        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_units),
+        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_most_pieces),
+        cmocka_unit_test(test_huge_counts),
+        cmocka_unit_test(test_formulas_add_up),
+        cmocka_unit_test(test_bad_plans),
+        cmocka_unit_test(test_algorithm_choice),
+        cmocka_unit_test(test_algorithm_ends),
+        cmocka_unit_test(test_slice_lengths),
     };
 
     return cmocka_run_group_tests_name("ranges", tests, NULL, NULL);

@@ -33,14 +33,17 @@ typedef struct type_row {
     MPI_Datatype handle;
     const char *name, *ctype, *ops;
 } type_row_t;
-#define ROW(handle, ctype, ops) {handle, #handle, ctype, ops}
+#define ROW(handle, ctype, ops)     \
+    {                               \
+        handle, #handle, ctype, ops \
+    }
 
 static const struct op_row {
     MPI_Op handle;
     const char *name;
 } op_rows[] = {
-    {MPI_SUM, "sum"},   {MPI_PROD, "prod"}, {MPI_MAX, "max"},   {MPI_MIN, "min"},       {MPI_LAND, "land"},
-    {MPI_LOR, "lor"},   {MPI_LXOR, "lxor"}, {MPI_BAND, "band"}, {MPI_BOR, "bor"},       {MPI_BXOR, "bxor"},
+    {MPI_SUM, "sum"},       {MPI_PROD, "prod"},     {MPI_MAX, "max"},         {MPI_MIN, "min"},     {MPI_LAND, "land"},
+    {MPI_LOR, "lor"},       {MPI_LXOR, "lxor"},     {MPI_BAND, "band"},       {MPI_BOR, "bor"},     {MPI_BXOR, "bxor"},
     {MPI_MINLOC, "minloc"}, {MPI_MAXLOC, "maxloc"}, {MPI_REPLACE, "replace"}, {MPI_NO_OP, "no_op"},
 };
 
@@ -87,7 +90,7 @@ static const type_row_t type_rows[] = {
     ROW(MPI_C_LONG_DOUBLE_COMPLEX, NULL, ""),
     ROW(MPI_WCHAR, NULL, ""),
     ROW(MPI_PACKED, NULL, ""),
-    /* Fortran's, as they are when its default kinds are C's int, float and double; an Open MPI without Fortran has none. */
+/* Fortran's, as they are when its default kinds are C's int, float and double; an Open MPI without Fortran has none. */
 #if OMPI_HAVE_FORTRAN_INTEGER8 && OMPI_HAVE_FORTRAN_REAL8
     ROW(MPI_INTEGER, "int32", INTEGER),
     ROW(MPI_INTEGER1, "int8", INTEGER),
@@ -241,8 +244,8 @@ static void check_pair(const type_row_t *row, const struct op_row *op)
         return;
     }
     MPI_Type_get_extent(row->handle, &lb, &extent);
-    if (elem_bytes != (size_t) extent || index >= GPUHIER_REDUCE_COUNT || gpuhier_reduce_class(index) < 0 ||
-        gpuhier_reduce_class(index) >= GPUHIER_REDUCE_COUNT) {
+    if (elem_bytes != (size_t) extent || index >= GPUHIER_REDUCE_COUNT || gpuhier_reduce_class(index) < 0
+        || gpuhier_reduce_class(index) >= GPUHIER_REDUCE_COUNT) {
         printf("%s on %s: wrong size or number\n", op->name, row->name);
         ++failures;
     }
@@ -270,9 +273,9 @@ static void check_derived(void)
     MPI_Type_contiguous(2, MPI_DOUBLE, &twice);
     MPI_Type_commit(&twice);
     MPI_Type_dup(MPI_DOUBLE, &same);
-    if (gpuhier_reduce_find(op, MPI_DOUBLE, NULL) >= 0 || gpuhier_reduce_find(MPI_SUM, twice, NULL) >= 0 ||
-        gpuhier_reduce_find(MPI_SUM, same, NULL) >= 0 || gpuhier_reduce_find(MPI_OP_NULL, MPI_DOUBLE, NULL) >= 0 ||
-        gpuhier_reduce_find(MPI_SUM, MPI_DATATYPE_NULL, NULL) >= 0) {
+    if (gpuhier_reduce_find(op, MPI_DOUBLE, NULL) >= 0 || gpuhier_reduce_find(MPI_SUM, twice, NULL) >= 0
+        || gpuhier_reduce_find(MPI_SUM, same, NULL) >= 0 || gpuhier_reduce_find(MPI_OP_NULL, MPI_DOUBLE, NULL) >= 0
+        || gpuhier_reduce_find(MPI_SUM, MPI_DATATYPE_NULL, NULL) >= 0) {
         printf("a derived operation or type was given a kernel\n");
         ++failures;
     }

@@ -17,7 +17,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { MAX_BUFFERS = 2 * GPUHIER_KERNEL_MAX_PEERS, GUARD = 64, POISON = 0xa5, MAX_BYTES = 40000, MAX_OFFSET = GUARD + 4 * 16 };
+enum {
+    MAX_BUFFERS = 2 * GPUHIER_KERNEL_MAX_PEERS,
+    GUARD = 64,
+    POISON = 0xa5,
+    MAX_BYTES = 40000,
+    MAX_OFFSET = GUARD + 4 * 16
+};
 
 /* One buffer of a case: host memory, seen by the kernel at a device address unless it is "pinned". */
 typedef struct buffer {
@@ -59,10 +65,10 @@ typedef struct shape {
     size_t elem_bytes;
     uint32_t nsrc, ndst;
     uint64_t count;
-    int alignment; /* see offset_of */
-    unsigned odd;  /* ALIGN_ANY: this buffer begins so many bytes after where it would, like the others, */
+    int alignment;        /* see offset_of */
+    unsigned odd;         /* ALIGN_ANY: this buffer begins so many bytes after where it would, like the others, */
     size_t shift, common; /* and the others so many after a boundary */
-    bool in_place; /* destination d is source d */
+    bool in_place;        /* destination d is source d */
     bool exact;
 } shape_t;
 
@@ -89,8 +95,9 @@ static size_t offset_of(const shape_t *s, unsigned b)
 static void case_failed(const shape_t *s, const char *what, uint64_t at)
 {
     if (++failures <= 20) {
-        printf("%s nsrc %u ndst %u count %llu alignment %d in place %d exact %d: %s (at %llu)\n", s->kernel->name, s->nsrc,
-               s->ndst, (unsigned long long) s->count, s->alignment, s->in_place, s->exact, what, (unsigned long long) at);
+        printf("%s nsrc %u ndst %u count %llu alignment %d in place %d exact %d: %s (at %llu)\n", s->kernel->name,
+               s->nsrc, s->ndst, (unsigned long long) s->count, s->alignment, s->in_place, s->exact, what,
+               (unsigned long long) at);
     }
 }
 
@@ -108,7 +115,8 @@ static void case_prepare(const shape_t *s, gpuhier_kernel_args_t *args, uint64_t
         buffer->memory = arena + b * capacity;
         buffer->before = arena + (MAX_BUFFERS + b) * capacity;
         buffer->offset = offset_of(s, b);
-        buffer->address = 0 == b % 5 ? (uintptr_t) buffer->memory + buffer->offset : window + b * capacity + buffer->offset;
+        buffer->address =
+            0 == b % 5 ? (uintptr_t) buffer->memory + buffer->offset : window + b * capacity + buffer->offset;
         buffer->read = buffer->written = 0;
         memset(buffer->memory, POISON, used);
         if (b < s->nsrc) {
@@ -136,9 +144,10 @@ static void case_check_destination(const shape_t *s, const buffer_t *buffer)
     const size_t n = s->count * s->elem_bytes;
     unsigned char expected[16];
 
-    if (0 != memcmp(buffer->memory, buffer->before, buffer->offset) ||
-        0 != memcmp(buffer->memory + buffer->offset + n, buffer->before + buffer->offset + n,
-                    used - buffer->offset - n)) {
+    if (0 != memcmp(buffer->memory, buffer->before, buffer->offset)
+        || 0
+               != memcmp(buffer->memory + buffer->offset + n, buffer->before + buffer->offset + n,
+                         used - buffer->offset - n)) {
         case_failed(s, "wrote outside its range", 0);
     }
     for (uint64_t i = 0; i < s->count; ++i) {
@@ -155,9 +164,10 @@ static void case_check_destination(const shape_t *s, const buffer_t *buffer)
             case_failed(s, "wrong result", i);
             return;
         }
-        if (NULL != reference && reference->gap_bytes > 0 &&
-            0 != memcmp(got + reference->gap_at, buffer->before + buffer->offset + at + reference->gap_at,
-                        reference->gap_bytes)) {
+        if (NULL != reference && reference->gap_bytes > 0
+            && 0
+                   != memcmp(got + reference->gap_at, buffer->before + buffer->offset + at + reference->gap_at,
+                             reference->gap_bytes)) {
             case_failed(s, "changed the padding", i);
             return;
         }
@@ -211,8 +221,8 @@ static void shape_run(shape_t *s, uint64_t *random)
 }
 
 /*
- * One buffer at each of the 16 places of a byte while the others are congruent, on a boundary, by one element off or by a
- * byte: the exact form must be right, and move chunks of 16 bytes all the same unless the elements have padding.
+ * One buffer at each of the 16 places of a byte while the others are congruent, on a boundary, by one element off or by
+ * a byte: the exact form must be right, and move chunks of 16 bytes all the same unless the elements have padding.
  */
 static void alignments_run(shape_t *s, uint64_t *random)
 {
@@ -299,8 +309,8 @@ int main(int argc, char **argv)
             continue; /* one-shot kernels wait for each other: test/gpu/test_oneshot.c */
         }
         const kernel_reference_t *reference = kernel_reference_find(kernel->name);
-        if (1 != kernel->nparams || sizeof(gpuhier_kernel_args_t) != kernel->param_bytes[0] ||
-            (NULL == reference && 0 != strcmp("gpuhier_copy", kernel->name))) {
+        if (1 != kernel->nparams || sizeof(gpuhier_kernel_args_t) != kernel->param_bytes[0]
+            || (NULL == reference && 0 != strcmp("gpuhier_copy", kernel->name))) {
             printf("%s: wrong parameters, or no reference for it\n", kernel->name);
             ++failures;
             continue;

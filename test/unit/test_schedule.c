@@ -25,8 +25,7 @@ typedef struct tour {
     bool used[GPUHIER_ALGORITHM_COUNT];
 } tour_t;
 
-static void run_one(tour_t *tour, const pure_world_t *world, uint64_t count, size_t elem_bytes,
-                    gpuhier_limits_t limits)
+static void run_one(tour_t *tour, const pure_world_t *world, uint64_t count, size_t elem_bytes, gpuhier_limits_t limits)
 {
     pure_sim_counts_t counts;
     pure_sim_t sim = {.world = world, .count = count, .elem_bytes = elem_bytes, .limits = limits, .seed = ++tour->seed};
@@ -115,7 +114,8 @@ static void test_many_groups(void **state)
         ranks_per_node[n - 1] = 1;
         pure_world_init(&world, n, ranks_per_node, PURE_BLOCK, 0, GPUHIER_GROUP_MAX);
         for (int a = GPUHIER_ALGORITHM_RECURSIVE_DOUBLING; a < GPUHIER_ALGORITHM_COUNT; ++a) {
-            gpuhier_limits_t limits = {.algorithm = (gpuhier_algorithm_t) a, .slice_buffers = 3, .slice_bytes = 1 << 20};
+            gpuhier_limits_t limits = {
+                .algorithm = (gpuhier_algorithm_t) a, .slice_buffers = 3, .slice_bytes = 1 << 20};
             run_one(&tour, &world, 3, 128, limits);
             run_one(&tour, &world, 199, 128, limits);
             run_one(&tour, &world, 1201, 8, limits);
@@ -159,7 +159,9 @@ static uint64_t net_elems(int ngroups, uint64_t count, gpuhier_algorithm_t algor
         ranks_per_node[g] = 1;
     }
     pure_world_init(&world, ngroups, ranks_per_node, PURE_BLOCK, 0, GPUHIER_GROUP_MAX);
-    pure_sim_t sim = {.world = &world, .count = count, .elem_bytes = 128,
+    pure_sim_t sim = {.world = &world,
+                      .count = count,
+                      .elem_bytes = 128,
                       .limits = {.slice_bytes = 1 << 30, .slice_buffers = 2, .algorithm = algorithm}};
     assert_null(pure_sim_run(&sim, &counts));
     pure_world_fini(&world);
@@ -185,7 +187,8 @@ static void test_ideal_traffic(void **state)
         }
         assert_int_equal(net_elems((int) n, count, GPUHIER_ALGORITHM_HALVING, &messages), 2 * (n - 1) * count);
         assert_int_equal(messages, 2 * rounds * n);
-        assert_int_equal(net_elems((int) n, count, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, &messages), rounds * n * count);
+        assert_int_equal(net_elems((int) n, count, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, &messages),
+                         rounds * n * count);
         assert_int_equal(messages, rounds * n);
     }
 }
@@ -199,7 +202,9 @@ static void test_gpu_traffic(void **state)
 
     (void) state;
     pure_world_init(&world, 2, ranks_per_node, PURE_BLOCK, 0, GPUHIER_GROUP_MAX);
-    pure_sim_t sim = {.world = &world, .count = 997, .elem_bytes = 8,
+    pure_sim_t sim = {.world = &world,
+                      .count = 997,
+                      .elem_bytes = 8,
                       .limits = {.slice_bytes = 2048, .slice_buffers = 3, .algorithm = GPUHIER_ALGORITHM_AUTO}};
     assert_null(pure_sim_run(&sim, &counts));
     assert_int_equal(counts.gpu_elems, 2 * (7 + 8) * 997);
@@ -209,7 +214,7 @@ static void test_gpu_traffic(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_shapes),      cmocka_unit_test(test_many_groups),
+        cmocka_unit_test(test_all_shapes),        cmocka_unit_test(test_many_groups),
         cmocka_unit_test(test_types_and_lengths), cmocka_unit_test(test_ideal_traffic),
         cmocka_unit_test(test_gpu_traffic),
     };

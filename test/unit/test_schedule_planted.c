@@ -35,7 +35,8 @@ typedef struct plant {
 
 static void swap_action(gpuhier_transfer_t *transfer)
 {
-    transfer->action = GPUHIER_ACTION_COPY == transfer->action ? GPUHIER_ACTION_REDUCE_LOCAL_FIRST : GPUHIER_ACTION_COPY;
+    transfer->action =
+        GPUHIER_ACTION_COPY == transfer->action ? GPUHIER_ACTION_REDUCE_LOCAL_FIRST : GPUHIER_ACTION_COPY;
 }
 
 /* Spoils a step of all ranks; without folding every message still finds a receiver that waits for it. */
@@ -102,7 +103,11 @@ static int hunt(const pure_world_t *world, gpuhier_algorithm_t algorithm, fault_
     for (int rank = 0; rank < (everyone ? 1 : world->hierarchy.nranks); ++rank) {
         for (int step = 0; step < nsteps; ++step) {
             plant_t plant = {.fault = fault, .rank = rank, .step = step};
-            pure_sim_t sim = {.world = world, .count = 101, .elem_bytes = 128, .seed = 7, .tamper = spoil,
+            pure_sim_t sim = {.world = world,
+                              .count = 101,
+                              .elem_bytes = 128,
+                              .seed = 7,
+                              .tamper = spoil,
                               .tamper_arg = &plant,
                               .limits = {.slice_bytes = 1 << 20, .slice_buffers = 2, .algorithm = algorithm}};
             const char *problem = pure_sim_run(&sim, NULL);
@@ -124,7 +129,8 @@ static int hunt(const pure_world_t *world, gpuhier_algorithm_t algorithm, fault_
 /* The shapes that faults are planted in: powers of two or not, equal or uneven groups. */
 static int hunt_everywhere(fault_t fault, gpuhier_algorithm_t algorithm)
 {
-    static const int sizes[][7] = {{2, 2}, {2, 3, 1}, {1, 1, 1, 1}, {3, 1, 2, 2, 1}, {1, 2, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1}};
+    static const int sizes[][7] = {{2, 2},          {2, 3, 1},          {1, 1, 1, 1},
+                                   {3, 1, 2, 2, 1}, {1, 2, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1}};
     static const int nnodes[] = {2, 3, 4, 5, 6, 7};
     int planted = 0;
 

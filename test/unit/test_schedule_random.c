@@ -29,13 +29,14 @@ static void run_seed(uint64_t seed, int max_nodes, int max_ranks, uint64_t max_c
     }
     pure_world_init(&world, nnodes, sizes, (pure_placement_t) pure_random_below(&random, PURE_PLACEMENTS), seed,
                     1 + (int) pure_random_below(&random, GPUHIER_GROUP_MAX));
-    pure_sim_t sim = {.world = &world,
-                      .count = pure_random_below(&random, max_count),
-                      .elem_bytes = elem_bytes,
-                      .seed = seed,
-                      .limits = {.slice_bytes = elem_bytes * (1 + pure_random_below(&random, max_count)),
-                                 .slice_buffers = 2 + (int) pure_random_below(&random, 3),
-                                 .algorithm = (gpuhier_algorithm_t) pure_random_below(&random, GPUHIER_ALGORITHM_COUNT)}};
+    pure_sim_t sim = {
+        .world = &world,
+        .count = pure_random_below(&random, max_count),
+        .elem_bytes = elem_bytes,
+        .seed = seed,
+        .limits = {.slice_bytes = elem_bytes * (1 + pure_random_below(&random, max_count)),
+                   .slice_buffers = 2 + (int) pure_random_below(&random, 3),
+                   .algorithm = (gpuhier_algorithm_t) pure_random_below(&random, GPUHIER_ALGORITHM_COUNT)}};
     /* Few slices: what differs from slice to slice is tested on small shapes. */
     if (sim.limits.slice_bytes < elem_bytes * sim.count / 4) {
         sim.limits.slice_bytes = elem_bytes * (sim.count / 4 + 1);
@@ -82,7 +83,10 @@ static void test_largest(void **state)
     }
     pure_world_init(&world, 64, sizes, PURE_CYCLIC, 0, GPUHIER_GROUP_MAX);
     for (int a = GPUHIER_ALGORITHM_RECURSIVE_DOUBLING; a < GPUHIER_ALGORITHM_COUNT; ++a) {
-        pure_sim_t sim = {.world = &world, .count = 157, .elem_bytes = 128, .seed = 1,
+        pure_sim_t sim = {.world = &world,
+                          .count = 157,
+                          .elem_bytes = 128,
+                          .seed = 1,
                           .limits = {.slice_bytes = 1 << 20, .slice_buffers = 3, .algorithm = (gpuhier_algorithm_t) a}};
         const char *problem = pure_sim_run(&sim, NULL);
         if (NULL != problem) {

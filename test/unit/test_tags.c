@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tags: no two messages that may be under way at once have the same one, whatever the number of ranks. Each team has its own;
- * words differ by word and sender, and from all messages of calls.
+ * Tags: no two messages that may be under way at once have the same one, whatever the number of ranks. Each team has
+ * its own; words differ by word and sender, and from all messages of calls.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,7 +51,8 @@ static void calls_have_no_words(void **state)
         }
     }
     for (uint64_t step = 0; step < 2048; ++step) {
-        const uint64_t vote = gpuhier_beside_tag(TEAM, step, GPUHIER_TAG_VOTE, step), small = gpuhier_beside_tag(TEAM, step, GPUHIER_TAG_SMALL, step);
+        const uint64_t vote = gpuhier_beside_tag(TEAM, step, GPUHIER_TAG_VOTE, step),
+                       small = gpuhier_beside_tag(TEAM, step, GPUHIER_TAG_SMALL, step);
         assert_true(vote != small);
         assert_int_equal(GPUHIER_TAG_BESIDE, vote >> 20 & 255u);
         assert_int_equal(GPUHIER_TAG_BESIDE, small >> 20 & 255u);
@@ -77,6 +78,7 @@ static void slices_in_flight_differ(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(senders_differ), cmocka_unit_test(words_of_rails_differ),
-                                       cmocka_unit_test(calls_have_no_words), cmocka_unit_test(slices_in_flight_differ)};
+                                       cmocka_unit_test(calls_have_no_words),
+                                       cmocka_unit_test(slices_in_flight_differ)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -234,12 +234,9 @@ static void test_process_unseen(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_distances_8x8),
-        cmocka_unit_test(test_distances_unknown),
-        cmocka_unit_test(test_record_local),
-        cmocka_unit_test(test_record_valid),
-        cmocka_unit_test(test_nodes),
-        cmocka_unit_test(test_process_lives),
+        cmocka_unit_test(test_distances_8x8),  cmocka_unit_test(test_distances_unknown),
+        cmocka_unit_test(test_record_local),   cmocka_unit_test(test_record_valid),
+        cmocka_unit_test(test_nodes),          cmocka_unit_test(test_process_lives),
         cmocka_unit_test(test_process_unseen),
     };
 

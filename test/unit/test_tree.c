@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The binomial tree: played for every number of ranks up to 130, with messages that are handed over only when both sides
- * have come to them. Nobody waits for ever, the root counts each rank once, and all hear of it.
+ * The binomial tree: played for every number of ranks up to 130, with messages that are handed over only when both
+ * sides have come to them. Nobody waits for ever, the root counts each rank once, and all hear of it.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -23,8 +23,10 @@ static int next_index;
 
 static void draw_pci(FILE *xml, int bus, int device, const char *type, const char *osdev)
 {
-    fprintf(xml, "<object type=\"PCIDev\" gp_index=\"%d\" pci_busid=\"0000:%02x:%02x.0\" pci_type=\"%s\" pci_link_speed=\"0\"",
-            next_index++, (unsigned) bus, (unsigned) device, type);
+    fprintf(
+        xml,
+        "<object type=\"PCIDev\" gp_index=\"%d\" pci_busid=\"0000:%02x:%02x.0\" pci_type=\"%s\" pci_link_speed=\"0\"",
+        next_index++, (unsigned) bus, (unsigned) device, type);
     if (NULL == osdev) {
         fprintf(xml, "/>\n");
     } else {
@@ -48,15 +50,18 @@ static void draw_host_bridge(FILE *xml, machine_t *machine, int *bus)
     int i;
     int j;
 
-    fprintf(xml, "<object type=\"Bridge\" gp_index=\"%d\" bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"0000:[%02x-%02x]\">\n",
-            next_index++, (unsigned) first, (unsigned) last);
+    fprintf(
+        xml,
+        "<object type=\"Bridge\" gp_index=\"%d\" bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"0000:[%02x-%02x]\">\n",
+        next_index++, (unsigned) first, (unsigned) last);
     for (i = 0; i < machine->switches; ++i) {
         int below = first + 1 + i * 2;
 
-        fprintf(xml,
-                "<object type=\"Bridge\" gp_index=\"%d\" bridge_type=\"1-1\" depth=\"1\" bridge_pci=\"0000:[%02x-%02x]\" "
-                "pci_busid=\"0000:%02x:%02x.0\" pci_type=\"0604 [10b5:8747] [0000:0000] ca\" pci_link_speed=\"0\">\n",
-                next_index++, (unsigned) below, (unsigned) below + 1, (unsigned) first, (unsigned) i + 1);
+        fprintf(
+            xml,
+            "<object type=\"Bridge\" gp_index=\"%d\" bridge_type=\"1-1\" depth=\"1\" bridge_pci=\"0000:[%02x-%02x]\" "
+            "pci_busid=\"0000:%02x:%02x.0\" pci_type=\"0604 [10b5:8747] [0000:0000] ca\" pci_link_speed=\"0\">\n",
+            next_index++, (unsigned) below, (unsigned) below + 1, (unsigned) first, (unsigned) i + 1);
         for (j = 0; j < machine->gpus; ++j) {
             draw_pci(xml, below, j, "0302 [10de:2330] [10de:16c1] a1", NULL);
             machine->gpu[machine->ngpus++] = (gpuhier_pci_id_t){.bus = (uint8_t) below, .device = (uint8_t) j};
@@ -72,8 +77,10 @@ static void draw_host_bridge(FILE *xml, machine_t *machine, int *bus)
 
 static void draw_lone_nic(FILE *xml, machine_t *machine, int *bus)
 {
-    fprintf(xml, "<object type=\"Bridge\" gp_index=\"%d\" bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"0000:[%02x-%02x]\">\n",
-            next_index++, (unsigned) *bus, (unsigned) *bus);
+    fprintf(
+        xml,
+        "<object type=\"Bridge\" gp_index=\"%d\" bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"0000:[%02x-%02x]\">\n",
+        next_index++, (unsigned) *bus, (unsigned) *bus);
     draw_nic(xml, machine, *bus, 0);
     fprintf(xml, "</object>\n");
     ++*bus;
@@ -95,15 +102,20 @@ hwloc_topology_t topology_draw(machine_t *machine)
     fprintf(xml, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n"
                  "<topology version=\"2.0\">\n");
 #define SETS "cpuset=\"0x%x\" complete_cpuset=\"0x%x\" nodeset=\"0x%x\" complete_nodeset=\"0x%x\""
-    fprintf(xml, "<object type=\"Machine\" os_index=\"0\" " SETS " allowed_cpuset=\"0x%x\" allowed_nodeset=\"0x%x\" gp_index=\"%d\">\n",
+    fprintf(xml,
+            "<object type=\"Machine\" os_index=\"0\" " SETS
+            " allowed_cpuset=\"0x%x\" allowed_nodeset=\"0x%x\" gp_index=\"%d\">\n",
             all, all, all, all, all, all, next_index++);
     for (p = 0; p < machine->packages; ++p) {
         unsigned set = 1u << p;
 
-        fprintf(xml, "<object type=\"Package\" os_index=\"%d\" " SETS " gp_index=\"%d\">\n", p, set, set, set, set, next_index++);
-        fprintf(xml, "<object type=\"NUMANode\" os_index=\"%d\" " SETS " gp_index=\"%d\" local_memory=\"1073741824\"/>\n", p, set,
-                set, set, set, next_index++);
-        fprintf(xml, "<object type=\"PU\" os_index=\"%d\" " SETS " gp_index=\"%d\"/>\n", p, set, set, set, set, next_index++);
+        fprintf(xml, "<object type=\"Package\" os_index=\"%d\" " SETS " gp_index=\"%d\">\n", p, set, set, set, set,
+                next_index++);
+        fprintf(xml,
+                "<object type=\"NUMANode\" os_index=\"%d\" " SETS " gp_index=\"%d\" local_memory=\"1073741824\"/>\n", p,
+                set, set, set, set, next_index++);
+        fprintf(xml, "<object type=\"PU\" os_index=\"%d\" " SETS " gp_index=\"%d\"/>\n", p, set, set, set, set,
+                next_index++);
         for (i = 0; i < machine->host_bridges; ++i) {
             draw_host_bridge(xml, machine, &bus);
         }

@@ -166,8 +166,7 @@ void contract_faults(void)
         return;
     }
     errno = 0;
-    HOLDS("write() from it fails with EFAULT",
-          -1 == write(pipes[1], (void *) (size_t) pointer, 8) && EFAULT == errno);
+    HOLDS("write() from it fails with EFAULT", -1 == write(pipes[1], (void *) (size_t) pointer, 8) && EFAULT == errno);
     there.iov_base = (void *) (size_t) pointer;
     there.iov_len = sizeof(local);
     errno = 0;

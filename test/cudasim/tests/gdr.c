@@ -96,7 +96,8 @@ static void test_memory(gdr_t gdr)
     signal(SIGBUS, on_bus_error);
     CHECK(!gives_sigbus(mapped) && 0 == gdr_get_callback_flag(gdr, pin, &flag) && 0 == flag);
     CHECK(0 == cuMemFree(large));
-    CHECK(gives_sigbus(mapped) && gives_sigbus(mapped + PAGE) && 0 == gdr_get_callback_flag(gdr, pin, &flag) && 1 == flag);
+    CHECK(gives_sigbus(mapped) && gives_sigbus(mapped + PAGE) && 0 == gdr_get_callback_flag(gdr, pin, &flag)
+          && 1 == flag);
     CHECK(0 == gdr_unmap(gdr, pin, mapped, 2 * PAGE) && 0 == gdr_unpin_buffer(gdr, pin) && 0 == counter("gdr_live"));
 }
 

@@ -36,9 +36,8 @@ int main(int argc, char **argv)
                 continue;
             }
             place = hwloc_get_non_io_ancestor_obj(topology, device);
-            if (expected[i].bus != device->parent->attr->pcidev.bus ||
-                1 != hwloc_bitmap_weight(place->nodeset) ||
-                !hwloc_bitmap_isset(place->nodeset, expected[i].numa)) {
+            if (expected[i].bus != device->parent->attr->pcidev.bus || 1 != hwloc_bitmap_weight(place->nodeset)
+                || !hwloc_bitmap_isset(place->nodeset, expected[i].numa)) {
                 fprintf(stderr, "%s is at the wrong place\n", device->name);
                 return 1;
             }

@@ -415,7 +415,8 @@ static int added(CUfunction add, CUcontext ctx, CUdeviceptr memory)
     return value;
 }
 
-/* With CUDASIM_DAMAGE=0:1:stale,0:2:shifted,0:3:lost and five GPUs: kernels of GPU 0 see it, copies and others do not. */
+/* With CUDASIM_DAMAGE=0:1:stale,0:2:shifted,0:3:lost and five GPUs: kernels of GPU 0 see it, copies and others do not.
+ */
 static void damage(void)
 {
     const int words[] = {100, 200};
@@ -472,13 +473,21 @@ static const struct {
     const char *name;
     void (*run)(void);
 } checks[] = {
-    {"init-fails", init_fails}, {"inits", inits}, {"memory-limit", memory_limit},
-    {"sparse", sparse},         {"visible", visible},
-    {"none-visible", none_visible}, {"disabled", disabled},
-    {"faults", faults},         {"counters", counters},
-    {"hookable", hookable},     {"other-node", other_node},
-    {"freed-while-open", freed_while_open}, {"freed-while-open-by-killed", freed_while_open_by_killed},
-    {"dead-recorder", dead_recorder}, {"damage", damage},
+    {"init-fails", init_fails},
+    {"inits", inits},
+    {"memory-limit", memory_limit},
+    {"sparse", sparse},
+    {"visible", visible},
+    {"none-visible", none_visible},
+    {"disabled", disabled},
+    {"faults", faults},
+    {"counters", counters},
+    {"hookable", hookable},
+    {"other-node", other_node},
+    {"freed-while-open", freed_while_open},
+    {"freed-while-open-by-killed", freed_while_open_by_killed},
+    {"dead-recorder", dead_recorder},
+    {"damage", damage},
     {"waiting-kernel", waiting_kernel},
     {"hold", hold},
 };

@@ -257,8 +257,8 @@ static void costs(void)
         "NVIDIA/nccl issue 1264: 2500 GB/s, both counted");
     row("64 MiB (PCIe: 4) read from a peer by a kernel", best_us(turn_read, 1), big / key("link.rate"),
         h100 ? big / 370 : 0, "astra-sim, HGX-H100 validation: 741 GB/s both ways");
-    row("one-shot kernel, 2 GPUs, 512 B, one of many", oneshot_us(),
-        gap + 2 * store + key("link.load"), h100 ? 3.7 : 0, "sgl-project/sglang pull request 2904");
+    row("one-shot kernel, 2 GPUs, 512 B, one of many", oneshot_us(), gap + 2 * store + key("link.load"), h100 ? 3.7 : 0,
+        "sgl-project/sglang pull request 2904");
 }
 
 /* Three GPUs read 3 x 16 MiB from the three others: all in the same order one after the other, or each in its own. */

@@ -82,15 +82,15 @@ int main(void)
     EXPECT(SIM_NVML_SUCCESS != nvmlDeviceGetNvLinkState(devices[0], 4, &value));
     EXPECT(SIM_NVML_SUCCESS != nvmlDeviceGetNvLinkState(devices[2], 0, &value));
     EXPECT(SIM_NVML_SUCCESS == nvmlDeviceGetFieldValues(devices[0], 1, &field) && 4 == field.value.word);
-    EXPECT(SIM_NVML_SUCCESS == nvmlDeviceGetP2PStatus(devices[0], devices[1], SIM_NVML_P2P_NVLINK, &value) &&
-           SIM_NVML_P2P_OK == value);
+    EXPECT(SIM_NVML_SUCCESS == nvmlDeviceGetP2PStatus(devices[0], devices[1], SIM_NVML_P2P_NVLINK, &value)
+           && SIM_NVML_P2P_OK == value);
     EXPECT(SIM_NVML_SUCCESS == nvmlDeviceGetP2PStatus(devices[0], devices[2], 0, &value) && SIM_NVML_P2P_OK != value);
     EXPECT(CUDA_SUCCESS == cuDeviceCanAccessPeer(&value, 0, 2) && 0 == value);
     EXPECT(CUDA_SUCCESS == cuDeviceCanAccessPeer(&value, 0, 1) && 1 == value);
-    EXPECT(SIM_NVML_SUCCESS == nvmlDeviceGetTopologyCommonAncestor(devices[0], devices[1], &value) &&
-           SIM_NVML_LEVEL_SYSTEM == value);
-    EXPECT(SIM_NVML_SUCCESS == nvmlDeviceGetTopologyCommonAncestor(devices[1], devices[2], &value) &&
-           SIM_NVML_LEVEL_NODE == value);
+    EXPECT(SIM_NVML_SUCCESS == nvmlDeviceGetTopologyCommonAncestor(devices[0], devices[1], &value)
+           && SIM_NVML_LEVEL_SYSTEM == value);
+    EXPECT(SIM_NVML_SUCCESS == nvmlDeviceGetTopologyCommonAncestor(devices[1], devices[2], &value)
+           && SIM_NVML_LEVEL_NODE == value);
     EXPECT(SIM_NVML_SUCCESS == nvmlShutdown());
     return failures > 0;
 }

@@ -24,11 +24,11 @@ static double now(void)
     return (double) time.tv_sec + 1e-9 * (double) time.tv_nsec;
 }
 
-#define BEST(best, code) \
-    do { \
-        double begin_ = now(), took_; \
-        code; \
-        took_ = now() - begin_; \
+#define BEST(best, code)                    \
+    do {                                    \
+        double begin_ = now(), took_;       \
+        code;                               \
+        took_ = now() - begin_;             \
         best = took_ < best ? took_ : best; \
     } while (0)
 
@@ -46,13 +46,13 @@ int main(void)
     int t, i, count = 0, term = 0;
     void *params[] = {&nothing, &count, &term};
 
-    if (CUDA_SUCCESS != cuInit(0) || CUDA_SUCCESS != cuDevicePrimaryCtxRetain(&ctx, 0) ||
-        CUDA_SUCCESS != cuCtxSetCurrent(ctx) || CUDA_SUCCESS != cuMemAlloc(&a, BYTES) ||
-        CUDA_SUCCESS != cuMemAlloc(&b, BYTES) || CUDA_SUCCESS != cuMemAlloc(&nothing, 16) ||
-        CUDA_SUCCESS != cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING) ||
-        CUDA_SUCCESS != cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) ||
-        CUDA_SUCCESS != cuModuleLoad(&module, "contract_kernels.fatbin") ||
-        CUDA_SUCCESS != cuModuleGetFunction(&add, module, "contract_add")) {
+    if (CUDA_SUCCESS != cuInit(0) || CUDA_SUCCESS != cuDevicePrimaryCtxRetain(&ctx, 0)
+        || CUDA_SUCCESS != cuCtxSetCurrent(ctx) || CUDA_SUCCESS != cuMemAlloc(&a, BYTES)
+        || CUDA_SUCCESS != cuMemAlloc(&b, BYTES) || CUDA_SUCCESS != cuMemAlloc(&nothing, 16)
+        || CUDA_SUCCESS != cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING)
+        || CUDA_SUCCESS != cuEventCreate(&event, CU_EVENT_DISABLE_TIMING)
+        || CUDA_SUCCESS != cuModuleLoad(&module, "contract_kernels.fatbin")
+        || CUDA_SUCCESS != cuModuleGetFunction(&add, module, "contract_add")) {
         return 1;
     }
     /* Shared memory, as the emulator's is: large pages must not make the difference. */
@@ -65,13 +65,17 @@ int main(void)
     for (t = 0; t < TRIES; t++) {
         BEST(plain, memcpy(y, x, BYTES));
         BEST(copy, cuMemcpyDtoDAsync(b, a, BYTES, stream); cuStreamSynchronize(stream));
-        BEST(record, for (i = 0; i < CALLS; i++) { cuEventRecord(event, stream); });
-        BEST(query, for (i = 0; i < CALLS; i++) { cuEventQuery(event); });
-        BEST(launch, for (i = 0; i < CALLS; i++) { cuLaunchKernel(add, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL); });
-        BEST(attribute,
-             for (i = 0; i < CALLS; i++) { cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, a + 5); });
+        BEST(
+            record, for (i = 0; i < CALLS; i++) { cuEventRecord(event, stream); });
+        BEST(
+            query, for (i = 0; i < CALLS; i++) { cuEventQuery(event); });
+        BEST(
+            launch, for (i = 0; i < CALLS; i++) { cuLaunchKernel(add, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL); });
+        BEST(
+            attribute,
+            for (i = 0; i < CALLS; i++) { cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, a + 5); });
     }
-    printf("copy / memcpy %.3f, in us: event record %.3f, event query %.3f, launch %.3f, pointer attribute %.3f\n", copy / plain,
-           record * 1e6 / CALLS, query * 1e6 / CALLS, launch * 1e6 / CALLS, attribute * 1e6 / CALLS);
+    printf("copy / memcpy %.3f, in us: event record %.3f, event query %.3f, launch %.3f, pointer attribute %.3f\n",
+           copy / plain, record * 1e6 / CALLS, query * 1e6 / CALLS, launch * 1e6 / CALLS, attribute * 1e6 / CALLS);
     return 0;
 }

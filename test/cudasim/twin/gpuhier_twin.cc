@@ -27,10 +27,11 @@
 #    define GPUHIER_IVDEP _Pragma("GCC ivdep")
 #endif
 
-namespace gpuhier {
+namespace gpuhier
+{
 
 static constexpr uint64_t block_bytes = 16384; /* of a buffer, at a time: measured best from 2 to 8 sources */
-static constexpr uint32_t max_combined = 8; /* sources that one loop reads */
+static constexpr uint32_t max_combined = 8;    /* sources that one loop reads */
 
 /* An element at any address: what the host may read anywhere must be declared so. */
 template <class T> struct __attribute__((packed)) loose {
@@ -123,7 +124,8 @@ template <class T> struct results<T, true> {
     }
 };
 
-template <class T, class Op> static void reduce_folded(const cudasim_launch_t *launch, const gpuhier_kernel_args_t &args)
+template <class T, class Op>
+static void reduce_folded(const cudasim_launch_t *launch, const gpuhier_kernel_args_t &args)
 {
     constexpr uint64_t block = block_bytes / sizeof(T);
     const loose<T> *src[GPUHIER_KERNEL_MAX_PEERS];
@@ -174,7 +176,7 @@ enum {
 template <class T, class Op, int Number> static void run(const cudasim_launch_t *launch, void **params)
 {
     const gpuhier_kernel_args_t &args = *(const gpuhier_kernel_args_t *) params[0];
-    (launch->exact ? twin_exact[Number] : reduce_folded<T, Op>)(launch, args);
+    (launch->exact ? twin_exact[Number] : reduce_folded<T, Op>) (launch, args);
 }
 
 static void run_copy(const cudasim_launch_t *launch, void **params)
@@ -191,9 +193,9 @@ template <int Number> static void run_oneshot(const cudasim_launch_t *launch, vo
 static const uint32_t param_bytes[1] = {sizeof(gpuhier_kernel_args_t)};
 static const uint32_t oneshot_bytes[1] = {sizeof(gpuhier_oneshot_args_t)};
 
-#define GPUHIER_TWIN(op, type)                                                                                         \
+#define GPUHIER_TWIN(op, type) \
     {"gpuhier_" #op "_" #type, 1, param_bytes, run<t_##type, op_##op<t_##type>, number_##op##_##type>, 0},
-#define GPUHIER_TWIN_ONESHOT(op, type)                                                                                 \
+#define GPUHIER_TWIN_ONESHOT(op, type) \
     {"gpuhier_oneshot_" #op "_" #type, 1, oneshot_bytes, run_oneshot<number_##op##_##type>, 1},
 static const cudasim_kernel_t kernels[] = {
     /* clang-format off */

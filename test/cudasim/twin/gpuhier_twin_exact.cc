@@ -14,7 +14,8 @@
 
 #include "gpuhier_kernel_body.h"
 
-namespace gpuhier {
+namespace gpuhier
+{
 
 template <class T, class Op> static void reduce_exact(const cudasim_launch_t *launch, const gpuhier_kernel_args_t &args)
 {

@@ -14,7 +14,8 @@
 
 #include "gpuhier_oneshot_body.h"
 
-namespace [[gnu::visibility("hidden")]] gpuhier {
+namespace [[gnu::visibility("hidden")]] gpuhier
+{
 
 struct oneshot_memory : twin_memory {
     void push(uint64_t address, const line &x) const

@@ -11,6 +11,7 @@
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
 #include "coll/coll_gpuhier_allreduce.h"
+#include "coll/coll_gpuhier_barrier.h"
 #include "coll/coll_gpuhier_module.h"
 #include "coll/coll_gpuhier_nonblocking.h"
 #include "coll/coll_gpuhier_persistent.h"
@@ -91,6 +92,7 @@ static void module_construct(gpuhier_module_t *module)
     module->team = NULL;
     module->team_failed = false;
     module->why = GPUHIER_REASON_not_tried;
+    module->nnotes = 0;
     atomic_init(&module->told, 0);
     atomic_init(&module->enabled, false);
     gpuhier_modes_init(&module->modes);
@@ -131,5 +133,6 @@ mca_coll_base_module_t *gpuhier_comm_query(struct ompi_communicator_t *comm, int
     module->super.coll_allreduce = gpuhier_allreduce;
     module->super.coll_iallreduce = gpuhier_iallreduce;
     module->super.coll_allreduce_init = gpuhier_allreduce_init;
+    module->super.coll_barrier = gpuhier_barrier;
     return &module->super;
 }

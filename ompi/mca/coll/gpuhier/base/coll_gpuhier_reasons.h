@@ -13,8 +13,9 @@
  * warning about calls that are staged again and again; NULL: there is none, or the user wants it so, and no warning.
  */
 #define GPUHIER_REASONS(X)                                                                                 \
-    X(not_tried, "nonblocking, and no blocking call of the kind runs on the GPUs yet",                     \
-      "Make one blocking MPI_Allreduce of this type, operation and length on the communicator first.")     \
+    X(not_tried, "nonblocking, and no blocking call or barrier has asked the ranks since the first",       \
+      "Make one blocking MPI_Allreduce of this type, operation and length on the communicator first, or "  \
+      "call MPI_Barrier on it after the first MPI_Iallreduce.")                                            \
     X(empty, "no elements", NULL)                                                                          \
     X(type, "no kernel for this type and operation",                                                       \
       "Use a type and an operation that docs/types.md lists, for example the elements of a derived type.") \

@@ -14,7 +14,8 @@
 #define GPUHIER_COLLECTIVES(X) \
     X(allreduce)               \
     X(iallreduce)              \
-    X(allreduce_init)
+    X(allreduce_init)          \
+    X(barrier)
 
 /*
  * Owned by the communicator's module, which retains these modules while it is enabled. Both members of a pair are NULL

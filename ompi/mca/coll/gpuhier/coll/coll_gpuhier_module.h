@@ -26,6 +26,15 @@ typedef struct gpuhier_found {
     size_t elem_bytes;
 } gpuhier_found_t;
 
+/* A kind of nonblocking call that the saved collective has served since the last meeting; see gpuhier_path_meet(). */
+typedef struct gpuhier_note {
+    int kind;             /* as in gpuhier_path_key_t */
+    int size;             /* log2 of the bytes */
+    const void *in, *out; /* this rank's buffers in the last such call; never read or written */
+} gpuhier_note_t;
+
+#define GPUHIER_NOTES 8 /* more kinds between two meetings wait for the next one */
+
 /*
  * Made by comm_query, destroyed with the communicator. One thread at a time
  * calls collectives on a communicator (MPI's rule), so nothing here is locked.
@@ -39,9 +48,11 @@ typedef struct gpuhier_module {
     gpuhier_reason_t why;      /* where agree is no */
     _Atomic uint32_t told;     /* reasons that print_info has printed, by bit */
     bool team_failed;          /* set-up failed on some rank: it is not tried again */
-    _Atomic bool enabled;      /* stored last when the communicator is made, by any thread that drives Open MPI's
-                                  progress */
-    gpuhier_modes_t modes;     /* last, because it is long */
+    int nnotes;                /* kinds and sizes are the same on all ranks, in the same order */
+    gpuhier_note_t notes[GPUHIER_NOTES];
+    _Atomic bool enabled;  /* stored last when the communicator is made, by any thread that drives Open MPI's
+                              progress */
+    gpuhier_modes_t modes; /* last, because it is long */
 } gpuhier_module_t;
 
 OBJ_CLASS_DECLARATION(gpuhier_module_t);

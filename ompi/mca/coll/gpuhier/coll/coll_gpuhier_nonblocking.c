@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * MPI_Iallreduce: a call gets its path when it is posted. On the saved path, device buffers are staged on a CUDA-aware
+ * MPI_Iallreduce: a call gets its path when it is posted. A call that is left to the saved collective is noted, so that
+ * the ranks ask each other at their next meeting. On the saved path, device buffers are staged on a CUDA-aware
  * Open MPI, too, since its nonblocking reductions access them from the host.
  *
  * Called by Open MPI.
@@ -93,13 +94,14 @@ int gpuhier_iallreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, stru
         trace = &event;
         gpuhier_trace_begin(trace, GPUHIER_TRACE_NONBLOCKING, comm, dtype, op, (size_t) count);
     }
-    /* Without a team the call is for the saved collective, and is spared the lookup. No cache here: Open MPI posts
-     * calls of its own, from any thread. */
+    /* No cache here, and no note of short calls: Open MPI posts such calls of its own, from any thread. */
     gpuhier_reason_t reason = 0 == count ? GPUHIER_REASON_empty : GPUHIER_REASON_type;
     if (NULL == module->team && 0 != count) {
         reason = gpuhier_path_reason(module, NULL);
     }
-    args.kernel = NULL == module->team || 0 == count ? -1 : gpuhier_reduce_find(op, dtype, &args.elem_bytes);
+    args.kernel = 0 == count || dtype->super.size * (size_t) count <= GPUHIER_PATH_NONBLOCKING_BYTES
+                      ? -1
+                      : gpuhier_reduce_find(op, dtype, &args.elem_bytes);
     if (args.kernel >= 0) {
         const gpuhier_path_key_t key = {gpuhier_reduce_class(args.kernel), args.count * args.elem_bytes};
         gpuhier_mode_entry_t *entry = gpuhier_path_nonblocking(module, key);
@@ -107,6 +109,7 @@ int gpuhier_iallreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, stru
             return accelerate(module, entry, &args, comm, trace, request_p);
         }
         reason = gpuhier_path_reason(module, &key);
+        gpuhier_path_note(module, key, args.in, args.out);
     }
     size_t size = 0;
     ompi_datatype_type_size(dtype, &size);

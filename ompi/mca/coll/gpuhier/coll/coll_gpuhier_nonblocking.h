@@ -10,8 +10,8 @@
 #include "base/coll_gpuhier_compat.h"
 
 /*
- * Runs the call on the GPUs when blocking calls of the same kind run there at this time; else the saved collective
- * serves it, with device buffers staged. Never asks other ranks.
+ * Runs the call on the GPUs when calls of the same kind run there at this time; else the saved collective
+ * serves it, with device buffers staged. Never asks other ranks, but notes that they are to be asked.
  */
 int gpuhier_iallreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
                        struct ompi_op_t *op, struct ompi_communicator_t *comm, ompi_request_t **request_p,

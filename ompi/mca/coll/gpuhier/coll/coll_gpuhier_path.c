@@ -6,7 +6,7 @@
  * what the members have in common (agree), and about their buffers (a probe). Sets the communicator's team up. Does
  * not own the table of modes, nor what a collective does on either path.
  *
- * Called by allreduce, nonblocking and persistent.
+ * Called by allreduce, barrier, nonblocking and persistent.
  */
 #include "ompi_config.h"
 
@@ -139,7 +139,9 @@ gpuhier_mode_entry_t *gpuhier_path_probe(gpuhier_module_t *module, struct ompi_c
         return NULL;
     }
     if (PROBE_NO == all) {
-        entry->why = (uint8_t) why;
+        if (NULL != entry) { /* else the probe itself failed */
+            entry->why = (uint8_t) why;
+        }
         return NULL;
     }
     if (PROBE_SET_UP == all) {
@@ -150,6 +152,41 @@ gpuhier_mode_entry_t *gpuhier_path_probe(gpuhier_module_t *module, struct ompi_c
     }
     gpuhier_modes_to_acc(entry);
     return entry;
+}
+
+void gpuhier_path_note(gpuhier_module_t *module, gpuhier_path_key_t key, const void *in, const void *out)
+{
+    if (GPUHIER_AGREE_NO == module->agree || module->team_failed || gpuhier_end_has_come()
+        || GPUHIER_MODE_HOST != gpuhier_modes_mode(&module->modes, key.kind, key.bytes)) {
+        return;
+    }
+    const int size = 63 - __builtin_clzll((unsigned long long) key.bytes);
+    int i = 0;
+    while (i < module->nnotes && (key.kind != module->notes[i].kind || size != module->notes[i].size)) {
+        ++i;
+    }
+    if (GPUHIER_NOTES == i) {
+        return;
+    }
+    module->notes[i] = (gpuhier_note_t){key.kind, size, in, out};
+    module->nnotes = i == module->nnotes ? i + 1 : module->nnotes;
+}
+
+/*
+ * A kind's entry counts meetings here as it counts blocking calls. The row is made here and not when the call is noted:
+ * a rank that has no memory for it can say so at once, when all ranks make theirs.
+ */
+void gpuhier_path_probe_noted(gpuhier_module_t *module, struct ompi_communicator_t *comm)
+{
+    const int nnotes = module->nnotes;
+    module->nnotes = 0;
+    for (int i = 0; i < nnotes && gpuhier_path_is_open(module, comm); ++i) {
+        const gpuhier_note_t *note = &module->notes[i];
+        gpuhier_mode_entry_t *entry = gpuhier_modes_entry(&module->modes, note->kind, (size_t) 1 << note->size);
+        if (NULL == entry || (GPUHIER_MODE_HOST == entry->mode && gpuhier_modes_probe_due(entry))) {
+            (void) gpuhier_path_probe(module, comm, note->kind, entry, note->in, note->out);
+        }
+    }
 }
 
 #define TRIM_EVERY 64 /* calls with short messages, which map nothing */
@@ -198,6 +235,7 @@ gpuhier_team_t *gpuhier_path_persistent(gpuhier_module_t *module, struct ompi_co
     gpuhier_buffer_t owner;
     gpuhier_setup_t *setup;
     gpuhier_team_t *team = NULL;
+    gpuhier_path_meet(module, comm);
     if (!gpuhier_path_is_open(module, comm)) {
         *why_p = gpuhier_path_reason(module, NULL);
     } else if (PROBE_SET_UP == probe(module, comm, in, out, NULL, can ? PROBE_SET_UP : PROBE_NO, &owner, &setup, why_p)

@@ -10,8 +10,12 @@
  *
  *   members do not agree, set-up failed, or the end has come:  saved
  *   blocking:     mode of the key HOST: probe when one is due; ACC: engine; else saved
- *   nonblocking:  mode of the key ACC: engine; else saved
+ *   nonblocking:  mode of the key ACC: engine; else saved, and noted for the next meeting
  *   persistent:   probe; all ranks pass device memory: engine; else saved
+ *
+ * A nonblocking call must not wait for other ranks, so it cannot ask them anything. The next call that may wait (a
+ * barrier, a blocking allreduce, the making of a persistent request) is a meeting: there all ranks probe the kinds of
+ * nonblocking calls that they have noted.
  */
 #ifndef GPUHIER_PATH_H
 #define GPUHIER_PATH_H
@@ -64,6 +68,20 @@ static inline bool gpuhier_path_is_open(gpuhier_module_t *module, struct ompi_co
                                                   : GPUHIER_AGREE_YES == module->agree;
 }
 
+/* The part of gpuhier_path_meet() that asks the other ranks. */
+void gpuhier_path_probe_noted(gpuhier_module_t *module, struct ompi_communicator_t *comm);
+
+/* A meeting. Collective, and waits for all ranks if kinds of nonblocking calls are noted: all ranks have the same. */
+static inline void gpuhier_path_meet(gpuhier_module_t *module, struct ompi_communicator_t *comm)
+{
+    if (0 != module->nnotes) {
+        gpuhier_path_probe_noted(module, comm);
+    }
+}
+
+/* Notes a nonblocking call of a kind whose mode is HOST. Local: allocates nothing, so it does the same on all ranks. */
+void gpuhier_path_note(gpuhier_module_t *module, gpuhier_path_key_t key, const void *in, const void *out);
+
 /* The part of gpuhier_path_blocking() that asks the other ranks. entry: of the key, NULL when memory ran out for it. */
 gpuhier_mode_entry_t *gpuhier_path_probe(gpuhier_module_t *module, struct ompi_communicator_t *comm, int kind,
                                          gpuhier_mode_entry_t *entry, const void *in, const void *out);
@@ -75,6 +93,7 @@ gpuhier_mode_entry_t *gpuhier_path_probe(gpuhier_module_t *module, struct ompi_c
 static inline gpuhier_mode_entry_t *gpuhier_path_blocking(gpuhier_module_t *module, struct ompi_communicator_t *comm,
                                                           gpuhier_path_key_t key, const void *in, const void *out)
 {
+    gpuhier_path_meet(module, comm);
     if (!gpuhier_path_is_open(module, comm)) {
         return NULL;
     }

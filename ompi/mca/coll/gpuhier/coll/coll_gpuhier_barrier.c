@@ -1,0 +1,20 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * MPI_Barrier: a meeting, where one is due, then the saved barrier. A barrier waits for all ranks in any case, so a
+ * program that calls only MPI_Iallreduce and MPI_Barrier comes to the GPUs here.
+ *
+ * Called by Open MPI.
+ */
+#include "ompi_config.h"
+
+#include "coll/coll_gpuhier_barrier.h"
+#include "coll/coll_gpuhier_path.h"
+
+int gpuhier_barrier(struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
+{
+    gpuhier_module_t *module = gpuhier_module_of(base);
+    gpuhier_path_meet(module, comm);
+    return module->saved.barrier(comm, module->saved.barrier_module);
+}

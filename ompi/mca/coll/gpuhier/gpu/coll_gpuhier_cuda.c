@@ -221,7 +221,8 @@ void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p)
     unsigned managed = 0, capable = 0;
     unsigned long long id = 0;
     int device = -1;
-    CUpointer_attribute names[] = {
+    /* The driver only reads the names. */
+    static CUpointer_attribute names[] = {
         CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_CONTEXT,
         CU_POINTER_ATTRIBUTE_IS_MANAGED,     CU_POINTER_ATTRIBUTE_BUFFER_ID,
         CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};

@@ -174,7 +174,7 @@ static void buffers_identify(gpuhier_call_t *call)
 
 void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args)
 {
-    memset(call, 0, offsetof(gpuhier_call_t, slices.member));
+    memset(call, 0, offsetof(gpuhier_call_t, slices));
     call->team = team;
     call->kernel = args->kernel;
     call->elem_bytes = args->elem_bytes;
@@ -196,6 +196,11 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
     }
     call->is_small = gpuhier_small_takes(call->count * call->elem_bytes)
                      && (0 == team->oneshot_bytes || !gpuhier_oneshot_suits(call));
+    if (call->is_small) {
+        memset(&call->small, 0, sizeof(call->small));
+    } else {
+        memset(&call->slices, 0, offsetof(gpuhier_slices_t, member));
+    }
     const bool marked_later = call->is_small && gpuhier_small_needs_no_mark(call);
     if (OMPI_SUCCESS == team->context_lost && !marked_later && (call->is_small || !gpuhier_oneshot_on_default(call))) {
         gpuhier_order_mark(call);

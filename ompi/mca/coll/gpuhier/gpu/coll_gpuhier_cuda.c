@@ -211,30 +211,28 @@ bool gpuhier_address_on_device(const void *address)
 
 void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p)
 {
-    memset(buffer_p, 0, sizeof(*buffer_p));
-    buffer_p->device = -1;
+    static const gpuhier_buffer_t host = {.kind = GPUHIER_BUFFER_HOST, .device = -1};
+    *buffer_p = host;
     if (NULL == address || on_heap(address) || !gpuhier_cuda_present()) {
         return;
     }
     CUmemorytype type = (CUmemorytype) 0;
-    CUcontext context = NULL;
     unsigned managed = 0, capable = 0;
-    unsigned long long id = 0;
-    int device = -1;
     /* The driver only reads the names. */
     static CUpointer_attribute names[] = {
         CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_CONTEXT,
         CU_POINTER_ATTRIBUTE_IS_MANAGED,     CU_POINTER_ATTRIBUTE_BUFFER_ID,
         CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE};
-    void *values[] = {&type, &context, &managed, &id, &device, &capable};
+    void *values[] = {&type, &buffer_p->context, &managed, &buffer_p->id, &buffer_p->device, &capable};
     CUresult result = attributes_of(address, sizeof(names) / sizeof(names[0]), names, values);
     if (CUDA_SUCCESS != result || (CU_MEMORYTYPE_DEVICE != type && !managed)) {
+        *buffer_p = host;
         return;
     }
     buffer_p->kind = managed ? GPUHIER_BUFFER_MANAGED : GPUHIER_BUFFER_DEVICE;
-    buffer_p->context = NULL != context ? context : context_for(device);
-    buffer_p->device = device;
-    buffer_p->id = id;
+    if (NULL == buffer_p->context) {
+        buffer_p->context = context_for(buffer_p->device);
+    }
     buffer_p->ipc_capable = 0 != capable;
 }
 

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Slices of a message on one rank a node; the component's rule, see docs/tuning.md. */
+/* Slices of a message on one rank a node; the component's rule on TCP, see docs/tuning.md. */
 static uint64_t slices_of(uint64_t bytes, uint64_t limit)
 {
     uint64_t slice = bytes / 8 > 131072 ? bytes / 8 : 131072;

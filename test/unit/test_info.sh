@@ -54,8 +54,8 @@ ring=(plan --nodes 4 --ranks 4 -n 8M --mca coll_gpuhier_algorithm ring)
 says 0 'at most 24.0 MiB sent by one rank$' "${ring[@]}"
 says 0 '^exchange of a piece: ring, 6 steps$' "${ring[@]}"
 # What other sizes would get.
-says 0 '^  from 1 MiB: recursive_doubling in 1 step, 2 slices$' "${call[@]}"
-says 0 '^  from 16 MiB: halving in 4 steps, 8 slices$' plan --nodes 4 --ranks 4 -n 128
+says 0 '^  from 8 MiB: recursive_doubling in 1 step, 2 slices$' "${call[@]}"
+says 0 '^  from 32 MiB: halving in 4 steps, 8 slices$' plan --nodes 4 --ranks 4 -n 128
 says 0 '^  from 16 KiB: recursive_doubling in 2 steps, 1 slice$' plan --nodes 4 --ranks 4 -n 128
 says 0 '^  from 512 KiB: halving in 4 steps, 1 slice$' plan --nodes 4 --ranks 4 -n 128 --wire tcp
 says 0 '^  from 8 bytes: reduced by the host$' "${call[@]}"

@@ -14,10 +14,6 @@
  */
 #define GPUHIER_SLICES_WANTED 8
 
-/* A rank's part of a slice has at least this many bytes. Below that a slice costs more than its overlap gains
- * (docs/decisions.md). */
-#define GPUHIER_SLICE_SHARD_MIN ((uint64_t) 128 << 10)
-
 /* Between groups the longest slice hides the time of its steps: for each doubling of the groups, its pieces take this
  * many times as long on the wire as a step does. The value comes from simulation (docs/scaling.md). */
 #define GPUHIER_SLICE_STEPS 21
@@ -44,7 +40,7 @@ uint64_t gpuhier_choice_longest(const gpuhier_shape_t *shape, const gpuhier_limi
 /*
  * Bytes of a slice for a message of `bytes`, equal on all ranks. With one group: the longest. With several, and P ranks
  * in the largest group:
- *     min(longest, max(bytes / GPUHIER_SLICES_WANTED, min(slice_bytes, GPUHIER_SLICE_SHARD_MIN * P)))
+ *     min(longest, max(bytes / GPUHIER_SLICES_WANTED, min(slice_bytes, part_bytes of the wire * P)))
  * It exceeds slice_bytes only where bytes / GPUHIER_SLICES_WANTED does; only such messages need a long lane.
  */
 uint64_t gpuhier_choice_slice_bytes(const gpuhier_shape_t *shape, uint64_t bytes, const gpuhier_limits_t *limits);

@@ -84,7 +84,7 @@ gpuhier_range_t gpuhier_levels_shard(const gpuhier_levels_t *levels, const gpuhi
 
 uint64_t gpuhier_levels_slice_bytes(const gpuhier_levels_t *levels, uint64_t bytes, uint64_t slice_bytes)
 {
-    const uint64_t least = GPUHIER_SLICE_SHARD_MIN * (uint64_t) levels->part_size;
+    const uint64_t least = GPUHIER_LEVELS_SHARD_MIN * (uint64_t) levels->part_size;
     const uint64_t part = bytes / GPUHIER_SLICES_WANTED;
     const uint64_t slice = part > least ? part : least;
 

@@ -19,6 +19,9 @@
 
 #include "plan/coll_gpuhier_schedule.h"
 
+/* A shard of a slice has at least this many bytes: a slice takes two launches and no message. */
+#define GPUHIER_LEVELS_SHARD_MIN ((uint64_t) 128 << 10)
+
 /* What decides about the parts, of one member of a group. All ranks know it of all members. */
 typedef struct gpuhier_level_rank {
     int package;    /* the socket of its GPU; negative: not known */
@@ -60,8 +63,8 @@ static inline int gpuhier_levels_member(const gpuhier_levels_t *levels, int part
 gpuhier_range_t gpuhier_levels_shard(const gpuhier_levels_t *levels, const gpuhier_plan_t *plan, uint64_t slice);
 
 /*
- * Bytes of a slice: as between groups, since two kernels follow each other on a slice as two stages do there. At most
- * slice_bytes, which is what scratch holds.
+ * Bytes of a slice: by the rule between groups, since two kernels follow each other on a slice as two stages do there.
+ * At most slice_bytes, which is what scratch holds.
  */
 uint64_t gpuhier_levels_slice_bytes(const gpuhier_levels_t *levels, uint64_t bytes, uint64_t slice_bytes);
 

@@ -52,7 +52,8 @@ static int members_note(gpuhier_setup_t *setup)
 
 /*
  * Groups by what ranks can map. Then all ranks of a node where one is left alone can work together, through host
- * memory. Their slices are short, and so are those of all other groups. Returns an errno.
+ * memory. Their slices are at most GPUHIER_HOSTMEM_SLICE_BYTES long, and so are those of all other groups. Returns an
+ * errno.
  */
 static int hierarchy_make(gpuhier_setup_t *setup)
 {

@@ -30,7 +30,7 @@
 
 #define HALF_BYTES_MAX ((size_t) 32 << 10) /* eight pages of a host, which an IOMMU maps */
 #define RATE_BYTES ((size_t) 1 << 20)      /* of the read that is timed ... */
-#define RATE_BYTES_MIN (RATE_BYTES / 4)    /* ... and where scratch is short: a launch must not count most */
+#define RATE_BYTES_MIN (RATE_BYTES / 4)    /* ... and where scratch is small: a launch must not count most */
 #define RATE_ROUNDS 3                      /* the best counts: what disturbs makes slower only */
 #define PART_BYTES 64                      /* from a neighbour's part of a stream to the next one's */
 
@@ -54,7 +54,7 @@ static size_t half_bytes(void)
     return room < HALF_BYTES_MAX ? room : HALF_BYTES_MAX;
 }
 
-/* Of a pattern. 0 where scratch is too short for so many neighbours. */
+/* Of a pattern. 0 where scratch is too small for so many neighbours. */
 static size_t pattern_bytes(int n)
 {
     const size_t room = (scratch_bytes() - 2 * half_bytes()) / (2 * (size_t) n) / 16 * 16;

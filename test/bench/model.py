@@ -54,15 +54,32 @@ def model_figure(path, key):
         return float(re.search(rf"^{re.escape(key)} *= *([\d.]+)", file.read(), re.MULTILINE).group(1))
 
 
+def ports(folder, count):
+    """Made-up files of an active RDMA port for each rail, in a folder that stands for /."""
+    texts = {}
+    for i in range(count):
+        device = os.path.join("sys/class/infiniband", f"rail{i}", "ports/1")
+        texts |= {f"{device}/state": "4: ACTIVE", f"{device}/rate": "400 Gb/sec (4X NDR)",
+                  f"sys/class/infiniband_verbs/uverbs{i}/ibdev": f"rail{i}", f"dev/infiniband/uverbs{i}": ""}
+    top = os.path.join(folder, f"ports{count}")
+    for path, text in texts.items():
+        os.makedirs(os.path.dirname(os.path.join(top, path)), exist_ok=True)
+        with open(os.path.join(top, path), "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+    return top
+
+
 def rails(options, ranks, dilation):
-    """A rail for each GPU, which a made-up NIC drives: UCX's TCP over a relay, straight from and to GPU memory."""
+    """A rail for each GPU, a made-up RDMA port: UCX's TCP over a relay, straight from and to GPU memory."""
     rate = 1e9 * model_figure(options.model_file, "rail.rate") / dilation
     latency = model_figure(options.model_file, "rail.latency") * dilation
-    nic = os.path.join(BUILD, "test/nodes/.libs/libmade_up_nic.so")
-    if not os.path.exists(nic):
-        sys.exit(f"model: no {nic}; make check builds it")
+    made_up = [os.path.join(BUILD, f"test/nodes/.libs/libmade_up_{what}.so") for what in ("nic", "port")]
+    for library in made_up:
+        if not os.path.exists(library):
+            sys.exit(f"model: no {library}; make check builds it")
     return ["--rails", str(ranks), "--rate", f"{rate / 1e3:.3f}kbps", "--latency", f"{latency:.3f}us",
-            "-x", "MADE_UP_NIC=near", "-x", f"LD_PRELOAD={nic}", "-x", "GPUHIER_UCX_KEEPALIVE_INTERVAL=60s"]
+            "-x", "MADE_UP_NIC=near", "-x", "MADE_UP_PORT=works", "-x", f"MADE_UP_FILES={ports(options.folder, ranks)}",
+            "-x", f"LD_PRELOAD={':'.join(made_up)}", "-x", "GPUHIER_UCX_KEEPALIVE_INTERVAL=60s"]
 
 
 def without_setup(path, folder):
@@ -173,6 +190,7 @@ def main():
 
     rows = []
     with tempfile.TemporaryDirectory() as folder:
+        options.folder = folder
         options.model_without_setup = without_setup(options.model_file, folder)
         stock, why = (None, "not asked for") if options.no_stock else stock_of(folder)
         print(f"# modelled times ({name}), not measured ones: docs/model.md.")

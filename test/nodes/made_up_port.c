@@ -2,12 +2,13 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * An active RDMA port, rdmap0s6:1, on a machine that has none: a library to preload into programs that load the
- * component. It shows files of the folder MADE_UP_FILES in place of those of RDMA devices in /sys and /dev ("as port"
- * makes them). MADE_UP_PORT in the environment says what UCX does with the port:
+ * Active RDMA ports on a machine that has none: a library to preload into programs that load the component. It shows
+ * files of the folder MADE_UP_FILES in place of those of RDMA devices in /sys and /dev ("as port" makes them for one
+ * port, rdmap0s6:1, and test/bench/model.py for one on each rail). MADE_UP_PORT in the environment says what UCX does
+ * with a port:
  *
  *   unknown    it has no transport for it, as for EFA: this is what UCX itself does here
- *   works      it sends by it; in truth by rail0
+ *   works      it sends by it; in truth by the interface of the device's name, and for rdmap0s6 by rail0
  *   no-worker  it fails to make a worker for it
  *   no-net     it fails to make a worker for any device
  *   deaf       it opens the port, but reaches nothing by it
@@ -24,11 +25,11 @@
 
 #include <ucp/api/ucp.h>
 
-#define PORT "rdmap0s6:1"
 #define NEXT(name) ((__typeof__(name) *) dlsym(RTLD_NEXT, #name))
 
-/* The context that is made for the port is the next one. */
+/* The context that is made for the port of this name is the next one. */
 static bool port_is_next;
+static char port_name[64];
 static ucp_context_h port_context;
 
 static bool port_is(const char *kind)
@@ -68,9 +69,15 @@ int access(const char *path, int mode)
 
 ucs_status_t ucp_config_modify(ucp_config_t *config, const char *name, const char *value)
 {
+    char interface[sizeof(port_name)];
     if (0 == strcmp(name, "NET_DEVICES")) {
-        port_is_next = 0 == strcmp(value, PORT);
-        value = port_is_next && port_is("works") ? "rail0" : value;
+        const size_t length = strcspn(value, ":");
+        port_is_next = ':' == value[length] && strlen(value) < sizeof(port_name);
+        if (port_is_next) {
+            strcpy(port_name, value);
+            snprintf(interface, sizeof(interface), "%.*s", (int) length, value);
+            value = !port_is("works") ? value : 0 == strcmp(interface, "rdmap0s6") ? "rail0" : interface;
+        }
     }
     return NEXT(ucp_config_modify)(config, name, value);
 }
@@ -90,7 +97,7 @@ void ucp_context_print_info(const ucp_context_h context, FILE *stream)
 {
     NEXT(ucp_context_print_info)(context, stream);
     if (context == port_context && !port_is("unknown")) {
-        fprintf(stream, "#            resource 9  :  md 9  dev 9  flags -- ud_verbs/" PORT "\n");
+        fprintf(stream, "#            resource 9  :  md 9  dev 9  flags -- ud_verbs/%s\n", port_name);
     }
 }
 

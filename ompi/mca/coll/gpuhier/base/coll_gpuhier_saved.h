@@ -18,15 +18,15 @@
     X(barrier)
 
 /*
- * Owned by the communicator's module, which retains these modules while it is enabled. Both members of a pair are NULL
- * where the communicator had no such collective; gpuhier does not offer it either then.
+ * Owned by the communicator's module, which retains these modules while it is enabled. Both fields of a collective are
+ * NULL where the communicator had no such collective; gpuhier does not offer it either then.
  */
 typedef struct gpuhier_saved {
-#define GPUHIER_SAVED_PAIR(name)             \
+#define GPUHIER_SAVED_FIELDS(name)           \
     mca_coll_base_module_##name##_fn_t name; \
     mca_coll_base_module_t *name##_module;
-    GPUHIER_COLLECTIVES(GPUHIER_SAVED_PAIR)
-#undef GPUHIER_SAVED_PAIR
+    GPUHIER_COLLECTIVES(GPUHIER_SAVED_FIELDS)
+#undef GPUHIER_SAVED_FIELDS
 } gpuhier_saved_t;
 
 #endif /* GPUHIER_SAVED_H */

@@ -63,7 +63,7 @@ struct gpuhier_net {
 };
 
 /*
- * The endpoints of a pair of rails. A pair of tcp rails has two, one for each direction of payload: on a single one the
+ * The endpoints between two rails. Two tcp rails have two, one for each direction of payload: on a single one the
  * answers of a rendezvous would queue behind the payload that goes the same way, and both directions would wait for
  * each other. Other transports need only one.
  */
@@ -73,9 +73,9 @@ typedef struct {
 } gpuhier_net_link_t;
 
 /*
- * A connection to another process, shared by all peers of that process. Each process makes it once, because UCX pairs
- * the endpoints of both sides in the order in which they are made. It has a link for each pair of an own rail and a
- * rail of the other process that a logical rail has used.
+ * A connection to another process, shared by all peers of that process. Each process makes it once, because UCX joins
+ * the endpoints of both sides in the order in which they are made. It has a link between an own rail and a rail of
+ * the other process once a logical rail has used the two.
  *
  * The net owns it from the first peer of the process until close: closing its endpoints earlier could lose the last
  * messages. A failed one goes earlier, when it is reaped and nothing uses it, unless its process is bound. So a server

@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the links of a connection, that is the endpoints of each pair of rails. The first message on a pair makes them.
+ * Owns the links of a connection: the endpoints between an own rail and one of the other process, which the first
+ * message between the two makes.
  * Also owns the moment at which a connection fails.
  *
  * Called by coll_gpuhier_net_op.c, and by UCX when an endpoint breaks.
@@ -50,7 +51,7 @@ static ucs_status_t link_connect(gpuhier_net_connection_t *connection, int mine,
                                     .address = connection->addresses[theirs],
                                     .err_mode = UCP_ERR_HANDLING_MODE_PEER,
                                     .err_handler = {.cb = endpoint_failed, .arg = connection}};
-    /* Makes both at once: UCX pairs the n-th endpoint of one side with the n-th of the other. */
+    /* Makes both at once: UCX joins the n-th endpoint of one side to the n-th of the other. */
     while (link->count < wanted) {
         ucs_status_t status = ucp_ep_create(rail->worker, &params, &link->endpoints[link->count]);
         if (UCS_OK != status) {

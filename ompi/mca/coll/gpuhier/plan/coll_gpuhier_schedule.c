@@ -9,9 +9,9 @@
  * computed when it is needed; a plan adds the ranges. All ranges come from gpuhier_cut(), so the two ranks of a message
  * compute the same bytes.
  *
- * If N is not a power of two, groups are folded to p = 2^floor(log2 N) "seats". In each of the first N - p pairs of
- * neighbours the odd group hands its piece to the even one before the rounds, and gets the result after them. The
- * rounds run among the seats:
+ * If N is not a power of two, groups are folded to p = 2^floor(log2 N) "seats". Before the rounds each odd
+ * group among the first 2 (N - p) hands its piece to the even one below it; after them it gets the result. The rounds
+ * run among the seats:
  *
  *     N = 6:  group  0 1 2 3 4 5        seat c sits in group 2c      for c < N - p,
  *             seat   0 - 1 - 2 3                       group c + N - p else
@@ -47,8 +47,8 @@ const gpuhier_wire_row_t gpuhier_wires[GPUHIER_WIRE_COUNT] = {
 typedef struct seating {
     int nseats; /* p, a power of two */
     int rounds; /* log2 p */
-    int folded; /* r = N - p pairs of groups share a seat */
-    int seat;   /* -1: this group is the odd one of a pair, without a seat */
+    int folded; /* r = N - p seats have two groups each */
+    int seat;   /* -1: this group is the odd one of two, without a seat */
 } seating_t;
 
 static seating_t seating_of(int ngroups, int group)
@@ -190,7 +190,7 @@ static void ring_step(int ngroups, int group, int step, gpuhier_step_t *step_p)
               reducing ? GPUHIER_ACTION_REDUCE_RECEIVED_FIRST : GPUHIER_ACTION_COPY);
 }
 
-/* Before the rounds the odd group of a pair gives its piece to the even group; after them it gets the result. */
+/* Of two groups that share a seat the odd one gives its piece away before the rounds, and gets the result after. */
 static void fold_step(const seating_t *s, int group, int nchunks, bool before, gpuhier_step_t *step_p)
 {
     if (group >= 2 * s->folded) {
@@ -469,7 +469,7 @@ static uint64_t halving_sent(const seating_t *s, uint64_t elems, uint64_t unit)
  * communication operations in MPICH, 2005, section 4.5). Exact, with c(i) the
  * length of chunk i, p = 2^floor(log2 N) and r = N - p:
  *     ring:                2 n - c(group) - c(group + 1 mod N)
- *     recursive doubling:  log2(p) n, plus n for the unfolding sender of a pair
+ *     recursive doubling:  log2(p) n, plus n for the even of two groups that share a seat
  *     halving:             the halves it gives away, then the parts it has finished, plus the same
  *     folded-out group (odd, below 2 r): n
  */

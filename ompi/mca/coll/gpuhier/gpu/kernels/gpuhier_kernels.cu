@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The GPU's entry points, two for each pair of GPUHIER_KERNEL_LIST. Kernels wait for nothing: each thread works on its
+ * The GPU's entry points, two for each entry of GPUHIER_KERNEL_LIST. Kernels wait for nothing: each thread works on its
  * share of the elements and ends, whatever other threads do. One-shot kernels (gpuhier_oneshot_entry.h) wait for those
  * of the peers.
  */

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The interface of the one-shot kernels, gpuhier_oneshot_<op>_<type> for each pair of GPUHIER_KERNEL_LIST. Such a
+ * The interface of the one-shot kernels, gpuhier_oneshot_<op>_<type> for each entry of GPUHIER_KERNEL_LIST. Such a
  * kernel runs on every GPU of a group at the same time, and the kernels wait for each other:
  *
  *     pushes its rank's input into the mailbox of every peer, waits for the peers' input in its own mailbox,

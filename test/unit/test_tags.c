@@ -34,8 +34,8 @@ static void senders_differ(void **state)
 static void words_of_rails_differ(void **state)
 {
     (void) state;
-    assert_true(GPUHIER_WORD_NOTICE < GPUHIER_WORD_HELLO);
-    assert_true(GPUHIER_WORD_HELLO + RAILS - 1 < GPUHIER_WORD_LAST + 1); /* rail 0 has the notice for its last word */
+    assert_true(GPUHIER_WORD_NOTICE < GPUHIER_WORD_GREETING);
+    assert_true(GPUHIER_WORD_GREETING + RAILS - 1 < GPUHIER_WORD_LAST + 1); /* rail 0's last word is the notice */
     assert_true(GPUHIER_WORD_LAST + RAILS - 1 < 16);
 }
 

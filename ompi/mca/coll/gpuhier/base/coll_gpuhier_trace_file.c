@@ -34,8 +34,8 @@
 #define TAG MCA_COLL_BASE_TAG_EXSCAN /* of blocking collectives, none of which runs when MPI_Finalize begins */
 #define PATIENCE 60.0                /* seconds for one message; all ranks are there */
 #define ASKS 10                      /* questions for a rank's clock */
-#define LANES 64                     /* lines of a rank; more calls than that at once share the last one */
-#define LANE_STEP 10                 /* numbers of a line's threads: the calls, then the stages */
+#define LINES 64                     /* lines of a rank; more calls than that at once share the last one */
+#define LINE_STEP 10                 /* numbers of a line's threads: the calls, then the stages */
 
 /* What a rank says before its events. */
 typedef struct head {
@@ -169,7 +169,7 @@ static void span_write(FILE *file, const char *name, const char *kind, int rank,
 
 static const char *const stages[GPUHIER_TRACE_STAGES] = {"input", "reduce-scatter", "exchange", "all-gather", "output"};
 
-static void event_write(FILE *file, const gpuhier_trace_event_t *event, int rank, int lane, double begin)
+static void event_write(FILE *file, const gpuhier_trace_event_t *event, int rank, int line, double begin)
 {
 #define TEXT(name, text) text,
     static const char *const paths[] = {GPUHIER_TRACE_PATHS(TEXT)}, *const phases[] = {GPUHIER_TRACE_PHASES(TEXT)};
@@ -177,7 +177,7 @@ static void event_write(FILE *file, const gpuhier_trace_event_t *event, int rank
     static const char *const names[] = {"MPI_Allreduce", "MPI_Iallreduce", "MPI_Allreduce_init"};
     static const char *const ways[] = {"blocking", "nonblocking", "persistent"};
     const double end = begin + (event->end - event->begin);
-    const int thread = lane * LANE_STEP;
+    const int thread = line * LINE_STEP;
     fprintf(
         file,
         ",\n{\"ph\":\"X\",\"name\":\"%s\",\"cat\":\"call\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{"
@@ -217,31 +217,31 @@ static int earlier(const void *a, const void *b)
 /* Writes a rank's events. They are sorted here: calls enter the ring when they end. */
 static void part_write(FILE *file, const part_t *part, gpuhier_trace_event_t *events, double origin)
 {
-    double busy_until[LANES];
-    bool has_stages[LANES] = {false};
-    int lanes = 0;
+    double busy_until[LINES];
+    bool has_stages[LINES] = {false};
+    int lines = 0;
     char name[128];
     qsort(events, (size_t) part->head.events, sizeof(*events), earlier);
     for (uint64_t i = 0; i < part->head.events; ++i) {
-        int lane = 0;
-        while (lane < lanes && lane < LANES - 1 && busy_until[lane] > events[i].begin) {
-            ++lane;
+        int line = 0;
+        while (line < lines && line < LINES - 1 && busy_until[line] > events[i].begin) {
+            ++line;
         }
-        lanes = lane < lanes ? lanes : lane + 1;
-        busy_until[lane] = events[i].end;
+        lines = line < lines ? lines : line + 1;
+        busy_until[line] = events[i].end;
         for (int s = 0; s < GPUHIER_TRACE_STAGES; ++s) {
-            has_stages[lane] = has_stages[lane] || events[i].stage[s][0] > 0;
+            has_stages[line] = has_stages[line] || events[i].stage[s][0] > 0;
         }
-        event_write(file, &events[i], part->rank, lane, events[i].begin - part->ahead - origin);
+        event_write(file, &events[i], part->rank, line, events[i].begin - part->ahead - origin);
     }
     snprintf(name, sizeof(name), "rank %d on %s, pid %d", part->rank, part->head.host, (int) part->head.pid);
     meta_write(file, "process_name", part->rank, 0, name);
     fprintf(file, ",\n{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%d,\"args\":{\"sort_index\":%d}}",
             part->rank, part->rank);
-    for (int lane = 0; lane < lanes; ++lane) {
-        meta_write(file, "thread_name", part->rank, lane * LANE_STEP, "calls");
-        for (int s = 0; s < GPUHIER_TRACE_STAGES && has_stages[lane]; ++s) {
-            meta_write(file, "thread_name", part->rank, lane * LANE_STEP + 1 + s, stages[s]);
+    for (int line = 0; line < lines; ++line) {
+        meta_write(file, "thread_name", part->rank, line * LINE_STEP, "calls");
+        for (int s = 0; s < GPUHIER_TRACE_STAGES && has_stages[line]; ++s) {
+            meta_write(file, "thread_name", part->rank, line * LINE_STEP + 1 + s, stages[s]);
         }
     }
 }

@@ -9,7 +9,7 @@
  *                                    transfer, at the full rate of the bus
  *   longer                           pageable memory; transfers alternate between two page-locked slices, while the
  *                                    processor copies the other slice
- *   a type with gaps                 its pieces, equally spaced ones at once; the gaps are not written
+ *   a type with gaps                 its stretches, equally spaced ones at once; the gaps are not written
  *
  * All transfers are queued on the legacy default stream, behind the program's earlier work there.
  */
@@ -41,7 +41,7 @@ static int transfer_plain(bool to_host, char *host, CUdeviceptr device, size_t b
                    : gpuhier_cuda_error(gpuhier_cu.cuMemcpyHtoD(device, host, bytes), "cuMemcpyHtoD");
 }
 
-/* Queues a transfer of one piece, `host` being where it lies in host memory. */
+/* Queues a transfer of one stretch, `host` being where it lies in host memory. */
 static int transfer(bool to_host, char *host, CUdeviceptr device, size_t bytes)
 {
     const CUdeviceptr other = (CUdeviceptr) (uintptr_t) host;
@@ -61,7 +61,7 @@ static int queue_wait(void)
 static int copy_dense(const gpuhier_staging_t *s, bool to_host)
 {
     int rc = transfer_plain(to_host, s->host, device_at(s, 0), s->bytes);
-    return OMPI_SUCCESS == rc && !to_host && NULL == s->kept ? queue_wait() : rc;
+    return OMPI_SUCCESS == rc && !to_host && NULL == s->locked ? queue_wait() : rc;
 }
 
 /* Transfers one slice of a long message between the device and its page-locked slice. */
@@ -136,13 +136,13 @@ static int copy_long(const gpuhier_staging_t *s, bool to_host)
 
 /* -- types with gaps ---------------------------------------------------------------- */
 
-/* Pieces of equal length at equal distances. */
-typedef struct pieces {
+/* Stretches of equal length at equal distances. */
+typedef struct stretches {
     size_t offset; /* of the first, from the first byte of the type */
     size_t length, distance, count;
-} pieces_t;
+} stretches_t;
 
-static int pieces_transfer(const gpuhier_staging_t *s, bool to_host, const pieces_t *p)
+static int stretches_transfer(const gpuhier_staging_t *s, bool to_host, const stretches_t *p)
 {
     if (p->count < 2) {
         return 0 == p->count ? OMPI_SUCCESS
@@ -162,7 +162,7 @@ static int pieces_transfer(const gpuhier_staging_t *s, bool to_host, const piece
     };
     int rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpy2DAsync(&shape, CU_STREAM_LEGACY), "cuMemcpy2DAsync");
     if (OMPI_SUCCESS != rc) {
-        rc = OMPI_SUCCESS; /* the pieces may lie in several allocations */
+        rc = OMPI_SUCCESS; /* the stretches may lie in several allocations */
         for (size_t i = 0; i < p->count && OMPI_SUCCESS == rc; ++i) {
             rc = transfer(to_host, s->host + p->offset + i * p->distance, device_at(s, p->offset + i * p->distance),
                           p->length);
@@ -173,8 +173,8 @@ static int pieces_transfer(const gpuhier_staging_t *s, bool to_host, const piece
 
 #define PITCH_MAX ((size_t) INT32_MAX) /* of cuMemcpy2D, CU_DEVICE_ATTRIBUTE_MAX_PITCH on all GPUs so far */
 
-/* Adds a piece to those before if it fits in with them. False: it begins new ones. */
-static bool pieces_add(pieces_t *p, size_t offset, size_t length)
+/* Adds a stretch to those before if it fits in with them. False: it begins new ones. */
+static bool stretches_add(stretches_t *p, size_t offset, size_t length)
 {
     if (1 == p->count && offset >= p->offset + p->length && offset - p->offset <= PITCH_MAX && length == p->length) {
         p->distance = offset - p->offset;
@@ -187,8 +187,8 @@ static bool pieces_add(pieces_t *p, size_t offset, size_t length)
 }
 
 /*
- * Open MPI lists the pieces of an element's type. There are two ways to transfer the pieces of `count` elements: run by
- * run, where neighbours at equal distances form a run; or column by column, where a column is one piece of all
+ * Open MPI lists the stretches of an element's type. There are two ways to transfer the stretches of `count` elements:
+ * run by run, where neighbours at equal distances form a run; or column by column, where a column is one stretch of all
  * elements.
  */
 typedef enum walk_mode { WALK_COUNT, WALK_RUNS, WALK_COLUMNS } walk_mode_t;
@@ -198,55 +198,55 @@ typedef struct walk {
     bool to_host;
     walk_mode_t mode;
     size_t extent;
-    pieces_t run;
-    size_t npieces, nruns;
+    stretches_t run;
+    size_t nstretches, nruns;
 } walk_t;
 
 static int walk_run_end(walk_t *w)
 {
     ++w->nruns;
-    return WALK_RUNS == w->mode ? pieces_transfer(w->staging, w->to_host, &w->run) : OMPI_SUCCESS;
+    return WALK_RUNS == w->mode ? stretches_transfer(w->staging, w->to_host, &w->run) : OMPI_SUCCESS;
 }
 
-static int walk_piece(walk_t *w, size_t offset, size_t length)
+static int walk_stretch(walk_t *w, size_t offset, size_t length)
 {
     int rc = OMPI_SUCCESS;
-    ++w->npieces;
+    ++w->nstretches;
     if (WALK_COLUMNS == w->mode) {
-        const pieces_t column = {offset, length, w->extent, w->staging->count};
-        return pieces_transfer(w->staging, w->to_host, &column);
+        const stretches_t column = {offset, length, w->extent, w->staging->count};
+        return stretches_transfer(w->staging, w->to_host, &column);
     }
-    if (!pieces_add(&w->run, offset, length)) {
+    if (!stretches_add(&w->run, offset, length)) {
         rc = 0 == w->run.count ? OMPI_SUCCESS : walk_run_end(w);
-        w->run = (pieces_t){offset, length, 0, 1};
+        w->run = (stretches_t){offset, length, 0, 1};
     }
     return rc;
 }
 
-/* Visits the pieces of so many elements. */
+/* Visits the stretches of so many elements. */
 static int walk(walk_t *w, size_t elements)
 {
     const gpuhier_staging_t *s = w->staging;
     opal_convertor_t convertor;
     int all = 0;
-    w->run.count = w->npieces = w->nruns = 0;
+    w->run.count = w->nstretches = w->nruns = 0;
     OBJ_CONSTRUCT(&convertor, opal_convertor_t);
     int rc = opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &s->dtype->super, elements, s->user, 0,
                                                       &convertor);
     while (OPAL_SUCCESS == rc && 0 == all) {
-        struct iovec piece[64];
-        uint32_t n = sizeof(piece) / sizeof(piece[0]);
+        struct iovec iov[64];
+        uint32_t n = sizeof(iov) / sizeof(iov[0]);
         size_t length = 0;
-        all = opal_convertor_raw(&convertor, piece, &n, &length);
+        all = opal_convertor_raw(&convertor, iov, &n, &length);
         for (uint32_t i = 0; i < n && OMPI_SUCCESS == rc; ++i) {
-            rc = walk_piece(w, (size_t) ((const char *) piece[i].iov_base - (s->user + s->gap)), piece[i].iov_len);
+            rc = walk_stretch(w, (size_t) ((const char *) iov[i].iov_base - (s->user + s->gap)), iov[i].iov_len);
         }
     }
     OBJ_DESTRUCT(&convertor);
     return OMPI_SUCCESS == rc && w->run.count > 0 ? walk_run_end(w) : rc;
 }
 
-static int copy_pieces(const gpuhier_staging_t *s, bool to_host)
+static int copy_stretches(const gpuhier_staging_t *s, bool to_host)
 {
     walk_t w = {.staging = s, .to_host = to_host, .mode = WALK_COUNT};
     ptrdiff_t lb, extent;
@@ -254,7 +254,7 @@ static int copy_pieces(const gpuhier_staging_t *s, bool to_host)
     int rc = walk(&w, 1);
     const bool columns =
         s->count > 1 && extent > 0 && (size_t) extent <= PITCH_MAX && (size_t) extent * (s->count - 1) < s->bytes
-        && s->bytes - (size_t) extent * (s->count - 1) <= (size_t) extent && w.npieces <= w.nruns * s->count;
+        && s->bytes - (size_t) extent * (s->count - 1) <= (size_t) extent && w.nstretches <= w.nruns * s->count;
     w.extent = (size_t) extent;
     w.mode = columns ? WALK_COLUMNS : WALK_RUNS;
     rc = OMPI_SUCCESS != rc ? rc : walk(&w, columns ? 1 : s->count);
@@ -288,7 +288,7 @@ int gpuhier_staging_open(gpuhier_staging_t *s)
     if (NULL != s->place.context && OMPI_SUCCESS == gpuhier_cuda_enter(s->place.context, &scope)) {
         gpuhier_locked_t *block = gpuhier_locked_take(s->bytes, s->place.context);
         if (NULL != block) {
-            s->kept = block;
+            s->locked = block;
             s->host = block->memory;
         }
         gpuhier_cuda_leave(&scope);
@@ -304,13 +304,13 @@ static int copy(const gpuhier_staging_t *s, bool to_host)
     gpuhier_cuda_scope_t scope;
     /* A context that cannot be pushed is most often the current one already. */
     const bool entered = NULL != s->place.context && OMPI_SUCCESS == gpuhier_cuda_enter(s->place.context, &scope);
-    const bool is_long = NULL == s->kept && s->bytes > 2 * SLICE_BYTES;
+    const bool is_long = NULL == s->locked && s->bytes > 2 * SLICE_BYTES;
     int rc = OMPI_ERROR;
     if (s->dense && is_long) {
         rc = copy_long(s, to_host);
     }
     for (int tries = 0; tries < 2 && OMPI_SUCCESS != rc; ++tries) {
-        rc = s->dense ? copy_dense(s, to_host) : copy_pieces(s, to_host);
+        rc = s->dense ? copy_dense(s, to_host) : copy_stretches(s, to_host);
     }
     if (entered) {
         gpuhier_cuda_leave(&scope);
@@ -330,10 +330,10 @@ int gpuhier_staging_write(const gpuhier_staging_t *s)
 
 void gpuhier_staging_close(gpuhier_staging_t *s)
 {
-    if (NULL != s->kept) {
-        gpuhier_locked_give(s->kept);
+    if (NULL != s->locked) {
+        gpuhier_locked_give(s->locked);
     }
     free(s->own);
     s->host = NULL;
-    s->kept = s->own = NULL;
+    s->locked = s->own = NULL;
 }

@@ -22,12 +22,12 @@ typedef struct gpuhier_staging {
     size_t count;
     struct ompi_datatype_t *dtype;
     gpuhier_buffer_t place;
-    ptrdiff_t gap;               /* bytes from user to the first byte that the type touches */
-    size_t bytes;                /* from that one to the last; 0: nothing to stage */
-    bool dense;                  /* the type touches all of them, in order */
-    char *host;                  /* stands for the first byte; NULL: the user's buffer is used itself */
-    struct gpuhier_locked *kept; /* the page-locked block that host lies in, to be given back */
-    void *own;                   /* the memory that host lies in, to be freed */
+    ptrdiff_t gap;                 /* bytes from user to the first byte that the type touches */
+    size_t bytes;                  /* from that one to the last; 0: nothing to stage */
+    bool dense;                    /* the type touches all of them, in order */
+    char *host;                    /* stands for the first byte; NULL: the user's buffer is used itself */
+    struct gpuhier_locked *locked; /* the page-locked block that host lies in, to be given back */
+    void *own;                     /* the memory that host lies in, to be freed */
 } gpuhier_staging_t;
 
 /* Looks at a user's buffer (not MPI_IN_PLACE). True if it is device memory, which needs a host copy. */

@@ -46,7 +46,7 @@ typedef struct gpuhier_net_gpu_facts {
     bool is_tcp;     /* certainly; then the rest is not filled */
     bool is_known;   /* nics is; if there are any, so are the last two */
     uint64_t nics;   /* domains whose devices need a key for host memory, as NICs do, and tcp does not */
-    uint64_t on_gpu; /* domains whose devices have got a key for a piece of GPU memory */
+    uint64_t on_gpu; /* domains whose devices have got a key for some GPU memory */
     bool has_rc;     /* the transport whose connections, and with them all remote access, end with a peer */
 } gpuhier_net_gpu_facts_t;
 
@@ -78,7 +78,7 @@ const char *gpuhier_net_gpu_reason(gpuhier_net_gpu_t answer);
 const char *gpuhier_net_gpu_remedy(gpuhier_net_gpu_t answer);
 
 /*
- * Reads which memory domains have a key in the packed key of a piece of memory (ucp_rkey_pack()): one that is not
+ * Reads which memory domains have a key in the packed key of some memory (ucp_rkey_pack()): one that is not
  * empty. The layout is part of UCX's wire protocol, so it is the same in UCX 1.13 to 1.22:
  *
  *   | domains (8 bytes, a bit each) | memory type (1) | for each domain: bytes of its key (1), key | ...

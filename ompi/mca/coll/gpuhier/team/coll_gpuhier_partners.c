@@ -4,7 +4,7 @@
  *
  * Owns the words that partners exchange beside their calls, as empty messages:
  *
- *   hello       at set-up, on each rail that two partners share: UCX connects with the first message
+ *   greeting    at set-up, on each rail that two partners share: UCX connects with the first message
  *   notice      on rail 0, expected as long as the team lives: its sender has given up
  *   last word   on each other rail, after a notice: nothing more comes there
  *
@@ -32,10 +32,10 @@ typedef struct notice {
     int rank;
     gpuhier_net_op_t recv, send;
     /*
-     * Rail r's word is received by element 2 r and sent by 2 r + 1: at set-up a hello, after a failure the last word.
-     * Rail 0's last word is the notice, in recv and send.
+     * Rail r's word is received by element 2 r and sent by 2 r + 1: at set-up a greeting, after a failure the last
+     * word. Rail 0's last word is the notice, in recv and send.
      */
-    gpuhier_net_op_t hello[2 * GPUHIER_RAILS_MAX];
+    gpuhier_net_op_t greeting[2 * GPUHIER_RAILS_MAX];
 } notice_t;
 
 typedef struct gpuhier_partners {
@@ -49,11 +49,9 @@ typedef struct gpuhier_partners {
     double until; /* when the wait for the partners' last words ends; 0: no wait */
 } gpuhier_partners_t;
 
-#define LAST_WORDS_SECONDS                                                                                     \
-    120.0                  /* a partner that has freed the communicator before it heard of a failure says none \
-                            */
-#define HELLO_SECONDS 30.0 /* partners have just voted, so they are near */
-#define SETTLE_SECONDS 1.0 /* after an error, for connections that are being made */
+#define LAST_WORDS_SECONDS 120.0 /* a partner that freed the communicator before it heard of a failure says none */
+#define GREETING_SECONDS 30.0    /* partners have just voted, so they are near */
+#define SETTLE_SECONDS 1.0       /* after an error, for connections that are being made */
 
 /* Expects a notice from every partner. A rank's own group sees in shared memory that it gives up; other groups do not.
  */
@@ -96,13 +94,13 @@ int gpuhier_partners_init(gpuhier_team_t *team)
     return notices_post(team, partners);
 }
 
-/* How many hellos are still under way; *rc_p gets the error of one that ended with one. */
-static int hellos_pending(const gpuhier_partners_t *partners, int *rc_p)
+/* How many greetings are still under way; *rc_p gets the error of one that ended with one. */
+static int greetings_pending(const gpuhier_partners_t *partners, int *rc_p)
 {
     int pending = 0;
     for (int i = 0; i < partners->nnotices; ++i) {
         for (int k = 0; k < 2 * GPUHIER_RAILS_MAX; ++k) {
-            const gpuhier_net_op_t *op = &partners->notices[i].hello[k];
+            const gpuhier_net_op_t *op = &partners->notices[i].greeting[k];
             pending += gpuhier_net_op_is_pending(op);
             if (GPUHIER_NET_OP_ERROR == op->state) {
                 *rc_p = op->status;
@@ -143,24 +141,25 @@ static unsigned rails_shared(const gpuhier_team_t *team, int partner)
     return rails;
 }
 
-static int hello_post(const gpuhier_team_t *team, notice_t *notice, int rail)
+static int greeting_post(const gpuhier_team_t *team, notice_t *notice, int rail)
 {
     gpuhier_net_peer_t *peer = team->peers[notice->rank];
-    const uint64_t theirs = gpuhier_word_tag(team->id, GPUHIER_WORD_HELLO + rail, notice->rank);
-    const uint64_t mine = gpuhier_word_tag(team->id, GPUHIER_WORD_HELLO + rail, team->rank);
-    int rc = gpuhier_net_recv(peer, rail, theirs, NULL, 0, false, &notice->hello[2 * rail]);
-    return OMPI_SUCCESS != rc ? rc : gpuhier_net_send(peer, rail, mine, NULL, 0, false, &notice->hello[2 * rail + 1]);
+    const uint64_t theirs = gpuhier_word_tag(team->id, GPUHIER_WORD_GREETING + rail, notice->rank);
+    const uint64_t mine = gpuhier_word_tag(team->id, GPUHIER_WORD_GREETING + rail, team->rank);
+    int rc = gpuhier_net_recv(peer, rail, theirs, NULL, 0, false, &notice->greeting[2 * rail]);
+    return OMPI_SUCCESS != rc ? rc
+                              : gpuhier_net_send(peer, rail, mine, NULL, 0, false, &notice->greeting[2 * rail + 1]);
 }
 
-/* Posts the hellos to all partners with that rail. Stops at the first error and returns it. */
-static int hellos_post(const gpuhier_team_t *team, int rail)
+/* Posts the greetings to all partners with that rail. Stops at the first error and returns it. */
+static int greetings_post(const gpuhier_team_t *team, int rail)
 {
     gpuhier_partners_t *partners = team->partners;
     int rc = OMPI_SUCCESS;
     gpuhier_engine_lock();
     for (int i = 0; i < partners->nnotices && OMPI_SUCCESS == rc; ++i) {
         if (0 != (rails_shared(team, partners->notices[i].rank) >> rail & 1u)) {
-            rc = hello_post(team, &partners->notices[i], rail);
+            rc = greeting_post(team, &partners->notices[i], rail);
         }
     }
     gpuhier_engine_unlock();
@@ -168,15 +167,15 @@ static int hellos_post(const gpuhier_team_t *team, int rail)
 }
 
 /*
- * Waits until all hellos have ended; rc is what posting them returned. After an error, here or on a partner, the other
- * connections get SETTLE_SECONDS more: UCX can abort when a connection is closed while both sides make it.
+ * Waits until all greetings have ended; rc is what posting them returned. After an error, here or on a partner, the
+ * other connections get SETTLE_SECONDS more: UCX can abort when a connection is closed while both sides make it.
  */
-static int hellos_wait(const gpuhier_team_t *team, int rc)
+static int greetings_wait(const gpuhier_team_t *team, int rc)
 {
     const gpuhier_partners_t *partners = team->partners;
-    double deadline = gpuhier_clock() + (OMPI_SUCCESS == rc ? HELLO_SECONDS : SETTLE_SECONDS);
+    double deadline = gpuhier_clock() + (OMPI_SUCCESS == rc ? GREETING_SECONDS : SETTLE_SECONDS);
     int error = rc;
-    while (hellos_pending(partners, &error) > 0) {
+    while (greetings_pending(partners, &error) > 0) {
         const double now = gpuhier_clock();
         error = OMPI_SUCCESS != error ? error : gpuhier_partners_check(team);
         if (OMPI_SUCCESS == rc && OMPI_SUCCESS != error) {
@@ -195,13 +194,13 @@ static int hellos_wait(const gpuhier_team_t *team, int rc)
 /*
  * All ranks connect one rail after the other, in the same order: when one turns out dead, those before it are
  * connected. A rank that finds a dead rail notifies its other partners over rail 0; otherwise they would wait for its
- * hello on the next rail.
+ * greeting on the next rail.
  */
 int gpuhier_partners_connect(gpuhier_team_t *team)
 {
     int rc = OMPI_SUCCESS;
     for (int rail = 0; rail < GPUHIER_RAILS_MAX && OMPI_SUCCESS == rc; ++rail) {
-        rc = hellos_wait(team, hellos_post(team, rail));
+        rc = greetings_wait(team, greetings_post(team, rail));
     }
     if (OMPI_SUCCESS != rc) {
         gpuhier_engine_lock();
@@ -215,7 +214,7 @@ static bool notice_in_use(const notice_t *notice)
 {
     bool in_use = gpuhier_net_op_is_pending(&notice->recv) || gpuhier_net_op_is_pending(&notice->send);
     for (int i = 0; i < 2 * GPUHIER_RAILS_MAX; ++i) {
-        in_use = in_use || gpuhier_net_op_is_pending(&notice->hello[i]);
+        in_use = in_use || gpuhier_net_op_is_pending(&notice->greeting[i]);
     }
     return in_use;
 }
@@ -235,7 +234,7 @@ static void words_cancel(gpuhier_partners_t *partners)
     for (int i = 0; i < partners->nnotices; ++i) {
         gpuhier_net_cancel(&partners->notices[i].recv);
         for (int rail = 0; rail < GPUHIER_RAILS_MAX; ++rail) {
-            gpuhier_net_cancel(&partners->notices[i].hello[2 * rail]);
+            gpuhier_net_cancel(&partners->notices[i].greeting[2 * rail]);
         }
     }
     partners->until = 0;
@@ -314,7 +313,7 @@ int gpuhier_partners_check(const gpuhier_team_t *team)
 static void last_words_post(gpuhier_team_t *team, notice_t *notice, int rail)
 {
     gpuhier_net_peer_t *peer = team->peers[notice->rank];
-    gpuhier_net_op_t *recv = &notice->hello[2 * rail], *send = &notice->hello[2 * rail + 1];
+    gpuhier_net_op_t *recv = &notice->greeting[2 * rail], *send = &notice->greeting[2 * rail + 1];
     if (GPUHIER_NET_OP_DONE == recv->state && GPUHIER_NET_OP_DONE == send->state) {
         const uint64_t theirs = gpuhier_word_tag(team->id, GPUHIER_WORD_LAST + rail, notice->rank);
         const uint64_t mine = gpuhier_word_tag(team->id, GPUHIER_WORD_LAST + rail, team->rank);
@@ -332,7 +331,7 @@ void gpuhier_partners_give_up(gpuhier_team_t *team)
     partners->has_given_up = true;
     for (int i = 0; i < partners->nnotices; ++i) {
         notice_t *notice = &partners->notices[i];
-        if (GPUHIER_NET_OP_IDLE == notice->hello[1].state) {
+        if (GPUHIER_NET_OP_IDLE == notice->greeting[1].state) {
             continue; /* set-up never connected it */
         }
         const uint64_t name = gpuhier_word_tag(team->id, GPUHIER_WORD_NOTICE, team->rank);

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The words that ranks of different groups send each other beside their calls: hello at set-up, and a notice when a
- * rank gives up.
+ * The words that ranks of different groups send each other beside their calls: a greeting at set-up, and a notice when
+ * a rank gives up.
  */
 #ifndef GPUHIER_PARTNERS_H
 #define GPUHIER_PARTNERS_H
@@ -26,9 +26,9 @@ void gpuhier_partners_fini(gpuhier_team_t *team);
 void gpuhier_partners_leave(gpuhier_team_t *team);
 
 /*
- * Exchanges a hello with each partner. UCX connects with the first message, and that takes both sides. Over a
+ * Exchanges a greeting with each partner. UCX connects with the first message, and that takes both sides. Over a
  * connection that stands, a later notice leaves at once, even if the partner is not in the call yet. All members call
- * it. Waits HELLO_SECONDS at most for each rail; returns an Open MPI code.
+ * it. Waits GREETING_SECONDS at most for each rail; returns an Open MPI code.
  */
 int gpuhier_partners_connect(gpuhier_team_t *team);
 

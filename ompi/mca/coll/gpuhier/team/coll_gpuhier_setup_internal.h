@@ -74,7 +74,7 @@ struct gpuhier_setup {
 
     /* net */
     void *address;         /* of this rank's UCX; several groups */
-    int *counts;           /* [2 * nranks] for addresses: their lengths, and places in one piece of memory */
+    int *counts;           /* [2 * nranks] for addresses: their lengths, and places in one block of memory */
     gpuhier_net_gpu_t gpu; /* the answer that decides where messages between groups lie ... */
     int gpu_rank;          /* ... and the rank that gave it */
     bool has_rdma;         /* a rank has RDMA ports */

@@ -27,9 +27,9 @@
 
 /* Which word. Those of a rail have its number, up to 7, added. */
 enum {
-    GPUHIER_WORD_NOTICE = 0, /* that the sender has given up: its last one on rail 0 */
-    GPUHIER_WORD_HELLO = 1,  /* on rail r, at set-up */
-    GPUHIER_WORD_LAST = 8    /* on rail r > 0, after a notice: nothing more comes there */
+    GPUHIER_WORD_NOTICE = 0,   /* that the sender has given up: its last one on rail 0 */
+    GPUHIER_WORD_GREETING = 1, /* on rail r, at set-up */
+    GPUHIER_WORD_LAST = 8      /* on rail r > 0, after a notice: nothing more comes there */
 };
 
 /* What all tags of a team begin with. */

@@ -4,7 +4,7 @@
  *
  * The interface of the kernels: their one argument, and the list of them.
  *
- * Every kernel has the same form, M sources -> K destinations, element by element:
+ * Every kernel does the same, M sources -> K destinations, element by element:
  *
  *     acc = src[0][i];  acc = op(acc, src[s][i]) for s = 1 .. nsrc-1;  dst[d][i] = acc for each d
  *

@@ -42,7 +42,7 @@ struct bench_traffic {
     int (*counter)(const char *name, unsigned long long *value_p);
     void (*reset)(void);
     uint64_t slice_bytes, slice_bytes_max;
-    uint64_t step_bytes, part_bytes; /* of the wire; see slice_limit() */
+    uint64_t step_bytes, shard_bytes; /* of the wire; see slice_limit() */
     bool has_slice_bytes;
     uint64_t small_bytes; /* 0: unknown, or no message is short */
     pvars_t before;
@@ -118,7 +118,7 @@ bench_traffic_t *bench_traffic_create(const bench_place_t *place, const bench_op
                          && pvars_number("coll_gpuhier_slice_bytes_max", &t->slice_bytes_max);
     const bool rdma = all_have_rdma(place);
     t->step_bytes = rdma ? 102400 : 20480;
-    t->part_bytes = rdma ? 1048576 : 131072;
+    t->shard_bytes = rdma ? 1048576 : 131072;
     if (!pvars_number("coll_gpuhier_small_bytes", &t->small_bytes)) {
         t->small_bytes = 0;
     }
@@ -155,7 +155,7 @@ static uint64_t units_of(uint64_t elements, uint64_t unit)
 }
 
 /*
- * On one node a message is one slice; between nodes an eighth of it, but no less than the wire's part_bytes for each
+ * On one node a message is one slice; between nodes an eighth of it, but no less than the wire's shard_bytes for each
  * rank, and no more than slice_bytes, or what 21 steps of the wire for each doubling of the nodes take for each rank,
  * up to slice_bytes_max, if that is more.
  */
@@ -177,7 +177,7 @@ static uint64_t slice_limit(const bench_traffic_t *t, const bench_row_t *row)
     uint64_t longest = 21 * t->step_bytes * doublings * most_ranks;
     longest = longest < t->slice_bytes_max ? longest : t->slice_bytes_max;
     longest = longest > t->slice_bytes ? longest : t->slice_bytes;
-    uint64_t least = t->part_bytes * most_ranks < t->slice_bytes ? t->part_bytes * most_ranks : t->slice_bytes;
+    uint64_t least = t->shard_bytes * most_ranks < t->slice_bytes ? t->shard_bytes * most_ranks : t->slice_bytes;
     uint64_t slice = row->bytes / 8 > least ? row->bytes / 8 : least;
     return slice < longest ? slice : longest;
 }

@@ -34,7 +34,7 @@ uint64_t gpuhier_choice_slice_bytes(const gpuhier_shape_t *shape, uint64_t bytes
     if (1 == shape->hierarchy->ngroups) {
         return longest;
     }
-    const uint64_t worth = gpuhier_wires[limits->wire].part_bytes * (uint64_t) shape->max_group_size;
+    const uint64_t worth = gpuhier_wires[limits->wire].shard_bytes * (uint64_t) shape->max_group_size;
     const uint64_t least = worth < limits->slice_bytes ? worth : limits->slice_bytes;
     const uint64_t part = bytes / GPUHIER_SLICES_WANTED;
     const uint64_t slice = part > least ? part : least;

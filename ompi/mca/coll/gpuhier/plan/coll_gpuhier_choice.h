@@ -40,7 +40,7 @@ uint64_t gpuhier_choice_longest(const gpuhier_shape_t *shape, const gpuhier_limi
 /*
  * Bytes of a slice for a message of `bytes`, equal on all ranks. With one group: the longest. With several, and P ranks
  * in the largest group:
- *     min(longest, max(bytes / GPUHIER_SLICES_WANTED, min(slice_bytes, part_bytes of the wire * P)))
+ *     min(longest, max(bytes / GPUHIER_SLICES_WANTED, min(slice_bytes, shard_bytes of the wire * P)))
  * It exceeds slice_bytes only where bytes / GPUHIER_SLICES_WANTED does; only such messages need a long lane.
  */
 uint64_t gpuhier_choice_slice_bytes(const gpuhier_shape_t *shape, uint64_t bytes, const gpuhier_limits_t *limits);

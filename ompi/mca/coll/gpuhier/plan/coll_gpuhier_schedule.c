@@ -33,12 +33,12 @@ const char *const gpuhier_algorithm_names[GPUHIER_ALGORITHM_COUNT] = {
 };
 
 /*
- * The values for rdma come from simulation (docs/scaling.md) and, part_bytes, from modelled time; those for tcp come
+ * The values for rdma come from simulation (docs/scaling.md) and, shard_bytes, from modelled time; those for tcp come
  * from measurement (docs/decisions.md).
  * free_bytes: on tcp, messages above 64 KiB are a rendezvous, whose cost the formula does not have.
  */
 const gpuhier_wire_row_t gpuhier_wires[GPUHIER_WIRE_COUNT] = {
-    /*                     name    step_bytes free_bytes part_bytes */
+    /*                     name    step_bytes free_bytes shard_bytes */
     [GPUHIER_WIRE_RDMA] = {"rdma", 100 << 10, 0, 1 << 20},
     [GPUHIER_WIRE_TCP] = {"tcp", 20 << 10, 96 << 10, 128 << 10},
 };

@@ -43,7 +43,8 @@ typedef struct gpuhier_wire_row {
     const char *name;
     uint64_t step_bytes; /* bytes that a rail carries in the fixed time of a step */
     uint64_t free_bytes; /* pieces shorter than this are exchanged in the fewest steps */
-    uint64_t part_bytes; /* a rank's part of a slice is at least this, else a slice costs more than its overlap gains */
+    uint64_t
+        shard_bytes; /* a rank's shard of a slice is at least this, else a slice costs more than its overlap gains */
 } gpuhier_wire_row_t;
 
 extern const gpuhier_wire_row_t gpuhier_wires[GPUHIER_WIRE_COUNT];

@@ -164,7 +164,7 @@ gpuhier_trace_kept_t gpuhier_trace_kept(void)
                                                               : GPUHIER_TRACE_EVENTS;
     const size_t first = (size_t) ((ring.count - kept) % GPUHIER_TRACE_EVENTS);
     const size_t to_end = kept < GPUHIER_TRACE_EVENTS - first ? (size_t) kept : GPUHIER_TRACE_EVENTS - first;
-    const gpuhier_trace_kept_t all = {.piece = {NULL == ring.event ? NULL : &ring.event[first], ring.event},
+    const gpuhier_trace_kept_t all = {.stretch = {NULL == ring.event ? NULL : &ring.event[first], ring.event},
                                       .events = {to_end, (size_t) kept - to_end},
                                       .dropped = ring.count - kept,
                                       .origin = ring.origin};

@@ -97,7 +97,7 @@ static void part_send(const gpuhier_trace_kept_t *kept)
     }
     ok = ok && message(true, &head, sizeof(head), 0);
     for (int i = 0; i < 2 && ok; ++i) {
-        ok = 0 == kept->events[i] || message(true, kept->piece[i], kept->events[i] * sizeof(gpuhier_trace_event_t), 0);
+        ok = 0 == kept->events[i] || message(true, kept->stretch[i], kept->events[i] * sizeof(*kept->stretch[i]), 0);
     }
 }
 
@@ -125,11 +125,11 @@ static bool part_receive(part_t *part, gpuhier_trace_event_t *events)
     }
     part->head = head;
     part->head.host[sizeof(head.host) - 1] = '\0';
-    /* The rank sends its ring in one piece, or in two if the ring has come round. */
+    /* The rank sends its ring in one stretch, or in two if the ring has come round. */
     const size_t wrapped = GPUHIER_TRACE_EVENTS == head.events ? (size_t) (head.dropped % GPUHIER_TRACE_EVENTS) : 0;
-    const size_t pieces[] = {(size_t) head.events - wrapped, wrapped};
-    for (size_t i = 0, at = 0; i < 2; at += pieces[i++]) {
-        if (pieces[i] > 0 && !message(false, &events[at], pieces[i] * sizeof(gpuhier_trace_event_t), part->rank)) {
+    const size_t stretches[] = {(size_t) head.events - wrapped, wrapped};
+    for (size_t i = 0, at = 0; i < 2; at += stretches[i++]) {
+        if (stretches[i] > 0 && !message(false, &events[at], stretches[i] * sizeof(*events), part->rank)) {
             return false;
         }
     }
@@ -274,7 +274,7 @@ static bool file_write(FILE *file, const gpuhier_trace_kept_t *kept, int nranks)
             part->head = head_make(kept);
             for (size_t i = 0, at = 0; i < 2; at += kept->events[i++]) {
                 if (kept->events[i] > 0) {
-                    memcpy(&events[at], kept->piece[i], kept->events[i] * sizeof(*events));
+                    memcpy(&events[at], kept->stretch[i], kept->events[i] * sizeof(*events));
                 }
             }
         } else if (!part_receive(part, events)) {

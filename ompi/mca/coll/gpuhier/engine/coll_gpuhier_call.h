@@ -73,16 +73,24 @@ typedef struct gpuhier_call_args {
 typedef struct gpuhier_slices {
     gpuhier_plan_t plan;
     gpuhier_cursor_t stage[GPUHIER_STAGES];
-    bool offers;        /* this rank offers the one-shot form */
-    bool oneshot;       /* the call has that form: see coll_gpuhier_oneshot.h */
-    bool on_default;    /* ... and its kernel can run on the default stream: nothing marks the program's earlier work */
-    bool mask_known;    /* the vote is complete */
-    bool claimed;       /* this rank may start work on its peers' buffers */
-    int vote_step;      /* leader: of the vote between groups */
-    uint32_t vote_mask; /* leader: the masks gathered so far */
+    bool offers;                 /* this rank offers the one-shot form */
+    bool oneshot;                /* the call has that form: see coll_gpuhier_oneshot.h */
+    bool mask_known;             /* the vote is complete */
+    bool claimed;                /* this rank may start work on its peers' buffers */
+    int vote_step;               /* leader: of the vote between groups */
+    uint32_t vote_mask;          /* leader: the masks gathered so far */
     gpuhier_known_call_t *known; /* an earlier call on the same memory, or NULL: coll_gpuhier_known.h */
     gpuhier_member_t member[GPUHIER_GROUP_MAX];
 } gpuhier_slices_t;
+
+/* How a call stays behind what the program had queued on its GPUs. coll_gpuhier_order.c decides. */
+typedef enum gpuhier_order {
+    GPUHIER_ORDER_FAILED = 0, /* it could not be arranged: this rank votes against the call */
+    GPUHIER_ORDER_NEEDLESS,   /* the call touches no GPU, or that work had ended */
+    GPUHIER_ORDER_COPY,       /* its input is copied on the default stream, and `input` marks that copy */
+    GPUHIER_ORDER_KERNEL,     /* its kernel runs on the default stream */
+    GPUHIER_ORDER_MARKED      /* `input` and `elsewhere` mark that work; who reads the input waits for them */
+} gpuhier_order_t;
 
 /*
  * One call. gpuhier_engine_prepare() makes it. Its caller owns it until it is DONE. One thread at a time uses it, under
@@ -120,7 +128,8 @@ typedef struct gpuhier_call {
     bool is_long;   /* slices are longer than slice_bytes: in a long lane */
     uint64_t sequence;
     gpuhier_lane_t *lane;
-    CUevent input;        /* what the program had queued before the call; NULL when it could not be recorded */
+    gpuhier_order_t order;
+    CUevent input;        /* what the program had queued before the call; NULL where `order` needs no event */
     CUevent elsewhere[2]; /* the same in the contexts of from and to, where those are not the team's; else NULL */
     bool input_done;      /* what the program had queued before the call is complete, or the lane waits for it */
     bool net_on_device;   /* UCX moves messages of this team's calls from and to GPU memory */

@@ -33,10 +33,7 @@ void gpuhier_engine_unmap(gpuhier_call_t *call)
 static void lane_leave(gpuhier_call_t *call)
 {
     gpuhier_lane_t *lane = call->lane;
-    if (NULL != lane && call->is_small && call->small.marks_itself) {
-        lane->until = call->input; /* the copy of the input, which was not made on a stream of the lane */
-        call->input = NULL;
-    }
+    gpuhier_order_leave(call);
     gpuhier_small_exchange_leave(call->team);
     gpuhier_vote_leave(call->team);
     gpuhier_partners_leave(call->team);

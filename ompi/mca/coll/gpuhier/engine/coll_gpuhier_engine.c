@@ -198,20 +198,18 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
                      && (0 == team->oneshot_bytes || !gpuhier_oneshot_suits(call));
     if (call->is_small) {
         memset(&call->small, 0, sizeof(call->small));
+        gpuhier_small_map(call);
     } else {
         memset(&call->slices, 0, offsetof(gpuhier_slices_t, member));
     }
-    const bool marked_later = call->is_small && gpuhier_small_needs_no_mark(call);
-    if (OMPI_SUCCESS == team->context_lost && !marked_later && (call->is_small || !gpuhier_oneshot_on_default(call))) {
-        gpuhier_order_mark(call);
-    }
+    gpuhier_order_decide(call);
 }
 
 /* Takes what the call needs of the device. */
 static int resources_take(gpuhier_call_t *call)
 {
     gpuhier_team_t *team = call->team;
-    if (OMPI_SUCCESS != team->context_lost || (NULL == call->input && !call->slices.on_default)) {
+    if (OMPI_SUCCESS != team->context_lost || GPUHIER_ORDER_FAILED == call->order) {
         return OMPI_SUCCESS != team->context_lost ? team->context_lost : OMPI_ERROR;
     }
     const size_t exchange_bytes =
@@ -266,7 +264,7 @@ void gpuhier_engine_begin(gpuhier_call_t *call)
                 }
             }
         }
-    } else if (call->is_long && OMPI_SUCCESS == team->context_lost && NULL != call->input) {
+    } else if (call->is_long && OMPI_SUCCESS == team->context_lost && GPUHIER_ORDER_FAILED != call->order) {
         arrival->mask |= GPUHIER_MASK_SHORT;
     } else {
         arrival->mask |= GPUHIER_MASK_FAIL;
@@ -377,12 +375,9 @@ static int run_begin(gpuhier_call_t *call)
         offer_ended(call, 0 == (unmapped >> team->index & 1));
     }
     call->slices.oneshot = gpuhier_oneshot_agreed(call);
-    if (!call->slices.oneshot && call->slices.on_default) {
-        call->slices.on_default = false;
-        gpuhier_order_mark(call);
-        if (NULL == call->input) {
-            return OMPI_ERROR;
-        }
+    if (!call->slices.oneshot && GPUHIER_ORDER_KERNEL == call->order
+        && GPUHIER_ORDER_FAILED == gpuhier_order_mark(call)) {
+        return OMPI_ERROR;
     }
     if (call->slices.oneshot) {
         call->slices.member[team->index].via_scratch = !gpuhier_oneshot_is_direct(call);

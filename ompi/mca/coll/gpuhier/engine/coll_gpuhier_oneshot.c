@@ -9,10 +9,8 @@
 
 #include <stdatomic.h>
 
-#include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_call.h"
 #include "engine/coll_gpuhier_oneshot.h"
-#include "ompi/runtime/mpiruntime.h"
 
 #define POLLS_PER_QUERY 256u /* looks at the word between two questions to the driver, which knows of faults */
 
@@ -28,13 +26,6 @@ bool gpuhier_oneshot_is_direct(const gpuhier_call_t *call)
 {
     const gpuhier_device_t *device = call->team->device;
     return gpuhier_device_owns(device, &call->from) && gpuhier_device_owns(device, &call->to);
-}
-
-bool gpuhier_oneshot_on_default(gpuhier_call_t *call)
-{
-    call->slices.on_default = !gpuhier_params.sync_before && !ompi_mpi_thread_multiple && gpuhier_oneshot_suits(call)
-                              && gpuhier_oneshot_is_direct(call);
-    return call->slices.on_default;
 }
 
 void gpuhier_oneshot_offer(gpuhier_call_t *call, gpuhier_arrival_t *arrival)
@@ -63,7 +54,7 @@ bool gpuhier_oneshot_agreed(const gpuhier_call_t *call)
 
 static CUstream stream_of(const gpuhier_call_t *call)
 {
-    return call->slices.on_default ? CU_STREAM_LEGACY : call->lane->stream[GPUHIER_STAGE_RS];
+    return GPUHIER_ORDER_KERNEL == call->order ? CU_STREAM_LEGACY : call->lane->stream[GPUHIER_STAGE_RS];
 }
 
 int gpuhier_oneshot_launch(gpuhier_call_t *call, CUdeviceptr in, CUdeviceptr out)
@@ -85,7 +76,7 @@ int gpuhier_oneshot_launch(gpuhier_call_t *call, CUdeviceptr in, CUdeviceptr out
             call->slices.member[i].scratch + gpuhier_scratch_mailbox() + (uint64_t) team->index * args.part_bytes;
         args.flag[i] = arrival_of(call, i)->flag;
     }
-    if (!call->slices.on_default && gpuhier_oneshot_is_direct(call)) {
+    if (GPUHIER_ORDER_KERNEL != call->order && gpuhier_oneshot_is_direct(call)) {
         int rc = gpuhier_cuda_error(gpuhier_cu.cuStreamWaitEvent(stream_of(call), call->input, 0), "cuStreamWaitEvent");
         if (OMPI_SUCCESS != rc) {
             return rc;

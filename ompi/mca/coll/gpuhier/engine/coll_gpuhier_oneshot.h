@@ -39,9 +39,6 @@ bool gpuhier_oneshot_suits(const struct gpuhier_call *call);
 /* Do kernels of this rank's GPU reach the user's buffers? */
 bool gpuhier_oneshot_is_direct(const struct gpuhier_call *call);
 
-/* Notes whether the kernel of a call that it suits can run on the program's default stream. It needs no mark then. */
-bool gpuhier_oneshot_on_default(struct gpuhier_call *call);
-
 /* Offers to take this form, in the arrival record of a call that it suits. The call has its lane. */
 void gpuhier_oneshot_offer(struct gpuhier_call *call, struct gpuhier_arrival *arrival);
 

@@ -2,15 +2,26 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the order of a call behind the program's own work: events behind all that the program had queued, in the
- * team's context and in those of buffers that belong to another GPU.
+ * Owns the order of a call behind the program's own work: which way it is kept (gpuhier_order_t), and the events behind
+ * all that the program had queued, in the team's context and in those of buffers that belong to another GPU.
+ *
+ * What the program has queued is what a mark on the legacy default stream of a context covers: that stream waits for
+ * all blocking streams of the context. The cheapest way that is safe is taken:
+ *
+ *   - A call whose buffers the host reads and writes (small, is_mapped) needs nothing if a query of the default stream
+ *     says that all has ended, where such a query tells of blocking streams as well (device, query_suffices).
+ *   - A short call that begins at once copies its input on the default stream itself.
+ *   - A one-shot kernel runs on the default stream itself, unless another thread may queue work behind it there.
+ *   - All other calls are marked, and so are these with sync_before, which waits for the device before it marks.
  *
  * Called by the engine, when a call is posted, and by the stages that read the input.
  */
 #include "ompi_config.h"
 
 #include "base/coll_gpuhier_params.h"
+#include "engine/coll_gpuhier_oneshot.h"
 #include "engine/coll_gpuhier_order.h"
+#include "ompi/runtime/mpiruntime.h"
 
 void gpuhier_order_forget(gpuhier_call_t *call)
 {
@@ -71,7 +82,7 @@ static int elsewhere_mark(const gpuhier_call_t *call, const gpuhier_buffer_t *bu
     return rc;
 }
 
-void gpuhier_order_mark(gpuhier_call_t *call)
+gpuhier_order_t gpuhier_order_mark(gpuhier_call_t *call)
 {
     int rc = gpuhier_order_mark_input(call);
     rc = OMPI_SUCCESS != rc ? rc : elsewhere_mark(call, &call->from, &call->elsewhere[0]);
@@ -80,6 +91,64 @@ void gpuhier_order_mark(gpuhier_call_t *call)
     }
     if (OMPI_SUCCESS != rc) {
         gpuhier_order_forget(call);
+    }
+    call->order = OMPI_SUCCESS == rc ? GPUHIER_ORDER_MARKED : GPUHIER_ORDER_FAILED;
+    return call->order;
+}
+
+/* Has all that the program had queued ended already? In doubt it has not. */
+static __attribute__((noinline)) bool has_ended(const gpuhier_call_t *call)
+{
+    return NULL == call->team->first && call->team->device->query_suffices && !gpuhier_params.sync_before
+           && CUDA_SUCCESS == gpuhier_cu.cuStreamQuery(CU_STREAM_LEGACY);
+}
+
+/* May the call copy its input on the default stream? It must begin at once, and its GPU memory be of the team's GPU. */
+static bool may_copy(const gpuhier_call_t *call)
+{
+    const CUcontext context = call->team->device->context;
+    return NULL == call->team->first && !gpuhier_params.sync_before && gpuhier_buffer_on_device(&call->from)
+           && call->from.context == context && (!gpuhier_buffer_on_device(&call->to) || call->to.context == context);
+}
+
+void gpuhier_order_decide(gpuhier_call_t *call)
+{
+    if (OMPI_SUCCESS != call->team->context_lost) {
+        call->order = GPUHIER_ORDER_FAILED;
+    } else if (!call->is_small) {
+        call->order = !gpuhier_params.sync_before && !ompi_mpi_thread_multiple && gpuhier_oneshot_suits(call)
+                              && gpuhier_oneshot_is_direct(call)
+                          ? GPUHIER_ORDER_KERNEL
+                          : gpuhier_order_mark(call);
+    } else if (!gpuhier_buffer_on_device(&call->from) && !gpuhier_buffer_on_device(&call->to)) {
+        call->order = GPUHIER_ORDER_NEEDLESS;
+    } else if (call->small.is_mapped) {
+        call->input_done = has_ended(call);
+        call->order = call->input_done ? GPUHIER_ORDER_NEEDLESS : gpuhier_order_mark(call);
+    } else {
+        call->order = may_copy(call) ? GPUHIER_ORDER_COPY : gpuhier_order_mark(call);
+    }
+}
+
+int gpuhier_order_reached(gpuhier_call_t *call, int queries)
+{
+    CUresult result = call->input_done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    for (int i = 0; i < queries && CUDA_ERROR_NOT_READY == result; ++i) {
+        result = gpuhier_cu.cuEventQuery(call->input);
+    }
+    if (CUDA_ERROR_NOT_READY == result) {
+        return 0;
+    }
+    const int rc = gpuhier_cuda_error(result, "the program's work before a call");
+    call->input_done = OMPI_SUCCESS == rc;
+    return call->input_done ? 1 : rc;
+}
+
+void gpuhier_order_leave(gpuhier_call_t *call)
+{
+    if (NULL != call->lane && GPUHIER_ORDER_COPY == call->order) {
+        call->lane->until = call->input;
+        call->input = NULL;
     }
 }
 

@@ -9,8 +9,15 @@
 
 #include "engine/coll_gpuhier_call.h"
 
-/* Marks all that the call must not overtake: call->input and call->elsewhere. call->input is NULL if that failed. */
-void gpuhier_order_mark(gpuhier_call_t *call);
+/* Decides, when the call is posted and its form is known, how it stays behind that work: call->order. Marks it if need
+ * be. */
+void gpuhier_order_decide(gpuhier_call_t *call);
+
+/*
+ * Marks all that the call must not overtake: call->input and call->elsewhere. Returns the new call->order, MARKED or
+ * FAILED.
+ */
+gpuhier_order_t gpuhier_order_mark(gpuhier_call_t *call);
 
 /* Makes call->input alone: an event behind all that the program, and gpuhier, have queued on the legacy default stream.
  * Returns an Open MPI code. */
@@ -21,6 +28,15 @@ int gpuhier_order_mark_input(gpuhier_call_t *call);
  * follow the copies in of all ranks. Returns an Open MPI code.
  */
 int gpuhier_order_queue(gpuhier_call_t *call);
+
+/*
+ * Asks the driver up to `queries` times whether the work that is marked has ended, and notes it in call->input_done.
+ * Returns 1, 0 or an error. Work of other contexts is not asked about: only calls via scratch wait for that.
+ */
+int gpuhier_order_reached(gpuhier_call_t *call, int queries);
+
+/* Leaves to the lane of a failed call what a copy of the input on the default stream still uses. */
+void gpuhier_order_leave(gpuhier_call_t *call);
 
 /* Lets go of the marks. Harmless when there are none. */
 void gpuhier_order_forget(gpuhier_call_t *call);

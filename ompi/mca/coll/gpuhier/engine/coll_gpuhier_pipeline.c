@@ -155,15 +155,10 @@ static int input_direct(gpuhier_call_t *call)
     if (call->input_done) {
         return 0;
     }
-    CUresult result = gpuhier_cu.cuEventQuery(call->input);
-    if (CUDA_ERROR_NOT_READY == result) {
-        return 0;
-    }
-    int rc = gpuhier_cuda_error(result, "work that precedes the call");
-    if (OMPI_SUCCESS != rc) {
+    const int rc = gpuhier_order_reached(call, 1);
+    if (1 != rc) {
         return rc;
     }
-    call->input_done = true;
     gpuhier_word_publish(&my_slot(call)->in_ready, call->sequence, call->slices.plan.nslices);
     return 1;
 }

@@ -78,11 +78,6 @@ static bool out_on_host(const gpuhier_call_t *call)
     return !gpuhier_buffer_on_device(&call->to);
 }
 
-static bool is_on_host(const gpuhier_call_t *call)
-{
-    return in_on_host(call) && out_on_host(call);
-}
-
 /* The stream for the next copy, which goes behind all that the program had queued. */
 static int stream_order(gpuhier_call_t *call, CUstream *stream_p)
 {
@@ -97,38 +92,22 @@ static bool window_is_there(const gpuhier_call_t *call, CUdeviceptr address, con
                               (unsigned) gpuhier_params.ipc_uses);
 }
 
-/* Can the host read the input and write the result itself, or is the result in host memory? */
-static __attribute__((noinline)) bool maps(gpuhier_call_t *call)
+/* It can if both are mapped, or the input is and the result lies in host memory. */
+static __attribute__((noinline)) void windows_find(gpuhier_call_t *call)
 {
     if (call->has_gaps || bytes_of(call) > (size_t) gpuhier_params.gdr_bytes) {
-        return false;
+        return;
     }
     const bool in = window_is_there(call, call->in, &call->from); /* both count their uses */
     call->small.is_mapped =
         (call->in == call->out || out_on_host(call) || window_is_there(call, call->out, &call->to)) && in;
-    call->input_done = call->small.is_mapped && NULL == call->team->first && call->team->device->query_suffices
-                       && !gpuhier_params.sync_before && CUDA_SUCCESS == gpuhier_cu.cuStreamQuery(CU_STREAM_LEGACY);
-    return call->small.is_mapped;
 }
 
-/* May the call, which begins at once, copy its input on the program's own stream? */
-static bool marks_itself(const gpuhier_call_t *call)
+void gpuhier_small_map(gpuhier_call_t *call)
 {
-    const CUcontext context = call->team->device->context;
-    return !gpuhier_params.sync_before && !in_on_host(call) && call->from.context == context
-           && (out_on_host(call) || call->to.context == context);
-}
-
-bool gpuhier_small_needs_no_mark(gpuhier_call_t *call)
-{
-    if (is_on_host(call)) {
-        return true;
+    if (call->team->device->host_maps) {
+        windows_find(call);
     }
-    if (call->team->device->host_maps && maps(call)) {
-        return call->input_done;
-    }
-    call->small.marks_itself = NULL == call->team->first && marks_itself(call);
-    return call->small.marks_itself;
 }
 
 /* Starts the copy of the input to pinned memory, unless the host reads it itself. */
@@ -136,7 +115,7 @@ static int input_queue(gpuhier_call_t *call)
 {
     const CUdeviceptr pinned = (CUdeviceptr) (uintptr_t) call->lane->pinned;
     const size_t bytes = input_bytes(call);
-    if (!call->small.marks_itself) {
+    if (GPUHIER_ORDER_COPY != call->order) {
         CUstream stream;
         if (call->small.is_mapped) {
             return OMPI_SUCCESS;
@@ -163,7 +142,7 @@ static int input_queue(gpuhier_call_t *call)
 /* Is the copy complete? 1 if so, 0 if not, < 0 for an error. */
 static int copy_done(const gpuhier_call_t *call)
 {
-    const bool by_event = call->small.marks_itself && GPUHIER_SMALL_INPUT == call->small.phase;
+    const bool by_event = GPUHIER_ORDER_COPY == call->order && GPUHIER_SMALL_INPUT == call->small.phase;
     CUresult result = CUDA_ERROR_NOT_READY;
     for (int i = 0; i < QUERIES && CUDA_ERROR_NOT_READY == result; ++i) {
         result = by_event ? gpuhier_cu.cuEventQuery(call->input)
@@ -195,8 +174,7 @@ void gpuhier_small_begin(gpuhier_call_t *call)
 {
     gpuhier_team_t *team = call->team;
     int rc = team->context_lost;
-    if (OMPI_SUCCESS == rc && NULL == call->input && !call->small.marks_itself && !call->input_done
-        && !is_on_host(call)) {
+    if (OMPI_SUCCESS == rc && GPUHIER_ORDER_FAILED == call->order) {
         rc = OMPI_ERROR;
     }
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_lane_take(team->device, GPUHIER_LANE_SMALL, 0, &call->lane);
@@ -218,17 +196,13 @@ void gpuhier_small_begin(gpuhier_call_t *call)
  * closed, the call goes on by a copy. 1, 0 or an error. */
 static __attribute__((noinline)) int input_read(gpuhier_call_t *call)
 {
-    CUresult result = call->input_done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
-    for (int i = 0; i < QUERIES && CUDA_ERROR_NOT_READY == result; ++i) {
-        result = gpuhier_cu.cuEventQuery(call->input);
+    int rc = gpuhier_order_reached(call, QUERIES);
+    if (1 != rc) {
+        return rc;
     }
-    if (CUDA_SUCCESS != result) {
-        return CUDA_ERROR_NOT_READY == result ? 0 : gpuhier_cuda_error(result, "the program's work before a call");
-    }
-    call->input_done = true;
     call->small.is_mapped =
         gpuhier_gdr_read(area_of(call, call->team->index)->data, call->in, bytes_of(call), call->from.id);
-    const int rc = call->small.is_mapped ? OMPI_SUCCESS : input_queue(call);
+    rc = call->small.is_mapped ? OMPI_SUCCESS : input_queue(call);
     return OMPI_SUCCESS != rc ? rc : call->small.is_mapped;
 }
 

@@ -30,24 +30,18 @@ typedef enum gpuhier_small_phase {
 /* Part of a call; as long-lived, owned and locked as that. */
 typedef struct gpuhier_small {
     gpuhier_small_phase_t phase;
-    bool marks_itself; /* the call begins at once: its input is copied on the program's own stream, and the mark is
-                          behind that */
-    bool is_mapped;    /* the host reads the input and writes the result itself (coll_gpuhier_gdr.h) */
-    bool copies_out;   /* the result is on its way to the receive buffer */
-    int arrived;       /* members of the group, from the first on, whose contribution is known to be there */
-    int step;          /* leader: of the exchange */
-    bool posted;       /* leader: the messages of the step are under way */
+    bool is_mapped;  /* the host reads the input and writes the result itself (coll_gpuhier_gdr.h) */
+    bool copies_out; /* the result is on its way to the receive buffer */
+    int arrived;     /* members of the group, from the first on, whose contribution is known to be there */
+    int step;        /* leader: of the exchange */
+    bool posted;     /* leader: the messages of the step are under way */
 } gpuhier_small_t;
 
 /* Does a message of so many bytes take the small form? The same on all ranks. */
 bool gpuhier_small_takes(size_t bytes);
 
-/*
- * Decides how a call that is posted now gets at its buffers. False: what the program has queued must be marked. True:
- * the call needs nothing of the GPU; or the program's work has ended, and the host reads and writes GPU memory; or the
- * call begins at once and copies its input on the program's own stream, with a mark behind it.
- */
-bool gpuhier_small_needs_no_mark(struct gpuhier_call *call);
+/* Finds out, when the call is posted, whether the host reads its input and writes its result itself. */
+void gpuhier_small_map(struct gpuhier_call *call);
 
 /* Begins a prepared call: starts the copy of the input. A failure becomes this rank's vote. */
 void gpuhier_small_begin(struct gpuhier_call *call);

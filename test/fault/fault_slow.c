@@ -5,8 +5,8 @@
  * A rank that is late between two of its messages, for longer than another waits for a first word: legal, and no error
  * on any rank.
  *
- *   fault_slow hello S     the last rank sleeps S seconds in set-up, before its first message: the communicator is left
- *                          to the saved collective, on all ranks, and the next one is not
+ *   fault_slow hello S     the last rank sleeps S seconds in set-up, before its first message: set-up begins anew,
+ *                          without UCX, on all ranks
  *   fault_slow last S      it sleeps in its last call, when all have what they need of it and are in MPI_Finalize
  *
  * How it works: the component finds this program's ucp_tag_send_nbx() before UCX's.
@@ -93,7 +93,7 @@ int main(int argc, char **argv)
     MPI_Comm_set_errhandler(second, MPI_ERRORS_RETURN);
     if (in_hello) {
         *slept = seconds;
-        calls(&suite, first, &pair, LATER, false);
+        calls(&suite, first, &pair, LATER, true);
         calls(&suite, second, &pair, LATER, true);
     } else {
         calls(&suite, first, &pair, LATER, true);

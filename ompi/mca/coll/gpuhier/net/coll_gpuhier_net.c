@@ -171,8 +171,10 @@ static ucs_status_t context_init(const char *device, ucp_context_h *context_p)
 
 static void rail_close(gpuhier_net_rail_t *rail)
 {
-    if (NULL != rail->address) {
+    if (NULL != rail->worker && NULL != rail->address) {
         ucp_worker_release_address(rail->worker, rail->address);
+    } else {
+        free(rail->address); /* over a carrier */
     }
     if (NULL != rail->worker) {
         ucp_worker_destroy(rail->worker);
@@ -322,11 +324,30 @@ int gpuhier_net_open(const char *const *devices, int nrails, gpuhier_net_cuda_mo
     return OMPI_SUCCESS;
 }
 
+int gpuhier_net_open_carrier(const gpuhier_net_carrier_t *carrier, uint64_t job, uint32_t rank, gpuhier_net_t **net_p)
+{
+    gpuhier_net_t *net = calloc(1, sizeof(*net));
+    gpuhier_net_carrier_address_t *address = malloc(sizeof(*address));
+    if (NULL == net || NULL == address) {
+        free(net);
+        free(address);
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    *address = (gpuhier_net_carrier_address_t){.job = job, .rank = rank};
+    net->carrier = carrier;
+    net->nrails = 1;
+    net->rails[0].address = (ucp_address_t *) address;
+    net->rails[0].address_bytes = sizeof(*address);
+    net->rails[0].gpu = GPUHIER_NET_GPU_MPI;
+    *net_p = net;
+    return OMPI_SUCCESS;
+}
+
 int gpuhier_net_progress(gpuhier_net_t *net)
 {
-    int events = 0;
+    int events = NULL != net->carrier ? gpuhier_net_stream_progress(net) : 0;
     ++net->rounds;
-    for (int i = 0; i < net->nrails; ++i) {
+    for (int i = 0; i < net->nrails && NULL == net->carrier; ++i) {
         gpuhier_net_rail_t *rail = &net->rails[i];
         if (!gpuhier_net_rail_is_open(rail)) {
             continue;
@@ -399,11 +420,16 @@ void gpuhier_net_close(gpuhier_net_t *net)
         return;
     }
     net->error_handler = NULL;
-    drain(net);
-    settle(net);
+    if (NULL == net->carrier) {
+        drain(net);
+        settle(net);
+    }
     gpuhier_net_connections_close(net);
     uint64_t deadline = gpuhier_clock_ms() + GPUHIER_NET_DRAIN_MS;
     while (0 != net->pending && gpuhier_clock_ms() < deadline) {
+        if (NULL != net->carrier) {
+            net->carrier->progress();
+        }
         gpuhier_net_progress(net);
     }
     rails_close(net);

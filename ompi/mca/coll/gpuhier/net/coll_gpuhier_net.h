@@ -2,12 +2,16 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * net/: tagged messages between processes, over UCX.
+ * net/: tagged messages between processes, over UCX, or over a carrier that the caller provides.
  *
  * The folder owns the nets of a process: a UCX context and worker for each open rail, the connections to other
  * processes, and their end. It calls UCX and base/, and nothing else: no MPI, no CUDA, and of Open MPI only its error
  * codes. team/ opens the net, makes the peers, and leaves at MPI_Finalize. team/ and engine/ send and receive.
  * gpuhier_info opens a net to see what UCX can do. Nobody else calls it.
+ *
+ * Carriers. Where UCX has no network, something else that carries messages in order takes its place: Open MPI's own
+ * point-to-point layer, which team/ hands in as functions (gpuhier_net_carrier_t). All below holds for it as well,
+ * except that such a net has one rail, takes no CUDA memory, and learns of deaths from the carrier.
  *
  * Use. A process opens a net, hands its address to the others by whatever means it has, and makes a peer from each
  * address that it receives. Then it sends and receives tagged buffers in host or CUDA memory. The first operation on a
@@ -78,6 +82,9 @@ typedef struct gpuhier_net_op {
     gpuhier_net_t *net;
     struct gpuhier_net_connection *connection;
     void *request;
+    void *announcement; /* the next three over a carrier: the request of the word that precedes a payload */
+    uint64_t word[2];   /* the word: tag and bytes; of a receive, the bytes that it has room for */
+    void *buffer;       /* of a receive */
     struct gpuhier_net_op *next;
     struct gpuhier_net_op **prev_p;
     int rail;
@@ -113,6 +120,31 @@ int gpuhier_net_prepare(const char *const *devices, int nrails, gpuhier_net_cuda
  * those of gpuhier_net_open(); rails that are open stay open.
  */
 int gpuhier_net_open_rails(gpuhier_net_t *net, unsigned rails, const char **error_p);
+
+/*
+ * Point-to-point messages of something other than UCX. Messages from one process to another on one stream arrive in the
+ * order in which they are sent. No function may block. Those that return an int return an Open MPI code.
+ */
+typedef struct gpuhier_net_carrier {
+    /* Starts a message to or from a rank. *request_p is set if it has started. */
+    int (*send)(uint32_t rank, uint32_t stream, const void *buf, size_t bytes, void **request_p);
+    int (*recv)(uint32_t rank, uint32_t stream, void *buf, size_t bytes, void **request_p);
+    /* Has it ended? Then *request_p becomes NULL, and *rc_p its outcome. */
+    bool (*test)(void **request_p, int *rc_p);
+    /* Cancels a receive; it ends at once or when its message has come. */
+    void (*cancel)(void *request);
+    /* Moves messages on. Only close calls it: at other times the carrier moves by itself. */
+    void (*progress)(void);
+} gpuhier_net_carrier_t;
+
+/* The streams that a carrier has, from 0. */
+#define GPUHIER_NET_CARRIER_STREAMS 65537u
+
+/*
+ * Opens a net over a carrier. job and rank name this process; processes of another job cannot be reached. Errors:
+ * OMPI_ERR_OUT_OF_RESOURCE.
+ */
+int gpuhier_net_open_carrier(const gpuhier_net_carrier_t *carrier, uint64_t job, uint32_t rank, gpuhier_net_t **net_p);
 
 /*
  * Begins to leave: tells all connected processes that this one wants nothing more of them. Call it before close, when

@@ -18,6 +18,7 @@
     X(YES, "all NICs reach GPU memory", "")                                                                            \
     X(FORCED, "coll_gpuhier_net is direct", "")                                                                        \
     X(STAGED, "coll_gpuhier_net is staged", "")                                                                        \
+    X(MPI, "Open MPI carries the messages", "")                                                                        \
     X(TCP, "a rail is not an RDMA port", "")                                                                           \
     X(NO_CUDA, "UCX has no CUDA support", "install a UCX that is built with CUDA")                                     \
     X(UNKNOWN, "UCX does not tell what its NICs reach", "set coll_gpuhier_net to direct if they reach GPU memory")     \

@@ -10,6 +10,8 @@
  *   coll_gpuhier_net_link.c     links: the endpoints of a connection
  *   coll_gpuhier_net_peer.c     connections, peers, failure
  *   coll_gpuhier_net_op.c       sends, receives, status codes
+ *   coll_gpuhier_net_ops.c      lists of operations, and their ends
+ *   coll_gpuhier_net_stream.c   the same over a carrier
  *   coll_gpuhier_net_leave.c    leaving without breaking a call of another process
  */
 #ifndef GPUHIER_NET_INTERNAL_H
@@ -45,10 +47,18 @@ static inline bool gpuhier_net_rail_is_open(const gpuhier_net_rail_t *rail)
 }
 
 typedef struct gpuhier_net_connection gpuhier_net_connection_t;
+typedef struct gpuhier_net_stream gpuhier_net_stream_t;
+
+/* The address of a process over a carrier, in place of a UCX worker's. */
+typedef struct gpuhier_net_carrier_address {
+    uint64_t job;
+    uint64_t rank;
+} gpuhier_net_carrier_address_t;
 
 struct gpuhier_net {
     int nrails;
-    bool has_devices; /* or UCX chooses for the only rail */
+    const gpuhier_net_carrier_t *carrier; /* NULL: UCX */
+    bool has_devices;                     /* or UCX chooses for the only rail */
     gpuhier_net_cuda_mode_t cuda_mode;
     bool has_new_failure; /* a connection failed and is not reaped yet */
     bool has_unused;      /* a reaped connection may be without use */
@@ -94,9 +104,10 @@ struct gpuhier_net_connection {
     gpuhier_net_t *net;
     gpuhier_net_connection_t *next;
     gpuhier_net_connection_state_t state;
-    int status;       /* OMPI_SUCCESS while alive */
-    int nrails;       /* of the other process */
-    uint64_t process; /* names the other process */
+    int status;                   /* OMPI_SUCCESS while alive */
+    int nrails;                   /* of the other process */
+    uint64_t process;             /* names the other process */
+    gpuhier_net_stream_t *stream; /* over a carrier, from the first operation on */
     int sends_on; /* the endpoint of a double link that this process sends by; the other process uses the other one */
     bool is_self;
     bool is_abandoned; /* a peer was abandoned, or destroyed with operations pending */
@@ -149,6 +160,9 @@ uint64_t gpuhier_net_process(const gpuhier_net_t *net);
  */
 int gpuhier_net_link_get(gpuhier_net_connection_t *connection, int rail, gpuhier_net_link_t **link_p);
 
+/* Marks the connection as failed, and calls the error handler for each peer. The next reap ends its operations. */
+void gpuhier_net_connection_mark(gpuhier_net_connection_t *connection, int code, const char *reason);
+
 /*
  * Closes the endpoints of each connection that is marked as failed, and cancels its receives. Returns the number of
  * such connections.
@@ -163,6 +177,34 @@ static inline uint64_t gpuhier_net_leave_tag(uint64_t process)
 {
     return (uint64_t) GPUHIER_NET_TEAM_RESERVED << 32 | (process & UINT32_MAX);
 }
+
+/*
+ * What the functions of coll_gpuhier_net.h with these names do over a carrier. send and recv return an error if nothing
+ * has started. recv ends the operation itself if the connection has failed.
+ */
+int gpuhier_net_stream_send(gpuhier_net_peer_t *peer, uint64_t tag, const void *buf, size_t bytes,
+                            gpuhier_net_op_t *op);
+int gpuhier_net_stream_recv(gpuhier_net_peer_t *peer, uint64_t tag, void *buf, size_t bytes, gpuhier_net_op_t *op);
+void gpuhier_net_stream_cancel(gpuhier_net_op_t *op);
+int gpuhier_net_stream_discard(gpuhier_net_t *net, uint64_t tag, uint64_t mask);
+int gpuhier_net_stream_progress(gpuhier_net_t *net);
+
+/* Stops to listen on a connection. */
+void gpuhier_net_stream_close(gpuhier_net_connection_t *connection);
+
+/* Does the carrier still use memory of the connection's stream? */
+bool gpuhier_net_stream_is_used(const gpuhier_net_connection_t *connection);
+void gpuhier_net_stream_free(gpuhier_net_connection_t *connection);
+
+/* Puts an operation on a list, and takes it off. */
+void gpuhier_net_op_link(gpuhier_net_op_t *op, gpuhier_net_op_t **list);
+void gpuhier_net_op_unlink(gpuhier_net_op_t *op);
+
+/* Ends an operation that is on no list. Writes the state last, which hands the operation back to the caller. */
+void gpuhier_net_op_end(gpuhier_net_op_t *op, int code, size_t bytes);
+
+/* Takes an operation off its list and ends it. On a failed connection an error becomes the connection's. */
+void gpuhier_net_op_finish(gpuhier_net_op_t *op, int code, size_t bytes);
 
 /* Closes all connections by force. Later, when the workers are gone, the second frees them and all peers. */
 void gpuhier_net_connections_close(gpuhier_net_t *net);

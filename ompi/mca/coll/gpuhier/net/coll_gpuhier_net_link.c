@@ -16,8 +16,7 @@
 
 #include "ompi/constants.h"
 
-/* Marks the connection as failed, and calls the error handler for each peer. The next reap ends its operations. */
-static void connection_mark(gpuhier_net_connection_t *connection, int code, const char *reason)
+void gpuhier_net_connection_mark(gpuhier_net_connection_t *connection, int code, const char *reason)
 {
     if (GPUHIER_NET_CONNECTION_ALIVE != connection->state) {
         return;
@@ -38,7 +37,7 @@ static void endpoint_failed(void *arg, ucp_ep_h endpoint, ucs_status_t status)
 {
     (void) endpoint;
     /* Whatever the reason, the process cannot be reached. */
-    connection_mark(arg, OMPI_ERR_UNREACH, ucs_status_string(status));
+    gpuhier_net_connection_mark(arg, OMPI_ERR_UNREACH, ucs_status_string(status));
 }
 
 static ucs_status_t link_connect(gpuhier_net_connection_t *connection, int mine, int theirs, gpuhier_net_link_t *link)
@@ -73,7 +72,7 @@ int gpuhier_net_link_get(gpuhier_net_connection_t *connection, int rail, gpuhier
     if (GPUHIER_NET_CONNECTION_ALIVE == connection->state && 0 == link->count) {
         ucs_status_t status = link_connect(connection, mine, theirs, link);
         if (UCS_OK != status) {
-            connection_mark(connection, OMPI_ERR_UNREACH, ucs_status_string(status));
+            gpuhier_net_connection_mark(connection, OMPI_ERR_UNREACH, ucs_status_string(status));
         }
     }
     if (GPUHIER_NET_CONNECTION_ALIVE != connection->state) {

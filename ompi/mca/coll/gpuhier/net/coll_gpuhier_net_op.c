@@ -55,48 +55,6 @@ int gpuhier_net_code(ucs_status_t status)
     }
 }
 
-static void op_link(gpuhier_net_op_t *op, gpuhier_net_op_t **list)
-{
-    op->next = *list;
-    op->prev_p = list;
-    if (NULL != *list) {
-        (*list)->prev_p = &op->next;
-    }
-    *list = op;
-    op->net->pending++;
-    op->net->rails[op->rail].pending++;
-}
-
-static void op_unlink(gpuhier_net_op_t *op)
-{
-    *op->prev_p = op->next;
-    if (NULL != op->next) {
-        op->next->prev_p = op->prev_p;
-    }
-    op->next = NULL;
-    op->prev_p = NULL;
-    if (GPUHIER_NET_CONNECTION_REAPED == op->connection->state) {
-        op->net->has_unused = true;
-    }
-    op->net->pending--;
-    op->net->rails[op->rail].pending--;
-}
-
-/* Ends an operation that is on no list. Writes the state last, which hands the operation back to the caller. */
-static void op_end(gpuhier_net_op_t *op, int code, size_t bytes)
-{
-    op->request = NULL;
-    op->status = code;
-    op->net->rails[op->rail].warm = GPUHIER_NET_WARM_ROUNDS;
-    if (OMPI_SUCCESS != code) {
-        op->bytes = 0;
-        op->state = GPUHIER_NET_OP_ERROR;
-        return;
-    }
-    op->bytes = bytes;
-    op->state = GPUHIER_NET_OP_DONE;
-}
-
 /*
  * The code of a request that UCX ended with this status. When its peer is known to be dead, the reason is the death,
  * whether UCX reports a cancelled request, a reset, or a time-out.
@@ -113,8 +71,8 @@ static void send_done(void *request, ucs_status_t status, void *user_data)
 {
     gpuhier_net_op_t *op = user_data;
     const size_t bytes = op->bytes;
-    op_unlink(op);
-    op_end(op, op_code(op, status), bytes);
+    gpuhier_net_op_unlink(op);
+    gpuhier_net_op_end(op, op_code(op, status), bytes);
     ucp_request_free(request);
 }
 
@@ -122,8 +80,8 @@ static void receive_done(void *request, ucs_status_t status, const ucp_tag_recv_
 {
     gpuhier_net_op_t *op = user_data;
     size_t bytes = (UCS_OK == status) ? info->length : 0;
-    op_unlink(op);
-    op_end(op, op_code(op, status), bytes);
+    gpuhier_net_op_unlink(op);
+    gpuhier_net_op_end(op, op_code(op, status), bytes);
     ucp_request_free(request);
 }
 
@@ -135,6 +93,7 @@ static void op_start(gpuhier_net_op_t *op, gpuhier_net_peer_t *peer, int rail, b
     op->net = peer->connection->net;
     op->connection = peer->connection;
     op->request = NULL;
+    op->announcement = NULL;
     op->next = NULL;
     op->prev_p = NULL;
     op->rail = rail % op->net->nrails;
@@ -143,7 +102,7 @@ static void op_start(gpuhier_net_op_t *op, gpuhier_net_peer_t *peer, int rail, b
 
 static int op_refuse(gpuhier_net_op_t *op, int code)
 {
-    op_end(op, code, 0);
+    gpuhier_net_op_end(op, code, 0);
     return code;
 }
 
@@ -177,6 +136,10 @@ int gpuhier_net_send(gpuhier_net_peer_t *peer, int rail, uint64_t tag, const voi
     op_start(op, peer, (rail < 0) ? 0 : rail, false, bytes);
     int rc = op_check(op, rail, buf, bytes, is_cuda);
     gpuhier_net_link_t *link = NULL;
+    if (OMPI_SUCCESS == rc && NULL != op->net->carrier) {
+        rc = gpuhier_net_stream_send(peer, tag, buf, bytes, op);
+        return OMPI_SUCCESS == rc ? rc : op_refuse(op, rc);
+    }
     if (OMPI_SUCCESS == rc) {
         rc = gpuhier_net_link_get(peer->connection, rail, &link);
     }
@@ -189,14 +152,14 @@ int gpuhier_net_send(gpuhier_net_peer_t *peer, int rail, uint64_t tag, const voi
     ucs_status_ptr_t result =
         ucp_tag_send_nbx(link->endpoints[(1 == link->count) ? 0 : peer->connection->sends_on], buf, bytes, tag, &param);
     if (NULL == result) {
-        op_end(op, OMPI_SUCCESS, bytes);
+        gpuhier_net_op_end(op, OMPI_SUCCESS, bytes);
         return OMPI_SUCCESS;
     }
     if (UCS_PTR_IS_ERR(result)) {
         return op_refuse(op, op_code(op, UCS_PTR_STATUS(result)));
     }
     op->request = result;
-    op_link(op, &peer->ops);
+    gpuhier_net_op_link(op, &peer->ops);
     return OMPI_SUCCESS;
 }
 
@@ -206,6 +169,9 @@ int gpuhier_net_recv(gpuhier_net_peer_t *peer, int rail, uint64_t tag, void *buf
     op_start(op, peer, (rail < 0) ? 0 : rail, true, bytes);
     int rc = op_check(op, rail, buf, bytes, is_cuda);
     gpuhier_net_link_t *link;
+    if (OMPI_SUCCESS == rc && NULL != op->net->carrier) {
+        return gpuhier_net_stream_recv(peer, tag, buf, bytes, op);
+    }
     /* Connects although it sends nothing: a process that only receives must notice the death, too. */
     if (OMPI_SUCCESS == rc && OMPI_ERR_NOT_FOUND == gpuhier_net_link_get(peer->connection, rail, &link)) {
         rc = OMPI_ERR_NOT_FOUND;
@@ -221,10 +187,10 @@ int gpuhier_net_recv(gpuhier_net_peer_t *peer, int rail, uint64_t tag, void *buf
      */
     param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     param.cb.recv = receive_done;
-    op_link(op, &peer->ops);
+    gpuhier_net_op_link(op, &peer->ops);
     ucs_status_ptr_t result = ucp_tag_recv_nbx(op->net->rails[op->rail].worker, buf, bytes, tag, UINT64_MAX, &param);
     if (UCS_PTR_IS_ERR(result)) {
-        op_unlink(op);
+        gpuhier_net_op_unlink(op);
         return op_refuse(op, op_code(op, UCS_PTR_STATUS(result)));
     }
     if (GPUHIER_NET_OP_PENDING != op->state) {
@@ -246,23 +212,11 @@ int gpuhier_net_recv(gpuhier_net_peer_t *peer, int rail, uint64_t tag, void *buf
 
 void gpuhier_net_cancel(gpuhier_net_op_t *op)
 {
-    if (GPUHIER_NET_OP_PENDING == op->state && op->is_receive) {
+    if (GPUHIER_NET_OP_PENDING == op->state && op->is_receive && NULL != op->net->carrier) {
+        gpuhier_net_stream_cancel(op);
+    } else if (GPUHIER_NET_OP_PENDING == op->state && op->is_receive) {
         ucp_request_cancel(op->net->rails[op->rail].worker, op->request);
     }
-}
-
-void gpuhier_net_ops_move(gpuhier_net_op_t **from, gpuhier_net_op_t **to)
-{
-    gpuhier_net_op_t *first = *from;
-    if (NULL == first) {
-        return;
-    }
-    while (NULL != *to) {
-        to = &(*to)->next;
-    }
-    *to = first;
-    first->prev_p = to;
-    *from = NULL;
 }
 
 static void discarded(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *user_data)
@@ -279,8 +233,8 @@ int gpuhier_net_discard(gpuhier_net_t *net, uint64_t tag, uint64_t mask)
                                                        | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
                                        .cb.recv = discarded,
                                        .memory_type = UCS_MEMORY_TYPE_HOST};
-    int count = 0;
-    for (int rail = 0; rail < net->nrails; ++rail) {
+    int count = NULL != net->carrier ? gpuhier_net_stream_discard(net, tag, mask) : 0;
+    for (int rail = 0; rail < net->nrails && NULL == net->carrier; ++rail) {
         if (!gpuhier_net_rail_is_open(&net->rails[rail])) {
             continue;
         }
@@ -305,14 +259,5 @@ void gpuhier_net_ops_cancel(gpuhier_net_op_t *list)
         gpuhier_net_op_t *next = op->next;
         gpuhier_net_cancel(op);
         op = next;
-    }
-}
-
-void gpuhier_net_ops_abandon(gpuhier_net_op_t **list, int code)
-{
-    while (NULL != *list) {
-        gpuhier_net_op_t *op = *list;
-        op_unlink(op);
-        op_end(op, code, 0);
     }
 }

@@ -74,6 +74,7 @@ free_connection:
 
 static void connection_free(gpuhier_net_connection_t *connection)
 {
+    gpuhier_net_stream_free(connection);
     free(connection->blob);
     free(connection);
 }
@@ -169,6 +170,7 @@ static void connection_reap(gpuhier_net_connection_t *connection)
             }
         }
     }
+    gpuhier_net_stream_close(connection);
     for (gpuhier_net_peer_t *peer = connection->peers; NULL != peer; peer = peer->next) {
         gpuhier_net_ops_cancel(peer->ops);
     }
@@ -195,7 +197,7 @@ int gpuhier_net_reap(gpuhier_net_t *net)
 static bool is_unused(const gpuhier_net_connection_t *connection)
 {
     return GPUHIER_NET_CONNECTION_REAPED == connection->state && !connection->is_bound && !connection->is_closing
-           && NULL == connection->peers && NULL == connection->left;
+           && NULL == connection->peers && NULL == connection->left && !gpuhier_net_stream_is_used(connection);
 }
 
 void gpuhier_net_unused_free(gpuhier_net_t *net)

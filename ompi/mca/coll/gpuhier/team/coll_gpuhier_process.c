@@ -18,6 +18,7 @@
 #include "base/coll_gpuhier_params.h"
 #include "gpu/coll_gpuhier_device.h"
 #include "plan/coll_gpuhier_rails.h"
+#include "team/coll_gpuhier_pml.h"
 #include "team/coll_gpuhier_process.h"
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
@@ -31,8 +32,8 @@ static struct {
 } ways[GPUHIER_WAY_COUNT];
 static bool leaving; /* said to all connections */
 static int (*progress)(void);
-static bool fell; /* UCX cannot use this process's RDMA ports */
-static char fall_reason[320], last_loss[320];
+static gpuhier_way_t asked; /* the last way to which this process had to fall */
+static char fall_reason[GPUHIER_WAY_COUNT][320], last_loss[320];
 
 void gpuhier_process_open(int (*net_progress)(void))
 {
@@ -104,25 +105,22 @@ static int gpu_describe(int ordinal, gpuhier_gpu_info_t *gpu_p)
 
 gpuhier_way_t gpuhier_process_way(void)
 {
-    return fell ? GPUHIER_WAY_TCP : GPUHIER_WAY_BEST;
+    return asked;
 }
 
-void gpuhier_process_fall(const char *reason)
+void gpuhier_process_fall(gpuhier_way_t to, const char *reason)
 {
-    if (!fell) {
-        snprintf(fall_reason, sizeof(fall_reason), "%s", NULL != reason ? reason : last_loss);
+    if (asked < to) {
+        snprintf(fall_reason[to], sizeof(fall_reason[to]), "%s", NULL != reason ? reason : last_loss);
+        asked = to;
     }
-    fell = true;
 }
 
-const char *gpuhier_process_fall_reason(void)
+void gpuhier_process_fall_tell(gpuhier_way_t to)
 {
-    return '\0' == fall_reason[0] ? "a connection took too long" : fall_reason;
-}
-
-void gpuhier_process_tell_no_network(const char *reason)
-{
-    opal_show_help("help-coll-gpuhier.txt", "no network", true, ompi_process_info.nodename, reason);
+    opal_show_help("help-coll-gpuhier.txt", GPUHIER_WAY_TCP == to ? "no RDMA" : "no network", true,
+                   ompi_process_info.nodename,
+                   '\0' == fall_reason[to][0] ? "a connection took too long" : fall_reason[to]);
 }
 
 int gpuhier_process_record(int ordinal, gpuhier_way_t way, gpuhier_record_t *record_p)
@@ -135,12 +133,11 @@ int gpuhier_process_record(int ordinal, gpuhier_way_t way, gpuhier_record_t *rec
     gpuhier_gpu_info_t gpu;
     char *report = NULL;
     int rc = gpu_describe(ordinal, &gpu);
-    if (OMPI_SUCCESS == rc) {
+    if (OMPI_SUCCESS == rc && GPUHIER_WAY_MPI == way) {
+        gpuhier_topology_local_bare(&gpu, record);
+    } else if (OMPI_SUCCESS == rc) {
         rc = (GPUHIER_WAY_TCP == way ? gpuhier_topology_local_tcp
                                      : gpuhier_topology_local)(&gpu, gpuhier_params.devices, record, &report);
-        if (OMPI_SUCCESS != rc && GPUHIER_WAY_TCP == way) {
-            gpuhier_process_tell_no_network(gpuhier_process_fall_reason()); /* the list names RDMA ports only */
-        }
     }
     const bool record_known = ways[way].record_known = OMPI_SUCCESS == rc;
     if (NULL != report && (gpuhier_params.print_info || OMPI_SUCCESS != rc)) {
@@ -169,7 +166,11 @@ int gpuhier_process_net_progress(void)
 
 bool gpuhier_process_has_net(void)
 {
-    return NULL != ways[GPUHIER_WAY_BEST].net || NULL != ways[GPUHIER_WAY_TCP].net;
+    bool any = false;
+    for (int way = 0; way < GPUHIER_WAY_COUNT; ++way) {
+        any = any || NULL != ways[way].net;
+    }
+    return any;
 }
 
 /*
@@ -233,7 +234,11 @@ int gpuhier_process_net_open(const gpuhier_record_t *mine, gpuhier_way_t way, un
     gpuhier_net_t *net = ways[way].net;
     const char *devices[GPUHIER_RAILS_MAX];
     int nrails = gpuhier_rails_devices(mine, devices);
-    int rc = NULL != net ? OMPI_SUCCESS : gpuhier_net_prepare(devices, nrails, cuda_mode(), &net, error_p);
+    int rc = OMPI_SUCCESS;
+    if (NULL == net) {
+        rc = GPUHIER_WAY_MPI == way ? gpuhier_pml_net_open(&net, error_p)
+                                    : gpuhier_net_prepare(devices, nrails, cuda_mode(), &net, error_p);
+    }
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
@@ -295,6 +300,7 @@ void gpuhier_process_close(void)
     }
     memset(ways, 0, sizeof(ways));
     leaving = false;
-    fell = false;
-    fall_reason[0] = last_loss[0] = '\0';
+    asked = GPUHIER_WAY_BEST;
+    memset(fall_reason, 0, sizeof(fall_reason));
+    last_loss[0] = '\0';
 }

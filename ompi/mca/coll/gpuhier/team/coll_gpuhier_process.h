@@ -21,25 +21,23 @@
 typedef enum gpuhier_way {
     GPUHIER_WAY_BEST = 0, /* the best ones of the machine, which are RDMA ports if there are any */
     GPUHIER_WAY_TCP,      /* interfaces only, where UCX cannot use the RDMA ports of some rank */
+    GPUHIER_WAY_MPI,      /* Open MPI's own messages, where UCX cannot use a rank's interfaces, either */
     GPUHIER_WAY_COUNT
 } gpuhier_way_t;
 
-/* The way that this process asks for: TCP for good, once its own RDMA ports have failed. */
+/* The way that this process asks for: for good the last one to which it had to fall. */
 gpuhier_way_t gpuhier_process_way(void);
 
-/* Notes that UCX cannot use this process's RDMA ports. reason: in one line. NULL: UCX's word for the connection that
- * failed last. */
-void gpuhier_process_fall(const char *reason);
+/* Notes that this process has to fall to that way. reason: in one line. NULL: UCX's word for the connection that failed
+ * last. */
+void gpuhier_process_fall(gpuhier_way_t to, const char *reason);
 
-/* The reason of the first fall. */
-const char *gpuhier_process_fall_reason(void);
-
-/* Says that calls are left to Open MPI, since no network could be opened. */
-void gpuhier_process_tell_no_network(const char *reason);
+/* Says that this one has had to fall to that way, and why. */
+void gpuhier_process_fall_tell(gpuhier_way_t to);
 
 /*
  * This process's record: where it is, its GPU (by CUDA's ordinal) and its network devices of that way. Made once for a
- * GPU. Returns an Open MPI code.
+ * GPU. Returns an Open MPI code: OMPI_ERR_NOT_FOUND if a device that the user names cannot be used.
  */
 int gpuhier_process_record(int ordinal, gpuhier_way_t way, gpuhier_record_t *record_p);
 

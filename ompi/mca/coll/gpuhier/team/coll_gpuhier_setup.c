@@ -20,9 +20,9 @@
  *   net_connect  if there are several groups: addresses                vote, allgatherv, vote
  *                a word with each partner: UCX connects                vote
  *
- * If UCX cannot open the network devices of a rank, or connect them, and there are RDMA ports among all ranks' devices,
- * all ranks begin anew with interfaces only (gpuhier_way_t). They do so as well when the hellos show that some ranks
- * have failed with their ports before.
+ * If UCX cannot open the network devices of a rank, or connect them, all ranks begin anew with the next way between
+ * groups (gpuhier_way_t): with interfaces only if there are RDMA ports among all ranks' devices, else with Open MPI's
+ * own messages. They do so as well when the hellos show that some ranks have had to fall to another way before.
  *
  * The memory for the first steps is there before a rank says that it can take part, so they need no vote of their own.
  *
@@ -127,14 +127,14 @@ void gpuhier_setup_drop(gpuhier_setup_t *setup)
     free(setup);
 }
 
-/* A set-up with TCP in place of one that failed; NULL on all ranks where one has no memory for it. */
+/* A set-up with the next way in place of one that failed; NULL on all ranks where one has no memory for it. */
 static gpuhier_setup_t *begin_anew(gpuhier_setup_t *failed)
 {
     gpuhier_setup_t *setup = gpuhier_setup_prepare(failed->comm);
     const bool all = gpuhier_setup_vote(failed, NULL != setup);
     if (all) {
         setup->saved = failed->saved;
-        setup->team->way = GPUHIER_WAY_TCP;
+        setup->team->way = failed->next_way;
     } else {
         gpuhier_setup_drop(setup);
         setup = NULL;
@@ -149,10 +149,9 @@ int gpuhier_team_create(gpuhier_setup_t *setup, const gpuhier_saved_t *saved, co
     setup->saved = saved;
     setup->team->way = gpuhier_process_way();
     int rc = run(setup, buffer);
-    if (OMPI_SUCCESS != rc && setup->is_to_fall) {
-        opal_output_verbose(1, gpuhier_output(),
-                            "coll:gpuhier: set-up of communicator %s begins anew without RDMA ports (%d)",
-                            setup->comm->c_name, rc);
+    while (OMPI_SUCCESS != rc && NULL != setup && setup->is_to_fall) {
+        opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: set-up of communicator %s begins anew without %s (%d)",
+                            setup->comm->c_name, GPUHIER_WAY_TCP == setup->next_way ? "RDMA ports" : "UCX", rc);
         setup = begin_anew(setup);
         rc = NULL == setup ? OMPI_ERR_OUT_OF_RESOURCE : run(setup, buffer);
     }

@@ -27,10 +27,10 @@ static int hello_fill(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, gp
     }
     if (OMPI_SUCCESS == rc) {
         mine->scratch = setup->lane->ref;
+        rc = gpuhier_setup_net_record(team, &mine->record);
         mine->way = (uint8_t) team->way;
+        mine->asked = (uint8_t) gpuhier_process_way();
         mine->host_maps = team->device->host_maps;
-        mine->fell = GPUHIER_WAY_TCP == gpuhier_process_way();
-        rc = gpuhier_process_record(team->device->ordinal, team->way, &mine->record);
     }
     gpuhier_engine_unlock();
     if (sizeof(mine->segment_word) != getrandom(&mine->segment_word, sizeof(mine->segment_word), 0)

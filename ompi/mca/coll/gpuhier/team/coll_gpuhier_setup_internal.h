@@ -9,7 +9,7 @@
  *   coll_gpuhier_setup_hello.c   what every rank is: the first step
  *   coll_gpuhier_setup_node.c    the ranks of a node: control block and trial
  *   coll_gpuhier_setup_groups.c  the groups that follow from the trials, their id, scratch in host memory
- *   coll_gpuhier_setup_net.c     between groups: devices, addresses, connections, the fall to TCP
+ *   coll_gpuhier_setup_net.c     between groups: devices, addresses, connections, the fall to another way
  *   coll_gpuhier_setup_print.c   what print_info shows of a new team
  *
  * They stand on parts that know nothing of set-up: trial and verdicts, hostlanes, partners, process.
@@ -31,7 +31,7 @@ typedef struct gpuhier_setup_hello {
     uint64_t segment_word; /* names the control block, if this rank makes it */
     uint32_t team_id;      /* what the id comes from, if this rank is rank 0 */
     uint8_t way;           /* gpuhier_way_t of the record */
-    uint8_t fell;          /* UCX cannot use this rank's RDMA ports */
+    uint8_t asked;         /* the last way to which this rank had to fall */
     uint8_t host_maps;     /* the host reads and writes memory of this rank's GPU */
     uint8_t reserved;
     gpuhier_memref_t scratch;
@@ -73,12 +73,13 @@ struct gpuhier_setup {
     bool *is_host;               /* [nranks] by the number of a node: its ranks work through scratch in host memory */
 
     /* net */
-    void *address;         /* of this rank's UCX; several groups */
-    int *counts;           /* [2 * nranks] for addresses: their lengths, and places in one block of memory */
-    gpuhier_net_gpu_t gpu; /* the answer that decides where messages between groups lie ... */
-    int gpu_rank;          /* ... and the rank that gave it */
-    bool has_rdma;         /* a rank has RDMA ports */
-    bool is_to_fall;       /* after a failure: all ranks begin anew with GPUHIER_WAY_TCP */
+    void *address;          /* of this rank's UCX; several groups */
+    int *counts;            /* [2 * nranks] for addresses: their lengths, and places in one block of memory */
+    gpuhier_net_gpu_t gpu;  /* the answer that decides where messages between groups lie ... */
+    int gpu_rank;           /* ... and the rank that gave it */
+    bool has_rdma;          /* a rank has RDMA ports */
+    gpuhier_way_t next_way; /* the way with which all ranks begin anew ... */
+    bool is_to_fall;        /* ... after a failure that makes them do so */
 };
 
 /* Open MPI's saved allreduce: true on all ranks when it was true on all. */
@@ -106,8 +107,12 @@ int gpuhier_setup_net_connect(gpuhier_setup_t *setup);
 /* The net's parts of other steps, all of them local. */
 
 /* When the hellos are there: looks at the records and ways of all ranks. Fails where ways differ: then all ranks begin
- * anew with TCP. */
+ * anew with the last of them. */
 int gpuhier_setup_net_ways(gpuhier_setup_t *setup);
+
+/* The record of this rank, by the team's way. Without a device that the rank may use, the way becomes GPUHIER_WAY_MPI,
+ * which needs none. The engine's lock is held. */
+int gpuhier_setup_net_record(gpuhier_team_t *team, gpuhier_record_t *record_p);
 
 /* When the groups are made and there are several: opens the rails. Fills in this rank's word: the ids that are free
  * here, the length of its address. */

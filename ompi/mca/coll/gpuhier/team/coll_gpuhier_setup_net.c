@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns what lies between groups: which network devices carry it, this rank's UCX address and those of its partners,
- * whether messages lie in GPU memory, the connections, and the fall to TCP where some rank's RDMA ports fail.
+ * whether messages lie in GPU memory, the connections, and the fall to another way where those of some rank fail.
  */
 #include "ompi_config.h"
 
@@ -16,40 +16,54 @@
 #include "team/coll_gpuhier_partners.h"
 #include "team/coll_gpuhier_setup_internal.h"
 #include "ompi/proc/proc.h"
-#include "opal/util/show_help.h"
+#include "opal/util/output.h"
 
-/* The lowest rank whose RDMA ports have failed says so, unless the members have heard it for another communicator. */
+int gpuhier_setup_net_record(gpuhier_team_t *team, gpuhier_record_t *record_p)
+{
+    int rc = gpuhier_process_record(team->device->ordinal, team->way, record_p);
+    if (OMPI_ERR_NOT_FOUND == rc) {
+        gpuhier_process_fall(GPUHIER_WAY_MPI, "coll_gpuhier_devices names no device that UCX can use");
+        team->way = GPUHIER_WAY_MPI;
+        rc = gpuhier_process_record(team->device->ordinal, team->way, record_p);
+    }
+    return rc;
+}
+
+/* The lowest rank that has had to fall to this way says so, unless the members have heard it for another communicator.
+ */
 static void fall_tell(const gpuhier_setup_t *setup)
 {
-    static atomic_flag told = ATOMIC_FLAG_INIT;
-    int rank = 0;
-    while (rank < setup->team->nranks && 0 == setup->hello[rank].fell) {
+    static atomic_flag told[GPUHIER_WAY_COUNT] = {ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT};
+    const gpuhier_way_t way = setup->team->way;
+    int rank = GPUHIER_WAY_BEST == way ? setup->team->nranks : 0;
+    while (rank < setup->team->nranks && way != setup->hello[rank].asked) {
         ++rank;
     }
-    if (rank < setup->team->nranks && !atomic_flag_test_and_set(&told) && rank == setup->team->rank) {
-        opal_show_help("help-coll-gpuhier.txt", "no RDMA", true, ompi_process_info.nodename,
-                       gpuhier_process_fall_reason());
+    if (rank < setup->team->nranks && !atomic_flag_test_and_set(&told[way]) && rank == setup->team->rank) {
+        gpuhier_process_fall_tell(way);
     }
 }
 
 int gpuhier_setup_net_ways(gpuhier_setup_t *setup)
 {
     bool differ = false;
+    gpuhier_way_t last = setup->team->way;
     for (int rank = 0; rank < setup->team->nranks; ++rank) {
         if (!gpuhier_record_is_valid(&setup->records[rank], sizeof(gpuhier_record_t))) {
             return OMPI_ERR_BAD_PARAM; /* a rank has failed otherwise */
         }
     }
     for (int rank = 0; rank < setup->team->nranks; ++rank) {
-        differ = differ || setup->hello[rank].way != setup->team->way;
+        differ = differ || setup->hello[rank].way != setup->hello[0].way;
+        last = setup->hello[rank].way > last ? (gpuhier_way_t) setup->hello[rank].way : last;
         for (int i = 0; i < setup->records[rank].nics; ++i) {
             setup->has_rdma = setup->has_rdma || 0 != setup->records[rank].nic[i].is_rdma;
         }
     }
     setup->is_to_fall = differ;
-    if (!differ && GPUHIER_WAY_TCP == setup->team->way) {
-        fall_tell(setup);
-    }
+    setup->next_way = differ                                                    ? last
+                      : GPUHIER_WAY_BEST == setup->team->way && setup->has_rdma ? GPUHIER_WAY_TCP
+                                                                                : GPUHIER_WAY_MPI;
     return differ ? OMPI_ERR_NOT_AVAILABLE : OMPI_SUCCESS;
 }
 
@@ -67,17 +81,17 @@ static unsigned rails_driven(const gpuhier_team_t *team)
     return rails;
 }
 
-/* Opens the rails. Where RDMA ports may be the reason of a failure, it is told later, see fall_tell(). */
+/* Opens the rails. The reason of a failure is told later, see fall_tell(). */
 static int rails_open(gpuhier_setup_t *setup, gpuhier_setup_word_t *mine)
 {
     gpuhier_team_t *team = setup->team;
     const char *error = NULL;
     const int rc = gpuhier_process_net_open(&setup->records[team->rank], team->way, rails_driven(team), &error);
-    if (OMPI_SUCCESS != rc && setup->has_rdma) {
+    if (OMPI_SUCCESS != rc && GPUHIER_WAY_MPI != team->way) {
         mine->no_net = 1;
-        gpuhier_process_fall(error);
+        gpuhier_process_fall(setup->next_way, error);
     } else if (OMPI_SUCCESS != rc) {
-        gpuhier_process_tell_no_network(error);
+        opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: Open MPI's messages cannot be used: %s", error);
     }
     return rc;
 }
@@ -199,17 +213,17 @@ static int addresses_exchange(gpuhier_setup_t *setup)
 }
 
 /*
- * Votes on a step in which UCX connects; rc is its outcome here. All ranks begin anew where a rank could not connect
- * and there are RDMA ports. Returns OMPI_SUCCESS on all ranks or on none.
+ * Votes on a step in which UCX connects; rc is its outcome here. All ranks begin anew where a rank could not connect.
+ * Returns OMPI_SUCCESS on all ranks or on none.
  */
 static int vote_connected(gpuhier_setup_t *setup, int rc)
 {
     enum { LOST, FAILED, CONNECTED };
-    const bool lost = setup->has_rdma && (OMPI_ERR_UNREACH == rc || OMPI_ERR_TIMEOUT == rc);
+    const bool lost = GPUHIER_WAY_MPI != setup->team->way && (OMPI_ERR_UNREACH == rc || OMPI_ERR_TIMEOUT == rc);
     int mine = OMPI_SUCCESS == rc ? CONNECTED : lost ? LOST : FAILED, all = FAILED;
     if (lost) {
         gpuhier_engine_lock();
-        gpuhier_process_fall(NULL);
+        gpuhier_process_fall(setup->next_way, NULL);
         gpuhier_engine_unlock();
     }
     if (OMPI_SUCCESS
@@ -222,6 +236,7 @@ static int vote_connected(gpuhier_setup_t *setup, int rc)
 
 int gpuhier_setup_net_connect(gpuhier_setup_t *setup)
 {
+    fall_tell(setup);
     const int rc = vote_connected(setup, addresses_exchange(setup));
     return OMPI_SUCCESS != rc ? rc : vote_connected(setup, gpuhier_partners_connect(setup->team));
 }

@@ -23,9 +23,10 @@ void gpuhier_setup_print(const gpuhier_setup_t *setup)
                 team->comm->c_name, team->nranks, team->ngroups, 1 == team->ngroups ? "" : "s", team->shape.npieces,
                 1 == team->shape.npieces ? "" : "s",
                 (unsigned long long) gpuhier_choice_longest(&team->shape, &team->limits),
-                1 == team->ngroups    ? "nothing"
-                : team->net_on_device ? "GPU memory over UCX"
-                                      : "pinned host memory over UCX");
+                1 == team->ngroups             ? "nothing"
+                : GPUHIER_WAY_MPI == team->way ? "pinned host memory over Open MPI's own messages"
+                : team->net_on_device          ? "GPU memory over UCX"
+                                               : "pinned host memory over UCX");
     if (team->ngroups > 1 && GPUHIER_NET_GPU_YES != setup->gpu) {
         const char *remedy = gpuhier_net_gpu_remedy(setup->gpu);
         opal_output(0, "coll:gpuhier:   %sGPU memory for UCX, since on rank %d %s%s%s",

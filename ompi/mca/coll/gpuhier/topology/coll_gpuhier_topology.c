@@ -467,3 +467,12 @@ int gpuhier_topology_local_tcp(const gpuhier_gpu_info_t *gpu, const char *device
 {
     return make_local(gpu, device_list, false, record_p, report_p);
 }
+
+void gpuhier_topology_local_bare(const gpuhier_gpu_info_t *gpu, gpuhier_record_t *record_p)
+{
+    hwloc_topology_t topology = gpu->pcie_peers > 0 ? gpuhier_topology_load() : NULL; /* see make_local() */
+    gpuhier_topology_place(gpu, NULL, topology, NULL, 0, record_p);
+    if (NULL != topology) {
+        hwloc_topology_destroy(topology);
+    }
+}

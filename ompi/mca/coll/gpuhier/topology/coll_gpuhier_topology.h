@@ -119,6 +119,9 @@ int gpuhier_topology_local(const gpuhier_gpu_info_t *gpu, const char *device_lis
 int gpuhier_topology_local_tcp(const gpuhier_gpu_info_t *gpu, const char *device_list, gpuhier_record_t *record_p,
                                char **report_p);
 
+/* The same without network devices, which are not looked for. */
+void gpuhier_topology_local_bare(const gpuhier_gpu_info_t *gpu, gpuhier_record_t *record_p);
+
 /* Is this an intact record of this format version? Check what another rank sent before any use. */
 bool gpuhier_record_is_valid(const void *data, size_t bytes);
 

@@ -7,6 +7,7 @@
  */
 #include "ompi_config.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,6 +122,16 @@ void gpuhier_process_fall_tell(gpuhier_way_t to)
     opal_show_help("help-coll-gpuhier.txt", GPUHIER_WAY_TCP == to ? "no RDMA" : "no network", true,
                    ompi_process_info.nodename,
                    '\0' == fall_reason[to][0] ? "a connection took too long" : fall_reason[to]);
+}
+
+void gpuhier_process_no_way_tell(const char *reason)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    const char *fall = fall_reason[GPUHIER_WAY_MPI];
+    if (!atomic_flag_test_and_set(&told)) {
+        opal_show_help("help-coll-gpuhier.txt", "no way", true, ompi_process_info.nodename,
+                       '\0' == fall[0] ? "another rank has none" : fall, NULL != reason ? reason : last_loss);
+    }
 }
 
 int gpuhier_process_record(int ordinal, gpuhier_way_t way, gpuhier_record_t *record_p)

@@ -35,6 +35,10 @@ void gpuhier_process_fall(gpuhier_way_t to, const char *reason);
 /* Says that this one has had to fall to that way, and why. */
 void gpuhier_process_fall_tell(gpuhier_way_t to);
 
+/* Says, once, that there is no way between groups: why not over UCX, and why not in Open MPI's own messages (NULL: the
+ * word for the connection that failed last). */
+void gpuhier_process_no_way_tell(const char *reason);
+
 /*
  * This process's record: where it is, its GPU (by CUDA's ordinal) and its network devices of that way. Made once for a
  * GPU. Returns an Open MPI code: OMPI_ERR_NOT_FOUND if a device that the user names cannot be used.

@@ -29,17 +29,24 @@ int gpuhier_setup_net_record(gpuhier_team_t *team, gpuhier_record_t *record_p)
     return rc;
 }
 
+/* Is this the lowest rank that has had to fall to the team's way? */
+static bool is_first_fallen(const gpuhier_setup_t *setup)
+{
+    const gpuhier_way_t way = setup->team->way;
+    int rank = GPUHIER_WAY_BEST == way ? setup->team->nranks : 0;
+    while (rank < setup->team->nranks && way != setup->hello[rank].asked) {
+        ++rank;
+    }
+    return rank == setup->team->rank;
+}
+
 /* The lowest rank that has had to fall to this way says so, unless the members have heard it for another communicator.
  */
 static void fall_tell(const gpuhier_setup_t *setup)
 {
     static atomic_flag told[GPUHIER_WAY_COUNT] = {ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT};
     const gpuhier_way_t way = setup->team->way;
-    int rank = GPUHIER_WAY_BEST == way ? setup->team->nranks : 0;
-    while (rank < setup->team->nranks && way != setup->hello[rank].asked) {
-        ++rank;
-    }
-    if (rank < setup->team->nranks && !atomic_flag_test_and_set(&told[way]) && rank == setup->team->rank) {
+    if (GPUHIER_WAY_BEST != way && !atomic_flag_test_and_set(&told[way]) && is_first_fallen(setup)) {
         gpuhier_process_fall_tell(way);
     }
 }
@@ -91,7 +98,7 @@ static int rails_open(gpuhier_setup_t *setup, gpuhier_setup_word_t *mine)
         mine->no_net = 1;
         gpuhier_process_fall(setup->next_way, error);
     } else if (OMPI_SUCCESS != rc) {
-        opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: Open MPI's messages cannot be used: %s", error);
+        gpuhier_process_no_way_tell(error);
     }
     return rc;
 }
@@ -213,15 +220,17 @@ static int addresses_exchange(gpuhier_setup_t *setup)
 }
 
 /*
- * Votes on a step in which UCX connects; rc is its outcome here. All ranks begin anew where a rank could not connect.
+ * Votes on a step that connects; rc is its outcome here. All ranks begin anew where a rank could not connect, unless
+ * there is no other way.
  * Returns OMPI_SUCCESS on all ranks or on none.
  */
 static int vote_connected(gpuhier_setup_t *setup, int rc)
 {
     enum { LOST, FAILED, CONNECTED };
-    const bool lost = GPUHIER_WAY_MPI != setup->team->way && (OMPI_ERR_UNREACH == rc || OMPI_ERR_TIMEOUT == rc);
+    const bool lost = OMPI_ERR_UNREACH == rc || OMPI_ERR_TIMEOUT == rc;
+    const bool last = GPUHIER_WAY_MPI == setup->team->way;
     int mine = OMPI_SUCCESS == rc ? CONNECTED : lost ? LOST : FAILED, all = FAILED;
-    if (lost) {
+    if (lost && !last) {
         gpuhier_engine_lock();
         gpuhier_process_fall(setup->next_way, NULL);
         gpuhier_engine_unlock();
@@ -230,13 +239,22 @@ static int vote_connected(gpuhier_setup_t *setup, int rc)
         != setup->saved->allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, setup->comm, setup->saved->allreduce_module)) {
         all = FAILED;
     }
-    setup->is_to_fall = LOST == all;
+    setup->is_to_fall = LOST == all && !last;
+    if (LOST == all && last && is_first_fallen(setup)) {
+        gpuhier_process_no_way_tell(lost ? NULL : "another rank lost a connection");
+    }
     return OMPI_SUCCESS != rc ? rc : CONNECTED == all ? OMPI_SUCCESS : OMPI_ERR_NOT_AVAILABLE;
 }
 
 int gpuhier_setup_net_connect(gpuhier_setup_t *setup)
 {
-    fall_tell(setup);
-    const int rc = vote_connected(setup, addresses_exchange(setup));
-    return OMPI_SUCCESS != rc ? rc : vote_connected(setup, gpuhier_partners_connect(setup->team));
+    if (GPUHIER_WAY_TCP == setup->team->way) {
+        fall_tell(setup);
+    }
+    int rc = vote_connected(setup, addresses_exchange(setup));
+    rc = OMPI_SUCCESS != rc ? rc : vote_connected(setup, gpuhier_partners_connect(setup->team));
+    if (OMPI_SUCCESS == rc && GPUHIER_WAY_MPI == setup->team->way) {
+        fall_tell(setup);
+    }
+    return rc;
 }

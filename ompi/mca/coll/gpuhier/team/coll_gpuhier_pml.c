@@ -23,9 +23,10 @@
 /*
  * The tag of stream 0; those of the others follow. They are in the range that Open MPI leaves to HCOLL, which its own
  * collectives never use. Some transports keep 20 or 24 bits of a tag: there, too, these are negative, so that no
- * program's tag is among them, and far from the collectives'.
+ * program's tag is among them. They are near the end of the negative ones, since the tags of nonblocking collectives
+ * begin at -27 and fall.
  */
-#define FIRST_TAG (-0x7f080000)
+#define FIRST_TAG (-0x7f780000)
 
 _Static_assert(FIRST_TAG >= MCA_COLL_BASE_TAG_HCOLL_END
                    && FIRST_TAG + (int) GPUHIER_NET_CARRIER_STREAMS <= MCA_COLL_BASE_TAG_HCOLL_BASE,

@@ -119,7 +119,8 @@ static const char *rank(void)
 
 static void write_spans(FILE *file, bool first)
 {
-    const int pid = (int) getpid();
+    /* Processes of two nodes may have the same pid. */
+    const int pid = '?' == rank()[0] ? (int) getpid() : atoi(rank()) + 1;
 
     if (!named) {
         fprintf(file, "%s{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"rank %s\"}}",

@@ -265,7 +265,7 @@ void gpuhier_engine_begin(gpuhier_call_t *call)
             }
         }
     } else if (call->is_long && OMPI_SUCCESS == team->context_lost && GPUHIER_ORDER_FAILED != call->order) {
-        arrival->mask |= GPUHIER_MASK_SHORT;
+        arrival->mask |= GPUHIER_MASK_NO_LONG;
     } else {
         arrival->mask |= GPUHIER_MASK_FAIL;
         call->declining = true;
@@ -316,7 +316,7 @@ static bool member_map(gpuhier_call_t *call, int index, const gpuhier_arrival_t 
         return true;
     }
     if (OMPI_SUCCESS != scratch_find(call, index, arrival)) {
-        *mask_p |= call->is_long ? GPUHIER_MASK_SHORT : GPUHIER_MASK_FAIL;
+        *mask_p |= call->is_long ? GPUHIER_MASK_NO_LONG : GPUHIER_MASK_FAIL;
         return true;
     }
     if (call->is_long) {
@@ -381,7 +381,7 @@ static int run_begin(gpuhier_call_t *call)
     }
     if (call->slices.oneshot) {
         call->slices.member[team->index].via_scratch = !gpuhier_oneshot_is_direct(call);
-    } else if (opened && !any_via_scratch && 0 == (call->mask & (GPUHIER_MASK_FAIL | GPUHIER_MASK_SHORT))) {
+    } else if (opened && !any_via_scratch && 0 == (call->mask & (GPUHIER_MASK_FAIL | GPUHIER_MASK_NO_LONG))) {
         gpuhier_known_add(call);
     }
     plan_make(call, any_via_scratch && !call->slices.oneshot);
@@ -427,7 +427,7 @@ static int gather_step(gpuhier_call_t *call)
     uint64_t unmapped = 0, mask = 0;
     for (int i = 0; i < team->group_size; ++i) {
         const gpuhier_arrival_t *arrival = &gpuhier_team_slot(team, i, call->sequence)->arrival;
-        if (0 != (arrival->mask & (GPUHIER_MASK_FAIL | GPUHIER_MASK_SHORT))) {
+        if (0 != (arrival->mask & (GPUHIER_MASK_FAIL | GPUHIER_MASK_NO_LONG))) {
             continue;
         }
         round = round || (team->group_size > 1 && (arrival->direct || arrival->fresh));
@@ -504,7 +504,7 @@ static int run_step(gpuhier_call_t *call)
     if (events < 0) {
         return events;
     }
-    const bool failed = 0 != (call->mask & GPUHIER_MASK_FAIL), again = 0 != (call->mask & GPUHIER_MASK_SHORT);
+    const bool failed = 0 != (call->mask & GPUHIER_MASK_FAIL), again = 0 != (call->mask & GPUHIER_MASK_NO_LONG);
     if ((failed || again) && !call->slices.mask_known) {
         return events; /* this group's only task is to vote */
     }
@@ -520,7 +520,7 @@ static int run_step(gpuhier_call_t *call)
         call->team->limits.slice_bytes_max = 0;
         opal_output_verbose(
             1, gpuhier_output(),
-            "coll:gpuhier: a rank of communicator %s has no GPU memory for long slices: all ranks use short ones",
+            "coll:gpuhier: a rank of communicator %s has no GPU memory for long slices: no rank uses them",
             call->team->comm->c_name);
     }
     if (done && failed) {
@@ -563,7 +563,7 @@ bool gpuhier_engine_is_idle(const gpuhier_call_t *call)
         if (call->slices.oneshot) {
             return gpuhier_oneshot_waits(call);
         }
-        return call->slices.mask_known && 0 == (call->mask & (GPUHIER_MASK_FAIL | GPUHIER_MASK_SHORT))
+        return call->slices.mask_known && 0 == (call->mask & (GPUHIER_MASK_FAIL | GPUHIER_MASK_NO_LONG))
                && gpuhier_pipeline_is_idle(call);
     case GPUHIER_CALL_SMALL:
         return gpuhier_small_is_idle(call);

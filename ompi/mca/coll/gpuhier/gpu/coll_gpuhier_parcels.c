@@ -24,7 +24,7 @@
 
 #define PARCELS_MAX 64    /* descriptors that were not taken */
 #define PARCEL_SECONDS 60 /* how long they stay */
-#define LETTERS_MAX 256   /* read at a time, whoever sends more */
+#define LETTERS_MAX 256   /* read at a time */
 #define LETTER_MAGIC 0x67707568696c6531ull
 
 /* What comes with a descriptor. */

@@ -34,9 +34,9 @@
 
 /* What a rank says about itself and votes for. OR-ed over all ranks, it is the call's mask. */
 enum {
-    GPUHIER_MASK_HOST = 1u, /* a buffer of this rank is host memory: the call is served, later ones go to HOST */
-    GPUHIER_MASK_FAIL = 2u, /* this rank cannot take part: no rank writes a user's buffer, and all decline the call */
-    GPUHIER_MASK_SHORT = 4u /* this rank has no long lane, or cannot map a peer's. All ranks begin the call again with
+    GPUHIER_MASK_HOST = 1u,   /* a buffer of this rank is host memory: the call is served, later ones go to HOST */
+    GPUHIER_MASK_FAIL = 2u,   /* this rank cannot take part: no rank writes a user's buffer, and all decline the call */
+    GPUHIER_MASK_NO_LONG = 4u /* this rank has no long lane, or cannot map a peer's. All ranks begin the call again with
                                slices of at most slice_bytes, and keep to that. */
 };
 

@@ -202,7 +202,11 @@ void Owner::exchange(int buffer)
             if (out) {
                 out->wait();
             }
-            if (GPUHIER_ACTION_REDUCE_LOCAL_FIRST == t.action || GPUHIER_ACTION_REDUCE_RECEIVED_FIRST == t.action) {
+            const bool is_left =
+                step + 1 == plan.nsteps && GPUHIER_ACTION_NONE != gpuhier_plan_last_action(&plan); /* to AG */
+            if (!is_left
+                && (GPUHIER_ACTION_REDUCE_LOCAL_FIRST == t.action
+                    || GPUHIER_ACTION_REDUCE_RECEIVED_FIRST == t.action)) {
                 sg4::this_actor::sleep_for(call.c.machine.kernel);
                 call.cluster->memory(node, 3.0 * static_cast<double>(gpuhier_range_length(t.recv) * plan.elem_bytes));
             }
@@ -216,6 +220,10 @@ void Owner::all_gather()
     for (uint64_t slice = 0; slice < call.slices; ++slice) {
         exchanged[gpuhier_plan_buffer(&plan, slice)]->acquire();
         sg4::this_actor::sleep_for(call.c.machine.kernel);
+        if (GPUHIER_ACTION_NONE != gpuhier_plan_last_action(&plan)) {
+            const gpuhier_range_t shard = gpuhier_plan_shard(&plan, slice, plan.index);
+            call.cluster->memory(node, 3.0 * static_cast<double>(gpuhier_range_length(shard) * plan.elem_bytes));
+        }
         call.cluster->nvlink(node, slice_to_others(slice));
         buffers->release();
         call.ends[slice] = std::max(call.ends[slice], sg4::Engine::get_clock());

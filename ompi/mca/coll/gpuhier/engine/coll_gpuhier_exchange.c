@@ -9,6 +9,8 @@
  *   IDLE -> send, recv -> WIRE -----------------> REDUCE ----------------> next step
  *                           |    COPY, NONE, nothing received                  ^
  *                           +--------------------------------------------------+
+ *
+ * A reduction in the last step is left to AG, see gpuhier_plan_last_action(): the piece is done without it.
  */
 #include "ompi_config.h"
 
@@ -287,7 +289,10 @@ static int wire_check(gpuhier_call_t *call, uint64_t slice, int piece, piece_sta
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
-    if (GPUHIER_ACTION_REDUCE_LOCAL_FIRST == t->action || GPUHIER_ACTION_REDUCE_RECEIVED_FIRST == t->action) {
+    const gpuhier_plan_t *plan = &call->slices.plan;
+    const bool is_left = plan->nsteps == state->step + 1 && GPUHIER_ACTION_NONE != gpuhier_plan_last_action(plan);
+    if (!is_left
+        && (GPUHIER_ACTION_REDUCE_LOCAL_FIRST == t->action || GPUHIER_ACTION_REDUCE_RECEIVED_FIRST == t->action)) {
         rc = reduce_launch(call, slice, state);
         state->phase = PIECE_REDUCE;
         return OMPI_SUCCESS != rc ? rc : 1;

@@ -368,18 +368,30 @@ static int stage_exchange(gpuhier_call_t *call)
     return events;
 }
 
-/* Queues the push of this rank's finished shard of a slice into every member's output. */
+/* Queues the push of this rank's shard of a slice into every member's output: as it is, or reduced with what the last
+ * step of the exchange has received, which mirrors it. */
 static int gather_queue(gpuhier_call_t *call, uint64_t slice)
 {
-    const gpuhier_team_t *team = call->team;
+    const gpuhier_plan_t *plan = &call->slices.plan;
     gpuhier_lane_t *lane = call->lane;
-    gpuhier_range_t shard = gpuhier_plan_shard(&call->slices.plan, slice, team->index);
+    gpuhier_range_t shard = gpuhier_plan_shard(plan, slice, call->team->index);
     if (gpuhier_range_length(shard) > 0) {
+        const int buffer = gpuhier_plan_buffer(plan, slice);
+        const gpuhier_action_t action = gpuhier_plan_last_action(plan);
+        const int own = GPUHIER_ACTION_REDUCE_RECEIVED_FIRST == action ? 1 : 0;
+        CUstream stream = lane->stream[GPUHIER_STAGE_AG];
         gpuhier_kernel_args_t args;
-        args.src[0] = (uint64_t) (uintptr_t) lane->exchange.shard[gpuhier_plan_buffer(&call->slices.plan, slice)];
+        args.src[own] = (uint64_t) (uintptr_t) lane->exchange.shard[buffer];
         outputs_set(call, slice, shard.begin, &args);
         args.count = gpuhier_range_length(shard);
-        int rc = gpuhier_reduce_push(&lane->device->reduce, call->kernel, &args, lane->stream[GPUHIER_STAGE_AG]);
+        int rc;
+        if (GPUHIER_ACTION_NONE == action) {
+            rc = gpuhier_reduce_push(&lane->device->reduce, call->kernel, &args, stream);
+        } else {
+            args.src[1 - own] = (uint64_t) (uintptr_t) lane->exchange.recv[buffer];
+            args.nsrc = 2;
+            rc = gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, stream);
+        }
         if (OMPI_SUCCESS != rc) {
             return rc;
         }

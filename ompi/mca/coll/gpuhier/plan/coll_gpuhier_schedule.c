@@ -38,9 +38,9 @@ const char *const gpuhier_algorithm_names[GPUHIER_ALGORITHM_COUNT] = {
  * free_bytes: on tcp, messages above 64 KiB are a rendezvous, whose cost the formula does not have.
  */
 const gpuhier_wire_row_t gpuhier_wires[GPUHIER_WIRE_COUNT] = {
-    /*                     name    step_bytes free_bytes shard_bytes */
-    [GPUHIER_WIRE_RDMA] = {"rdma", 100 << 10, 0, 1 << 20},
-    [GPUHIER_WIRE_TCP] = {"tcp", 20 << 10, 96 << 10, 128 << 10},
+    /*                     name    step_bytes last_bytes free_bytes shard_bytes */
+    [GPUHIER_WIRE_RDMA] = {"rdma", 100 << 10, 62 << 10, 0, 1 << 20},
+    [GPUHIER_WIRE_TCP] = {"tcp", 20 << 10, 0, 96 << 10, 128 << 10},
 };
 
 /* The seats of N groups, as seen by one of them. */
@@ -133,6 +133,12 @@ static uint64_t exchange_chain(gpuhier_algorithm_t algorithm, int ngroups, uint6
 
 #define PIECE_BYTES_MAX ((uint64_t) 1 << 40) /* longer pieces cost the same here, so nothing overflows */
 
+/* Is the last step of every owner a reduction of its whole piece? */
+static bool is_last_left(gpuhier_algorithm_t algorithm, int ngroups)
+{
+    return ngroups > 1 && GPUHIER_ALGORITHM_RECURSIVE_DOUBLING == algorithm && 0 == seating_of(ngroups, 0).folded;
+}
+
 gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_wire_t wire, int ngroups,
                                            uint64_t piece_bytes)
 {
@@ -147,7 +153,9 @@ gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_w
          i < GPUHIER_ALGORITHM_COUNT && bytes >= gpuhier_wires[wire].free_bytes; ++i) {
         const gpuhier_algorithm_t algorithm = (gpuhier_algorithm_t) i;
         const uint64_t steps = (uint64_t) gpuhier_schedule_steps(algorithm, ngroups);
-        const uint64_t cost = steps * gpuhier_wires[wire].step_bytes + exchange_chain(algorithm, ngroups, bytes);
+        const uint64_t saved = is_last_left(algorithm, ngroups) ? gpuhier_wires[wire].last_bytes : 0;
+        const uint64_t cost =
+            steps * gpuhier_wires[wire].step_bytes - saved + exchange_chain(algorithm, ngroups, bytes);
         if (cost < least) {
             least = cost;
             picked = algorithm;
@@ -404,6 +412,18 @@ void gpuhier_plan_transfer(const gpuhier_plan_t *plan, uint64_t slice, int piece
         }
     }
     *transfer_p = transfer;
+}
+
+gpuhier_action_t gpuhier_plan_last_action(const gpuhier_plan_t *plan)
+{
+    const int ngroups = plan->shape->hierarchy->ngroups;
+    gpuhier_step_t s;
+
+    if (!is_last_left(plan->algorithm, ngroups)) {
+        return GPUHIER_ACTION_NONE;
+    }
+    gpuhier_schedule_step(plan->algorithm, ngroups, plan->group, plan->nsteps - 1, &s);
+    return s.action;
 }
 
 /* One slice of each length that occurs (wide, not wide, the last), and how often. Returns how many are listed. */

@@ -42,6 +42,7 @@ typedef enum gpuhier_wire { GPUHIER_WIRE_RDMA = 0, GPUHIER_WIRE_TCP, GPUHIER_WIR
 typedef struct gpuhier_wire_row {
     const char *name;
     uint64_t step_bytes; /* bytes that a rail carries in the fixed time of a step */
+    uint64_t last_bytes; /* how much of that a step saves whose reduction AG makes, see gpuhier_plan_last_action() */
     uint64_t free_bytes; /* pieces shorter than this are exchanged in the fewest steps */
     uint64_t
         shard_bytes; /* a rank's shard of a slice is at least this, else a slice costs more than its overlap gains */
@@ -55,7 +56,7 @@ extern const gpuhier_wire_row_t gpuhier_wires[GPUHIER_WIRE_COUNT];
  *
  *     cost = steps * step_bytes + bytes that follow each other on the longest way through the steps
  *
- *     recursive doubling   log2 p (step_bytes + n),                          and 2 (step_bytes + n) if N > p
+ *     recursive doubling   log2 p (step_bytes + n) - last_bytes if N = p,   and 2 (step_bytes + n) if N > p
  *     ring                 2 (N - 1) (step_bytes + n / N)
  *     halving              2 log2 p step_bytes + 2 (p - 1)/p n,              and 2 (step_bytes + n) if N > p
  *
@@ -183,6 +184,13 @@ typedef struct gpuhier_transfer {
  */
 void gpuhier_plan_transfer(const gpuhier_plan_t *plan, uint64_t slice, int piece, int step,
                            gpuhier_transfer_t *transfer_p);
+
+/*
+ * What an owner does with a whole piece that the last step brings, where that step is a reduction in all groups:
+ * REDUCE_LOCAL_FIRST or REDUCE_RECEIVED_FIRST. AG then makes it, from the shard and the receive buffer into the
+ * outputs, so that one kernel does the work of two. NONE: the last step is none, or moves finished values somewhere.
+ */
+gpuhier_action_t gpuhier_plan_last_action(const gpuhier_plan_t *plan);
 
 typedef enum gpuhier_phase {
     GPUHIER_PHASE_REDUCE_SCATTER = 0,

@@ -24,12 +24,12 @@ enum { GUARD = 64, POISON = 0xa5, MAX_RANKS = 8, MAX_COUNT = 9001 };
 
 static gpuhier_reduce_t kernels;
 static CUstream streams[MAX_RANKS];
-static size_t capacity;                /* of each rank's `in` and `out` */
-static CUdeviceptr buffers;            /* in of rank 0, out of rank 0, in of rank 1, .. */
-static CUdeviceptr boxes, counters;    /* of all ranks */
-static uint64_t part_bytes, box_bytes; /* of one rank */
-static unsigned char *words;           /* 128 bytes a rank */
-static unsigned char *before, *after;  /* host images of all buffers */
+static size_t capacity;               /* of each rank's `in` and `out` */
+static CUdeviceptr buffers;           /* in of rank 0, out of rank 0, in of rank 1, .. */
+static CUdeviceptr boxes, counters;   /* of all ranks */
+static uint64_t box_bytes;            /* of one rank's mailbox */
+static unsigned char *words;          /* 128 bytes a rank */
+static unsigned char *before, *after; /* host images of all buffers */
 static uint32_t flag = UINT32_MAX - 40;
 static uint64_t number;
 static unsigned long cases, failures;
@@ -41,14 +41,15 @@ typedef struct shape {
     uint64_t count;
     unsigned alignment; /* 0: all on 16 bytes; 1: one element off; 2: differing by bytes */
     bool in_place;
+    bool two_shots;
 } shape_t;
 
 static void case_failed(const shape_t *s, unsigned rank, const char *what, uint64_t at)
 {
     if (++failures <= 20) {
-        printf("%s of %u ranks, count %llu alignment %u in place %d: rank %u: %s (at %llu)\n", kernel_names[s->index],
-               s->nranks, (unsigned long long) s->count, s->alignment, s->in_place, rank, what,
-               (unsigned long long) at);
+        printf("%s of %u ranks, count %llu alignment %u in place %d, two shots %d: rank %u: %s (at %llu)\n",
+               kernel_names[s->index], s->nranks, (unsigned long long) s->count, s->alignment, s->in_place,
+               s->two_shots, rank, what, (unsigned long long) at);
     }
 }
 
@@ -83,6 +84,7 @@ static void next_flag(void)
 
 static void rank_launch(const shape_t *s, unsigned rank)
 {
+    const uint64_t part_bytes = gpuhier_oneshot_part(s->count * s->reference->elem_bytes, s->nranks, s->two_shots);
     gpuhier_oneshot_args_t args = {.own = boxes + rank * box_bytes,
                                    .part_bytes = part_bytes,
                                    .in = buffers + in_of(rank) * capacity + offset_of(s, in_of(rank)),
@@ -92,7 +94,8 @@ static void rank_launch(const shape_t *s, unsigned rank)
                                    .words = (uint64_t) (uintptr_t) (words + 128 * rank),
                                    .number = number,
                                    .nranks = s->nranks,
-                                   .index = rank};
+                                   .index = rank,
+                                   .two_shots = s->two_shots};
     for (unsigned peer = 0; peer < s->nranks; ++peer) {
         args.box[peer] = boxes + peer * box_bytes + rank * part_bytes;
         args.flag[peer] = flag;
@@ -182,8 +185,8 @@ static void case_run(const shape_t *s, uint64_t *random)
 
 static void kernel_check(int index)
 {
-    static const unsigned nranks[] = {2, 3, 5, MAX_RANKS};
-    static const uint64_t count[] = {1, 13, 1021};
+    static const unsigned nranks[] = {2, 3, 5, 6, MAX_RANKS};
+    static const uint64_t count[] = {1, 13, 64, 1021};
     shape_t s = {.index = index, .reference = kernel_reference_find(kernel_names[index])};
     uint64_t random = 42 + (uint64_t) index;
     if (NULL == s.reference) {
@@ -197,7 +200,10 @@ static void kernel_check(int index)
             s.count = count[c];
             s.alignment = (n + c + (unsigned) index) % 3;
             s.in_place = (n + c) % 2;
-            case_run(&s, &random);
+            for (unsigned shots = 1; shots <= 2; ++shots) {
+                s.two_shots = 2 == shots;
+                case_run(&s, &random);
+            }
         }
     }
 }
@@ -214,14 +220,16 @@ static void check_sizes(void)
         s.count = 0 == i % 3 ? MAX_COUNT : 1 + kernel_random(&random) % MAX_COUNT;
         s.alignment = i % 3;
         s.in_place = i % 2;
+        s.two_shots = i / 2 % 2;
         case_run(&s, &random);
     }
 }
 
 /* A peer never comes: the kernels stay, and leave when told. Their mailboxes serve the next call. */
-static void check_abort(void)
+static void check_abort(bool two_shots)
 {
-    shape_t s = {.nranks = 3, .count = 1000, .reference = kernel_reference_find(kernel_names[0])};
+    shape_t s = {
+        .nranks = 3, .count = 1000, .two_shots = two_shots, .reference = kernel_reference_find(kernel_names[0])};
     const struct timespec while_ = {.tv_nsec = 20000000};
     uint64_t random = 3;
     fill(&s, &random);
@@ -279,8 +287,7 @@ int main(void)
         must(gpuhier_cu.cuStreamCreateWithPriority(&streams[rank], CU_STREAM_NON_BLOCKING, 0), "make a stream");
     }
     capacity = MAX_COUNT * 4 + 3 * GUARD;
-    part_bytes = gpuhier_oneshot_part(capacity);
-    box_bytes = MAX_RANKS * part_bytes;
+    box_bytes = MAX_RANKS * gpuhier_oneshot_part(capacity, MAX_RANKS, false);
     before = malloc(2 * MAX_RANKS * capacity);
     after = malloc(2 * MAX_RANKS * capacity);
     void *zeros = calloc(MAX_RANKS, box_bytes);
@@ -299,7 +306,8 @@ int main(void)
         kernel_check(i);
     }
     check_sizes();
-    check_abort();
+    check_abort(false);
+    check_abort(true);
     check_arguments();
     printf("%d one-shot kernels, %lu cases, %lu failures\n", GPUHIER_REDUCE_COUNT, cases, failures);
     gpuhier_cu.cuMemFree(buffers);

@@ -156,7 +156,7 @@ static void ill_conditioned_sums(suite_t *suite, size_t count)
 
 int main(int argc, char **argv)
 {
-    static const size_t counts[] = {1, 61, 4099, 200003};
+    static const size_t counts[] = {1, 61, 4099, 16411, 200003};
     suite_t suite;
 
     suite_begin(&suite, "allreduce_bits", &argc, &argv);

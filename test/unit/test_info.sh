@@ -82,9 +82,10 @@ OMPI_MCA_mca_base_param_files=$folder/user:$folder/site says 0 '^  from 8 bytes:
 mkdir -p "$folder/home/.openmpi" && cp "$folder/site" "$folder/home/.openmpi/mca-params.conf"
 (unset OMPI_MCA_mca_base_param_files; HOME=$folder/home says 0 "$no_host" "${call[@]}"; exit $failures) || failures=$((failures + 1))
 OMPI_MCA_coll_gpuhier_tune=ipc_uses=1,slices_in_flight=9 says 0 ', 4 in flight$' "${call[@]}"
-oneshot='^  blocking calls of up to 131072 bytes, if no GPU is shared: one kernel that waits for those of the peers$'
+oneshot='^  blocking calls of up to 262144 bytes, if no GPU is shared: one kernel that waits for those of the peers$'
 says 0 "$oneshot" plan --nodes 1 --ranks 8 -n 1024
-OMPI_MCA_coll_gpuhier_tune=oneshot_bytes=1000 says 0 "${oneshot/131072/1000}" plan --nodes 1 --ranks 8 -n 1024
+OMPI_MCA_coll_gpuhier_tune=oneshot_bytes=1000 says 0 "${oneshot/262144/1000}" plan --nodes 1 --ranks 8 -n 1024
+says 0 '^    of these from 65536 bytes: in two shots$' plan --nodes 1 --ranks 8 -n 1024
 says 2 "^gpuhier_info: coll_gpuhier_small_bytes is 'much' \(--mca\); a number of bytes is expected$" "${call[@]}" \
     --mca coll_gpuhier_small_bytes much
 OMPI_MCA_coll_gpuhier_algorithm=best says 2 \

@@ -440,6 +440,32 @@ static void test_slice_lengths(void **state)
     }
 }
 
+/* One-shot kernels: every message that they reduce has room in the mailbox in its form, with parts in whole units. */
+static void test_shots(void **state)
+{
+    const uint64_t mailbox = 2 << 20, slice = 4 << 20;
+
+    (void) state;
+    assert_int_equal(gpuhier_choice_oneshot(1, 1 << 20, slice), 0);
+    assert_int_equal(gpuhier_choice_oneshot(8, 1 << 20, slice), 512 << 10);
+    assert_int_equal(gpuhier_choice_oneshot(8, 1000, slice), 1000);
+    assert_int_equal(gpuhier_choice_oneshot(8, 1 << 20, 2000), 2000);
+    assert_int_equal(gpuhier_choice_two_shots_from(8), 64 << 10);
+    assert_int_equal(gpuhier_choice_two_shots_from(4), (256 << 10) + 1);
+    for (uint64_t ranks = 2; ranks <= 64; ++ranks) {
+        const uint64_t longest = gpuhier_choice_oneshot((int) ranks, 1 << 20, slice);
+        const uint64_t from = gpuhier_choice_two_shots_from((int) ranks);
+        assert_in_range(longest, 500 << 10, 512 << 10);
+        assert_true(2 != ranks || from > longest); /* the second shot would send as many bytes again */
+        for (uint64_t units = 1; 16 * units <= longest; ++units) {
+            const uint64_t shard = (units + ranks - 1) / ranks;
+            const uint64_t part = 16 * units >= from ? 2 * shard : units;
+            assert_in_range(ranks * part * 16 * 2, 1, mailbox);
+            assert_true((16 * units >= from) == (16 * units - 15 >= from) || ranks > 4);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -453,6 +479,7 @@ int main(void)
         cmocka_unit_test(test_algorithm_choice),
         cmocka_unit_test(test_algorithm_ends),
         cmocka_unit_test(test_slice_lengths),
+        cmocka_unit_test(test_shots),
     };
 
     return cmocka_run_group_tests_name("ranges", tests, NULL, NULL);

@@ -130,6 +130,10 @@ static void print_choices(const gpuhier_shape_t *shape, const gpuhier_limits_t *
         printf(
             "  blocking calls of up to %llu bytes, if no GPU is shared: one kernel that waits for those of the peers\n",
             (unsigned long long) oneshot_bytes);
+        const uint64_t from = gpuhier_choice_two_shots_from(shape->hierarchy->nranks);
+        if (oneshot_bytes >= from) {
+            printf("    of these from %llu bytes: in two shots\n", (unsigned long long) from);
+        }
     }
     for (i = 0; i < nrows; ++i) {
         printf("  %s\n", gpuhier_choice_text(&rows[i], shape->hierarchy->ngroups, text, sizeof(text)));

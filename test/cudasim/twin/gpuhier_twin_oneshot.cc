@@ -2,9 +2,10 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The one-shot kernels' twin, from the kernels' own source. Folded form (launch->exact 0): one logical thread, which
- * pushes blocks of many units at a time. Exact form: every logical thread pushes, then every logical thread waits and
- * reduces, and every access to a user's buffer is reported. Called by the table in gpuhier_twin.cc.
+ * The one-shot kernels' twin, from the kernels' own source. Folded form (launch->exact 0): one logical thread, whose
+ * lines for neighbouring places are pushed together. Exact form: every logical thread pushes, then every one waits and
+ * reduces, then every one gathers, and every access to a user's buffer is reported. Called by the table in
+ * gpuhier_twin.cc.
  */
 #ifndef __clang__
 #    pragma GCC optimize("O2") /* it waits more than it computes */
@@ -14,13 +15,65 @@
 
 #include "gpuhier_oneshot_body.h"
 
+#include <memory>
+
 namespace [[gnu::visibility("hidden")]] gpuhier
 {
 
+/* Lines that the folded form pushes at a time: a push of one line costs the emulator more than the line. */
+struct run {
+    uint64_t address, bytes;
+    line lines[512];
+};
+
+/* The runs under way, one for each peer at most, and where the last line went. */
+struct runs {
+    run at[GPUHIER_KERNEL_MAX_PEERS];
+    uint32_t used, last;
+    uint32_t first; /* to be pushed: kernels that begin with the same peer would queue for its link */
+};
+
 struct oneshot_memory : twin_memory {
+    const gpuhier_oneshot_args_t *args;
+    runs *open;
+    mutable uint64_t unread; /* bytes of the mailbox that were waited for, and whose loads have taken no time so far */
+
+    void flush() const
+    {
+        if (open->used > 0 && unread > 0) {
+            launch->traffic(launch, (uintptr_t) args->own, (size_t) unread, 0);
+            unread = 0;
+        }
+        for (uint32_t k = 0; k < open->used; ++k) {
+            const run &r = open->at[(open->first + k) % open->used];
+            cudasim_push(launch, (uintptr_t) r.address, r.lines, (size_t) r.bytes);
+        }
+        open->used = 0;
+    }
     void push(uint64_t address, const line &x) const
     {
-        cudasim_push(launch, (uintptr_t) address, x.word, sizeof(x.word));
+        if (launch->exact) {
+            cudasim_push(launch, (uintptr_t) address, x.word, sizeof(x.word));
+            return;
+        }
+        /* The line goes on where the last run ends, or one after it, or begins a run. */
+        uint32_t i = open->used;
+        for (uint32_t k = 0; k < open->used && i == open->used; ++k) {
+            const uint32_t next = (open->last + k) % open->used;
+            i = open->at[next].address + open->at[next].bytes == address ? next : i;
+        }
+        run &r = open->at[i];
+        if (i == open->used) {
+            ++open->used;
+            r.address = address;
+            r.bytes = 0;
+        }
+        open->last = i;
+        r.lines[r.bytes / sizeof(line)] = x;
+        r.bytes += sizeof(line);
+        if (sizeof(r.lines) == r.bytes) {
+            flush();
+        }
     }
     line take(uint64_t address) const
     {
@@ -31,55 +84,44 @@ struct oneshot_memory : twin_memory {
     {
         const uint64_t *word =
             (const uint64_t *) cudasim_host_view(launch, (uintptr_t) args.words + GPUHIER_ONESHOT_ABORT);
+        flush();
         cudasim_wait(launch);
         return args.number == __atomic_load_n(word, __ATOMIC_ACQUIRE);
     }
 };
 
-static constexpr uint64_t push_units = 256; /* at a time, folded */
-
-/* As oneshot_push with one thread, in blocks: a push of a line costs the emulator more than the line. */
-template <class T> static void push_folded(const oneshot_memory &memory, const gpuhier_oneshot_args_t &args)
-{
-    const uint64_t units = units_of<T>(args.count);
-
-    for (uint64_t first = 0; first < units; first += push_units) {
-        const uint64_t n = units - first < push_units ? units - first : push_units;
-        uint32_t data[push_units][2 * unit<T>::lines];
-        uint64_t words[push_units * 2 * unit<T>::lines];
-        for (uint64_t u = 0; u < n; ++u) {
-            unit_load<oneshot_memory, T>(memory, args, first + u).pack(data[u]);
-        }
-        for (uint32_t k = 1; k < args.nranks; ++k) {
-            const uint32_t peer = (args.index + k) % args.nranks;
-            for (uint64_t w = 0; w < n * 2 * unit<T>::lines; ++w) {
-                words[w] = flagged(args.flag[peer], (&data[0][0])[w]);
-            }
-            cudasim_push(memory.launch, (uintptr_t) (args.box[peer] + first * unit_bytes<T>::box), words,
-                         n * unit_bytes<T>::box);
-        }
-    }
-}
-
 template <class T, class Op> static void oneshot_run(const cudasim_launch_t *launch, const gpuhier_oneshot_args_t &args)
 {
-    const oneshot_memory memory = {{launch}};
+    const std::unique_ptr<runs> open(new runs);
+    const oneshot_memory memory = {{launch}, &args, open.get(), 0};
     const uint64_t threads = launch->exact ? (uint64_t) launch->grid[0] * launch->block[0] : 1;
     const size_t bytes = (size_t) args.count * sizeof(T);
+    const uint64_t mine = (units_of<T>(args.count) + args.nranks - 1 - args.index) / args.nranks; /* my shard's units */
     bool complete = true;
 
+    open->used = open->last = 0;
+    open->first = args.two_shots ? args.index : 0;
+
     cudasim_shape(launch, 64, 4);
-    if (launch->exact) {
-        for (uint64_t thread = 0; thread < threads; ++thread) {
-            oneshot_push<oneshot_memory, T>(memory, args, thread, threads);
-        }
-    } else {
+    if (!launch->exact) {
         launch->traffic(launch, (uintptr_t) args.in, bytes, 0);
-        push_folded<T>(memory, args);
-        launch->traffic(launch, (uintptr_t) args.in, bytes, 0);
+    }
+    for (uint64_t thread = 0; thread < threads; ++thread) {
+        oneshot_push<oneshot_memory, T>(memory, args, thread, threads);
+    }
+    memory.flush();
+    open->first = 0;
+    if (!launch->exact) {
+        const uint64_t again = args.two_shots ? mine * unit_bytes<T>::buffer : bytes;
+        launch->traffic(launch, (uintptr_t) args.in, (size_t) (again < bytes ? again : bytes), 0);
+        memory.unread = args.two_shots ? mine * unit_bytes<T>::box * (args.nranks - 1) : 0;
     }
     for (uint64_t thread = 0; thread < threads && complete; ++thread) {
         complete = oneshot_reduce<oneshot_memory, T, Op>(memory, args, thread, threads);
+    }
+    memory.flush();
+    for (uint64_t thread = 0; thread < threads && complete; ++thread) {
+        complete = oneshot_gather<oneshot_memory, T>(memory, args, thread, threads);
     }
     if (!launch->exact && complete) {
         launch->traffic(launch, (uintptr_t) args.out, bytes, 1);

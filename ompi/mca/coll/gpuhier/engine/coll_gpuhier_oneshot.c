@@ -11,6 +11,7 @@
 
 #include "engine/coll_gpuhier_call.h"
 #include "engine/coll_gpuhier_oneshot.h"
+#include "plan/coll_gpuhier_choice.h"
 
 #define POLLS_PER_QUERY 256u /* looks at the word between two questions to the driver, which knows of faults */
 
@@ -61,7 +62,9 @@ int gpuhier_oneshot_launch(gpuhier_call_t *call, CUdeviceptr in, CUdeviceptr out
 {
     const gpuhier_team_t *team = call->team;
     gpuhier_lane_t *lane = call->lane;
-    gpuhier_oneshot_args_t args = {.part_bytes = gpuhier_oneshot_part(call->count * call->elem_bytes),
+    const uint64_t bytes = call->count * call->elem_bytes;
+    const bool two_shots = bytes >= gpuhier_choice_two_shots_from(team->group_size);
+    gpuhier_oneshot_args_t args = {.part_bytes = gpuhier_oneshot_part(bytes, (uint32_t) team->group_size, two_shots),
                                    .own = lane->scratch + gpuhier_scratch_mailbox(),
                                    .in = in,
                                    .out = out,
@@ -70,7 +73,8 @@ int gpuhier_oneshot_launch(gpuhier_call_t *call, CUdeviceptr in, CUdeviceptr out
                                    .words = (uint64_t) (uintptr_t) lane->words,
                                    .number = lane->number,
                                    .nranks = (uint32_t) team->group_size,
-                                   .index = (uint32_t) team->index};
+                                   .index = (uint32_t) team->index,
+                                   .two_shots = two_shots};
     for (int i = 0; i < team->group_size; ++i) {
         args.box[i] =
             call->slices.member[i].scratch + gpuhier_scratch_mailbox() + (uint64_t) team->index * args.part_bytes;

@@ -11,9 +11,19 @@
 
 uint64_t gpuhier_choice_oneshot(int ranks, uint64_t oneshot_bytes, uint64_t slice_bytes)
 {
-    const uint64_t room = GPUHIER_MAILBOX_BYTES / GPUHIER_MAILBOX_WIRE / (uint64_t) ranks;
+    if (ranks < 2) {
+        return 0;
+    }
+    const uint64_t units_of_all = GPUHIER_MAILBOX_UNIT * (uint64_t) ranks; /* one of each shard */
+    const uint64_t room = GPUHIER_MAILBOX_BYTES / (2 * GPUHIER_MAILBOX_WIRE) / units_of_all * units_of_all;
     const uint64_t least = oneshot_bytes < slice_bytes ? oneshot_bytes : slice_bytes;
-    return ranks < 2 ? 0 : room < least ? room : least;
+    return room < least ? room : least;
+}
+
+uint64_t gpuhier_choice_two_shots_from(int ranks)
+{
+    const uint64_t room = GPUHIER_MAILBOX_BYTES / GPUHIER_MAILBOX_WIRE / (uint64_t) ranks;
+    return ranks > 4 ? room / 2 : room / GPUHIER_MAILBOX_UNIT * GPUHIER_MAILBOX_UNIT + 1;
 }
 
 uint64_t gpuhier_choice_longest(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits)

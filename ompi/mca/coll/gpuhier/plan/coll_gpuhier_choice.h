@@ -18,17 +18,25 @@
  * many times as long on the wire as a step does. The value comes from simulation (docs/scaling.md). */
 #define GPUHIER_SLICE_STEPS 21
 
-/* Of the mailbox that one-shot kernels use: its bytes, for all ranks together, and how many of them a byte of a message
- * takes. */
+/* Of the mailbox that one-shot kernels use: its bytes, for all ranks together, how many of them a byte of a message
+ * takes, and the bytes of a message that travel together. */
 #define GPUHIER_MAILBOX_BYTES ((uint64_t) 2 << 20)
 #define GPUHIER_MAILBOX_WIRE 2
+#define GPUHIER_MAILBOX_UNIT 16
 
 /*
- * Bytes of the longest message that one-shot kernels reduce, on `ranks` ranks in one group with a GPU each:
- *     min(oneshot_bytes, GPUHIER_MAILBOX_BYTES / (GPUHIER_MAILBOX_WIRE * ranks), slice_bytes)
- * 0 for one rank.
+ * Bytes of the longest message that one-shot kernels reduce, on `ranks` ranks in one group with a GPU each: the least
+ * of oneshot_bytes, slice_bytes, and what the mailbox has room for in two shots, about GPUHIER_MAILBOX_BYTES / (2 *
+ * GPUHIER_MAILBOX_WIRE) 0 for one rank.
  */
 uint64_t gpuhier_choice_oneshot(int ranks, uint64_t oneshot_bytes, uint64_t slice_bytes);
+
+/*
+ * Bytes of the shortest message that one-shot kernels reduce in two shots (gpu/kernels/gpuhier_oneshot.h). On up to 4
+ * ranks one shot is faster as long as the mailbox has room for it; on more ranks it is so up to half of that
+ * (docs/decisions.md).
+ */
+uint64_t gpuhier_choice_two_shots_from(int ranks);
 
 /*
  * Bytes of the longest slice of any message. With one group: limits->slice_bytes, since all stages are one kernel. With

@@ -49,6 +49,10 @@ void gpuhier_setup_print(const gpuhier_setup_t *setup)
         opal_output(0,
                     "coll:gpuhier:   blocking calls of up to %llu bytes: one kernel that waits for those of the peers",
                     (unsigned long long) team->oneshot_bytes);
+        if (team->oneshot_bytes >= gpuhier_choice_two_shots_from(team->group_size)) {
+            opal_output(0, "coll:gpuhier:     of these from %llu bytes: in two shots",
+                        (unsigned long long) gpuhier_choice_two_shots_from(team->group_size));
+        }
     }
     if (0 != team->levels.nparts) {
         opal_output(0, "coll:gpuhier:   from %llu bytes: in two levels, %d sockets of %d ranks",

@@ -8,6 +8,9 @@
  *     pushes its rank's input into the mailbox of every peer, waits for the peers' input in its own mailbox,
  *     acc = x[0][i];  acc = op(acc, x[s][i]) for s = 1 .. nranks-1;  out[i] = acc;  tells its host
  *
+ * In two shots (args.two_shots) each rank has a shard of the message. A kernel pushes shard s of its input to rank s
+ * only, reduces its own shard, pushes the result to every peer, and waits for the peers' results.
+ *
  * A mailbox is memory of one GPU that the peers have mapped. It has a part for each rank, into which only that rank
  * writes. Data travel in words of 64 bits, half of which is a flag: a word with the flag that the reader waits for has
  * its data, so no other order between stores is needed.
@@ -17,7 +20,9 @@
  *     | flag         | data   |      two words are stored at a time
  *     +--------------+--------+
  *
- * Elements are packed into units: as many as 16 bytes hold, or one padded pair without the bytes of its gap.
+ * Elements are packed into units: as many as 16 bytes hold, or one padded pair without the bytes of its gap. In two
+ * shots unit u is in shard u mod nranks, so that neighbouring threads use different links, and has place u / nranks
+ * there. The first half of a part is for input then, the second for results.
  *
  * out may be in (in place), at the same address. Any alignment works. A peer's program sees no store of these kernels:
  * they write to mailboxes, to their own rank's `out`, and to its host's words.
@@ -29,6 +34,10 @@
 #define GPUHIER_ONESHOT_H
 
 #include "gpuhier_kernels.h"
+
+#ifndef __cplusplus
+#    include <stdbool.h>
+#endif
 
 #define GPUHIER_ONESHOT_BLOCKS 32 /* most blocks of a grid: enough to fill the links, few beside the program's own */
 #define GPUHIER_ONESHOT_UNIT 16   /* bytes of data in a unit, at most */
@@ -57,16 +66,20 @@ typedef struct gpuhier_oneshot_args {
     uint64_t number;                         /* of the call, not 0: tells its words from those of other calls */
     uint32_t nranks;                         /* 2 .. GPUHIER_KERNEL_MAX_PEERS */
     uint32_t index;                          /* of this rank */
+    uint32_t two_shots;                      /* 0 or 1, the same on all ranks */
+    uint32_t unused;
 } gpuhier_oneshot_args_t;
 
-GPUHIER_KERNEL_ASSERT(840 == sizeof(gpuhier_oneshot_args_t), "host and GPU must agree on the argument");
+GPUHIER_KERNEL_ASSERT(848 == sizeof(gpuhier_oneshot_args_t), "host and GPU must agree on the argument");
 GPUHIER_KERNEL_ASSERT(768 == offsetof(gpuhier_oneshot_args_t, own), "host and GPU must agree on the argument");
 GPUHIER_KERNEL_ASSERT(832 == offsetof(gpuhier_oneshot_args_t, nranks), "host and GPU must agree on the argument");
 
-/* Bytes of a mailbox's part that a message of so many bytes needs. */
-static inline uint64_t gpuhier_oneshot_part(uint64_t bytes)
+/* Bytes of a mailbox's part that a message of so many bytes needs. Shorter units than the longest need no more. */
+static inline uint64_t gpuhier_oneshot_part(uint64_t bytes, uint32_t nranks, bool two_shots)
 {
-    return (bytes + GPUHIER_ONESHOT_UNIT - 1) / GPUHIER_ONESHOT_UNIT * GPUHIER_ONESHOT_UNIT * GPUHIER_ONESHOT_WIRE;
+    const uint64_t units = (bytes + GPUHIER_ONESHOT_UNIT - 1) / GPUHIER_ONESHOT_UNIT;
+    const uint64_t used = two_shots ? (units + nranks - 1) / nranks * 2 : units;
+    return used * GPUHIER_ONESHOT_UNIT * GPUHIER_ONESHOT_WIRE;
 }
 
 #endif /* GPUHIER_ONESHOT_H */

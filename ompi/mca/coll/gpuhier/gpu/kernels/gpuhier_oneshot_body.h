@@ -2,16 +2,18 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * One logical thread of a one-shot kernel: what it pushes, and what it waits for and reduces. The same source runs on
- * the GPU and in the twin. Owns neither arithmetic (gpuhier_kernel_ops.h) nor accesses to elements
+ * One logical thread of a one-shot kernel: what it pushes, and what it waits for, reduces and gathers. The same source
+ * runs on the GPU and in the twin. Owns neither arithmetic (gpuhier_kernel_ops.h) nor accesses to elements
  * (gpuhier_kernel_body.h), nor the end of a grid (gpuhier_oneshot.cu).
  *
  * A memory offers, beside get, put and touch: push(address, line), which stores two words; take(address), which loads
  * two words, each of them whole; and stops(args, turns), one turn of waiting, which says whether the kernel must
  * leave.
  *
- * Unit u belongs to thread u mod threads, in both halves of the kernel. So in place is safe: a thread reads a unit of
- * `in`, pushes it, reads it again for its own share of the result, and only then writes it.
+ * Unit u belongs to thread u mod threads, in all parts of the kernel and on all ranks. So in place is safe: a thread
+ * reads a unit of `in`, pushes it, reads it again for its own share of the result, and only then writes it. And a
+ * thread waits for threads of the same number only: it pushes all its input first, and all its results before it waits
+ * for those of the peers.
  */
 #ifndef GPUHIER_ONESHOT_BODY_H
 #define GPUHIER_ONESHOT_BODY_H
@@ -177,23 +179,43 @@ GPUHIER_WALK unit<T> unit_load(const M &memory, const gpuhier_oneshot_args_t &ar
     return x;
 }
 
-/* Pushes this thread's units to all peers, each rank beginning with the next one, so that no link is used by all. */
+template <class M, class T>
+GPUHIER_WALK void unit_push(const M &memory, uint64_t address, uint32_t flag, const uint32_t data[2 * unit<T>::lines])
+{
+    GPUHIER_UNROLL
+    for (uint32_t l = 0; l < unit<T>::lines; ++l) {
+        const line x = {{flagged(flag, data[2 * l]), flagged(flag, data[2 * l + 1])}};
+        memory.push(address + l * sizeof(line), x);
+    }
+}
+
+/* Pushes a unit to the same place for all peers, each rank beginning with the next one, so that no link is used by all.
+ */
+template <class M, class T>
+GPUHIER_WALK void unit_push_all(const M &memory, const gpuhier_oneshot_args_t &args, uint64_t place,
+                                const uint32_t data[2 * unit<T>::lines])
+{
+    for (uint32_t k = 1; k < args.nranks; ++k) {
+        const uint32_t peer = (args.index + k) % args.nranks;
+        unit_push<M, T>(memory, args.box[peer] + place, args.flag[peer], data);
+    }
+}
+
+/* Pushes this thread's units: to all peers, or in two shots each to the rank that reduces it. */
 template <class M, class T>
 GPUHIER_WALK void oneshot_push(const M &memory, const gpuhier_oneshot_args_t &args, uint64_t thread, uint64_t threads)
 {
     const uint64_t units = units_of<T>(args.count);
 
     for (uint64_t u = thread; u < units; u += threads) {
+        const uint32_t peer = (uint32_t) u % args.nranks, place = (uint32_t) u / args.nranks;
         uint32_t data[2 * unit<T>::lines];
-        unit_load<M, T>(memory, args, u).pack(data);
-        for (uint32_t k = 1; k < args.nranks; ++k) {
-            const uint32_t peer = (args.index + k) % args.nranks, flag = args.flag[peer];
-            const uint64_t to = args.box[peer] + u * unit_bytes<T>::box;
-            GPUHIER_UNROLL
-            for (uint32_t l = 0; l < unit<T>::lines; ++l) {
-                const line x = {{flagged(flag, data[2 * l]), flagged(flag, data[2 * l + 1])}};
-                memory.push(to + l * sizeof(line), x);
-            }
+        if (0 == args.two_shots) {
+            unit_load<M, T>(memory, args, u).pack(data);
+            unit_push_all<M, T>(memory, args, u * unit_bytes<T>::box, data);
+        } else if (peer != args.index) {
+            unit_load<M, T>(memory, args, u).pack(data);
+            unit_push<M, T>(memory, args.box[peer] + place * unit_bytes<T>::box, args.flag[peer], data);
         }
     }
 }
@@ -215,7 +237,10 @@ GPUHIER_WALK bool unit_take(const M &memory, uint64_t address, uint32_t flag, ui
     return there;
 }
 
-/* Waits for the peers' share of this thread's units, and reduces. False: the kernel must leave. */
+/*
+ * Waits for the peers' share of this thread's units, and reduces; in two shots the units of this rank's shard, and
+ * pushes the results. False: the kernel must leave.
+ */
 template <class M, class T, class Op>
 GPUHIER_WALK bool oneshot_reduce(const M &memory, const gpuhier_oneshot_args_t &args, uint64_t thread, uint64_t threads)
 {
@@ -224,6 +249,10 @@ GPUHIER_WALK bool oneshot_reduce(const M &memory, const gpuhier_oneshot_args_t &
     const uint32_t flag = args.flag[args.index];
 
     for (uint64_t u = thread; u < units; u += threads) {
+        if (0 != args.two_shots && args.index != (uint32_t) u % args.nranks) {
+            continue;
+        }
+        const uint64_t place = (0 == args.two_shots ? u : (uint32_t) u / args.nranks) * unit_bytes<T>::box;
         const unit<T> mine = unit_load<M, T>(memory, args, u);
         unit<T> acc = mine;
         for (uint32_t first = 0; first < args.nranks; first += group) {
@@ -236,7 +265,7 @@ GPUHIER_WALK bool oneshot_reduce(const M &memory, const gpuhier_oneshot_args_t &
                 for (uint32_t g = 0; g < group; ++g) {
                     const uint32_t s = first + g;
                     if (s < args.nranks && s != args.index) {
-                        const uint64_t from = args.own + s * args.part_bytes + u * unit_bytes<T>::box;
+                        const uint64_t from = args.own + s * args.part_bytes + place;
                         there = unit_take<M, T>(memory, from, flag, data[g]) && there;
                     }
                 }
@@ -260,7 +289,39 @@ GPUHIER_WALK bool oneshot_reduce(const M &memory, const gpuhier_oneshot_args_t &
                 }
             }
         }
+        if (0 != args.two_shots) {
+            uint32_t data[2 * unit<T>::lines];
+            acc.pack(data);
+            unit_push_all<M, T>(memory, args, args.part_bytes / 2 + place, data);
+        }
         acc.store(memory, args.out + u * unit_bytes<T>::buffer, args.count - u * unit<T>::elements);
+    }
+    return true;
+}
+
+/* In two shots: waits for the peers' results of this thread's units. False: the kernel must leave. */
+template <class M, class T>
+GPUHIER_WALK bool oneshot_gather(const M &memory, const gpuhier_oneshot_args_t &args, uint64_t thread, uint64_t threads)
+{
+    const uint64_t units = 0 == args.two_shots ? 0 : units_of<T>(args.count);
+    const uint32_t flag = args.flag[args.index];
+
+    for (uint64_t u = thread; u < units; u += threads) {
+        const uint32_t peer = (uint32_t) u % args.nranks, place = (uint32_t) u / args.nranks;
+        const uint64_t from = args.own + peer * args.part_bytes + args.part_bytes / 2 + place * unit_bytes<T>::box;
+        uint32_t data[2 * unit<T>::lines];
+        uint32_t turns = 0;
+        if (peer == args.index) {
+            continue;
+        }
+        while (!unit_take<M, T>(memory, from, flag, data)) {
+            if (memory.stops(args, ++turns)) {
+                return false;
+            }
+        }
+        unit<T> x;
+        x.unpack(data);
+        x.store(memory, args.out + u * unit_bytes<T>::buffer, args.count - u * unit<T>::elements);
     }
     return true;
 }

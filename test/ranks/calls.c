@@ -98,6 +98,10 @@ static void check_path(suite_t *suite, const call_t *call, const char *what, con
         if (NULL != least && call->count * call->type->extent <= strtoull(least, NULL, 10) && 1 != oneshot) {
             suite_fail(suite, "%s: did not take the one-shot form", what);
         }
+        const char *most = getenv("GPUHIER_MOST_ONESHOT");
+        if (NULL != most && call->count * call->type->extent > strtoull(most, NULL, 10) && 0 != oneshot) {
+            suite_fail(suite, "%s: took the one-shot form", what);
+        }
         const char *mapped = getenv("GPUHIER_EXPECT_MAPPED"); /* the host reads and writes plain memory of its GPU */
         const bool plain = BUFFER_DEVICE == call->recv_kind && (call->in_place || BUFFER_DEVICE == call->send_kind);
         if (NULL != mapped && plain && !value_has_gaps(call->type)

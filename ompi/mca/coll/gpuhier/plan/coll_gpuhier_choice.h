@@ -31,6 +31,10 @@
  */
 uint64_t gpuhier_choice_oneshot(int ranks, uint64_t oneshot_bytes, uint64_t slice_bytes);
 
+/* The same where GPUs reach each other over PCIe and not NVLink: pushes are twice the bytes of the direct kernel's
+ * (docs/decisions.md). */
+#define GPUHIER_ONESHOT_PCIE_BYTES ((uint64_t) 64 << 10)
+
 /*
  * Bytes of the shortest message that one-shot kernels reduce in two shots (gpu/kernels/gpuhier_oneshot.h). On up to 4
  * ranks one shot is faster as long as the mailbox has room for it; on more ranks it is so up to half of that

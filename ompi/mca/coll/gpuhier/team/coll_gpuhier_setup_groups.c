@@ -92,6 +92,16 @@ static bool gpus_differ(const gpuhier_setup_t *setup)
     return true;
 }
 
+/* Do GPUs reach each other over PCIe? */
+static bool over_pcie(const gpuhier_setup_t *setup)
+{
+    int peers = 0;
+    for (int rank = 0; rank < setup->team->nranks; ++rank) {
+        peers += setup->records[rank].pcie_peers;
+    }
+    return peers > 0;
+}
+
 /* Can the hosts of all ranks read and write their GPUs' memory? */
 static bool hosts_map(const gpuhier_setup_t *setup)
 {
@@ -133,6 +143,9 @@ static int groups_make(gpuhier_setup_t *setup)
     if (1 == team->ngroups && !setup->has_host && gpus_differ(setup)) {
         team->oneshot_bytes =
             gpuhier_choice_oneshot(team->group_size, (uint64_t) gpuhier_params.oneshot_bytes, team->limits.slice_bytes);
+        if (team->oneshot_bytes > GPUHIER_ONESHOT_PCIE_BYTES && over_pcie(setup)) {
+            team->oneshot_bytes = GPUHIER_ONESHOT_PCIE_BYTES;
+        }
         team->mapped_bytes = hosts_map(setup) ? (uint64_t) gpuhier_params.gdr_bytes : 0;
         if (team->mapped_bytes > gpuhier_params.small_bytes) {
             team->mapped_bytes = gpuhier_params.small_bytes;

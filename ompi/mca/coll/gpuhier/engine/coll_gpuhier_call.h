@@ -159,7 +159,7 @@ static inline bool gpuhier_call_is_oneshot(const gpuhier_call_t *call)
 /* "moving slices" and the like, for messages. */
 const char *gpuhier_call_state_name(gpuhier_call_state_t state);
 
-/* Notes in the call's event, which it has, where the call runs, its phase and its stages. */
+/* Records in the call's trace event, which must not be NULL, where the call runs, its phase and its stages. */
 void gpuhier_call_note(const gpuhier_call_t *call);
 
 #endif /* GPUHIER_CALL_H */

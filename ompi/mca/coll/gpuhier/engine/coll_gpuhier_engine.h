@@ -32,8 +32,8 @@
 
 /*
  * Describes an all-reduce on the team, and marks the point in the program's own work that the call
- * must not overtake. Local. The team's context is current, unless team->context_lost. Whatever
- * goes wrong here is voted when the call begins.
+ * must not overtake. Local. The team's context is current, unless team->context_lost. A failure
+ * here becomes this rank's vote when the call begins.
  */
 void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args);
 

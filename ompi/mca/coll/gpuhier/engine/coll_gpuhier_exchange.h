@@ -13,8 +13,8 @@
  * code. */
 int gpuhier_exchange_init(gpuhier_team_t *team);
 /*
- * Ends it, as soon as UCX lets go of the messages. lane: of a failed call, or NULL. It is kept as long, and goes back
- * to its device when the GPU has let go of it, too.
+ * Frees that state as soon as UCX lets go of the messages. lane: of a failed call, or NULL. The lane is kept until
+ * then, and goes back to its device when the GPU has let go of it, too.
  */
 void gpuhier_exchange_leave(gpuhier_team_t *team, gpuhier_lane_t *lane);
 

@@ -3,11 +3,11 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * What a team remembers of calls in which every member had mapped the buffers of all others: a later call on the same
- * allocations looks nothing up, and does without the `opened` round.
+ * allocations looks nothing up, and leaves out the round of `opened` words, in which members say what they could map.
  *
  * Such a call is named by its sequence number. A member that uses its allocations of that call again, and still has
- * all mappings of it, says this number in its arrival record, and pins the mappings before. If all say the same number,
- * all know that nothing has to be mapped. If any says something else, the round takes place.
+ * all mappings of it, pins these mappings and then puts the number into its arrival record. If all records have the
+ * same number, all members know that nothing has to be mapped. If any record differs, the round takes place.
  */
 #ifndef GPUHIER_KNOWN_H
 #define GPUHIER_KNOWN_H
@@ -18,12 +18,12 @@
  * then pinned. The record is this rank's own, of a call whose members have no pins. */
 bool gpuhier_known_take(gpuhier_call_t *call, gpuhier_arrival_t *arrival);
 
-/* All records are there. Do all name the same call? Then sets the members' addresses; else releases what take pinned.
- */
+/* All records are there. Do all name the same call? If so, sets the members' addresses; if not, releases what
+ * gpuhier_known_take() pinned. */
 bool gpuhier_known_use(gpuhier_call_t *call);
 
-/* The plan of the last call on this memory, if it serves this one: sets call->slices.plan and returns true. For a call
- * that use found to be known, as is keep, which remembers the plan. */
+/* For a call of which gpuhier_known_use() returned true. The first sets call->slices.plan to the plan of the last call
+ * on this memory and returns true, if that plan serves this call. The other remembers the call's plan. */
 bool gpuhier_known_plan(gpuhier_call_t *call);
 void gpuhier_known_plan_keep(const gpuhier_call_t *call);
 

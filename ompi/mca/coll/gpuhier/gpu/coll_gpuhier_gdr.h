@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * GPU memory that the host reads and writes itself, by GDRCopy's libgdrapi.so.2: no kernel and no copy engine takes
- * part. A read takes about a microsecond and more for each further KiB, a write less.
+ * part. A read takes about a microsecond, and longer with each KiB; a write takes less.
  *
  * A window is some pages of the GPU that this process has pinned and mapped. That is slow, and room for it is scarce,
  * so windows are kept within a budget. The least recently used one goes first, unless all are in use. Callers hold the
@@ -14,14 +14,15 @@
 
 #include "gpu/coll_gpuhier_cuda.h"
 
-/* GPU memory that all windows of this process have, in bytes. Each GPU has little room for it, which its processes
- * share. */
+/* Bytes of GPU memory that all windows of this process may cover together. A GPU has little room for such mappings, and
+ * its processes share it. */
 #define GPUHIER_GDR_BUDGET ((size_t) 2 << 20)
 
 /*
- * Is there a window for these bytes of `buffer`? Memory of one allocation of cuMemAlloc gets one when it was asked for
- * more than `uses` times; then this call pins it, and closes windows of memory that was freed. The context that owns
- * the memory is current. bytes > 0. Returns false where the library or its kernel module is missing, too.
+ * Is there a window for these bytes of `buffer`? The bytes must lie in one allocation of cuMemAlloc. When they have
+ * been asked for more than `uses` times, this function opens a window for them, and closes windows of memory that was
+ * freed. The context that owns the memory is current. bytes > 0. Returns false also where the library or its kernel
+ * module is missing.
  */
 bool gpuhier_gdr_map(const void *address, size_t bytes, const gpuhier_buffer_t *buffer, unsigned uses);
 

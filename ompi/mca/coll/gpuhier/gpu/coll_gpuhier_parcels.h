@@ -8,7 +8,7 @@
  * it is killed. It makes the socket when it first sends, or asks for, a descriptor. A descriptor is sent before the
  * record that mentions it is published, and so it has come when a peer asks for it. No process waits: what cannot be
  * sent or has not come is missing, and the sender may try again. Descriptors pass between processes of one network
- * namespace and one user; their pid namespaces may differ, and none needs the right to trace another.
+ * namespace and one user; their pid namespaces may differ, and no process needs the right to trace another.
  */
 #ifndef GPUHIER_PARCELS_H
 #define GPUHIER_PARCELS_H

@@ -7,7 +7,7 @@
  * The folder owns the nets of a process: a UCX context and worker for each open rail, the connections to other
  * processes, and their end. It calls UCX and base/, and nothing else: no MPI, no CUDA, and of Open MPI only its error
  * codes. team/ opens the net, makes the peers, and leaves at MPI_Finalize. team/ and engine/ send and receive.
- * gpuhier_info opens a net to see what UCX can do. Nothing else calls it.
+ * gpuhier_info opens a net to see what UCX can do. Nothing else in the component calls it.
  *
  * Carriers. Where UCX has no network, something else that carries messages in order takes its place: Open MPI's own
  * point-to-point layer, which team/ hands in as functions (gpuhier_net_carrier_t). All below holds for it as well,

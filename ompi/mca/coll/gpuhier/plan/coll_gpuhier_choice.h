@@ -10,16 +10,17 @@
 
 #include "plan/coll_gpuhier_schedule.h"
 
-/* Slices of a message between groups, about. The first and the last slice overlap with nothing, so few slices are slow.
- */
+/* About so many slices a message between groups has. The first and the last slice overlap with nothing, so few slices
+ * are slow. */
 #define GPUHIER_SLICES_WANTED 8
 
-/* Between groups the longest slice hides the time of its steps: for each doubling of the groups, its pieces take this
- * many times as long on the wire as a step does. The value comes from simulation (docs/scaling.md). */
+/* Between groups the longest slice is so long that the fixed time of the steps hardly counts: for each doubling of the
+ * groups, its pieces take this many times as long on the wire as a step does. The value comes from simulation
+ * (docs/scaling.md). */
 #define GPUHIER_SLICE_STEPS 21
 
-/* Of the mailbox that one-shot kernels use: its bytes, for all ranks together, how many of them a byte of a message
- * takes, and the bytes of a message that travel together. */
+/* The mailbox that one-shot kernels use: its length in bytes, for all ranks together, how many bytes of it one byte of
+ * a message takes, and how many bytes of a message travel together. */
 #define GPUHIER_MAILBOX_BYTES ((uint64_t) 2 << 20)
 #define GPUHIER_MAILBOX_WIRE 2
 #define GPUHIER_MAILBOX_UNIT 16
@@ -27,7 +28,7 @@
 /*
  * Bytes of the longest message that one-shot kernels reduce, on `ranks` ranks in one group with a GPU each: the least
  * of oneshot_bytes, slice_bytes, and what the mailbox has room for in two shots, about GPUHIER_MAILBOX_BYTES / (2 *
- * GPUHIER_MAILBOX_WIRE) 0 for one rank.
+ * GPUHIER_MAILBOX_WIRE). 0 for one rank.
  */
 uint64_t gpuhier_choice_oneshot(int ranks, uint64_t oneshot_bytes, uint64_t slice_bytes);
 

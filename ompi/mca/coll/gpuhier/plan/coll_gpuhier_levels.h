@@ -22,7 +22,7 @@
 /* A shard of a slice has at least this many bytes: a slice takes two launches and no message. */
 #define GPUHIER_LEVELS_SHARD_MIN ((uint64_t) 128 << 10)
 
-/* What decides about the parts, of one member of a group. All ranks know it of all members. */
+/* What the parts follow from: the facts about one member of a group. All ranks know them of all members. */
 typedef struct gpuhier_level_rank {
     int package;    /* the socket of its GPU; negative: not known */
     int pcie_peers; /* other GPUs of its process that it reaches, but not over NVLink */
@@ -40,8 +40,8 @@ typedef struct gpuhier_levels {
 /*
  * Finds the parts of a group of `size` ranks, for the one with this index: one for each package. There are none unless
  * there are at least two packages with the same number of ranks, at least two each, and unless each rank knows of as
- * many GPUs without NVLink as there are ranks in other parts. So GPUs that are joined by NVLink switches stay one, and
- * so do GPUs of which nothing is known. min_bytes: shorter messages are flat; 0: all messages are. Returns whether
+ * many GPUs without NVLink as there are ranks in other parts. So GPUs that are joined by NVLink switches get no parts,
+ * nor do GPUs of which nothing is known. min_bytes: shorter messages are flat; 0: all messages are. Returns whether
  * there are parts; if not, *levels_p is zeroed.
  */
 bool gpuhier_levels_init(gpuhier_levels_t *levels_p, const gpuhier_level_rank_t *ranks, int size, int index,

@@ -16,12 +16,13 @@
  */
 int gpuhier_partners_init(gpuhier_team_t *team);
 
-/* Ends that. Messages that UCX has not let go of are kept until it does. Harmless when there is nothing to end. */
+/* Stops expecting notices. Messages that UCX has not let go of are kept until it does. Harmless when no notice is
+ * expected. */
 void gpuhier_partners_fini(gpuhier_team_t *team);
 
 /*
- * Does the same when a call has failed. Until every partner has given up as well, but for two minutes at most, this
- * rank receives and discards their messages, so that they get their memory back.
+ * The same as gpuhier_partners_fini(), after a call has failed. Until every partner has given up as well, but for two
+ * minutes at most, this rank receives and discards their messages, so that they get their memory back.
  */
 void gpuhier_partners_leave(gpuhier_team_t *team);
 

@@ -84,9 +84,9 @@ typedef struct gpuhier_slot {
     uint8_t pad1[GPUHIER_CACHE_LINE - 32];
 
     gpuhier_word_t in_ready; /* slices of this rank's input that peers may read */
-    gpuhier_word_t rs_done;  /* slices that it has reduced: it does not read the peers' input of them again. In levels:
-                                whose partial sum its partners may read */
-    gpuhier_word_t ag_done;  /* slices of which its shard lies in every peer's output; in levels: of its part */
+    gpuhier_word_t rs_done;  /* slices that it has reduced: it does not read the peers' input of them again. In levels
+                                other parts may read its partial sums of them */
+    gpuhier_word_t ag_done;  /* slices of which its shard lies in all members' outputs; in levels: in its part's */
     gpuhier_word_t out_done; /* slices that it has copied out of its scratch */
     uint8_t pad2[GPUHIER_CACHE_LINE - 32];
 

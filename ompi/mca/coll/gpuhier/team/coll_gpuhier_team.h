@@ -94,14 +94,14 @@ typedef struct gpuhier_team {
 
 OBJ_CLASS_DECLARATION(gpuhier_team_t);
 
-/* For a team whose member lost its CUDA context, before set-up makes it anew: stops keeping the members' scratch
- * mapped. */
+/* Stops keeping the members' scratch mapped. For a team of which a member has lost its CUDA context, before set-up
+ * makes a new team. */
 void gpuhier_team_outlived(gpuhier_team_t *team);
 
 /*
- * Does the CUDA context still live that the team was set up in, and, if UCX is given GPU memory, every other context
- * that UCX may have worked in? If not, the team declines all calls until set-up makes it anew. The engine's lock is
- * held.
+ * Does the CUDA context in which the team was set up still exist, and, if UCX is given GPU memory, also every other
+ * context in which UCX may have worked? If not, the team declines all calls until set-up makes it anew. The engine's
+ * lock is held.
  */
 bool gpuhier_team_check(gpuhier_team_t *team);
 

@@ -8,7 +8,7 @@
  * exchange. It also says what follows from the records of a node: whether a process lives, and which rails each rank
  * drives. It reads /proc, /sys and /dev, asks hwloc, and uses base/. It calls no MPI, no CUDA and no UCX: the caller
  * names the GPU, and devices have the names that UCX gives them. plan/ numbers nodes and chooses rails with it, team/
- * makes the record, engine/ asks whether a process lives, and gpuhier_info prints what it finds.
+ * makes the record and asks whether a process lives, and gpuhier_info prints what it finds.
  *
  * Threads and locks. There are none, and no state: any thread may call. Making a record takes milliseconds; all other
  * functions are cheap. Errors are Open MPI codes.

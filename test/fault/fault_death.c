@@ -73,6 +73,7 @@ int main(int argc, char **argv)
     }
     const bool last = 0 == strcmp(argv[3], "last"), error = last || 0 == strcmp(argv[3], "error");
     saboteur_find(&saboteur);
+    deaths_tolerate();
     const size_t count = argc > 5 ? (size_t) atoi(argv[5]) : COUNT;
     pair_alloc(&pair, count);
     for (int i = 0; i < 4; ++i) {

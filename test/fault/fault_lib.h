@@ -41,6 +41,12 @@ void pair_free(pair_t *pair);
 /* One sum of count doubles, whose values depend on salt, rank and index. Prints what is wrong. */
 outcome_t pair_call(const suite_t *suite, MPI_Comm comm, pair_t *pair, size_t count, uint64_t salt);
 
+/*
+ * Has Open MPI's own messages go on when a connection breaks. Its layer ob1 (4.1) would end the process that sends to a
+ * dead one, as an Open MPI that tolerates deaths does not. After MPI_Init.
+ */
+void deaths_tolerate(void);
+
 /* Ends the process with status 9 and says what it was doing, unless called again (0: no deadline) within that time.
  * A busy machine may take longer than seconds says, and gets several times that. */
 void deadline(unsigned seconds, const char *what);

@@ -133,6 +133,7 @@ int main(int argc, char **argv)
     }
     victim = atoi(argv[1]);
     saboteur_find(&saboteur);
+    deaths_tolerate();
     pair_alloc(&pair, COUNT);
     real_irecv = mca_pml.pml_irecv;
     real_isend = mca_pml.pml_isend;

@@ -7,12 +7,7 @@
  */
 #include "ompi_config.h"
 
-#include <sched.h>
-#include <sys/prctl.h>
-#include <unistd.h>
-
 #include "base/coll_gpuhier_lock.h"
-#include "base/coll_gpuhier_clock.h"
 #include "base/coll_gpuhier_end.h"
 #include "base/coll_gpuhier_kept.h"
 #include "engine/coll_gpuhier_exchange.h"
@@ -22,6 +17,7 @@
 #include "team/coll_gpuhier_process.h"
 #include "engine/coll_gpuhier_queue.h"
 #include "engine/coll_gpuhier_vote.h"
+#include "engine/coll_gpuhier_wait.h"
 #include "engine/coll_gpuhier_watch.h"
 #include "opal/runtime/opal_progress.h"
 
@@ -61,6 +57,8 @@ static int team_enter(gpuhier_team_t *team, visit_t *visit)
 static gpuhier_team_t *busy; /* teams with calls, by busy_next */
 static unsigned unwaited;    /* calls that no thread waits for */
 static unsigned on_device;   /* calls under way whose messages UCX moves from and to GPU memory */
+
+static gpuhier_rest_t waiting; /* of all threads in Open MPI */
 
 static void busy_add(gpuhier_team_t *team)
 {
@@ -221,94 +219,8 @@ static void all_drive(round_t *round, bool thorough)
         visit_end(round->visit);
         net_drive(round);
     }
-}
-
-/*
- * On a shared core polling starves the process that everyone waits for. Yielding does not help enough: the polling
- * process still looks busy to the kernel, which then moves no process to a free core, and the starved process may get
- * its core again only after the others have used up slices of milliseconds. So a thread that has polled in vain for
- * some time sleeps, each time a little longer, but for no more than about a sixteenth of the time that it has waited.
- * The kernel's usual timer slack, 50 us, would be most of that. Between groups patience lasts for a millisecond: much
- * takes some 100 us there and needs polls on both sides, as the steps of a rendezvous do (docs/decisions.md has the
- * figures). A thread that finds another one driving has polled in vain.
- */
-#define PATIENCE_US 100u
-#define PATIENCE_NET_US 1000u
-#define NAP_MIN_US 25u
-#define NAP_MAX_US 400u
-#define NAP_SLACK_NS 1000ul
-
-/* Open MPI's progress makes system calls, and yields where cores are shared, so it is called once in so many polls. */
-#define PROGRESS_EVERY 8
-
-/* How long a thread has polled in vain. */
-typedef struct idle {
-    unsigned polls;
-    uint64_t since;  /* microseconds: when it began */
-    unsigned nap_us; /* the next; 0: no naps yet */
-} idle_t;
-
-/* Did Open MPI find, or the user say, that processes share cores? (mpi_yield_when_idle) */
-static bool shares_cores(void)
-{
-    static _Atomic int shares = -1;
-    if (shares < 0) {
-        /* Open MPI tells the old value only when it is told a new one; what matters is set by the end of MPI_Init. */
-        const bool yields = opal_progress_set_yield_when_idle(true);
-        if (!yields) {
-            opal_progress_set_yield_when_idle(false);
-        }
-        shares = yields;
-    }
-    return 0 != shares;
-}
-
-static void nap(unsigned us)
-{
-    const int slack = prctl(PR_GET_TIMERSLACK);
-    prctl(PR_SET_TIMERSLACK, NAP_SLACK_NS);
-    usleep(us);
-    if (slack > 0) {
-        prctl(PR_SET_TIMERSLACK, (unsigned long) slack);
-    }
-}
-
-/* After a poll in vain. The lock is not held. */
-static void poll_pause(idle_t *idle, unsigned patience_us, visit_t *visit)
-{
-    const bool shares = shares_cores();
-    if (shares && 0 == idle->polls) {
-        idle->since = gpuhier_clock_us();
-    }
-    if (0 == idle->polls++ % PROGRESS_EVERY) {
-        visit_end(visit);
-        opal_progress();
-    } else if (shares && 0 == idle->nap_us) {
-        sched_yield();
-    }
-    if (idle->nap_us > 0) {
-        nap(idle->nap_us);
-        idle->nap_us += idle->nap_us < NAP_MAX_US ? idle->nap_us / 16 : 0;
-    } else if (shares && gpuhier_clock_us() - idle->since > patience_us) {
-        idle->nap_us = NAP_MIN_US;
-    }
-}
-
-/*
- * A thread that waits in Open MPI calls its progress repeatedly and yields in between. Linux 6.18 can leave such a
- * thread on the core for seconds while the process that it waits for starves. So it naps as well.
- */
-static void rest(bool moved)
-{
-    static _Atomic uint64_t moved_us; /* when something moved last */
-    if (!shares_cores()) {
-        return;
-    }
-    const uint64_t now = gpuhier_clock_us();
-    if (moved) {
-        atomic_store_explicit(&moved_us, now, memory_order_relaxed);
-    } else if (now - atomic_load_explicit(&moved_us, memory_order_relaxed) > PATIENCE_NET_US) {
-        nap(NAP_MIN_US);
+    if (0 != round->events) {
+        atomic_store_explicit(&waiting.moved, true, memory_order_relaxed);
     }
 }
 
@@ -336,8 +248,10 @@ static int net_progress(void)
         pending = NULL != busy;
         gpuhier_engine_unlock();
     }
-    if (pending) {
-        rest(events > 0);
+    if (0 != events) {
+        atomic_store_explicit(&waiting.moved, true, memory_order_relaxed);
+    } else if (pending) {
+        gpuhier_rest(&waiting);
     }
     return events;
 }
@@ -376,9 +290,9 @@ static int drive_and_tell(bool thorough)
 
 int gpuhier_queue_run(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args)
 {
-    const unsigned patience_us = 1 == team->ngroups ? PATIENCE_US : PATIENCE_NET_US;
+    const unsigned patience_us = 1 == team->ngroups ? GPUHIER_PATIENCE_US : GPUHIER_PATIENCE_NET_US;
     unsigned moved = 0;
-    idle_t idle = {0};
+    gpuhier_wait_t wait = {0};
     visit_t visit = {0};
     gpuhier_call_t *ended = NULL;
     gpuhier_engine_lock();
@@ -386,14 +300,19 @@ int gpuhier_queue_run(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_
     gpuhier_engine_unlock();
     tell(ended, &visit);
     while (!atomic_load_explicit(&call->over, memory_order_acquire)) {
-        if (0 != drive(idle.nap_us > 0, &visit)) {
-            idle.polls = idle.nap_us = 0;
-            if (0 == ++moved % PROGRESS_EVERY) {
+        if (0 != drive(wait.nap_us > 0, &visit)) {
+            wait.polls = wait.nap_us = 0;
+            if (0 == ++moved % GPUHIER_PROGRESS_EVERY) {
                 visit_end(&visit);
                 opal_progress(); /* what moves may be others' calls, and for long */
             }
         } else if (!atomic_load_explicit(&call->over, memory_order_acquire)) {
-            poll_pause(&idle, patience_us, &visit);
+            const bool progress = gpuhier_wait_add(&wait);
+            if (progress) {
+                visit_end(&visit);
+                opal_progress();
+            }
+            gpuhier_wait_pause(&wait, progress, patience_us);
         }
     }
     visit_end(&visit);

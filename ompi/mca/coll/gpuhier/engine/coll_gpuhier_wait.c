@@ -1,0 +1,69 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ */
+#include "ompi_config.h"
+
+#include <sched.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/coll_gpuhier_clock.h"
+#include "engine/coll_gpuhier_wait.h"
+#include "opal/runtime/opal_progress.h"
+
+/* The kernel's usual timer slack, 50 us, would be most of a nap. */
+#define NAP_MIN_US 25u
+#define NAP_MAX_US 400u
+#define NAP_SLACK_NS 1000ul
+
+/* Did Open MPI find, or the user say, that processes share cores? (mpi_yield_when_idle) */
+static bool shares_cores(void)
+{
+    static _Atomic int shares = -1;
+    if (shares < 0) {
+        /* Open MPI tells the old value only when it is told a new one; what matters is set by the end of MPI_Init. */
+        const bool yields = opal_progress_set_yield_when_idle(true);
+        if (!yields) {
+            opal_progress_set_yield_when_idle(false);
+        }
+        shares = yields;
+    }
+    return 0 != shares;
+}
+
+static void nap(unsigned us)
+{
+    const int slack = prctl(PR_GET_TIMERSLACK);
+    prctl(PR_SET_TIMERSLACK, NAP_SLACK_NS);
+    usleep(us);
+    if (slack > 0) {
+        prctl(PR_SET_TIMERSLACK, (unsigned long) slack);
+    }
+}
+
+void gpuhier_wait_pause(gpuhier_wait_t *wait, bool progressed, unsigned patience_us)
+{
+    if (!shares_cores()) {
+        return;
+    }
+    if (1 == wait->polls) {
+        wait->since_us = gpuhier_clock_us();
+    }
+    if (!progressed && 0 == wait->nap_us) {
+        sched_yield();
+    }
+    if (wait->nap_us > 0) {
+        nap(wait->nap_us);
+        wait->nap_us += wait->nap_us < NAP_MAX_US ? wait->nap_us / 16 : 0;
+    } else if (gpuhier_clock_us() - wait->since_us > patience_us) {
+        wait->nap_us = NAP_MIN_US;
+    }
+}
+
+void gpuhier_rest(gpuhier_rest_t *rest)
+{
+    if (shares_cores() && gpuhier_rest_is_due(rest, gpuhier_clock_us())) {
+        nap(NAP_MIN_US);
+    }
+}

@@ -1,0 +1,78 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns how a thread waits: when it polls, yields the core, and sleeps. What it polls is the queue's, which is the only
+ * caller.
+ *
+ * On a shared core polling starves the process that everyone waits for. Yielding does not help enough: the polling
+ * process still looks busy to the kernel, which then moves no process to a free core, and the starved process may get
+ * its core again only after the others have used up slices of milliseconds. So a thread that has polled in vain for
+ * some time sleeps, each time a little longer, but for no more than about a sixteenth of the time that it has waited.
+ * Where processes do not share cores, no thread sleeps.
+ */
+#ifndef GPUHIER_WAIT_H
+#define GPUHIER_WAIT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * For how long polling goes on before the first nap, in microseconds. Between groups it lasts for a millisecond: much
+ * takes some 100 us there and needs polls on both sides, as the steps of a rendezvous do (docs/decisions.md has the
+ * figures).
+ */
+#define GPUHIER_PATIENCE_US 100u
+#define GPUHIER_PATIENCE_NET_US 1000u
+
+/* Open MPI's progress makes system calls, and yields where cores are shared, so it is called once in so many polls. */
+#define GPUHIER_PROGRESS_EVERY 8
+
+/* How long a thread in a blocking call has polled in vain. All zero: it has not. */
+typedef struct gpuhier_wait {
+    unsigned polls;
+    uint64_t since_us; /* when it began */
+    unsigned nap_us;   /* the next; 0: no naps yet */
+} gpuhier_wait_t;
+
+/* Counts a poll in vain. Returns whether Open MPI's progress is to be called after it. */
+static inline bool gpuhier_wait_add(gpuhier_wait_t *wait)
+{
+    return 0 == wait->polls++ % GPUHIER_PROGRESS_EVERY;
+}
+
+/* After a poll in vain, which has been counted: yields, naps, or neither. progressed: Open MPI's progress was called
+ * and has yielded. The engine's lock is not held. */
+void gpuhier_wait_pause(gpuhier_wait_t *wait, bool progressed, unsigned patience_us);
+
+/*
+ * The same for all threads that wait inside Open MPI. They call its progress repeatedly and yield in between;
+ * Linux 6.18 can leave such a thread on the core for seconds while the process that it waits for starves. Open MPI
+ * tells no callback when such a wait began: after GPUHIER_REST_GAP_US without a question it is taken for a new one.
+ */
+#define GPUHIER_REST_GAP_US 10000u
+
+typedef struct gpuhier_rest {
+    _Atomic bool moved;        /* set by whoever moves something; cleared by the next question */
+    _Atomic uint64_t moved_us; /* when something moved last, or the wait began */
+    _Atomic uint64_t asked_us; /* the last question */
+} gpuhier_rest_t;
+
+/* Whether a thread that finds nothing to do in Open MPI's progress sleeps. now_us: the present time. Two threads may
+ * ask at once. */
+static inline bool gpuhier_rest_is_due(gpuhier_rest_t *rest, uint64_t now_us)
+{
+    const uint64_t asked_us = atomic_exchange_explicit(&rest->asked_us, now_us, memory_order_relaxed);
+    if (atomic_exchange_explicit(&rest->moved, false, memory_order_relaxed)
+        || now_us > asked_us + GPUHIER_REST_GAP_US) {
+        atomic_store_explicit(&rest->moved_us, now_us, memory_order_relaxed);
+        return false;
+    }
+    return now_us > atomic_load_explicit(&rest->moved_us, memory_order_relaxed) + GPUHIER_PATIENCE_NET_US;
+}
+
+/* Sleeps for a moment if that is due and processes share cores. */
+void gpuhier_rest(gpuhier_rest_t *rest);
+
+#endif /* GPUHIER_WAIT_H */

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * When a thread that waits inside Open MPI sleeps: only after a millisecond in which nothing has moved. Each test plays
- * the questions that such waits ask, with times of its own.
+ * When a thread that waits inside Open MPI sleeps: only after a millisecond and 512 questions in which nothing has
+ * moved. Each test plays the questions that such waits ask, with times of its own.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,6 +43,16 @@ static void patience(void **state)
     assert_int_equal(ask(&rest, &now_us, 1000, 10), 100);
 }
 
+/* Where a yield takes long, others work: 512 polls go by before a nap, however long they take. */
+static void slow_yields(void **state)
+{
+    (void) state;
+    gpuhier_rest_t rest = {0};
+    uint64_t now_us = BEGIN_US;
+    assert_int_equal(ask(&rest, &now_us, 512 * 4000, 4000), 0);
+    assert_int_equal(ask(&rest, &now_us, 10 * 4000, 4000), 9);
+}
+
 /* Short calls one after the other: progress is asked in each of them, and each of them moves something, wherever that
  * is noticed. No nap, for however long. */
 static void calls_that_move(void **state)
@@ -62,10 +72,10 @@ static void moving_ends_naps(void **state)
     (void) state;
     gpuhier_rest_t rest = {0};
     uint64_t now_us = BEGIN_US;
-    assert_true(ask(&rest, &now_us, 5000, 30) > 100);
+    assert_true(ask(&rest, &now_us, 5000, 5) > 100);
     moves(&rest);
-    assert_int_equal(ask(&rest, &now_us, 990, 30), 0);
-    assert_true(ask(&rest, &now_us, 300, 30) > 0);
+    assert_int_equal(ask(&rest, &now_us, 999, 1), 0);
+    assert_true(ask(&rest, &now_us, 300, 1) > 0);
 }
 
 /* A program that computes for a while, and then waits: the wait is a new one. */
@@ -74,19 +84,17 @@ static void new_wait(void **state)
     (void) state;
     gpuhier_rest_t rest = {0};
     uint64_t now_us = BEGIN_US;
-    assert_true(ask(&rest, &now_us, 5000, 30) > 100);
+    assert_true(ask(&rest, &now_us, 5000, 5) > 100);
     now_us += GPUHIER_REST_GAP_US;
-    assert_int_equal(ask(&rest, &now_us, 990, 30), 0);
-    assert_true(ask(&rest, &now_us, 300, 30) > 0);
+    assert_int_equal(ask(&rest, &now_us, 999, 1), 0);
+    assert_true(ask(&rest, &now_us, 300, 1) > 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(patience),
-        cmocka_unit_test(calls_that_move),
-        cmocka_unit_test(moving_ends_naps),
-        cmocka_unit_test(new_wait),
+        cmocka_unit_test(patience),         cmocka_unit_test(slow_yields), cmocka_unit_test(calls_that_move),
+        cmocka_unit_test(moving_ends_naps), cmocka_unit_test(new_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

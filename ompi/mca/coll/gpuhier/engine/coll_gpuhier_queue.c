@@ -290,7 +290,7 @@ static int drive_and_tell(bool thorough)
 
 int gpuhier_queue_run(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args)
 {
-    const unsigned patience_us = 1 == team->ngroups ? GPUHIER_PATIENCE_US : GPUHIER_PATIENCE_NET_US;
+    const gpuhier_patience_t patience = 1 == team->ngroups ? GPUHIER_PATIENCE : GPUHIER_PATIENCE_NET;
     unsigned moved = 0;
     gpuhier_wait_t wait = {0};
     visit_t visit = {0};
@@ -312,7 +312,7 @@ int gpuhier_queue_run(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_
                 visit_end(&visit);
                 opal_progress();
             }
-            gpuhier_wait_pause(&wait, progress, patience_us);
+            gpuhier_wait_pause(&wait, progress, patience);
         }
     }
     visit_end(&visit);

@@ -42,7 +42,7 @@ static void nap(unsigned us)
     }
 }
 
-void gpuhier_wait_pause(gpuhier_wait_t *wait, bool progressed, unsigned patience_us)
+void gpuhier_wait_pause(gpuhier_wait_t *wait, bool progressed, gpuhier_patience_t patience)
 {
     if (!shares_cores()) {
         return;
@@ -56,7 +56,7 @@ void gpuhier_wait_pause(gpuhier_wait_t *wait, bool progressed, unsigned patience
     if (wait->nap_us > 0) {
         nap(wait->nap_us);
         wait->nap_us += wait->nap_us < NAP_MAX_US ? wait->nap_us / 16 : 0;
-    } else if (gpuhier_clock_us() - wait->since_us > patience_us) {
+    } else if (wait->polls > patience.polls && gpuhier_clock_us() - wait->since_us > patience.us) {
         wait->nap_us = NAP_MIN_US;
     }
 }

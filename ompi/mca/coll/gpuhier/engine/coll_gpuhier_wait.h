@@ -19,12 +19,18 @@
 #include <stdint.h>
 
 /*
- * For how long polling goes on before the first nap, in microseconds. Between groups it lasts for a millisecond: much
- * takes some 100 us there and needs polls on both sides, as the steps of a rendezvous do (docs/decisions.md has the
- * figures).
+ * Polling goes on for so long, and for so many polls, before the first nap. A poll ends with a yield, which takes as
+ * long as the others on the core want to work: where it takes long it helps, and naps would only add to it; where it
+ * returns at once it does not help. Between groups much takes some 100 us and needs polls on both sides, as the steps
+ * of a rendezvous do (docs/decisions.md has the figures).
  */
-#define GPUHIER_PATIENCE_US 100u
-#define GPUHIER_PATIENCE_NET_US 1000u
+typedef struct gpuhier_patience {
+    unsigned us;
+    unsigned polls;
+} gpuhier_patience_t;
+
+#define GPUHIER_PATIENCE ((gpuhier_patience_t){.us = 100, .polls = 64})
+#define GPUHIER_PATIENCE_NET ((gpuhier_patience_t){.us = 1000, .polls = 512})
 
 /* Open MPI's progress makes system calls, and yields where cores are shared, so it is called once in so many polls. */
 #define GPUHIER_PROGRESS_EVERY 8
@@ -44,7 +50,7 @@ static inline bool gpuhier_wait_add(gpuhier_wait_t *wait)
 
 /* After a poll in vain, which has been counted: yields, naps, or neither. progressed: Open MPI's progress was called
  * and has yielded. The engine's lock is not held. */
-void gpuhier_wait_pause(gpuhier_wait_t *wait, bool progressed, unsigned patience_us);
+void gpuhier_wait_pause(gpuhier_wait_t *wait, bool progressed, gpuhier_patience_t patience);
 
 /*
  * The same for all threads that wait inside Open MPI. They call its progress repeatedly and yield in between;
@@ -56,7 +62,8 @@ void gpuhier_wait_pause(gpuhier_wait_t *wait, bool progressed, unsigned patience
 typedef struct gpuhier_rest {
     _Atomic bool moved;        /* set by whoever moves something; cleared by the next question */
     _Atomic uint64_t moved_us; /* when something moved last, or the wait began */
-    _Atomic uint64_t asked_us; /* the last question */
+    _Atomic unsigned asked;    /* questions since then */
+    _Atomic uint64_t asked_us; /* the last of them */
 } gpuhier_rest_t;
 
 /* Whether a thread that finds nothing to do in Open MPI's progress sleeps. now_us: the present time. Two threads may
@@ -64,12 +71,15 @@ typedef struct gpuhier_rest {
 static inline bool gpuhier_rest_is_due(gpuhier_rest_t *rest, uint64_t now_us)
 {
     const uint64_t asked_us = atomic_exchange_explicit(&rest->asked_us, now_us, memory_order_relaxed);
+    const gpuhier_patience_t patience = GPUHIER_PATIENCE_NET;
     if (atomic_exchange_explicit(&rest->moved, false, memory_order_relaxed)
         || now_us > asked_us + GPUHIER_REST_GAP_US) {
         atomic_store_explicit(&rest->moved_us, now_us, memory_order_relaxed);
+        atomic_store_explicit(&rest->asked, 0, memory_order_relaxed);
         return false;
     }
-    return now_us > atomic_load_explicit(&rest->moved_us, memory_order_relaxed) + GPUHIER_PATIENCE_NET_US;
+    return atomic_fetch_add_explicit(&rest->asked, 1, memory_order_relaxed) >= patience.polls
+           && now_us > atomic_load_explicit(&rest->moved_us, memory_order_relaxed) + patience.us;
 }
 
 /* Sleeps for a moment if that is due and processes share cores. */

@@ -250,9 +250,22 @@ says '^1\.0 GiB +one kernel +[0-9]+ +4804\.[0-9] +391\.'
 # A flat ring of 16 ranks over one NDR rail: 30 x (3 us + 64 MiB / 48.5 GB/s).
 runs 0 predict --link nvlink4 --ranks 8 --nodes 2 --rail ndr -n 128M
 says ' 416(0|1)[0-9]\.[0-9] +48\.'
-# Two sockets of four PCIe GPUs: 4 B each way over the 20 GB/s between them, 214748.4 us.
-runs 0 predict --machine "$machines/pcie8.topo" -n 128M
+# Two sockets of four PCIe GPUs, flat: 4 B each way over the 20 GB/s between them, 214748.4 us. In two levels: 2.5 B
+# above each switch, over 25.2 GB/s, 106522.0 us, and two kernels.
+OMPI_MCA_coll_gpuhier_tune=levels_bytes=0 runs 0 predict --machine "$machines/pcie8.topo" -n 128M
 says '^1\.0 GiB +one kernel +[0-9]+ +214753\.'
+runs 0 predict --machine "$machines/pcie8.topo" -n 128M
+says '^1\.0 GiB +two levels +[0-9]+ +106532\.'
+# Over PCIe one-shot kernels take up to 64 KiB. From there on messages are flat, and in levels from 512 KiB on.
+runs 0 predict --machine "$machines/pcie8.topo" -n 8K
+says '^64\.0 KiB +two-shot kernel +1 '
+runs 0 predict --machine "$machines/pcie8.topo" -n 16K
+says '^128\.0 KiB +one kernel +1 '
+# Over switches, 8 ranks: 8 KiB take one shot, 5 + 1 us + 2 x 7 x 8 KiB / 391.5 GB/s, and 64 KiB take two.
+runs 0 predict --link nvlink4 --ranks 8 -n 1K
+says '^8\.0 KiB +one-shot kernel +1 +6\.3 '
+runs 0 predict --link nvlink4 --ranks 8 -n 8K
+says '^64\.0 KiB +two-shot kernel +1 '
 # Slingshot is TCP here: a rank gets 3 GB/s of it, however fast the port is.
 runs 0 predict --machine "$machines/perlmutter.topo" --nodes 2 -n 128M
 says '; rails: 4 x 200 Gbit/s, 3\.0 GB/s each way$'
@@ -266,7 +279,7 @@ runs 2 predict --link pcie4 --ranks 2,3
 # Every known machine can be predicted and drawn.
 for file in "$machines"/*.topo; do
     runs 0 predict --machine "$file"
-    [ "$(grep -cE '^[0-9.]+ [a-zA-Z]+ +[a-z_ ]+ +[0-9]+ +[0-9.]+ ' <<<"$output")" = 7 ] || fail "$file: $output"
+    [ "$(grep -cE '^[0-9.]+ [a-zA-Z]+ +[a-z_ -]+ +[0-9]+ +[0-9.]+ ' <<<"$output")" = 7 ] || fail "$file: $output"
     runs 0 topo --machine "$file" --svg "$folder/drawn.svg"
     python3 - "$folder/drawn.svg" "$(grep -c '^gpu ' "$file")" <<'END' || fail "$file: its picture is damaged"
 import sys

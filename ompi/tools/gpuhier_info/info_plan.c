@@ -212,6 +212,7 @@ static void print_json(const gpuhier_shape_t *shape, const gpuhier_plan_t *plan,
     info_json_int("slice_bytes", (long long) (plan->slice_elems_max * plan->elem_bytes));
     info_json_int("slices_in_flight", plan->slice_buffers);
     info_json_int("oneshot_bytes", (long long) oneshot_of(shape, limits, options));
+    info_json_int("two_shots_from_bytes", (long long) gpuhier_choice_two_shots_from(h->nranks));
     info_json_text("exchange", h->ngroups > 1 ? gpuhier_algorithm_names[plan->algorithm] : NULL);
     info_json_int("exchange_steps", plan->nsteps);
     info_json_number("network_bytes", traffic->total_sent);

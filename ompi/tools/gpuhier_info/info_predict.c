@@ -8,6 +8,10 @@
  * The model. P ranks on each of N nodes, message of B bytes, cut into S slices by the plan:
  *   in a node    each rank reads its shard of B/P bytes from every other one, and writes the result to every other one:
  *                a pair of GPUs carries B/P each way in each of the two stages; the busiest link bounds the stage
+ *   two levels   in parts of m ranks on the sockets of one node (plan/coll_gpuhier_levels.h): a pair in a part carries
+ *                2 B/m each way, and ranks at the same place of two parts B/m, in two kernels
+ *   one-shot     short messages in one node: each rank sends B bytes to every other one, or 2 B/P bytes in two shots,
+ *                and its links carry GPUHIER_MAILBOX_WIRE times as many
  *   between      each rank sends what gpuhier_plan_sent_bytes() says over its share of the node's rails, and every
  *                step of the exchange costs a message's latency
  *   in all       one slice through its stages, and the longest stage again for every further slice
@@ -21,6 +25,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "info_json.h"
 #include "info_machine.h"
@@ -30,10 +35,13 @@
 typedef struct model {
     int ranks; /* on a node */
     int nodes;
-    double node_us;   /* microseconds that one byte of message costs the busiest link of a node in one stage */
-    double ring_rate; /* slowest link between neighbours in a node */
-    double rank_rate; /* a rank's share of the rails */
-    double rail_rate; /* one rail */
+    double node_us;        /* microseconds that one byte of message costs the busiest link of a node in one stage */
+    double levels_us;      /* the same in two levels, in all */
+    uint64_t levels_bytes; /* the shortest message that is reduced in two levels; 0: none is */
+    bool is_pcie;          /* some GPUs of a node reach each other over PCIe */
+    double ring_rate;      /* slowest link between neighbours in a node */
+    double rank_rate;      /* a rank's share of the rails */
+    double rail_rate;      /* one rail */
     char link[96];
     char rail[96];
     const char *link_source; /* of the rates; NULL: there is no such link */
@@ -54,18 +62,100 @@ static int model_links(const info_options_t *options, model_t *model)
     const int p = model->ranks;
     model->node_us = p < 2 ? 0.0 : (double) (p - 1) / p / port / 1000.0;
     model->ring_rate = port;
+    model->is_pcie = 0 == strncmp("pcie", rate->name, 4);
     model->link_source = rate->source;
     snprintf(model->link, sizeof(model->link), "%d x %s, %.0f GB/s each way", links, rate->name, port);
     return INFO_OK;
 }
 
-/* From a machine: the busiest of NVLink pairs, switch ports, PCIe slots and the way between sockets. */
+/* What a link carries each way between two GPUs of a node, as a part of the message, in all stages of a call. */
+static double share_flat(const void *arg, int gpu, int other)
+{
+    (void) gpu;
+    (void) other;
+    return 2.0 / *(const int *) arg;
+}
+
+static double share_levels(const void *arg, int gpu, int other)
+{
+    const gpuhier_levels_t *levels = arg;
+    int part[2] = {0}, place[2] = {0};
+
+    for (int i = 0; i < levels->nparts * levels->part_size; ++i) {
+        const int of = levels->member[i] == gpu ? 0 : levels->member[i] == other ? 1 : -1;
+        if (of >= 0) {
+            part[of] = i / levels->part_size;
+            place[of] = i % levels->part_size;
+        }
+    }
+    return part[0] == part[1] ? 2.0 / levels->part_size : place[0] == place[1] ? 1.0 / levels->part_size : 0.0;
+}
+
+typedef double (*share_fn_t)(const void *arg, int gpu, int other);
+
+/*
+ * Microseconds that one byte of message costs the busiest of NVLink pairs, switch ports, PCIe slots, what joins the
+ * slots of a PCI switch with the rest, and the way between sockets, among the first p GPUs. pcie: NULL where no pair
+ * needs it.
+ */
+static double busiest_us(const info_machine_t *machine, int p, const info_rate_t *nvlink, const info_rate_t *pcie,
+                         share_fn_t share, const void *arg)
+{
+    double us = 0.0, crossing = 0.0, above[INFO_GPUS_MAX] = {0.0};
+
+    for (int i = 0; i < p; ++i) {
+        double port = 0.0, slot = 0.0;
+        int at = 0; /* the first GPU at the switch of this one */
+        while (at < i && INFO_WAY_PIX != machine->way[at][i]) {
+            ++at;
+        }
+        for (int j = 0; j < p; ++j) {
+            const double part = i == j ? 0.0 : share(arg, i, j);
+            if (0 != machine->links[i][j] && NULL != nvlink) {
+                const double busy = part / info_rate_of(nvlink, machine->links[i][j]);
+                port += busy;
+                us = fmax(us, busy);
+            } else {
+                slot += part;
+                above[at] += INFO_WAY_PIX == machine->way[i][j] ? 0.0 : part;
+                crossing += INFO_WAY_SYS == machine->way[i][j] ? part / 2.0 : 0.0; /* both ways are summed up */
+            }
+        }
+        us = machine->switch_links > 0 ? fmax(us, port) : us;
+        us = slot > 0.0 ? fmax(us, slot / info_rate_of(pcie, 1)) : us;
+    }
+    for (int i = 0; i < p; ++i) {
+        us = above[i] > 0.0 ? fmax(us, above[i] / info_rate_of(pcie, 1)) : us;
+    }
+    return fmax(us, crossing / INFO_GBYTE_SOCKETS) / 1000.0;
+}
+
+/* Finds the parts, if the ranks are those of one node that has a rank on each of its GPUs. */
+static void model_levels(const info_machine_t *machine, const info_rate_t *nvlink, const info_rate_t *pcie,
+                         model_t *model)
+{
+    gpuhier_hierarchy_t h;
+    gpuhier_levels_t levels;
+    int gpus[INFO_GPUS_MAX];
+    bool by_host;
+
+    if (1 != model->nodes || 0 == info_machine_groups(machine, &h, gpus, &by_host)) {
+        return;
+    }
+    if (h.nranks == model->ranks && model->ranks == machine->ngpus
+        && info_machine_levels(machine, &h, gpus, by_host, &levels)) {
+        model->levels_bytes = levels.min_bytes;
+        model->levels_us = busiest_us(machine, model->ranks, nvlink, pcie, share_levels, &levels);
+    }
+    gpuhier_hierarchy_fini(&h);
+}
+
+/* From a machine: its links, and whether the component reduces in two levels there. */
 static int model_machine(const info_machine_t *machine, model_t *model)
 {
     const info_rate_t *nvlink = info_nvlink_rate(machine->nvlink_generation);
     const info_rate_t *pcie = info_pcie_rate(machine->pcie_generation);
     const int p = model->ranks;
-    double crossing = 0.0;
 
     if (p > machine->ngpus) {
         return info_fail(INFO_BAD_USAGE, "--ranks %d, but the machine has %d GPUs", p, machine->ngpus);
@@ -74,7 +164,6 @@ static int model_machine(const info_machine_t *machine, model_t *model)
     model->link_source = NULL == nvlink ? NULL : nvlink->source;
     model->pcie_source = NULL == pcie ? NULL : pcie->source;
     for (int i = 0; i < p; ++i) {
-        double slot = 0.0;
         for (int j = 0; j < p; ++j) {
             double rate;
             if (i == j) {
@@ -82,26 +171,21 @@ static int model_machine(const info_machine_t *machine, model_t *model)
             }
             if (0 != machine->links[i][j] && NULL != nvlink) {
                 rate = info_rate_of(nvlink, machine->links[i][j]);
-                const double busy = machine->switch_links > 0 ? (double) (p - 1) / p / rate : 1.0 / p / rate;
-                model->node_us = fmax(model->node_us, busy / 1000.0);
             } else if (NULL == pcie) {
                 return info_fail(INFO_BAD_USAGE, "the generation of PCIe is not known: say --link, for instance "
                                                  "pcie4");
             } else {
+                model->is_pcie = true;
                 rate = info_rate_of(pcie, 1);
-                slot += 1.0 / p;
-                crossing += INFO_WAY_SYS == machine->way[i][j] ? 0.5 / p : 0.0; /* both ways are summed up */
                 rate = INFO_WAY_SYS == machine->way[i][j] && rate > INFO_GBYTE_SOCKETS ? INFO_GBYTE_SOCKETS : rate;
             }
             if (j == (i + 1) % p) {
                 model->ring_rate = 0.0 == model->ring_rate ? rate : fmin(model->ring_rate, rate);
             }
         }
-        if (slot > 0.0) {
-            model->node_us = fmax(model->node_us, slot / info_rate_of(pcie, 1) / 1000.0);
-        }
     }
-    model->node_us = fmax(model->node_us, crossing / INFO_GBYTE_SOCKETS / 1000.0);
+    model->node_us = busiest_us(machine, p, nvlink, pcie, share_flat, &p) / 2.0;
+    model_levels(machine, nvlink, pcie, model);
     snprintf(model->link, sizeof(model->link), "%.40s, %s%s%s", machine->title, NULL == nvlink ? "" : nvlink->name,
              NULL != nvlink && NULL != pcie ? ", " : "", NULL == pcie ? "" : pcie->name);
     return INFO_OK;
@@ -151,26 +235,46 @@ static int model_rails(const info_options_t *options, const info_machine_t *mach
     return INFO_OK;
 }
 
-/* Microseconds of one call by the plan. *how_p: what it does. */
-static double time_of(const model_t *model, const gpuhier_plan_t *plan, bool on_host, const char **how_p)
+/* Bytes of the longest message that one-shot kernels reduce. */
+static uint64_t oneshot_of(const model_t *model, const info_options_t *options, const gpuhier_limits_t *limits)
+{
+    const uint64_t most =
+        1 == model->nodes ? gpuhier_choice_oneshot(model->ranks, options->mca.oneshot_bytes, limits->slice_bytes) : 0;
+
+    return model->is_pcie && most > GPUHIER_ONESHOT_PCIE_BYTES ? GPUHIER_ONESHOT_PCIE_BYTES : most;
+}
+
+/* Microseconds of one call. *how_p: what it does. */
+static double time_of(const model_t *model, const gpuhier_plan_t *plan, uint64_t oneshot_bytes, uint64_t small_bytes,
+                      const char **how_p)
 {
     const double bytes = (double) plan->count * (double) plan->elem_bytes;
     const int ngroups = plan->shape->hierarchy->ngroups;
 
-    if (on_host) {
+    if (bytes <= (double) oneshot_bytes) {
+        const bool twice = bytes >= (double) gpuhier_choice_two_shots_from(model->ranks);
+        const double flat = 2.0 * bytes * model->node_us * GPUHIER_MAILBOX_WIRE;
+        *how_p = twice ? "two-shot kernel" : "one-shot kernel";
+        return INFO_US_KERNEL + (twice ? 2.0 * INFO_US_LINK + flat : INFO_US_LINK + flat * model->ranks / 2.0);
+    }
+    if (bytes <= (double) small_bytes) {
         *how_p = "on the host";
         return INFO_US_ON_HOST
                + (ngroups > 1 ? INFO_US_STEP * gpuhier_schedule_vote_steps(ngroups)
                                     + bytes * gpuhier_schedule_vote_steps(ngroups) / (1000.0 * model->rank_rate)
                               : 0.0);
     }
-    const double stage = INFO_US_KERNEL + bytes * model->node_us / (double) (plan->nslices > 0 ? plan->nslices : 1);
+    if (1 == ngroups && 0 != model->levels_bytes && bytes >= (double) model->levels_bytes) {
+        *how_p = "two levels";
+        return 2.0 * INFO_US_KERNEL + bytes * model->levels_us;
+    }
     if (1 == ngroups) {
         *how_p = "one kernel";
         return INFO_US_KERNEL + 2.0 * bytes * model->node_us;
     }
     *how_p = gpuhier_algorithm_names[plan->algorithm];
     const double slices = (double) (plan->nslices > 0 ? plan->nslices : 1);
+    const double stage = INFO_US_KERNEL + bytes * model->node_us / slices;
     const double exchange =
         plan->nsteps * INFO_US_STEP + (double) gpuhier_plan_sent_bytes(plan) / slices / (1000.0 * model->rank_rate);
     return 2.0 * stage + exchange + (slices - 1.0) * fmax(stage, exchange);
@@ -200,6 +304,7 @@ static int print_rows(const info_options_t *options, const model_t *model, const
                       gpuhier_wire_t wire)
 {
     const gpuhier_limits_t limits = info_limits(options, wire);
+    const uint64_t oneshot_bytes = oneshot_of(model, options, &limits);
 
     for (uint64_t bytes = 1024; bytes <= (uint64_t) 1 << 30; bytes *= 8) {
         const uint64_t count = options->has_count ? options->count : bytes / options->elem_bytes;
@@ -211,7 +316,7 @@ static int print_rows(const info_options_t *options, const model_t *model, const
             return info_fail(INFO_BAD_USAGE, "such a call cannot be: a message has less than 8 EiB");
         }
         const double size = (double) count * (double) options->elem_bytes;
-        const double us = time_of(model, &plan, size <= (double) options->mca.small_bytes, &how);
+        const double us = time_of(model, &plan, oneshot_bytes, (uint64_t) options->mca.small_bytes, &how);
         const double ring = ring_time(model, size);
         if (options->json) {
             info_json_open(NULL, '{');

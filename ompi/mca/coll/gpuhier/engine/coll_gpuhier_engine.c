@@ -84,11 +84,11 @@ static void tell_refused(const gpuhier_buffer_t *buffer, bool owned)
 
 /*
  * May the peers map this buffer? A rank alone in its group needs no mapping. With ipc=auto the program must have used
- * the buffer several times, since mapping costs more than a copy. The peers map its whole allocation, which may be a
- * pool of gigabytes; it must be small enough for each peer to keep one of this size from every other member mapped.
+ * the buffer several times, since mapping costs more than a copy. *bytes_p grows by the length of what the peers map,
+ * the whole allocation, which may be a pool of gigabytes.
  */
 static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffer, CUdeviceptr address,
-                       gpuhier_memref_t *ref_p)
+                       gpuhier_memref_t *ref_p, size_t *bytes_p)
 {
     const gpuhier_device_t *device = call->team->device;
     if (!gpuhier_device_owns(device, buffer)) {
@@ -97,8 +97,7 @@ static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffe
         }
         return false;
     }
-    const size_t peers = (size_t) call->team->group_size - 1;
-    if (0 == peers) {
+    if (1 == call->team->group_size) {
         return true;
     }
     unsigned uses = 0;
@@ -113,20 +112,28 @@ static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffe
         tell_unmappable(UNMAPPABLE_CHUNKS);
         return false;
     }
-    return GPUHIER_IPC_USER == gpuhier_params.ipc
-           || (uses > (unsigned) gpuhier_params.ipc_uses && ref_p->bytes <= gpuhier_device_budget(device) / peers);
+    *bytes_p += ref_p->bytes;
+    return GPUHIER_IPC_USER == gpuhier_params.ipc || uses > (unsigned) gpuhier_params.ipc_uses;
 }
 
-/* May the peers map both buffers? Each of their allocations counts one use, whether or not the other can be mapped. */
+/*
+ * May the peers map both buffers? Each of their allocations counts one use, whether or not the other can be mapped.
+ * With ipc=auto a call maps only what every peer can keep mapped, if that is as much for each member. Else each call
+ * would open all of it again.
+ */
 static bool direct_refs(const gpuhier_call_t *call, gpuhier_arrival_t *arrival)
 {
-    const bool in_direct = direct_ref(call, &call->from, call->in, &arrival->in);
+    size_t bytes = 0;
+    bool direct = direct_ref(call, &call->from, call->in, &arrival->in, &bytes);
     if (lies_in(call, call->out, &arrival->in)) { /* the same allocation */
         arrival->out = arrival->in;
         arrival->out.offset = call->out - arrival->in.base;
-        return in_direct;
+    } else {
+        direct = direct_ref(call, &call->to, call->out, &arrival->out, &bytes) && direct;
     }
-    return direct_ref(call, &call->to, call->out, &arrival->out) && in_direct;
+    const size_t peers = (size_t) call->team->group_size - 1;
+    return direct
+           && (GPUHIER_IPC_USER == gpuhier_params.ipc || peers * bytes <= gpuhier_device_budget(call->team->device));
 }
 
 /* Offers the buffers if they may be mapped, and sends the peers what they need for that beside the record. */

@@ -95,12 +95,12 @@ def first_messages(suite):
 
 @figure("growth")
 def growth(suite):
-    """Set-up to 64 ranks: a rank's sockets are its connections, two on each pair of tcp rails for each other node, and UCX's listener."""
+    """Set-up to 64 ranks: a rank's sockets are its connections, two on each pair of tcp rails for each partner, and UCX's listener."""
     figures = []
     for nodes, gpus in ((2, 2), (4, 4)) if suite.quick else ((2, 2), (2, 4), (4, 4), (8, 4), (8, 8)):
         kib, sockets = suite.found(r"at most (-?[0-9]+) KiB, ([0-9]+) sockets",
                                    [RUN, "--nodes", str(nodes), "--gpus", str(gpus), "--mca", "coll_gpuhier_slice_bytes", "65536", "--mca",
-                                    "coll_gpuhier_small_bytes", "0", "--", "./footprint", "3"], "test/nodes")
+                                    "coll_gpuhier_small_bytes", "0", "--", "./footprint"], "test/nodes")
         raw = {"nodes": nodes, "ranks": nodes * gpus, "kib": kib, "sockets": sockets}
         figures.append(judged(f"growth.sockets.{nodes}x{gpus}", f"{nodes} nodes x {gpus} ranks: sockets of a rank for each other node",
                               sockets / (nodes - 1), 3, "<=", raw))

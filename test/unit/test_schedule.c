@@ -13,8 +13,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "pure_sim.h"
+
+#define PARTNER_GROUPS 140
 
 /* What the visits of one test add up to, and what they take turns with. */
 typedef struct tour {
@@ -211,12 +214,67 @@ static void test_gpu_traffic(void **state)
     pure_world_fini(&world);
 }
 
+/* Counts what is set, and asks that the others have set this group as well. */
+static int count_partners(bool partners[PARTNER_GROUPS][PARTNER_GROUPS], int ngroups, int group)
+{
+    int count = 0;
+    for (int other = 0; other < ngroups; ++other) {
+        assert_int_equal(partners[group][other], partners[other][group]);
+        count += partners[group][other];
+    }
+    assert_false(partners[group][group]);
+    return count;
+}
+
+/* Every message of every algorithm is one between partners, and partners are few. */
+static void test_partners(void **state)
+{
+    static bool owners[PARTNER_GROUPS][PARTNER_GROUPS], leaders[PARTNER_GROUPS][PARTNER_GROUPS];
+
+    (void) state;
+    for (int n = 2; n <= PARTNER_GROUPS; ++n) {
+        int log2 = 0;
+        while (2 << log2 <= n) {
+            ++log2;
+        }
+        memset(owners, 0, sizeof(owners));
+        memset(leaders, 0, sizeof(leaders));
+        for (int group = 0; group < n; ++group) {
+            gpuhier_schedule_partners(GPUHIER_ALGORITHM_AUTO, n, group, owners[group]);
+            gpuhier_schedule_leader_partners(n, group, leaders[group]);
+        }
+        for (int group = 0; group < n; ++group) {
+            assert_true(count_partners(owners, n, group) <= 2 * log2 + 3);
+            assert_true(count_partners(leaders, n, group) <= 3 * log2 + 3);
+            for (int choice = GPUHIER_ALGORITHM_RECURSIVE_DOUBLING; choice < GPUHIER_ALGORITHM_COUNT; ++choice) {
+                bool forced[PARTNER_GROUPS] = {false};
+                gpuhier_schedule_partners((gpuhier_algorithm_t) choice, n, group, forced);
+                for (int i = 0; i < gpuhier_schedule_steps((gpuhier_algorithm_t) choice, n); ++i) {
+                    gpuhier_step_t step;
+                    gpuhier_schedule_step((gpuhier_algorithm_t) choice, n, group, i, &step);
+                    assert_true(step.send_to < 0 || (owners[group][step.send_to] && forced[step.send_to]));
+                    assert_true(step.recv_from < 0 || (owners[group][step.recv_from] && forced[step.recv_from]));
+                    if (GPUHIER_ALGORITHM_RECURSIVE_DOUBLING == choice) {
+                        assert_true(step.send_to < 0 || leaders[group][step.send_to]);
+                        assert_true(step.recv_from < 0 || leaders[group][step.recv_from]);
+                    }
+                }
+            }
+            for (int step = 0; step < gpuhier_schedule_vote_steps(n); ++step) {
+                int to, from;
+                gpuhier_schedule_vote_peers(n, group, step, &to, &from);
+                assert_true(leaders[group][to] && leaders[group][from]);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_shapes),        cmocka_unit_test(test_many_groups),
         cmocka_unit_test(test_types_and_lengths), cmocka_unit_test(test_ideal_traffic),
-        cmocka_unit_test(test_gpu_traffic),
+        cmocka_unit_test(test_gpu_traffic),       cmocka_unit_test(test_partners),
     };
 
     return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);

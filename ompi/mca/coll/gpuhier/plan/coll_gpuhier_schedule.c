@@ -549,3 +549,36 @@ void gpuhier_schedule_vote_peers(int ngroups, int group, int step, int *send_to_
     *send_to_p = (int) (((int64_t) group + distance) % ngroups);
     *recv_from_p = (int) (((int64_t) group + ngroups - distance) % ngroups);
 }
+
+static void partners_of(gpuhier_algorithm_t algorithm, int ngroups, int group, bool *partners)
+{
+    for (int i = 0; i < gpuhier_schedule_steps(algorithm, ngroups); ++i) {
+        gpuhier_step_t step;
+        gpuhier_schedule_step(algorithm, ngroups, group, i, &step);
+        if (step.send_to >= 0) {
+            partners[step.send_to] = true;
+        }
+        if (step.recv_from >= 0) {
+            partners[step.recv_from] = true;
+        }
+    }
+}
+
+void gpuhier_schedule_partners(gpuhier_algorithm_t choice, int ngroups, int group, bool *partners)
+{
+    for (int i = GPUHIER_ALGORITHM_AUTO + 1; i < GPUHIER_ALGORITHM_COUNT; ++i) {
+        if (GPUHIER_ALGORITHM_AUTO == choice || (gpuhier_algorithm_t) i == choice) {
+            partners_of((gpuhier_algorithm_t) i, ngroups, group, partners);
+        }
+    }
+}
+
+void gpuhier_schedule_leader_partners(int ngroups, int group, bool *partners)
+{
+    partners_of(GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, ngroups, group, partners);
+    for (int step = 0; step < gpuhier_schedule_vote_steps(ngroups); ++step) {
+        int to, from;
+        gpuhier_schedule_vote_peers(ngroups, group, step, &to, &from);
+        partners[to] = partners[from] = true;
+    }
+}

@@ -252,4 +252,13 @@ uint64_t gpuhier_plan_sent_bytes(const gpuhier_plan_t *plan);
 int gpuhier_schedule_vote_steps(int ngroups);
 void gpuhier_schedule_vote_peers(int ngroups, int group, int step, int *send_to_p, int *recv_from_p);
 
+/*
+ * Sets partners[g] for each group g whose owner of a piece exchanges messages with the one of this group, by the
+ * algorithm `choice` or, if that is AUTO, by any. That is so in both directions. At most 2 log2 N + 3 groups of N.
+ */
+void gpuhier_schedule_partners(gpuhier_algorithm_t choice, int ngroups, int group, bool *partners);
+
+/* The same for leaders, which vote, and exchange short messages by recursive doubling. At most 3 log2 N + 3 groups. */
+void gpuhier_schedule_leader_partners(int ngroups, int group, bool *partners);
+
 #endif /* GPUHIER_SCHEDULE_H */

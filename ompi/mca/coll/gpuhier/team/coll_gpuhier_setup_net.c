@@ -146,21 +146,26 @@ static void gpu_decide(gpuhier_setup_t *setup)
     setup->team->net_on_device = gpuhier_net_gpu_is_yes(setup->gpu);
 }
 
-/* Does this rank exchange messages with that rank of another group? Owners of the same piece do, and, for the vote,
- * leaders. */
-static bool is_partner(const gpuhier_team_t *team, int rank)
+/* The groups whose ranks this rank exchanges messages with: [ngroups] each. */
+typedef struct partner_groups {
+    bool *owners;  /* of the same piece */
+    bool *leaders; /* if this rank is one */
+} partner_groups_t;
+
+/* Does this rank exchange messages with that rank of another group? */
+static bool is_partner(const gpuhier_team_t *team, const partner_groups_t *groups, int rank)
 {
     const gpuhier_hierarchy_t *h = &team->hierarchy;
-    int group = h->group_of[rank];
+    const int group = h->group_of[rank];
     if (group == team->group) {
         return false;
     }
-    if (0 == team->index && 0 == h->index_of[rank]) {
+    if (0 == team->index && 0 == h->index_of[rank] && groups->leaders[group]) {
         return true;
     }
-    int first = gpuhier_shape_first_piece(&team->shape, team->index, team->group_size);
-    int end = gpuhier_shape_first_piece(&team->shape, team->index + 1, team->group_size);
-    for (int piece = first; piece < end; ++piece) {
+    const int first = gpuhier_shape_first_piece(&team->shape, team->index, team->group_size);
+    const int end = gpuhier_shape_first_piece(&team->shape, team->index + 1, team->group_size);
+    for (int piece = first; piece < end && groups->owners[group]; ++piece) {
         if (rank == gpuhier_shape_owner(&team->shape, piece, group)) {
             return true;
         }
@@ -168,25 +173,40 @@ static bool is_partner(const gpuhier_team_t *team, int rank)
     return false;
 }
 
+static int peer_make(const gpuhier_setup_t *setup, int rank, const char *address)
+{
+    gpuhier_team_t *team = setup->team;
+    char name[64];
+    snprintf(name, sizeof(name), "rank %d", rank);
+    int rc = gpuhier_net_peer_create(gpuhier_process_net(team->way), address, (size_t) setup->counts[rank], name,
+                                     &team->peers[rank]);
+    if (OMPI_SUCCESS == rc
+        && ompi_group_get_proc_name(setup->comm->c_local_group, rank).jobid
+               == ompi_proc_local()->super.proc_name.jobid) {
+        gpuhier_net_peer_bind(team->peers[rank]);
+    }
+    return rc;
+}
+
 /* Makes the peers; connections follow with the first message. all: the addresses, by the places of setup->counts. */
 static int peers_make(const gpuhier_setup_t *setup, const char *all)
 {
     gpuhier_team_t *team = setup->team;
-    const int *counts = setup->counts, *places = counts + team->nranks;
+    const int *places = setup->counts + team->nranks;
+    bool *flags = calloc(2 * (size_t) team->ngroups, sizeof(*flags));
+    if (NULL == flags) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    const partner_groups_t groups = {.owners = flags, .leaders = flags + team->ngroups};
+    gpuhier_schedule_partners(team->limits.algorithm, team->ngroups, team->group, groups.owners);
+    gpuhier_schedule_leader_partners(team->ngroups, team->group, groups.leaders);
     int rc = OMPI_SUCCESS;
     for (int rank = 0; rank < team->nranks && OMPI_SUCCESS == rc; ++rank) {
-        if (is_partner(team, rank)) {
-            char name[64];
-            snprintf(name, sizeof(name), "rank %d", rank);
-            rc = gpuhier_net_peer_create(gpuhier_process_net(team->way), all + places[rank], (size_t) counts[rank],
-                                         name, &team->peers[rank]);
-            if (OMPI_SUCCESS == rc
-                && ompi_group_get_proc_name(setup->comm->c_local_group, rank).jobid
-                       == ompi_proc_local()->super.proc_name.jobid) {
-                gpuhier_net_peer_bind(team->peers[rank]);
-            }
+        if (is_partner(team, &groups, rank)) {
+            rc = peer_make(setup, rank, all + places[rank]);
         }
     }
+    free(flags);
     return rc;
 }
 

@@ -17,7 +17,7 @@
 #include <string.h>
 
 static uint64_t slice_bytes, slice_bytes_max, ipc;
-static const uint64_t slices_in_flight = 3; /* the default */
+static const uint64_t slices_in_flight = 4; /* the default */
 
 #define IPC_SCRATCH 1
 #define GRANULE ((uint64_t) 2 << 20) /* the driver's, of allocations */

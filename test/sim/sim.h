@@ -39,7 +39,7 @@ struct Case {
     int nodes;
     uint64_t bytes;
     uint64_t slice_bytes = 4 << 20, slice_bytes_max = 16 << 20;
-    int slices_in_flight = 3;
+    int slices_in_flight = 4;
     gpuhier_algorithm_t algorithm = GPUHIER_ALGORITHM_AUTO;
     /*
      * Two nodes stand for all: whatever a node sends goes to the other one of the two, which does the same. Exact

@@ -113,7 +113,7 @@ static const struct tune_key {
     int *whole;                   /* where the value goes: one of the two */
     double *real;
 } tune_keys[] = {
-    {"slices_in_flight", 3, 2, 4, &gpuhier_params.slices_in_flight, NULL},
+    {"slices_in_flight", 4, 2, 4, &gpuhier_params.slices_in_flight, NULL},
     {"oneshot_bytes", 256 << 10, 0, 1 << 20, &gpuhier_params.oneshot_bytes, NULL},
     {"gdr_bytes", 1024, 0, 65536, &gpuhier_params.gdr_bytes, NULL},
     {"levels_bytes", 512 << 10, 0, INT_MAX, &gpuhier_params.levels_bytes, NULL},

@@ -19,7 +19,7 @@
 
 /*
  * The longest slice through it: page-locked memory is scarce, /dev/shm is small in containers, and every communicator
- * has its own. With three slices in flight a lane takes 1.5 MiB.
+ * has its own. With four slices in flight a lane takes 2 MiB.
  */
 #define GPUHIER_HOSTMEM_SLICE_BYTES ((size_t) 256 << 10)
 

@@ -21,6 +21,7 @@
 #include "plan/coll_gpuhier_schedule.h"
 
 #define SMALL_BYTES_MAX ((uint64_t) 1 << 20) /* as coll_gpuhier_params.c */
+#define SLICE_BYTES_MOST ((uint64_t) 1 << 40)
 #define PREFIX "coll_gpuhier_"
 
 /* A line of a file of parameters. */
@@ -285,6 +286,8 @@ int info_mca_load(info_mca_t *mca)
         return rc;
     }
     mca->slice_bytes = mca->slice_bytes < 4096 ? 4096 : mca->slice_bytes;
+    mca->slice_bytes = mca->slice_bytes > SLICE_BYTES_MOST ? SLICE_BYTES_MOST : mca->slice_bytes;
+    mca->slice_bytes_max = mca->slice_bytes_max > SLICE_BYTES_MOST ? SLICE_BYTES_MOST : mca->slice_bytes_max;
     if (mca->slice_bytes_max < mca->slice_bytes
         || (NULL != own(mca, "slice_bytes", &where) && NULL == own(mca, "slice_bytes_max", &where))) {
         mca->slice_bytes_max = mca->slice_bytes;

@@ -105,6 +105,7 @@ static void ignore_error(struct mca_btl_base_module_t *btl, int32_t flags, struc
 
 void deaths_tolerate(void)
 {
+    signal(SIGPIPE, SIG_IGN);
     const mca_bml_base_module_t *bml = dlsym(RTLD_DEFAULT, "mca_bml");
     if (NULL != bml && NULL != bml->bml_register_error) {
         (void) bml->bml_register_error(ignore_error);

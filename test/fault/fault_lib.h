@@ -43,7 +43,8 @@ outcome_t pair_call(const suite_t *suite, MPI_Comm comm, pair_t *pair, size_t co
 
 /*
  * Has Open MPI's own messages go on when a connection breaks. Its layer ob1 (4.1) would end the process that sends to a
- * dead one, as an Open MPI that tolerates deaths does not. After MPI_Init.
+ * dead one, as an Open MPI that tolerates deaths does not, and so would SIGPIPE (its tcp writes to a closed
+ * connection). After MPI_Init.
  */
 void deaths_tolerate(void);
 

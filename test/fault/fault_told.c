@@ -153,6 +153,9 @@ int main(int argc, char **argv)
     } else if (suite.rank == victim && 0 != saboteur.arm(argv[2])) {
         _exit(2);
     }
+    if (0 == strcmp(argv[2], "before")) {
+        usleep(200000); /* long enough for Open MPI to write to a connection that the victim has closed */
+    }
     known_at = suite.rank == victim ? 0 : now() + KNOWN_AFTER;
     const outcome_t outcome = pair_call(&suite, MPI_COMM_WORLD, &pair, COUNT, ++suite.salt);
     const outcome_t next = pair_call(&suite, MPI_COMM_WORLD, &pair, COUNT, ++suite.salt);

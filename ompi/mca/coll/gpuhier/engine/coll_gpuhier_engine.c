@@ -16,11 +16,11 @@
 #include <string.h>
 
 #include "plan/coll_gpuhier_choice.h"
-#include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_engine.h"
 #include "engine/coll_gpuhier_engine_internal.h"
 #include "engine/coll_gpuhier_exchange.h"
 #include "engine/coll_gpuhier_known.h"
+#include "engine/coll_gpuhier_offer.h"
 #include "engine/coll_gpuhier_oneshot.h"
 #include "engine/coll_gpuhier_order.h"
 #include "engine/coll_gpuhier_pipeline.h"
@@ -33,150 +33,6 @@
 static gpuhier_slot_t *my_slot(const gpuhier_call_t *call)
 {
     return gpuhier_team_slot(call->team, call->team->index, call->sequence);
-}
-
-/* Does the message lie in one allocation? Memory of cuMemMap may consist of several, side by side. */
-static bool lies_in(const gpuhier_call_t *call, CUdeviceptr address, const gpuhier_memref_t *ref)
-{
-    const uint64_t offset = address - ref->base;
-    return offset < ref->bytes && call->count * call->elem_bytes <= ref->bytes - offset;
-}
-
-/* Why peers cannot map a buffer, whatever the settings are. */
-#define UNMAPPABLE(X)                                                                      \
-    X(MANAGED, "managed memory")                                                           \
-    X(OTHER, "memory of another GPU or context")                                           \
-    X(POOL, "memory of a pool, such as that of cudaMallocAsync")                           \
-    X(CLOSED, "memory of cuMemCreate that may not be exported as a POSIX file descriptor") \
-    X(CHUNKS, "a message in several chunks of cuMemCreate")
-
-#define UNMAPPABLE_NAME(name, text) UNMAPPABLE_##name,
-typedef enum unmappable { UNMAPPABLE(UNMAPPABLE_NAME) UNMAPPABLE_COUNT } unmappable_t;
-#undef UNMAPPABLE_NAME
-
-/* Tells a reason once in the life of a process. */
-static void tell_unmappable(unmappable_t why)
-{
-#define UNMAPPABLE_TEXT(name, text) text,
-    static const char *const texts[] = {UNMAPPABLE(UNMAPPABLE_TEXT)};
-#undef UNMAPPABLE_TEXT
-    static bool told[UNMAPPABLE_COUNT];
-    if (!told[why]) {
-        told[why] = true;
-        opal_output_verbose(5, gpuhier_output(), "coll:gpuhier: peers see a copy of a buffer, since it is %s",
-                            texts[why]);
-    }
-}
-
-/* gpuhier_export() has refused the buffer, or it is not the device's. */
-static void tell_refused(const gpuhier_buffer_t *buffer, bool owned)
-{
-    if (GPUHIER_BUFFER_MANAGED == buffer->kind) {
-        tell_unmappable(UNMAPPABLE_MANAGED);
-    } else if (!owned) {
-        tell_unmappable(UNMAPPABLE_OTHER);
-    } else if (buffer->pooled) {
-        tell_unmappable(UNMAPPABLE_POOL);
-    } else if (!buffer->ipc_capable && !buffer->shareable) {
-        tell_unmappable(UNMAPPABLE_CLOSED);
-    }
-}
-
-/*
- * May the peers map this buffer? A rank alone in its group needs no mapping. With ipc=auto the program must have used
- * the buffer several times, since mapping costs more than a copy. *bytes_p grows by the length of what the peers map,
- * the whole allocation, which may be a pool of gigabytes.
- */
-static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffer, CUdeviceptr address,
-                       gpuhier_memref_t *ref_p, size_t *bytes_p)
-{
-    const gpuhier_device_t *device = call->team->device;
-    if (!gpuhier_device_owns(device, buffer)) {
-        if (gpuhier_buffer_on_device(buffer) && call->team->group_size > 1) {
-            tell_refused(buffer, false);
-        }
-        return false;
-    }
-    if (1 == call->team->group_size) {
-        return true;
-    }
-    unsigned uses = 0;
-    if (GPUHIER_IPC_SCRATCH == gpuhier_params.ipc) {
-        return false;
-    }
-    if (OMPI_SUCCESS != gpuhier_export((const void *) (uintptr_t) address, buffer, ref_p, &uses)) {
-        tell_refused(buffer, true);
-        return false;
-    }
-    if (!lies_in(call, address, ref_p)) {
-        tell_unmappable(UNMAPPABLE_CHUNKS);
-        return false;
-    }
-    *bytes_p += ref_p->bytes;
-    return GPUHIER_IPC_USER == gpuhier_params.ipc || uses > (unsigned) gpuhier_params.ipc_uses;
-}
-
-/*
- * May the peers map both buffers? Each of their allocations counts one use, whether or not the other can be mapped.
- * With ipc=auto a call maps only what every peer can keep mapped, if that is as much for each member. Else each call
- * would open all of it again.
- */
-static bool direct_refs(const gpuhier_call_t *call, gpuhier_arrival_t *arrival)
-{
-    size_t bytes = 0;
-    bool direct = direct_ref(call, &call->from, call->in, &arrival->in, &bytes);
-    if (lies_in(call, call->out, &arrival->in)) { /* the same allocation */
-        arrival->out = arrival->in;
-        arrival->out.offset = call->out - arrival->in.base;
-    } else {
-        direct = direct_ref(call, &call->to, call->out, &arrival->out, &bytes) && direct;
-    }
-    const size_t peers = (size_t) call->team->group_size - 1;
-    return direct
-           && (GPUHIER_IPC_USER == gpuhier_params.ipc || peers * bytes <= gpuhier_device_budget(call->team->device));
-}
-
-/* Offers the buffers if they may be mapped, and sends the peers what they need for that beside the record. */
-static void offer(const gpuhier_call_t *call, gpuhier_arrival_t *arrival)
-{
-    const gpuhier_team_t *team = call->team;
-    arrival->direct = direct_refs(call, arrival);
-    if (arrival->direct) {
-        gpuhier_export_send(&arrival->in, team->scratch, team->group_size);
-        gpuhier_export_send(&arrival->out, team->scratch, team->group_size);
-    }
-}
-
-/* The members have said whether they could map this rank's buffers, which it had offered. */
-static void offer_ended(const gpuhier_call_t *call, bool all)
-{
-    const gpuhier_team_t *team = call->team;
-    const gpuhier_arrival_t *arrival = &my_slot(call)->arrival;
-    if (all) {
-        gpuhier_export_mapped(&arrival->in);
-        gpuhier_export_mapped(&arrival->out);
-        return;
-    }
-    for (int i = 0; i < team->group_size; ++i) {
-        if (0 != (gpuhier_team_slot(team, i, call->sequence)->unmapped >> team->index & 1)) {
-            gpuhier_export_unmapped(&arrival->in, &team->scratch[i]);
-            gpuhier_export_unmapped(&arrival->out, &team->scratch[i]);
-        }
-    }
-}
-
-/* Asks what tells the memory that an address has from what was mapped there before. */
-static void buffers_identify(gpuhier_call_t *call)
-{
-    if (GPUHIER_IPC_SCRATCH == gpuhier_params.ipc || 1 == call->team->group_size) {
-        return;
-    }
-    gpuhier_buffer_identify((const void *) (uintptr_t) call->in, &call->from);
-    if (call->in == call->out) {
-        call->to = call->from;
-    } else {
-        gpuhier_buffer_identify((const void *) (uintptr_t) call->out, &call->to);
-    }
 }
 
 void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args)
@@ -265,9 +121,9 @@ void gpuhier_engine_begin(gpuhier_call_t *call)
             if (gpuhier_oneshot_suits(call)) {
                 gpuhier_oneshot_offer(call, arrival);
             } else {
-                buffers_identify(call);
+                gpuhier_offer_identify(call);
                 if (!gpuhier_known_take(call, arrival)) {
-                    offer(call, arrival);
+                    gpuhier_offer_make(call, arrival);
                 }
             }
         }
@@ -379,7 +235,7 @@ static int run_begin(gpuhier_call_t *call)
         any_via_scratch = any_via_scratch || call->slices.member[i].via_scratch;
     }
     if (opened && my_slot(call)->arrival.direct) {
-        offer_ended(call, 0 == (unmapped >> team->index & 1));
+        gpuhier_offer_end(call, 0 == (unmapped >> team->index & 1));
     }
     call->slices.oneshot = gpuhier_oneshot_agreed(call);
     if (!call->slices.oneshot && GPUHIER_ORDER_KERNEL == call->order

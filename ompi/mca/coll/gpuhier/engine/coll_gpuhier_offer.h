@@ -1,0 +1,25 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the decision which of the user's buffers the peers may map: what is offered to them in the arrival record of a
+ * call in slices. Called by the engine; the peers' side is gpu/ipc_cache.
+ */
+#ifndef GPUHIER_OFFER_H
+#define GPUHIER_OFFER_H
+
+#include <stdbool.h>
+
+struct gpuhier_arrival;
+struct gpuhier_call;
+
+/* Finds out which allocation each buffer lies in, since an address may have had other memory before. */
+void gpuhier_offer_identify(struct gpuhier_call *call);
+
+/* Offers the buffers if they may be mapped, and sends the peers what they need for that beside the record. */
+void gpuhier_offer_make(const struct gpuhier_call *call, struct gpuhier_arrival *arrival);
+
+/* The members have said whether they could map this rank's buffers, which it had offered. all: all of them could. */
+void gpuhier_offer_end(const struct gpuhier_call *call, bool all);
+
+#endif /* GPUHIER_OFFER_H */

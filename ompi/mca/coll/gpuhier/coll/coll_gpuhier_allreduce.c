@@ -14,20 +14,19 @@
 #include "host/coll_gpuhier_fallback.h"
 #include "ompi/datatype/ompi_datatype.h"
 
-/* trace: the call's event, or NULL. */
+/* trace: the call's event, or NULL. begin: what gpuhier_report_begin() returned, or 0. */
 static inline __attribute__((always_inline)) int run(const void *sbuf, void *rbuf, gpuhier_count_t count,
                                                      struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                                                      struct ompi_communicator_t *comm, gpuhier_module_t *module,
-                                                     gpuhier_trace_event_t *trace)
+                                                     gpuhier_trace_event_t *trace, double begin)
 {
     const void *in = MPI_IN_PLACE == sbuf ? rbuf : sbuf;
-    const double begin = gpuhier_report_begin();
     gpuhier_reason_t reason = 0 == count ? GPUHIER_REASON_empty : GPUHIER_REASON_type;
     size_t elem_bytes = 0;
     const int kernel = 0 == count ? -1 : gpuhier_path_find(module, op, dtype, &elem_bytes);
     if (kernel >= 0) {
         const gpuhier_path_key_t key = {gpuhier_reduce_class(kernel), (size_t) count * elem_bytes};
-        gpuhier_mode_entry_t *entry = gpuhier_path_blocking(module, comm, key, in, rbuf);
+        gpuhier_mode_entry_t *entry = gpuhier_path_blocking(module, comm, key, in, rbuf, &reason);
         if (NULL != entry) {
             const gpuhier_call_args_t args = {.kernel = kernel,
                                               .elem_bytes = elem_bytes,
@@ -46,8 +45,8 @@ static inline __attribute__((always_inline)) int run(const void *sbuf, void *rbu
                 }
                 return rc;
             }
+            reason = GPUHIER_REASON_declined;
         }
-        reason = NULL != entry ? GPUHIER_REASON_declined : gpuhier_path_reason(module, &key);
     }
     gpuhier_path_saved(module, comm, dtype, (size_t) count, reason);
     int rc = gpuhier_fallback_allreduce(sbuf, rbuf, count, dtype, op, comm, &module->saved, reason, trace);
@@ -58,22 +57,26 @@ static inline __attribute__((always_inline)) int run(const void *sbuf, void *rbu
     return rc;
 }
 
-/* A function of its own, so that its event is not on the stack of other calls. */
-static __attribute__((noinline)) int run_traced(const void *sbuf, void *rbuf, gpuhier_count_t count,
-                                                struct ompi_datatype_t *dtype, struct ompi_op_t *op,
-                                                struct ompi_communicator_t *comm, gpuhier_module_t *module)
+/* A traced call, or a reported one. A function of its own, so that other calls need no event and ask for no time. */
+static __attribute__((noinline)) int run_watched(const void *sbuf, void *rbuf, gpuhier_count_t count,
+                                                 struct ompi_datatype_t *dtype, struct ompi_op_t *op,
+                                                 struct ompi_communicator_t *comm, gpuhier_module_t *module)
 {
-    gpuhier_trace_event_t event;
-    gpuhier_trace_begin(&event, GPUHIER_TRACE_BLOCKING, comm, dtype, op, (size_t) count);
-    return run(sbuf, rbuf, count, dtype, op, comm, module, &event);
+    const double begin = gpuhier_report_begin();
+    gpuhier_trace_event_t event, *trace = NULL;
+    if (gpuhier_trace_is_on()) {
+        trace = &event;
+        gpuhier_trace_begin(trace, GPUHIER_TRACE_BLOCKING, comm, dtype, op, (size_t) count);
+    }
+    return run(sbuf, rbuf, count, dtype, op, comm, module, trace, begin);
 }
 
 int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
                       struct ompi_op_t *op, struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
 {
     gpuhier_module_t *module = gpuhier_module_of(base);
-    if (gpuhier_trace_is_on()) {
-        return run_traced(sbuf, rbuf, count, dtype, op, comm, module);
+    if (gpuhier_trace_is_on() || __builtin_expect(gpuhier_params.report, 0)) {
+        return run_watched(sbuf, rbuf, count, dtype, op, comm, module);
     }
-    return run(sbuf, rbuf, count, dtype, op, comm, module, NULL);
+    return run(sbuf, rbuf, count, dtype, op, comm, module, NULL, 0);
 }

@@ -47,11 +47,10 @@ gpuhier_reason_t gpuhier_path_reason(const gpuhier_module_t *module, const gpuhi
     return NULL == key ? GPUHIER_REASON_not_tried : gpuhier_modes_why(&module->modes, key->kind, key->bytes);
 }
 
-void gpuhier_path_saved(gpuhier_module_t *module, struct ompi_communicator_t *comm, const struct ompi_datatype_t *dtype,
-                        size_t count, gpuhier_reason_t reason)
+void gpuhier_path_tell(gpuhier_module_t *module, struct ompi_communicator_t *comm, const struct ompi_datatype_t *dtype,
+                       size_t count, gpuhier_reason_t reason)
 {
-    gpuhier_count(&gpuhier_counters.saved_because[reason], 1);
-    if (gpuhier_params.print_info && 0 == ompi_comm_rank(comm)
+    if (0 == ompi_comm_rank(comm)
         && 0 == (atomic_fetch_or_explicit(&module->told, 1u << reason, memory_order_relaxed) & 1u << reason)) {
         opal_output(0, "coll:gpuhier: communicator %s: a call with %llu elements of %s is left to Open MPI: %s",
                     comm->c_name, (unsigned long long) count, dtype->name, gpuhier_reason_text(reason));

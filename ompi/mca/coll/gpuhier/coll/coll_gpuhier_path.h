@@ -20,7 +20,9 @@
 #ifndef GPUHIER_PATH_H
 #define GPUHIER_PATH_H
 
+#include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_end.h"
+#include "base/coll_gpuhier_params.h"
 #include "coll/coll_gpuhier_module.h"
 #include "engine/coll_gpuhier_call.h"
 #include "gpu/coll_gpuhier_reduce.h"
@@ -82,26 +84,36 @@ static inline void gpuhier_path_meet(gpuhier_module_t *module, struct ompi_commu
 /* Notes a nonblocking call of a kind whose mode is HOST. Local: allocates nothing, so it does the same on all ranks. */
 void gpuhier_path_note(gpuhier_module_t *module, gpuhier_path_key_t key, const void *in, const void *out);
 
+/* Why calls of the key are for the saved collective; of any key, if NULL. Local. */
+gpuhier_reason_t gpuhier_path_reason(const gpuhier_module_t *module, const gpuhier_path_key_t *key);
+
 /* The part of gpuhier_path_blocking() that asks the other ranks. entry: of the key, NULL when memory ran out for it. */
 gpuhier_mode_entry_t *gpuhier_path_probe(gpuhier_module_t *module, struct ompi_communicator_t *comm, int kind,
                                          gpuhier_mode_entry_t *entry, const void *in, const void *out);
 
 /*
  * The path of a blocking call: the key's entry when the call runs on the engine, by gpuhier_path_run(); NULL when it
- * is for the saved collective. in, out: this rank's buffers, which matter in a probe only.
+ * is for the saved collective, for the reason *why_p. in, out: this rank's buffers, which matter in a probe only.
  */
 static inline gpuhier_mode_entry_t *gpuhier_path_blocking(gpuhier_module_t *module, struct ompi_communicator_t *comm,
-                                                          gpuhier_path_key_t key, const void *in, const void *out)
+                                                          gpuhier_path_key_t key, const void *in, const void *out,
+                                                          gpuhier_reason_t *why_p)
 {
+    gpuhier_mode_entry_t *entry = NULL;
     gpuhier_path_meet(module, comm);
-    if (!gpuhier_path_is_open(module, comm)) {
-        return NULL;
+    if (gpuhier_path_is_open(module, comm)) {
+        entry = gpuhier_modes_entry(&module->modes, key.kind, key.bytes);
+        if (NULL == entry || (GPUHIER_MODE_HOST == entry->mode && gpuhier_modes_probe_due(entry))) {
+            entry = gpuhier_path_probe(module, comm, key.kind, entry, in, out);
+        } else if (GPUHIER_MODE_ACC != entry->mode) {
+            *why_p = (gpuhier_reason_t) entry->why;
+            return NULL;
+        }
     }
-    gpuhier_mode_entry_t *entry = gpuhier_modes_entry(&module->modes, key.kind, key.bytes);
-    if (NULL == entry || (GPUHIER_MODE_HOST == entry->mode && gpuhier_modes_probe_due(entry))) {
-        return gpuhier_path_probe(module, comm, key.kind, entry, in, out);
+    if (NULL == entry) {
+        *why_p = gpuhier_path_reason(module, &key);
     }
-    return GPUHIER_MODE_ACC == entry->mode ? entry : NULL;
+    return entry;
 }
 
 /*
@@ -125,11 +137,18 @@ gpuhier_mode_entry_t *gpuhier_path_nonblocking(gpuhier_module_t *module, gpuhier
 struct gpuhier_team *gpuhier_path_persistent(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in,
                                              const void *out, bool can, gpuhier_reason_t *why_p);
 
-/* Why calls of the key are for the saved collective; of any key, if NULL. Local. */
-gpuhier_reason_t gpuhier_path_reason(const gpuhier_module_t *module, const gpuhier_path_key_t *key);
+/* The part of gpuhier_path_saved() that tells. */
+void gpuhier_path_tell(gpuhier_module_t *module, struct ompi_communicator_t *comm, const struct ompi_datatype_t *dtype,
+                       size_t count, gpuhier_reason_t reason);
 
 /* Counts a call that is left to the saved collective. With print_info, rank 0 tells the first one for each reason. */
-void gpuhier_path_saved(gpuhier_module_t *module, struct ompi_communicator_t *comm, const struct ompi_datatype_t *dtype,
-                        size_t count, gpuhier_reason_t reason);
+static inline void gpuhier_path_saved(gpuhier_module_t *module, struct ompi_communicator_t *comm,
+                                      const struct ompi_datatype_t *dtype, size_t count, gpuhier_reason_t reason)
+{
+    gpuhier_count(&gpuhier_counters.saved_because[reason], 1);
+    if (gpuhier_params.print_info) {
+        gpuhier_path_tell(module, comm, dtype, count, reason);
+    }
+}
 
 #endif /* GPUHIER_PATH_H */

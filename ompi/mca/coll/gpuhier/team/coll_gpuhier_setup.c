@@ -10,9 +10,7 @@
  *   hello        kernels and scratch are there; what every rank is:    allgather
  *                process, node, GPU, scratch; or a failure
  *   node         lowest rank of each node makes the control block;
- *                kernels read and write in every neighbour's scratch,
- *                unless all of the node remember that they have        vote, and one before it where a rank
- *                                                                      prepares late for that
+ *                kernels read and write in every neighbour's scratch   vote
  *                attach it; look for what neighbours have written      allgather
  *                here; what can be mapped and trusted, or a failure
  *   groups       cliques of those answers (hierarchy, shape). If there are several: ids that no other team of this rank

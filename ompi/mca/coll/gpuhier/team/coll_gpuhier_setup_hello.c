@@ -18,7 +18,6 @@
 static int hello_fill(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, gpuhier_setup_hello_t *mine)
 {
     gpuhier_team_t *team = setup->team;
-    bool remembers_all = false;
     memset(mine, 0, sizeof(*mine));
     gpuhier_engine_lock();
     int rc = gpuhier_device_get(buffer->context, &team->device);
@@ -28,8 +27,6 @@ static int hello_fill(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, gp
     }
     if (OMPI_SUCCESS == rc) {
         mine->scratch = setup->lane->ref;
-        mine->device = team->device->witness_id;
-        mine->tried = gpuhier_tried_sum(setup->comm, gpuhier_setup_tried_id(mine), &remembers_all);
         rc = gpuhier_setup_net_record(team, &mine->record);
         mine->way = (uint8_t) team->way;
         mine->asked = (uint8_t) gpuhier_process_way();
@@ -41,10 +38,7 @@ static int hello_fill(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, gp
         || sizeof(mine->nonce) != getrandom(&mine->nonce, sizeof(mine->nonce), 0)) {
         rc = OMPI_SUCCESS != rc ? rc : OMPI_ERROR;
     }
-    if (OMPI_SUCCESS == rc && !remembers_all) {
-        rc = gpuhier_trial_prepare(setup->lane, mine->nonce);
-        mine->is_prepared = 1;
-    }
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_trial_prepare(setup->lane, mine->nonce);
     if (OMPI_SUCCESS != rc) {
         memset(mine, 0, sizeof(*mine));
     }

@@ -12,7 +12,7 @@
  *   coll_gpuhier_setup_net.c     between groups: devices, addresses, connections, the fall to another way
  *   coll_gpuhier_setup_print.c   what print_info shows of a new team
  *
- * They stand on parts that know nothing of set-up: trial, tried and verdicts, hostlanes, partners, process.
+ * They stand on parts that know nothing of set-up: trial and verdicts, hostlanes, partners, process.
  */
 #ifndef GPUHIER_SETUP_INTERNAL_H
 #define GPUHIER_SETUP_INTERNAL_H
@@ -24,7 +24,6 @@
 #include "team/coll_gpuhier_process.h"
 #include "team/coll_gpuhier_setup.h"
 #include "team/coll_gpuhier_team.h"
-#include "team/coll_gpuhier_tried.h"
 #include "team/coll_gpuhier_verdicts.h"
 
 /* What each rank tells all others at set-up. Plain bytes of one build: gpuhier_agree() has seen to that. */
@@ -34,11 +33,9 @@ typedef struct gpuhier_setup_hello {
     uint8_t way;           /* gpuhier_way_t of the record */
     uint8_t asked;         /* the last way to which this rank had to fall */
     uint8_t host_maps;     /* the host reads and writes memory of this rank's GPU */
-    uint8_t is_prepared;   /* for a trial: its pattern lies in scratch */
+    uint8_t reserved;
     gpuhier_memref_t scratch;
-    uint64_t nonce;  /* of the patterns in scratch, see gpuhier_trial_prepare() */
-    uint64_t device; /* of gpuhier_tried_id_t */
-    uint64_t tried;  /* gpuhier_tried_sum() */
+    uint64_t nonce; /* of the patterns in scratch, see gpuhier_trial_prepare() */
     gpuhier_record_t record;
 } gpuhier_setup_hello_t;
 
@@ -68,8 +65,6 @@ struct gpuhier_setup {
     int *local;                      /* [nlocal] ranks of this node, rising */
     int nlocal, widest;              /* widest: ranks on the fullest node */
     gpuhier_neighbour_t *neighbours; /* [nlocal] for the trial */
-    bool tries;                      /* the ranks of this node try each other: they do not all remember all */
-    bool prepares_late;              /* on some node that does, a rank has not prepared */
     gpuhier_verdicts_t verdicts;     /* what came of the trials of all ranks */
 
     /* groups */
@@ -86,12 +81,6 @@ struct gpuhier_setup {
     gpuhier_way_t next_way; /* the way with which all ranks begin anew ... */
     bool is_to_fall;        /* ... after a failure that makes them do so */
 };
-
-/* A rank's GPU and context, by its hello. */
-static inline gpuhier_tried_id_t gpuhier_setup_tried_id(const gpuhier_setup_hello_t *hello)
-{
-    return (gpuhier_tried_id_t){hello->scratch.process, hello->device};
-}
 
 /* Open MPI's saved allreduce: true on all ranks when it was true on all. */
 bool gpuhier_setup_vote(const gpuhier_setup_t *setup, bool mine);

@@ -68,81 +68,6 @@ static bool node_is_split(const gpuhier_setup_t *setup)
     return split;
 }
 
-/*
- * Which nodes' ranks have to try each other? Not those that all remember all. The answer follows from the hellos, and
- * is the same on all ranks. Sets `tries` and `prepares_late`.
- */
-static int trial_plan(gpuhier_setup_t *setup)
-{
-    const int nranks = setup->team->nranks;
-    uint64_t *sums = calloc((size_t) nranks, sizeof(*sums));
-    bool *tries = calloc((size_t) nranks, sizeof(*tries)); /* both by the number of a node */
-    if (NULL == sums || NULL == tries) {
-        free(sums);
-        free(tries);
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    for (int rank = 0; rank < nranks; ++rank) {
-        sums[setup->nodes[rank]] += gpuhier_tried_word(gpuhier_setup_tried_id(&setup->hello[rank]));
-    }
-    for (int rank = 0; rank < nranks; ++rank) {
-        const uint64_t node = setup->nodes[rank];
-        tries[node] = tries[node] || sums[node] != setup->hello[rank].tried;
-    }
-    for (int rank = 0; rank < nranks; ++rank) {
-        setup->prepares_late = setup->prepares_late || (tries[setup->nodes[rank]] && !setup->hello[rank].is_prepared);
-    }
-    setup->tries = tries[setup->nodes[setup->team->rank]];
-    free(sums);
-    free(tries);
-    return OMPI_SUCCESS;
-}
-
-/* What takes the place of a trial where all ranks of the node remember that they passed one. */
-static void neighbours_recall(gpuhier_setup_t *setup)
-{
-    gpuhier_engine_lock();
-    for (int k = 0; k < setup->nlocal; ++k) {
-        setup->neighbours[k].reads = setup->neighbours[k].arrived = true;
-        setup->neighbours[k].rate = gpuhier_tried_rate(setup->comm, setup->local[k]);
-    }
-    gpuhier_engine_unlock();
-}
-
-/* Remembers what came of the trial. All verdicts are there. */
-static void neighbours_remember(const gpuhier_setup_t *setup)
-{
-    const int rank = setup->team->rank;
-    const gpuhier_tried_id_t mine = gpuhier_setup_tried_id(&setup->hello[rank]);
-    gpuhier_engine_lock();
-    for (int k = 0; k < setup->nlocal && setup->tries; ++k) {
-        const int other = setup->local[k];
-        if (other != rank) {
-            gpuhier_tried_note(setup->comm, other, mine, gpuhier_setup_tried_id(&setup->hello[other]),
-                               gpuhier_verdicts_reach(&setup->verdicts, rank, other)
-                                   && gpuhier_verdicts_reach(&setup->verdicts, other, rank),
-                               setup->neighbours[k].rate);
-        }
-    }
-    gpuhier_engine_unlock();
-}
-
-static int trial_run(gpuhier_setup_t *setup, int me)
-{
-    if (setup->tries) {
-        return gpuhier_trial_run(setup->lane, setup->neighbours, setup->nlocal, me);
-    }
-    neighbours_recall(setup);
-    return OMPI_SUCCESS;
-}
-
-/* Writes this rank's pattern, if its node's ranks try each other and it has not done so. */
-static int trial_prepare_late(const gpuhier_setup_t *setup)
-{
-    const gpuhier_setup_hello_t *mine = &setup->hello[setup->team->rank];
-    return setup->tries && !mine->is_prepared ? gpuhier_trial_prepare(setup->lane, mine->nonce) : OMPI_SUCCESS;
-}
-
 static int neighbours_make(gpuhier_setup_t *setup)
 {
     setup->neighbours = calloc((size_t) setup->nlocal, sizeof(*setup->neighbours));
@@ -176,24 +101,15 @@ int gpuhier_setup_node(gpuhier_setup_t *setup, int rc)
         made = OMPI_SUCCESS == rc;
     }
     rc = OMPI_SUCCESS != rc ? rc : neighbours_make(setup);
-    rc = OMPI_SUCCESS != rc ? rc : trial_plan(setup);
-    const bool late = setup->prepares_late; /* where all ranks are well, the same on all of them */
-    rc = OMPI_SUCCESS != rc ? rc : late ? trial_prepare_late(setup) : trial_run(setup, me);
-    bool all_well = gpuhier_setup_vote(setup, OMPI_SUCCESS == rc);
-    if (all_well && late) {
-        rc = trial_run(setup, me);
-        all_well = gpuhier_setup_vote(setup, OMPI_SUCCESS == rc);
-    }
-    if (!all_well) { /* if they are, all kernels of the trial have ended */
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_trial_run(setup->lane, setup->neighbours, setup->nlocal, me);
+    if (!gpuhier_setup_vote(setup, OMPI_SUCCESS == rc)) { /* with it, all kernels of the trial have ended */
         if (made) {
             gpuhier_segment_unlink(args.word);
         }
         return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
     }
     rc = maker ? OMPI_SUCCESS : gpuhier_segment_attach(&args, me, &team->segment);
-    if (OMPI_SUCCESS == rc && setup->tries) {
-        rc = gpuhier_trial_inspect(setup->lane, setup->neighbours, setup->nlocal, me);
-    }
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_trial_inspect(setup->lane, setup->neighbours, setup->nlocal, me);
     if (OMPI_SUCCESS == rc) {
         gpuhier_verdicts_note(&setup->verdicts, setup->neighbours, setup->nlocal);
     }
@@ -207,7 +123,6 @@ int gpuhier_setup_node(gpuhier_setup_t *setup, int rc)
         rc = OMPI_ERR_NOT_AVAILABLE;
     }
     if (OMPI_SUCCESS == rc) {
-        neighbours_remember(setup);
         gpuhier_verdicts_tell(&setup->verdicts, setup->records, setup->local, setup->nlocal, team->rank);
     }
     return rc;

@@ -8,13 +8,14 @@
  *
  *   context_lives [--stock] reset | destroy  all | one | last
  *   context_lives [--stock] destroy beside
- *   context_lives [--stock] reset two
+ *   context_lives [--stock] reset two | apart
  *
  *   reset    cudaDeviceReset, the program works in the primary context
  *   destroy  cuCtxDestroy, it works in a context of its own
  *   all      on all ranks, between calls: they are accelerated again; one: on rank 0 only
  *   beside   on all ranks, the context of one communicator; another one's, and one made later, go on
  *   two      of two GPUs that each rank uses, the first; the other goes on, and lets go of what it has mapped
+ *   apart    on rank 0 only; of two communicators one is set up anew later than the other
  *   last     on all ranks, before MPI_Finalize, after which the program still has its new memory
  */
 #include "calls.h"
@@ -29,6 +30,7 @@
 #define ROUNDS 3
 #define CALLS 12 /* of two sizes in turn */
 #define SIZES 2
+#define IDLE 300000 /* microseconds: longer than ipc_idle, which these tests set to a moment */
 #define IMPORTS 64
 #define IMPORT_BYTES ((size_t) 2 << 20) /* what the driver maps at least */
 #define KEPT_BYTES ((size_t) 80 << 20)  /* more than the component's scratch, so that it comes to lie where that was */
@@ -132,6 +134,48 @@ static unsigned long long count_open(void)
     return buffer_emulator_count("ipc_live", &open) ? open : 0;
 }
 
+/* Maps memory of the rank before mine in the communicator, for the program itself, and checks that it still is there;
+ * `imports` are mapped between the two. */
+static void imports_open(MPI_Comm comm, unsigned char *own_memory[IMPORTS], unsigned char *imports[IMPORTS])
+{
+    static cudaIpcMemHandle_t mine[IMPORTS], theirs[IMPORTS];
+    int rank, nranks;
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &nranks);
+    const int next = (rank + 1) % nranks, before = (rank + nranks - 1) % nranks;
+
+    for (int i = 0; i < IMPORTS; ++i) {
+        CUDA_MUST(cudaMalloc((void **) &own_memory[i], IMPORT_BYTES));
+        CUDA_MUST(cudaMemset(own_memory[i], i + 1, IMPORT_BYTES));
+        CUDA_MUST(cudaIpcGetMemHandle(&mine[i], own_memory[i]));
+    }
+    CUDA_MUST(cudaDeviceSynchronize());
+    MPI_Sendrecv(mine, (int) sizeof(mine), MPI_BYTE, next, 0, theirs, (int) sizeof(theirs), MPI_BYTE, before, 0, comm,
+                 MPI_STATUS_IGNORE);
+    for (int i = 0; i < IMPORTS; ++i) {
+        CUDA_MUST(cudaIpcOpenMemHandle((void **) &imports[i], theirs[i], cudaIpcMemLazyEnablePeerAccess));
+    }
+}
+
+static void imports_close(suite_t *suite, MPI_Comm comm, unsigned char *own_memory[IMPORTS],
+                          unsigned char *imports[IMPORTS])
+{
+    unsigned char there = 0;
+    int lost = 0;
+
+    for (int i = 0; i < IMPORTS; ++i) {
+        lost += cudaSuccess != cudaMemcpy(&there, imports[i], 1, cudaMemcpyDeviceToHost) || i + 1 != there
+                || cudaSuccess != cudaIpcCloseMemHandle(imports[i]);
+    }
+    if (0 != lost) {
+        suite_fail(suite, "%d of %d mappings of the program's own were closed", lost, IMPORTS);
+    }
+    MPI_Barrier(comm);
+    for (int i = 0; i < IMPORTS; ++i) {
+        CUDA_MUST(cudaFree(own_memory[i]));
+    }
+}
+
 /* Each of two communicators finds out by itself; in between, memory of the program lies in the old places. */
 static void between(suite_t *suite, MPI_Comm other, bool on_all)
 {
@@ -158,8 +202,8 @@ static void between(suite_t *suite, MPI_Comm other, bool on_all)
             suite_fail(suite, "round %d: %zu bytes of other memory were written", round, count_changed(kept));
         }
         CUDA_MUST(cudaFree(kept));
-        /* What is not used for ipc_idle, which these tests set to a moment, goes after the next call. */
-        usleep(300000);
+        /* What is not used for ipc_idle goes after the next call. */
+        usleep(IDLE);
         calls(suite, MPI_COMM_WORLD, 2);
         /* A call that takes longer than that moment lets go of its own: less than usual in one round is no leak in the
          * next. */
@@ -196,44 +240,6 @@ static void beside(suite_t *suite, MPI_Comm other)
     MPI_Comm_free(&later);
 }
 
-/* Maps memory of the rank before mine, for the program itself, and checks that it still is there; `imports` are mapped
- * between the two. */
-static void imports_open(suite_t *suite, unsigned char *own_memory[IMPORTS], unsigned char *imports[IMPORTS])
-{
-    static cudaIpcMemHandle_t mine[IMPORTS], theirs[IMPORTS];
-    const int next = (suite->rank + 1) % suite->nranks, before = (suite->rank + suite->nranks - 1) % suite->nranks;
-
-    for (int i = 0; i < IMPORTS; ++i) {
-        CUDA_MUST(cudaMalloc((void **) &own_memory[i], IMPORT_BYTES));
-        CUDA_MUST(cudaMemset(own_memory[i], i + 1, IMPORT_BYTES));
-        CUDA_MUST(cudaIpcGetMemHandle(&mine[i], own_memory[i]));
-    }
-    CUDA_MUST(cudaDeviceSynchronize());
-    MPI_Sendrecv(mine, (int) sizeof(mine), MPI_BYTE, next, 0, theirs, (int) sizeof(theirs), MPI_BYTE, before, 0,
-                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    for (int i = 0; i < IMPORTS; ++i) {
-        CUDA_MUST(cudaIpcOpenMemHandle((void **) &imports[i], theirs[i], cudaIpcMemLazyEnablePeerAccess));
-    }
-}
-
-static void imports_close(suite_t *suite, unsigned char *own_memory[IMPORTS], unsigned char *imports[IMPORTS])
-{
-    unsigned char there = 0;
-    int lost = 0;
-
-    for (int i = 0; i < IMPORTS; ++i) {
-        lost += cudaSuccess != cudaMemcpy(&there, imports[i], 1, cudaMemcpyDeviceToHost) || i + 1 != there
-                || cudaSuccess != cudaIpcCloseMemHandle(imports[i]);
-    }
-    if (0 != lost) {
-        suite_fail(suite, "%d of %d mappings of the program's own were closed", lost, IMPORTS);
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
-    for (int i = 0; i < IMPORTS; ++i) {
-        CUDA_MUST(cudaFree(own_memory[i]));
-    }
-}
-
 /*
  * The first GPU's context is reset, where the component has mapped others' buffers; memory that the program then maps
  * there itself, at the same addresses, must outlive calls on the second GPU, which let go of what is no more used on
@@ -254,17 +260,51 @@ static void two(suite_t *suite, MPI_Comm other)
     context_end();
     context_begin();
     MPI_Barrier(MPI_COMM_WORLD);
-    imports_open(suite, own_memory, imports);
-    usleep(300000); /* nothing was used for longer than ipc_idle, which this test sets to less */
+    imports_open(MPI_COMM_WORLD, own_memory, imports);
+    usleep(IDLE); /* nothing was used for longer than ipc_idle */
     CUDA_MUST(cudaSetDevice((first + 1) % ndevices));
     if (CALLS != calls(suite, other, CALLS) && PATH_ANY != suite->default_path) {
         suite_fail(suite, "calls on the other GPU were not accelerated");
     }
     CUDA_MUST(cudaSetDevice(first));
-    imports_close(suite, own_memory, imports);
+    imports_close(suite, MPI_COMM_WORLD, own_memory, imports);
     if (CALLS - SIZES > calls(suite, MPI_COMM_WORLD, CALLS) && PATH_ANY != suite->default_path) {
         suite_fail(suite, "calls on the GPU that was reset are not accelerated again");
     }
+}
+
+/*
+ * Two communicators use what the ranks have mapped of each other. Rank 0's GPU is reset. The first communicator is set
+ * up anew at once, the second when its mappings were not used for ipc_idle, also those of ranks that lost nothing. By
+ * then lower addresses are free, so memory that is mapped again is not where the first communicator has found it.
+ */
+static void apart(suite_t *suite, MPI_Comm other)
+{
+    unsigned char *own_memory[IMPORTS], *imports[IMPORTS];
+    MPI_Comm rest; /* the ranks that keep their context */
+    pvars_t before;
+
+    MPI_Comm_split(MPI_COMM_WORLD, suite->rank > 0, 0, &rest);
+    if (suite->rank > 0) {
+        imports_open(rest, own_memory, imports);
+    }
+    calls(suite, MPI_COMM_WORLD, CALLS);
+    calls(suite, other, CALLS);
+    if (0 == suite->rank) {
+        context_end();
+        context_begin();
+    }
+    pvars_read(&before);
+    calls(suite, MPI_COMM_WORLD, CALLS);
+    if (suite->rank > 0) {
+        imports_close(suite, rest, own_memory, imports);
+    }
+    usleep(IDLE);
+    calls(suite, other, CALLS);
+    calls(suite, MPI_COMM_WORLD, CALLS);
+    const bool stages = !suite->cuda_aware || 0 == suite->rank;
+    suite_check_paths(suite, "calls after the reset", &before, 3 * CALLS - 2 * SIZES, stages ? 2 * SIZES : 0);
+    MPI_Comm_free(&rest);
 }
 
 int main(int argc, char **argv)
@@ -275,7 +315,7 @@ int main(int argc, char **argv)
 
     by_destroy = 0 == strcmp(how, "destroy");
     if (!by_destroy && 0 != strcmp(how, "reset")) {
-        fprintf(stderr, "usage: context_lives [--stock] reset | destroy  all | one | last | beside | two\n");
+        fprintf(stderr, "usage: context_lives [--stock] reset | destroy  all | one | last | beside | two | apart\n");
         return 2;
     }
     driver_find();
@@ -290,6 +330,11 @@ int main(int argc, char **argv)
     }
     if (0 == strcmp(when, "two")) {
         two(&suite, other);
+        MPI_Comm_free(&other);
+        return suite_end(&suite);
+    }
+    if (0 == strcmp(when, "apart")) {
+        apart(&suite, other);
         MPI_Comm_free(&other);
         return suite_end(&suite);
     }

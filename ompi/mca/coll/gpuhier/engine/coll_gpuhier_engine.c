@@ -148,18 +148,28 @@ static bool all_reached(const gpuhier_call_t *call, size_t word_offset)
     return true;
 }
 
-/* Where a member's first lane is mapped, which stays so as long as the team lives. */
+/*
+ * Where a member's lane is mapped. A first lane is looked up again only when a mapping was closed meanwhile. Its own
+ * may be: when another rank has lost its context, a team that is made anew stops keeping all of its scratch.
+ */
 static int scratch_find(gpuhier_call_t *call, int index, const gpuhier_arrival_t *arrival)
 {
     gpuhier_team_t *team = call->team;
     gpuhier_member_t *member = &call->slices.member[index];
-    if (!arrival->fresh && 0 != team->scratch_at[index]) {
-        member->scratch = team->scratch_at[index];
+    gpuhier_team_scratch_t *found = &team->scratch_found[index];
+    if (gpuhier_ipc_epoch() != team->scratch_epoch) {
+        memset(team->scratch_found, 0, sizeof(*team->scratch_found) * (size_t) team->group_size);
+        team->scratch_epoch = gpuhier_ipc_epoch();
+    }
+    if (!arrival->fresh && 0 != found->address) {
+        member->scratch = found->address;
+        member->pins[0] = found->mapping;
+        gpuhier_map_again(&member->pins[0], 1);
         return OMPI_SUCCESS;
     }
     int rc = gpuhier_map(&arrival->scratch, true, &member->pins[0], &member->scratch);
     if (OMPI_SUCCESS == rc && !arrival->fresh) {
-        team->scratch_at[index] = member->scratch;
+        *found = (gpuhier_team_scratch_t){member->pins[0], member->scratch};
     }
     return rc;
 }

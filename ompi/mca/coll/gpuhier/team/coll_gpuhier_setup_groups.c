@@ -35,9 +35,9 @@ static int members_note(gpuhier_setup_t *setup)
     team->node_index = malloc(sizeof(*team->node_index) * size);
     team->members = malloc(sizeof(*team->members) * size);
     team->scratch = malloc(sizeof(*team->scratch) * size);
-    team->scratch_at = calloc(size, sizeof(*team->scratch_at));
+    team->scratch_found = calloc(size, sizeof(*team->scratch_found));
     team->long_scratch = calloc(size, sizeof(*team->long_scratch));
-    if (NULL == team->node_index || NULL == team->members || NULL == team->scratch || NULL == team->scratch_at
+    if (NULL == team->node_index || NULL == team->members || NULL == team->scratch || NULL == team->scratch_found
         || NULL == team->long_scratch) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }

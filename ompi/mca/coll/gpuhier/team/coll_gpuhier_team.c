@@ -141,7 +141,7 @@ void gpuhier_team_destroy(gpuhier_team_t *team)
     free(team->members);
     free(team->rails);
     free(team->scratch);
-    free(team->scratch_at);
+    free(team->scratch_found);
     free(team->long_scratch);
     free(team->held);
     OBJ_RELEASE(team);

@@ -27,6 +27,11 @@
 #include "team/coll_gpuhier_process.h"
 #include "team/coll_gpuhier_segment.h"
 
+typedef struct gpuhier_team_scratch {
+    gpuhier_mapping_t *mapping; /* not pinned between calls */
+    CUdeviceptr address;        /* 0: not known */
+} gpuhier_team_scratch_t;
+
 /*
  * All members make a team together: before a communicator's first accelerated call, and then its module owns the team;
  * or with a persistent request, which then owns it. The engine's lock guards what calls change.
@@ -54,7 +59,6 @@ typedef struct gpuhier_team {
     int *node_index;           /* [group_size] a member's place in the segment */
     gpuhier_record_t *members; /* [group_size] */
     gpuhier_memref_t *scratch; /* [group_size] each member's first lane, kept mapped */
-    CUdeviceptr *scratch_at;   /* [group_size] where; 0: not known yet */
     gpuhier_hostmem_t hostmem; /* scratch of a group whose members cannot all map each other's, in place of that of
                                   lanes; all zero in other groups */
     uint64_t *held;            /* [nheld] processes of this node: their scratch stays mapped while the team lives */
@@ -79,6 +83,8 @@ typedef struct gpuhier_team {
     int context_lost;   /* not 0: this rank has lost its CUDA context; it votes against every call, and all decline */
     int failed;         /* not 0: a call failed here while data moved; every later call ends with this code */
     bool reason_sought; /* of a failed call, under fault tolerance: this rank has waited for Open MPI's reason */
+    gpuhier_team_scratch_t *scratch_found; /* [group_size] where each member's scratch is mapped ... */
+    uint64_t scratch_epoch;                /* ... as of this gpuhier_ipc_epoch() */
     gpuhier_memref_t *long_scratch; /* [group_size] the long lane of each member that was mapped last, kept mapped */
     gpuhier_net_peer_t **peers; /* [nranks] the ranks of other groups that this rank exchanges with, else NULL; NULL for
                                    one group. A call that fails lets go of them */

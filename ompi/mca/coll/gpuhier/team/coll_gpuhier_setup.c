@@ -10,7 +10,8 @@
  *   hello        kernels and scratch are there; what every rank is:    allgather
  *                process, node, GPU, scratch; or a failure
  *   node         lowest rank of each node makes the control block;
- *                kernels read and write in every neighbour's scratch   vote
+ *                kernels read and write in every neighbour's scratch,  vote
+ *                unless they have before: then it is only mapped
  *                attach it; look for what neighbours have written      allgather
  *                here; what can be mapped and trusted, or a failure
  *   groups       cliques of those answers (hierarchy, shape). If there are several: ids that no other team of this rank

@@ -27,6 +27,7 @@ static int hello_fill(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, gp
     }
     if (OMPI_SUCCESS == rc) {
         mine->scratch = setup->lane->ref;
+        mine->context = team->device->witness_id;
         rc = gpuhier_setup_net_record(team, &mine->record);
         mine->way = (uint8_t) team->way;
         mine->asked = (uint8_t) gpuhier_process_way();

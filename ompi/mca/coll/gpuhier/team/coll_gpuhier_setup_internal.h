@@ -12,7 +12,7 @@
  *   coll_gpuhier_setup_net.c     between groups: devices, addresses, connections, the fall to another way
  *   coll_gpuhier_setup_print.c   what print_info shows of a new team
  *
- * They stand on parts that know nothing of set-up: trial and verdicts, hostlanes, partners, process.
+ * They stand on parts that know nothing of set-up: trial, tried and verdicts, hostlanes, partners, process.
  */
 #ifndef GPUHIER_SETUP_INTERNAL_H
 #define GPUHIER_SETUP_INTERNAL_H
@@ -35,7 +35,8 @@ typedef struct gpuhier_setup_hello {
     uint8_t host_maps;     /* the host reads and writes memory of this rank's GPU */
     uint8_t reserved;
     gpuhier_memref_t scratch;
-    uint64_t nonce; /* of the patterns in scratch, see gpuhier_trial_prepare() */
+    uint64_t nonce;   /* of the patterns in scratch, see gpuhier_trial_prepare() */
+    uint64_t context; /* of the GPU, unique in the process and never used again: see coll_gpuhier_tried.h */
     gpuhier_record_t record;
 } gpuhier_setup_hello_t;
 

@@ -13,6 +13,7 @@
 #include "base/coll_gpuhier_params.h"
 #include "team/coll_gpuhier_setup_internal.h"
 #include "team/coll_gpuhier_trial.h"
+#include "team/coll_gpuhier_tried.h"
 
 /* Numbers the nodes, and the ranks on each. All records are valid. */
 static int nodes_number(gpuhier_setup_t *setup)
@@ -68,17 +69,49 @@ static bool node_is_split(const gpuhier_setup_t *setup)
     return split;
 }
 
+static gpuhier_tried_pair_t pair_of(const gpuhier_setup_t *setup, int k)
+{
+    const gpuhier_setup_hello_t *mine = &setup->hello[setup->team->rank], *theirs = &setup->hello[setup->local[k]];
+    return (gpuhier_tried_pair_t){mine->context, theirs->scratch.process, theirs->context};
+}
+
 static int neighbours_make(gpuhier_setup_t *setup)
 {
     setup->neighbours = calloc((size_t) setup->nlocal, sizeof(*setup->neighbours));
     if (NULL == setup->neighbours) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
+    gpuhier_engine_lock();
     for (int k = 0; k < setup->nlocal; ++k) {
-        setup->neighbours[k].scratch = setup->hello[setup->local[k]].scratch;
-        setup->neighbours[k].nonce = setup->hello[setup->local[k]].nonce;
+        const gpuhier_tried_pair_t pair = pair_of(setup, k);
+        gpuhier_neighbour_t *neighbour = &setup->neighbours[k];
+        neighbour->scratch = setup->hello[setup->local[k]].scratch;
+        neighbour->nonce = setup->hello[setup->local[k]].nonce;
+        neighbour->passed = gpuhier_tried_find(&pair, &neighbour->rate);
     }
+    gpuhier_engine_unlock();
     return neighbours_hold(setup);
+}
+
+/* Remembers which neighbours have passed the trial, both ways. All verdicts are there. */
+static void neighbours_remember(const gpuhier_setup_t *setup)
+{
+    const int rank = setup->team->rank;
+    gpuhier_engine_lock();
+    for (int k = 0; k < setup->nlocal; ++k) {
+        const gpuhier_tried_pair_t pair = pair_of(setup, k);
+        const int other = setup->local[k];
+        if (other == rank) {
+            continue;
+        }
+        if (gpuhier_verdicts_reach(&setup->verdicts, rank, other)
+            && gpuhier_verdicts_reach(&setup->verdicts, other, rank)) {
+            gpuhier_tried_note(&pair, setup->neighbours[k].rate);
+        } else {
+            gpuhier_tried_forget(&pair);
+        }
+    }
+    gpuhier_engine_unlock();
 }
 
 int gpuhier_setup_node(gpuhier_setup_t *setup, int rc)
@@ -123,6 +156,7 @@ int gpuhier_setup_node(gpuhier_setup_t *setup, int rc)
         rc = OMPI_ERR_NOT_AVAILABLE;
     }
     if (OMPI_SUCCESS == rc) {
+        neighbours_remember(setup);
         gpuhier_verdicts_tell(&setup->verdicts, setup->records, setup->local, setup->nlocal, team->rank);
     }
     return rc;

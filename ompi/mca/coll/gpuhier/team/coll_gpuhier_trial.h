@@ -18,12 +18,13 @@
 typedef struct gpuhier_neighbour {
     gpuhier_memref_t scratch;
     uint64_t nonce;             /* random, for one set-up: what the rank's patterns come from */
+    bool passed;                /* in an earlier set-up: this rank maps the scratch, and starts no kernels */
     gpuhier_mapping_t *mapping; /* while the trial runs, and where it is mapped */
     CUdeviceptr address;
     unsigned error; /* CUDA's, of the mapping or of work on it; 0: none */
     bool reads;     /* this rank's kernels read what the neighbour wrote */
-    double rate;    /* of a longer read by a kernel, in GB/s, as one clock sees it; 0: not known */
-    bool arrived;   /* what the neighbour's kernels wrote arrived in this rank's scratch */
+    double rate;  /* of a longer read by a kernel, in GB/s, as one clock saw it when the pair was tried; 0: not known */
+    bool arrived; /* what the neighbour's kernels wrote arrived in this rank's scratch */
 } gpuhier_neighbour_t;
 
 /*
@@ -33,6 +34,7 @@ typedef struct gpuhier_neighbour {
  * prepare: writes this rank's own pattern into its scratch. Neighbours read it, so it ends before they know the nonce.
  * run: maps each neighbour's scratch, reads there and writes there by kernels, and fills in `error`, `reads` and
  *      `rate`. One that cannot be mapped is no error of the step. me: this rank's place among the n neighbours.
+ *      Where `passed` is set it only maps, and `rate` stays.
  * inspect: when all neighbours have run, looks for what they have written here, and fills in `arrived`.
  */
 int gpuhier_trial_prepare(const gpuhier_lane_t *lane, uint64_t nonce);

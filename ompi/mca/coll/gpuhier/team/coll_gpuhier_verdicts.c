@@ -12,7 +12,7 @@
 
 #include "team/coll_gpuhier_verdicts.h"
 #include "ompi/constants.h"
-#include "ompi/proc/proc.h"
+#include "opal/util/proc.h"
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 
@@ -22,7 +22,8 @@ enum {
     FLAG_ATTACHED = 1, /* in the first cell of a row */
     FLAG_MAPPED = 2,   /* the rank has the other's scratch mapped, and its kernels have run */
     FLAG_READS = 4,    /* they have read what is there */
-    FLAG_ARRIVED = 8   /* what the other's kernels have written in this rank's scratch is there */
+    FLAG_ARRIVED = 8,  /* what the other's kernels have written in this rank's scratch is there */
+    FLAG_PASSED = 16   /* the pair had passed both ways earlier, and the rank's kernels have not run now */
 };
 
 int gpuhier_verdicts_init(gpuhier_verdicts_t *verdicts, int nranks, int widest, const int *places)
@@ -72,8 +73,9 @@ void gpuhier_verdicts_note(const gpuhier_verdicts_t *verdicts, const gpuhier_nei
     for (int k = 0; k < n; ++k) {
         const gpuhier_neighbour_t *neighbour = &neighbours[k];
         row[1 + k].value = 0 != neighbour->error ? (uint16_t) neighbour->error : in_units(neighbour->rate);
-        row[1 + k].flags = (uint8_t) ((0 == neighbour->error ? FLAG_MAPPED : 0) | (neighbour->reads ? FLAG_READS : 0)
-                                      | (neighbour->arrived ? FLAG_ARRIVED : 0));
+        row[1 + k].flags =
+            (uint8_t) ((0 == neighbour->error ? FLAG_MAPPED : 0) | (neighbour->reads ? FLAG_READS : 0)
+                       | (neighbour->arrived ? FLAG_ARRIVED : 0) | (neighbour->passed ? FLAG_PASSED : 0));
     }
 }
 
@@ -86,10 +88,17 @@ bool gpuhier_verdicts_complete(const gpuhier_verdicts_t *verdicts)
     return complete;
 }
 
+/* Do a rank's writes arrive at another rank? If the first one remembers that they did, the other has not looked, or has
+ * looked in vain. */
+static bool arrives(const gpuhier_verdicts_t *verdicts, int rank, int other)
+{
+    return 0 != (cell_of(verdicts, rank, other)->flags & FLAG_PASSED)
+           || 0 != (cell_of(verdicts, other, rank)->flags & FLAG_ARRIVED);
+}
+
 bool gpuhier_verdicts_reach(const gpuhier_verdicts_t *verdicts, int rank, int other)
 {
-    return 0 != (cell_of(verdicts, rank, other)->flags & FLAG_READS)
-           && 0 != (cell_of(verdicts, other, rank)->flags & FLAG_ARRIVED);
+    return 0 != (cell_of(verdicts, rank, other)->flags & FLAG_READS) && arrives(verdicts, rank, other);
 }
 
 unsigned gpuhier_verdicts_error(const gpuhier_verdicts_t *verdicts, int rank)
@@ -114,11 +123,11 @@ static void lie_tell(const gpuhier_verdicts_t *verdicts, const gpuhier_record_t 
     static atomic_flag told = ATOMIC_FLAG_INIT;
     const gpuhier_pci_id_t *pci = &records[rank].gpu_pci, *other_pci = &records[other].gpu_pci;
     const bool reads = 0 != (cell_of(verdicts, rank, other)->flags & FLAG_READS);
-    const bool writes = 0 != (cell_of(verdicts, other, rank)->flags & FLAG_ARRIVED);
+    const bool writes = arrives(verdicts, rank, other);
     if (atomic_flag_test_and_set(&told)) {
         return;
     }
-    opal_show_help("help-coll-gpuhier.txt", "lying mapping", true, ompi_process_info.nodename, rank,
+    opal_show_help("help-coll-gpuhier.txt", "lying mapping", true, opal_process_info.nodename, rank,
                    (int) records[rank].gpu_ordinal, (unsigned) pci->domain, pci->bus, pci->device, other,
                    (int) records[other].gpu_ordinal, (unsigned) other_pci->domain, other_pci->bus, other_pci->device,
                    reads    ? "writes of the first GPU's kernels do not arrive"

@@ -1,0 +1,141 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Set-up tries what the GPUs of a node can map once for the same processes, and anew where a context was lost.
+ *
+ *   fault_tried
+ *
+ * Counts the kernels that the component launches in the first call of a communicator, which sets it up, and in the
+ * second one. A trial launches kernels. It takes place in the first call of MPI_COMM_WORLD, and not in those of a
+ * duplicate, of a part, and of the same ranks in another order.
+ *
+ * Then rank 0 cannot map its neighbours' memory any more, while a pending call has the memory that it has mapped: the
+ * next duplicate is set up all the same, and its calls are right. The one after tries the GPUs again, and works.
+ *
+ * Then rank 0 resets its GPU: its neighbours remember a context that is gone, so the trial takes place in the next
+ * duplicate, and not in the one after. Where ranks share a node with no other rank there is no trial.
+ */
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+
+#include "fault_lib.h"
+#include "flight.h"
+
+#define COUNT 1000
+#define LONG_COUNT 50000 /* doubles: slices, which need a lane */
+
+static saboteur_t saboteur;
+static bool has_neighbours; /* other ranks of this node */
+static bool is_first_node;  /* that of rank 0 */
+
+/* The component's launches in a call. */
+static long launches_of(suite_t *suite, MPI_Comm comm, pair_t *pair)
+{
+    saboteur.arm("");
+    if (OUTCOME_RIGHT != pair_call(suite, comm, pair, COUNT, ++suite->salt)) {
+        suite_fail(suite, "a call is not right");
+    }
+    return saboteur.calls("cuLaunchKernel");
+}
+
+/* Sets the communicator up. tries: this rank takes part in a trial. */
+static void expect(suite_t *suite, MPI_Comm comm, pair_t *pair, bool tries, const char *what)
+{
+    const long first = launches_of(suite, comm, pair);
+    const long second = launches_of(suite, comm, pair);
+    if (tries != (first > second)) {
+        suite_fail(suite, "%s: %ld launches in the first call, %ld in the second", what, first, second);
+    }
+    ++suite->calls;
+}
+
+static void expect_duplicate(suite_t *suite, pair_t *pair, bool tries, const char *what)
+{
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    expect(suite, comm, pair, tries, what);
+    MPI_Comm_free(&comm);
+}
+
+static void check_parts(suite_t *suite, pair_t *pair)
+{
+    MPI_Comm comm;
+    const uint64_t salt = suite->salt;
+    MPI_Comm_split(MPI_COMM_WORLD, suite->rank > 0, -suite->rank, &comm);
+    if (suite->rank > 0 && suite->nranks > 2) {
+        expect(suite, comm, pair, false, "a part");
+    }
+    MPI_Comm_free(&comm);
+    suite->salt = salt + 2; /* the same on all ranks again */
+}
+
+/* The last rank posts its part of the call late, so the other ranks' first lanes are in use. */
+static void check_unmapped(suite_t *suite, pair_t *pair)
+{
+    MPI_Comm comm;
+    flight_t flight;
+    pvars_t before;
+    const bool is_last = suite->rank == suite->nranks - 1;
+    flight_make(suite, &flight, MPI_COMM_WORLD, "double", "sum", LONG_COUNT, BUFFER_DEVICE, BUFFER_DEVICE, false);
+    flight_reduce(suite, &flight);
+    flight_fill(suite, &flight);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    if (!is_last) {
+        flight_post(suite, &flight);
+    }
+    pvars_read(&before);
+    saboteur.arm(0 == suite->rank ? "cuIpcOpenMemHandle:*:201" : "");
+    if (OUTCOME_RIGHT != pair_call(suite, comm, pair, COUNT, ++suite->salt)) {
+        suite_fail(suite, "a call is not right on a rank that cannot map its neighbours");
+    }
+    if (0 == suite->rank && has_neighbours && 0 == saboteur.strikes()) {
+        suite_fail(suite, "set-up mapped nothing");
+    }
+    saboteur.arm("");
+    if (is_last) {
+        flight_post(suite, &flight);
+    }
+    MPI_Wait(&flight.request, MPI_STATUS_IGNORE);
+    flight_check(suite, &flight, "the pending call");
+    flight_free(&flight);
+    MPI_Comm_free(&comm);
+}
+
+int main(int argc, char **argv)
+{
+    suite_t suite;
+    pair_t pair;
+    MPI_Comm node;
+    int on_node;
+    suite_begin(&suite, "fault_tried", &argc, &argv);
+    saboteur_find(&saboteur);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_size(node, &on_node);
+    MPI_Comm_free(&node);
+    is_first_node = suite.rank < on_node;
+    has_neighbours = on_node > 1;
+    pair_alloc(&pair, COUNT);
+
+    expect(&suite, MPI_COMM_WORLD, &pair, has_neighbours, "MPI_COMM_WORLD");
+    expect_duplicate(&suite, &pair, false, "a duplicate");
+    check_parts(&suite, &pair);
+    check_unmapped(&suite, &pair);
+    const bool is_last = suite.rank == suite.nranks - 1; /* rank 0 had its free lane mapped already */
+    for (int tries = 1; tries >= 0; --tries) {
+        expect_duplicate(&suite, &pair, tries && has_neighbours && is_first_node && !is_last,
+                         "a duplicate after a refusal");
+    }
+
+    if (0 == suite.rank) {
+        pair_free(&pair);
+        CUDA_MUST(cudaDeviceReset());
+        pair_alloc(&pair, COUNT);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int tries = 1; tries >= 0; --tries) {
+        expect_duplicate(&suite, &pair, tries && has_neighbours && is_first_node, "a duplicate after the reset");
+    }
+    pair_free(&pair);
+    return suite_end(&suite);
+}

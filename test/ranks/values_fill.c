@@ -9,7 +9,6 @@
  */
 #include "values_scalar.h"
 
-#include <math.h>
 #include <string.h>
 
 /* The finalizer of splitmix64 (Steele, Lea and Flood, 2014): every input bit reaches every output bit. */
@@ -26,7 +25,13 @@ static bool is_logical(const value_op_t *op)
     return MPI_LAND == op->op || MPI_LOR == op->op || MPI_LXOR == op->op;
 }
 
-static int64_t integer_value(const value_case_t *c, int rank, size_t index, uint64_t hash)
+/* From 0 to range - 1, without a division. */
+static inline uint64_t scale(uint64_t hash, uint64_t range)
+{
+    return (uint64_t) (((unsigned __int128) hash * range) >> 64);
+}
+
+static inline int64_t integer_value(const value_case_t *c, int rank, size_t index, uint64_t hash)
 {
     int bits = (int) (8 * c->type->bytes);
     bool is_signed = kind_is_signed(c->type->kind);
@@ -49,26 +54,32 @@ static int64_t integer_value(const value_case_t *c, int rank, size_t index, uint
     }
     if (MPI_SUM == c->op->op && is_signed) {
         uint64_t limit = (UINT64_C(1) << (bits - 1)) / (uint64_t) c->nranks;
-        return limit < 2 ? (int64_t) (hash & 1) : (int64_t) (hash % (2 * limit - 1)) - (int64_t) (limit - 1);
+        return limit < 2 ? (int64_t) (hash & 1) : (int64_t) scale(hash, 2 * limit - 1) - (int64_t) (limit - 1);
     }
     if (MPI_SUM == c->op->op) {
         /* What an unsigned sum beyond the type's range gives is not defined by MPI, and Open MPI 4.1 saturates short
          * ones. */
-        return (int64_t) ((hash >> (64 - bits)) / (uint64_t) c->nranks);
+        return (int64_t) scale(hash, bits < 64 ? (UINT64_C(1) << bits) / (uint64_t) c->nranks
+                                               : UINT64_MAX / (uint64_t) c->nranks);
     }
     return (int64_t) (hash >> (64 - bits));
 }
 
-static long double float_value(const value_case_t *c, uint64_t hash)
+/* From -1 up to 1. 24 bits: exact in every type, and sums round in float. */
+static inline double unit_of(uint64_t hash)
 {
-    /* 24 bits: exact in every type, and sums round in float. */
-    double unit = (double) (hash >> 40) * 0x1p-23 - 1.0;
+    return (double) ((int64_t) hash >> 40) * 0x1p-23;
+}
+
+static double float_value(const value_case_t *c, uint64_t hash)
+{
+    double unit = unit_of(hash);
 
     if (MPI_PROD == c->op->op) {
         return 1.0 + unit / 8;
     }
     if (MPI_SUM == c->op->op) {
-        return ldexp(unit, (int) (hash & 7));
+        return unit * (double) (1u << (hash & 7));
     }
     return unit;
 }
@@ -76,9 +87,11 @@ static long double float_value(const value_case_t *c, uint64_t hash)
 /* The common case of the benchmark, kept apart because it makes gigabytes. */
 static void fill_double_sum(uint64_t seed, size_t first, size_t count, double *out)
 {
+    static const double scales[] = {1, 2, 4, 8, 16, 32, 64, 128};
+
     for (size_t i = 0; i < count; ++i) {
         uint64_t hash = mix(seed ^ (first + i));
-        out[i] = ((double) (int64_t) (hash >> 40) * 0x1p-23 - 1.0) * (double) (1u << (hash & 7));
+        out[i] = unit_of(hash) * scales[hash & 7];
     }
 }
 
@@ -136,28 +149,49 @@ static bool is_gap(const value_type_t *type, size_t byte)
            && (byte < type->index_offset || byte >= type->index_offset + index_bytes);
 }
 
-bool value_has_gaps(const value_type_t *type)
-{
-    size_t byte = 0;
+/* A type's gaps: which bytes of an element they are. */
+typedef struct gaps {
+    size_t place[MAX_EXTENT];
+    size_t count;
+} gaps_t;
 
-    while (byte < type->extent && !is_gap(type, byte)) {
-        ++byte;
+static gaps_t gaps_of(const value_type_t *type)
+{
+    gaps_t gaps = {.count = 0};
+
+    for (size_t byte = 0; byte < type->extent; ++byte) {
+        if (is_gap(type, byte)) {
+            gaps.place[gaps.count++] = byte;
+        }
     }
-    return byte < type->extent;
+    return gaps;
 }
 
-static unsigned char gap_byte(const value_case_t *c, int rank, value_side_t side, size_t place)
+bool value_has_gaps(const value_type_t *type)
 {
-    return (unsigned char) mix(mix(c->salt * UINT64_C(0x100000001b3) + 2 * (uint64_t) rank + side) ^ place);
+    return gaps_of(type).count > 0;
+}
+
+static uint64_t gap_seed(const value_case_t *c, int rank, value_side_t side)
+{
+    return mix(c->salt * UINT64_C(0x100000001b3) + 2 * (uint64_t) rank + side);
+}
+
+static inline unsigned char gap_byte(uint64_t seed, size_t place)
+{
+    return (unsigned char) mix(seed ^ place);
 }
 
 void value_gaps_fill(const value_case_t *c, int rank, value_side_t side, size_t count, void *out)
 {
     const size_t extent = c->type->extent;
+    const gaps_t gaps = gaps_of(c->type);
+    const uint64_t seed = gap_seed(c, rank, side);
 
-    for (size_t place = 0; place < count * extent; ++place) {
-        if (is_gap(c->type, place % extent)) {
-            ((unsigned char *) out)[place] = gap_byte(c, rank, side, place);
+    for (size_t i = 0; i < count && gaps.count > 0; ++i) {
+        for (size_t g = 0; g < gaps.count; ++g) {
+            const size_t place = i * extent + gaps.place[g];
+            ((unsigned char *) out)[place] = gap_byte(seed, place);
         }
     }
 }
@@ -167,15 +201,17 @@ size_t value_gaps_check(const value_case_t *c, int rank, value_side_t side, size
 {
     const unsigned char *bytes = got;
     const size_t extent = c->type->extent;
+    const gaps_t gaps = gaps_of(c->type);
+    const uint64_t seed = gap_seed(c, rank, side);
     size_t wrong = 0;
 
-    for (size_t i = 0; i < count; ++i) {
-        size_t place = i * extent;
-        while (place < (i + 1) * extent
-               && (!is_gap(c->type, place % extent) || bytes[place] == gap_byte(c, rank, side, place))) {
-            ++place;
+    for (size_t i = 0; i < count && gaps.count > 0; ++i) {
+        bool same = true;
+        for (size_t g = 0; g < gaps.count; ++g) {
+            const size_t place = i * extent + gaps.place[g];
+            same = same && bytes[place] == gap_byte(seed, place);
         }
-        if (place < (i + 1) * extent && 0 == wrong++) {
+        if (!same && 0 == wrong++) {
             *first_wrong_p = i;
         }
     }

@@ -12,6 +12,9 @@
 
 #include "values.h"
 
+/* Bytes of the largest element: MPI_LONG_DOUBLE_INT, or a complex of long doubles. */
+#define MAX_EXTENT 32
+
 static inline void store_integer(void *out, size_t bytes, int64_t value)
 {
     switch (bytes) {

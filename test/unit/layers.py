@@ -51,17 +51,19 @@ def include_arrows(source):
 
 def symbols_read(source, objects):
     """For each source file, the symbols that its object defines and those that it looks for."""
-    found = {}
+    files = {}
     for file in sorted(source.rglob("coll_gpuhier_*.c")):
         name = file.relative_to(source)
         compiled = objects / name.parent / ".libs" / (name.stem + ".o")
-        if not compiled.is_file():
-            continue
-        defined, wanted = found[name] = set(), set()
-        nm = subprocess.run(["nm", "--extern-only", compiled], check=True, capture_output=True, text=True)
-        for line in nm.stdout.splitlines():
-            *_, kind, symbol = line.split()
-            (defined if kind in DEFINED else wanted if kind == UNDEFINED else set()).add(symbol)
+        if compiled.is_file():
+            files[str(compiled)] = name
+    found = {name: (set(), set()) for name in files.values()}
+    nm = subprocess.run(["nm", "--extern-only", "--print-file-name", *files], check=True, capture_output=True, text=True)
+    for line in nm.stdout.splitlines():
+        compiled, entry = line.rsplit(":", 1)
+        *_, kind, symbol = entry.split()
+        defined, wanted = found[files[compiled]]
+        (defined if kind in DEFINED else wanted if kind == UNDEFINED else set()).add(symbol)
     return found
 
 

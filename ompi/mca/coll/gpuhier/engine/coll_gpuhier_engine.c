@@ -263,7 +263,7 @@ static int run_begin(gpuhier_call_t *call)
 }
 
 /* In levels each rank reads its partners' scratch, even when all work on their own buffers. That of the team's first
- * lanes stays mapped. */
+ * lanes is mapped already, unless it was closed meanwhile (scratch_find()). */
 static int partners_find(gpuhier_call_t *call)
 {
     const gpuhier_levels_t *levels = &call->team->levels;

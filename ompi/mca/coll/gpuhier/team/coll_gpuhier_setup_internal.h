@@ -36,7 +36,7 @@ typedef struct gpuhier_setup_hello {
     uint8_t reserved;
     gpuhier_memref_t scratch;
     uint64_t nonce;   /* of the patterns in scratch, see gpuhier_trial_prepare() */
-    uint64_t context; /* of the GPU, unique in the process and never used again: see coll_gpuhier_tried.h */
+    uint64_t context; /* number of the rank's CUDA context in its process, see coll_gpuhier_tried.h */
     gpuhier_record_t record;
 } gpuhier_setup_hello_t;
 

@@ -9,8 +9,8 @@
 #include "team/coll_gpuhier_tried.h"
 #include "opal/class/opal_hash_table.h"
 
-/* A full table is emptied, as in a program that spawns processes without end. Others may then remember what this
- * process does not, which set-up allows for (verdicts). */
+/* A program that spawns processes without end fills the table, which is emptied then. Others may still remember what
+ * this process does not; set-up allows for that (verdicts). */
 #define PAIRS_MAX 4096
 
 static opal_hash_table_t rates; /* of the pairs that have passed */

@@ -12,15 +12,15 @@
 
 #include "team/coll_gpuhier_verdicts.h"
 #include "ompi/constants.h"
-#include "opal/util/proc.h"
 #include "opal/util/output.h"
+#include "opal/util/proc.h"
 #include "opal/util/show_help.h"
 
 #define RATE_UNIT 0.01 /* GB/s of a verdict's value */
 
 enum {
     FLAG_ATTACHED = 1, /* in the first cell of a row */
-    FLAG_MAPPED = 2,   /* the rank has the other's scratch mapped, and its kernels have run */
+    FLAG_MAPPED = 2,   /* the rank has the other's scratch mapped, and its kernels have run, now or earlier */
     FLAG_READS = 4,    /* they have read what is there */
     FLAG_ARRIVED = 8,  /* what the other's kernels have written in this rank's scratch is there */
     FLAG_PASSED = 16   /* the pair had passed both ways earlier, and the rank's kernels have not run now */

@@ -7,8 +7,8 @@
  * same handles, must neither be taken for what was there before nor be freed with it.
  *
  *   context_lives [--stock] reset | destroy  all | one | last
- *   context_lives [--stock] destroy beside
- *   context_lives [--stock] reset two | apart
+ *   context_lives [--stock] destroy beside | bare
+ *   context_lives [--stock] reset two | apart | twice
  *
  *   reset    cudaDeviceReset, the program works in the primary context
  *   destroy  cuCtxDestroy, it works in a context of its own
@@ -16,6 +16,8 @@
  *   beside   on all ranks, the context of one communicator; another one's, and one made later, go on
  *   two      of two GPUs that each rank uses, the first; the other goes on, and lets go of what it has mapped
  *   apart    on rank 0 only; of two communicators one is set up anew later than the other
+ *   bare     on rank 0 only, which goes on with memory of the host and no context at all
+ *   twice    on rank 0 only, two times with one call in between
  *   last     on all ranks, before MPI_Finalize, after which the program still has its new memory
  */
 #include "calls.h"
@@ -41,7 +43,8 @@ typedef int (*destroy_fn_t)(void *);
 
 static create_fn_t context_create;
 static destroy_fn_t context_destroy;
-static void *own; /* the program's own context, with `destroy` */
+static destroy_fn_t context_choose; /* the type is the same */
+static void *own;                   /* the program's own context, with `destroy` */
 static bool by_destroy;
 
 /* The driver's functions under the versions that every driver has. */
@@ -51,12 +54,15 @@ static void driver_find(void)
     void *create = NULL == library ? NULL : dlsym(library, "cuCtxCreate_v2");
     void *destroy = NULL == library ? NULL : dlsym(library, "cuCtxDestroy_v2");
 
-    if (NULL == create || NULL == destroy) {
+    void *choose = NULL == library ? NULL : dlsym(library, "cuCtxSetCurrent");
+
+    if (NULL == create || NULL == destroy || NULL == choose) {
         fprintf(stderr, "context_lives: no driver\n");
         exit(2);
     }
     memcpy(&context_create, &create, sizeof(create));
     memcpy(&context_destroy, &destroy, sizeof(destroy));
+    memcpy(&context_choose, &choose, sizeof(choose));
 }
 
 static void context_begin(void)
@@ -307,6 +313,54 @@ static void apart(suite_t *suite, MPI_Comm other)
     MPI_Comm_free(&rest);
 }
 
+/* One call of a length that kernels reduce in one shot; rank 0's buffers are of `kind`. */
+static void call_short(suite_t *suite, buffer_kind_t kind)
+{
+    const buffer_kind_t mine = 0 == suite->rank ? kind : BUFFER_DEVICE;
+    call_t call = {.comm = MPI_COMM_WORLD,
+                   .type = value_type_find("double"),
+                   .op = value_op_find("sum"),
+                   .count = 5000,
+                   .send_kind = mine,
+                   .recv_kind = mine,
+                   .path = PATH_ANY};
+    suite_call(suite, &call);
+}
+
+/* The other ranks are right, too, when rank 0 can call no function of CUDA. */
+static void bare(suite_t *suite)
+{
+    for (int i = 0; i < CALLS; ++i) {
+        call_short(suite, BUFFER_DEVICE);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (0 == suite->rank) {
+        context_end();
+        CUDA_MUST(context_choose(NULL));
+    }
+    for (int i = 0; i < SIZES; ++i) {
+        call_short(suite, BUFFER_HOST);
+    }
+}
+
+/* A call between the two resets must leave nothing that is taken for a mapping of the last context. */
+static void twice(suite_t *suite)
+{
+    for (int i = 0; i < CALLS; ++i) {
+        call_short(suite, BUFFER_DEVICE);
+    }
+    for (size_t i = 1; i <= 2; ++i) {
+        if (0 == suite->rank) {
+            void *moves_others;
+            context_end();
+            context_begin();
+            CUDA_MUST(cudaMalloc(&moves_others, i << 23));
+        }
+        call_short(suite, BUFFER_DEVICE);
+    }
+    calls(suite, MPI_COMM_WORLD, CALLS);
+}
+
 int main(int argc, char **argv)
 {
     const char *how = argc > 2 ? argv[argc - 2] : "", *when = argv[argc - 1];
@@ -315,7 +369,7 @@ int main(int argc, char **argv)
 
     by_destroy = 0 == strcmp(how, "destroy");
     if (!by_destroy && 0 != strcmp(how, "reset")) {
-        fprintf(stderr, "usage: context_lives [--stock] reset | destroy  all | one | last | beside | two | apart\n");
+        fprintf(stderr, "usage: context_lives [--stock] reset | destroy  all | one | last | ...\n");
         return 2;
     }
     driver_find();
@@ -335,6 +389,11 @@ int main(int argc, char **argv)
     }
     if (0 == strcmp(when, "apart")) {
         apart(&suite, other);
+        MPI_Comm_free(&other);
+        return suite_end(&suite);
+    }
+    if (0 == strcmp(when, "bare") || 0 == strcmp(when, "twice")) {
+        (0 == strcmp(when, "bare") ? bare : twice)(&suite);
         MPI_Comm_free(&other);
         return suite_end(&suite);
     }

@@ -297,20 +297,23 @@ static int gather_step(gpuhier_call_t *call)
         return 1;
     }
     bool round = false;
-    uint64_t unmapped = 0, mask = 0;
+    uint64_t unmapped = 0, mask = 0, arrived = 0;
     for (int i = 0; i < team->group_size; ++i) {
         const gpuhier_arrival_t *arrival = &gpuhier_team_slot(team, i, call->sequence)->arrival;
+        arrived |= arrival->mask;
         if (0 != (arrival->mask & (GPUHIER_MASK_FAIL | GPUHIER_MASK_NO_LONG))) {
             continue;
         }
         round = round || (team->group_size > 1 && (arrival->direct || arrival->fresh));
-        if (!member_map(call, i, arrival, &mask)) {
+        /* A rank that declines may have no context, or one that the mappings of its process do not belong to. */
+        if (!call->declining && !member_map(call, i, arrival, &mask)) {
             unmapped |= (uint64_t) 1 << i;
         }
     }
     if (!round) {
-        if (0 != mask) {
-            return OMPI_ERROR; /* this rank cannot map again what it had mapped; no vote follows, so it fails */
+        /* This rank cannot map again what it had mapped, and no vote follows; it fails, unless all decline anyway. */
+        if (0 != mask && 0 == (arrived & GPUHIER_MASK_FAIL)) {
+            return OMPI_ERROR;
         }
         return run_begin(call);
     }

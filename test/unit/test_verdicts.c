@@ -57,7 +57,7 @@ static void expect(const seen_t *first, const seen_t *second, bool there, bool b
 
 static const seen_t sound = {true, true, true, false};      /* a trial that shows no fault */
 static const seen_t remembers = {true, true, true, true};   /* passed earlier, mapped now */
-static const seen_t refused = {false, false, false, true};  /* passed earlier, cannot be mapped now */
+static const seen_t refused = {false, false, true, true};   /* passed earlier, cannot be mapped now */
 static const seen_t in_vain = {true, true, false, false};   /* the other one's writes are not there */
 static const seen_t misread = {true, false, true, false};   /* reads wrong data */
 static const seen_t unmapped = {false, false, true, false}; /* cannot map, but the other one's writes are there */
@@ -84,6 +84,8 @@ static void one_remembers(void **state)
     (void) state;
     expect(&remembers, &in_vain, true, true);
     expect(&in_vain, &remembers, true, true);
+    expect(&refused, &in_vain, false, true);
+    expect(&in_vain, &refused, true, false);
 }
 
 int main(void)

@@ -201,7 +201,8 @@ int gpuhier_trial_run(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbour
     for (int k = 0; k < n; ++k) {
         if (k != me && neighbours[k].passed) {
             map(&neighbours[k]);
-            neighbours[k].reads = neighbours[k].arrived = 0 == neighbours[k].error;
+            neighbours[k].reads = 0 == neighbours[k].error;
+            neighbours[k].arrived = true; /* as found earlier; what cannot be mapped now is this rank's own trouble */
         } else if (k != me) {
             start(lane, &neighbours[k], k, n, me);
         }

@@ -75,7 +75,7 @@ static void kinds_are_separate(void **state)
     assert_ptr_not_equal(entry, gpuhier_modes_entry(&modes, 5, 1023));
     assert_ptr_not_equal(entry, gpuhier_modes_entry(&modes, 6, 1024));
     gpuhier_modes_to_acc(entry);
-    assert_int_equal(GPUHIER_MODE_HOST, gpuhier_modes_entry(&modes, GPUHIER_MODE_CLASSES - 1, SIZE_MAX)->mode);
+    assert_int_equal(GPUHIER_MODE_HOST, gpuhier_modes_entry(&modes, GPUHIER_MODE_KINDS - 1, SIZE_MAX)->mode);
     assert_int_equal(GPUHIER_MODE_ACC, gpuhier_modes_entry(&modes, 5, 1500)->mode);
     gpuhier_modes_fini(&modes);
 }

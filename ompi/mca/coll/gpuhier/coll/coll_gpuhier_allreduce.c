@@ -25,7 +25,7 @@ static inline __attribute__((always_inline)) int run(const void *sbuf, void *rbu
     size_t elem_bytes = 0;
     const int kernel = 0 == count ? -1 : gpuhier_path_find(module, op, dtype, &elem_bytes);
     if (kernel >= 0) {
-        const gpuhier_path_key_t key = {gpuhier_reduce_class(kernel), (size_t) count * elem_bytes};
+        const gpuhier_path_key_t key = {kernel, (size_t) count * elem_bytes};
         gpuhier_mode_entry_t *entry = gpuhier_path_blocking(module, comm, key, in, rbuf, &reason);
         if (NULL != entry) {
             const gpuhier_call_args_t args = {.kernel = kernel,

@@ -20,7 +20,7 @@ void gpuhier_modes_init(gpuhier_modes_t *modes)
     memset(modes, 0, sizeof(*modes));
 }
 
-/* The row of every class for which a rank had no memory. It is never written. */
+/* The row of every kind for which a rank had no memory. It is never written. */
 static gpuhier_mode_entry_t never[GPUHIER_MODE_SIZES] = {
     [0 ... GPUHIER_MODE_SIZES - 1] = {.mode = GPUHIER_MODE_NEVER, .why = GPUHIER_REASON_memory}};
 
@@ -39,7 +39,7 @@ void gpuhier_modes_never(gpuhier_modes_t *modes, int kind)
 
 void gpuhier_modes_fini(gpuhier_modes_t *modes)
 {
-    for (int i = 0; i < GPUHIER_MODE_CLASSES; ++i) {
+    for (int i = 0; i < GPUHIER_MODE_KINDS; ++i) {
         row_free(modes->row[i]);
         modes->row[i] = NULL;
     }

@@ -23,8 +23,8 @@
 
 #include "base/coll_gpuhier_reasons.h"
 
-#define GPUHIER_MODE_CLASSES 256 /* operation and type classes, see gpuhier_reduce_class() */
-#define GPUHIER_MODE_SIZES 64    /* log2 of the message's bytes */
+#define GPUHIER_MODE_KINDS 256 /* of pairs of an operation and a type */
+#define GPUHIER_MODE_SIZES 64  /* log2 of the message's bytes */
 
 typedef enum gpuhier_mode {
     GPUHIER_MODE_HOST = 0,
@@ -41,19 +41,19 @@ typedef struct gpuhier_mode_entry {
     uint8_t outcome; /* the masks of nonblocking calls, applied when the next blocking call ends; 0: none */
 } gpuhier_mode_entry_t;
 
-/* One row for each class, allocated at the first call of the class. */
+/* One row for each kind, allocated at its first call. */
 typedef struct gpuhier_modes {
-    gpuhier_mode_entry_t *row[GPUHIER_MODE_CLASSES];
+    gpuhier_mode_entry_t *row[GPUHIER_MODE_KINDS];
 } gpuhier_modes_t;
 
 void gpuhier_modes_init(gpuhier_modes_t *modes);
 void gpuhier_modes_fini(gpuhier_modes_t *modes);
 
-/* Makes the row of a class; NULL when memory ran out. */
+/* Makes the row of a kind; NULL when memory ran out. */
 gpuhier_mode_entry_t *gpuhier_modes_row(gpuhier_modes_t *modes, int kind);
 
-/* Leaves the class to the saved collective for good. All ranks do so after the same call, the first blocking call of
- * the class. */
+/* Leaves the kind to the saved collective for good. All ranks do so after the same call, the first blocking call of
+ * the kind. */
 void gpuhier_modes_never(gpuhier_modes_t *modes, int kind);
 
 /* The mode of a kind of call; HOST where there is no row yet. */
@@ -75,7 +75,7 @@ static inline gpuhier_reason_t gpuhier_modes_why(const gpuhier_modes_t *modes, i
 /* Sets when the next probe is due. */
 void gpuhier_modes_probe_next(gpuhier_mode_entry_t *entry);
 
-/* The entry of class `kind` (below GPUHIER_MODE_CLASSES) for a message of `bytes`; NULL when memory ran out. */
+/* The entry of `kind` (below GPUHIER_MODE_KINDS) for a message of `bytes`; NULL when memory ran out. */
 static inline gpuhier_mode_entry_t *gpuhier_modes_entry(gpuhier_modes_t *modes, int kind, size_t bytes)
 {
     gpuhier_mode_entry_t *row = modes->row[kind];

@@ -103,7 +103,7 @@ int gpuhier_iallreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, stru
                       ? -1
                       : gpuhier_reduce_find(op, dtype, &args.elem_bytes);
     if (args.kernel >= 0) {
-        const gpuhier_path_key_t key = {gpuhier_reduce_class(args.kernel), args.count * args.elem_bytes};
+        const gpuhier_path_key_t key = {args.kernel, args.count * args.elem_bytes};
         gpuhier_mode_entry_t *entry = gpuhier_path_nonblocking(module, key);
         if (NULL != entry) {
             return accelerate(module, entry, &args, comm, trace, request_p);

@@ -22,6 +22,8 @@
 #include "ompi/datatype/ompi_datatype.h"
 #include "opal/util/output.h"
 
+_Static_assert(GPUHIER_REDUCE_COUNT <= GPUHIER_MODE_KINDS, "each kernel is a kind of its own");
+
 bool gpuhier_path_agree(gpuhier_module_t *module, struct ompi_communicator_t *comm)
 {
     const bool yes = gpuhier_params.probe && gpuhier_cuda_present() && gpuhier_agree(comm);
@@ -130,7 +132,7 @@ gpuhier_mode_entry_t *gpuhier_path_probe(gpuhier_module_t *module, struct ompi_c
     gpuhier_buffer_t owner;
     gpuhier_setup_t *setup;
     gpuhier_reason_t why;
-    /* A rank without an entry knows that the others probe, too: this is the first call of its class. */
+    /* A rank without an entry knows that the others probe, too: this is the first call of its kind. */
     probe_answer_t all =
         probe(module, comm, in, out, module->team, NULL == entry ? PROBE_NEVER : PROBE_READY, &owner, &setup, &why);
     if (PROBE_NEVER == all) {

@@ -29,7 +29,7 @@
 
 /* What the modes tell apart. Matching calls have the same key on all ranks. */
 typedef struct gpuhier_path_key {
-    int kind;     /* class, below GPUHIER_MODE_CLASSES: see gpuhier_reduce_class() */
+    int kind;     /* of operation and type: as gpuhier_reduce_find() numbers them */
     size_t bytes; /* of the message */
 } gpuhier_path_key_t;
 

@@ -9,6 +9,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ gpuhier_cu_t gpuhier_cu;
 
 #define HEAP_FIELD 47 /* of /proc/self/stat: start_brk */
 
-static bool present;
+static _Atomic bool present;
 static pthread_once_t once = PTHREAD_ONCE_INIT; /* driver_find() sets the other variables */
 static uintptr_t heap_begin = UINTPTR_MAX;
 static void *const *heap_end; /* glibc's __curbrk, NULL without it. UCX makes sbrk(0) a system call. */
@@ -72,13 +73,19 @@ static void driver_find(void)
         dlclose(library);
         return;
     }
-    present = true; /* the library stays loaded: its functions are called until the process ends */
+    /* The library stays loaded: its functions are called until the process ends. */
+    atomic_store_explicit(&present, true, memory_order_release);
+}
+
+static __attribute__((noinline)) bool find_once(void)
+{
+    pthread_once(&once, driver_find);
+    return atomic_load_explicit(&present, memory_order_relaxed);
 }
 
 bool gpuhier_cuda_present(void)
 {
-    pthread_once(&once, driver_find);
-    return present;
+    return atomic_load_explicit(&present, memory_order_acquire) || find_once();
 }
 
 static _Thread_local CUresult last_error;
@@ -190,11 +197,10 @@ static bool on_heap(const void *address)
 /* Asks the driver, twice if need be: the first answer may be the error of earlier asynchronous work of the program. */
 static CUresult attributes_of(const void *address, unsigned n, CUpointer_attribute *names, void **values)
 {
-    CUresult result = CUDA_ERROR_UNKNOWN;
-    for (int tries = 0; tries < 2 && CUDA_SUCCESS != result && CUDA_ERROR_NOT_INITIALIZED != result; ++tries) {
-        result = gpuhier_cu.cuPointerGetAttributes(n, names, values, (CUdeviceptr) (uintptr_t) address);
-    }
-    return result;
+    CUresult result = gpuhier_cu.cuPointerGetAttributes(n, names, values, (CUdeviceptr) (uintptr_t) address);
+    return CUDA_SUCCESS == result || CUDA_ERROR_NOT_INITIALIZED == result
+               ? result
+               : gpuhier_cu.cuPointerGetAttributes(n, names, values, (CUdeviceptr) (uintptr_t) address);
 }
 
 bool gpuhier_address_on_device(const void *address)
@@ -204,7 +210,8 @@ bool gpuhier_address_on_device(const void *address)
     }
     CUmemorytype type = (CUmemorytype) 0;
     unsigned managed = 0;
-    CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
+    /* The driver only reads the names. */
+    static CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
     void *values[] = {&type, &managed};
     return CUDA_SUCCESS == attributes_of(address, 2, names, values) && (CU_MEMORYTYPE_DEVICE == type || managed);
 }
@@ -218,7 +225,6 @@ void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p)
     }
     CUmemorytype type = (CUmemorytype) 0;
     unsigned managed = 0, capable = 0;
-    /* The driver only reads the names. */
     static CUpointer_attribute names[] = {
         CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_CONTEXT,
         CU_POINTER_ATTRIBUTE_IS_MANAGED,     CU_POINTER_ATTRIBUTE_BUFFER_ID,

@@ -263,11 +263,6 @@ size_t gpuhier_reduce_span(int index, uint64_t count)
     return (count - 1) * elem_bytes + fields->run[fields->count - 1].at + fields->run[fields->count - 1].bytes;
 }
 
-int gpuhier_reduce_class(int index)
-{
-    return index;
-}
-
 /*
  * A block keeps 32 KiB on their way (8 loads of 16 bytes of 256 threads). What a GPU's links bring in during the
  * latency of a load is 0.5 MiB on an H100 (450 GB/s, 1.2 us) and 0.4 MiB on an A100, so a quarter of the

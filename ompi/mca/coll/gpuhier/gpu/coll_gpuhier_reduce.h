@@ -24,7 +24,8 @@ enum { GPUHIER_KERNEL_LIST(GPUHIER_REDUCE_NUMBER) GPUHIER_REDUCE_COUNT };
 
 /*
  * The index of the kernel that reduces elements of dtype with op, 0 .. GPUHIER_REDUCE_COUNT - 1; -1: there is none. The
- * index depends on the operation and on the type in C, not on the handle: MPI_LONG and MPI_INT64_T have the same index.
+ * index depends on the operation and on the type in C, not on the handle: MPI_LONG and MPI_INT64_T have the same index,
+ * and so have matching calls on all ranks.
  * Only predefined operations and types have one.
  * *elem_bytes_p (may be NULL) is set on success: the extent of an element in bytes.
  */
@@ -36,9 +37,6 @@ bool gpuhier_reduce_has_gaps(int index);
 
 /* Bytes from the first field of count > 0 elements to the end of the last field. Memory behind it need not exist. */
 size_t gpuhier_reduce_span(int index, uint64_t count);
-
-/* A number, 0 .. GPUHIER_REDUCE_COUNT - 1, that is the same on all ranks for matching calls. */
-int gpuhier_reduce_class(int index);
 
 /*
  * The kernels as loaded into a CUDA context. Owned by the caller of open. Constant from open to close, so any thread

@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define CUDASIM_TWIN_ABI 2
+#define CUDASIM_TWIN_ABI 3
 
 /*
  * How a kernel keeps memory busy; only the modelled time (docs/model.md) depends on it. A twin gives it before it
@@ -54,10 +54,12 @@ typedef struct cudasim_launch {
     int exact;
     /* Says that the kernel moved bytes at device_ptr (an untranslated address, device or host). */
     void (*traffic)(const struct cudasim_launch *launch, uintptr_t device_ptr, size_t bytes, int is_write);
-    /* Behind cudasim_push, cudasim_wait and cudasim_shape, which twins call. NULL: a test runs the twin by itself. */
+    /* Behind cudasim_push, cudasim_wait, cudasim_shape and cudasim_clock, which twins call. NULL: a test runs the twin
+     * by itself. */
     void (*push)(const struct cudasim_launch *launch, uintptr_t to, const void *from, size_t bytes);
     void (*wait)(const struct cudasim_launch *launch);
     void (*shape)(const struct cudasim_launch *launch, const cudasim_shape_t *shape);
+    uint64_t (*clock)(void); /* the GPU's global timer, ns: modelled time under a model */
 } cudasim_launch_t;
 
 typedef struct cudasim_kernel {
@@ -143,6 +145,12 @@ static inline void cudasim_wait(const cudasim_launch_t *launch)
     if (NULL != launch->wait) {
         launch->wait(launch);
     }
+}
+
+/* The GPU's global timer. */
+static inline uint64_t cudasim_clock(const cudasim_launch_t *launch)
+{
+    return NULL != launch->clock ? launch->clock() : 0;
 }
 
 static inline void cudasim_shape(const cudasim_launch_t *launch, uint32_t thread_bytes, uint32_t at_once)

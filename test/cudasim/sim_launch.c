@@ -18,6 +18,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "cudasim.h"
 #include "sim_counters.h"
 #include "sim_damage.h"
 #include "sim_engine.h"
@@ -225,6 +226,11 @@ static void run_launch(struct sim_item *item)
     }
 }
 
+static uint64_t gpu_clock(void)
+{
+    return sim_model.on ? cudasim_model_ns() : sim_now_ns();
+}
+
 /* The alignment that a parameter of that size can have at most: its largest power of two, up to 16. */
 static size_t alignment_of(size_t bytes)
 {
@@ -264,6 +270,7 @@ CUresult sim_launch(const cudasim_kernel_t *kernel, const uint32_t grid[3], cons
     work->launch.push = push;
     work->launch.wait = wait;
     work->launch.shape = shape;
+    work->launch.clock = gpu_clock;
     work->kernel = kernel;
     work->time = NULL;
     item->name = kernel->name;

@@ -11,6 +11,7 @@
  *   - A call whose buffers the host reads and writes (small, is_mapped) needs nothing if a query of the default stream
  *     says that all has ended, where such a query tells of blocking streams as well (device, query_suffices).
  *   - A short call that begins at once copies its input on the default stream itself.
+ *   - A kernel that carries a short message runs on the default stream itself.
  *   - A one-shot kernel runs on the default stream itself, unless another thread may queue work behind it there.
  *   - All other calls are marked, and so are these with sync_before, which waits for the device before it marks.
  *
@@ -19,6 +20,7 @@
 #include "ompi_config.h"
 
 #include "base/coll_gpuhier_params.h"
+#include "engine/coll_gpuhier_carry.h"
 #include "engine/coll_gpuhier_oneshot.h"
 #include "engine/coll_gpuhier_order.h"
 #include "ompi/runtime/mpiruntime.h"
@@ -126,7 +128,9 @@ void gpuhier_order_decide(gpuhier_call_t *call)
         call->input_done = has_ended(call);
         call->order = call->input_done ? GPUHIER_ORDER_NEEDLESS : gpuhier_order_mark(call);
     } else {
-        call->order = may_copy(call) ? GPUHIER_ORDER_COPY : gpuhier_order_mark(call);
+        call->order = gpuhier_carry_suits(call) ? GPUHIER_ORDER_KERNEL
+                      : may_copy(call)          ? GPUHIER_ORDER_COPY
+                                                : gpuhier_order_mark(call);
     }
 }
 

@@ -164,10 +164,17 @@ static int pinned_alloc(void **memory_p, size_t bytes, unsigned flags)
     return gpuhier_cuda_error(result, "cuMemHostAlloc");
 }
 
-/* Page-locked, so that its copies are asynchronous. */
+/* Page-locked, so that its copies are asynchronous. The words of a kernel that carries it lie behind the message. */
 static int pinned_make(gpuhier_lane_t *lane)
 {
-    return pinned_alloc(&lane->pinned, gpuhier_params.small_bytes, CU_MEMHOSTALLOC_PORTABLE);
+    const size_t bytes = 2 * GPUHIER_CARRY_HOST;
+    const size_t begin = (gpuhier_params.small_bytes + bytes - 1) / bytes * bytes;
+    int rc = pinned_alloc(&lane->pinned, begin + bytes, CU_MEMHOSTALLOC_PORTABLE);
+    if (OMPI_SUCCESS == rc) {
+        lane->words = (_Atomic uint64_t *) (void *) ((char *) lane->pinned + begin);
+        memset((void *) lane->words, 0, bytes);
+    }
+    return rc;
 }
 
 static void note(CUresult result, const char *what)
@@ -216,7 +223,7 @@ static void lane_destroy(gpuhier_lane_t *lane)
     if (NULL != lane->pinned) {
         note(gpuhier_cu.cuMemFreeHost(lane->pinned), "cuMemFreeHost");
     }
-    if (NULL != lane->words) {
+    if (NULL != lane->words && NULL == lane->pinned) {
         note(gpuhier_cu.cuMemFreeHost((void *) lane->words), "cuMemFreeHost");
     }
     if (0 != lane->scratch) {

@@ -79,8 +79,10 @@ typedef struct gpuhier_lane {
     int nstreams;         /* GPUHIER_STAGES; 1, for GPUHIER_STAGE_IN, in a SMALL lane */
     CUstream stream[GPUHIER_STAGES];
     CUevent done[GPUHIER_STAGES][GPUHIER_SLICE_BUFFERS_MAX]; /* end of the stage of the slice in this buffer */
-    _Atomic uint64_t *words; /* SLICES: page-locked, for one-shot kernels (gpuhier_oneshot.h); NULL: there is none */
-    uint64_t number;         /* SLICES: of the last one-shot kernel that the mailbox was given to */
+    /* Page-locked. SLICES: for one-shot kernels (gpuhier_oneshot.h); NULL: there is none. SMALL: for gpuhier_carry, a
+     * part of `pinned`. */
+    _Atomic uint64_t *words;
+    uint64_t number; /* SLICES: of the last one-shot kernel that the mailbox was given to. SMALL: of gpuhier_carry */
     void *pinned; /* SMALL: page-locked memory of coll_gpuhier_small_bytes for the input, then the result; else NULL */
     gpuhier_exchange_buffers_t exchange; /* of the kind that the last team with several groups used */
     gpuhier_exchange_buffers_t other;    /* of the other kind, if a team used that */

@@ -298,6 +298,14 @@ static CUresult resolve(gpuhier_reduce_t *r)
                 gpuhier_cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, r->oneshot[i], GPUHIER_KERNEL_BLOCK, 0);
         }
     }
+    if (CUDA_SUCCESS == result) {
+        int blocks = 0;
+        result = gpuhier_cu.cuModuleGetFunction(&r->carry, r->module, "gpuhier_carry");
+        result =
+            CUDA_SUCCESS != result
+                ? result
+                : gpuhier_cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, r->carry, GPUHIER_CARRY_BLOCK, 0);
+    }
     const unsigned quarter = multiprocessors > 0 ? (unsigned) multiprocessors / 4 : 1;
     r->enough_blocks = quarter > BLOCKS_MIN ? quarter : BLOCKS_MIN;
     return result;
@@ -387,6 +395,14 @@ int gpuhier_reduce_oneshot(gpuhier_reduce_t *r, int index, const gpuhier_oneshot
                                   blocks < GPUHIER_ONESHOT_BLOCKS ? (unsigned) blocks : GPUHIER_ONESHOT_BLOCKS, 1, 1,
                                   GPUHIER_KERNEL_BLOCK, 1, 1, 0, stream, params, NULL),
         oneshot_names[index]);
+}
+
+int gpuhier_reduce_carry(gpuhier_reduce_t *r, const gpuhier_carry_args_t *args, CUstream stream)
+{
+    void *params[1] = {(void *) args};
+    return gpuhier_cuda_error(
+        gpuhier_cu.cuLaunchKernel(r->carry, 1, 1, 1, GPUHIER_CARRY_BLOCK, 1, 1, 0, stream, params, NULL),
+        "gpuhier_carry");
 }
 
 int gpuhier_reduce_copy(gpuhier_reduce_t *r, const gpuhier_kernel_args_t *args, CUstream stream)

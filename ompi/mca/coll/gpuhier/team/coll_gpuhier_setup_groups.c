@@ -92,6 +92,21 @@ static bool gpus_differ(const gpuhier_setup_t *setup)
     return true;
 }
 
+/* Has no other rank of the node this rank's GPU? */
+static bool gpu_is_own(const gpuhier_setup_t *setup)
+{
+    const int me = setup->team->rank;
+    for (int rank = 0; rank < setup->team->nranks; ++rank) {
+        if (rank != me && setup->nodes[rank] == setup->nodes[me]
+            && 0
+                   == memcmp(setup->records[rank].gpu_uuid, setup->records[me].gpu_uuid,
+                             sizeof(setup->records[me].gpu_uuid))) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Do GPUs reach each other over PCIe? */
 static bool over_pcie(const gpuhier_setup_t *setup)
 {
@@ -154,6 +169,7 @@ static int groups_make(gpuhier_setup_t *setup)
     if (1 == team->ngroups && !setup->has_host) {
         levels_make(setup);
     }
+    team->carries = gpuhier_params.oneshot_bytes > 0 && 0 == team->oneshot_bytes && gpu_is_own(setup);
     return members_note(setup);
 }
 

@@ -68,6 +68,7 @@ typedef struct gpuhier_team {
                                 several groups, or ranks share a GPU */
     uint64_t mapped_bytes; /* longest message that the small form gets in place of one-shot kernels, since the hosts of
                               all ranks read and write GPU memory themselves */
+    bool carries;          /* no rank of the node shares this rank's GPU: see coll_gpuhier_carry.h */
     gpuhier_device_t *device;
     gpuhier_piece_rails_t *rails; /* [pieces] */
     gpuhier_way_t way;            /* the connections of its peers */

@@ -63,7 +63,7 @@ static void one_call(suite_t *suite, double *in, double *out, int count, int rou
 int main(int argc, char **argv)
 {
     suite_t suite;
-    work_t prompt = {0, 0}, late = {0, 0}, none;
+    work_t prompt = {0, 0}, late = {0, 0}, none = {0, 0};
     double *in, *out;
     suite_begin(&suite, "carry", &argc, &argv);
     const unsigned long long launches = argc > 1 ? 0 : CALLS, most_copies = argc > 1 ? 2 * CALLS : CALLS;

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * What the tests of kernels through the CUDA driver share: the kernels' names by index, and the end of a test that the
- * driver refuses something.
+ * driver refuses something, and the GPU with the kernels loaded.
  */
 #ifndef KERNEL_DRIVER_H
 #define KERNEL_DRIVER_H
@@ -26,6 +26,25 @@ static inline void must(CUresult result, const char *what)
         printf("%s: %s\n", what, name);
         exit(1);
     }
+}
+
+/* Loads the kernels in GPU 0's primary context, and enters it. Returns the test's status where it ends here, else 0. */
+static inline int kernels_open(gpuhier_reduce_t *kernels, CUdevice *device_p, CUcontext *context_p)
+{
+    int gpus = 0;
+    if (!gpuhier_cuda_present() || CUDA_SUCCESS != gpuhier_cu.cuInit(0)
+        || CUDA_SUCCESS != gpuhier_cu.cuDeviceGetCount(&gpus) || 0 == gpus) {
+        printf("no GPU\n");
+        return 77;
+    }
+    must(gpuhier_cu.cuDeviceGet(device_p, 0), "take GPU 0");
+    must(gpuhier_cu.cuDevicePrimaryCtxRetain(context_p, *device_p), "make a context");
+    must(gpuhier_cu.cuCtxPushCurrent(*context_p), "enter the context");
+    if (OMPI_SUCCESS != gpuhier_reduce_open(kernels)) {
+        printf("the kernels cannot be loaded\n");
+        return 1;
+    }
+    return 0;
 }
 
 #endif /* KERNEL_DRIVER_H */

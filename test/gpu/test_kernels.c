@@ -304,21 +304,12 @@ int main(void)
     CUdevice device;
     CUcontext context;
     char name[128] = "";
-    int gpus = 0;
 
-    if (!gpuhier_cuda_present() || CUDA_SUCCESS != gpuhier_cu.cuInit(0)
-        || CUDA_SUCCESS != gpuhier_cu.cuDeviceGetCount(&gpus) || 0 == gpus) {
-        printf("no GPU\n");
-        return 77;
+    const int status = kernels_open(&kernels, &device, &context);
+    if (0 != status) {
+        return status;
     }
-    must(gpuhier_cu.cuDeviceGet(&device, 0), "take GPU 0");
     must(gpuhier_cu.cuDeviceGetName(name, sizeof(name), device), "name GPU 0");
-    must(gpuhier_cu.cuDevicePrimaryCtxRetain(&context, device), "make a context");
-    must(gpuhier_cu.cuCtxPushCurrent(context), "enter the context");
-    if (OMPI_SUCCESS != gpuhier_reduce_open(&kernels)) {
-        printf("the kernels cannot be loaded\n");
-        return 1;
-    }
     must(gpuhier_cu.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, 0), "make a stream");
 
     capacity = 1021 * 16 + 3 * GUARD;

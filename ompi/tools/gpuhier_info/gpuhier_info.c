@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * gpuhier_info: what gpuhier sees of a machine, why it chooses what it chooses, how long a call would take, and what is
- * wrong with a machine. It uses the component's own layers, so it cannot say anything else than they do.
+ * wrong with a machine. It uses the component's own layers, so its answers are theirs.
  *
  * This file reads the command line. Each verb has a file of its own, info_VERB.c.
  */

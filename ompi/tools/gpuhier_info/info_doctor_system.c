@@ -78,7 +78,7 @@ static bool is_excluded(const char *list)
     return '\0' != *list && named == negative;
 }
 
-/* What ompi_info says of the components of coll: are we there, and who stands above us? */
+/* What ompi_info says of the components of coll: is gpuhier there, and which ones stand above it? */
 static void check_components(info_visit_t *visit)
 {
     static const char before[] = "mca:coll:", after[] = "_priority:value:";

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * This machine: GPUs from the CUDA driver, NVLink from NVML, network devices from /sys, places from hwloc. Each of
- * them may be missing; what then stays dark is said in the machine's `blind`.
+ * them may be missing; `blind` of the machine then says what could not be looked at.
  */
 #include "ompi_config.h"
 

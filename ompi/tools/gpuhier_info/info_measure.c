@@ -23,7 +23,7 @@
 #include "info_side.h"
 #include "info_topo.h"
 
-#define ROUNDS 5 /* the best counts: what disturbs makes slower only */
+#define ROUNDS 5 /* the best counts, since a disturbance only makes a copy slower */
 #define ROUNDS_EMULATED 25
 #define FAR_BELOW 0.5        /* of what the link should give */
 #define UNLIKE 0.25          /* of the median of pairs that are joined alike */

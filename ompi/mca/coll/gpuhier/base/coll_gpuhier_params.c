@@ -86,7 +86,7 @@ static const struct param {
      "Exchange between groups of GPUs. auto chooses by the number of groups and the length of the message; "
      "gpuhier_info shows the choice. Must be equal on all ranks"},
     {"slice_bytes", MCA_BASE_VAR_TYPE_SIZE_T, TUNER, FIXED, &gpuhier_params.slice_bytes, NULL,
-     "Messages pass in slices of at most this many bytes, at least 4096. Each GPU spends six of them on scratch "
+     "Messages pass in slices of at most this many bytes, at least 4096. Each GPU spends eight of them on scratch "
      "memory. Must be equal on all ranks"},
     {"slice_bytes_max", MCA_BASE_VAR_TYPE_SIZE_T, TUNER, FIXED, &gpuhier_params.slice_bytes_max, NULL,
      "As slice_bytes, for messages beyond 32 MiB between groups of GPUs. Default: 16777216, or slice_bytes where that "

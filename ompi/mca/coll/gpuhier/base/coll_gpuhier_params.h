@@ -30,8 +30,8 @@ typedef struct gpuhier_params {
     int slices_in_flight;   /* path, tune: slice buffers of a lane, 2 to 4 */
     size_t small_bytes;     /* path: the host reduces messages of at most this many bytes; 0: none */
     int oneshot_bytes; /* path, tune: kernels that wait for each other reduce messages of at most this many bytes */
-    int gdr_bytes;     /* path, tune: the host reads and writes GPU memory for messages of at most this many bytes; 0:
-                          for none */
+    int gdr_bytes;     /* path, tune: the host reads and writes GPU memory for messages of at most this many bytes;
+                          0: none */
     int levels_bytes;  /* path, tune: messages of at least this many bytes run in levels between sockets; 0: none */
     int probe;         /* path: 0 leaves every call to the saved collective */
     int ipc_uses;      /* tune: calls that use a buffer before it is mapped */

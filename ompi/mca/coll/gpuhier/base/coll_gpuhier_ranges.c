@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns gpuhier's domain of NVTX. NVTX 3 is a header of the CUDA toolkit and no library: a profiler sets
- * NVTX_INJECTION64_PATH to its own one, which the header's code loads. In a process without a profiler there are no
+ * NVTX_INJECTION64_PATH to its own library, which the header's code loads. In a process without a profiler there are no
  * ranges, and nothing is loaded.
  */
 #include "base/coll_gpuhier_ranges.h"

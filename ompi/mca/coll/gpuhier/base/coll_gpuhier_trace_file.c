@@ -5,10 +5,10 @@
  * Owns the file of the trace: Chrome's trace format, which Perfetto and chrome://tracing read. Rank 0 takes the other
  * ranks' events one rank after the other, so it never has more of them in memory than one rank's.
  *
- * The nodes' clocks differ. Before a rank sends, rank 0 asks it for its clock some times, and takes the shortest way
- * there and back: the other rank's clock was read in the middle of it, give or take half of it. A difference within
- * that is none. The kernel keeps the rates of clocks equal where nodes run NTP or PTP, so one difference serves all
- * events.
+ * The nodes' clocks differ. Before a rank sends, rank 0 asks it for its clock several times, and uses the answer that
+ * came fastest: the other clock was read in the middle of that round trip, give or take half of it. A smaller
+ * difference counts as none. The kernel keeps the rates of clocks equal where nodes run NTP or PTP, so one difference
+ * serves all events.
  *
  * In the file, a rank is a process. Calls that overlap in time stand on lines of their own.
  */

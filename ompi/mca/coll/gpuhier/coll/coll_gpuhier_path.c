@@ -111,8 +111,8 @@ static probe_answer_t probe(const gpuhier_module_t *module, struct ompi_communic
     return (probe_answer_t) all;
 }
 
-/* Replaces the communicator's team by a new one. Sets module->team, to NULL where that failed: then so it did on all
- * ranks. */
+/* Replaces the communicator's team by a new one. Sets module->team, to NULL if that fails, which it does on all ranks
+ * or on none. */
 static void team_renew(gpuhier_module_t *module, gpuhier_setup_t *setup, const gpuhier_buffer_t *owner)
 {
     if (NULL != module->team) {
@@ -190,7 +190,7 @@ void gpuhier_path_probe_noted(gpuhier_module_t *module, struct ompi_communicator
     }
 }
 
-#define TRIM_EVERY 64 /* calls with short messages, which map nothing */
+#define TRIM_EVERY 64 /* short calls between two trims, since they map nothing */
 
 int gpuhier_path_run(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, const gpuhier_call_args_t *args)
 {

@@ -73,7 +73,8 @@ static inline bool gpuhier_path_is_open(gpuhier_module_t *module, struct ompi_co
 /* The part of gpuhier_path_meet() that asks the other ranks. */
 void gpuhier_path_probe_noted(gpuhier_module_t *module, struct ompi_communicator_t *comm);
 
-/* A meeting. Collective, and waits for all ranks if kinds of nonblocking calls are noted: all ranks have the same. */
+/* A meeting. Collective, and waits for all ranks if they have noted kinds of nonblocking calls, which are the same on
+ * all of them. */
 static inline void gpuhier_path_meet(gpuhier_module_t *module, struct ompi_communicator_t *comm)
 {
     if (0 != module->nnotes) {

@@ -89,7 +89,7 @@ typedef enum gpuhier_order {
     GPUHIER_ORDER_NEEDLESS,   /* the call touches no GPU, or that work had ended */
     GPUHIER_ORDER_COPY,       /* its input is copied on the default stream, and `input` marks that copy */
     GPUHIER_ORDER_KERNEL,     /* its kernel runs on the default stream */
-    GPUHIER_ORDER_MARKED      /* `input` and `elsewhere` mark that work; who reads the input waits for them */
+    GPUHIER_ORDER_MARKED      /* `input` and `elsewhere` mark that work; what reads the input waits for them */
 } gpuhier_order_t;
 
 /*

@@ -2,8 +2,9 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the end of a call: what it lets go of, and what follows an error. Then the others hear of it, and the call is
- * over when no live member has GPU work left on this rank's buffers. Called by the engine and the queue.
+ * Owns the end of a call: what the call lets go of, and what follows an error. After an error the other ranks hear of
+ * it, and the call is over when no live member has GPU work left on this rank's buffers. Called by the engine and the
+ * queue.
  */
 #include "ompi_config.h"
 
@@ -59,7 +60,7 @@ void gpuhier_engine_give(gpuhier_call_t *call, bool failed)
 void gpuhier_engine_end(gpuhier_call_t *call, int status)
 {
     gpuhier_engine_give(call, OMPI_SUCCESS != status && GPUHIER_DECLINED != status);
-    if (NULL != call->ended) { /* no other call can have become a host call */
+    if (NULL != call->ended) { /* a call that a thread waits for never becomes a host call */
         gpuhier_hostcall_end(call);
     }
     call->status = status;
@@ -86,8 +87,8 @@ static bool streams_idle(const gpuhier_call_t *call)
     return !gpuhier_oneshot_runs(call) && !gpuhier_carry_runs(call);
 }
 
-#define LOOKS_APART 1024u  /* polls between two looks whether the members live */
-#define NOTICE_POLLS 1000u /* for the notices to leave; later the connections still deliver them */
+#define LOOKS_APART 1024u  /* polls between two looks at the members' lives */
+#define NOTICE_POLLS 1000u /* for which a call waits for its notices to leave; connections deliver them later, too */
 
 /* Has every other member come to rest? Revokes the claim of members that have not begun. Those that have begun will see
  * that this rank failed, or are dead. */
@@ -176,9 +177,9 @@ void gpuhier_engine_abandon(gpuhier_call_t *call, int status)
     bool entered = NULL != call->lane && OMPI_SUCCESS == gpuhier_cuda_enter(call->team->device->context, &scope);
     for (int s = 0; entered && s < call->lane->nstreams; ++s) {
         (void) gpuhier_cu.cuStreamSynchronize(
-            call->lane->stream[s]); /* ends: kernels that wait have been told to leave */
+            call->lane->stream[s]); /* returns, since kernels that wait have been told to leave */
     }
-    while (entered && (gpuhier_oneshot_runs(call) || gpuhier_carry_runs(call))) { /* until it sees that it must leave */
+    while (entered && (gpuhier_oneshot_runs(call) || gpuhier_carry_runs(call))) { /* it has been told to leave */
     }
     if (entered) {
         gpuhier_cuda_leave(&scope);

@@ -2,9 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the start, the agreement and the end of a call; the stages that move its
- * slices are in coll_gpuhier_pipeline.c, and the end of a call, well or with an error, is in coll_gpuhier_ending.c.
- * Called by the queue.
+ * Owns the start and the agreement of a call. The stages that move its slices are in coll_gpuhier_pipeline.c, and the
+ * end of a call, with or without an error, is in coll_gpuhier_ending.c. Called by the queue.
  *
  * Every member publishes an arrival record at once, even after a local failure, so
  * that no member waits for one that has given up. A local failure is a bit in the
@@ -95,7 +94,7 @@ void gpuhier_engine_begin(gpuhier_call_t *call)
         memset(call->slices.member, 0, sizeof(call->slices.member[0]) * (size_t) team->group_size);
     }
     if (OMPI_SUCCESS != team->failed) {
-        /* The others know or will see: gpuhier_engine_fail() told them for all later calls. */
+        /* gpuhier_engine_fail() has told the other ranks for all later calls. */
         gpuhier_engine_end(call, team->failed);
         return;
     }
@@ -149,8 +148,9 @@ static bool all_reached(const gpuhier_call_t *call, size_t word_offset)
 }
 
 /*
- * Where a member's lane is mapped. A first lane is looked up again only when a mapping was closed meanwhile. Its own
- * may be: when another rank has lost its context, a team that is made anew stops keeping all of its scratch.
+ * Finds where a member's lane is mapped. The place of a first lane is remembered until some mapping is closed. That may
+ * be the lane's own mapping: when a rank has lost its context, the team is made anew and keeps the old scratch mapped
+ * no longer.
  */
 static int scratch_find(gpuhier_call_t *call, int index, const gpuhier_arrival_t *arrival)
 {
@@ -305,7 +305,7 @@ static int gather_step(gpuhier_call_t *call)
             continue;
         }
         round = round || (team->group_size > 1 && (arrival->direct || arrival->fresh));
-        /* A rank that declines may have no context, or one that the mappings of its process do not belong to. */
+        /* A rank that declines may have no context, or another one than the mappings of its process belong to. */
         if (!call->declining && !member_map(call, i, arrival, &mask)) {
             unmapped |= (uint64_t) 1 << i;
         }
@@ -382,7 +382,7 @@ static int run_step(gpuhier_call_t *call)
     }
     const bool failed = 0 != (call->mask & GPUHIER_MASK_FAIL), again = 0 != (call->mask & GPUHIER_MASK_NO_LONG);
     if ((failed || again) && !call->slices.mask_known) {
-        return events; /* this group's only task is to vote */
+        return events; /* this group does nothing but vote */
     }
     bool done = failed && 1 == call->team->ngroups;
     int moved = 0;

@@ -46,8 +46,8 @@ void gpuhier_engine_begin(gpuhier_call_t *call);
 /* Can progress of UCX help the call? */
 bool gpuhier_engine_wants_net(const gpuhier_call_t *call);
 
-/* True if a step can do nothing before a peer's word in shared memory changes: the context need not be current to see
- * that. It may be false all the same. */
+/* True only if a step can do nothing before a peer's word in shared memory changes. The context need not be current to
+ * see that. */
 bool gpuhier_engine_is_idle(const gpuhier_call_t *call);
 
 /* Takes the steps that are possible now, except for driving UCX. Returns the number of events; the new state is in

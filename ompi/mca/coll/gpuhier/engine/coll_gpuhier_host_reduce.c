@@ -89,7 +89,7 @@ typedef double wide_double;
     }
 GPUHIER_KERNEL_LIST(FUNCTION)
 
-/* The fields of a pair; a second one of no bytes: the element is all field. */
+/* The fields of a pair. Where the second field has no bytes, the first one is the whole element. */
 typedef struct host_kernel {
     void (*reduce)(void *to, const void *acc, const void *x, size_t count);
     size_t elem_bytes, first_bytes, second_at, second_bytes;

@@ -33,7 +33,7 @@
 struct gpuhier_arrival;
 struct gpuhier_call;
 
-/* May the call take this form, as far as all ranks know alike? */
+/* May the call take this form, by what all ranks know? */
 bool gpuhier_oneshot_suits(const struct gpuhier_call *call);
 
 /* Do kernels of this rank's GPU reach the user's buffers? */

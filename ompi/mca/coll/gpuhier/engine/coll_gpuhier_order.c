@@ -98,7 +98,7 @@ gpuhier_order_t gpuhier_order_mark(gpuhier_call_t *call)
     return call->order;
 }
 
-/* Has all that the program had queued ended already? In doubt it has not. */
+/* Has all that the program had queued ended already? In doubt the answer is no. */
 static __attribute__((noinline)) bool has_ended(const gpuhier_call_t *call)
 {
     return NULL == call->team->first && call->team->device->query_suffices && !gpuhier_params.sync_before

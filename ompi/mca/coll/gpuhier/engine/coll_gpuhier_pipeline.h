@@ -29,7 +29,7 @@ int gpuhier_pipeline_quit(gpuhier_call_t *call, bool *done_p);
  */
 bool gpuhier_pipeline_gathered(const gpuhier_call_t *call);
 
-/* True if a step can do nothing before a peer's word changes. It may be false all the same. */
+/* True only if a step can do nothing before a peer's word changes. */
 bool gpuhier_pipeline_is_idle(const gpuhier_call_t *call);
 
 #endif /* GPUHIER_PIPELINE_H */

@@ -157,8 +157,8 @@ void gpuhier_queue_tell(gpuhier_call_t *ended)
     }
 }
 
-#define STEP_EVERY 64 /* looks at shared memory for which an idle call is not stepped */
-#define NET_EVERY 64  /* rounds in which no call waits for UCX, for one of UCX all the same */
+#define STEP_EVERY 64 /* an idle call is stepped once in so many looks at shared memory */
+#define NET_EVERY 64  /* UCX is driven once in so many rounds in which no call wants it */
 
 /* One look at all that is pending. */
 typedef struct round {
@@ -265,7 +265,7 @@ static void tell(gpuhier_call_t *ended, visit_t *visit)
     }
 }
 
-/* Drives all once; the visit goes on. */
+/* Drives all teams once. The visit goes on. */
 static int drive(bool thorough, visit_t *visit)
 {
     round_t round = {.visit = visit};
@@ -278,8 +278,8 @@ static int drive(bool thorough, visit_t *visit)
     return round.events;
 }
 
-/* As gpuhier_queue_drive_all() without the lock held; thorough: UCX at once. Returns 0 also when another thread has the
- * lock, or waits for it. */
+/* The same as gpuhier_queue_drive_all(), but takes the lock itself. thorough: drives UCX in this round. Returns 0 as
+ * well when another thread has the lock, or waits for it. */
 static int drive_and_tell(bool thorough)
 {
     visit_t visit = {0};
@@ -304,7 +304,7 @@ int gpuhier_queue_run(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_
             wait.polls = wait.nap_us = 0;
             if (0 == ++moved % GPUHIER_PROGRESS_EVERY) {
                 visit_end(&visit);
-                opal_progress(); /* what moves may be others' calls, and for long */
+                opal_progress(); /* other threads' calls may keep moving for long */
             }
         } else if (!atomic_load_explicit(&call->over, memory_order_acquire)) {
             const bool progress = gpuhier_wait_add(&wait);

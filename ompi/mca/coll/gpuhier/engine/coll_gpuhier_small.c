@@ -95,7 +95,7 @@ static bool window_is_there(const gpuhier_call_t *call, CUdeviceptr address, con
                               (unsigned) gpuhier_params.ipc_uses);
 }
 
-/* It can if both are mapped, or the input is and the result lies in host memory. */
+/* The host can read and write the buffers itself if both are mapped, or the input is and the result is host memory. */
 static __attribute__((noinline)) void windows_find(gpuhier_call_t *call)
 {
     if (call->has_gaps || bytes_of(call) > (size_t) gpuhier_params.gdr_bytes) {
@@ -142,7 +142,7 @@ static int input_queue(gpuhier_call_t *call)
             call->lane = NULL;
         }
     }
-    call->input_done = OMPI_SUCCESS == rc; /* the output, queued when the input has come, need not wait for it */
+    call->input_done = OMPI_SUCCESS == rc; /* the copy of the result follows the input's end, so it waits for no mark */
     return rc;
 }
 
@@ -311,7 +311,7 @@ static int output_begin(gpuhier_call_t *call, const void *result)
     return output_queue(call);
 }
 
-/* Has a member given up? All contributions may be there in spite of that. */
+/* Has a member given up? All contributions may have come even so. */
 static bool any_failed(const gpuhier_call_t *call)
 {
     for (int i = 0; i < call->team->group_size; ++i) {

@@ -22,7 +22,7 @@ static bool shares_cores(void)
 {
     static _Atomic int shares = -1;
     if (shares < 0) {
-        /* Open MPI tells the old value only when it is told a new one; what matters is set by the end of MPI_Init. */
+        /* Open MPI tells the value only to a caller that sets a new one. It is final by the end of MPI_Init. */
         const bool yields = opal_progress_set_yield_when_idle(true);
         if (!yields) {
             opal_progress_set_yield_when_idle(false);

@@ -21,8 +21,8 @@
 /*
  * Polling goes on for so long, and for so many polls, before the first nap. A poll ends with a yield, which takes as
  * long as the others on the core want to work: where it takes long it helps, and naps would only add to it; where it
- * returns at once it does not help. Between groups much takes some 100 us and needs polls on both sides, as the steps
- * of a rendezvous do (docs/decisions.md has the figures).
+ * returns at once it does not help. Between groups a wait of some 100 us is common, and needs polls on both sides, as
+ * in the steps of a rendezvous (docs/decisions.md has the figures).
  */
 typedef struct gpuhier_patience {
     unsigned us;
@@ -60,7 +60,7 @@ void gpuhier_wait_pause(gpuhier_wait_t *wait, bool progressed, gpuhier_patience_
 #define GPUHIER_REST_GAP_US 10000u
 
 typedef struct gpuhier_rest {
-    _Atomic bool moved;        /* set by whoever moves something; cleared by the next question */
+    _Atomic bool moved;        /* set by the thread that moves something; cleared by the next question */
     _Atomic uint64_t moved_us; /* when something moved last, or the wait began */
     _Atomic unsigned asked;    /* questions since then */
     _Atomic uint64_t asked_us; /* the last of them */

@@ -25,7 +25,7 @@
 #define PAGE_BYTES ((uint64_t) 65536) /* of the GPU: what is pinned begins and ends with one */
 #define WORD_BYTES 16                 /* a read of less is two reads of the GPU: docs/model.md */
 #define WINDOWS_MAX 64                /* with those of which only uses are counted */
-#define IDLE_LOOKUPS 1024             /* a window stays for so many, or programs with many buffers would pin all day */
+#define IDLE_LOOKUPS 1024             /* for which an unused window stays, so that many buffers in turn pin nothing */
 
 /* The library's types and functions. All but the first return 0 or an errno. */
 typedef struct pin {
@@ -186,7 +186,7 @@ static bool window_open(window_t *window)
     return false;
 }
 
-/* Forgets the least recently used one of those of which only uses are counted; the others are few. */
+/* Forgets the least recently used window of which only uses are counted. Windows that are open are few. */
 static void count_forget(void)
 {
     window_t *window;

@@ -35,11 +35,11 @@ typedef struct gpuhier_hostmem {
 } gpuhier_hostmem_t;
 
 /*
- * The steps that the members of a group take in this order, each when all have taken the one before: the first member
- * creates the file and the others attach it; each reserves its own lane, so that the pages lie near its GPU and a
- * full /dev/shm is an error here and not a SIGBUS later; each registers the whole with the driver and writes its proof;
- * each reads all proofs by the GPU. word: a random one that all have been told. They return an Open MPI code, and on an
- * error the text of `reason` says why. gpuhier_hostmem_close() is due in any case.
+ * The steps that the members of a group take in this order. Each step begins when all members have taken the one
+ * before. The first member creates the file, and the others attach it. Each reserves its own lane, so that the pages
+ * lie near its GPU, and a full /dev/shm is an error here and not a SIGBUS later. Each registers the whole file with the
+ * driver and writes its proof. Each reads all proofs by the GPU. word: a random one that all have been told. The steps
+ * return an Open MPI code, and on an error the text of `reason` says why. gpuhier_hostmem_close() is due in any case.
  */
 #define GPUHIER_HOSTMEM_REASON_BYTES 128
 int gpuhier_hostmem_create(gpuhier_hostmem_t *hostmem, uint64_t word, int nlanes, size_t slice_bytes, char *reason);

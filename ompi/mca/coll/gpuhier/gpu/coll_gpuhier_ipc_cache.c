@@ -58,7 +58,7 @@ typedef struct exported {
     size_t nreceivers;
 } exported_t;
 
-#define FAILURES_MAX 16 /* calls in turn, until an allocation is not offered any more */
+#define FAILURES_MAX 16 /* calls in turn in which a peer could not map an allocation; then it is not offered again */
 
 #define EXPORTS_MAX 4096 /* remembered allocations; a full table is emptied */
 
@@ -295,7 +295,7 @@ static void shared_unmap(CUdeviceptr address, size_t bytes)
     }
 }
 
-/* The last that is done with a mapping. */
+/* Ends the life of a mapping that no call uses. */
 static void mapping_free(gpuhier_mapping_t *mapping)
 {
     if (mapping->shared) {

@@ -264,10 +264,10 @@ size_t gpuhier_reduce_span(int index, uint64_t count)
 }
 
 /*
- * A block keeps 32 KiB on their way (8 loads of 16 bytes of 256 threads). What a GPU's links bring in during the
+ * A block keeps 32 KiB in flight (8 loads of 16 bytes by 256 threads). What a GPU's links bring in during the
  * latency of a load is 0.5 MiB on an H100 (450 GB/s, 1.2 us) and 0.4 MiB on an A100, so a quarter of the
- * multiprocessors with a block each has twice of that or more. The others are the program's. A part of a GPU (MIG) has
- * at least so many blocks:
+ * multiprocessors with a block each has twice that or more. The others are the program's. A part of a GPU (MIG) gets
+ * at least this many blocks:
  */
 #define BLOCKS_MIN 8u
 
@@ -339,7 +339,7 @@ void gpuhier_reduce_close(gpuhier_reduce_t *r)
     }
 }
 
-/* Are some buffers not congruent modulo 16? Then a thread has fewer bytes on their way. */
+/* Are some buffers not congruent modulo 16? Then a thread has fewer bytes in flight. */
 static bool is_odd(const gpuhier_kernel_args_t *args, uint32_t nsrc)
 {
     uint64_t differ = 0;

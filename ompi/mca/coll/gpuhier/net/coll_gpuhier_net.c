@@ -34,7 +34,7 @@
 #define QUIET_MS 5
 /* Rounds of a rail's worker in a call of progress: enough for a burst, and a bound for the time under the lock. */
 #define PROGRESS_ROUNDS 16
-/* An idle rail is looked at in every so many calls of progress, because a look costs system calls. */
+/* An idle rail is looked at once in so many calls of progress, because a look costs system calls. */
 #define IDLE_RAIL_EVERY 16
 
 /*

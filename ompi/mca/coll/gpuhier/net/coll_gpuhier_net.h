@@ -181,8 +181,8 @@ int gpuhier_net_address(const gpuhier_net_t *net, void **blob_p, size_t *bytes_p
 
 /*
  * Makes a peer from the address of another process; the blob may be freed after the call. Of several addresses of one
- * process the one with the most rails counts. name appears in messages
- * only ("rank 3 on node17"). The peer lives until it is destroyed or abandoned, or until close.
+ * process the one with the most rails counts. name appears in messages only ("rank 3 on node17"). The peer lives until
+ * it is destroyed or abandoned, or until close.
  *
  * Peers of the same process, of several communicators for example, share its connection. It is made once, and lasts
  * until close. When it fails, it fails for all of them. A failed connection is forgotten with its last peer, unless its

@@ -45,7 +45,7 @@ typedef enum {
 typedef struct gpuhier_net_gpu_facts {
     bool takes_cuda; /* UCX takes CUDA memory, if only to copy it to the host piece by piece (cuda_copy) */
     bool is_tcp;     /* certainly; then the rest is not filled */
-    bool is_known;   /* nics is; if there are any, so are the last two */
+    bool is_known;   /* nics is known, and, if there are NICs, so are the last two */
     uint64_t nics;   /* domains whose devices need a key for host memory, as NICs do, and tcp does not */
     uint64_t on_gpu; /* domains whose devices have got a key for some GPU memory */
     bool has_rc;     /* the transport whose connections, and with them all remote access, end with a peer */
@@ -69,7 +69,7 @@ static inline bool gpuhier_net_gpu_is_yes(gpuhier_net_gpu_t answer)
 }
 
 /*
- * Lets a rank hear the answer of another rank. If one of them cannot, none does; only a forced one does not listen.
+ * Lets a rank hear the answer of another rank. If one of them cannot, none does. A forced answer stays as it is.
  * Returns true if the other answer is the one that counts from now on.
  */
 bool gpuhier_net_gpu_hear(gpuhier_net_gpu_t *answer, gpuhier_net_gpu_t other);

@@ -10,7 +10,7 @@
 
 #include "plan/coll_gpuhier_schedule.h"
 
-/* About so many slices a message between groups has. The first and the last slice overlap with nothing, so few slices
+/* A message between groups has about this many slices. The first and the last slice overlap with nothing, so few slices
  * are slow. */
 #define GPUHIER_SLICES_WANTED 8
 
@@ -38,7 +38,7 @@ uint64_t gpuhier_choice_oneshot(int ranks, uint64_t oneshot_bytes, uint64_t slic
 
 /*
  * Bytes of the shortest message that one-shot kernels reduce in two shots (gpu/kernels/gpuhier_oneshot.h). On up to 4
- * ranks one shot is faster as long as the mailbox has room for it; on more ranks it is so up to half of that
+ * ranks one shot is faster as long as the mailbox has room for it; on more ranks it is faster up to half of that length
  * (docs/decisions.md).
  */
 uint64_t gpuhier_choice_two_shots_from(int ranks);

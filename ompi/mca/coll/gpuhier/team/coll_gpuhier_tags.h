@@ -7,10 +7,10 @@
  * A receiver gets one message per (call, slice, piece, step), so
  *     63..32 team id   31..28 call   27..20 slice   19..10 piece   9..0 step
  * each modulo its width, but slices modulo 254, tells apart what can be in flight at once: two calls,
- * four slices, and the pieces of one owner, which are neighbours. Of slice 255 the vote is piece 1023, and
- * the small form's messages are piece 1021.
+ * four slices, and the pieces of one owner, which are neighbours. In place of a slice, 255 marks a vote (piece 1023)
+ * or a message of the small form (piece 1021).
  *
- * Slice 254 is that of the words which partners send each other beside their calls:
+ * 254 in that place marks the words that partners send each other beside their calls:
  *     63..32 team id   31..28 which word   27..20 254   19..0 the sender's rank
  */
 #ifndef GPUHIER_TAGS_H

@@ -30,8 +30,8 @@
 
 #define HALF_BYTES_MAX ((size_t) 32 << 10) /* eight pages of a host, which an IOMMU maps */
 #define RATE_BYTES ((size_t) 1 << 20)      /* of the read that is timed ... */
-#define RATE_BYTES_MIN (RATE_BYTES / 4)    /* ... and where scratch is small: a launch must not count most */
-#define RATE_ROUNDS 3                      /* the best counts: what disturbs makes slower only */
+#define RATE_BYTES_MIN (RATE_BYTES / 4)    /* ... and the least where scratch is small: a launch must not count most */
+#define RATE_ROUNDS 3                      /* the best counts, since a disturbance only makes a read slower */
 #define PART_BYTES 64                      /* from a neighbour's part of a stream to the next one's */
 
 static uint64_t word_of(uint64_t nonce, size_t index)
@@ -54,7 +54,7 @@ static size_t half_bytes(void)
     return room < HALF_BYTES_MAX ? room : HALF_BYTES_MAX;
 }
 
-/* Of a pattern. 0 where scratch is too small for so many neighbours. */
+/* Bytes of a pattern. 0 where scratch is too small for so many neighbours. */
 static size_t pattern_bytes(int n)
 {
     const size_t room = (scratch_bytes() - 2 * half_bytes()) / (2 * (size_t) n) / 16 * 16;
@@ -202,7 +202,7 @@ int gpuhier_trial_run(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbour
         if (k != me && neighbours[k].passed) {
             map(&neighbours[k]);
             neighbours[k].reads = 0 == neighbours[k].error;
-            neighbours[k].arrived = true; /* as found earlier; what cannot be mapped now is this rank's own trouble */
+            neighbours[k].arrived = true; /* as found earlier; `error` says if the mapping fails now */
         } else if (k != me) {
             start(lane, &neighbours[k], k, n, me);
         }

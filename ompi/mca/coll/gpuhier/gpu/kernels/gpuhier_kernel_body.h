@@ -243,8 +243,8 @@ GPUHIER_WALK void reduce_element(const M &memory, const gpuhier_kernel_args_t &a
 
 /*
  * The chunks of a thread, one access per chunk and buffer. Eight loads are issued before the first value is needed: of
- * one chunk from eight sources, of two chunks from four, of four from two. So no peer is read before another where
- * there are at most eight. Values are combined in the order of the sources all the same.
+ * one chunk from eight sources, of two chunks from four, of four from two. So up to eight peers are read at the same
+ * time. Values are still combined in the order of the sources.
  */
 template <class M, class T, class Op>
 GPUHIER_WALK void reduce_chunks(const M &memory, const gpuhier_kernel_args_t &args, const layout &l, uint64_t thread,

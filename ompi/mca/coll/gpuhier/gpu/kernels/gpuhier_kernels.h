@@ -59,7 +59,7 @@ GPUHIER_KERNEL_ASSERT(1036 == offsetof(gpuhier_kernel_args_t, ndst), "host and G
 
 /*
  * The kernels: X(op, type) stands for the kernel gpuhier_<op>_<type>. Complex and pair types are structs of two fields;
- * pairs are those of MPI_FLOAT_INT and the like. Results of signed and unsigned integers have the same bits, except for
+ * pairs are those of MPI's pair types. Results of signed and unsigned integers have the same bits, except for
  * max and min, so the unsigned kernels serve both. The order gives the index of a kernel, which must be the same on all
  * ranks: only append.
  */

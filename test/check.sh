@@ -229,7 +229,7 @@ trap 'end_all; rm -rf "$scratch"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-# Namespaces are a root's thing here: an unprivileged user namespace would change who owns files.
+# Only root gets namespaces here: in an unprivileged user namespace files would have other owners.
 isolated=0
 if [ "$(id -u)" = 0 ] && unshare --mount --ipc --net true 2>/dev/null; then
     isolated=1
@@ -275,7 +275,7 @@ tagged()
     for file in $(grep -lzE "^GPUHIER_TEST_TAG=$1(/|\$)" /proc/[0-9]*/environ 2>/dev/null); do
         pid=${file#/proc/}
         pid=${pid%/environ}
-        # A zombie's environ is empty, so whoever shows up here runs.
+        # A zombie's environ is empty, so each process found here runs.
         echo "$pid $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | cut -c1-120)"
     done
 }

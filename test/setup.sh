@@ -127,7 +127,7 @@ find_missing()
     if [ "$with_check" = 1 ]; then
         need header cmocka.h libcmocka-dev
         need command clang clang
-        # A test that wants these is skipped without: no reason to bother anybody who may not install them.
+        # A test that wants these is skipped without them, so a user who may not install them is not asked to.
         if [ "$(id -u)" = 0 ]; then
             need python mpi4py python3-mpi4py
             need header simgrid/actor.h libsimgrid-dev

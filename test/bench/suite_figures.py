@@ -154,8 +154,9 @@ def nodes_ucx(suite):
 
 @figure("nodes.overlap")
 def nodes_overlap(suite):
-    """The stages alone. The exchange is what one rank a node does with the same rails: it has nobody to reduce with. The reduction and the
-    gathering in all nodes at once are the floor in memory; the floor of a row is that or the wire, whichever takes longer."""
+    """The stages alone. The exchange is what one rank a node does with the same rails: it has no other rank to reduce
+    with. The reduction and the gathering in all nodes at once are the floor in memory; the floor of a row is that or
+    the wire, whichever takes longer."""
     figures = []
     for label, shape, nodes in NODES[:1] if suite.quick else NODES:
         for mbit in RATES:

@@ -205,7 +205,7 @@ CUresult sim_cuDevicePrimaryCtxReset(CUdevice device)
     pthread_mutex_lock(&context_mutex);
     if (NULL != dev->primary && atomic_load(&dev->primary->alive)) {
         context_end(dev->primary);
-        if (dev->primary_refs > 0) { /* whoever holds it goes on with an empty one */
+        if (dev->primary_refs > 0) { /* its holders go on with an empty one */
             context_start(dev->primary, device, dev->primary_flags);
         }
     }

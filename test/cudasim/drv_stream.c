@@ -234,7 +234,7 @@ static CUresult host_queue(CUstream handle, CUhostFn function, CUstreamCallback 
     item->name = "host function";
     work = (void *) item->payload;
     *work = (struct host_work){function, callback, handle, argument};
-    /* Whoever queued it may wait for its effect without asking us. */
+    /* The program may wait for its effect without asking the driver. */
     sim_stream_kick(stream, sim_submit(stream, item));
     return CUDA_SUCCESS;
 }

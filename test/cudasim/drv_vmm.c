@@ -9,7 +9,7 @@
  * A handle that may be exported as a file descriptor has a file of its own, which lives
  * while any process has it open or mapped, as the memory behind such a descriptor does.
  * Fabric handles do not exist here. The limit on a GPU's memory counts what its process
- * has created and not released, whoever else still maps it.
+ * has created and not released, even while other processes map it.
  */
 #include <fcntl.h>
 #include <stdlib.h>

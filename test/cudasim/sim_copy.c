@@ -6,11 +6,11 @@
  *
  * Owns the rules of the driver's chapter "API synchronization behavior":
  *   to the GPU from pageable memory   waits for the stream, stages, and returns
- *                                     while the last part is still on its way
+ *                                     while the last part is still in flight
  *   to the GPU from pinned memory     the synchronous call waits
  *   from the GPU to pageable memory   always waits
  *   from the GPU to pinned memory     the synchronous call waits
- *   within and between GPUs, fills    nobody waits, unless SYNC_MEMOPS is set
+ *   within and between GPUs, fills    the call does not wait, unless SYNC_MEMOPS is set
  *   host to host                      always waits
  * Does not own queues (sim_engine.c) or addresses (sim_memory.c).
  */

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The engine: queues of work, and who executes it when.
+ * The engine: queues of work, which thread executes it, and when.
  *
  * Owns the queues and the three modes. Does not own what the work is (sim_copy.c,
  * sim_launch.c), stream objects (sim_stream.c) nor events (sim_event.c). Every piece of work has a

@@ -7,7 +7,7 @@
  * Owns event objects: what a record stands for, time stamps, interprocess slots.
  * Does not own the mapping of another process's slots (sim_ipc.c) or the queues.
  * An event stands for a number in a stream; an interprocess event for a number
- * of records in a slot that all its users share, written by whoever records it.
+ * of records in a slot that all its users share, written by the process that records it.
  */
 #include <errno.h>
 #include <signal.h>
@@ -58,8 +58,7 @@ CUevent sim_event_new(CUcontext ctx, unsigned flags)
     return event;
 }
 
-/* Under the lock: nothing refers to it any more. Returns the mapping that the caller must let go of without the lock.
- */
+/* Under the lock: nothing refers to the event. Returns the mapping that the caller must let go of without the lock. */
 static void *event_release(CUevent event)
 {
     event->next = free_events;
@@ -182,7 +181,7 @@ void sim_event_record(CUevent event, CUstream stream)
     seq = sim_submit_locked(stream, item);
     sim_engine_unlock();
     if (NULL != event->slot) {
-        sim_stream_kick(stream, seq); /* another process may wait for it, which nobody here can know */
+        sim_stream_kick(stream, seq); /* another process may wait for it, which is not known here */
     }
     sim_count(event_records);
 }

@@ -329,7 +329,7 @@ CUresult sim_cuIpcCloseMemHandle(CUdeviceptr pointer)
     if (alloc->ctx != sim_context_current()) {
         return CUDA_ERROR_INVALID_CONTEXT;
     }
-    sim_context_drain(alloc->ctx); /* unmapping waits for whoever may still use it */
+    sim_context_drain(alloc->ctx); /* unmapping waits for all work that may still use it */
     sim_memory_lock();
     mapping = alloc->owner;
     sim_count(ipc_closes);

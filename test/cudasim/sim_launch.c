@@ -210,7 +210,7 @@ static void run_launch(struct sim_item *item)
     uint32_t i;
 
     if (CUDA_SUCCESS != atomic_load(&work->ctx->sticky)) {
-        return; /* after an illegal access nothing runs any more */
+        return; /* after an illegal access nothing else runs */
     }
     for (i = 0; i < work->nparams; i++) {
         params[i] = (unsigned char *) work + work->offsets[i];

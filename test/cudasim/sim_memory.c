@@ -4,7 +4,7 @@
  *
  * The registry of allocations.
  *
- * Owns who has which device address, small allocations' shared blocks (slabs), the
+ * Owns the map of device addresses, small allocations' shared blocks (slabs), the
  * sizes of the GPUs, and the sorted list of pinned, registered and managed host
  * memory. Does not own address space and files (sim_window.c) or IPC (sim_ipc.c).
  *

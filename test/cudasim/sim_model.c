@@ -6,11 +6,11 @@
  *
  * A modelled nanosecond takes CUDASIM_DILATION real ones, so that what the emulator itself needs
  * (memcpy, scheduling, a sleep that ends late) is small beside it. Nothing here computes
- * time in advance for the whole program: whoever pays a cost sleeps for it, the host in the call, a stream's worker
- * at its work. So programs, Open MPI and the component see modelled time by the ordinary clock.
+ * time in advance for the whole program: each thread sleeps for the costs that it pays, the host in the call, a
+ * stream's worker at its work. So programs, Open MPI and the component see modelled time by the ordinary clock.
  *
- * Owns the model's figures and the host's costs. What work on a GPU costs is in sim_model_work.c; who
- * asks when is in api.c (calls), sim_engine.c (work), sim_launch.c and sim_copy.c.
+ * Owns the model's figures and the host's costs. What work on a GPU costs is in sim_model_work.c. The model is asked
+ * by api.c (calls), sim_engine.c (work), sim_launch.c and sim_copy.c.
  */
 #include "sim_model.h"
 

@@ -6,7 +6,7 @@
  *
  * A port (a GPU's link in, link out, memory, PCIe each way, a copy engine) serves in the order of asking: it knows when
  * it is free, and a flow of b bytes takes it for b / rate from then on. Ports lie in the head of the memory file of
- * the process whose memory it is, which everybody maps who opened a handle of it; so readers and writers in
+ * the process whose memory it is. Each process that has opened a handle of it maps that file, so readers and writers in
  * all processes of the node queue for the same port. Two processes that use one GPU have two sets of ports.
  *
  * A kernel's reported bytes are served in slices of about a microsecond. In each slice it asks every port that it uses,

@@ -18,7 +18,7 @@ CUstream sim_all_streams;
 static CUstream free_streams;
 static uint64_t next_stream_id = 1, next_thread_id = 1;
 
-/* A stream that is neither the program's nor its worker's any more can be another one. */
+/* A stream that neither the program nor its worker uses can become another one. */
 void sim_stream_reuse(CUstream stream)
 {
     if (0 == stream->magic && !stream->has_worker) {

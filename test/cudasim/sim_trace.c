@@ -5,8 +5,8 @@
  * The timeline.
  *
  * All processes of a run append to one file, an array of Chrome trace events: each takes the file's lock, cuts the
- * closing bracket off, adds its events and closes the array again. So the file is valid JSON at any time,
- * whoever dies. Spans are kept in memory until the process ends or the trace is turned off.
+ * closing bracket off, adds its events and closes the array again. So the file is valid JSON at any time, even if a
+ * process dies. Spans are kept in memory until the process ends or the trace is turned off.
  */
 #include "sim_trace.h"
 

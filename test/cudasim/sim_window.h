@@ -34,7 +34,7 @@ struct sim_shared_event {
     _Atomic uint64_t id; /* 0: free */
     _Atomic uint64_t recorded;
     _Atomic uint64_t completed;
-    _Atomic uint64_t recorder; /* process of the last record: nobody waits for a dead one */
+    _Atomic uint64_t recorder; /* process of the last record: no process waits for a dead one */
 };
 
 _Static_assert(16 == sizeof(struct sim_shared_block), "shared with other processes");

@@ -61,7 +61,7 @@ int main(int argc, char **argv)
         if (!late && OUTCOME_ERROR != pair_call(&suite, comm, &pair, count, FAILING_SALT)) {
             suite_fail(&suite, "a call ended well that the last rank stays away from");
         }
-        MPI_Barrier(MPI_COMM_WORLD); /* whoever waits too long in a call has it fail */
+        MPI_Barrier(MPI_COMM_WORLD); /* a rank that waits too long in a call has it fail */
         go_on(&suite, other, &other_pair, OTHER_COUNT, "after the failure");
         if (late && OUTCOME_WRONG == pair_call(&suite, comm, &pair, count, FAILING_SALT)) {
             suite_fail(&suite, "a wrong result");

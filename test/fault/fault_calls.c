@@ -48,8 +48,8 @@ typedef struct world {
 } world_t;
 
 /*
- * Functions whose failure each time leaves a device pointer that nobody can read or even recognise:
- * no collective can serve it. One failure of theirs must be survived.
+ * Functions that leave a device pointer unreadable, or not even recognised, if they fail each time: no collective can
+ * serve such a pointer. A single failure of them must be survived.
  */
 static bool is_vital(const char *function)
 {

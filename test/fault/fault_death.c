@@ -9,9 +9,9 @@
  * HARM is "before" (the victim kills itself instead of calling), "late=S" (it comes S seconds late), or a plan of
  * the saboteur (saboteur.h), which strikes in the middle of the call. EXPECTED is "error" or "right": how
  * the call must end on every rank that lives, before the deadline of SECONDS. After an error the next call must end
- * with one, too; "last" is a call that ends right on all who live, and the next with an error. Each such rank prints
- * "rank N is content"; the script `death` counts them. After an error nobody calls MPI_Finalize, where Open MPI would
- * wait for the dead.
+ * with one, too; "last" is a call that ends right on all living ranks, while the next one ends with an error. Each such
+ * rank prints "rank N is content"; the script `death` counts them. After an error no rank calls MPI_Finalize, where
+ * Open MPI would wait for the dead one.
  */
 #define _GNU_SOURCE
 #include <dirent.h>

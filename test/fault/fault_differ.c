@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Ranks of which one is without gpuhier, or has another version of it: nobody probes, nothing is accelerated,
+ * Ranks of which one is without gpuhier, or has another version of it: no rank probes, nothing is accelerated,
  * and all results are right. A rank with GPUHIER_TEST_HOST in its environment passes host memory: without the
  * component, Open MPI may not be able to take anything else.
  */

@@ -2,14 +2,14 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A rank that passes host memory fails in a call that the others have ended well: they leave calls of the kind to
- * the saved collective from then on, and so must it, or they wait for it there.
+ * A rank that passes host memory fails in a call that the others have ended well. They leave calls of the kind to the
+ * saved collective from then on, and the rank must do the same, or they wait for it there.
  *
  *   fault_late COUNT PLAN      doubles; PLAN is the saboteur's, for rank 0 in that call
  *   fault_late COUNT late=S    rank 0 comes S seconds late, when the others have given up
  *
- * Later calls of the kind are right on all ranks, but with late=S, when nobody has ended the call, errors on all. Those
- * of a kind that is still accelerated are errors on all.
+ * Later calls of the kind are right on all ranks. With late=S, where no rank has ended the call, they are errors on
+ * all. Calls of a kind that is still accelerated are errors on all.
  */
 #include <stdio.h>
 #include <stdlib.h>

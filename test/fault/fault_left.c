@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * A rank does its part of a call and dies just when the other one, which has not seen that yet, asks whether it lives.
- * The call is complete all the same, and must end right. Two ranks of one node.
+ * The call is complete even so, and must end right. Two ranks of one node.
  *
  *   fault_left [COUNT]     doubles (default 60000)
  *

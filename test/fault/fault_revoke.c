@@ -9,8 +9,8 @@
  *   fault_revoke            status 77 where Open MPI has no MPIX_Comm_revoke, else 0; no MPI call
  *
  * revoke: all others must get MPIX_ERR_REVOKED, from MPI_Allreduce; pending: from MPI_Wait for MPI_Iallreduce; dead:
- * MPIX_ERR_PROC_FAILED. Then all who live shrink the communicator, and a call on the new one must be right, and
- * accelerated. Those who are satisfied print "rank N is content".
+ * MPIX_ERR_PROC_FAILED. Then the living ranks shrink the communicator, and a call on the new one must be right, and
+ * accelerated. A rank on which all of that holds prints "rank N is content".
  */
 #include <mpi.h>
 #include <mpi-ext.h>

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A profiling tool must see the calls that the program makes, and no others: the component's own work goes by
- * Open MPI's internal functions, or by PMPI_ ones. All paths are walked with a tool linked in (pmpi_tool.h): set-up,
+ * A profiling tool must see exactly the calls that the program makes: the component's own work goes by Open MPI's
+ * internal functions, or by PMPI_ ones. All paths are walked with a tool linked in (pmpi_tool.h): set-up,
  * blocking calls short and long, nonblocking and persistent ones, staged ones, one that fails, and MPI_Finalize.
  *
  *   fault_tool      (with libsaboteur.so preloaded, for the call that fails)

@@ -10,8 +10,8 @@
  * second one. A trial launches kernels. It takes place in the first call of MPI_COMM_WORLD, and not in those of a
  * duplicate, of a part, and of the same ranks in another order.
  *
- * Then rank 0 cannot map its neighbours' memory any more, while a pending call has the memory that it has mapped: the
- * next duplicate is set up all the same, and its calls are right. The one after tries the GPUs again, and works.
+ * Then rank 0 loses the ability to map its neighbours' memory, while a pending call uses what it has mapped before. The
+ * next duplicate is still set up, and its calls are right. The one after tries the GPUs again, and works.
  *
  * Then rank 0 resets its GPU: its neighbours remember a context that is gone, so the trial takes place in the next
  * duplicate, and not in the one after. Where ranks share a node with no other rank there is no trial.

@@ -8,7 +8,7 @@
  *   carry [none]
  *
  * none: here all such calls are copied in and out.
- * The call's buffers hold what work on a stream has put there that nobody has waited for.
+ * Work on a stream fills the call's buffers, and the program does not wait for it before the call.
  */
 #include "calls.h"
 

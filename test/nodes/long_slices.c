@@ -32,7 +32,7 @@ static unsigned long long gauge(const char *name)
 /* What is in use between calls, when there are no buffers. */
 typedef struct memory {
     unsigned long long allocations; /* live ones, of the GPU and of pinned host memory */
-    size_t gpu_bytes;               /* where nobody maps user buffers: such a mapping outlives the buffer */
+    size_t gpu_bytes;               /* where peers map no user buffers: such a mapping outlives the buffer */
 } memory_t;
 
 static memory_t memory_now(void)
@@ -106,7 +106,7 @@ static void expect_lane(suite_t *suite, memory_t before)
     }
 }
 
-/* One that nobody waits for, on a communicator that has had none with long slices: it may have to begin again, too. */
+/* A nonblocking call on a communicator that has had none with long slices: it may have to begin again, too. */
 static void run_in_flight(suite_t *suite, MPI_Comm comm)
 {
     flight_t flight;

@@ -5,8 +5,8 @@
  * The net layer when a process dies or leaves: every operation on it ends with
  * an error within the deadline of team_wait, wherever the message was; the error
  * handler is called once; operations with the living go on; memory whose
- * operation ended is not written any more; what a process sent before it left
- * in peace still arrives.
+ * operation ended is not written again; what a process sent before it left in
+ * peace still arrives.
  *
  * The last member of each team is the one that dies, by SIGKILL of its own.
  */
@@ -25,7 +25,7 @@
 #define SMALL ((size_t) 64)
 #define TAG_EXCHANGE 1000
 #define TAG_PENDING 2000
-#define WAITED_OUT 25 /* seconds: one who waits for a word that does not come gives up after 30 */
+#define WAITED_OUT 25 /* seconds: a process that waits in vain for a word gives up after 30 */
 
 static void die(void)
 {
@@ -89,7 +89,7 @@ static void expect_unreach(team_t *team, const gpuhier_net_op_t *op)
     TEAM_CHECK(team, GPUHIER_NET_OP_ERROR == op->state && OMPI_ERR_UNREACH == op->status);
 }
 
-/* A posted receive that nothing matched, and a large send that nobody receives. */
+/* A posted receive that no message matches, and a large send that no process receives. */
 static void run_killed_idle(team_t *team)
 {
     gpuhier_net_peer_t *peer = team->peers[1];
@@ -152,7 +152,7 @@ static void run_killed_moving(team_t *team)
             expect_unreach(team, &recvs[i]);
             errors++;
         }
-        /* Given back: nothing may write here any more, which a checking malloc or an unmapped page would show. */
+        /* Given back: a later write here would show by a checking malloc or an unmapped page. */
         free(in[i]);
     }
     TEAM_CHECK(team, errors >= 8);
@@ -240,7 +240,7 @@ static void run_killed_third(team_t *team)
 }
 
 /*
- * A peer is destroyed while a large send waits for its receive: those who share the connection go on, and the send ends
+ * A peer is destroyed while a large send waits for its receive: other peers of the connection go on, and the send ends
  * when the other side throws the message away.
  */
 static void run_destroyed_pending(team_t *team)

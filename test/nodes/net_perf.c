@@ -36,7 +36,7 @@ typedef struct {
 typedef struct {
     int rank;
     int partner; /* whom I send to */
-    int source;  /* whose messages I receive: the partner, but for --ring */
+    int source;  /* whose messages I receive: the partner, except with --ring */
     int first;   /* I am in the first half */
     gpuhier_net_t *net;
     gpuhier_net_peer_t *peer;

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The net layer when nobody dies: every payload arrives whole, once, at the
+ * The net layer when no process dies: every payload arrives whole, once, at the
  * receive with its tag; nothing large is ever unexpected;
  * bad input is refused. Runs without MPI, without a GPU, on one machine.
  *

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Rank 0 returns from a call over all nodes with the end of what it sent still in UCX, and waits for something else
- * that comes only when the others have got that end: it must leave all the same. For ranks 2,1,1.
+ * Rank 0 returns from a call over all nodes while UCX still holds the end of what it sent, and waits for something that
+ * comes only when the others have received that end. So UCX must send it meanwhile. For ranks 2,1,1.
  *
  *   tail_and_pending [--stock] nonblocking|persistent|short COUNT ROUNDS   doubles
  *

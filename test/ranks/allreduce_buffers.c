@@ -4,8 +4,7 @@
  *
  * Every kind of memory as send and receive buffer: the same on all ranks, different on each, and
  * changing from call to call, so that a communicator's mode flips back and forth; memory that is freed and allocated
- * again, and parts of one allocation. Whatever one rank passes, nobody may hang and everybody must get the right
- * result.
+ * again, and parts of one allocation. Whatever a rank passes, no rank may hang, and all must get the right result.
  *
  *   allreduce_buffers [--stock]
  */

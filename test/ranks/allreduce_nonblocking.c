@@ -287,7 +287,7 @@ static void run_order(suite_t *suite)
     MPI_Comm_free(&comm);
 }
 
-/* Without a blocking call nobody has asked: the saved collective, staged where need be. Small calls always. */
+/* Before any blocking call the saved collective serves all calls, staged where need be; small ones always. */
 static void run_saved(suite_t *suite)
 {
     static const char *const types[] = {"double", "int", "double_int"};
@@ -300,7 +300,7 @@ static void run_saved(suite_t *suite)
             const bool staged = buffer_kind_on_device((buffer_kind_t) kind);
             flight_make(suite, &flight, comm, types[i], ops[i], 3000, (buffer_kind_t) kind, (buffer_kind_t) kind,
                         1 == i);
-            fly_one(suite, &flight, "a call that nobody asked about", staged ? EXPECT_STAGED : EXPECT_SAVED);
+            fly_one(suite, &flight, "a call before any blocking one", staged ? EXPECT_STAGED : EXPECT_SAVED);
             flight_free(&flight);
         }
     }

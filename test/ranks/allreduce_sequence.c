@@ -35,7 +35,7 @@ static unsigned pick(unsigned limit)
     return next(&random_state, limit);
 }
 
-/* Each rank's own: where its buffers are is nobody's business. */
+/* Each rank's own: ranks choose their kinds of buffers independently. */
 static unsigned pick_own(unsigned limit)
 {
     return next(&own_state, limit);

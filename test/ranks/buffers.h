@@ -68,7 +68,7 @@ void buffer_read(const buffer_t *buffer, void *to, size_t bytes);
 /* Returns the number of guard bytes that changed; 0 is right. */
 size_t buffer_check_guards(const buffer_t *buffer);
 
-/* Returns the number of message bytes that still are poison: a result nobody wrote. */
+/* Returns the number of message bytes that still are poison: no result was written there. */
 size_t buffer_count_poison(const buffer_t *buffer);
 
 /* In buffers_chunks.c: memory of the current device; complete, and mapped for it. */

@@ -18,7 +18,7 @@ void suite_choose_gpu(void)
 
     CUDA_MUST(cudaGetDeviceCount(&ngpus));
     CUDA_MUST(cudaSetDevice((NULL == local ? 0 : atoi(local)) % ngpus));
-    /* Makes the context now; the component must not be the one who does it. */
+    /* Makes the context now: the component must not make it. */
     CUDA_MUST(cudaFree(NULL));
 }
 

@@ -198,7 +198,7 @@ static void between(suite_t *suite, MPI_Comm other, bool on_all)
         calls(suite, other, CALLS);
         /*
          * The first call of either size notices and is voted down, the next of that size probes and is accelerated. A
-         * CUDA-aware Open MPI is trusted no more by who has lost a context.
+         * rank that has lost a context does not rely on a CUDA-aware Open MPI from then on.
          */
         const bool stages = !suite->cuda_aware || on_all || 0 == suite->rank;
         suite_check_paths(suite, "calls after a context's end", &before, 2 * (CALLS - SIZES), stages ? 2 * SIZES : 0);

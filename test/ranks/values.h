@@ -91,7 +91,7 @@ void value_fill(const value_case_t *c, int rank, size_t first, size_t count, voi
  * The gaps of a pair: the bytes of its extent that belong to neither value nor index, between them or behind. They are
  * the program's, and no call may write them. value_has_gaps: does the type have any? value_gaps_fill writes a pattern
  * into those of count elements, another one for each call, rank and side; value_gaps_check returns the number of
- * elements where it is not there any more, the first of which *first_wrong_p gets (only when there is one).
+ * elements where it has changed, the first of which *first_wrong_p gets (only when there is one).
  */
 typedef enum value_side { VALUE_SEND, VALUE_RECEIVE } value_side_t;
 bool value_has_gaps(const value_type_t *type);

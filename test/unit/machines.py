@@ -38,7 +38,7 @@ NEEDED = """pcie2 pcie8 dgx1v dgx-a100 hgx-h100 h100x4 h100x4-nv18 hgx-h100-x2 a
 
 
 def environment():
-    """Without settings of whoever runs this."""
+    """Without the caller's own settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_MCA_", "CUDA"))}
     return {**kept, "OMPI_MCA_mca_base_param_files": "/nonexistent"}
 

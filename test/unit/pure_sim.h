@@ -40,7 +40,7 @@ typedef struct pure_sim_counts {
  *     holds every rank's contribution exactly once (sum of random 64-bit weights, and their number);
  *   - the operands were combined in the documented order (a hash that neither
  *     commutes nor associates), and a badly conditioned double has the same bits everywhere;
- *   - each message is received exactly once, by the step and for the range that was meant; nobody waits for ever;
+ *   - each message is received exactly once, by the step and for the range that was meant; no rank waits for ever;
  *   - no range leaves its buffer, nothing is received over what is being sent;
  *   - bytes over each GPU link and sent by each rank are those of the formulas.
  * counts_p may be NULL.

@@ -162,7 +162,7 @@ static void print_schedule(FILE *out, const schedule_case_t *c)
     pure_world_fini(&world);
 }
 
-/* One node of two islands of four GPUs; rank 6 can map nobody, and 1 -> 3 fails while 3 -> 1 works. */
+/* One node of two islands of four GPUs; rank 6 can map no other rank, and 1 -> 3 fails while 3 -> 1 works. */
 static bool islands_can_map(void *arg, int rank, int other)
 {
     (void) arg;

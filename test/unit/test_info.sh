@@ -24,7 +24,7 @@ says() {
     fi
 }
 
-# The settings of whoever runs this test are not meant.
+# Without the caller's own settings.
 unset "${!OMPI_MCA_coll_gpuhier_@}"
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT

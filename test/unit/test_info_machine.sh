@@ -14,7 +14,7 @@ info=$GPUHIER_BUILD/ompi/tools/gpuhier_info/gpuhier_info
 machines=$GPUHIER_SRC/test/golden/machines
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
-# Nor the settings of whoever runs this test.
+# Without the caller's own settings.
 unset OMPI_MCA_coll
 export OMPI_MCA_mca_base_param_files=$folder/none
 failures=0

@@ -120,7 +120,7 @@ static void one_rank_of_many(void **state)
     assert_int_equal(who, 63);
 }
 
-/* Every answer has a reason, and the one that users can mend says how. */
+/* Every answer has a reason, and one that users can change says how. */
 static void reasons(void **state)
 {
     (void) state;

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The binomial tree: played for every number of ranks up to 130, with messages that are handed over only when both
- * sides have come to them. Nobody waits for ever, the root counts each rank once, and all hear of it.
+ * sides have come to them. No rank waits for ever, the root counts each rank once, and all hear the result.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -18,8 +18,8 @@ run_plain() {
     trap 'end_plain; exit 143' TERM
     coproc janitor { exec setsid bash "$here/janitor.sh" "$mark" 7>&- 2>/dev/null; }
     janitor_process=$janitor_PID
-    # That this pipe ends tells the janitor that run has ended: nobody else may
-    # hold its other end.
+    # The end of this pipe tells the janitor that run has ended, so no other
+    # process may hold it.
     exec 8>&"${janitor[1]}"
     eval "exec ${janitor[1]}>&-"
     read -r -t 100 folder <&"${janitor[0]}" || fail 125 'cannot make a folder in /dev/shm'

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Rails with a latency: nothing is faster than the latency and the rate permit, each rail keeps its own, and everything
-# comes through once, over Open MPI's TCP and over UCX. That nothing is much slower is for whoever reads modelled times.
+# comes through once, over Open MPI's TCP and over UCX. Whether something is much slower shows in modelled times only.
 . "$GPUHIER_SRC/test/vcluster/test_lib.sh"
 need_namespaces
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Where no namespaces may be made (here: their allowed number is 0), one node
-# runs all the same and two end with a message that says what to do.
+# still runs, and two end with a message that says what to do.
 . "$GPUHIER_SRC/test/vcluster/test_lib.sh"
 
 # Inside: a user namespace whose owner may not make any further ones.

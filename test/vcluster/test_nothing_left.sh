@@ -67,7 +67,7 @@ ends() {
     wait "$pid" 2>/dev/null
     status=$?
     expect_match "$what: status" "^($regex)\$" "$status"
-    # After SIGKILL nobody can wait for the kernel (or the janitor): up to 50 s, on a busy machine. A signal that
+    # After SIGKILL run cannot wait for the kernel (or the janitor): up to 50 s, on a busy machine. A signal that
     # comes while run looks at its arguments may leave a helper of its shell a moment more: 10 s.
     [[ $signal == KILL ]] && tries=500
     for (( i = 0; i < tries; i++ )); do
@@ -91,7 +91,7 @@ if [[ $kind == plain ]]; then
 else
     untidy='touch $TMPDIR/$MARK /dev/shm/$MARK; ipcmk --shmem 4096 >/dev/null'
 fi
-# mpirun waits for whoever holds a rank's output.
+# mpirun waits for every process that holds a rank's output.
 untidy+='; sleep 3001 >/dev/null 2>&1 & setsid sleep 3002 >/dev/null 2>&1 & touch $SCRATCH/started'
 
 ends 'normal end' 0 - - -- bash -c "$untidy"

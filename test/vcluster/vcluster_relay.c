@@ -12,7 +12,7 @@
  *   leaves the sender  as soon as the sender's packets before it have left, and takes B * NS_PER_BYTE for that;
  *   arrives            LATENCY_NS later, but B * NS_PER_BYTE after the receiver's packet before it at the earliest.
  *
- * So each port carries the rate each way, whoever shares it, and nothing is dropped. The kernel notes when a packet
+ * So each port carries the rate each way, however many share it, and nothing is dropped. The kernel notes when a packet
  * came in, so that a relay which wakes up late still delivers on time if it can. It runs until it is killed.
  */
 #define _GNU_SOURCE /* ppoll */

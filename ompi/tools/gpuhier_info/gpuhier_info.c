@@ -277,7 +277,7 @@ static void print_usage(FILE *out)
     fprintf(out, "Every verb has --help, --json, and --mca NAME VALUE as mpirun has it; other settings come from the\n"
                  "environment (OMPI_MCA_..) and from Open MPI's files, as in a job. Exit status: 0; 1: measure, "
                  "doctor\n"
-                 "or job found something to mend; 2: bad usage; 3: failed. gpuhier_info --version says the version.\n");
+                 "or job found something to fix; 2: bad usage; 3: failed. gpuhier_info --version says the version.\n");
 }
 
 static void print_help(const struct verb *verb)

@@ -15,7 +15,7 @@
 /* Exit statuses. */
 enum {
     INFO_OK = 0,
-    INFO_FINDINGS = 1,  /* doctor and measure: there is something to mend */
+    INFO_FINDINGS = 1,  /* doctor and measure: there is something to fix */
     INFO_BAD_USAGE = 2, /* wrong options, a damaged description, a setting that gpuhier would refuse */
     INFO_FAILED = 3     /* out of memory, or nothing to look at */
 };

@@ -111,7 +111,7 @@ static int print(const info_visit_t *visit)
         info_json_int("to_mend", bad);
         info_json_close();
     } else {
-        printf("%d finding%s to mend\n", bad, 1 == bad ? "" : "s");
+        printf("%d finding%s to fix\n", bad, 1 == bad ? "" : "s");
     }
     return 0 == bad ? INFO_OK : INFO_FINDINGS;
 }

@@ -77,7 +77,7 @@ void info_doctor_network(info_visit_t *visit, const info_ucx_t *ucx)
         rdma = rdma || (nic->found.is_taken && nic->found.is_rdma);
         if (nic->found.is_closed) {
             info_find(visit, WARNING, "network",
-                      "pass /dev/infiniband into the container (--device), or mend its permissions",
+                      "pass /dev/infiniband into the container (--device), or correct its permissions",
                       "%s is active but this process may not open it", nic->found.device);
         }
     }

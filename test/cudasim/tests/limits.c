@@ -308,7 +308,7 @@ static void freed_while_open_by_killed(void)
     freed_while_open_by(1);
 }
 
-/* An event that another process recorded and died over is waited for no longer. */
+/* No process waits for an event whose recorder died. */
 static void dead_recorder(void)
 {
     CUipcEventHandle handle;

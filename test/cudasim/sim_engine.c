@@ -12,7 +12,7 @@
  *
  *   eager   submit() executes what it queued, on the spot
  *   thread  one worker per stream; a seeded random delay before each piece of work
- *   lazy    nothing is executed until somebody waits; then what is waited for, and
+ *   lazy    nothing is executed until a thread waits; then what is waited for, and
  *           what that must follow, is executed by the waiting thread, and no more.
  *           A query that finds work undone answers so; asked again, it executes what it
  *           asks for. Work that was left alone for CUDASIM_LAZY_MS is executed by a
@@ -122,7 +122,7 @@ int sim_engine_setup(void)
     }
     lazy_ns *= 1000000u;
     if (sim_model.on) {
-        mode = SIM_THREAD; /* work takes time: somebody must spend it */
+        mode = SIM_THREAD; /* work takes time, which a thread of its own must spend */
         max_delay_us = 0;
     }
     return 0;

@@ -28,7 +28,7 @@ enum sim_mode {
 };
 
 /*
- * A stream. The engine's lock guards everything but completed, which anyone may
+ * A stream. The engine's lock guards everything but completed, which any thread may
  * read: work number n of the stream is done when completed >= n. Never given back
  * to malloc; magic tells a destroyed one.
  */

@@ -22,7 +22,7 @@
 #define SIM_COPY_ENGINES 8
 #define SIM_SHARED_MAGIC 0x6375646173696d32ull
 
-/* What another process may know of a block of ours; written by the owner, importers by everybody. */
+/* What other processes may know of a block of this one. Its owner writes it, and all processes write `importers`. */
 struct sim_shared_block {
     _Atomic uint64_t id; /* 0: no allocation that can be opened starts here */
     _Atomic uint32_t importers;
@@ -40,7 +40,7 @@ struct sim_shared_event {
 _Static_assert(16 == sizeof(struct sim_shared_block), "shared with other processes");
 _Static_assert(32 == sizeof(struct sim_shared_event), "shared with other processes");
 
-/* Something that serves one flow of bytes after the other under a model (sim_model_work.c); anybody may ask it. */
+/* Something that serves one flow of bytes after the other under a model (sim_model_work.c); any process may ask it. */
 struct sim_port {
     _Atomic uint64_t free_at; /* monotonic clock, ns */
 };
@@ -52,7 +52,7 @@ struct sim_gpu_ports {
 
 /*
  * The head of each process's memory file; the blocks follow at SIM_SHARED_BYTES.
- * Created by its process in sim_window_setup, lives while anybody holds the file.
+ * Created by its process in sim_window_setup, lives while any process holds the file.
  */
 struct sim_shared {
     uint64_t magic;

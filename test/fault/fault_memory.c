@@ -10,7 +10,7 @@
  *   fault_memory            as above
  *   fault_memory request    the memory of a nonblocking call's request: the job ends, with a message
  *
- * How: malloc() and calloc() of this program are found before the C library's, and know by whom they were called.
+ * How: malloc() and calloc() of this program are found before the C library's, and find out which library calls them.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

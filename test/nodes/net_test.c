@@ -151,7 +151,7 @@ static size_t resident(team_t *team)
     return (size_t) pages * (size_t) sysconf(_SC_PAGESIZE);
 }
 
-/* 128 MiB are sent long before anybody posts a receive: the receiver's memory must not grow with them. */
+/* 128 MiB are sent long before a receive is posted: the receiver's memory must not grow with them. */
 static void run_late_receiver(team_t *team)
 {
     enum { COUNT = 32 };

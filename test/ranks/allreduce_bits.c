@@ -29,7 +29,7 @@ static void digest_add(const unsigned char *bytes, size_t n)
     }
 }
 
-/* Rank 0's bits, by the host, to everyone. */
+/* Rank 0's bits, by the host, to all ranks. */
 static void compare_ranks(suite_t *suite, const unsigned char *mine, size_t bytes, const char *what)
 {
     unsigned char *theirs = malloc(bytes);

@@ -26,7 +26,7 @@ static void run_counts(suite_t *suite)
                                .op = op,
                                .count = counts[i],
                                .in_place = 1 == in_place,
-                               /* Nothing to do may be done by anyone. */
+                               /* Nothing to do may take either path. */
                                .path = 0 == counts[i] ? PATH_ANY : PATH_ACCELERATED};
                 suite_call(suite, &call);
             }

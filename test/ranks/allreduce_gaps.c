@@ -58,7 +58,7 @@ static void run_nonblocking(suite_t *suite, const char *type, int turn)
 
     call.path = call.type->accelerated ? PATH_ACCELERATED : PATH_SAVED;
     MPI_Comm_dup(MPI_COMM_WORLD, &call.comm);
-    for (int staged = 1; staged >= 0; --staged) { /* first before anybody has asked */
+    for (int staged = 1; staged >= 0; --staged) { /* at first no probe has taken place */
         for (int i = 0; i < BUFFER_NKINDS; ++i) {
             const buffer_kind_t kind = (buffer_kind_t) ((i + suite->rank) % BUFFER_NKINDS);
             flight_make(suite, &flights[i], call.comm, type, call.op->name, call.count, kind, kind, 0 == i % 3);

@@ -115,7 +115,7 @@ static void buffers_gone(scene_t *s)
     scene_call(s, "send buffer overwritten at once");
     CUDA_MUST(cudaMemset(s->send.base, 0xff, s->bytes));
     CUDA_MUST(cudaMemcpy(s->result, s->recv.message, s->bytes, cudaMemcpyDeviceToHost));
-    /* A peer that writes late would write into what now is someone else's. */
+    /* A peer that writes late would write into memory that has another use now. */
     CUDA_MUST(cudaMemset(s->recv.message, 0x11, s->bytes));
     CUDA_MUST(cudaDeviceSynchronize());
     scene_check(s, "send buffer overwritten at once");

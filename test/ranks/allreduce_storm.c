@@ -3,9 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * A seeded random mix of blocking, nonblocking and persistent calls on several communicators that overlap, of several
- * types,
- * operations and sizes. All ranks post the same calls; each passes what buffers it likes, and waits, tests and starts
- * in an order of its own. Modes flip while calls are in flight.
+ * types, operations and sizes. All ranks post the same calls; each passes buffers of its own choice, and waits, tests
+ * and starts in an order of its own. Modes flip while calls are in flight.
  *
  *   allreduce_storm [--stock] [steps] [seed]
  */

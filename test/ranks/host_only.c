@@ -33,7 +33,7 @@ static bool libcuda_is_mapped(void)
     return found;
 }
 
-/* Did anybody call cuInit? cuCtxGetDevice answers CUDA_ERROR_NOT_INITIALIZED (3) until then. */
+/* Was cuInit called? cuCtxGetDevice answers CUDA_ERROR_NOT_INITIALIZED (3) until then. */
 static bool cuda_is_initialised(void)
 {
     void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
@@ -139,7 +139,7 @@ int main(int argc, char **argv)
     } else if (!counters.present) {
         suite_fail(&suite, "the component's counters are missing: is it loaded?");
     } else if (cuda_is_initialised()) {
-        suite_fail(&suite, "somebody called cuInit, but this program has no CUDA");
+        suite_fail(&suite, "cuInit was called, but this program has no CUDA");
     } else if (0 != counters.accelerated || (!driver && 0 != counters.probes) || 0 != counters.staged) {
         suite_fail(&suite, "accelerated %llu, probes %llu, staged %llu, but this program has no CUDA",
                    (unsigned long long) counters.accelerated, (unsigned long long) counters.probes,

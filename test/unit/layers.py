@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright (c) 2026 the gpuhier authors. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks who uses whom in the component, by its includes and by the symbols of its objects.
+"""Checks which folder of the component uses which, by its includes and by the symbols of its objects.
 
   layers.py SOURCE OBJECTS     the component's folder in the source tree, and in a build tree
 

@@ -4,7 +4,7 @@
  *
  * Groups: against the definition (cliques of one node, within the limit, in rank
  * order, none opened without need) and against a second, plain implementation,
- * for random graphs of who can map whom; arguments out of range; no memory left.
+ * for random graphs of mappings; arguments out of range; no memory left.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@ void *__wrap_malloc(size_t bytes)
     return __real_malloc(bytes);
 }
 
-/* Who can map whom: a matrix, for tests only. */
+/* Which rank can map which: a matrix, for tests only. */
 typedef struct graph {
     int nranks;
     const gpuhier_hier_rank_t *ranks;

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The cache of what is mapped of other processes, on a driver that only counts: what is pinned outlives its
- * context, and what is mapped to be kept is kept again after somebody else had no more use for it.
+ * context, and a mapping that is to be kept is kept again after another user has let go of it.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The parts of a group on several sockets: which groups have them, who is where, that the shards of a part cover each
- * slice once, and what crosses the link between parts, counted rank by rank.
+ * The parts of a group on several sockets: which groups have them, which rank is where, that the shards of a part cover
+ * each slice once, and what crosses the link between parts, counted rank by rank.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -167,7 +167,7 @@ static void test_rails_shared(void **state)
     assert_string_equal("nic0", rails_of(2, 1));
 }
 
-/* Random nodes: everyone has a rail, only near ones, none lies idle, and equal choices are used evenly. */
+/* Random nodes: each rank has a rail, only near ones, no rail lies idle, and equal choices are used evenly. */
 static void test_rails_random(void **state)
 {
     const char *rails[GPUHIER_RAILS_MAX];

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The vote among group leaders: after the last step everyone has heard everyone,
- * not before; each message has one receiver that waits for it.
+ * The vote among group leaders: after the last step, and not before, each leader
+ * has heard all others; each message has one receiver that waits for it.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -53,7 +53,7 @@ static mca_base_var_enum_value_t algorithms[ALGORITHMS_MAX + 1]; /* filled at re
 static const struct param {
     const char *name;
     mca_base_var_type_t type;
-    mca_base_var_info_lvl_t level; /* whom it is for: ompi_info shows level 1 by default */
+    mca_base_var_info_lvl_t level; /* its audience: ompi_info shows level 1 by default */
     mca_base_var_scope_t scope;
     void *storage;
     mca_base_var_enum_value_t *choices; /* NULL: any value of the type */

@@ -5,7 +5,7 @@
  * Owns how a thread waits: when it polls, yields the core, and sleeps. What it polls is the queue's, which is the only
  * caller.
  *
- * On a shared core polling starves the process that everyone waits for. Yielding does not help enough: the polling
+ * On a shared core polling starves the process that the others wait for. Yielding does not help enough: the polling
  * process still looks busy to the kernel, which then moves no process to a free core, and the starved process may get
  * its core again only after the others have used up slices of milliseconds. So a thread that has polled in vain for
  * some time sleeps, each time a little longer, but for no more than about a sixteenth of the time that it has waited.

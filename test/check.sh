@@ -197,7 +197,7 @@ if [ $setup = 1 ]; then
     }
 fi
 if [ ! -d "$GPUHIER_BUILD" ]; then
-    echo "check: there is no build in $GPUHIER_BUILD; leave --no-setup away" >&2
+    echo "check: there is no build in $GPUHIER_BUILD; omit --no-setup" >&2
     exit 1
 fi
 GPUHIER_BUILD=$(cd "$GPUHIER_BUILD" && pwd)

@@ -50,7 +50,7 @@ GPUHIER_BUILD=$(cd "$GPUHIER_BUILD" && pwd)
 if [ $real = 1 ]; then
     gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
     if [ "$gpus" = 0 ]; then
-        echo "demo: --real: nvidia-smi lists no GPU on this machine; leave --real away for emulated ones" >&2
+        echo "demo: --real: nvidia-smi lists no GPU on this machine; omit --real for emulated ones" >&2
         exit 1
     fi
     ranks=$gpus

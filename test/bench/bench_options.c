@@ -336,7 +336,7 @@ int bench_options_parse(bench_options_t *o, int argc, char **argv, bool is_speak
     if (CALL_BLOCKING != o->call && (!o->host || MODE_BOTH != o->mode)) {
         if (is_speaker) {
             fprintf(stderr,
-                    "gpuhier_bench: --call is for host buffers beside stock: add --host, leave --mode (see --help)\n");
+                    "gpuhier_bench: --call is for host buffers beside stock: add --host, omit --mode (see --help)\n");
         }
         return 2;
     }

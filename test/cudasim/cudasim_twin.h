@@ -27,10 +27,10 @@ extern "C" {
 
 /*
  * How a kernel keeps memory busy; only the modelled time (docs/model.md) depends on it. A twin gives it before it
- * reports traffic. Without it, sources are read all at once and a thread has 64 bytes on their way.
+ * reports traffic. Without it, sources are read all at once and a thread has 64 bytes in flight.
  */
 typedef struct cudasim_shape {
-    uint32_t thread_bytes; /* bytes that one thread has on their way at a time */
+    uint32_t thread_bytes; /* bytes that one thread has in flight at a time */
     uint32_t at_once;      /* sources that a thread reads before it waits for their data; 0: all */
 } cudasim_shape_t;
 

@@ -39,7 +39,7 @@ struct physical {
     CUmemAllocationProp properties;
 };
 
-/* The begin of a file that can be exported; the blocks follow at SIM_SHARED_BYTES. */
+/* The start of a file that can be exported; the blocks follow at SIM_SHARED_BYTES. */
 struct file_head {
     uint64_t magic, node;
     int32_t device;

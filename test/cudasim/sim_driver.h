@@ -12,7 +12,7 @@
 /* From now on this thread's calls with the default stream mean its own, or the legacy one. Returns what it was. */
 bool cudasim_per_thread_default(bool on);
 
-/* The error with which a call of that name shall fail (CUDASIM_FAIL), or 0. */
+/* The error with which a call of that name is to fail (CUDASIM_FAIL), or 0. */
 int cudasim_fault(const char *name);
 
 #endif /* SIM_DRIVER_H */

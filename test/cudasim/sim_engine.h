@@ -52,7 +52,7 @@ struct CUstream_st {
     struct sim_item *head, *tail;
     pthread_cond_t work; /* for the worker: something was queued */
     pthread_cond_t done; /* completed or busy changed */
-    uint64_t kicked;     /* lazy mode: work up to this number shall be done soon */
+    uint64_t kicked;     /* lazy mode: work up to this number is to be done soon */
     uint64_t drain_to;   /* what a drain in progress waits for */
     CUstream next;       /* in the context's list, or the free list */
     CUstream all_next;   /* in the list of all streams ever made */
@@ -142,7 +142,7 @@ struct sim_item *sim_item_new(sim_run_fn_t run, size_t payload_bytes);
 uint64_t sim_submit(CUstream stream, struct sim_item *item);
 void sim_item_drop(struct sim_item *item); /* one that was not submitted */
 
-/* Under the lock: the item shall follow that work; and submit for a caller that holds the lock. */
+/* Under the lock: the item is to follow that work; and submit for a caller that holds the lock. */
 void sim_item_depend(struct sim_item *item, CUstream stream, uint64_t seq);
 
 uint64_t sim_submit_locked(CUstream stream, struct sim_item *item);
@@ -163,7 +163,7 @@ bool sim_stream_query(CUstream stream);
 /* The same of the legacy default stream, and, by CUDASIM_LEGACY_QUERY, of the blocking streams of its context. */
 bool sim_stream_query_all(CUstream legacy);
 
-/* Lazy mode: work up to number seq shall be done soon without being waited for here. */
+/* Lazy mode: work up to number seq is to be done soon without being waited for here. */
 void sim_stream_kick(CUstream stream, uint64_t seq);
 
 /* Events. */

@@ -4,7 +4,7 @@
  *
  * Fault injection.
  *
- * Owns the list of calls that shall fail, from CUDASIM_FAIL: for example
+ * Owns the list of calls that are to fail, from CUDASIM_FAIL: for example
  * "cuMemAlloc:3:CUDA_ERROR_OUT_OF_MEMORY,cuIpcOpenMemHandle:*:205". The third
  * call of cuMemAlloc fails, and each of cuIpcOpenMemHandle. A name is a
  * function's with or without its version. Asked by every entry point.

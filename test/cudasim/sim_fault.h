@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Calls that shall fail: CUDASIM_FAIL.
+ * Calls that are to fail: CUDASIM_FAIL.
  */
 #ifndef SIM_FAULT_H
 #define SIM_FAULT_H
@@ -15,7 +15,7 @@ extern bool sim_fault_armed;
 /* Reads the list NAME:COUNT:ERROR[,...]; COUNT is which call fails, or * for each. Returns 0, or -1 after a message. */
 int sim_fault_setup(void);
 
-/* The error with which this call shall fail, or 0. Counts the call. */
+/* The error with which this call is to fail, or 0. Counts the call. */
 int sim_fault_count(const char *name, const char *symbol);
 
 /* The number of an error name, or -1. */

@@ -66,7 +66,7 @@ struct sim_alloc *sim_memory_find(uintptr_t address);
 CUresult sim_memory_device_alloc(CUcontext ctx, int physical, size_t size, enum sim_kind kind,
                                  struct sim_alloc **alloc_p);
 
-/* Host memory that the registry shall know, allocated by the caller. CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED on
+/* Host memory that the registry is to know, allocated by the caller. CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED on
  * overlap. */
 CUresult sim_memory_host_add(CUcontext ctx, enum sim_kind kind, void *base, size_t size, unsigned flags,
                              struct sim_alloc **alloc_p);

@@ -146,7 +146,7 @@ static double latency(const struct sim_kernel_time *time, const struct sim_flow 
     return NULL == flow->ports ? sim_model.pcie_load : sim_model.link_load;
 }
 
-/* Bytes that all its blocks together have on their way. */
+/* Bytes that all its blocks together have in flight. */
 static double in_flight(const struct sim_kernel_time *time)
 {
     const double per_block = (double) time->threads * time->shape.thread_bytes;

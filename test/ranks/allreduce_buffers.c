@@ -152,7 +152,7 @@ static void run_reallocated(suite_t *suite)
 
 /* Parts of one allocation. */
 enum { PARTS = 16, PART = 30011, APART = 40009, PART_ROUNDS = 3 };
-_Static_assert(PARTS * sizeof(double) * APART > 4 << 20, "the last parts lie far from the begin");
+_Static_assert(PARTS * sizeof(double) * APART > 4 << 20, "the last parts lie far from the start");
 
 typedef struct parts {
     value_case_t values;

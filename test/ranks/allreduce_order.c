@@ -84,7 +84,7 @@ static void scene_check(scene_t *s, const char *what)
     }
 }
 
-/* The input is still on its way, on the legacy default stream, when the call is made. */
+/* The input is still being written, on the legacy default stream, when the call is made. */
 static void queued_input(scene_t *s)
 {
     CUDA_MUST(cudaMemsetAsync(s->ballast.message, s->suite->rank, BALLAST, 0));

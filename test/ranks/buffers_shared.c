@@ -114,7 +114,7 @@ static void call(suite_t *suite, double *from, double *to, double *host)
     }
 }
 
-/* Bytes from the begin of a range to a message: in a chunk, or across the end of one. */
+/* Bytes from the start of a range to a message: in a chunk, or across the end of one. */
 static size_t place(void)
 {
     const size_t in = draw(CHUNKS), across = draw(CHUNKS - 1), offset = draw(8) * 64;

@@ -78,7 +78,7 @@ def check_phases(trace, of_rank):
             begin, end = event["ts"], event["ts"] + event["dur"]
             within = sorted((p["ts"], p["ts"] + p["dur"]) for p in trace["traceEvents"]
                             if p.get("cat") == "phase" and p["pid"] == rank and p["tid"] == event["tid"] and begin - 1 <= p["ts"] <= end)
-            # Phases are kept in microseconds after the begin, with 24 bits.
+            # Phases are kept in microseconds after the start, with 24 bits.
             if not within or abs(within[0][0] - begin) > 1 or abs(max(e for _, e in within) - end) > 1:
                 fail("rank %d: the phases of %s are %s" % (rank, event, within))
 

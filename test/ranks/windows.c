@@ -175,8 +175,8 @@ static void run_places(suite_t *suite)
     CUDA_MUST(cudaFree(memory));
 }
 
-/* The input is still on its way, and so is what the program had queued for the receive buffer; the next piece of work
- * reads the result. */
+/* The input is still being written, and so is what the program had queued for the receive buffer; the next piece of
+ * work reads the result. */
 static void run_order(suite_t *suite, cudaStream_t stream, const char *what)
 {
     const size_t ballast_bytes = 8 << 20, bytes = ELEMENTS * sizeof(double);

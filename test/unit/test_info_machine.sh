@@ -2,7 +2,7 @@
 # Copyright (c) 2026 the gpuhier authors. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# gpuhier_info on emulated machines with planted faults: measure and doctor must name them, and topo must get along with
+# gpuhier_info on emulated machines with planted faults: measure and doctor must name them, and topo must cope with
 # descriptions that are damaged, GPUs that do not answer, and machines of which it sees a part.
 set -u
 . "$GPUHIER_SRC/test/env.sh"

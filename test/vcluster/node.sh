@@ -14,7 +14,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 n=$1
 read -r pid _ </proc/self/stat
 
-# What hwloc shall see on this node; agent.sh tells it so.
+# What hwloc is to see on this node; agent.sh tells it so.
 make_topology() {
     [[ -z ${VCLUSTER_TOPOLOGY_TOOL:-} ]] ||
         "$VCLUSTER_TOPOLOGY_TOOL" "$VCLUSTER_TOPOLOGY_XML" >/dev/shm/.vcluster/hwloc.xml

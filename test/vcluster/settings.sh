@@ -72,7 +72,7 @@ read_topology() {
         [[ $word == nic ]] && nics_there=$(( nics_there + 1 ))
     done <<<"$text"
     gpus=${gpus:-$gpus_there}
-    (( gpus == gpus_there )) || fail 2 "--gpus $gpus, but $topology describes $gpus_there: leave --gpus away"
+    (( gpus == gpus_there )) || fail 2 "--gpus $gpus, but $topology describes $gpus_there: omit --gpus"
     topology_xml=--hwloc-xml
     if [[ $text == *$'\n'nic\ * && $text != *$'\n'nic\ rail[0-9]* ]]; then
         topology_xml=--rails-xml

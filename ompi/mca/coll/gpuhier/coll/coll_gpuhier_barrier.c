@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * MPI_Barrier: a meeting, where one is due, then the saved barrier. A barrier waits for all ranks in any case, so a
- * program that calls only MPI_Iallreduce and MPI_Barrier comes to the GPUs here.
+ * program that calls only MPI_Iallreduce and MPI_Barrier is accelerated from here on.
  *
  * Called by Open MPI.
  */

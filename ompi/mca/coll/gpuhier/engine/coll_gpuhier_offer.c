@@ -28,7 +28,7 @@ static bool lies_in(const gpuhier_call_t *call, CUdeviceptr address, const gpuhi
 typedef enum unmappable { UNMAPPABLE(UNMAPPABLE_NAME) UNMAPPABLE_COUNT } unmappable_t;
 #undef UNMAPPABLE_NAME
 
-/* Tells a reason once in the life of a process. */
+/* Prints a reason once per process. */
 static void tell_unmappable(unmappable_t why)
 {
 #define UNMAPPABLE_TEXT(name, text) text,

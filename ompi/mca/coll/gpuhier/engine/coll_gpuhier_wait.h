@@ -19,8 +19,8 @@
 #include <stdint.h>
 
 /*
- * Polling goes on for so long, and for so many polls, before the first nap. A poll ends with a yield, which takes as
- * long as the others on the core want to work: where it takes long it helps, and naps would only add to it; where it
+ * Polling goes on for that time, and for that many polls, before the first nap. A poll ends with a yield, which takes
+ * as long as the others on the core want to work: where it takes long it helps, and naps would only add to it; where it
  * returns at once it does not help. Between groups a wait of some 100 us is common, and needs polls on both sides, as
  * in the steps of a rendezvous (docs/decisions.md has the figures).
  */

@@ -14,8 +14,8 @@
  * are slow. */
 #define GPUHIER_SLICES_WANTED 8
 
-/* Between groups the longest slice is so long that the fixed time of the steps hardly counts: for each doubling of the
- * groups, its pieces take this many times as long on the wire as a step does. The value comes from simulation
+/* Between groups the longest slice is long enough that the fixed time of the steps hardly counts: for each doubling of
+ * the groups, its pieces take this many times as long on the wire as a step does. The value comes from simulation
  * (docs/scaling.md). */
 #define GPUHIER_SLICE_STEPS 21
 

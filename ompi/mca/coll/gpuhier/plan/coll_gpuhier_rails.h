@@ -56,7 +56,7 @@ gpuhier_wire_t gpuhier_rails_wire(const gpuhier_record_t *records, int nranks);
 /* The number of stripes of a message of this many bytes: 1 .. rails->count. */
 int gpuhier_stripes(const gpuhier_piece_rails_t *rails, size_t bytes);
 
-/* Where a stripe begins, in bytes from the begin of the message; for stripe == stripes, the end of the message. Stripes
+/* Where a stripe begins, in bytes from the start of the message; for stripe == stripes, the end of the message. Stripes
  * end on whole units. */
 size_t gpuhier_stripe_begin(size_t bytes, int stripes, int stripe);
 

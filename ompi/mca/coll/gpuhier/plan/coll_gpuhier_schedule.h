@@ -159,9 +159,9 @@ int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int 
                       const gpuhier_limits_t *limits);
 
 /*
- * Ranges, in elements of the whole message. A place in the shard buffer is the difference to the begin of the rank's
- * shard. Each range but the last ends on a unit, so all places have the buffer's alignment to GPUHIER_UNIT_BYTES where
- * elem_bytes divides that. Shards, pieces and chunks of a small slice may be empty.
+ * Ranges, in elements of the whole message. A place in the shard buffer is its distance from the beginning of the
+ * rank's shard. Each range but the last ends on a unit, so all places have the buffer's alignment to GPUHIER_UNIT_BYTES
+ * where elem_bytes divides that. Shards, pieces and chunks of a small slice may be empty.
  */
 gpuhier_range_t gpuhier_plan_slice(const gpuhier_plan_t *plan, uint64_t slice);
 gpuhier_range_t gpuhier_plan_shard(const gpuhier_plan_t *plan, uint64_t slice, int index);

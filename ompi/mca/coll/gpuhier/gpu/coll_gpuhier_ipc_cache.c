@@ -61,6 +61,7 @@ typedef struct exported {
 #define FAILURES_MAX 16 /* calls in turn in which a peer could not map an allocation; then it is not offered again */
 
 #define EXPORTS_MAX 4096 /* remembered allocations; a full table is emptied */
+#define TABLE_ENTRIES 32 /* at first; a table grows */
 
 static opal_hash_table_t exports, mappings, holders; /* holders: a process's word -> number of holds */
 static opal_list_t recent;
@@ -86,9 +87,9 @@ static void tables_make(void)
         OBJ_CONSTRUCT(&mappings, opal_hash_table_t);
         OBJ_CONSTRUCT(&holders, opal_hash_table_t);
         OBJ_CONSTRUCT(&recent, opal_list_t);
-        opal_hash_table_init(&exports, 256);
-        opal_hash_table_init(&mappings, 256);
-        opal_hash_table_init(&holders, 256);
+        opal_hash_table_init(&exports, TABLE_ENTRIES);
+        opal_hash_table_init(&mappings, TABLE_ENTRIES);
+        opal_hash_table_init(&holders, TABLE_ENTRIES);
         ready = true;
     }
 }

@@ -40,7 +40,7 @@ void gpuhier_tried_note(const gpuhier_tried_pair_t *pair, double rate)
     }
     if (!ready) {
         OBJ_CONSTRUCT(&rates, opal_hash_table_t);
-        opal_hash_table_init(&rates, 64);
+        opal_hash_table_init(&rates, 16); /* it grows */
         ready = true;
     }
     double *kept = malloc(sizeof(*kept));

@@ -1,4 +1,4 @@
-# The libraries besides Open MPI and CUDA.
+# The libraries other than Open MPI and CUDA.
 
 # GPUHIER_CHECK_LIB(NAME, package, header, library, function, how to get it)
 # --with-name=DIR, else what the compiler finds. Substitutes NAME_CPPFLAGS and NAME_LIBS.

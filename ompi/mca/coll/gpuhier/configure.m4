@@ -6,7 +6,7 @@
 # own configure calls GPUHIER_CUDA_ARCHS only and does the rest by config/gpuhier_*.m4, with the same results:
 #
 #   coll_gpuhier_CPPFLAGS CFLAGS LDFLAGS LIBS   for the component
-#   coll_gpuhier_DSO_LIBS                       besides, for a component that is loaded at run time
+#   coll_gpuhier_DSO_LIBS                       further ones, for a component that is loaded at run time
 #   NVCC NVCC_GENCODE                           for gpu/kernels/
 #   GPUHIER_OUT_OF_TREE                         conditional, and a macro with the value 0 or 1
 

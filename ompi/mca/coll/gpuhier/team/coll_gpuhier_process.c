@@ -186,7 +186,7 @@ bool gpuhier_process_has_net(void)
 
 /*
  * By default UCX is given GPU memory only where NICs read and write it. Otherwise UCX would copy it to host memory
- * piece by piece, waiting for each; our kernels write to host memory directly.
+ * piece by piece, waiting for each; kernels write to host memory directly.
  */
 static gpuhier_net_cuda_mode_t cuda_mode(void)
 {

@@ -175,7 +175,7 @@ static void run_many(void)
         sent += in_child(send_many);
         check(-1 == take(1), "a descriptor that was never sent"); /* makes room in the socket */
     }
-    check(sent >= 3 * KEPT && files + KEPT == open_files(), "descriptors stay that nobody takes");
+    check(sent >= 3 * KEPT && files + KEPT == open_files(), "descriptors stay that no peer takes");
     gpuhier_parcels_finalize();
     check(files - 1 == open_files(), "a descriptor is open at the end");
     check(-1 == take(1000) && files == open_files(), "the socket cannot be had again");

@@ -16,9 +16,11 @@ extern "C" {
  * Reads a counter of this process. Returns 0, or -1 when there is none of that name.
  *   link.A.B    bytes that left memory of A for B; A and B are physical GPU numbers
  *               or "host"; traffic within GPU A is link.A.A
+ *   link.A.switch link.switch.A
+ *               bytes of multicast that GPU A's links carried to the NVSwitches, and from them
  *   launches copies memsets allocs frees syncs queries ipc_exports ipc_opens
  *   ipc_closes event_records gdr_reads gdr_writes
- *   events_live allocs_live host_allocs_live ipc_live gdr_live
+ *   events_live allocs_live host_allocs_live ipc_live multicast_live gdr_live
  *               calls, or things that exist now (.._live)
  *   model_late_ns model_worst_ns
  *               modelled ns by which work ended later than its model says, since the emulator itself was too slow:

@@ -72,7 +72,8 @@ static void print_machine(const sim_topology_t *topology)
         printf(" memory %zuM%s%s # %s\n", gpu->memory >> 20, '\0' != gpu->slice[0] ? " slice " : "", gpu->slice, uuid);
     }
     if (0 != topology->nvswitch) {
-        printf("nvswitch %d%s\n", topology->nvswitch, topology->is_fabric ? " fabric" : "");
+        printf("nvswitch %d%s%s\n", topology->nvswitch, topology->is_fabric ? " fabric" : "",
+               topology->multicast ? " multicast" : "");
     }
     for (i = 0; i < topology->ngpus; i++) {
         for (j = i + 1; j < topology->ngpus; j++) {

@@ -23,7 +23,8 @@
 extern "C" {
 #endif
 
-#define CUDASIM_TWIN_ABI 3
+#define CUDASIM_TWIN_ABI 4
+#define CUDASIM_MULTICAST_MAX 32 /* GPUs of a multicast team */
 
 /*
  * How a kernel keeps memory busy; only the modelled time (docs/model.md) depends on it. A twin gives it before it
@@ -60,6 +61,9 @@ typedef struct cudasim_launch {
     void (*wait)(const struct cudasim_launch *launch);
     void (*shape)(const struct cudasim_launch *launch, const cudasim_shape_t *shape);
     uint64_t (*clock)(void); /* the GPU's global timer, ns: modelled time under a model */
+    /* Behind cudasim_multicast and cudasim_multimem. */
+    int (*multicast)(const struct cudasim_launch *launch, uintptr_t address, size_t bytes, void **copies, int max);
+    void (*multimem)(const struct cudasim_launch *launch, uintptr_t address, size_t bytes, int is_write);
 } cudasim_launch_t;
 
 typedef struct cudasim_kernel {
@@ -144,6 +148,41 @@ static inline void cudasim_wait(const cudasim_launch_t *launch)
 {
     if (NULL != launch->wait) {
         launch->wait(launch);
+    }
+}
+
+/*
+ * Multicast addresses (cuMulticastCreate), which multimem instructions access and nothing else may: a twin's
+ * plain access to the host's view of one faults, and traffic() there is an illegal access. The twin of a kernel that
+ * reduces and stores through the switch
+ *
+ *     n = cudasim_multicast(launch, sums, bytes, copies, CUDASIM_MULTICAST_MAX);
+ *     ...                                                     reads copies[0 .. n - 1], adds them in that order
+ *     cudasim_multimem(launch, sums, bytes, 0);               multimem.ld_reduce
+ *     ...                                                     writes the sum to each copy
+ *     cudasim_multimem(launch, sums, bytes, 1);               multimem.st; multimem.red as well
+ *
+ * A push to a multicast address is a multimem.st that all members see when it arrives.
+ */
+
+/*
+ * Where the bytes behind a multicast address are on each GPU of its team, as the host reads and writes them. Returns
+ * the number of GPUs, at most max. The order differs between launches, as NVSwitches add in an order of their own.
+ * Returns 0 when the address is none, when this GPU has no access, or when a GPU of the team has bound no memory to all
+ * of the range: the launch has then failed with an illegal address, and the twin returns without touching anything.
+ */
+static inline int cudasim_multicast(const cudasim_launch_t *launch, uintptr_t address, size_t bytes, void **copies,
+                                    int max)
+{
+    return NULL != launch->multicast ? launch->multicast(launch, address, bytes, copies, max) : 0;
+}
+
+/* Says that multimem instructions moved bytes at a multicast address: a load reads so many bytes of each GPU's memory
+ * and brings this GPU so many, a store leaves this GPU once and writes so many bytes of each. */
+static inline void cudasim_multimem(const cudasim_launch_t *launch, uintptr_t address, size_t bytes, int is_write)
+{
+    if (NULL != launch->multimem) {
+        launch->multimem(launch, address, bytes, is_write);
     }
 }
 

@@ -14,6 +14,7 @@
 #include "sim_model.h"
 #include "sim_context.h"
 #include "sim_memory.h"
+#include "sim_multicast.h"
 
 #define DEVICE_NAME "Emulated GPU"
 
@@ -92,7 +93,6 @@ static const struct {
     {CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0},
     {CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS, 1},
-    {CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, 0},
     {CU_DEVICE_ATTRIBUTE_MPS_ENABLED, 0},
 };
 
@@ -212,6 +212,9 @@ CUresult sim_cuDeviceGetAttribute(int *value_p, CUdevice_attribute attribute, CU
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_NUMA_ID:
         *value_p = -1; /* the GPU's memory is no NUMA node of the host */
+        return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED:
+        *value_p = sim_multicast_supported(sim_driver.devices[device].physical);
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
         *value_p = generation_majors[sim_driver.topology.nvlink_generation];

@@ -49,7 +49,7 @@ static CUresult access_flags(const struct sim_alloc *alloc, void *value_p)
     if (NULL == ctx) {
         return CUDA_ERROR_INVALID_CONTEXT;
     }
-    if (SIM_KIND_MAPPED == alloc->kind) {
+    if (SIM_KIND_MAPPED == alloc->kind || SIM_KIND_MULTICAST == alloc->kind) {
         can = 0 != (alloc->access & (1 << ctx->physical));
     } else if (SIM_KIND_POOL == alloc->kind) {
         can = sim_pool_access(alloc, ctx->physical);

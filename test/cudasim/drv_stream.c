@@ -285,7 +285,8 @@ static CUresult value_queue(CUstream handle, CUdeviceptr pointer, uint64_t value
     if (CUDA_SUCCESS != rc) {
         return rc;
     }
-    if (NULL == alloc || SIM_KIND_RESERVED == alloc->kind || 0 != pointer % bytes) {
+    if (NULL == alloc || SIM_KIND_RESERVED == alloc->kind || SIM_KIND_MULTICAST == alloc->kind
+        || 0 != pointer % bytes) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     item = sim_item_new(run_value, sizeof(*work));

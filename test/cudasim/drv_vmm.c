@@ -22,15 +22,19 @@
 #include "sim_counters.h"
 #include "sim_engine.h"
 #include "sim_memory.h"
+#include "sim_multicast.h"
+#include "sim_vmm.h"
 
 #define HANDLE_MAGIC 0x766d6d31u
 #define FILE_MAGIC 0x6375646173666431ull
 
-/* Memory of a GPU without an address. Guarded by the memory lock; freed when neither handle nor mapping is left. */
+/* Memory of a GPU without an address. Guarded by the memory lock; freed when no handle, mapping or binding is left.
+ */
 struct physical {
     uint32_t magic;
     unsigned handles;
     unsigned mappings;
+    unsigned bindings; /* to multicast objects */
     int device;
     uint32_t first, nblocks; /* own blocks; an imported one has none, and first is 0 */
     int fd;                  /* of its own file, whose blocks count from 0; -1: it lies in the process's memory file */
@@ -56,7 +60,7 @@ static struct physical *physical_of(CUmemGenericAllocationHandle handle)
 
 static void physical_drop(struct physical *physical)
 {
-    if (0 == physical->handles && 0 == physical->mappings) {
+    if (0 == physical->handles && 0 == physical->mappings && 0 == physical->bindings) {
         if (physical->imported) {
             sim_uncount(ipc_live);
         } else {
@@ -68,6 +72,53 @@ static void physical_drop(struct physical *physical)
         physical->magic = 0;
         free(physical);
     }
+}
+
+/* What a physical handle says to multicast objects. */
+static void backing_fill(struct physical *physical, size_t offset, struct sim_backing *backing_p)
+{
+    const bool own_file = physical->fd >= 0;
+
+    *backing_p = (struct sim_backing){.physical = physical,
+                                      .device = physical->device,
+                                      .exportable = own_file,
+                                      .fd = own_file ? physical->fd : sim_window.fd,
+                                      .offset = SIM_SHARED_BYTES + offset
+                                                + (own_file ? 0 : (uint64_t) physical->first << SIM_BLOCK_SHIFT),
+                                      .bytes = ((size_t) physical->nblocks << SIM_BLOCK_SHIFT) - offset};
+}
+
+bool sim_backing_of_handle(CUmemGenericAllocationHandle handle, struct sim_backing *backing_p)
+{
+    struct physical *physical = physical_of(handle);
+
+    if (NULL == physical || 0 == physical->handles) {
+        return false;
+    }
+    backing_fill(physical, 0, backing_p);
+    return true;
+}
+
+bool sim_backing_at(uintptr_t address, struct sim_backing *backing_p)
+{
+    const struct sim_alloc *alloc = sim_memory_find(address);
+
+    if (NULL == alloc || SIM_KIND_MAPPED != alloc->kind) {
+        return false;
+    }
+    backing_fill(alloc->owner, address - alloc->base, backing_p);
+    return true;
+}
+
+void sim_backing_hold(struct physical *physical)
+{
+    physical->bindings++;
+}
+
+void sim_backing_release(struct physical *physical)
+{
+    physical->bindings--;
+    physical_drop(physical);
 }
 
 static CUresult properties_check(const CUmemAllocationProp *properties)
@@ -175,14 +226,17 @@ CUresult sim_cuMemCreate(CUmemGenericAllocationHandle *handle_p, size_t bytes, c
 
 CUresult sim_cuMemRelease(CUmemGenericAllocationHandle handle)
 {
+    struct sim_multicast *object = sim_multicast_of(handle);
     struct physical *physical = physical_of(handle);
     CUresult rc = CUDA_SUCCESS;
 
-    if (NULL == physical) {
+    if (NULL == physical && NULL == object) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     sim_memory_lock();
-    if (0 == physical->handles) {
+    if (NULL != object) {
+        rc = sim_multicast_release(object);
+    } else if (0 == physical->handles) {
         rc = CUDA_ERROR_INVALID_VALUE;
     } else {
         physical->handles--;
@@ -223,14 +277,15 @@ CUresult sim_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *propert
 CUresult sim_cuMemExportToShareableHandle(void *shareable_p, CUmemGenericAllocationHandle handle,
                                           CUmemAllocationHandleType type, unsigned long long flags)
 {
+    const struct sim_multicast *object = sim_multicast_of(handle);
     struct physical *physical = physical_of(handle);
+    const int own = NULL != object ? sim_multicast_file(object) : NULL != physical ? physical->fd : -1;
     int fd;
 
-    if (NULL == physical || NULL == shareable_p || 0 != flags || CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR != type
-        || physical->fd < 0) {
+    if (own < 0 || NULL == shareable_p || 0 != flags || CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR != type) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    fd = fcntl(physical->fd, F_DUPFD_CLOEXEC, 0);
+    fd = fcntl(own, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) {
         return CUDA_ERROR_OPERATING_SYSTEM;
     }
@@ -246,6 +301,9 @@ CUresult sim_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle
     struct physical *physical;
     int fd = (int) (intptr_t) shareable;
 
+    if (NULL != handle_p && CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR == type && sim_multicast_is_file(fd)) {
+        return sim_multicast_import(fd, handle_p);
+    }
     if (NULL == handle_p || CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR != type
         || (ssize_t) sizeof(head) != pread(fd, &head, sizeof(head), 0) || FILE_MAGIC != head.magic
         || head.node != sim_driver.topology.node || head.device < 0 || head.device >= sim_driver.topology.ngpus) {
@@ -327,36 +385,78 @@ CUresult sim_cuMemAddressFree(CUdeviceptr pointer, size_t bytes)
     return rc;
 }
 
-CUresult sim_cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
-                      unsigned long long flags)
+/* Under the memory lock: covers a reserved range with a mapping. */
+static CUresult range_map(enum sim_kind kind, int device, void *owner, uintptr_t base, size_t bytes,
+                          struct sim_alloc **alloc_p)
 {
-    struct physical *physical = physical_of(handle);
-    struct sim_alloc *reservation, *alloc;
-    CUresult rc = CUDA_SUCCESS;
+    struct sim_alloc *reservation = sim_memory_find(base), *alloc;
 
-    if (NULL == physical || 0 == bytes || 0 != bytes % SIM_BLOCK_BYTES || 0 != offset || 0 != flags
-        || bytes != (size_t) physical->nblocks << SIM_BLOCK_SHIFT || 0 != pointer % SIM_BLOCK_BYTES) {
+    if (NULL == reservation || SIM_KIND_RESERVED != reservation->kind || !covered(base, bytes, reservation)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
+    alloc = sim_memory_record(kind, NULL, device, base, bytes);
+    alloc->first_block = sim_block_of(base);
+    alloc->nblocks = (uint32_t) (bytes >> SIM_BLOCK_SHIFT);
+    alloc->owner = owner;
+    alloc->reservation = reservation;
+    sim_memory_cover(alloc->first_block, alloc->nblocks, alloc);
+    sim_count(allocs_live);
+    *alloc_p = alloc;
+    return CUDA_SUCCESS;
+}
+
+/* A multicast object's mapping is of no GPU's memory; its device only has to be one. */
+static CUresult multicast_map(struct sim_multicast *object, uintptr_t base, size_t bytes)
+{
+    struct sim_alloc *alloc;
+    CUresult rc;
+
+    if (bytes > sim_multicast_bytes(object)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    sim_multicast_await(object);
     sim_memory_lock();
-    reservation = sim_memory_find((uintptr_t) pointer);
-    if (NULL == reservation || SIM_KIND_RESERVED != reservation->kind
-        || !covered((uintptr_t) pointer, bytes, reservation)) {
-        rc = CUDA_ERROR_INVALID_VALUE;
-    } else {
-        alloc = sim_memory_record(SIM_KIND_MAPPED, NULL, physical->device, (uintptr_t) pointer, bytes);
-        alloc->first_block = sim_block_of((uintptr_t) pointer);
-        alloc->nblocks = physical->nblocks;
-        alloc->owner = physical;
-        alloc->reservation = reservation;
-        alloc->block_id = physical->id;
-        alloc->handle_types = (unsigned) physical->properties.requestedHandleTypes;
-        physical->mappings++;
-        sim_memory_cover(alloc->first_block, alloc->nblocks, alloc);
-        sim_count(allocs_live);
+    rc = range_map(SIM_KIND_MULTICAST, sim_driver.devices[0].physical, object, base, bytes, &alloc);
+    if (CUDA_SUCCESS == rc) {
+        alloc->handle_types = (unsigned) sim_multicast_handle_types(object);
+        sim_multicast_map(object);
     }
     sim_memory_unlock();
     return rc;
+}
+
+CUresult sim_cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+                      unsigned long long flags)
+{
+    struct sim_multicast *object = sim_multicast_of(handle);
+    struct physical *physical = physical_of(handle);
+    struct sim_alloc *alloc;
+    CUresult rc;
+
+    if ((NULL == physical && NULL == object) || 0 == bytes || 0 != bytes % SIM_BLOCK_BYTES || 0 != offset || 0 != flags
+        || 0 != pointer % SIM_BLOCK_BYTES) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (NULL != object) {
+        return multicast_map(object, (uintptr_t) pointer, bytes);
+    }
+    if (bytes != (size_t) physical->nblocks << SIM_BLOCK_SHIFT) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    sim_memory_lock();
+    rc = range_map(SIM_KIND_MAPPED, physical->device, physical, (uintptr_t) pointer, bytes, &alloc);
+    if (CUDA_SUCCESS == rc) {
+        alloc->block_id = physical->id;
+        alloc->handle_types = (unsigned) physical->properties.requestedHandleTypes;
+        physical->mappings++;
+    }
+    sim_memory_unlock();
+    return rc;
+}
+
+static bool is_mapping(const struct sim_alloc *alloc)
+{
+    return NULL != alloc && (SIM_KIND_MAPPED == alloc->kind || SIM_KIND_MULTICAST == alloc->kind);
 }
 
 /* Under the memory lock: whether the range consists of whole mappings. */
@@ -367,7 +467,7 @@ static bool whole_mappings(uintptr_t base, size_t bytes)
 
     while (at < base + bytes) {
         alloc = sim_memory_find(at);
-        if (NULL == alloc || SIM_KIND_MAPPED != alloc->kind || alloc->base != at) {
+        if (!is_mapping(alloc) || alloc->base != at) {
             return false;
         }
         at += alloc->size;
@@ -375,17 +475,40 @@ static bool whole_mappings(uintptr_t base, size_t bytes)
     return at == base + bytes;
 }
 
+/* Under the memory lock: the range is reserved only again. */
+static void mapping_end(struct sim_alloc *alloc)
+{
+    struct physical *physical = alloc->owner;
+
+    sim_memory_cover(alloc->first_block, alloc->nblocks, alloc->reservation);
+    if (SIM_KIND_MULTICAST == alloc->kind) {
+        sim_multicast_unmap(alloc->owner);
+    } else {
+        if (0 != alloc->access) {
+            sim_blocks_hide(alloc->first_block, alloc->nblocks);
+        }
+        physical->mappings--;
+        physical_drop(physical);
+    }
+    sim_memory_forget(alloc);
+    sim_uncount(allocs_live);
+}
+
 CUresult sim_cuMemUnmap(CUdeviceptr pointer, size_t bytes)
 {
     uintptr_t at = (uintptr_t) pointer, stop = at + bytes;
     struct sim_alloc *alloc = sim_memory_find(at);
-    struct physical *physical;
     CUresult rc = CUDA_SUCCESS;
+    int device;
 
     if (NULL == alloc || 0 == bytes) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    sim_device_drain(alloc->device);
+    for (device = 0; device < sim_driver.topology.ngpus; device++) {
+        if (device == alloc->device || (SIM_KIND_MULTICAST == alloc->kind && 0 != (alloc->access & (1 << device)))) {
+            sim_device_drain(device);
+        }
+    }
     sim_memory_lock();
     if (!whole_mappings(at, bytes)) {
         rc = CUDA_ERROR_INVALID_VALUE;
@@ -393,15 +516,7 @@ CUresult sim_cuMemUnmap(CUdeviceptr pointer, size_t bytes)
     while (CUDA_SUCCESS == rc && at < stop) {
         alloc = sim_memory_find(at);
         at += alloc->size;
-        physical = alloc->owner;
-        if (0 != alloc->access) {
-            sim_blocks_hide(alloc->first_block, alloc->nblocks);
-        }
-        sim_memory_cover(alloc->first_block, alloc->nblocks, alloc->reservation);
-        sim_memory_forget(alloc);
-        physical->mappings--;
-        physical_drop(physical);
-        sim_uncount(allocs_live);
+        mapping_end(alloc);
     }
     sim_memory_unlock();
     return rc;
@@ -412,6 +527,10 @@ static CUresult access_set(struct sim_alloc *alloc, int device, CUmemAccess_flag
     const struct physical *physical = alloc->owner;
     int before = alloc->access;
 
+    if (SIM_KIND_MULTICAST == alloc->kind) {
+        alloc->access = CU_MEM_ACCESS_FLAGS_PROT_NONE == flags ? before & ~(1 << device) : before | 1 << device;
+        return CUDA_SUCCESS; /* nothing lies at its addresses */
+    }
     if (CU_MEM_ACCESS_FLAGS_PROT_NONE == flags) {
         alloc->access &= ~(1 << device);
     } else {
@@ -428,6 +547,15 @@ static CUresult access_set(struct sim_alloc *alloc, int device, CUmemAccess_flag
         sim_blocks_hide(alloc->first_block, alloc->nblocks);
     }
     return CUDA_SUCCESS;
+}
+
+static CUresult may_access(const struct sim_alloc *alloc, int device)
+{
+    if (SIM_KIND_MULTICAST == alloc->kind) {
+        return sim_multicast_has(alloc->owner, device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+    }
+    return device == alloc->device || sim_device_peer(device, alloc->device) ? CUDA_SUCCESS
+                                                                             : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
 }
 
 CUresult sim_cuMemSetAccess(CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *access, size_t count)
@@ -454,9 +582,10 @@ CUresult sim_cuMemSetAccess(CUdeviceptr pointer, size_t bytes, const CUmemAccess
                 rc = CUDA_ERROR_INVALID_DEVICE;
             } else {
                 device = sim_driver.devices[access[i].location.id].physical;
-                rc = (device == alloc->device || sim_device_peer(device, alloc->device))
-                         ? access_set(alloc, device, access[i].flags)
-                         : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+                rc = may_access(alloc, device);
+                if (CUDA_SUCCESS == rc) {
+                    rc = access_set(alloc, device, access[i].flags);
+                }
             }
         }
     }
@@ -468,7 +597,7 @@ CUresult sim_cuMemGetAccess(unsigned long long *flags_p, const CUmemLocation *wh
 {
     struct sim_alloc *alloc = sim_memory_find((uintptr_t) pointer);
 
-    if (NULL == flags_p || NULL == where || NULL == alloc || SIM_KIND_MAPPED != alloc->kind) {
+    if (NULL == flags_p || NULL == where || !is_mapping(alloc)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     *flags_p = CU_MEM_ACCESS_FLAGS_PROT_NONE;

@@ -50,7 +50,8 @@ struct fill_work {
     int place;
 };
 
-/* What lies at [address, address + bytes); CUDA_ERROR_INVALID_VALUE when a GPU could not reach all of it. */
+/* What lies at [address, address + bytes); CUDA_ERROR_INVALID_VALUE when a GPU could not reach all of it, or
+ * only by multimem instructions. */
 static CUresult end_find(uintptr_t address, size_t bytes, enum sim_side side, struct end *end_p)
 {
     struct sim_alloc *alloc = sim_memory_find(address);
@@ -78,7 +79,8 @@ static CUresult end_find(uintptr_t address, size_t bytes, enum sim_side side, st
             return CUDA_ERROR_INVALID_VALUE;
         }
     }
-    if (SIM_KIND_RESERVED == alloc->kind || (SIM_KIND_MAPPED == alloc->kind && 0 == alloc->access)) {
+    if (SIM_KIND_RESERVED == alloc->kind || SIM_KIND_MULTICAST == alloc->kind
+        || (SIM_KIND_MAPPED == alloc->kind && 0 == alloc->access)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     return CUDA_SUCCESS;

@@ -31,7 +31,7 @@ void sim_count_link(int from, int to, size_t bytes)
     }
 }
 
-/* Reads "3" or "host" up to the end mark; returns the place or -1. */
+/* Reads "3", "host" or "switch" up to the end mark; returns the place or -1. */
 static int parse_place(const char *text, char end_mark, const char **end_p)
 {
     char *end = NULL;
@@ -40,6 +40,10 @@ static int parse_place(const char *text, char end_mark, const char **end_p)
     if (0 == strncmp(text, "host", 4)) {
         *end_p = text + 4;
         return (end_mark == text[4]) ? SIM_HOST : -1;
+    }
+    if (0 == strncmp(text, "switch", 6)) {
+        *end_p = text + 6;
+        return (end_mark == text[6]) ? SIM_SWITCH : -1;
     }
     gpu = strtol(text, &end, 10);
     *end_p = end;
@@ -76,8 +80,8 @@ SIM_EXPORT void cudasim_counters_reset(void)
 
 #define SIM_COUNTER_CLEAR(field) atomic_store(&sim_counters.field, 0);
     SIM_COUNTER_LIST(SIM_COUNTER_CLEAR)
-    for (from = 0; from <= SIM_MAX_GPUS; from++) {
-        for (to = 0; to <= SIM_MAX_GPUS; to++) {
+    for (from = 0; from < SIM_PLACES; from++) {
+        for (to = 0; to < SIM_PLACES; to++) {
             atomic_store(&sim_counters.links[from][to], 0);
         }
     }

@@ -13,7 +13,10 @@
 
 #include "sim_topology.h"
 
-#define SIM_HOST SIM_MAX_GPUS /* the host's place in the matrix of links */
+#define SIM_HOST SIM_MAX_GPUS         /* the host's place in the matrix of links */
+#define SIM_SWITCH (SIM_MAX_GPUS + 1) /* the NVSwitches' place, for multicast: between two GPUs they are not counted \
+                                       */
+#define SIM_PLACES (SIM_MAX_GPUS + 2)
 
 #define SIM_COUNTER_LIST(X) \
     X(launches)             \
@@ -38,6 +41,7 @@
     X(allocs_live)        \
     X(host_allocs_live)   \
     X(ipc_live)           \
+    X(multicast_live)     \
     X(gdr_live)
 
 #define SIM_COUNTER_FIELD(name) _Atomic uint64_t name;
@@ -45,7 +49,7 @@
 struct sim_counters {
     SIM_COUNTER_LIST(SIM_COUNTER_FIELD)
     SIM_GAUGE_LIST(SIM_COUNTER_FIELD)
-    _Atomic uint64_t links[SIM_MAX_GPUS + 1][SIM_MAX_GPUS + 1];
+    _Atomic uint64_t links[SIM_PLACES][SIM_PLACES];
 };
 
 /* This process's; any thread adds to it. */
@@ -55,8 +59,8 @@ extern struct sim_counters sim_counters;
 #define sim_uncount(name) atomic_fetch_sub_explicit(&sim_counters.name, 1, memory_order_relaxed)
 
 /*
- * Adds bytes that went from memory of one place to another (physical GPU, or SIM_HOST), and takes as long as a link
- * needs that the description calls slow.
+ * Adds bytes that went from memory of one place to another (physical GPU, SIM_HOST or SIM_SWITCH), and takes as long as
+ * a link needs that the description calls slow.
  */
 void sim_count_link(int from, int to, size_t bytes);
 

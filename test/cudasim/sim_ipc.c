@@ -99,8 +99,7 @@ static void peer_release(struct peer *peer)
     free(peer);
 }
 
-/* This process's number where /proc shows it, which may be that of an outer pid namespace. */
-static int32_t pid_in_proc(void)
+int32_t sim_ipc_pid(void)
 {
     char text[32] = "";
 
@@ -151,6 +150,23 @@ static CUresult peer_open(const struct handle *handle, struct peer **peer_p)
     return CUDA_SUCCESS;
 }
 
+struct sim_shared *sim_ipc_peer_hold(int32_t pid, int fd, uint64_t word, void **peer_p)
+{
+    const struct handle handle = {.pid = pid, .fd = fd, .word = word};
+    struct peer *peer;
+
+    if (CUDA_SUCCESS != peer_open(&handle, &peer)) {
+        return NULL;
+    }
+    *peer_p = peer;
+    return peer->shared;
+}
+
+void sim_ipc_peer_release(void *peer)
+{
+    peer_release(peer);
+}
+
 /* What can be seen from the handle itself. */
 static CUresult handle_check(const struct handle *handle, bool event)
 {
@@ -180,7 +196,7 @@ CUresult sim_cuIpcGetMemHandle(CUipcMemHandle *handle_p, CUdeviceptr pointer)
         return CUDA_ERROR_INVALID_VALUE;
     }
     sim_memory_export_blocks(alloc, &first, &count);
-    handle.pid = pid_in_proc();
+    handle.pid = sim_ipc_pid();
     handle.node = sim_driver.topology.node;
     handle.word = sim_window.shared->word;
     handle.id = atomic_load(&sim_window.shared->blocks[first].id);
@@ -397,7 +413,7 @@ CUresult sim_cuIpcGetEventHandle(CUipcEventHandle *handle_p, CUevent event)
     if (NULL == handle_p || NULL == event->slot || event->imported) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    handle.pid = pid_in_proc();
+    handle.pid = sim_ipc_pid();
     handle.node = sim_driver.topology.node;
     handle.word = sim_window.shared->word;
     handle.id = event->slot_id;

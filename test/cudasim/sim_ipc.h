@@ -14,6 +14,14 @@
 /* Closes whatever the context has still open. */
 void sim_ipc_context_clear(CUcontext ctx);
 
+/* This process's number where /proc shows it, which may be that of an outer pid namespace. */
+int32_t sim_ipc_pid(void);
+
+/* Under the memory lock: the head of another process's memory file, which stays until the peer is released. NULL: the
+ * process is gone. */
+struct sim_shared *sim_ipc_peer_hold(int32_t pid, int fd, uint64_t word, void **peer_p);
+void sim_ipc_peer_release(void *peer);
+
 /* The head of the memory file that an opened allocation lies in; it stays while the allocation is open. */
 struct sim_shared *sim_ipc_owner(const struct sim_alloc *alloc);
 

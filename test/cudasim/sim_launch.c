@@ -24,6 +24,7 @@
 #include "sim_engine.h"
 #include "sim_memory.h"
 #include "sim_model.h"
+#include "sim_multicast.h"
 #include "sim_pool.h"
 
 #define MAX_TWIN_LIBRARIES 16
@@ -34,6 +35,7 @@ struct launch_work {
     const cudasim_kernel_t *kernel;
     CUcontext ctx;
     struct sim_kernel_time *time; /* NULL without a model */
+    uint64_t order;               /* in which a multicast address gives its copies */
     uint32_t nparams;
     /* nparams offsets, then the values */
     uint32_t offsets[];
@@ -108,7 +110,7 @@ static bool reachable(CUcontext ctx, const struct sim_alloc *alloc)
     if (alloc->kind >= SIM_KIND_HOST || SIM_KIND_IMPORT == alloc->kind) {
         return true; /* opening a handle brings peer access with it */
     }
-    if (SIM_KIND_RESERVED == alloc->kind) {
+    if (SIM_KIND_RESERVED == alloc->kind || SIM_KIND_MULTICAST == alloc->kind) {
         return false;
     }
     if (SIM_KIND_MAPPED == alloc->kind) {
@@ -131,9 +133,10 @@ static size_t traffic_piece(const struct launch_work *work, uintptr_t address, s
     if (NULL == alloc || (bytes > room && SIM_KIND_MAPPED != alloc->kind) || !reachable(work->ctx, alloc)) {
         snprintf(text, sizeof(text), "kernel %s %s %zu bytes at %p, which is %s", work->kernel->name,
                  is_write ? "writes" : "reads", bytes, (void *) address,
-                 NULL == alloc ? "no memory that a GPU can access"
-                               : (reachable(work->ctx, alloc) ? "beyond the end of an allocation"
-                                                              : "memory of a GPU without peer access to it"));
+                 NULL == alloc                       ? "no memory that a GPU can access"
+                 : SIM_KIND_MULTICAST == alloc->kind ? "a multicast address, for multimem instructions only"
+                 : reachable(work->ctx, alloc)       ? "beyond the end of an allocation"
+                                                     : "memory of a GPU without peer access to it");
         sim_context_poison(work->ctx, CUDA_ERROR_ILLEGAL_ADDRESS, text);
         return 0;
     }
@@ -161,10 +164,96 @@ static void traffic(const cudasim_launch_t *launch, uintptr_t address, size_t by
     } while (length > 0 && bytes > 0);
 }
 
+/* What a multimem instruction reaches; false after the launch was stopped. */
+static bool team_of(const struct launch_work *work, uintptr_t address, size_t bytes, struct sim_team *team_p)
+{
+    char text[200];
+
+    if (sim_multicast_reach(address, bytes, work->launch.device, team_p)) {
+        return true;
+    }
+    snprintf(text, sizeof(text),
+             "kernel %s accesses %zu bytes at %p by a multimem instruction, behind which not every GPU of a multicast "
+             "team has memory",
+             work->kernel->name, bytes, (void *) address);
+    sim_context_poison(work->ctx, CUDA_ERROR_ILLEGAL_ADDRESS, text);
+    return false;
+}
+
+static void count_team(int device, const struct sim_team *team, size_t bytes, bool is_write)
+{
+    for (int i = 0; i < team->count; i++) {
+        sim_count_link(is_write ? SIM_SWITCH : team->devices[i], is_write ? team->devices[i] : SIM_SWITCH, bytes);
+    }
+    sim_count_link(is_write ? device : SIM_SWITCH, is_write ? SIM_SWITCH : device, bytes);
+}
+
+static int multicast(const cudasim_launch_t *launch, uintptr_t address, size_t bytes, void **copies, int max)
+{
+    const struct launch_work *work = (const void *) launch;
+    uint64_t order = work->order;
+    struct sim_team team;
+
+    if (!team_of(work, address, bytes, &team)) {
+        return 0;
+    }
+    if (team.count > max) {
+        sim_context_poison(work->ctx, CUDA_ERROR_ILLEGAL_ADDRESS, "a twin takes fewer copies than its team has GPUs");
+        return 0;
+    }
+    /* In no order that a kernel could rely on: each takes the place of one before it. */
+    for (int i = 0; i < team.count; i++) {
+        const int k = (int) (order % (uint64_t) (i + 1));
+        order /= (uint64_t) (i + 1);
+        if (k < i) {
+            copies[i] = copies[k];
+        }
+        copies[k] = team.copies[i];
+    }
+    return team.count;
+}
+
+static void multimem(const cudasim_launch_t *launch, uintptr_t address, size_t bytes, int is_write)
+{
+    const struct launch_work *work = (const void *) launch;
+    struct sim_team team;
+
+    if (!team_of(work, address, bytes, &team)) {
+        return;
+    }
+    count_team(launch->device, &team, bytes, 0 != is_write);
+    if (NULL != work->time) {
+        sim_kernel_multicast(work->time, &team, bytes, 0 != is_write);
+    }
+}
+
+/* A push to a multicast address: all members see the words. */
+static void push_team(const struct launch_work *work, uintptr_t to, const void *from, size_t bytes)
+{
+    struct sim_team team;
+
+    if (!team_of(work, to, bytes, &team)) {
+        return;
+    }
+    count_team(work->launch.device, &team, bytes, true);
+    if (NULL != work->time) {
+        sim_kernel_push_multicast(work->time, &team, from, bytes);
+        return;
+    }
+    for (int i = 0; i < team.count; i++) {
+        sim_deliver(team.copies[i], from, bytes);
+    }
+}
+
 static void push(const cudasim_launch_t *launch, uintptr_t to, const void *from, size_t bytes)
 {
     const struct launch_work *work = (const void *) launch;
+    const struct sim_alloc *alloc = sim_memory_find(to);
 
+    if (NULL != alloc && SIM_KIND_MULTICAST == alloc->kind) {
+        push_team(work, to, from, bytes);
+        return;
+    }
     struct sim_kernel_time *time = work->time;
     struct launch_work counted = *work;
 
@@ -231,6 +320,18 @@ static uint64_t gpu_clock(void)
     return sim_model.on ? cudasim_model_ns() : sim_now_ns();
 }
 
+/* A number for a launch, from the seed, the GPU and the launches before: splitmix64. */
+static uint64_t order_of(int device)
+{
+    static _Atomic uint64_t launches;
+    uint64_t value =
+        sim_engine_seed() + 0x9e3779b97f4a7c15ull * (32 * (atomic_fetch_add(&launches, 1) + 1) + (uint64_t) device);
+
+    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9ull;
+    value = (value ^ (value >> 27)) * 0x94d049bb133111ebull;
+    return value ^ (value >> 31);
+}
+
 /* The alignment that a parameter of that size can have at most: its largest power of two, up to 16. */
 static size_t alignment_of(size_t bytes)
 {
@@ -270,8 +371,11 @@ CUresult sim_launch(const cudasim_kernel_t *kernel, const uint32_t grid[3], cons
     work->launch.push = push;
     work->launch.wait = wait;
     work->launch.shape = shape;
+    work->launch.multicast = multicast;
+    work->launch.multimem = multimem;
     work->launch.clock = gpu_clock;
     work->kernel = kernel;
+    work->order = order_of(stream->ctx->physical);
     work->time = NULL;
     item->name = kernel->name;
     item->is_kernel = true;

@@ -20,6 +20,7 @@ enum sim_kind {
     SIM_KIND_IMPORT,     /* another process's block, opened by IPC */
     SIM_KIND_RESERVED,   /* cuMemAddressReserve: an address range without memory */
     SIM_KIND_MAPPED,     /* cuMemMap */
+    SIM_KIND_MULTICAST,  /* cuMemMap of a multicast object */
     SIM_KIND_HOST,       /* cuMemAllocHost, cuMemHostAlloc */
     SIM_KIND_REGISTERED, /* cuMemHostRegister */
     SIM_KIND_MANAGED     /* cuMemAllocManaged */
@@ -46,9 +47,10 @@ struct sim_alloc {
     uint64_t block_id;     /* SIM_KIND_MAPPED: of the memory behind it, wherever it is mapped; else 0 */
     unsigned handle_types; /* CU_MEM_HANDLE_TYPE_*: how it may be exported; legacy IPC is not among them */
     unsigned flags;        /* as given to the call that made it */
-    int access;            /* SIM_KIND_MAPPED: bit per physical GPU that may access it (SetAccess) */
-    void *owner; /* SIM_KIND_POOL: its pool; SIM_KIND_MAPPED: its physical handle; SIM_KIND_IMPORT: its mapping */
-    struct sim_alloc *reservation; /* SIM_KIND_MAPPED: the reserved range it lies in */
+    int access;  /* SIM_KIND_MAPPED, SIM_KIND_MULTICAST: bit per physical GPU that may access it (SetAccess) */
+    void *owner; /* SIM_KIND_POOL: its pool; SIM_KIND_MAPPED: its physical handle; SIM_KIND_IMPORT: its mapping;
+                    SIM_KIND_MULTICAST: its object */
+    struct sim_alloc *reservation; /* SIM_KIND_MAPPED, SIM_KIND_MULTICAST: the reserved range it lies in */
     struct sim_alloc *next;        /* in its context's list, or the free list */
     struct sim_alloc *previous;
 };

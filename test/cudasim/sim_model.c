@@ -188,11 +188,12 @@ static int read_file(const char *path)
 /* From the file's units to real nanoseconds and bytes. A rate of zero would divide by zero. */
 static int convert(const char *path)
 {
-    double *const times[] = {
-        &sim_model.start,     &sim_model.kernel,      &sim_model.gap,        &sim_model.event,
-        &sim_model.visible,   &sim_model.memory_load, &sim_model.link_load,  &sim_model.link_store,
-        &sim_model.pcie_load, &sim_model.pcie_store,  &sim_model.copy_start, &sim_model.copy_pageable,
-        &sim_model.gdr_pin,   &sim_model.gdr_read,    &sim_model.gdr_write,  &sim_model.rail_latency};
+    double *const times[] = {&sim_model.start,          &sim_model.kernel,      &sim_model.gap,
+                             &sim_model.event,          &sim_model.visible,     &sim_model.memory_load,
+                             &sim_model.link_load,      &sim_model.link_store,  &sim_model.pcie_load,
+                             &sim_model.pcie_store,     &sim_model.copy_start,  &sim_model.copy_pageable,
+                             &sim_model.multicast_load, &sim_model.gdr_pin,     &sim_model.gdr_read,
+                             &sim_model.gdr_write,      &sim_model.rail_latency};
     double *const rates[] = {&sim_model.memory_rate,    &sim_model.link_rate,       &sim_model.pcie_rate,
                              &sim_model.copy_link_rate, &sim_model.copy_local_rate, &sim_model.copy_pageable_rate,
                              &sim_model.gdr_read_rate,  &sim_model.gdr_write_rate,  &sim_model.rail_rate};
@@ -222,6 +223,7 @@ static int convert(const char *path)
     for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
         *rates[i] /= sim_model.dilation;
     }
+    sim_model.multicast_rate /= sim_model.dilation; /* 0: the switch has none */
     sim_model.sm_in_flight *= 1024;
     return 0;
 }

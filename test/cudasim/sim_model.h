@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "cudasim_twin.h"
+#include "sim_multicast.h"
 #include "sim_window.h"
 
 /*
@@ -32,6 +33,8 @@
     X(link_load, "link.load")                   \
     X(link_store, "link.store")                 \
     X(link_is_pcie, "link.is_pcie")             \
+    X(multicast_rate, "multicast.rate")         \
+    X(multicast_load, "multicast.load")         \
     X(pcie_rate, "pcie.rate")                   \
     X(pcie_load, "pcie.load")                   \
     X(pcie_store, "pcie.store")                 \
@@ -86,7 +89,9 @@ struct sim_gpu_ports *sim_model_ports(uintptr_t address);
 
 /* Bytes between the GPU that works and one place. */
 struct sim_flow {
-    struct sim_gpu_ports *ports; /* NULL: host memory */
+    struct sim_gpu_ports *ports;       /* NULL: host memory, or a team's */
+    struct sim_gpu_ports *const *team; /* those of all GPUs of a team, through the switch; NULL: of none */
+    int count;                         /* of them */
     size_t bytes;
     bool is_write;
 };
@@ -108,7 +113,10 @@ struct sim_kernel_time {
 void sim_kernel_begin(struct sim_kernel_time *time, struct sim_gpu_ports *own, uint64_t start, uint32_t blocks,
                       uint32_t threads);
 void sim_kernel_flow(struct sim_kernel_time *time, uintptr_t address, size_t bytes, bool is_write);
+void sim_kernel_multicast(struct sim_kernel_time *time, const struct sim_team *team, size_t bytes, bool is_write);
 void sim_kernel_push(struct sim_kernel_time *time, uintptr_t to, const void *from, size_t bytes);
+void sim_kernel_push_multicast(struct sim_kernel_time *time, const struct sim_team *team, const void *from,
+                               size_t bytes);
 void sim_kernel_wait(struct sim_kernel_time *time);
 uint64_t sim_kernel_end(struct sim_kernel_time *time); /* when all that it did is done */
 

@@ -31,7 +31,7 @@
 struct sim_push {
     struct sim_push *next;
     uint64_t due;
-    uintptr_t to;
+    void *to; /* by the host's address */
     size_t bytes;
     unsigned char data[];
 };
@@ -105,6 +105,33 @@ static uint64_t carry(struct sim_gpu_ports *from, struct sim_gpu_ports *to, doub
     return later(end, port_take(&to->link_in, at, bytes / sim_model.link_rate));
 }
 
+/*
+ * Multicast. A load makes the switch read all members' memory, the loading GPU's own too (NVIDIA/nccl issue 828), and
+ * sends one result; a store reaches the switch once and then all members. So with P GPUs of which each reduces a P-th
+ * of B bytes, the links of each carry (1 + 1/P) B each way.
+ */
+static uint64_t carry_team(struct sim_gpu_ports *own, const struct sim_flow *flow, double bytes, uint64_t at)
+{
+    const double link_ns = bytes / sim_model.multicast_rate, memory_ns = bytes / sim_model.memory_rate;
+    uint64_t end = port_take(flow->is_write ? &own->link_out : &own->link_in, at, link_ns);
+
+    for (int i = 0; i < flow->count; i++) {
+        struct sim_gpu_ports *member = flow->team[i];
+        end = later(end, port_take(&member->memory, at, memory_ns));
+        end = later(end, port_take(flow->is_write ? &member->link_in : &member->link_out, at, link_ns));
+    }
+    return end;
+}
+
+/* Carries bytes of a kernel's flow. */
+static uint64_t carry_flow(struct sim_gpu_ports *own, const struct sim_flow *flow, double bytes, uint64_t at)
+{
+    if (NULL != flow->team) {
+        return carry_team(own, flow, bytes, at);
+    }
+    return flow->is_write ? carry(own, flow->ports, bytes, at) : carry(flow->ports, own, bytes, at);
+}
+
 /* ---- kernels ---- */
 
 void sim_kernel_begin(struct sim_kernel_time *time, struct sim_gpu_ports *own, uint64_t start, uint32_t blocks,
@@ -119,24 +146,36 @@ void sim_kernel_begin(struct sim_kernel_time *time, struct sim_gpu_ports *own, u
     time->pushes = NULL;
 }
 
-void sim_kernel_flow(struct sim_kernel_time *time, uintptr_t address, size_t bytes, bool is_write)
+static void flow_add(struct sim_kernel_time *time, const struct sim_flow *flow)
 {
-    struct sim_gpu_ports *ports = sim_model_ports(address);
-
     for (unsigned i = 0; i < time->nflows; i++) {
-        if (ports == time->flows[i].ports && is_write == time->flows[i].is_write) {
-            time->flows[i].bytes += bytes;
+        struct sim_flow *old = &time->flows[i];
+        if (flow->ports == old->ports && flow->team == old->team && flow->is_write == old->is_write) {
+            old->bytes += flow->bytes;
             return;
         }
     }
     if (time->nflows < SIM_MODEL_FLOWS) {
-        time->flows[time->nflows++] = (struct sim_flow){ports, bytes, is_write};
+        time->flows[time->nflows++] = *flow;
     }
+}
+
+void sim_kernel_flow(struct sim_kernel_time *time, uintptr_t address, size_t bytes, bool is_write)
+{
+    flow_add(time, &(struct sim_flow){.ports = sim_model_ports(address), .bytes = bytes, .is_write = is_write});
+}
+
+void sim_kernel_multicast(struct sim_kernel_time *time, const struct sim_team *team, size_t bytes, bool is_write)
+{
+    flow_add(time, &(struct sim_flow){.team = team->ports, .count = team->count, .bytes = bytes, .is_write = is_write});
 }
 
 /* How long a load takes from the place, or a store to it. */
 static double latency(const struct sim_kernel_time *time, const struct sim_flow *flow)
 {
+    if (NULL != flow->team) {
+        return flow->is_write ? sim_model.link_store : sim_model.multicast_load;
+    }
     if (flow->ports == time->own) {
         return sim_model.memory_load;
     }
@@ -175,8 +214,7 @@ static uint64_t serve(struct sim_kernel_time *time, bool is_write, unsigned at_o
             lent = 0;
             n = 0;
         }
-        end =
-            later(end, is_write ? carry(time->own, flow->ports, bytes, at) : carry(flow->ports, time->own, bytes, at));
+        end = later(end, carry_flow(time->own, flow, bytes, at));
         lent += bytes * latency(time, flow) / in_flight(time);
         n++;
     }
@@ -199,8 +237,10 @@ static void kernel_charge(struct sim_kernel_time *time)
         const struct sim_flow *flow = &time->flows[i];
         const double wait = latency(time, flow);
         first[flow->is_write] = wait > first[flow->is_write] ? wait : first[flow->is_write];
-        sum[flow->is_write] +=
-            (double) flow->bytes / (flow->ports == time->own ? sim_model.memory_rate : sim_model.link_rate);
+        sum[flow->is_write] += (double) flow->bytes
+                               / (NULL != flow->team         ? sim_model.multicast_rate
+                                  : flow->ports == time->own ? sim_model.memory_rate
+                                                             : sim_model.link_rate);
     }
     const double guess = (sum[0] > sum[1] ? sum[0] : sum[1]) / sim_model.dilation / SLICE_NS;
     const unsigned slices = guess < 1 ? 1 : guess > MAX_SLICES ? MAX_SLICES : (unsigned) guess;
@@ -248,29 +288,24 @@ static void deliver_due(struct sim_kernel_time *time, bool all)
 
     while (NULL != (push = time->pushes) && (all || push->due <= sim_now_ns())) {
         sim_model_sleep(push->due, true);
-        sim_deliver(sim_host_view(push->to), push->data, push->bytes);
+        sim_deliver(push->to, push->data, push->bytes);
         time->pushes = push->next;
-        if (NULL == time->pushes) {
-        }
         free(push);
     }
 }
 
-void sim_kernel_push(struct sim_kernel_time *time, uintptr_t to, const void *from, size_t bytes)
+/* Bytes that arrive at a place (the host's address) at a time. */
+static void push_add(struct sim_kernel_time *time, uint64_t due, void *to, const void *from, size_t bytes)
 {
     struct sim_push *push = malloc(sizeof(*push) + bytes);
-    const struct sim_flow flow = {sim_model_ports(to), bytes, true};
 
     if (NULL == push) {
         abort();
     }
-    kernel_charge(time);
-    push->due = carry(time->own, flow.ports, (double) bytes, time->at) + (uint64_t) latency(time, &flow);
+    push->due = due;
     push->to = to;
     push->bytes = bytes;
-    push->next = NULL;
     memcpy(push->data, from, bytes);
-    time->at += (uint64_t) ((double) bytes * latency(time, &flow) / in_flight(time));
     /* In the order of their ends, so that the first is always the next; equal ends keep the order of pushes. */
     struct sim_push **link = &time->pushes;
     while (NULL != *link && (*link)->due <= push->due) {
@@ -278,6 +313,35 @@ void sim_kernel_push(struct sim_kernel_time *time, uintptr_t to, const void *fro
     }
     push->next = *link;
     *link = push;
+}
+
+/* When the words of a push arrive, which the kernel is charged for. */
+static uint64_t push_charge(struct sim_kernel_time *time, const struct sim_flow *flow)
+{
+    const double wait = latency(time, flow);
+
+    kernel_charge(time);
+    const uint64_t due = carry_flow(time->own, flow, (double) flow->bytes, time->at) + (uint64_t) wait;
+    time->at += (uint64_t) ((double) flow->bytes * wait / in_flight(time));
+    return due;
+}
+
+void sim_kernel_push(struct sim_kernel_time *time, uintptr_t to, const void *from, size_t bytes)
+{
+    const struct sim_flow flow = {.ports = sim_model_ports(to), .bytes = bytes, .is_write = true};
+
+    push_add(time, push_charge(time, &flow), sim_host_view(to), from, bytes);
+}
+
+void sim_kernel_push_multicast(struct sim_kernel_time *time, const struct sim_team *team, const void *from,
+                               size_t bytes)
+{
+    const struct sim_flow flow = {.team = team->ports, .count = team->count, .bytes = bytes, .is_write = true};
+    const uint64_t due = push_charge(time, &flow);
+
+    for (int i = 0; i < team->count; i++) {
+        push_add(time, due, team->copies[i], from, bytes);
+    }
 }
 
 void sim_kernel_wait(struct sim_kernel_time *time)

@@ -67,6 +67,7 @@ typedef struct sim_topology {
     int pcie_generation;
     int nvswitch;               /* links of each GPU to NVSwitches, 0: none */
     int is_fabric;              /* 1: the NVSwitches reach the GPUs of all nodes */
+    int multicast;              /* 1: and they reduce and multicast (the third generation and later) */
     char title[96];             /* for people; may be empty */
     int package[SIM_MAX_NUMAS]; /* of each NUMA node */
     sim_switch_t switches[SIM_MAX_SWITCHES];

@@ -371,18 +371,26 @@ static int parse_slow(const struct reader *reader, sim_topology_t *topology_p)
     return 0;
 }
 
-/* nvswitch LINKS [fabric]: every GPU has LINKS links to NVSwitches, of this node or of all nodes. */
+/* nvswitch LINKS [fabric] [multicast]: every GPU has LINKS links to NVSwitches, of this node or of all nodes. */
 static int parse_nvswitch(const struct reader *reader, sim_topology_t *topology_p)
 {
-    if (reader->nwords < 2 || reader->nwords > 3 || (3 == reader->nwords && 0 != strcmp(reader->words[2], "fabric"))) {
-        return complain(reader, "nvswitch LINKS [fabric] is expected");
+    int word = 2;
+
+    topology_p->is_fabric = word < reader->nwords && 0 == strcmp(reader->words[word], "fabric");
+    word += topology_p->is_fabric;
+    topology_p->multicast = word < reader->nwords && 0 == strcmp(reader->words[word], "multicast");
+    word += topology_p->multicast;
+    if (reader->nwords < 2 || word < reader->nwords) {
+        return complain(reader, "nvswitch LINKS [fabric] [multicast] is expected");
     }
     if (0
         != parse_index(reader, reader->words[1], SIM_MAX_LINKS_PER_GPU + 1, "a number of links",
                        &topology_p->nvswitch)) {
         return -1;
     }
-    topology_p->is_fabric = 3 == reader->nwords;
+    if (topology_p->multicast && 0 == topology_p->nvswitch) {
+        return complain(reader, "0 links contradict multicast");
+    }
     return 0;
 }
 
@@ -521,6 +529,10 @@ int sim_topology_read(const char *path, sim_topology_t *topology_p)
     }
     if (0 == rc && 0 == topology_p->ngpus) {
         rc = complain(&reader, "the file ends without a gpu line; at least 'gpu 0' is expected");
+    }
+    if (0 == rc && topology_p->multicast && 0 != topology_p->nvlink_generation && topology_p->nvlink_generation < 4) {
+        rc = complain(&reader, "nvlink-generation %d contradicts multicast, which NVSwitches have from 4 on",
+                      topology_p->nvlink_generation);
     }
     fclose(file);
     if (0 == rc) {

@@ -5,6 +5,7 @@
  * The contract of the CUDA driver, as far as the emulated one keeps it.
  *
  *   contract FATBIN            runs all parts and prints what happened
+ *   contract FATBIN multicast  runs the part that depends on the machine
  *
  * The output is compared with contract.golden by contract.sh. The same program runs
  * on a real driver, which then judges the golden file.
@@ -62,8 +63,11 @@ int main(int argc, char **argv)
     if (4 == argc && 0 == strcmp(argv[1], "--ipc-child")) {
         return contract_ipc_child(atoi(argv[2]), atoi(argv[3]));
     }
+    if (3 == argc && 0 == strcmp(argv[2], "multicast")) {
+        return contract_multicast(argv[1]);
+    }
     if (2 != argc) {
-        fprintf(stderr, "usage: contract FATBIN\n");
+        fprintf(stderr, "usage: contract FATBIN [multicast]\n");
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);

@@ -40,6 +40,9 @@ void contract_pools(void);
 void contract_entry_points(void);
 void contract_faults(void);
 
+/* By itself, and with golden files of its own: status 77 where no GPUs can be in a team. */
+int contract_multicast(const char *fatbin);
+
 /* IPC: the parent's part, and the child's, which ran exec before either called cuInit. */
 void contract_ipc_parent(int to_child, int from_child);
 int contract_ipc_child(int from_parent, int to_parent);

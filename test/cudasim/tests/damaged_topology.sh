@@ -64,6 +64,12 @@ printf 'gpu 0\nnic a\001b\n' >"$dir/control"
 expect control 2 'character 6 '
 printf 'gpu 0\nnodes 0\n' >"$dir/nodes"
 expect nodes 2 'nodes 0'
+printf 'gpu 0\nnvswitch 18 multi\n' >"$dir/multi"
+expect multi 2 'nvswitch LINKS \[fabric\] \[multicast\]'
+printf 'gpu 0\nnvswitch 0 multicast\n' >"$dir/unlinked"
+expect unlinked 2 '0 links contradict multicast'
+printf 'gpu 0\nnvswitch 12 multicast\nnvlink-generation 3\n' >"$dir/older"
+expect older 3 'nvlink-generation 3 contradicts multicast'
 printf 'gpu 0\ngpu 1\nslow 0 1 0\n' >"$dir/slow"
 expect slow 3 'above 0'
 printf 'gpu 0 numa\n' >"$dir/value"

@@ -26,12 +26,13 @@ damage()
 for model in h100-dgx h200-dgx a100-dgx a100-pcie gb200; do
     CUDASIM_MODEL=$models/$model ./limits_test inits || { echo "$model is refused"; bad=1; }
     # Each figure says where it comes from, or is one of a group whose first does.
-    awk -F'#' '/^(gpu|memory|sm|link|pcie|copy|gdr|rail)\./ && NF < 2 && !/is_pcie/ { print FILENAME ": no source: " $0; n++ }
+    awk -F'#' '/^(gpu|memory|sm|link|pcie|copy|gdr|rail|multicast)\./ && NF < 2 && !/is_pcie/ { print FILENAME ": no source: " $0; n++ }
         END { exit n > 0 }' "$models/$model" || bad=1
 done
 damage '/^gpu.sms/d' "the file ends without the key 'gpu.sms'"
 damage '/^rail.latency/d' "the file ends without the key 'rail.latency'"
 damage 's/^rail.rate = .*/rail.rate = 0/' "rail.rate must be more than 0"
+damage '/^multicast.rate/d' "the file ends without the key 'multicast.rate'"
 damage '/^host.default/d' "the file ends without the key 'host.default'"
 damage 's/^gpu.gap = .*/gpu.gap = fast/' "a number that is not negative is expected instead of 'fast'"
 damage 's/^gpu.gap = .*/gpu.gap = -1/' "a number that is not negative is expected instead of '-1'"

@@ -67,6 +67,18 @@ static void load_run(const cudasim_launch_t *launch, void **params)
     launch->traffic(launch, to, 4 * n, 1);
 }
 
+static const uint32_t time_bytes[] = {sizeof(uint64_t), sizeof(uint64_t)};
+
+/* What multicast_sum says that it does, without doing it. */
+static void time_run(const cudasim_launch_t *launch, void **params)
+{
+    const uint64_t at = *(uint64_t *) params[0], n = *(uint64_t *) params[1];
+
+    cudasim_shape(launch, 128, 0);
+    cudasim_multimem(launch, at, 4 * n, 0);
+    cudasim_multimem(launch, at, 4 * n, 1);
+}
+
 static const uint32_t plain_bytes[] = {sizeof(uint64_t), sizeof(uint32_t)};
 
 /* What no kernel may do: a plain load or store at a multicast address. */
@@ -92,9 +104,8 @@ static void signal_run(const cudasim_launch_t *launch, void **params)
 }
 
 static const cudasim_kernel_t kernels[] = {
-    {"multicast_sum", 3, sum_bytes, sum_run, 0},
-    {"multicast_load", 3, load_bytes, load_run, 0},
-    {"multicast_plain", 2, plain_bytes, plain_run, 0},
+    {"multicast_sum", 3, sum_bytes, sum_run, 0},          {"multicast_load", 3, load_bytes, load_run, 0},
+    {"multicast_time", 2, time_bytes, time_run, 0},       {"multicast_plain", 2, plain_bytes, plain_run, 0},
     {"multicast_signal", 3, signal_bytes, signal_run, 1},
 };
 

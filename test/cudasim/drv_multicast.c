@@ -4,8 +4,8 @@
  *
  * cuMulticast*: what the calls accept.
  *
- * Owns the checks of their arguments. What an object is and does is in sim_multicast.c; how it is mapped, exported,
- * imported and released in drv_vmm.c, by the calls for all handles.
+ * Owns the checks of their arguments. What an object is and does is in sim_multicast.c; how it is mapped in drv_map.c,
+ * and how it is exported, imported and released in drv_vmm.c, by the calls for all handles.
  */
 #include "api.h"
 #include "sim_context.h"

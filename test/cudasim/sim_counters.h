@@ -14,9 +14,8 @@
 #include "sim_topology.h"
 
 #define SIM_HOST SIM_MAX_GPUS         /* the host's place in the matrix of links */
-#define SIM_SWITCH (SIM_MAX_GPUS + 1) /* the NVSwitches' place, for multicast: between two GPUs they are not counted \
-                                       */
-#define SIM_PLACES (SIM_MAX_GPUS + 2)
+#define SIM_SWITCH (SIM_MAX_GPUS + 2) /* that of the NVSwitches, for multicast only */
+#define SIM_PLACES (SIM_MAX_GPUS + 3)
 
 #define SIM_COUNTER_LIST(X) \
     X(launches)             \

@@ -5,7 +5,7 @@
  * Multicast objects.
  *
  * Owns the objects: which GPUs are in a team, and which memory of each is bound where. Does not own the checks of the
- * driver's calls (drv_multicast.c), the addresses at which objects are mapped (drv_vmm.c), or what
+ * driver's calls (drv_multicast.c), the addresses at which objects are mapped (drv_map.c), or what
  * kernels do there (sim_launch.c).
  *
  * An object is a file without a name, which each process of the team has open and mapped; its descriptor is what
@@ -79,10 +79,7 @@ struct sim_multicast {
     unsigned char *view;                /* NULL: not yet made */
     struct binding shown[MAX_BINDINGS]; /* id 0: nothing */
     bool failed[MAX_BINDINGS];          /* it could not be mapped: its process is gone */
-    struct {
-        uint64_t id;
-        struct physical *memory; /* NULL: no binding of this process */
-    } own[MAX_BINDINGS];
+    struct physical *own[MAX_BINDINGS]; /* memory that this process has bound, by slot */
     unsigned nown;
     void *peers[SIM_MAX_GPUS]; /* model: of members that other processes bound first */
     struct sim_gpu_ports *ports[SIM_MAX_GPUS];
@@ -235,8 +232,8 @@ static void own_drop(struct sim_multicast *object, int slot)
     object->shared->bindings[slot].id = 0;
     atomic_fetch_add(&object->shared->changes, 1);
     object_unlock(object->shared);
-    sim_backing_release(object->own[slot].memory);
-    object->own[slot].memory = NULL;
+    sim_backing_release(object->own[slot]);
+    object->own[slot] = NULL;
     if (0 == --object->nown) {
         nbound--;
     }
@@ -250,7 +247,7 @@ static void object_drop(struct sim_multicast *object)
         return;
     }
     for (int slot = 0; slot < MAX_BINDINGS; slot++) {
-        if (NULL != object->own[slot].memory) {
+        if (NULL != object->own[slot]) {
             own_drop(object, slot);
         }
     }
@@ -377,7 +374,7 @@ CUresult sim_multicast_bind(struct sim_multicast *object, size_t offset, const s
         return rc;
     }
     sim_backing_hold(memory->physical);
-    object->own[slot].memory = memory->physical;
+    object->own[slot] = memory->physical;
     nbound += 0 == object->nown++;
     return CUDA_SUCCESS;
 }
@@ -388,7 +385,7 @@ CUresult sim_multicast_unbind(struct sim_multicast *object, int device, size_t o
 
     for (int slot = 0; slot < MAX_BINDINGS; slot++) {
         const struct binding *binding = &object->shared->bindings[slot];
-        if (NULL != object->own[slot].memory && member == binding->member && offset == binding->offset
+        if (NULL != object->own[slot] && member == binding->member && offset == binding->offset
             && bytes == binding->bytes) {
             own_drop(object, slot);
             return CUDA_SUCCESS;

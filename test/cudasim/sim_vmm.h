@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What multicast objects need to know of memory that cuMemCreate made.
+ * Memory that cuMemCreate made, for what maps it or binds it to multicast objects.
  */
 #ifndef SIM_VMM_H
 #define SIM_VMM_H
@@ -12,7 +12,33 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct physical;
+#define SIM_PHYSICAL_MAGIC 0x766d6d31u
+
+/* Memory of a GPU without an address. Guarded by the memory lock; freed when no handle, mapping or binding is left.
+ */
+struct physical {
+    uint32_t magic;
+    unsigned handles;
+    unsigned mappings;
+    unsigned bindings; /* to multicast objects */
+    int device;
+    uint32_t first, nblocks; /* own blocks; an imported one has none, and first is 0 */
+    int fd;                  /* of its own file, whose blocks count from 0; -1: it lies in the process's memory file */
+    bool imported;
+    uint64_t id;
+    CUmemAllocationProp properties;
+};
+
+/* What a handle refers to, or NULL. */
+static inline struct physical *physical_of(CUmemGenericAllocationHandle handle)
+{
+    struct physical *physical = (struct physical *) (uintptr_t) handle;
+
+    return (NULL != physical && SIM_PHYSICAL_MAGIC == physical->magic) ? physical : NULL;
+}
+
+/* Under the memory lock, after one of its counts went down: frees it if that was its last use. */
+void sim_physical_drop(struct physical *physical);
 
 /* Where such memory lies. */
 struct sim_backing {

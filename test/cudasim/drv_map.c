@@ -94,7 +94,8 @@ static CUresult range_map(enum sim_kind kind, int device, void *owner, uintptr_t
     return CUDA_SUCCESS;
 }
 
-/* A multicast object's mapping is of no GPU's memory; its device only has to be one. */
+/* A multicast object belongs to no single GPU. The record of its mapping has to name one, and names the first visible
+ * GPU. */
 static CUresult multicast_map(struct sim_multicast *object, uintptr_t base, size_t bytes)
 {
     struct sim_alloc *alloc;

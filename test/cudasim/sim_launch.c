@@ -201,7 +201,7 @@ static int multicast(const cudasim_launch_t *launch, uintptr_t address, size_t b
         sim_context_poison(work->ctx, CUDA_ERROR_ILLEGAL_ADDRESS, "a twin takes fewer copies than its team has GPUs");
         return 0;
     }
-    /* In no order that a kernel could rely on: each takes the place of one before it. */
+    /* A shuffle, so that no kernel can rely on an order. */
     for (int i = 0; i < team.count; i++) {
         const int k = (int) (order % (uint64_t) (i + 1));
         order /= (uint64_t) (i + 1);

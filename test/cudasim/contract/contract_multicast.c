@@ -4,8 +4,8 @@
  *
  * Multicast objects of two GPUs in one process.
  *
- * Without two GPUs that can be in a team it prints what the calls say there, and no more; contract.sh then compares
- * with another golden file.
+ * Without two GPUs that can be in a team, it prints only how the calls refuse, and contract.sh compares that with
+ * another golden file.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -172,7 +172,7 @@ static void bind(void)
     CALL(cuMulticastBindMem(team, 2 * MIB, memory[1], 0, 2 * MIB, 0));
 }
 
-/* It was not made to be shared. */
+/* The object was made without handle types, so it cannot be exported. */
 static void export(void)
 {
     int fd = -1;

@@ -11,10 +11,9 @@
  *   multicast_test killed N    what a killed process had bound; nothing is left behind
  *   multicast_test slots 2     no more objects can have memory bound than an NVSwitch has slots
  *   multicast_test faults 2    calls that CUDASIM_FAIL makes fail
- *   multicast_test model N     64 MiB, under a model: at least the time that the formula says
+ *   multicast_test model N     64 MiB under a model, in the time that the formula says
  *
- * A process that waits for the others is ended by an alarm. The object goes from process 0 to the others as a
- * descriptor.
+ * An alarm ends a process that waits too long for the others. Process 0 sends them the object as a descriptor.
  */
 #include <cuda.h>
 #include <math.h>
@@ -216,7 +215,8 @@ static void write_own(size_t offset, const void *from, size_t count)
 
 /* ---- tests ---- */
 
-/* Each process reduces its part; afterwards all have all sums, and each GPU's links have carried (1 + 1/P) B. */
+/* Each process reduces its part. Afterwards all processes have all sums, and each GPU's links have carried
+ * (1 + 1/P) B. */
 static void sums(void)
 {
     const uint64_t words = bytes / 4, part = words / (uint64_t) nranks;
@@ -253,7 +253,7 @@ static void sums(void)
     stop();
 }
 
-/* Sums of floats are not the same in each launch, as soon as there are more than two; two are. */
+/* Sums of three floats or more differ between launches; sums of two do not. */
 static void order(void)
 {
     const float values[] = {1e8f, 1.0f, -1e8f, 0.3f, 3e7f, -7.0f, 1e-3f, 5e6f};
@@ -276,7 +276,7 @@ static void order(void)
     stop();
 }
 
-/* Process 0 pushes a word to all; the others' kernels wait for it at their own addresses. */
+/* Process 0 pushes a word to all GPUs; each process's kernel waits for it at its own address. */
 static void signalled(void)
 {
     start();
@@ -401,7 +401,8 @@ static void faults(void)
     MUST(cuMulticastBindMem(object, 2 * MIB, memory, 2 * MIB, 2 * MIB, 0));
 }
 
-/* The last process is killed after all have bound. Who has not used the address yet cannot; who has, still can. */
+/* The last process is killed after all have bound. Process 0 has used the address before and still can; the others
+ * cannot. */
 static void killed(void)
 {
     unsigned long long live = 1;
@@ -446,7 +447,7 @@ static double key(const char *name)
 
 /*
  * 64 MiB by all processes at once, each a part: (1 + 1/P) B over each link, after a launch and before its end is seen.
- * A busy machine makes it later, so it gets several turns; it is never earlier.
+ * It is never earlier. A busy machine makes it later, so there are several turns.
  */
 static void model(void)
 {

@@ -7,7 +7,7 @@
  * Owns physical handles. A handle has blocks of the process's memory file. One that may be exported as a file
  * descriptor has a file of its own, which lives while any process has it open or mapped, as the memory behind such a
  * descriptor does. Fabric handles do not exist here. The limit on a GPU's memory counts what its process has created
- * and not released, whoever else still maps it.
+ * and not released, even while other processes map it.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@
 
 #define FILE_MAGIC 0x6375646173666431ull
 
-/* The begin of a file that can be exported; the blocks follow at SIM_SHARED_BYTES. */
+/* The start of a file that can be exported; the blocks follow at SIM_SHARED_BYTES. */
 struct file_head {
     uint64_t magic, node;
     int32_t device;

@@ -13,6 +13,7 @@
 #include "api.h"
 #include "sim_model.h"
 #include "sim_context.h"
+#include "sim_fabric.h"
 #include "sim_memory.h"
 #include "sim_multicast.h"
 
@@ -212,6 +213,9 @@ CUresult sim_cuDeviceGetAttribute(int *value_p, CUdevice_attribute attribute, CU
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_NUMA_ID:
         *value_p = -1; /* the GPU's memory is no NUMA node of the host */
+        return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
+        *value_p = sim_driver.topology.is_fabric;
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED:
         *value_p = sim_multicast_supported(sim_driver.devices[device].physical);

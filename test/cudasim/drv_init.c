@@ -16,6 +16,7 @@
 #include "sim_context.h"
 #include "sim_damage.h"
 #include "sim_engine.h"
+#include "sim_fabric.h"
 #include "sim_fault.h"
 #include "sim_launch.h"
 #include "sim_model.h"
@@ -132,7 +133,7 @@ static CUresult init_once(void)
     for (i = 0; i < sim_driver.ndevices; i++) {
         sim_driver.devices[i].physical = physical[i];
     }
-    if (0 != sim_window_setup(sim_driver.topology.node) || 0 != sim_damage_setup()) {
+    if (0 != sim_fabric_setup() || 0 != sim_window_setup(sim_driver.topology.node) || 0 != sim_damage_setup()) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     pthread_atfork(NULL, NULL, after_fork);

@@ -137,6 +137,7 @@ CUresult sim_cuMemMap(CUdeviceptr pointer, size_t bytes, size_t offset, CUmemGen
     rc = range_map(SIM_KIND_MAPPED, physical->device, physical, (uintptr_t) pointer, bytes, &alloc);
     if (CUDA_SUCCESS == rc) {
         alloc->block_id = physical->id;
+        alloc->remote = physical->remote;
         alloc->handle_types = (unsigned) physical->properties.requestedHandleTypes;
         physical->mappings++;
     }
@@ -244,8 +245,9 @@ static CUresult may_access(const struct sim_alloc *alloc, int device)
     if (SIM_KIND_MULTICAST == alloc->kind) {
         return sim_multicast_has(alloc->owner, device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
     }
-    return device == alloc->device || sim_device_peer(device, alloc->device) ? CUDA_SUCCESS
-                                                                             : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+    return alloc->remote || device == alloc->device || sim_device_peer(device, alloc->device)
+               ? CUDA_SUCCESS
+               : CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
 }
 
 CUresult sim_cuMemSetAccess(CUdeviceptr pointer, size_t bytes, const CUmemAccessDesc *access, size_t count)

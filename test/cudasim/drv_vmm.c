@@ -6,8 +6,8 @@
  *
  * Owns physical handles. A handle has blocks of the process's memory file. One that may be exported as a file
  * descriptor has a file of its own, which lives while any process has it open or mapped, as the memory behind such a
- * descriptor does. Fabric handles do not exist here. The limit on a GPU's memory counts what its process has created
- * and not released, even while other processes map it.
+ * descriptor does. So does one that has a fabric handle (sim_fabric.c). The limit on a GPU's memory counts what its
+ * process has created and not released, even while other processes map it.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -19,15 +19,18 @@
 #include "sim_context.h"
 #include "sim_counters.h"
 #include "sim_engine.h"
+#include "sim_fabric.h"
 #include "sim_memory.h"
 #include "sim_multicast.h"
 #include "sim_vmm.h"
 
-#define FILE_MAGIC 0x6375646173666431ull
+#define FILE_MAGIC 0x6375646173666432ull
+#define SHAREABLE (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | CU_MEM_HANDLE_TYPE_FABRIC)
 
 /* The start of a file that can be exported; the blocks follow at SIM_SHARED_BYTES. */
 struct file_head {
     uint64_t magic, node;
+    uint64_t id; /* tells this memory from all other, of other processes too */
     int32_t device;
     uint32_t nblocks;
     CUmemAllocationProp properties;
@@ -67,7 +70,7 @@ bool sim_backing_of_handle(CUmemGenericAllocationHandle handle, struct sim_backi
 {
     struct physical *physical = physical_of(handle);
 
-    if (NULL == physical || 0 == physical->handles) {
+    if (NULL == physical || 0 == physical->handles || physical->remote) {
         return false;
     }
     backing_fill(physical, 0, backing_p);
@@ -78,7 +81,7 @@ bool sim_backing_at(uintptr_t address, struct sim_backing *backing_p)
 {
     const struct sim_alloc *alloc = sim_memory_find(address);
 
-    if (NULL == alloc || SIM_KIND_MAPPED != alloc->kind) {
+    if (NULL == alloc || SIM_KIND_MAPPED != alloc->kind || alloc->remote) {
         return false;
     }
     backing_fill(alloc->owner, address - alloc->base, backing_p);
@@ -102,7 +105,7 @@ static CUresult properties_check(const CUmemAllocationProp *properties)
         return CUDA_ERROR_INVALID_VALUE;
     }
     if (CU_MEM_LOCATION_TYPE_DEVICE != properties->location.type
-        || 0 != ((int) properties->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)) {
+        || 0 != ((int) properties->requestedHandleTypes & ~SHAREABLE)) {
         return CUDA_ERROR_NOT_SUPPORTED;
     }
     if (properties->location.id < 0 || properties->location.id >= sim_driver.ndevices) {
@@ -142,6 +145,12 @@ static struct physical *physical_new(const CUmemAllocationProp *properties, int 
     return physical;
 }
 
+/* The process's own word makes it random. */
+static uint64_t file_id(const struct physical *physical)
+{
+    return sim_window.shared->word ^ physical->id;
+}
+
 /* A file for a handle that may be exported. Returns it, or -1. */
 static int file_make(const struct physical *physical)
 {
@@ -152,6 +161,7 @@ static int file_make(const struct physical *physical)
     memset(&head, 0, sizeof(head));
     head.magic = FILE_MAGIC;
     head.node = sim_driver.topology.node;
+    head.id = file_id(physical);
     head.device = physical->device;
     head.nblocks = physical->nblocks;
     head.properties = physical->properties;
@@ -168,6 +178,9 @@ CUresult sim_cuMemCreate(CUmemGenericAllocationHandle *handle_p, size_t bytes, c
     struct physical *physical;
     CUresult rc = properties_check(properties);
 
+    if (CUDA_SUCCESS == rc && 0 != ((int) properties->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC)) {
+        rc = sim_fabric_check();
+    }
     if (CUDA_SUCCESS != rc) {
         return rc;
     }
@@ -257,8 +270,15 @@ CUresult sim_cuMemExportToShareableHandle(void *shareable_p, CUmemGenericAllocat
     const int own = NULL != object ? sim_multicast_file(object) : NULL != physical ? physical->fd : -1;
     int fd;
 
-    if (own < 0 || NULL == shareable_p || 0 != flags || CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR != type) {
+    if (own < 0 || NULL == shareable_p || 0 != flags
+        || (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR != type && (CU_MEM_HANDLE_TYPE_FABRIC != type || NULL != object))
+        || (NULL == object && 0 == ((int) physical->properties.requestedHandleTypes & (int) type))) {
         return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (CU_MEM_HANDLE_TYPE_FABRIC == type) {
+        sim_fabric_export(physical->fd, file_id(physical), shareable_p);
+        sim_count(ipc_exports);
+        return CUDA_SUCCESS;
     }
     fd = fcntl(own, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) {
@@ -269,31 +289,78 @@ CUresult sim_cuMemExportToShareableHandle(void *shareable_p, CUmemGenericAllocat
     return CUDA_SUCCESS;
 }
 
-CUresult sim_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle_p, void *shareable,
-                                            CUmemAllocationHandleType type)
+/* The handle for the memory of a file, which it takes over unless it fails. */
+static CUresult import(int fd, const struct file_head *head, struct physical **physical_p)
 {
-    struct file_head head;
-    struct physical *physical;
-    int fd = (int) (intptr_t) shareable;
+    struct physical *physical = physical_new(&head->properties, head->device, head->nblocks);
 
-    if (NULL != handle_p && CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR == type && sim_multicast_is_file(fd)) {
-        return sim_multicast_import(fd, handle_p);
-    }
-    if (NULL == handle_p || CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR != type
-        || (ssize_t) sizeof(head) != pread(fd, &head, sizeof(head), 0) || FILE_MAGIC != head.magic
-        || head.node != sim_driver.topology.node || head.device < 0 || head.device >= sim_driver.topology.ngpus) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    physical = physical_new(&head.properties, head.device, head.nblocks);
     if (NULL == physical) {
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     physical->imported = true;
-    physical->properties.location.id = sim_device_ordinal(head.device);
-    physical->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    if (physical->fd < 0) {
-        free(physical);
-        return CUDA_ERROR_OPERATING_SYSTEM;
+    physical->remote = head->node != sim_driver.topology.node;
+    physical->properties.location.id = sim_device_ordinal(head->device);
+    physical->fd = fd;
+    *physical_p = physical;
+    return CUDA_SUCCESS;
+}
+
+static bool head_read(int fd, struct file_head *head_p)
+{
+    return (ssize_t) sizeof(*head_p) == pread(fd, head_p, sizeof(*head_p), 0) && FILE_MAGIC == head_p->magic
+           && head_p->device >= 0 && head_p->device < sim_driver.topology.ngpus;
+}
+
+static CUresult import_file(int shared, struct physical **physical_p)
+{
+    struct file_head head;
+    CUresult rc;
+    int fd;
+
+    if (!head_read(shared, &head) || head.node != sim_driver.topology.node) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    fd = fcntl(shared, F_DUPFD_CLOEXEC, 0);
+    rc = fd < 0 ? CUDA_ERROR_OPERATING_SYSTEM : import(fd, &head, physical_p);
+    if (CUDA_SUCCESS != rc && fd >= 0) {
+        close(fd);
+    }
+    return rc;
+}
+
+static CUresult import_fabric(const CUmemFabricHandle *handle, struct physical **physical_p)
+{
+    struct file_head head;
+    uint64_t id;
+    int fd;
+    CUresult rc = sim_fabric_open(handle, &fd, &id);
+
+    if (CUDA_SUCCESS != rc) {
+        return rc;
+    }
+    rc = head_read(fd, &head) && id == head.id ? import(fd, &head, physical_p) : CUDA_ERROR_INVALID_VALUE;
+    if (CUDA_SUCCESS != rc) {
+        close(fd);
+    }
+    return rc;
+}
+
+CUresult sim_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle_p, void *shareable,
+                                            CUmemAllocationHandleType type)
+{
+    struct physical *physical = NULL;
+    CUresult rc = CUDA_ERROR_INVALID_VALUE;
+
+    if (NULL != handle_p && CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR == type) {
+        if (sim_multicast_is_file((int) (intptr_t) shareable)) {
+            return sim_multicast_import((int) (intptr_t) shareable, handle_p);
+        }
+        rc = import_file((int) (intptr_t) shareable, &physical);
+    } else if (NULL != handle_p && NULL != shareable && CU_MEM_HANDLE_TYPE_FABRIC == type) {
+        rc = import_fabric(shareable, &physical);
+    }
+    if (CUDA_SUCCESS != rc) {
+        return rc;
     }
     *handle_p = (CUmemGenericAllocationHandle) (uintptr_t) physical;
     sim_count(ipc_opens);

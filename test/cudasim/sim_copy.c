@@ -72,7 +72,7 @@ static CUresult end_find(uintptr_t address, size_t bytes, enum sim_side side, st
     end_p->ports = sim_model.on ? sim_model_ports(address) : NULL;
     end_p->managed = SIM_KIND_MANAGED == alloc->kind;
     end_p->sync_memops = atomic_load_explicit(&alloc->sync_memops, memory_order_relaxed);
-    end_p->place = alloc->kind >= SIM_KIND_HOST ? SIM_HOST : alloc->device;
+    end_p->place = sim_memory_place(alloc);
     while (stop > alloc->base + alloc->size) { /* neighbouring mappings of a reserved range serve as one */
         alloc = SIM_KIND_MAPPED == alloc->kind ? sim_memory_find(alloc->base + alloc->size) : NULL;
         if (NULL == alloc) {

@@ -31,7 +31,7 @@ void sim_count_link(int from, int to, size_t bytes)
     }
 }
 
-/* Reads "3", "host" or "switch" up to the end mark; returns the place or -1. */
+/* Reads "3", "host", "fabric" or "switch" up to the end mark; returns the place or -1. */
 static int parse_place(const char *text, char end_mark, const char **end_p)
 {
     char *end = NULL;
@@ -40,6 +40,10 @@ static int parse_place(const char *text, char end_mark, const char **end_p)
     if (0 == strncmp(text, "host", 4)) {
         *end_p = text + 4;
         return (end_mark == text[4]) ? SIM_HOST : -1;
+    }
+    if (0 == strncmp(text, "fabric", 6)) {
+        *end_p = text + 6;
+        return (end_mark == text[6]) ? SIM_FABRIC : -1;
     }
     if (0 == strncmp(text, "switch", 6)) {
         *end_p = text + 6;

@@ -14,6 +14,7 @@
 #include "sim_topology.h"
 
 #define SIM_HOST SIM_MAX_GPUS         /* the host's place in the matrix of links */
+#define SIM_FABRIC (SIM_MAX_GPUS + 1) /* that of all GPUs of other nodes in the NVLink domain */
 #define SIM_SWITCH (SIM_MAX_GPUS + 2) /* that of the NVSwitches, for multicast only */
 #define SIM_PLACES (SIM_MAX_GPUS + 3)
 
@@ -58,8 +59,8 @@ extern struct sim_counters sim_counters;
 #define sim_uncount(name) atomic_fetch_sub_explicit(&sim_counters.name, 1, memory_order_relaxed)
 
 /*
- * Adds bytes that went from memory of one place to another (physical GPU, SIM_HOST or SIM_SWITCH), and takes as long as
- * a link needs that the description calls slow.
+ * Adds bytes that went from memory of one place to another (physical GPU, SIM_HOST, SIM_FABRIC or SIM_SWITCH), and
+ * takes as long as a link needs that the description calls slow.
  */
 void sim_count_link(int from, int to, size_t bytes);
 

@@ -144,7 +144,7 @@ static size_t traffic_piece(const struct launch_work *work, uintptr_t address, s
     if (NULL != work->time) {
         sim_kernel_flow(work->time, address, length, 0 != is_write);
     }
-    const int place = alloc->kind >= SIM_KIND_HOST ? SIM_HOST : alloc->device;
+    const int place = sim_memory_place(alloc);
     if (is_write) {
         sim_count_link(work->launch.device, place, length);
     } else {

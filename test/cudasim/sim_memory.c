@@ -143,6 +143,7 @@ struct sim_alloc *sim_memory_record(enum sim_kind kind, CUcontext ctx, int devic
     alloc->kind = kind;
     alloc->ctx = ctx;
     alloc->device = device;
+    alloc->remote = false;
     alloc->base = base;
     alloc->size = size;
     alloc->buffer_id = sim_memory_id();

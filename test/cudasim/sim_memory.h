@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sim_counters.h"
 #include "sim_window.h"
 
 enum sim_kind {
@@ -36,7 +37,8 @@ struct sim_slab;
 struct sim_alloc {
     enum sim_kind kind;
     _Atomic bool sync_memops;
-    int device; /* physical number of the GPU whose memory it is */
+    int device;  /* physical number of the GPU whose memory it is */
+    bool remote; /* on another node of an NVLink domain, where that is its number */
     uintptr_t base;
     size_t size; /* bytes, as asked for */
     uint32_t first_block;
@@ -54,6 +56,12 @@ struct sim_alloc {
     struct sim_alloc *next;        /* in its context's list, or the free list */
     struct sim_alloc *previous;
 };
+
+/* Where its bytes count in the matrix of links. */
+static inline int sim_memory_place(const struct sim_alloc *alloc)
+{
+    return alloc->kind >= SIM_KIND_HOST ? SIM_HOST : alloc->remote ? SIM_FABRIC : alloc->device;
+}
 
 void sim_memory_lock(void);
 void sim_memory_unlock(void);

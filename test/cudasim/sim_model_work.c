@@ -63,7 +63,7 @@ struct sim_gpu_ports *sim_model_ports(uintptr_t address)
     if (SIM_KIND_IMPORT == alloc->kind) {
         shared = sim_ipc_owner(alloc);
     }
-    return &shared->ports[alloc->device];
+    return &shared->ports[alloc->remote ? SIM_MAX_GPUS : alloc->device];
 }
 
 /* The ports to and from the host: where GPUs talk over PCIe, the same as those to peers. */

@@ -25,6 +25,7 @@ struct physical {
     uint32_t first, nblocks; /* own blocks; an imported one has none, and first is 0 */
     int fd;                  /* of its own file, whose blocks count from 0; -1: it lies in the process's memory file */
     bool imported;
+    bool remote; /* imported from another node */
     uint64_t id;
     CUmemAllocationProp properties;
 };
@@ -51,7 +52,7 @@ struct sim_backing {
 };
 
 /* Under the memory lock: the memory behind a handle, or from an address to the end of its mapping. false: there is
- * none. */
+ * none, or it lies on another node. */
 bool sim_backing_of_handle(CUmemGenericAllocationHandle handle, struct sim_backing *backing_p);
 bool sim_backing_at(uintptr_t address, struct sim_backing *backing_p);
 

@@ -59,7 +59,7 @@ struct sim_shared {
     uint64_t word; /* random: tells a process from a later one with the same number */
     uint64_t node;
     uint64_t reserved;
-    struct sim_gpu_ports ports[SIM_MAX_GPUS]; /* of its GPUs, by physical number */
+    struct sim_gpu_ports ports[SIM_MAX_GPUS + 1]; /* of its GPUs, by physical number; and of all remote ones */
     struct sim_shared_event events[SIM_EVENT_SLOTS];
     struct sim_shared_block blocks[SIM_MAX_BLOCKS / 2];
 };

@@ -14,7 +14,7 @@ if [[ ! $host =~ ^node[0-9]+$ || ! -r /dev/shm/.vcluster/nodes/${host#node} ]]; 
     exit 1
 fi
 read -r pid <"/dev/shm/.vcluster/nodes/${host#node}"
-export VCLUSTER_NODE=${host#node} CUDASIM_NODE=$host HOSTNAME=$host
+export VCLUSTER_NODE=${host#node} CUDASIM_NODE=$host HOSTNAME=$host CUDASIM_PROC=/dev/shm/.vcluster/proc
 # Without HWLOC_THISSYSTEM hwloc binds nothing, which is right: the description
 # may have more NUMA nodes than this machine has processors.
 if [[ -n ${VCLUSTER_TOPOLOGY_TOOL:-} ]]; then

@@ -24,13 +24,17 @@ make_node() {
     local size=${VCLUSTER_SHM:+,size=$VCLUSTER_SHM}
 
     hostname "node$n" &&
-    mount -t proc proc /proc &&
     mount -t sysfs sysfs /sys &&
     mount -t tmpfs -o "mode=1777$size" tmpfs /dev/shm &&
     # A file system of its own: a full /dev/shm must not stop Open MPI's
     # session files, nor these fill /dev/shm.
     mkdir /dev/shm/.vcluster &&
     mount -t tmpfs -o mode=1777 tmpfs /dev/shm/.vcluster &&
+    # The head's /proc shows the processes of all nodes: emulated GPUs need it
+    # where NVLink joins nodes.
+    mkdir /dev/shm/.vcluster/proc &&
+    mount --bind /proc /dev/shm/.vcluster/proc &&
+    mount -t proc proc /proc &&
     # Open MPI's daemons look for it, though they start nothing.
     cp "$here/agent.sh" /dev/shm/.vcluster/agent && chmod +x /dev/shm/.vcluster/agent &&
     make_topology

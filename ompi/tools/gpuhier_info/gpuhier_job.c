@@ -210,9 +210,10 @@ static bool row_run(row_t *row, bool nonblocking, bool on_gpu)
 
 static const char *between(const told_t *told)
 {
-    return told->gpuhier.ngroups < 2 ? "nothing, since all ranks are in one group"
-           : told->gpuhier.on_device ? "GPU memory over UCX"
-                                     : "pinned host memory over UCX";
+    return told->gpuhier.ngroups < 2      ? "nothing, since all ranks are in one group"
+           : 2 == told->gpuhier.on_device ? "GPU memory that partners map, over links"
+           : told->gpuhier.on_device      ? "GPU memory over UCX"
+                                          : "pinned host memory over UCX";
 }
 
 /* The rails that a rank drives, and in brackets those that it does not. */

@@ -56,7 +56,7 @@ static void team_describe(const gpuhier_team_t *team, gpuhier_description_t *d)
     d->index = team->index;
     d->gpu = mine->gpu_ordinal;
     d->on_host = gpuhier_hostmem_is_used(&team->hostmem);
-    d->on_device = team->net_on_device;
+    d->on_device = GPUHIER_WIRE_NVLINK == team->limits.wire ? 2 : team->net_on_device;
     snprintf(d->pci, sizeof(d->pci), "%04x:%02x:%02x.%x", (unsigned) mine->gpu_pci.domain & 0xffff, mine->gpu_pci.bus,
              mine->gpu_pci.device, mine->gpu_pci.function & 7u);
     rails_describe(team, mine, d);

@@ -25,7 +25,7 @@ typedef struct gpuhier_description {
     int32_t ngroups, group, index;
     int32_t gpu;       /* CUDA's number in this process */
     int32_t on_host;   /* the group works through scratch in host memory */
-    int32_t on_device; /* UCX moves GPU memory between groups */
+    int32_t on_device; /* between groups, 1: UCX moves GPU memory; 2: partners map GPU memory, and UCX carries words */
     int32_t nrails, nsizes;
     uint32_t driven; /* rails that this rank drives, by bit; none with one group */
     char pci[16];    /* of the GPU: 0000:3b:00.0 */

@@ -81,7 +81,10 @@ static int resources_take(gpuhier_call_t *call)
     int rc = gpuhier_lane_take(team->device, call->is_long ? GPUHIER_LANE_LONG : GPUHIER_LANE_SLICES, exchange_bytes,
                                &call->lane);
     if (OMPI_SUCCESS == rc && team->ngroups > 1) {
-        rc = gpuhier_lane_exchange_buffers(call->lane, team->net_on_device, exchange_bytes);
+        rc = gpuhier_lane_exchange_use(&call->lane->exchange, team->exchange_kind, exchange_bytes);
+        if (OMPI_SUCCESS == rc && NULL != team->linked && !gpuhier_lane_exchange_is_mappable(&call->lane->exchange)) {
+            rc = OMPI_ERR_NOT_SUPPORTED;
+        }
     }
     return rc;
 }

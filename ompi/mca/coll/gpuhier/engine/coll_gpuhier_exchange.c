@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns the exchange between groups: for each piece a walk through the steps that the schedule gives. It neither chooses
- * steps (schedule) nor moves bytes (net). Called by the pipeline; set-up and the engine make its state and end it.
+ * steps (schedule) nor moves bytes (net, link). Called by the pipeline; set-up and the engine make its state and end
+ * it.
  *
  *            post           both sent and received          kernel done
  *   IDLE -> send, recv -> WIRE -----------------> REDUCE ----------------> next step
@@ -20,7 +21,9 @@
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_counters.h"
 #include "engine/coll_gpuhier_exchange.h"
+#include "engine/coll_gpuhier_link.h"
 #include "engine/coll_gpuhier_pair.h"
+#include "team/coll_gpuhier_partners.h"
 #include "team/coll_gpuhier_process.h"
 #include "team/coll_gpuhier_tags.h"
 
@@ -31,12 +34,14 @@ typedef struct piece_state {
     int step;
     gpuhier_transfer_t transfer;
     gpuhier_net_op_t send[GPUHIER_RAILS_MAX], recv[GPUHIER_RAILS_MAX]; /* by stripe */
+    gpuhier_link_t link;                                               /* in place of them, for partners with links */
     CUevent reduced;
 } piece_state_t;
 
 typedef struct gpuhier_exchange {
     int npieces;
-    piece_state_t *pieces; /* [slices in flight][pieces of this rank] */
+    piece_state_t *pieces;             /* [slices in flight][pieces of this rank] */
+    struct gpuhier_partners *partners; /* a share of the team's */
     /* When a call has failed, or the team is gone: */
     gpuhier_kept_t kept;
     gpuhier_device_t *device;
@@ -55,6 +60,7 @@ static int exchange_make(gpuhier_team_t *team)
 {
     gpuhier_exchange_t *exchange = team->exchange;
     exchange->device = team->device;
+    exchange->partners = gpuhier_partners_share(team);
     exchange->slice_buffers = team->limits.slice_buffers;
     exchange->npieces = gpuhier_shape_first_piece(&team->shape, team->index + 1, team->group_size)
                         - gpuhier_shape_first_piece(&team->shape, team->index, team->group_size);
@@ -67,6 +73,7 @@ static int exchange_make(gpuhier_team_t *team)
     for (size_t i = 0; i < states; ++i) {
         int rc = gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&exchange->pieces[i].reduced, CU_EVENT_DISABLE_TIMING),
                                     "cuEventCreate");
+        rc = OMPI_SUCCESS != rc ? rc : gpuhier_link_init(&exchange->pieces[i].link);
         if (OMPI_SUCCESS != rc) {
             return rc;
         }
@@ -87,9 +94,9 @@ int gpuhier_exchange_init(gpuhier_team_t *team)
     return rc;
 }
 
-static bool piece_in_use(const piece_state_t *state)
+static bool piece_in_use(const gpuhier_exchange_t *exchange, piece_state_t *state)
 {
-    bool in_use = false;
+    bool in_use = gpuhier_link_in_use(&state->link, exchange->partners, NULL != exchange->device->context);
     for (int i = 0; i < GPUHIER_RAILS_MAX; ++i) {
         in_use = in_use || gpuhier_pair_in_use(&state->send[i], &state->recv[i]);
     }
@@ -100,7 +107,7 @@ static bool pieces_in_use(const gpuhier_exchange_t *exchange)
 {
     bool in_use = false;
     for (int i = 0; i < exchange->npieces * exchange->slice_buffers; ++i) {
-        in_use = in_use || piece_in_use(&exchange->pieces[i]);
+        in_use = piece_in_use(exchange, &exchange->pieces[i]) || in_use;
     }
     return in_use;
 }
@@ -112,6 +119,7 @@ static void calls_cancel(gpuhier_exchange_t *exchange)
         for (int k = 0; k < GPUHIER_RAILS_MAX; ++k) {
             gpuhier_net_cancel(&exchange->pieces[i].recv[k]);
         }
+        gpuhier_link_cancel(&exchange->pieces[i].link);
     }
 }
 
@@ -128,7 +136,9 @@ static bool give_back(gpuhier_kept_t *kept)
         if (NULL != exchange->pieces[i].reduced && NULL != exchange->device->context) {
             (void) gpuhier_cu.cuEventDestroy(exchange->pieces[i].reduced); /* an event needs no context to be current */
         }
+        gpuhier_link_fini(&exchange->pieces[i].link, NULL != exchange->device->context);
     }
+    gpuhier_partners_unshare(exchange->partners);
     free(exchange->pieces);
     free(exchange);
     return true;
@@ -166,13 +176,13 @@ static char *place(const gpuhier_call_t *call, uint64_t slice, void *const buffe
            + (range.begin - shard.begin) * call->elem_bytes;
 }
 
-/* Posts the stripes of one side of a step. Both sides cut a message of `bytes` alike. */
+/* Posts the stripes of one side of a step between ranks without a link. Both sides cut a message of `bytes` alike. */
 static int stripes_post(gpuhier_call_t *call, int piece, uint64_t name, int rank, bool sending, char *at, size_t bytes,
                         gpuhier_net_op_t ops[])
 {
     const gpuhier_team_t *team = call->team;
     const gpuhier_piece_rails_t *rails = &team->rails[piece];
-    const bool on_device = call->lane->exchange.on_device;
+    const bool on_device = GPUHIER_EXCHANGE_HOST != call->lane->exchange.now->kind;
     const int stripes = gpuhier_stripes(rails, bytes);
     int rc = OMPI_SUCCESS;
     for (int i = 0; i < stripes && OMPI_SUCCESS == rc; ++i) {
@@ -196,14 +206,24 @@ static int step_post(gpuhier_call_t *call, uint64_t slice, int piece, piece_stat
         state->send[i].state = state->recv[i].state = GPUHIER_NET_OP_DONE;
         state->recv[i].bytes = 0;
     }
+    gpuhier_link_clear(&state->link);
+    const int rail = call->team->rails[piece].rail[0]; /* of the words of a link */
     if (t->recv_from >= 0) {
-        void *const *into = GPUHIER_ACTION_COPY == t->action ? lane->exchange.shard : lane->exchange.recv;
-        rc = stripes_post(call, piece, name, t->recv_from, false, place(call, slice, into, t->recv),
-                          gpuhier_range_length(t->recv) * call->elem_bytes, state->recv);
+        void *const *into = GPUHIER_ACTION_COPY == t->action ? lane->exchange.now->shard : lane->exchange.now->recv;
+        char *at = place(call, slice, into, t->recv);
+        const size_t bytes = gpuhier_range_length(t->recv) * call->elem_bytes;
+        rc = gpuhier_link_is_used(call->team, t->recv_from)
+                 ? gpuhier_link_take(call, &state->link, t->recv_from, rail, name, at, bytes)
+                 : stripes_post(call, piece, name, t->recv_from, false, at, bytes, state->recv);
     }
     if (OMPI_SUCCESS == rc && t->send_to >= 0) {
-        rc = stripes_post(call, piece, name, t->send_to, true, place(call, slice, lane->exchange.shard, t->send),
-                          gpuhier_range_length(t->send) * call->elem_bytes, state->send);
+        char *at = place(call, slice, lane->exchange.now->shard, t->send);
+        const int buffer = gpuhier_plan_buffer(&call->slices.plan, slice);
+        const size_t offset = (size_t) (at - (char *) lane->exchange.now->shard[buffer]);
+        rc = gpuhier_link_is_used(call->team, t->send_to)
+                 ? gpuhier_link_give(call, &state->link, t->send_to, rail, name, buffer, offset)
+                 : stripes_post(call, piece, name, t->send_to, true, at,
+                                gpuhier_range_length(t->send) * call->elem_bytes, state->send);
     }
     return rc;
 }
@@ -214,8 +234,8 @@ static int reduce_launch(gpuhier_call_t *call, uint64_t slice, piece_state_t *st
     gpuhier_lane_t *lane = call->lane;
     const gpuhier_transfer_t *t = &state->transfer;
     const bool local_first = GPUHIER_ACTION_REDUCE_LOCAL_FIRST == t->action;
-    const uint64_t shard = (uint64_t) (uintptr_t) place(call, slice, lane->exchange.shard, t->recv);
-    const uint64_t received = (uint64_t) (uintptr_t) place(call, slice, lane->exchange.recv, t->recv);
+    const uint64_t shard = (uint64_t) (uintptr_t) place(call, slice, lane->exchange.now->shard, t->recv);
+    const uint64_t received = (uint64_t) (uintptr_t) place(call, slice, lane->exchange.now->recv, t->recv);
     gpuhier_kernel_args_t args;
     args.src[0] = local_first ? shard : received;
     args.src[1] = local_first ? received : shard;
@@ -230,10 +250,14 @@ static int reduce_launch(gpuhier_call_t *call, uint64_t slice, piece_state_t *st
                                     "cuEventRecord");
 }
 
-/* Have all stripes of a step ended? 1 if so, 0 if not, < 0 for an error. */
-static int stripes_done(const gpuhier_call_t *call, const piece_state_t *state)
+/* Have all messages and copies of a step ended? 1 if so, 0 if not, < 0 for an error. */
+static int wire_done(const gpuhier_call_t *call, const piece_state_t *state)
 {
     uint64_t received = 0;
+    int linked = gpuhier_link_done(&state->link);
+    if (linked <= 0) {
+        return linked;
+    }
     for (int i = 0; i < GPUHIER_RAILS_MAX; ++i) {
         int rc = gpuhier_pair_done(&state->send[i], &state->recv[i]);
         if (rc <= 0) {
@@ -242,16 +266,17 @@ static int stripes_done(const gpuhier_call_t *call, const piece_state_t *state)
         received += state->recv[i].bytes;
     }
     const gpuhier_transfer_t *t = &state->transfer;
-    if (t->recv_from >= 0 && received != gpuhier_range_length(t->recv) * call->elem_bytes) {
+    if (t->recv_from >= 0 && !gpuhier_link_is_used(call->team, t->recv_from)
+        && received != gpuhier_range_length(t->recv) * call->elem_bytes) {
         return OMPI_ERR_BAD_PARAM; /* what a peer sends is checked before use */
     }
     return 1;
 }
 
-/* Counts the payload of a complete step, by rail. Votes and notices are no payload. */
+/* Counts the payload of a complete step that went over the network, by rail. Votes and notices are no payload. */
 static void sent_count(const gpuhier_call_t *call, int piece, const gpuhier_transfer_t *t)
 {
-    if (t->send_to < 0) {
+    if (t->send_to < 0 || gpuhier_link_is_used(call->team, t->send_to)) {
         return;
     }
     gpuhier_count(&gpuhier_counters.net_steps_sent, 1);
@@ -269,7 +294,7 @@ static void sent_count(const gpuhier_call_t *call, int piece, const gpuhier_tran
 static int received_flush(const gpuhier_call_t *call)
 {
     const gpuhier_lane_t *lane = call->lane;
-    if (!lane->exchange.on_device || GPUHIER_FLUSH_NONE == lane->device->flush) {
+    if (GPUHIER_EXCHANGE_HOST == lane->exchange.now->kind || GPUHIER_FLUSH_NONE == lane->device->flush) {
         return OMPI_SUCCESS;
     }
     return gpuhier_cuda_error(gpuhier_cu.cuFlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
@@ -279,13 +304,15 @@ static int received_flush(const gpuhier_call_t *call)
 
 static int wire_check(gpuhier_call_t *call, uint64_t slice, int piece, piece_state_t *state)
 {
-    int done = stripes_done(call, state);
+    const int events = gpuhier_link_step(call, &state->link);
+    const int done = events < 0 ? events : wire_done(call, state);
     if (done <= 0) {
-        return done;
+        return done < 0 ? done : events > 0;
     }
     const gpuhier_transfer_t *t = &state->transfer;
     sent_count(call, piece, t);
-    int rc = t->recv_from >= 0 ? received_flush(call) : OMPI_SUCCESS;
+    const bool by_nic = t->recv_from >= 0 && !gpuhier_link_is_used(call->team, t->recv_from);
+    int rc = by_nic ? received_flush(call) : OMPI_SUCCESS;
     if (OMPI_SUCCESS != rc) {
         return rc;
     }

@@ -268,7 +268,8 @@ static int reduce_queue(gpuhier_call_t *call, uint64_t slice)
             args.dst[0] = scratch_input_at(call, team->index, slice, shard.begin);
             args.ndst = 1;
         } else {
-            args.dst[0] = (uint64_t) (uintptr_t) lane->exchange.shard[gpuhier_plan_buffer(&call->slices.plan, slice)];
+            args.dst[0] =
+                (uint64_t) (uintptr_t) lane->exchange.now->shard[gpuhier_plan_buffer(&call->slices.plan, slice)];
             args.ndst = 1;
         }
         args.nsrc = (uint32_t) circle_size(call);
@@ -381,14 +382,14 @@ static int gather_queue(gpuhier_call_t *call, uint64_t slice)
         const int own = GPUHIER_ACTION_REDUCE_RECEIVED_FIRST == action ? 1 : 0;
         CUstream stream = lane->stream[GPUHIER_STAGE_AG];
         gpuhier_kernel_args_t args;
-        args.src[own] = (uint64_t) (uintptr_t) lane->exchange.shard[buffer];
+        args.src[own] = (uint64_t) (uintptr_t) lane->exchange.now->shard[buffer];
         outputs_set(call, slice, shard.begin, &args);
         args.count = gpuhier_range_length(shard);
         int rc;
         if (GPUHIER_ACTION_NONE == action) {
             rc = gpuhier_reduce_push(&lane->device->reduce, call->kernel, &args, stream);
         } else {
-            args.src[1 - own] = (uint64_t) (uintptr_t) lane->exchange.recv[buffer];
+            args.src[1 - own] = (uint64_t) (uintptr_t) lane->exchange.now->recv[buffer];
             args.nsrc = 2;
             rc = gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, stream);
         }

@@ -49,6 +49,8 @@
     X(cuMemHostUnregister)                         \
     X(cuMemHostGetDevicePointer)                   \
     X(cuMemGetAddressRange)                        \
+    X(cuMemCreate)                                 \
+    X(cuMemGetAllocationGranularity)               \
     X(cuMemRetainAllocationHandle)                 \
     X(cuMemExportToShareableHandle)                \
     X(cuMemImportFromShareableHandle)              \

@@ -15,8 +15,6 @@
 #include "gpu/coll_gpuhier_device.h"
 #include "gpu/coll_gpuhier_host_trial.h"
 #include "opal/util/output.h"
-#include "opal/util/proc.h"
-#include "opal/util/show_help.h"
 
 static void lane_construct(gpuhier_lane_t *lane)
 {
@@ -153,23 +151,12 @@ static int mailbox_make(gpuhier_lane_t *lane)
     return mailbox_clear(lane);
 }
 
-/* Page-locked host memory, or an error that the user is told, since a communicator may be lost by it. */
-static int pinned_alloc(void **memory_p, size_t bytes, unsigned flags)
-{
-    const CUresult result = gpuhier_cu.cuMemHostAlloc(memory_p, bytes, flags);
-    if (CUDA_SUCCESS != result && !gpuhier_cuda_gone(result)) {
-        opal_show_help("help-coll-gpuhier.txt", "no pinned memory", true, opal_process_info.nodename, bytes,
-                       gpuhier_cuda_name(result));
-    }
-    return gpuhier_cuda_error(result, "cuMemHostAlloc");
-}
-
 /* Page-locked, so that its copies are asynchronous. The words of a kernel that carries it lie behind the message. */
 static int pinned_make(gpuhier_lane_t *lane)
 {
     const size_t bytes = 2 * GPUHIER_CARRY_HOST;
     const size_t begin = (gpuhier_params.small_bytes + bytes - 1) / bytes * bytes;
-    int rc = pinned_alloc(&lane->pinned, begin + bytes, CU_MEMHOSTALLOC_PORTABLE);
+    int rc = gpuhier_pinned_alloc(&lane->pinned, begin + bytes, CU_MEMHOSTALLOC_PORTABLE);
     if (OMPI_SUCCESS == rc) {
         lane->words = (_Atomic uint64_t *) (void *) ((char *) lane->pinned + begin);
         memset((void *) lane->words, 0, bytes);
@@ -184,32 +171,12 @@ static void note(CUresult result, const char *what)
     }
 }
 
-static void exchange_buffer_free(void *buffer, bool on_device)
-{
-    if (NULL == buffer) {
-        return;
-    }
-    if (on_device) {
-        note(gpuhier_cu.cuMemFree((CUdeviceptr) (uintptr_t) buffer), "cuMemFree");
-    } else {
-        note(gpuhier_cu.cuMemFreeHost(buffer), "cuMemFreeHost");
-    }
-}
-
-static void exchange_buffers_free(gpuhier_exchange_buffers_t *buffers)
-{
-    for (int b = 0; b < GPUHIER_SLICE_BUFFERS_MAX; ++b) {
-        exchange_buffer_free(buffers->shard[b], buffers->on_device);
-        exchange_buffer_free(buffers->recv[b], buffers->on_device);
-    }
-    memset(buffers, 0, sizeof(*buffers));
-}
-
 /* Frees all that the lane has. It may be made in part only. */
 static void lane_destroy(gpuhier_lane_t *lane)
 {
-    exchange_buffers_free(&lane->exchange);
-    exchange_buffers_free(&lane->other);
+    for (int kind = 0; kind < GPUHIER_EXCHANGE_KINDS; ++kind) {
+        gpuhier_lane_exchange_free(&lane->exchange, (gpuhier_exchange_kind_t) kind);
+    }
     for (int s = 0; s < GPUHIER_STAGES; ++s) {
         for (int b = 0; b < GPUHIER_SLICE_BUFFERS_MAX; ++b) {
             if (NULL != lane->done[s][b]) {
@@ -258,7 +225,8 @@ static int lane_make(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhier
 
 static void lane_forget(gpuhier_lane_t *lane)
 {
-    OBJ_RELEASE(lane); /* no CUDA call: the driver has freed all of it, and its handles may have other owners */
+    gpuhier_lane_exchange_forget(&lane->exchange);
+    OBJ_RELEASE(lane); /* no other CUDA call: the driver has freed the rest, and its handles may have other owners */
 }
 
 /* Removes a free lane of any kind. NULL when there is none. */
@@ -433,7 +401,7 @@ int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, size_t
     gpuhier_lane_t *lane;
     gpuhier_kept_poll();
     OPAL_LIST_FOREACH (lane, &device->free_lanes[kind], gpuhier_lane_t) {
-        if (0 == lane->exchange.bytes || exchange_bytes <= lane->exchange.bytes) {
+        if (NULL == lane->exchange.now || exchange_bytes <= lane->exchange.now->bytes) {
             opal_list_remove_item(&device->free_lanes[kind], &lane->super);
             *lane_p = lane;
             return OMPI_SUCCESS;
@@ -533,39 +501,6 @@ void gpuhier_event_give(gpuhier_device_t *device, CUevent event)
         device->events_room = room;
     }
     device->events[device->nevents++] = event;
-}
-
-int gpuhier_lane_exchange_buffers(gpuhier_lane_t *lane, bool on_device, size_t bytes)
-{
-    gpuhier_exchange_buffers_t *buffers = &lane->exchange;
-    if (0 != buffers->bytes && on_device == buffers->on_device) {
-        return OMPI_SUCCESS;
-    }
-    const gpuhier_exchange_buffers_t last = *buffers;
-    *buffers = lane->other;
-    lane->other = last;
-    if (0 != buffers->bytes && on_device == buffers->on_device && bytes <= buffers->bytes) {
-        return OMPI_SUCCESS;
-    }
-    exchange_buffers_free(buffers);
-    buffers->on_device = on_device;
-    int rc = OMPI_SUCCESS;
-    for (int b = 0; b < 2 * gpuhier_params.slices_in_flight && OMPI_SUCCESS == rc; ++b) {
-        void **buffer_p = b % 2 ? &buffers->recv[b / 2] : &buffers->shard[b / 2];
-        if (on_device) {
-            CUdeviceptr address = 0;
-            rc = gpuhier_cuda_error(gpuhier_cu.cuMemAlloc(&address, bytes), "cuMemAlloc");
-            *buffer_p = (void *) (uintptr_t) address;
-        } else {
-            rc = pinned_alloc(buffer_p, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
-        }
-    }
-    if (OMPI_SUCCESS != rc) {
-        exchange_buffers_free(buffers);
-        return rc;
-    }
-    buffers->bytes = bytes;
-    return OMPI_SUCCESS;
 }
 
 void gpuhier_device_finalize(void)

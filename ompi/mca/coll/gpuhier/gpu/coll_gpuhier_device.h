@@ -6,7 +6,7 @@
  * call at a time. It has scratch memory that peers have mapped, streams and events.
  *
  * This folder, gpu, owns the CUDA driver's entry points (cuda), devices and lanes (device), what this process exports
- * and has mapped of its peers (ipc_cache), what the host has mapped (gdr), the table of kernels and their launches
+ * and has mapped of its peers (ipc_cache, vmm), what the host has mapped (gdr), the table of kernels and their launches
  * (reduce, elements), and the kernels themselves (kernels/). It uses base, and plan for limits. Set-up, the engine,
  * host and coll use it.
  *
@@ -21,6 +21,7 @@
 
 #include "gpu/coll_gpuhier_flush.h"
 #include "gpu/coll_gpuhier_ipc_cache.h"
+#include "gpu/coll_gpuhier_lane_exchange.h"
 #include "gpu/coll_gpuhier_reduce.h"
 #include "plan/coll_gpuhier_choice.h"
 #include "plan/coll_gpuhier_schedule.h"
@@ -61,15 +62,6 @@ typedef enum gpuhier_lane_kind {
 
 typedef struct gpuhier_device gpuhier_device_t;
 
-/* Exchange buffers of a team of several groups: a slice each, in a LONG lane a shard of its first team. Page-locked
- * host memory, or device memory where UCX takes it. */
-typedef struct gpuhier_exchange_buffers {
-    void *shard[GPUHIER_SLICE_BUFFERS_MAX];
-    void *recv[GPUHIER_SLICE_BUFFERS_MAX];
-    size_t bytes; /* of each; 0: there are none */
-    bool on_device;
-} gpuhier_exchange_buffers_t;
-
 typedef struct gpuhier_lane {
     opal_list_item_t super; /* in its device's list of free lanes of its kind, unless a call uses it */
     gpuhier_device_t *device;
@@ -84,8 +76,7 @@ typedef struct gpuhier_lane {
     _Atomic uint64_t *words;
     uint64_t number; /* SLICES: of the last one-shot kernel that the mailbox was given to. SMALL: of gpuhier_carry */
     void *pinned; /* SMALL: page-locked memory of coll_gpuhier_small_bytes for the input, then the result; else NULL */
-    gpuhier_exchange_buffers_t exchange; /* of the kind that the last team with several groups used */
-    gpuhier_exchange_buffers_t other;    /* of the other kind, if a team used that */
+    gpuhier_lane_exchange_t exchange;
     /* For a lane that a failed call leaves behind. */
     gpuhier_kept_t kept;
     CUevent until; /* recorded behind a copy between `pinned` and the program's memory on the default stream, or NULL */
@@ -186,10 +177,6 @@ void gpuhier_lane_keep(gpuhier_lane_t *lane);
 /* A free event, or a new one, for the life of a call. The context is current. Returns an Open MPI code. */
 int gpuhier_event_take(gpuhier_device_t *device, CUevent *event_p);
 void gpuhier_event_give(gpuhier_device_t *device, CUevent event);
-
-/* Makes the lane's exchange buffers, of `bytes` each, unless it has some of the kind. on_device: UCX takes device
- * memory. Teams of both kinds may use the lane in turn, so it keeps both. Returns an Open MPI code. */
-int gpuhier_lane_exchange_buffers(gpuhier_lane_t *lane, bool on_device, size_t bytes);
 
 /* Frees all devices and lanes. A driver or context that is already gone is no error. */
 void gpuhier_device_finalize(void);

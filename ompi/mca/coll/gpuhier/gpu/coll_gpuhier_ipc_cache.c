@@ -10,8 +10,9 @@
  * team holds its owner, or until the owner is known to have lost it. From then on it counts as user memory, since the
  * owner may be gone. All calls are made under the engine's lock.
  *
- * Memory of cuMemCreate is mapped by file descriptors. A descriptor keeps the memory, too, so its owner closes it as
- * soon as it is sent, and makes a new one for a peer that has closed its mapping.
+ * A program's memory of cuMemCreate is mapped by file descriptors. A descriptor keeps the memory, too, so its owner
+ * closes it as soon as it is sent, and makes a new one for a peer that has closed its mapping. Memory of gpuhier's own
+ * with a fabric handle needs none: the handle is in its reference.
  */
 #include "ompi_config.h"
 
@@ -41,7 +42,7 @@ struct gpuhier_mapping {
     double used;         /* time of the last gpuhier_map(), in seconds */
     int pins;
     bool keep;
-    bool shared; /* by a descriptor: an address range of this process, which belongs to no context */
+    bool shared; /* memory of cuMemCreate: an address range of this process, which belongs to no context */
     bool gone;   /* forgotten while it was pinned: in no table or list, and freed with the last pin */
 };
 OBJ_CLASS_INSTANCE(gpuhier_mapping_t, opal_list_item_t, NULL, NULL);
@@ -124,8 +125,8 @@ static int export_make(CUdeviceptr base, size_t bytes, const gpuhier_buffer_t *b
     if (NULL == entry) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    entry->ref.shared = !buffer->ipc_capable;
-    int rc = entry->ref.shared ? OMPI_SUCCESS : handle_make(base, &entry->ref.handle);
+    entry->ref.shared = buffer->ipc_capable ? GPUHIER_SHARED_IPC : GPUHIER_SHARED_FILE;
+    int rc = GPUHIER_SHARED_IPC != entry->ref.shared ? OMPI_SUCCESS : handle_make(base, &entry->ref.handle);
     if (OMPI_SUCCESS != rc) {
         free(entry);
         return OMPI_ERR_NOT_SUPPORTED;
@@ -172,12 +173,25 @@ int gpuhier_export(const void *address, const gpuhier_buffer_t *buffer, gpuhier_
     return OMPI_SUCCESS;
 }
 
+void gpuhier_export_fabric(CUdeviceptr base, size_t bytes, const gpuhier_fabric_handle_t *handle,
+                           gpuhier_memref_t *ref_p)
+{
+    static uint64_t exported; /* no allocation of the driver's has such an id */
+    *ref_p = (gpuhier_memref_t){.process = gpuhier_process_word(),
+                                .base = base,
+                                .bytes = bytes,
+                                .id = (uint64_t) 1 << 62 | ++exported,
+                                .shared = GPUHIER_SHARED_FABRIC};
+    _Static_assert(sizeof(*handle) == sizeof(ref_p->handle), "one field of a reference has either handle");
+    memcpy(&ref_p->handle, handle, sizeof(*handle));
+}
+
 /* What this process remembers of a shared reference; NULL: nothing, or it is not shared. */
 static exported_t *shared_find(const gpuhier_memref_t *ref)
 {
     export_key_t key = {ref->base, ref->id};
     exported_t *entry = NULL;
-    if (0 == ref->shared || !ready
+    if (GPUHIER_SHARED_FILE != ref->shared || !ready
         || OPAL_SUCCESS != opal_hash_table_get_value_ptr(&exports, &key, sizeof(key), (void **) &entry)) {
         return NULL;
     }
@@ -192,25 +206,6 @@ static size_t receiver_find(const exported_t *entry, uint64_t process)
         ++i;
     }
     return i;
-}
-
-static int descriptor_make(const gpuhier_memref_t *ref)
-{
-    CUmemGenericAllocationHandle memory;
-    int file = -1;
-    if (OMPI_SUCCESS
-        != gpuhier_cuda_error(gpuhier_cu.cuMemRetainAllocationHandle(&memory, (void *) (uintptr_t) ref->base),
-                              "cuMemRetainAllocationHandle")) {
-        return -1;
-    }
-    if (OMPI_SUCCESS
-        != gpuhier_cuda_error(
-            gpuhier_cu.cuMemExportToShareableHandle(&file, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-            "cuMemExportToShareableHandle")) {
-        file = -1;
-    }
-    (void) gpuhier_cuda_error(gpuhier_cu.cuMemRelease(memory), "cuMemRelease");
-    return file;
 }
 
 void gpuhier_export_send(const gpuhier_memref_t *ref, const gpuhier_memref_t *peers, int n)
@@ -228,7 +223,7 @@ void gpuhier_export_send(const gpuhier_memref_t *ref, const gpuhier_memref_t *pe
             break;
         }
         entry->receivers = more;
-        file = file < 0 ? descriptor_make(ref) : file;
+        file = file < 0 ? gpuhier_vmm_file_make(ref->base) : file;
         if (file < 0) {
             break;
         }
@@ -283,24 +278,11 @@ static gpuhier_mapping_t *mapping_find(const map_key_t *key)
     return OPAL_SUCCESS == opal_hash_table_get_value_ptr(&mappings, key, sizeof(*key), &found) ? found : NULL;
 }
 
-/* Gives back a range that shows another process's memory, and the memory with it. No GPU work on it is left. */
-static void shared_unmap(CUdeviceptr address, size_t bytes)
-{
-    CUresult result = gpuhier_cu.cuMemUnmap(address, bytes);
-    if (!gpuhier_cuda_gone(result)) {
-        (void) gpuhier_cuda_error(result, "cuMemUnmap");
-    }
-    result = gpuhier_cu.cuMemAddressFree(address, bytes);
-    if (!gpuhier_cuda_gone(result)) {
-        (void) gpuhier_cuda_error(result, "cuMemAddressFree");
-    }
-}
-
 /* Ends the life of a mapping that no call uses. */
 static void mapping_free(gpuhier_mapping_t *mapping)
 {
     if (mapping->shared) {
-        shared_unmap(mapping->address, mapping->key.bytes);
+        gpuhier_vmm_hide(mapping->address, mapping->key.bytes); /* no GPU work on it is left */
     }
     OBJ_RELEASE(mapping);
 }
@@ -346,51 +328,21 @@ static void stale_close(const map_key_t *key)
     }
 }
 
-/* Maps memory at an address of this process, for the current context's GPU. */
-static int range_map(CUmemGenericAllocationHandle memory, size_t bytes, CUdeviceptr *address_p)
-{
-    CUdevice device;
-    CUdeviceptr address;
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuCtxGetDevice(&device), "cuCtxGetDevice");
-    rc = OMPI_SUCCESS != rc
-             ? rc
-             : gpuhier_cuda_error(gpuhier_cu.cuMemAddressReserve(&address, bytes, 0, 0, 0), "cuMemAddressReserve");
-    if (OMPI_SUCCESS != rc) {
-        return rc;
-    }
-    rc = gpuhier_cuda_error(gpuhier_cu.cuMemMap(address, bytes, 0, memory, 0), "cuMemMap");
-    if (OMPI_SUCCESS != rc) {
-        (void) gpuhier_cuda_error(gpuhier_cu.cuMemAddressFree(address, bytes), "cuMemAddressFree");
-        return rc;
-    }
-    const CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int) device},
-                                    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    rc = gpuhier_cuda_error(gpuhier_cu.cuMemSetAccess(address, bytes, &access, 1), "cuMemSetAccess");
-    if (OMPI_SUCCESS != rc) {
-        shared_unmap(address, bytes);
-        return rc;
-    }
-    *address_p = address;
-    return OMPI_SUCCESS;
-}
-
+/* Shows memory of cuMemCreate at an address of this process, for the current context's GPU. */
 static int shared_map(const gpuhier_memref_t *ref, CUdeviceptr *address_p)
 {
+    if (GPUHIER_SHARED_FABRIC == ref->shared) {
+        gpuhier_fabric_handle_t handle;
+        memcpy(&handle, &ref->handle, sizeof(handle));
+        return gpuhier_vmm_fabric_open(&handle, ref->bytes, address_p);
+    }
     const gpuhier_parcel_t parcel = {ref->process, ref->base, ref->id};
     const int file = gpuhier_parcel_take(&parcel, gpuhier_process_word());
     if (file < 0) {
         return OMPI_ERR_NOT_FOUND;
     }
-    CUmemGenericAllocationHandle memory;
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemImportFromShareableHandle(&memory, (void *) (intptr_t) file,
-                                                                          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-                                "cuMemImportFromShareableHandle");
+    int rc = gpuhier_vmm_file_open(file, ref->bytes, address_p);
     close(file);
-    if (OMPI_SUCCESS != rc) {
-        return rc;
-    }
-    rc = range_map(memory, ref->bytes, address_p);
-    (void) gpuhier_cuda_error(gpuhier_cu.cuMemRelease(memory), "cuMemRelease"); /* it lives as long as it is mapped */
     return rc;
 }
 
@@ -412,7 +364,7 @@ static int mapping_open(const gpuhier_memref_t *ref, const map_key_t *key, bool 
     mapping->pins = 0;
     mapping->keep = keep;
     mapping->gone = false;
-    mapping->shared = 0 != ref->shared;
+    mapping->shared = GPUHIER_SHARED_IPC != ref->shared;
     int rc = mapping->shared ? shared_map(ref, &mapping->address) : handle_open(ref, &mapping->address);
     if (OMPI_SUCCESS != rc) {
         OBJ_RELEASE(mapping);

@@ -11,7 +11,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "gpu/coll_gpuhier_cuda.h"
+#include "gpu/coll_gpuhier_vmm.h"
+
+/* How an allocation comes to other processes. */
+typedef enum gpuhier_shared {
+    GPUHIER_SHARED_IPC = 0, /* by the handle of CUDA IPC */
+    GPUHIER_SHARED_FILE,    /* by a descriptor, which gpuhier_export_send() sends */
+    GPUHIER_SHARED_FABRIC   /* by a fabric handle, which is in `handle` */
+} gpuhier_shared_t;
 
 /*
  * An allocation of a process and a place in it. Plain bytes, since it travels through shared memory and messages.
@@ -23,7 +30,7 @@ typedef struct gpuhier_memref {
     uint64_t bytes;   /* of the allocation */
     uint64_t id;      /* of gpuhier_buffer_t, unique in that process */
     uint64_t offset;  /* bytes from base to the place */
-    uint64_t shared;  /* 1: mapped by a descriptor, which gpuhier_export_send() sends; 0: by the handle */
+    uint64_t shared;  /* gpuhier_shared_t */
     CUipcMemHandle handle;
 } gpuhier_memref_t;
 
@@ -39,14 +46,17 @@ typedef struct gpuhier_mapping gpuhier_mapping_t;
  */
 int gpuhier_export(const void *address, const gpuhier_buffer_t *buffer, gpuhier_memref_t *ref_p, unsigned *uses_p);
 
+/* The reference to memory of this process with a fabric handle, which no earlier reference names. */
+void gpuhier_export_fabric(CUdeviceptr base, size_t bytes, const gpuhier_fabric_handle_t *handle,
+                           gpuhier_memref_t *ref_p);
+
 /*
- * Sends descriptors of a shared reference's memory to those peers that have none, before the reference is published.
- * peers: any reference of each. Does nothing for a reference that is not shared. What cannot be sent, the peer cannot
- * map.
+ * Sends descriptors of the memory to those peers that have none, before a reference with GPUHIER_SHARED_FILE is
+ * published. peers: any reference of each. Does nothing for other references. What cannot be sent, the peer cannot map.
  */
 void gpuhier_export_send(const gpuhier_memref_t *ref, const gpuhier_memref_t *peers, int n);
 
-/* A peer could not map a shared reference, or all could. Memory that they cannot map several times in turn counts as
+/* A peer could not map such a reference, or all could. Memory that they cannot map several times in turn counts as
  * memory that IPC cannot map. */
 void gpuhier_export_unmapped(const gpuhier_memref_t *ref, const gpuhier_memref_t *peer);
 void gpuhier_export_mapped(const gpuhier_memref_t *ref);

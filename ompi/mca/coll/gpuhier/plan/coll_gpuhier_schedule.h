@@ -35,13 +35,18 @@ typedef enum gpuhier_algorithm {
 /* The names of the algorithms: the values of coll_gpuhier_algorithm. */
 extern const char *const gpuhier_algorithm_names[GPUHIER_ALGORITHM_COUNT];
 
-/* What the rails of all ranks are, see gpuhier_rails_wire(). */
-typedef enum gpuhier_wire { GPUHIER_WIRE_RDMA = 0, GPUHIER_WIRE_TCP, GPUHIER_WIRE_COUNT } gpuhier_wire_t;
+/* What carries pieces: what the rails of all ranks are, see gpuhier_rails_wire(), or links between GPUs. */
+typedef enum gpuhier_wire {
+    GPUHIER_WIRE_RDMA = 0,
+    GPUHIER_WIRE_TCP,
+    GPUHIER_WIRE_NVLINK,
+    GPUHIER_WIRE_COUNT
+} gpuhier_wire_t;
 
 /* Constants of a wire. */
 typedef struct gpuhier_wire_row {
     const char *name;
-    uint64_t step_bytes; /* bytes that a rail carries in the fixed time of a step */
+    uint64_t step_bytes; /* bytes that a rail or a link carries in the fixed time of a step */
     uint64_t last_bytes; /* how much of that a step saves whose reduction AG makes, see gpuhier_plan_last_action() */
     uint64_t free_bytes; /* pieces shorter than this are exchanged in the fewest steps */
     uint64_t

@@ -28,7 +28,7 @@ void gpuhier_advice_tell(const gpuhier_team_t *team, const gpuhier_record_t *rec
 {
     static atomic_flag told_bounced = ATOMIC_FLAG_INIT, told_few = ATOMIC_FLAG_INIT;
     gpuhier_rails_use_t use;
-    if (0 != team->rank || team->ngroups < 2) {
+    if (0 != team->rank || team->ngroups < 2 || GPUHIER_WIRE_NVLINK == team->limits.wire) {
         return;
     }
     if (GPUHIER_WIRE_RDMA == team->limits.wire && GPUHIER_NET_AUTO == gpuhier_params.net && !team->net_on_device

@@ -42,6 +42,7 @@ typedef struct gpuhier_partners {
     int nnotices;
     notice_t *notices; /* [partners] */
     bool has_given_up;
+    int shares; /* that have not been given back: gpuhier_partners_share() */
     /* When a call has failed, or the team is gone: */
     gpuhier_kept_t kept;
     uint32_t team; /* its id */
@@ -253,6 +254,10 @@ static bool give_back(gpuhier_kept_t *kept)
     if (words_in_use(partners)) {
         return false;
     }
+    partners->until = 0; /* what comes from now on may be another team's, with the same id */
+    if (partners->shares > 0) {
+        return false;
+    }
     free(partners->notices);
     free(partners);
     return true;
@@ -291,6 +296,29 @@ void gpuhier_partners_leave(gpuhier_team_t *team)
     partners->until = gpuhier_clock() + LAST_WORDS_SECONDS;
     team->partners = NULL;
     gpuhier_keep(&partners->kept, give_back);
+}
+
+struct gpuhier_partners *gpuhier_partners_share(const gpuhier_team_t *team)
+{
+    ++team->partners->shares;
+    return team->partners;
+}
+
+void gpuhier_partners_unshare(struct gpuhier_partners *partners)
+{
+    --partners->shares;
+}
+
+bool gpuhier_partners_rank_is_over(const struct gpuhier_partners *partners, int rank)
+{
+    for (int i = 0; i < partners->nnotices; ++i) {
+        const gpuhier_net_op_t *recv = &partners->notices[i].recv;
+        if (rank == partners->notices[i].rank) {
+            return GPUHIER_NET_OP_DONE == recv->state
+                   || (GPUHIER_NET_OP_ERROR == recv->state && OMPI_ERR_INTERUPTED != recv->status);
+        }
+    }
+    return false;
 }
 
 int gpuhier_partners_check(const gpuhier_team_t *team)

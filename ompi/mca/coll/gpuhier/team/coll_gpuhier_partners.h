@@ -36,6 +36,16 @@ int gpuhier_partners_connect(gpuhier_team_t *team);
 /* OMPI_ERR_UNREACH when a partner cannot be reached, OMPI_ERROR when one has given up, else OMPI_SUCCESS. */
 int gpuhier_partners_check(const gpuhier_team_t *team);
 
+/*
+ * What a team has heard of its partners outlives the team as long as it is shared: what a call that failed has offered
+ * to partners must stay as it is until they have taken it, or have given up as well.
+ */
+struct gpuhier_partners *gpuhier_partners_share(const gpuhier_team_t *team);
+void gpuhier_partners_unshare(struct gpuhier_partners *partners);
+
+/* Has this partner said that it has given up, or is its connection lost? Not, where it can no longer be heard. */
+bool gpuhier_partners_rank_is_over(const struct gpuhier_partners *partners, int rank);
+
 /* Tells the partners, once, that this rank has given up. Does not wait for them. */
 void gpuhier_partners_give_up(gpuhier_team_t *team);
 

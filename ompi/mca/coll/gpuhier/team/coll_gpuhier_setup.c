@@ -20,6 +20,9 @@
  *                map no other                                          such a node
  *   net_connect  if there are several groups: addresses                vote, allgatherv, vote
  *                a word with each partner: UCX connects                vote
+ *   links        where partners may be able to map each other's
+ *                memory: each makes some, with a pattern               allgather
+ *                all look for their partners' patterns                 vote, and one more if that failed
  *
  * If UCX cannot open the network devices of a rank, or connect them, all ranks begin anew with the next way between
  * groups (gpuhier_way_t): with interfaces only if there are RDMA ports among all ranks' devices, else with Open MPI's
@@ -52,6 +55,7 @@ static int steps_run(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, int
     rc = gpuhier_setup_groups(setup, rc);
     rc = OMPI_SUCCESS == rc && setup->has_host ? gpuhier_setup_host_lanes(setup) : rc;
     rc = OMPI_SUCCESS == rc && team->ngroups > 1 ? gpuhier_setup_net_connect(setup) : rc;
+    rc = OMPI_SUCCESS == rc && team->ngroups > 1 ? gpuhier_setup_links(setup) : rc;
     if (OMPI_SUCCESS == rc) {
         gpuhier_setup_print(setup);
         gpuhier_advice_tell(team, setup->records, setup->widest, setup->gpu, setup->gpu_rank);
@@ -92,8 +96,9 @@ gpuhier_setup_t *gpuhier_setup_prepare(struct ompi_communicator_t *comm)
     setup->records = malloc(sizeof(*setup->records) * n);
     setup->words = malloc(sizeof(*setup->words) * n);
     setup->counts = malloc(sizeof(*setup->counts) * n * 2);
+    setup->links = malloc(sizeof(*setup->links) * n);
     if (NULL == setup->team || NULL == setup->hello || NULL == setup->records || NULL == setup->words
-        || NULL == setup->counts) {
+        || NULL == setup->counts || NULL == setup->links) {
         gpuhier_setup_drop(setup);
         return NULL;
     }
@@ -125,6 +130,7 @@ void gpuhier_setup_drop(gpuhier_setup_t *setup)
     free(setup->neighbours);
     free(setup->is_host);
     free(setup->address);
+    free(setup->links);
     free(setup);
 }
 

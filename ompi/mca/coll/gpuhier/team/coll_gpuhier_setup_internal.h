@@ -10,6 +10,7 @@
  *   coll_gpuhier_setup_node.c    the ranks of a node: control block and trial
  *   coll_gpuhier_setup_groups.c  the groups that follow from the trials, their id, scratch in host memory
  *   coll_gpuhier_setup_net.c     between groups: devices, addresses, connections, the fall to another way
+ *   coll_gpuhier_setup_links.c   whether partners map each other's memory, and the trial of that
  *   coll_gpuhier_setup_print.c   what print_info shows of a new team
  *
  * They stand on parts that know nothing of set-up: trial, tried and verdicts, hostlanes, partners, process.
@@ -33,12 +34,23 @@ typedef struct gpuhier_setup_hello {
     uint8_t way;           /* gpuhier_way_t of the record */
     uint8_t asked;         /* the last way to which this rank had to fall */
     uint8_t host_maps;     /* the host reads and writes memory of this rank's GPU */
-    uint8_t reserved;
+    uint8_t links;         /* GPUHIER_LINKS_* */
     gpuhier_memref_t scratch;
     uint64_t nonce;   /* of the patterns in scratch, see gpuhier_trial_prepare() */
     uint64_t context; /* number of the rank's CUDA context in its process, see coll_gpuhier_tried.h */
     gpuhier_record_t record;
 } gpuhier_setup_hello_t;
+
+/* Bits of a hello. */
+#define GPUHIER_LINKS_MAY 1u    /* partners may map memory of the rank: coll_gpuhier_net does not ask for host memory */
+#define GPUHIER_LINKS_FABRIC 2u /* its driver knows fabric handles */
+
+/* What a rank tells all others of the memory that its partners are to map. */
+typedef struct gpuhier_setup_link {
+    gpuhier_memref_t ref; /* of a shard buffer, with a pattern */
+    int32_t error;        /* CUDA's: there is no such memory */
+    int32_t reserved;
+} gpuhier_setup_link_t;
 
 /* What a rank tells all others when it knows the groups; all zero after a failure. */
 typedef struct gpuhier_setup_word {
@@ -81,6 +93,10 @@ struct gpuhier_setup {
     bool has_rdma;          /* a rank has RDMA ports */
     gpuhier_way_t next_way; /* the way with which all ranks begin anew ... */
     bool is_to_fall;        /* ... after a failure that makes them do so */
+
+    /* links */
+    gpuhier_setup_link_t *links; /* [nranks] */
+    char no_links[160];          /* why there are none, though they have been tried; else "" */
 };
 
 /* Open MPI's saved allreduce: true on all ranks when it was true on all. */
@@ -98,12 +114,15 @@ int gpuhier_setup_gather(const gpuhier_setup_t *setup, const void *mine, void *a
  * groups: makes the groups and chooses the team's id. A success on all ranks or on none.
  * host_lanes: if `has_host`, scratch in host memory on the nodes that need it. A success on all ranks or on none.
  * net_connect: if there are several groups, connects their partners. A success on all ranks or on none.
+ * links: then, tries whether partners can map each other's memory. That they cannot is a success. The same on all
+ * ranks.
  */
 int gpuhier_setup_hello(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, int rc);
 int gpuhier_setup_node(gpuhier_setup_t *setup, int rc);
 int gpuhier_setup_groups(gpuhier_setup_t *setup, int rc);
 int gpuhier_setup_host_lanes(gpuhier_setup_t *setup);
 int gpuhier_setup_net_connect(gpuhier_setup_t *setup);
+int gpuhier_setup_links(gpuhier_setup_t *setup);
 
 /* The net's parts of other steps, all of them local. */
 
@@ -121,6 +140,12 @@ int gpuhier_setup_net_open(gpuhier_setup_t *setup, gpuhier_setup_word_t *mine);
 
 /* When the words of all ranks are there. */
 void gpuhier_setup_net_hear(gpuhier_setup_t *setup);
+
+/* What this rank's hello says of links. */
+uint8_t gpuhier_setup_links_offer(const gpuhier_team_t *team);
+
+/* When it is known what UCX takes: will links be tried? The same on all ranks. */
+bool gpuhier_setup_links_wanted(const gpuhier_setup_t *setup);
 
 /* Rank 0 prints a finished team, if print_info is set. */
 void gpuhier_setup_print(const gpuhier_setup_t *setup);

@@ -144,6 +144,7 @@ static void gpu_decide(gpuhier_setup_t *setup)
         }
     }
     setup->team->net_on_device = gpuhier_net_gpu_is_yes(setup->gpu);
+    setup->team->exchange_kind = setup->team->net_on_device ? GPUHIER_EXCHANGE_DEVICE : GPUHIER_EXCHANGE_HOST;
 }
 
 /* The groups whose ranks this rank exchanges messages with: [ngroups] each. */
@@ -229,9 +230,11 @@ static int addresses_exchange(gpuhier_setup_t *setup)
     gpuhier_engine_lock();
     rc = OMPI_SUCCESS != rc ? rc : peers_make(setup, all);
     gpu_decide(setup);
-    rc = OMPI_SUCCESS != rc
-             ? rc
-             : gpuhier_lane_exchange_buffers(setup->lane, team->net_on_device, gpuhier_slice_buffer_bytes(false));
+    if (!gpuhier_setup_links_wanted(setup)) { /* else it is not known yet what they lie in */
+        rc = OMPI_SUCCESS != rc ? rc
+                                : gpuhier_lane_exchange_use(&setup->lane->exchange, team->exchange_kind,
+                                                            gpuhier_slice_buffer_bytes(false));
+    }
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_partners_init(team);
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_team_engine->make(team);
     gpuhier_engine_unlock();

@@ -10,6 +10,9 @@
  * four slices, and the pieces of one owner, which are neighbours. In place of a slice, 255 marks a vote (piece 1023)
  * or a message of the small form (piece 1021).
  *
+ * A message that a piece has been taken from the sender's memory goes the other way, with bit 9 of the step turned
+ * over: the steps that are in flight are neighbours.
+ *
  * 254 in that place marks the words that partners send each other beside their calls:
  *     63..32 team id   31..28 which word   27..20 254   19..0 the sender's rank
  */
@@ -48,6 +51,12 @@ static inline uint64_t gpuhier_slice_tag(uint32_t team, uint64_t sequence, uint6
                                          uint64_t step)
 {
     return gpuhier_tag_fields(team, sequence, slice % GPUHIER_TAG_SLICES, piece, step);
+}
+
+/* That what a message of this tag has told of has been taken. */
+static inline uint64_t gpuhier_taken_tag(uint64_t tag)
+{
+    return tag ^ 512u;
 }
 
 /* Of the vote or of the small form. */

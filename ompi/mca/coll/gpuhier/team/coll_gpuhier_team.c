@@ -144,6 +144,7 @@ void gpuhier_team_destroy(gpuhier_team_t *team)
     free(team->scratch_found);
     free(team->long_scratch);
     free(team->held);
+    free(team->linked);
     OBJ_RELEASE(team);
 }
 

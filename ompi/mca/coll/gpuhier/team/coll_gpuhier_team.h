@@ -70,9 +70,12 @@ typedef struct gpuhier_team {
                               all ranks read and write GPU memory themselves */
     bool carries;          /* no rank of the node shares this rank's GPU: see coll_gpuhier_carry.h */
     gpuhier_device_t *device;
-    gpuhier_piece_rails_t *rails; /* [pieces] */
-    gpuhier_way_t way;            /* the connections of its peers */
-    bool net_on_device;           /* UCX takes device memory */
+    gpuhier_piece_rails_t *rails;          /* [pieces] */
+    gpuhier_way_t way;                     /* the connections of its peers */
+    bool net_on_device;                    /* UCX moves device memory */
+    gpuhier_exchange_kind_t exchange_kind; /* what the exchange buffers lie in; several groups */
+    uint64_t *linked; /* [nranks] the process of each partner that takes pieces from this rank's memory, and gives them
+                         so; 0: by messages. NULL: all */
 
     /* Changed by calls. */
     gpuhier_limits_t limits; /* only slice_bytes_max changes: when a member has no room for a long lane, all members

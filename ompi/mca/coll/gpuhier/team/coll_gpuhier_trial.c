@@ -82,6 +82,18 @@ static bool matches(const uint64_t *words, size_t bytes, uint64_t nonce, size_t 
     return bytes > 0;
 }
 
+bool gpuhier_trial_matches(const uint64_t *words, size_t bytes, uint64_t nonce)
+{
+    return matches(words, bytes, nonce, 0);
+}
+
+void gpuhier_trial_pattern(uint64_t *words, size_t bytes, uint64_t nonce)
+{
+    for (size_t i = 0; i < bytes / sizeof(*words); ++i) {
+        words[i] = word_of(nonce, i);
+    }
+}
+
 /* By a stream of the lane: no other work of the program is waited for. */
 static int copy(const gpuhier_lane_t *lane, CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
@@ -97,9 +109,7 @@ int gpuhier_trial_prepare(const gpuhier_lane_t *lane, uint64_t nonce)
     if (NULL == words) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    for (size_t i = 0; i < bytes / sizeof(*words); ++i) {
-        words[i] = word_of(nonce, i);
-    }
+    gpuhier_trial_pattern(words, bytes, nonce);
     int rc = copy(lane, lane->scratch, (CUdeviceptr) (uintptr_t) words, bytes);
     free(words);
     return rc;

@@ -1,0 +1,84 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * One step of a piece where partners have mapped each other's memory: the receiver copies the chunk out of the sender's
+ * shard buffer, and UCX carries two words.
+ *
+ *      sender                            receiver
+ *        |  where the chunk lies  ------->  |
+ *        |                                  | copies it
+ *        |  <-------  it has been taken     |
+ *
+ * A rank is both in one step, with two partners or one. Nobody writes memory of another process. The sender's step ends
+ * when its chunk has been taken: then it may write there.
+ */
+#ifndef GPUHIER_LINK_H
+#define GPUHIER_LINK_H
+
+#include "engine/coll_gpuhier_call.h"
+
+typedef enum gpuhier_link_phase {
+    GPUHIER_LINK_IDLE,   /* nothing is received in this step, or it has been */
+    GPUHIER_LINK_HEARS,  /* it is not known where the chunk lies */
+    GPUHIER_LINK_COPIES, /* the copy is under way */
+} gpuhier_link_phase_t;
+
+/* Owned by the state of a piece. The messages belong to UCX until their ops have ended. */
+typedef struct gpuhier_link {
+    /* What this rank gives. */
+    int taker;                   /* the partner; -1: none */
+    gpuhier_memref_t mine;       /* the message */
+    gpuhier_net_op_t told, over; /* it has left; and the partner has taken the chunk */
+    /* What it takes. */
+    gpuhier_link_phase_t phase;
+    int giver;
+    int rail;
+    uint64_t name; /* the tag of the message */
+    CUdeviceptr into;
+    size_t bytes;
+    gpuhier_memref_t theirs; /* the message */
+    gpuhier_net_op_t heard, thanked;
+    gpuhier_mapping_t *mapping; /* pinned while the copy is under way */
+    CUevent copied;
+} gpuhier_link_t;
+
+/* Does this rank exchange pieces with that one over a link? */
+static inline bool gpuhier_link_is_used(const gpuhier_team_t *team, int rank)
+{
+    return NULL != team->linked && 0 != team->linked[rank];
+}
+
+/* Makes what a link needs; it is zeroed before. The context is current. Returns an Open MPI code. fini: is harmless if
+ * that failed, and needs no context. */
+int gpuhier_link_init(gpuhier_link_t *link);
+void gpuhier_link_fini(gpuhier_link_t *link, bool context_is_there);
+
+/* Nothing is given or taken in this step, until the next two say so. */
+void gpuhier_link_clear(gpuhier_link_t *link);
+
+/* Gives a chunk of `buffer`, one of the lane's shard buffers, to a partner: it lies `offset` bytes from the begin.
+ * name: of the step's message. Returns an Open MPI code. */
+int gpuhier_link_give(const gpuhier_call_t *call, gpuhier_link_t *link, int rank, int rail, uint64_t name, int buffer,
+                      size_t offset);
+
+/* Takes a chunk of so many bytes from a partner. */
+int gpuhier_link_take(const gpuhier_call_t *call, gpuhier_link_t *link, int rank, int rail, uint64_t name, void *into,
+                      size_t bytes);
+
+/* Does what can be done. Returns the number of events, or an Open MPI code (< 0). */
+int gpuhier_link_step(const gpuhier_call_t *call, gpuhier_link_t *link);
+
+/* Has the step ended? 1 if so, 0 if not, < 0 for an error. */
+int gpuhier_link_done(const gpuhier_link_t *link);
+
+/*
+ * For a link of a call that has failed: cancels the receive of a word that has not come, and then, is it in use? A
+ * chunk that was given is, until its taker has it or has given up: as long as that one can still end the call well,
+ * what it reads must be right. This rank's own copy is as well; a link that is no longer in use has let go of the
+ * mapping.
+ */
+void gpuhier_link_cancel(gpuhier_link_t *link);
+bool gpuhier_link_in_use(gpuhier_link_t *link, const struct gpuhier_partners *partners, bool context_is_there);
+
+#endif /* GPUHIER_LINK_H */

@@ -1,0 +1,161 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the exchange buffers of lanes: their memory, and the references by which partners map it. Does not know what
+ * lies in them (engine/exchange), nor which kind a team uses (team/setup_links). Called at set-up, by the engine at the
+ * start of a call, and by the device, under the engine's lock.
+ *
+ * Partners read what they map and write nothing: only shard buffers have references.
+ */
+#include "ompi_config.h"
+
+#include <string.h>
+
+#include "base/coll_gpuhier_params.h"
+#include "gpu/coll_gpuhier_lane_exchange.h"
+#include "opal/util/proc.h"
+#include "opal/util/show_help.h"
+
+int gpuhier_pinned_alloc(void **memory_p, size_t bytes, unsigned flags)
+{
+    const CUresult result = gpuhier_cu.cuMemHostAlloc(memory_p, bytes, flags);
+    if (CUDA_SUCCESS != result && !gpuhier_cuda_gone(result)) {
+        opal_show_help("help-coll-gpuhier.txt", "no pinned memory", true, opal_process_info.nodename, bytes,
+                       gpuhier_cuda_name(result));
+    }
+    return gpuhier_cuda_error(result, "cuMemHostAlloc");
+}
+
+static void note(CUresult result, const char *what)
+{
+    if (!gpuhier_cuda_gone(result)) {
+        (void) gpuhier_cuda_error(result, what);
+    }
+}
+
+static void buffer_free(gpuhier_exchange_kind_t kind, void *buffer)
+{
+    if (NULL == buffer) {
+        return;
+    }
+    if (GPUHIER_EXCHANGE_HOST == kind) {
+        note(gpuhier_cu.cuMemFreeHost(buffer), "cuMemFreeHost");
+    } else {
+        note(gpuhier_cu.cuMemFree((CUdeviceptr) (uintptr_t) buffer), "cuMemFree");
+    }
+}
+
+static void fabric_free(gpuhier_exchange_buffers_t *buffers)
+{
+    if (0 != buffers->fabric_bytes) {
+        gpuhier_vmm_hide((CUdeviceptr) (uintptr_t) buffers->shard[0], buffers->fabric_bytes);
+        memset(buffers->shard, 0, sizeof(buffers->shard));
+        buffers->fabric_bytes = 0;
+    }
+}
+
+void gpuhier_lane_exchange_free(gpuhier_lane_exchange_t *exchange, gpuhier_exchange_kind_t kind)
+{
+    gpuhier_exchange_buffers_t *buffers = &exchange->of[kind];
+    fabric_free(buffers);
+    for (int b = 0; b < GPUHIER_SLICE_BUFFERS_MAX; ++b) {
+        buffer_free(kind, buffers->shard[b]);
+        buffer_free(kind, buffers->recv[b]);
+    }
+    memset(buffers, 0, sizeof(*buffers));
+    exchange->now = buffers == exchange->now ? NULL : exchange->now;
+}
+
+void gpuhier_lane_exchange_forget(gpuhier_lane_exchange_t *exchange)
+{
+    fabric_free(&exchange->of[GPUHIER_EXCHANGE_FABRIC]);
+}
+
+static int device_alloc(void **buffer_p, size_t bytes)
+{
+    CUdeviceptr address = 0;
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemAlloc(&address, bytes), "cuMemAlloc");
+    *buffer_p = (void *) (uintptr_t) address;
+    return rc;
+}
+
+/* The reference by CUDA IPC of a shard buffer. That there is none is no error here: UCX needs none. */
+static void reference(gpuhier_exchange_buffers_t *buffers, int b)
+{
+    gpuhier_buffer_t buffer;
+    unsigned uses;
+    gpuhier_buffer_inspect(buffers->shard[b], &buffer);
+    if (OMPI_SUCCESS != gpuhier_export(buffers->shard[b], &buffer, &buffers->ref[b], &uses)) {
+        buffers->ref[b].process = 0;
+    }
+}
+
+/* All shard buffers, `bytes` each, in one piece of memory. */
+static int fabric_make(gpuhier_exchange_buffers_t *buffers, size_t bytes)
+{
+    const size_t stride = (bytes + GPUHIER_UNIT_BYTES - 1) / GPUHIER_UNIT_BYTES * GPUHIER_UNIT_BYTES;
+    const int n = gpuhier_params.slices_in_flight;
+    gpuhier_fabric_handle_t handle;
+    CUdeviceptr base = 0;
+    size_t all = (size_t) n * stride;
+    int rc = gpuhier_vmm_fabric_make(&all, &base, &handle);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    buffers->fabric_bytes = all;
+    gpuhier_export_fabric(base, all, &handle, &buffers->ref[0]);
+    for (int b = 0; b < n; ++b) {
+        buffers->shard[b] = (void *) (uintptr_t) (base + (size_t) b * stride);
+        buffers->ref[b] = buffers->ref[0];
+        buffers->ref[b].offset = (size_t) b * stride;
+    }
+    return OMPI_SUCCESS;
+}
+
+static int buffers_make(gpuhier_exchange_buffers_t *buffers, size_t bytes)
+{
+    int rc = GPUHIER_EXCHANGE_FABRIC == buffers->kind ? fabric_make(buffers, bytes) : OMPI_SUCCESS;
+    for (int b = 0; b < gpuhier_params.slices_in_flight && OMPI_SUCCESS == rc; ++b) {
+        if (GPUHIER_EXCHANGE_HOST == buffers->kind) {
+            const unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+            rc = gpuhier_pinned_alloc(&buffers->shard[b], bytes, flags);
+            rc = OMPI_SUCCESS != rc ? rc : gpuhier_pinned_alloc(&buffers->recv[b], bytes, flags);
+            continue;
+        }
+        if (GPUHIER_EXCHANGE_DEVICE == buffers->kind) {
+            rc = device_alloc(&buffers->shard[b], bytes);
+            if (OMPI_SUCCESS == rc) {
+                reference(buffers, b);
+            }
+        }
+        rc = OMPI_SUCCESS != rc ? rc : device_alloc(&buffers->recv[b], bytes);
+    }
+    buffers->bytes = OMPI_SUCCESS == rc ? bytes : 0;
+    return rc;
+}
+
+int gpuhier_lane_exchange_use(gpuhier_lane_exchange_t *exchange, gpuhier_exchange_kind_t kind, size_t bytes)
+{
+    gpuhier_exchange_buffers_t *buffers = &exchange->of[kind];
+    if (0 == buffers->bytes || bytes > buffers->bytes) {
+        gpuhier_lane_exchange_free(exchange, kind);
+        buffers->kind = kind;
+        int rc = buffers_make(buffers, bytes);
+        if (OMPI_SUCCESS != rc) {
+            gpuhier_lane_exchange_free(exchange, kind);
+            return rc;
+        }
+    }
+    exchange->now = buffers;
+    return OMPI_SUCCESS;
+}
+
+bool gpuhier_lane_exchange_is_mappable(const gpuhier_lane_exchange_t *exchange)
+{
+    bool all = true;
+    for (int b = 0; b < gpuhier_params.slices_in_flight; ++b) {
+        all = all && 0 != exchange->now->ref[b].process;
+    }
+    return all;
+}

@@ -1,0 +1,146 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the driver calls for memory of cuMemCreate: making it, showing it at an address, handing it to other processes.
+ * Does not own what is made: ipc_cache keeps what of other processes is shown here, and lane_exchange what this process
+ * makes.
+ *
+ * A handle of the driver is let go as soon as its memory is shown, and the memory lives as long as any process shows
+ * it.
+ */
+#include "ompi_config.h"
+
+#include "gpu/coll_gpuhier_vmm.h"
+
+bool gpuhier_vmm_knows_fabric(int ordinal)
+{
+    int knows = 0;
+    CUdevice device;
+    /* A driver that is older than fabric handles does not know the attribute. */
+    return CUDA_SUCCESS == gpuhier_cu.cuDeviceGet(&device, ordinal)
+           && CUDA_SUCCESS
+                  == gpuhier_cu.cuDeviceGetAttribute(
+                      &knows, (CUdevice_attribute) CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, device)
+           && 0 != knows;
+}
+
+void gpuhier_vmm_hide(CUdeviceptr address, size_t bytes)
+{
+    CUresult result = gpuhier_cu.cuMemUnmap(address, bytes);
+    if (!gpuhier_cuda_gone(result)) {
+        (void) gpuhier_cuda_error(result, "cuMemUnmap");
+    }
+    result = gpuhier_cu.cuMemAddressFree(address, bytes);
+    if (!gpuhier_cuda_gone(result)) {
+        (void) gpuhier_cuda_error(result, "cuMemAddressFree");
+    }
+}
+
+/* Shows memory at an address of this process, to the current context's GPU. */
+static int show(CUmemGenericAllocationHandle memory, size_t bytes, CUdeviceptr *address_p)
+{
+    CUdevice device;
+    CUdeviceptr address;
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuCtxGetDevice(&device), "cuCtxGetDevice");
+    rc = OMPI_SUCCESS != rc
+             ? rc
+             : gpuhier_cuda_error(gpuhier_cu.cuMemAddressReserve(&address, bytes, 0, 0, 0), "cuMemAddressReserve");
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    rc = gpuhier_cuda_error(gpuhier_cu.cuMemMap(address, bytes, 0, memory, 0), "cuMemMap");
+    if (OMPI_SUCCESS != rc) {
+        (void) gpuhier_cuda_error(gpuhier_cu.cuMemAddressFree(address, bytes), "cuMemAddressFree");
+        return rc;
+    }
+    const CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int) device},
+                                    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    rc = gpuhier_cuda_error(gpuhier_cu.cuMemSetAccess(address, bytes, &access, 1), "cuMemSetAccess");
+    if (OMPI_SUCCESS != rc) {
+        gpuhier_vmm_hide(address, bytes);
+        return rc;
+    }
+    *address_p = address;
+    return OMPI_SUCCESS;
+}
+
+static int import(void *shareable, CUmemAllocationHandleType type, size_t bytes, CUdeviceptr *address_p)
+{
+    CUmemGenericAllocationHandle memory;
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemImportFromShareableHandle(&memory, shareable, type),
+                                "cuMemImportFromShareableHandle");
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    rc = show(memory, bytes, address_p);
+    (void) gpuhier_cuda_error(gpuhier_cu.cuMemRelease(memory), "cuMemRelease");
+    return rc;
+}
+
+int gpuhier_vmm_file_open(int file, size_t bytes, CUdeviceptr *address_p)
+{
+    return import((void *) (intptr_t) file, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, bytes, address_p);
+}
+
+int gpuhier_vmm_fabric_open(const gpuhier_fabric_handle_t *handle, size_t bytes, CUdeviceptr *address_p)
+{
+    gpuhier_fabric_handle_t copy = *handle; /* the driver's parameter is not const */
+    return import(&copy, (CUmemAllocationHandleType) CU_MEM_HANDLE_TYPE_FABRIC, bytes, address_p);
+}
+
+int gpuhier_vmm_file_make(CUdeviceptr base)
+{
+    CUmemGenericAllocationHandle memory;
+    int file = -1;
+    if (OMPI_SUCCESS
+        != gpuhier_cuda_error(gpuhier_cu.cuMemRetainAllocationHandle(&memory, (void *) (uintptr_t) base),
+                              "cuMemRetainAllocationHandle")) {
+        return -1;
+    }
+    if (OMPI_SUCCESS
+        != gpuhier_cuda_error(
+            gpuhier_cu.cuMemExportToShareableHandle(&file, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+            "cuMemExportToShareableHandle")) {
+        file = -1;
+    }
+    (void) gpuhier_cuda_error(gpuhier_cu.cuMemRelease(memory), "cuMemRelease");
+    return file;
+}
+
+/* Makes the memory, in whole pieces of what the driver gives. *bytes: as in gpuhier_vmm_fabric_make(). */
+static int create(size_t *bytes, CUmemGenericAllocationHandle *memory_p)
+{
+    const CUmemAllocationHandleType type = (CUmemAllocationHandleType) CU_MEM_HANDLE_TYPE_FABRIC;
+    CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .requestedHandleTypes = type};
+    CUdevice device;
+    size_t unit = 0;
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuCtxGetDevice(&device), "cuCtxGetDevice");
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    properties.location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int) device};
+    rc = gpuhier_cuda_error(
+        gpuhier_cu.cuMemGetAllocationGranularity(&unit, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+        "cuMemGetAllocationGranularity");
+    if (OMPI_SUCCESS != rc || 0 == unit) {
+        return OMPI_SUCCESS != rc ? rc : OMPI_ERROR;
+    }
+    *bytes = (*bytes + unit - 1) / unit * unit;
+    return gpuhier_cuda_error(gpuhier_cu.cuMemCreate(memory_p, *bytes, &properties, 0), "cuMemCreate");
+}
+
+int gpuhier_vmm_fabric_make(size_t *bytes, CUdeviceptr *address_p, gpuhier_fabric_handle_t *handle_p)
+{
+    CUmemGenericAllocationHandle memory;
+    int rc = create(bytes, &memory);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    rc = gpuhier_cuda_error(gpuhier_cu.cuMemExportToShareableHandle(
+                                handle_p, memory, (CUmemAllocationHandleType) CU_MEM_HANDLE_TYPE_FABRIC, 0),
+                            "cuMemExportToShareableHandle");
+    rc = OMPI_SUCCESS != rc ? rc : show(memory, *bytes, address_p);
+    (void) gpuhier_cuda_error(gpuhier_cu.cuMemRelease(memory), "cuMemRelease");
+    return rc;
+}

@@ -1,0 +1,54 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Memory of cuMemCreate: addresses that show it, and how other processes come by it. Callers hold the engine's lock.
+ */
+#ifndef GPUHIER_VMM_H
+#define GPUHIER_VMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "gpu/coll_gpuhier_cuda.h"
+
+#if CUDA_VERSION < 12030 /* as later headers have them */
+#    define CU_MEM_HANDLE_TYPE_FABRIC 8
+#    define CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED 128
+#endif
+
+/*
+ * A handle by which processes of other operating systems map memory, if the same NVLink domain joins their GPUs.
+ * CUmemFabricHandle of CUDA 12.3 and newer.
+ */
+typedef struct gpuhier_fabric_handle {
+    unsigned char data[64];
+} gpuhier_fabric_handle_t;
+
+/*
+ * Does the driver know fabric handles for this GPU? It says so on machines that have no domain of several operating
+ * systems, too, and to processes that lack an IMEX channel. Only making and opening such memory tells.
+ */
+bool gpuhier_vmm_knows_fabric(int ordinal);
+
+/*
+ * Makes memory on the current context's GPU that has a fabric handle, shown at *address_p. *bytes: what is needed, and
+ * then what there is. gpuhier_vmm_hide() gives it back; it lives on while others show it. Returns an Open MPI code.
+ */
+int gpuhier_vmm_fabric_make(size_t *bytes, CUdeviceptr *address_p, gpuhier_fabric_handle_t *handle_p);
+
+/*
+ * Shows another process's memory of so many bytes at *address_p, to the current context's GPU: by a descriptor, which
+ * stays the caller's, or by a fabric handle. Returns an Open MPI code.
+ */
+int gpuhier_vmm_file_open(int file, size_t bytes, CUdeviceptr *address_p);
+int gpuhier_vmm_fabric_open(const gpuhier_fabric_handle_t *handle, size_t bytes, CUdeviceptr *address_p);
+
+/* Takes back an address, and with the last one the memory. No GPU work on it is left. No context need be current, and a
+ * driver that is gone is no error. */
+void gpuhier_vmm_hide(CUdeviceptr address, size_t bytes);
+
+/* A descriptor of the memory that is shown from `base` on, which the caller closes; -1 if there is none. */
+int gpuhier_vmm_file_make(CUdeviceptr base);
+
+#endif /* GPUHIER_VMM_H */

@@ -1,0 +1,264 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the decision whether partners of different groups take pieces from each other's memory instead of sending them
+ * over the network, and the trial before it. Does not own that memory (gpu/lane_exchange), nor how pieces are taken
+ * (engine/link).
+ *
+ * Partners of one node may map each other's memory by CUDA IPC, though their groups cannot: a GPU of a DGX-1V has links
+ * to one GPU of the other quad. Partners of different operating systems may do so by fabric handles, if one NVLink
+ * domain joins their GPUs. Whether they can is tried: each rank makes exchange buffers with a pattern, and each partner
+ * maps them and copies the pattern, by the copy that calls use. If that fails anywhere, no rank of the team uses links.
+ */
+#include "ompi_config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/coll_gpuhier_lock.h"
+#include "base/coll_gpuhier_params.h"
+#include "gpu/coll_gpuhier_vmm.h"
+#include "team/coll_gpuhier_setup_internal.h"
+#include "team/coll_gpuhier_trial.h"
+#include "opal/util/output.h"
+
+#define PATTERN_BYTES ((size_t) 32 << 10)
+
+uint8_t gpuhier_setup_links_offer(const gpuhier_team_t *team)
+{
+    if (GPUHIER_NET_STAGED == gpuhier_params.net) {
+        return 0;
+    }
+    return (uint8_t) (GPUHIER_LINKS_MAY | (gpuhier_vmm_knows_fabric(team->device->ordinal) ? GPUHIER_LINKS_FABRIC : 0));
+}
+
+/* Are there two groups on one node? */
+static bool groups_share_node(const gpuhier_setup_t *setup)
+{
+    const gpuhier_hierarchy_t *h = &setup->team->hierarchy;
+    for (int group = 1; group < h->ngroups; ++group) {
+        for (int other = 0; other < group; ++other) {
+            if (setup->nodes[gpuhier_hierarchy_leader(h, group)] == setup->nodes[gpuhier_hierarchy_leader(h, other)]) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/*
+ * What the exchange buffers should lie in, so that partners can map them; HOST: in nothing of the kind. Equal on all
+ * ranks. Memory with fabric handles is not given to UCX, so it is for teams all of whose partners can map it. Memory of
+ * cuMemAlloc serves both ways where UCX takes it.
+ */
+static gpuhier_exchange_kind_t kind_wanted(const gpuhier_setup_t *setup)
+{
+    const gpuhier_team_t *team = setup->team;
+    uint8_t all = GPUHIER_LINKS_MAY | GPUHIER_LINKS_FABRIC;
+    bool one_node = true;
+    for (int rank = 0; rank < team->nranks; ++rank) {
+        all &= setup->hello[rank].links;
+        one_node = one_node && setup->nodes[rank] == setup->nodes[0];
+    }
+    if (0 == (all & GPUHIER_LINKS_MAY)) {
+        return GPUHIER_EXCHANGE_HOST;
+    }
+    if (one_node || (0 == (all & GPUHIER_LINKS_FABRIC) && team->net_on_device && groups_share_node(setup))) {
+        return GPUHIER_EXCHANGE_DEVICE;
+    }
+    return 0 != (all & GPUHIER_LINKS_FABRIC) ? GPUHIER_EXCHANGE_FABRIC : GPUHIER_EXCHANGE_HOST;
+}
+
+bool gpuhier_setup_links_wanted(const gpuhier_setup_t *setup)
+{
+    return GPUHIER_EXCHANGE_HOST != kind_wanted(setup);
+}
+
+/* Is the rank one that this rank exchanges pieces with by a link, if there are links of this kind? */
+static bool is_linked(const gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind, int rank)
+{
+    const gpuhier_team_t *team = setup->team;
+    return NULL != team->peers[rank]
+           && (GPUHIER_EXCHANGE_FABRIC == kind || setup->nodes[rank] == setup->nodes[team->rank]);
+}
+
+static unsigned error_of(int rc)
+{
+    const CUresult last = gpuhier_cuda_last_error();
+    return OMPI_SUCCESS == rc ? 0 : CUDA_SUCCESS == last ? CUDA_ERROR_UNKNOWN : (unsigned) last;
+}
+
+static int copy(const gpuhier_lane_t *lane, void *to, const void *from)
+{
+    CUstream stream = lane->stream[GPUHIER_STAGE_EXCHANGE];
+    int rc = gpuhier_cuda_error(
+        gpuhier_cu.cuMemcpyAsync((CUdeviceptr) (uintptr_t) to, (CUdeviceptr) (uintptr_t) from, PATTERN_BYTES, stream),
+        "cuMemcpyAsync of a pattern");
+    return OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
+}
+
+/* Makes this rank's buffers, with a pattern in them that comes from the nonce of its hello. words: PATTERN_BYTES. */
+static int buffers_offer(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind, uint64_t *words,
+                         gpuhier_setup_link_t *mine)
+{
+    gpuhier_engine_lock();
+    int rc = gpuhier_lane_exchange_use(&setup->lane->exchange, kind, gpuhier_slice_buffer_bytes(false));
+    gpuhier_engine_unlock();
+    if (OMPI_SUCCESS == rc && !gpuhier_lane_exchange_is_mappable(&setup->lane->exchange)) {
+        rc = OMPI_ERR_NOT_SUPPORTED;
+    }
+    if (OMPI_SUCCESS == rc) {
+        gpuhier_trial_pattern(words, PATTERN_BYTES, setup->hello[setup->team->rank].nonce);
+        mine->ref = setup->lane->exchange.now->ref[0];
+        rc = copy(setup->lane, setup->lane->exchange.now->shard[0], words);
+    }
+    mine->error = (int32_t) error_of(rc);
+    return rc;
+}
+
+/* Maps the partner's memory and copies its pattern. Returns CUDA's error, 0 for none. */
+static unsigned partner_try(gpuhier_setup_t *setup, int rank, uint64_t *words)
+{
+    const gpuhier_lane_t *lane = setup->lane;
+    gpuhier_mapping_t *mapping = NULL;
+    CUdeviceptr address = 0;
+    gpuhier_engine_lock();
+    int rc = gpuhier_map(&setup->links[rank].ref, true, &mapping, &address);
+    gpuhier_engine_unlock();
+    rc = OMPI_SUCCESS != rc ? rc : copy(lane, lane->exchange.now->recv[0], (const void *) (uintptr_t) address);
+    rc = OMPI_SUCCESS != rc ? rc : copy(lane, words, lane->exchange.now->recv[0]);
+    gpuhier_engine_lock();
+    gpuhier_unmap(mapping);
+    gpuhier_engine_unlock();
+    if (OMPI_SUCCESS == rc && !gpuhier_trial_matches(words, PATTERN_BYTES, setup->hello[rank].nonce)) {
+        return CUDA_ERROR_UNKNOWN; /* the copy brought something else */
+    }
+    return error_of(rc);
+}
+
+/* Keeps what this rank maps of a partner mapped until the team ends. */
+static bool partner_hold(gpuhier_team_t *team, uint64_t process)
+{
+    uint64_t *held = realloc(team->held, sizeof(*held) * (size_t) (team->nheld + 1));
+    if (NULL == held) {
+        return false;
+    }
+    team->held = held;
+    held[team->nheld++] = process;
+    gpuhier_engine_lock();
+    gpuhier_ipc_hold(process);
+    gpuhier_engine_unlock();
+    return true;
+}
+
+/* Tries all partners, and notes their processes. Returns the first error. */
+static unsigned partners_try(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind, uint64_t *words)
+{
+    gpuhier_team_t *team = setup->team;
+    unsigned error = 0;
+    team->linked = calloc((size_t) team->nranks, sizeof(*team->linked));
+    if (NULL == team->linked) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    for (int rank = 0; rank < team->nranks && 0 == error; ++rank) {
+        if (is_linked(setup, kind, rank)) {
+            error = partner_try(setup, rank, words);
+            team->linked[rank] = setup->links[rank].ref.process;
+            if (0 == error && !partner_hold(team, team->linked[rank])) {
+                error = CUDA_ERROR_OUT_OF_MEMORY;
+            }
+        }
+    }
+    return error;
+}
+
+#define GOOD INT64_MAX
+
+/* The lowest rank with an error, and the error; GOOD: there is none. */
+static int64_t offers_verdict(const gpuhier_setup_t *setup)
+{
+    for (int rank = 0; rank < setup->team->nranks; ++rank) {
+        if (0 != setup->links[rank].error || 0 == setup->links[rank].ref.process) {
+            return (int64_t) rank << 32 | (uint32_t) setup->links[rank].error;
+        }
+    }
+    return GOOD;
+}
+
+/* The same on all ranks. Every rank takes both collectives, or, where the offers show an error, the first only. */
+static int64_t links_try(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind)
+{
+    gpuhier_setup_link_t mine = {.error = CUDA_ERROR_OUT_OF_MEMORY};
+    uint64_t *words = malloc(PATTERN_BYTES);
+    int rc = NULL == words ? OMPI_ERR_OUT_OF_RESOURCE : buffers_offer(setup, kind, words, &mine);
+    if (OMPI_SUCCESS != gpuhier_setup_gather(setup, &mine, setup->links, sizeof(mine))) {
+        free(words);
+        return (int64_t) setup->team->rank << 32; /* MPI itself has failed; the next vote will as well */
+    }
+    int64_t verdict = offers_verdict(setup), all = 0;
+    if (GOOD != verdict) {
+        free(words);
+        return verdict;
+    }
+    const unsigned error = OMPI_SUCCESS == rc ? partners_try(setup, kind, words) : (unsigned) mine.error;
+    free(words);
+    verdict = 0 == error ? GOOD : (int64_t) setup->team->rank << 32 | error;
+    rc = setup->saved->allreduce(&verdict, &all, 1, MPI_INT64_T, MPI_MIN, setup->comm, setup->saved->allreduce_module);
+    return OMPI_SUCCESS == rc ? all : (int64_t) setup->team->rank << 32;
+}
+
+/* All ranks can. From now on UCX carries words only, unless some partners are on other nodes. */
+static void links_take(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind)
+{
+    gpuhier_team_t *team = setup->team;
+    bool all = true;
+    for (int rank = 1; rank < team->nranks; ++rank) {
+        all = all && (GPUHIER_EXCHANGE_FABRIC == kind || setup->nodes[rank] == setup->nodes[0]);
+    }
+    team->exchange_kind = kind;
+    if (all) {
+        team->net_on_device = false;
+        team->limits.wire = GPUHIER_WIRE_NVLINK;
+    }
+}
+
+static void failure_note(gpuhier_setup_t *setup, int64_t verdict)
+{
+    const unsigned error = (unsigned) (verdict & UINT32_MAX);
+    snprintf(setup->no_links, sizeof(setup->no_links),
+             "no memory of other groups is mapped, since rank %d got %s: the network carries all",
+             (int) (verdict >> 32), 0 == error ? "no reference" : gpuhier_cuda_name((CUresult) error));
+    if (0 == setup->team->rank) {
+        opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: communicator %s: %s", setup->comm->c_name,
+                            setup->no_links);
+    }
+}
+
+int gpuhier_setup_links(gpuhier_setup_t *setup)
+{
+    gpuhier_team_t *team = setup->team;
+    const gpuhier_exchange_kind_t kind = kind_wanted(setup);
+    const gpuhier_exchange_kind_t plain = team->net_on_device ? GPUHIER_EXCHANGE_DEVICE : GPUHIER_EXCHANGE_HOST;
+    if (GPUHIER_EXCHANGE_HOST == kind) {
+        return OMPI_SUCCESS; /* setup_net has made the buffers */
+    }
+    const bool had = 0 != setup->lane->exchange.of[kind].bytes;
+    const int64_t verdict = links_try(setup, kind);
+    if (GOOD == verdict) {
+        links_take(setup, kind);
+        return OMPI_SUCCESS;
+    }
+    failure_note(setup, verdict);
+    free(team->linked);
+    team->linked = NULL;
+    gpuhier_engine_lock();
+    if (!had && plain != kind) {
+        gpuhier_lane_exchange_free(&setup->lane->exchange, kind);
+    }
+    int rc = gpuhier_lane_exchange_use(&setup->lane->exchange, plain, gpuhier_slice_buffer_bytes(false));
+    gpuhier_engine_unlock();
+    return gpuhier_setup_vote(setup, OMPI_SUCCESS == rc) ? OMPI_SUCCESS
+           : OMPI_SUCCESS != rc                          ? rc
+                                                         : OMPI_ERR_NOT_AVAILABLE;
+}

@@ -19,6 +19,8 @@ Lines of NAME.expect, after "#" comments that say why:
   path TEXT               how data goes between groups
   plan RANKS BYTES EXCHANGE SLICES
                           a call on groups of so many ranks; EXCHANGE is kernel for one group
+  link-plan RANKS BYTES EXCHANGE SLICES
+                          the same where partners exchange over links
   gap STATEMENT           a known gap: what should be, and is not. "today" and "right" lines follow, each with a
                           line as above; today's must hold, and of the right ones at least one must not: when all
                           do, the gap is closed, and its right lines become expectations.
@@ -85,8 +87,11 @@ class Machine:
     def path(self, *words):
         return self.topo["path_between_groups"] == " ".join(words)
 
-    def plan(self, ranks, size, exchange, slices):
-        plan = ask("plan", "--ranks", ranks, "-n", size, "-t", "1")
+    def link_plan(self, *words):
+        return self.plan(*words, wire="nvlink")
+
+    def plan(self, ranks, size, exchange, slices, wire="rdma"):
+        plan = ask("plan", "--ranks", ranks, "-n", size, "-t", "1", "--wire", wire)
         return (plan["exchange"] or "kernel") == exchange and plan["slices"] == int(slices)
 
     def holds(self, line):

@@ -113,7 +113,7 @@ says 2 "^gpuhier_info: -n: '-1' is not understood" plan --nodes 2 --ranks 4 -n -
 says 2 "^gpuhier_info: --nodes: '0' is not understood" plan --nodes 0 --ranks 4 -n 1
 says 2 "^gpuhier_info: -t: 'wet' is not understood" plan --ranks 4 -n 1 -t wet
 says 2 '^gpuhier_info: -n wants a value' plan --ranks 1 -n
-says 2 '^gpuhier_info: --wire wet: rdma or tcp is expected$' plan --ranks 4,4 -n 1 --wire wet
+says 2 '^gpuhier_info: --wire wet: rdma, tcp or nvlink is expected$' plan --ranks 4,4 -n 1 --wire wet
 says 2 '^gpuhier_info: .* ranks are too many' plan --nodes 1M --ranks 64 -n 1
 says 2 '^gpuhier_info: such a call cannot be' plan --ranks 4,4 -n 2000000T -t double_complex
 says 2 '^gpuhier_info: the list of network devices names nosuch0, which this machine does not have$' topo --devices nosuch0

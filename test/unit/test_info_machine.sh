@@ -250,6 +250,10 @@ says '^1\.0 GiB +one kernel +[0-9]+ +4804\.[0-9] +391\.'
 # A flat ring of 16 ranks over one NDR rail: 30 x (3 us + 64 MiB / 48.5 GB/s).
 runs 0 predict --link nvlink4 --ranks 8 --nodes 2 --rail ndr -n 128M
 says ' 416(0|1)[0-9]\.[0-9] +48\.'
+# Two trays of four GPUs over NVLink, 1 GiB: links of 18 x 50 x 0.87 GB/s carry 2 x 3/4 B in the trays and B/4 between
+# them, 2399.8 us; two kernels, and a step of two messages and a copy: 21 us more.
+runs 0 predict --machine "$machines/gb200-nvl72.topo" --nodes 2 -n 128M
+says '^1\.0 GiB +recursive_doubling +64 +2420\.[0-9] +776\.'
 # Two sockets of four PCIe GPUs, flat: 4 B each way over the 20 GB/s between them, 214748.4 us. In two levels: 2.5 B
 # above each switch, over 25.2 GB/s, 106522.0 us, and two kernels.
 OMPI_MCA_coll_gpuhier_tune=levels_bytes=0 runs 0 predict --machine "$machines/pcie8.topo" -n 128M

@@ -106,7 +106,7 @@ static const struct verb {
      "  -t, --type TYPE       double, float, int32, MPI_LONG, .., or the bytes of an element (default double)\n"
      "  --nodes N             nodes (default: as --ranks says, else 1)\n"
      "  --ranks R[,R..]       ranks on each node: one number, or one for each node\n"
-     "  --wire NAME           rdma or tcp: what the rails are (default rdma)\n"
+     "  --wire NAME           rdma, tcp or nvlink: what carries pieces between nodes (default rdma)\n"
      "  --rail-gbit G         rate of one rail in Gbit/s: says how long the wire needs at least\n"
      "  --memory-gbyte M      rate of a GPU's memory in Gbyte/s: the same for the GPUs\n"},
     {"predict", predict_options, info_predict, "expected time and bus bandwidth by size, beside a flat ring",

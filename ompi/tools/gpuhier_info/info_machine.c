@@ -194,6 +194,27 @@ int info_machine_groups(const info_machine_t *machine, gpuhier_hierarchy_t *h, i
     return count;
 }
 
+bool info_machine_links(const info_machine_t *machine, const gpuhier_hierarchy_t *h, const int *gpus)
+{
+    gpuhier_shape_t shape;
+    bool all = true;
+
+    if (h->ngroups < 2 || 0 != gpuhier_shape_init(&shape, h)) {
+        return false;
+    }
+    for (int piece = 0; piece < shape.npieces; ++piece) {
+        for (int g = 0; g < h->ngroups; ++g) {
+            for (int other = 0; other < g; ++other) {
+                const int a = gpus[gpuhier_shape_owner(&shape, piece, g)];
+                const int b = gpus[gpuhier_shape_owner(&shape, piece, other)];
+                all = all && machine->peer[a][b] && machine->peer[b][a];
+            }
+        }
+    }
+    gpuhier_shape_fini(&shape);
+    return all;
+}
+
 bool info_machine_levels(const info_machine_t *machine, const gpuhier_hierarchy_t *h, const int *gpus, bool by_host,
                          gpuhier_levels_t *levels_p)
 {

@@ -92,6 +92,9 @@ int info_live_load(const char *root, info_machine_t *machine, hwloc_topology_t *
 int info_machine_groups(const info_machine_t *machine, gpuhier_hierarchy_t *h, int ranks_p[INFO_GPUS_MAX],
                         bool *by_host_p);
 
+/* Can the owners of each piece, one in every group, map each other's memory, so that groups exchange over links? */
+bool info_machine_links(const info_machine_t *machine, const gpuhier_hierarchy_t *h, const int *gpus);
+
 /* The parts of the only group that info_machine_groups() found, and whether there are any. */
 bool info_machine_levels(const info_machine_t *machine, const gpuhier_hierarchy_t *h, const int *gpus, bool by_host,
                          gpuhier_levels_t *levels_p);

@@ -326,7 +326,7 @@ int info_plan(const info_options_t *options)
                          options->nranks, nodes);
     }
     if (GPUHIER_WIRE_COUNT == wire) {
-        return info_fail(INFO_BAD_USAGE, "--wire %s: rdma or tcp is expected", options->wire);
+        return info_fail(INFO_BAD_USAGE, "--wire %s: rdma, tcp or nvlink is expected", options->wire);
     }
     const gpuhier_limits_t limits = info_limits(options, wire);
     int rc = info_nodes_make(nodes, options->ranks, options->nranks, &h);

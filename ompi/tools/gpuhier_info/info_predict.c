@@ -13,8 +13,10 @@
  *   one-shot     short messages in one node: each rank sends B bytes to every other one, or 2 B/P bytes in two shots,
  *                and its links carry GPUHIER_MAILBOX_WIRE times as many
  *   between      each rank sends what gpuhier_plan_sent_bytes() says over its share of the node's rails, and every
- *                step of the exchange costs a message's latency
- *   in all       one slice through its stages, and the longest stage again for every further slice
+ *                step of the exchange costs a message's latency. Where NVLink joins the nodes, a rank's links carry it,
+ *                and a step costs two messages and a copy
+ *   in all       one slice through its stages, and the longest stage again for every further slice; where links carry
+ *                all stages, at least what those carry for a slice
  *   flat ring    2 (n - 1) steps of B/n bytes, each at the pace of the slowest link on the way, over one rail
  * Bus bandwidth is 2 (n - 1)/n B / time, as nccl-tests define it.
  */
@@ -42,6 +44,7 @@ typedef struct model {
     double ring_rate;      /* slowest link between neighbours in a node */
     double rank_rate;      /* a rank's share of the rails */
     double rail_rate;      /* one rail */
+    bool by_links;         /* NVLink joins the nodes, so those two are a GPU's links */
     char link[96];
     char rail[96];
     const char *link_source; /* of the rates; NULL: there is no such link */
@@ -191,12 +194,31 @@ static int model_machine(const info_machine_t *machine, model_t *model)
     return INFO_OK;
 }
 
+/* NVLink in place of rails, where it joins all nodes of the machine. */
+static bool model_fabric(const info_options_t *options, const info_machine_t *machine, model_t *model)
+{
+    const info_rate_t *rate = NULL == machine ? NULL : info_nvlink_rate(machine->nvlink_generation);
+
+    if (NULL == rate || !machine->is_fabric || model->nodes < 2 || NULL != options->rail) {
+        return false;
+    }
+    model->by_links = true;
+    model->rank_rate = model->rail_rate = info_rate_of(rate, machine->switch_links);
+    model->rail_source = "NVLink between nodes, if there is an IMEX channel; it has not run on such a machine";
+    snprintf(model->rail, sizeof(model->rail), "%d x %s of each GPU, %.0f GB/s each way", machine->switch_links,
+             rate->name, model->rail_rate);
+    return true;
+}
+
 /* tcp: the rails are interfaces, whose rate a process does not reach. */
 static int model_rails(const info_options_t *options, const info_machine_t *machine, bool tcp, model_t *model)
 {
     const info_rate_t *rate = NULL == options->rail ? NULL : info_rail_rate(options->rail);
     int taken = 0, gbit = 0;
 
+    if (model_fabric(options, machine, model)) {
+        return INFO_OK;
+    }
     if (NULL != options->rail && NULL == rate) {
         return info_fail(INFO_BAD_USAGE, "--rail %s: one of %s is expected", options->rail, info_rate_names(1));
     }
@@ -275,9 +297,12 @@ static double time_of(const model_t *model, const gpuhier_plan_t *plan, uint64_t
     *how_p = gpuhier_algorithm_names[plan->algorithm];
     const double slices = (double) (plan->nslices > 0 ? plan->nslices : 1);
     const double stage = INFO_US_KERNEL + bytes * model->node_us / slices;
-    const double exchange =
-        plan->nsteps * INFO_US_STEP + (double) gpuhier_plan_sent_bytes(plan) / slices / (1000.0 * model->rank_rate);
-    return 2.0 * stage + exchange + (slices - 1.0) * fmax(stage, exchange);
+    const double step = model->by_links ? 2.0 * INFO_US_STEP + INFO_US_KERNEL : INFO_US_STEP;
+    const double wire = (double) gpuhier_plan_sent_bytes(plan) / slices / (1000.0 * model->rank_rate);
+    const double exchange = plan->nsteps * step + wire;
+    const double links = model->by_links ? 2.0 * bytes * model->node_us / slices + wire : 0.0;
+    const double pace = model->by_links ? exchange / plan->slice_buffers : exchange; /* so many slices are under way */
+    return 2.0 * stage + exchange + (slices - 1.0) * fmax(links, fmax(stage, pace));
 }
 
 static double ring_time(const model_t *model, double bytes)
@@ -418,7 +443,10 @@ int info_predict(const info_options_t *options)
     const bool tcp = NULL == options->rail && NULL != machine && !info_machine_is_rdma(machine);
     rc = INFO_OK != rc ? rc : model_rails(options, machine, tcp, &model);
     if (INFO_OK == rc) {
-        rc = print_all(options, &model, tcp ? GPUHIER_WIRE_TCP : GPUHIER_WIRE_RDMA);
+        rc = print_all(options, &model,
+                       model.by_links ? GPUHIER_WIRE_NVLINK
+                       : tcp          ? GPUHIER_WIRE_TCP
+                                      : GPUHIER_WIRE_RDMA);
     }
     info_machine_free(machine);
     return rc;

@@ -376,7 +376,7 @@ static int legend_line(const picture_t *picture, int y, const char *colour, cons
 static int draw_words(const picture_t *picture, int y)
 {
     const info_machine_t *machine = picture->machine;
-    char words[256], path[128];
+    char words[3 * INFO_PATH_ROOM], path[2 * INFO_PATH_ROOM];
 
     if (machine->nvlink_generation > 0) {
         y = legend_line(picture, y, COLOUR_NVLINK, "NV#", "joined by # NVLink links");

@@ -267,12 +267,14 @@ static void print_groups(const info_machine_t *machine, const info_ucx_t *ucx)
                levels.nparts, levels.part_size);
     }
     if (h.ngroups > 1) {
-        printf("path between groups of one node: as between nodes, over the rails\n");
+        printf("path between groups of one node: %s\n", info_machine_links(machine, &h, gpus)
+                                                            ? "mapped GPU memory of the partners in the other group"
+                                                            : "as between nodes, over the rails");
     }
     gpuhier_hierarchy_fini(&h);
 }
 
-void info_path_text(const info_machine_t *machine, const info_ucx_t *ucx, char *text, size_t room)
+static void network_text(const info_machine_t *machine, const info_ucx_t *ucx, char *text, size_t room)
 {
     const bool rdma = info_machine_is_rdma(machine);
 
@@ -294,6 +296,15 @@ void info_path_text(const info_machine_t *machine, const info_ucx_t *ucx, char *
     }
 }
 
+void info_path_text(const info_machine_t *machine, const info_ucx_t *ucx, char *text, size_t room)
+{
+    char network[INFO_PATH_ROOM];
+
+    network_text(machine, ucx, network, sizeof(network));
+    snprintf(text, room, "%s%s",
+             machine->is_fabric ? "mapped GPU memory over NVLink if there is an IMEX channel, else " : "", network);
+}
+
 static void print_ucx(const info_ucx_t *ucx)
 {
     if ('\0' != ucx->no_rdma[0]) {
@@ -311,7 +322,7 @@ static void print_ucx(const info_ucx_t *ucx)
 
 static void print_text(const info_machine_t *machine, const info_ucx_t *ucx)
 {
-    char path[128];
+    char path[2 * INFO_PATH_ROOM];
 
     print_head(machine);
     print_gpus(machine);
@@ -419,14 +430,16 @@ static void json_groups(const info_machine_t *machine)
         gpuhier_levels_t levels;
         const bool in_levels = info_machine_levels(machine, &h, gpus, by_host, &levels);
         info_json_text("pattern_in_group", by_host ? "host" : in_levels ? "levels" : "direct");
-        info_json_text("path_between_groups_of_a_node", h.ngroups > 1 ? "rails" : NULL);
+        info_json_text("path_between_groups_of_a_node", h.ngroups < 2                           ? NULL
+                                                        : info_machine_links(machine, &h, gpus) ? "links"
+                                                                                                : "rails");
         gpuhier_hierarchy_fini(&h);
     }
 }
 
 static void print_json(const info_machine_t *machine, const info_ucx_t *ucx)
 {
-    char path[128];
+    char path[2 * INFO_PATH_ROOM];
 
     info_path_text(machine, ucx, path, sizeof(path));
     info_json_open(NULL, '{');

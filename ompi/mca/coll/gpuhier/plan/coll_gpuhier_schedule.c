@@ -34,15 +34,15 @@ const char *const gpuhier_algorithm_names[GPUHIER_ALGORITHM_COUNT] = {
 
 /*
  * The values for rdma come from simulation (docs/scaling.md) and, shard_bytes, from modelled time; those for tcp come
- * from measurement (docs/decisions.md). Those for nvlink are estimates: two short messages and a copy, 12 us, at the
- * 700 GB/s of an NVL72's GPU; a reduction, 3 us.
+ * from measurement (docs/decisions.md). Those for nvlink are estimates: a step is two short messages and a copy, 12 us,
+ * which are 8 MiB at the 700 GB/s of an NVL72's GPU; but four slices are under way at once. A reduction is 3 us.
  * free_bytes: on tcp, messages above 64 KiB are a rendezvous, whose cost the formula does not have.
  */
 const gpuhier_wire_row_t gpuhier_wires[GPUHIER_WIRE_COUNT] = {
     /*                     name    step_bytes last_bytes free_bytes shard_bytes */
     [GPUHIER_WIRE_RDMA] = {"rdma", 100 << 10, 62 << 10, 0, 1 << 20},
     [GPUHIER_WIRE_TCP] = {"tcp", 20 << 10, 0, 96 << 10, 128 << 10},
-    [GPUHIER_WIRE_NVLINK] = {"nvlink", 8 << 20, 2 << 20, 0, 1 << 20},
+    [GPUHIER_WIRE_NVLINK] = {"nvlink", 2 << 20, 512 << 10, 0, 1 << 20},
 };
 
 /* The seats of N groups, as seen by one of them. */

@@ -5,10 +5,12 @@
  * Partners of different groups that can map each other's memory exchange over links: right results, and so many bytes
  * over links and over the network as the algorithm takes, by the component's counters and by the emulator's.
  *
- *   links ALGORITHM GROUPS RANKS fabric|node|network     groups of so many ranks each; coll_gpuhier_algorithm is set
+ *   links ALGORITHM GROUPS RANKS fabric|node|pairs|network     groups of so many ranks each, coll_gpuhier_algorithm is
+ * set
  *
- * fabric: the groups are nodes of one NVLink domain. node: they are on one node. network: no links, whatever there is.
- * N groups, p = 2^floor(log2 N), r = N - p; B bytes of a message:
+ * fabric: the groups are nodes of one NVLink domain. node: they are on one node. pairs: each node has two of the four,
+ * and recursive doubling takes its first step between those. network: no links, whatever there is. N groups, p =
+ * 2^floor(log2 N), r = N - p; B bytes of a message:
  *
  *   recursive_doubling   (p log2 p + 2 r) B bytes
  *   ring                 2 (N - 1) B
@@ -54,8 +56,8 @@ static uint64_t counted(const char *name)
 /* Bytes that this rank's copies and kernels have read, or written, in memory of GPUs of other groups. */
 static uint64_t moved(const suite_t *suite, const layout_t *layout, bool written)
 {
-    const int gpus = 0 == strcmp(layout->by, "node") ? layout->groups * layout->ranks : layout->ranks;
-    const int group = suite->rank / layout->ranks;
+    const int on_node = 0 == strcmp(layout->by, "node") ? layout->groups : 0 == strcmp(layout->by, "pairs") ? 2 : 1;
+    const int gpus = on_node * layout->ranks, group = suite->rank / layout->ranks % on_node;
     char name[64];
     uint64_t sum = 0;
 
@@ -63,7 +65,7 @@ static uint64_t moved(const suite_t *suite, const layout_t *layout, bool written
         snprintf(name, sizeof(name), written ? "link.%d.fabric" : "link.fabric.%d", near);
         sum += counted(name);
         for (int far = 0; far < gpus; ++far) {
-            if (near / layout->ranks == group % (gpus / layout->ranks) && far / layout->ranks != near / layout->ranks) {
+            if (near / layout->ranks == group && far / layout->ranks != group) {
                 snprintf(name, sizeof(name), "link.%d.%d", written ? near : far, written ? far : near);
                 sum += counted(name);
             }
@@ -89,8 +91,8 @@ static void one(suite_t *suite, const layout_t *layout, const call_t *call)
     got[3] = moved(suite, layout, true) - written;
     MPI_Allreduce(MPI_IN_PLACE, got, 4, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
     const uint64_t all = times_of(layout) * call->count * sizeof(double);
-    const bool links = 0 != strcmp(layout->by, "network");
-    if (!known || got[0] != (links ? all : 0) || got[1] != (links ? 0 : all) || got[2] != got[0] || 0 != got[3]) {
+    const uint64_t links = 0 == strcmp(layout->by, "network") ? 0 : 0 == strcmp(layout->by, "pairs") ? all / 2 : all;
+    if (!known || got[0] != links || got[1] != all - links || got[2] != links || 0 != got[3]) {
         suite_fail(suite,
                    "%zu doubles by %s: %llu bytes over links and %llu over the network, expected %llu %s; the emulator "
                    "counts %llu read and %llu written",
@@ -107,7 +109,7 @@ int main(int argc, char **argv)
 
     suite_begin(&suite, "links", &argc, &argv);
     if (argc < 5) {
-        suite_fail(&suite, "links ALGORITHM GROUPS RANKS fabric|node|network");
+        suite_fail(&suite, "links ALGORITHM GROUPS RANKS fabric|node|pairs|network");
         return suite_end(&suite);
     }
     const layout_t layout = {argv[1], argv[4], atoi(argv[2]), atoi(argv[3])};

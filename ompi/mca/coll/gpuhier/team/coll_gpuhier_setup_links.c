@@ -173,6 +173,22 @@ static unsigned partners_try(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kin
     return error;
 }
 
+/* Lets go of what partners_try() has mapped and held beyond the first nheld processes. */
+static void partners_forget(gpuhier_setup_t *setup, int nheld)
+{
+    gpuhier_team_t *team = setup->team;
+    for (int rank = 0; NULL != team->linked && rank < team->nranks; ++rank) {
+        if (0 != team->linked[rank]) {
+            gpuhier_ipc_unkeep(&setup->links[rank].ref);
+        }
+    }
+    while (team->nheld > nheld) {
+        gpuhier_ipc_release(team->held[--team->nheld]);
+    }
+    free(team->linked);
+    team->linked = NULL;
+}
+
 #define GOOD INT64_MAX
 
 /* The lowest rank with an error, and the error; GOOD: there is none. */
@@ -244,15 +260,15 @@ int gpuhier_setup_links(gpuhier_setup_t *setup)
         return OMPI_SUCCESS; /* setup_net has made the buffers */
     }
     const bool had = 0 != setup->lane->exchange.of[kind].bytes;
+    const int nheld = team->nheld;
     const int64_t verdict = links_try(setup, kind);
     if (GOOD == verdict) {
         links_take(setup, kind);
         return OMPI_SUCCESS;
     }
     failure_note(setup, verdict);
-    free(team->linked);
-    team->linked = NULL;
     gpuhier_engine_lock();
+    partners_forget(setup, nheld);
     if (!had && plain != kind) {
         gpuhier_lane_exchange_free(&setup->lane->exchange, kind);
     }

@@ -31,6 +31,11 @@ struct Machine {
     double rail_latency = 3e-6;   /* one way, between GPU memories */
     double nvlink_latency = 1e-6; /* inside one kernel that never ends, as rings and trees are made of */
     double kernel = 5e-6;         /* launch and seen completion */
+    double pcie = 54e9;           /* each way, of one GPU: test/cudasim/models/h100-dgx has the sources of these */
+    double pcie_load = 1.4e-6;    /* latency of a kernel's loads from host memory */
+    double pcie_store = 0.7e-6;   /* and of its stores */
+    double host_reduce = 10e9;    /* bytes of result a second, by one core from its caches: an estimate, see README */
+    double host_step = 0.5e-6;    /* what a core needs besides: an estimate */
 };
 
 /* One all-reduce. */
@@ -40,6 +45,7 @@ struct Case {
     uint64_t bytes;
     uint64_t slice_bytes = 4 << 20, slice_bytes_max = 16 << 20;
     int slices_in_flight = 4;
+    uint64_t host_shard_bytes = 64 << 10;
     gpuhier_algorithm_t algorithm = GPUHIER_ALGORITHM_AUTO;
     /*
      * Two nodes stand for all: whatever a node sends goes to the other one of the two, which does the same. Exact
@@ -75,10 +81,15 @@ public:
     {
         work(memory_[node], bytes);
     }
+    /* The same while the core of the node's first rank reduces to these bytes. */
+    void host(int node, double bytes) const
+    {
+        work(host_[node], bytes);
+    }
 
 private:
     static void work(simgrid::s4u::Host *what, double bytes);
-    std::vector<simgrid::s4u::Host *> nodes_, nvlink_, memory_;
+    std::vector<simgrid::s4u::Host *> nodes_, nvlink_, memory_, host_;
 };
 
 /* The time when the last of `total` equal steps ends, given when the simulated ones ended. */

@@ -4,9 +4,10 @@
  *
  * sim_allreduce: simulated times of all-reduces, one row for each number of nodes and size.
  *
- *   sim_allreduce [--slice BYTES] [--full | --mirror] NODES,.. BYTES,.. WHAT,..
+ *   sim_allreduce [--slice BYTES] [--host BYTES] [--full | --mirror] NODES,.. BYTES,.. WHAT,..
  *     WHAT      bound, auto, recursive_doubling, ring, halving, flat_ring, double_tree
  *     --slice   coll_gpuhier_slice_bytes, and no longer ones (4M, and up to 16M for long messages)
+ *     --host    the key host_shard_bytes of coll_gpuhier_tune (64K)
  *     --full    simulate every node, slice and step, whatever it takes
  *     --mirror  two nodes stand for all, also where there are few
  *
@@ -121,10 +122,14 @@ int main(int argc, char **argv)
             mirror = true;
         } else if (0 == std::strcmp(argv[at], "--slice") && at + 1 < argc) {
             c.slice_bytes = c.slice_bytes_max = number(argv[++at]);
+        } else if (0 == std::strcmp(argv[at], "--host") && at + 1 < argc) {
+            c.host_shard_bytes = number(argv[++at]);
         }
     }
     if (argc - at != 3) {
-        std::fprintf(stderr, "usage: sim_allreduce [--slice BYTES] [--full | --mirror] NODES,.. BYTES,.. WHAT,..\n");
+        std::fprintf(stderr,
+                     "usage: sim_allreduce [--slice BYTES] [--host BYTES] [--full | --mirror] NODES,.. BYTES,.. "
+                     "WHAT,..\n");
         return 2;
     }
     const std::vector<std::string> whats = list(argv[at + 2]);

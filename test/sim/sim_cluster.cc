@@ -22,6 +22,7 @@ Cluster::Cluster(const Machine &machine, int nodes)
         nodes_.push_back(zone->create_host("node-" + number, 1.0)->seal());
         nvlink_.push_back(zone->create_host("nvlink-" + number, machine.nvlink)->seal());
         memory_.push_back(zone->create_host("memory-" + number, machine.memory)->seal());
+        host_.push_back(zone->create_host("host-" + number, machine.host_reduce)->seal());
         /* Both ways at once; the latency is counted once, on the way out. */
         sg4::Link *out = zone->create_link("out-" + number, machine.rail)->set_latency(machine.rail_latency)->seal();
         sg4::Link *in = zone->create_link("in-" + number, machine.rail)->set_latency(0.0)->seal();

@@ -8,8 +8,10 @@
  *
  *   RS     a slice buffer is free                 NVLink: the shard from all other GPUs
  *   vote   at once                                log2 N messages, before the first X
- *   X      RS of the slice is done                rail, and memory for each reduction
+ *   X      RS of the slice is done                rail, and memory for each reduction, or the host
  *   AG     X of the slice is done                 NVLink: the shard to all other GPUs; frees the buffer
+ *
+ * Where the host reduces (gpuhier_plan_by_host()), RS stores to host memory and AG loads from it, over PCIe.
  *
  * One actor for each of these, and one X for each slice buffer, since exchanges of
  * consecutive slices overlap.
@@ -55,8 +57,9 @@ bool all_map(void *, int, int)
 /* What the component itself would do. */
 gpuhier_plan_t Call::plan(int node) const
 {
-    const gpuhier_limits_t limits = {c.slice_bytes, c.slices_in_flight, c.algorithm, GPUHIER_WIRE_RDMA,
-                                     c.slice_bytes_max};
+    const gpuhier_limits_t limits = {c.slice_bytes,     c.slices_in_flight,
+                                     c.algorithm,       GPUHIER_WIRE_RDMA,
+                                     c.slice_bytes_max, gpuhier_choice_host_shard(c.host_shard_bytes, c.nodes, true)};
     gpuhier_plan_t plan;
     if (0
         != gpuhier_choice_plan(&plan, &shape, gpuhier_hierarchy_member(&hierarchy, node, 0), c.bytes / sizeof(double),
@@ -111,6 +114,17 @@ struct Owner {
         return static_cast<double>(gpuhier_range_length(range) * plan.elem_bytes) * (plan.group_size - 1)
                / plan.group_size;
     }
+    /* What a kernel needs to load its rank's shard of a slice from host memory. */
+    double host_load(uint64_t slice, int operands) const
+    {
+        const double bytes = gpuhier_range_length(gpuhier_plan_shard(&plan, slice, plan.index)) * plan.elem_bytes;
+        return call.c.machine.pcie_load + operands * bytes / call.c.machine.pcie;
+    }
+    double host_store(uint64_t slice) const
+    {
+        const double bytes = gpuhier_range_length(gpuhier_plan_shard(&plan, slice, plan.index)) * plan.elem_bytes;
+        return call.c.machine.pcie_store + bytes / call.c.machine.pcie;
+    }
     /* Two nodes may stand for all. */
     int simulated(int group) const
     {
@@ -151,6 +165,9 @@ void Owner::reduce_scatter()
         buffers->acquire();
         sg4::this_actor::sleep_for(call.c.machine.kernel);
         call.cluster->nvlink(node, slice_to_others(slice));
+        if (plan.by_host) {
+            sg4::this_actor::sleep_for(host_store(slice));
+        }
         reduced[gpuhier_plan_buffer(&plan, slice)]->release();
     }
 }
@@ -207,8 +224,13 @@ void Owner::exchange(int buffer)
             if (!is_left
                 && (GPUHIER_ACTION_REDUCE_LOCAL_FIRST == t.action
                     || GPUHIER_ACTION_REDUCE_RECEIVED_FIRST == t.action)) {
-                sg4::this_actor::sleep_for(call.c.machine.kernel);
-                call.cluster->memory(node, 3.0 * static_cast<double>(gpuhier_range_length(t.recv) * plan.elem_bytes));
+                const double bytes = gpuhier_range_length(t.recv) * plan.elem_bytes;
+                sg4::this_actor::sleep_for(plan.by_host ? call.c.machine.host_step : call.c.machine.kernel);
+                if (plan.by_host) {
+                    call.cluster->host(node, bytes);
+                } else {
+                    call.cluster->memory(node, 3.0 * bytes);
+                }
             }
         }
         exchanged[buffer]->release();
@@ -220,7 +242,10 @@ void Owner::all_gather()
     for (uint64_t slice = 0; slice < call.slices; ++slice) {
         exchanged[gpuhier_plan_buffer(&plan, slice)]->acquire();
         sg4::this_actor::sleep_for(call.c.machine.kernel);
-        if (GPUHIER_ACTION_NONE != gpuhier_plan_last_action(&plan)) {
+        if (plan.by_host) {
+            sg4::this_actor::sleep_for(
+                host_load(slice, GPUHIER_ACTION_NONE != gpuhier_plan_last_action(&plan) ? 2 : 1));
+        } else if (GPUHIER_ACTION_NONE != gpuhier_plan_last_action(&plan)) {
             const gpuhier_range_t shard = gpuhier_plan_shard(&plan, slice, plan.index);
             call.cluster->memory(node, 3.0 * static_cast<double>(gpuhier_range_length(shard) * plan.elem_bytes));
         }

@@ -56,7 +56,8 @@ says 0 '^exchange of a piece: ring, 6 steps$' "${ring[@]}"
 # What other sizes would get.
 says 0 '^  from 8 MiB: recursive_doubling in 1 step, 2 slices$' "${call[@]}"
 says 0 '^  from 32 MiB: halving in 4 steps, 8 slices$' plan --nodes 4 --ranks 4 -n 128
-says 0 '^  from 16 KiB: recursive_doubling in 2 steps, 1 slice$' plan --nodes 4 --ranks 4 -n 128
+says 0 '^  from 16 KiB: recursive_doubling in 2 steps by the host, 1 slice$' plan --nodes 4 --ranks 4 -n 128
+says 0 '^  from 128 KiB: recursive_doubling in 2 steps, 1 slice$' plan --nodes 4 --ranks 4 -n 128
 says 0 '^  from 512 KiB: halving in 4 steps, 1 slice$' plan --nodes 4 --ranks 4 -n 128 --wire tcp
 says 0 '^  from 8 bytes: reduced by the host$' "${call[@]}"
 # Uneven nodes: the common refinement of sevenths and eighths. Without --nodes, --ranks names them.
@@ -141,7 +142,7 @@ sys.exit(0 if ($expression) else 1)" || { echo "gpuhier_info $* --json: not so: 
 }
 json 'data["slices"] == 8 and data["groups"] == [4, 4] and data["exchange"] == "recursive_doubling"' "${call[@]}"
 json 'data["network_bytes_of_a_rank"] == 16 << 20' "${call[@]}"
-json 'data["by_size"][0] == {"from_bytes": 8, "on_host": True, "exchange": None, "slices": 0}' "${call[@]}"
+json 'data["by_size"][0] == {"from_bytes": 8, "on_host": True, "exchange_on_host": False, "exchange": None, "slices": 0}' "${call[@]}"
 json '"nics" in data and data["described"] is False' topo
 json 'len(data["findings"]) > 2' doctor
 

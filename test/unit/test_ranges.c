@@ -352,31 +352,35 @@ static void test_algorithm_choice(void **state)
         int ngroups;
         uint64_t kbytes;
         gpuhier_algorithm_t algorithm;
+        bool by_host;
     } known[] = {
-        {GPUHIER_WIRE_RDMA, 4, 512, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING},
-        {GPUHIER_WIRE_RDMA, 4, 640, GPUHIER_ALGORITHM_HALVING},
-        {GPUHIER_WIRE_RDMA, 8, 256, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING},
-        {GPUHIER_WIRE_RDMA, 8, 512, GPUHIER_ALGORITHM_HALVING},
-        {GPUHIER_WIRE_RDMA, 16, 128, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING},
-        {GPUHIER_WIRE_RDMA, 16, 256, GPUHIER_ALGORITHM_HALVING},
-        {GPUHIER_WIRE_RDMA, 64, 128, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING},
-        {GPUHIER_WIRE_RDMA, 64, 192, GPUHIER_ALGORITHM_HALVING},
-        {GPUHIER_WIRE_RDMA, 6, 256, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING},
-        {GPUHIER_WIRE_RDMA, 6, 512, GPUHIER_ALGORITHM_RING},
-        {GPUHIER_WIRE_RDMA, 48, 128, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING},
-        {GPUHIER_WIRE_RDMA, 48, 256, GPUHIER_ALGORITHM_HALVING},
-        {GPUHIER_WIRE_TCP, 3, 95, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING},
-        {GPUHIER_WIRE_TCP, 3, 96, GPUHIER_ALGORITHM_RING},
-        {GPUHIER_WIRE_TCP, 4, 95, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING},
-        {GPUHIER_WIRE_TCP, 4, 96, GPUHIER_ALGORITHM_HALVING},
-        {GPUHIER_WIRE_TCP, 8, 96, GPUHIER_ALGORITHM_HALVING},
+        {GPUHIER_WIRE_RDMA, 4, 512, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, false},
+        {GPUHIER_WIRE_RDMA, 4, 640, GPUHIER_ALGORITHM_HALVING, false},
+        {GPUHIER_WIRE_RDMA, 8, 256, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, false},
+        {GPUHIER_WIRE_RDMA, 8, 512, GPUHIER_ALGORITHM_HALVING, false},
+        {GPUHIER_WIRE_RDMA, 16, 128, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, false},
+        {GPUHIER_WIRE_RDMA, 16, 256, GPUHIER_ALGORITHM_HALVING, false},
+        {GPUHIER_WIRE_RDMA, 64, 128, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, false},
+        {GPUHIER_WIRE_RDMA, 64, 192, GPUHIER_ALGORITHM_HALVING, false},
+        {GPUHIER_WIRE_RDMA, 6, 256, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, false},
+        {GPUHIER_WIRE_RDMA, 6, 512, GPUHIER_ALGORITHM_RING, false},
+        {GPUHIER_WIRE_RDMA, 48, 128, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, false},
+        {GPUHIER_WIRE_RDMA, 48, 256, GPUHIER_ALGORITHM_HALVING, false},
+        {GPUHIER_WIRE_TCP, 3, 95, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, false},
+        {GPUHIER_WIRE_TCP, 3, 96, GPUHIER_ALGORITHM_RING, false},
+        {GPUHIER_WIRE_TCP, 4, 95, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, false},
+        {GPUHIER_WIRE_TCP, 4, 96, GPUHIER_ALGORITHM_HALVING, false},
+        {GPUHIER_WIRE_TCP, 8, 96, GPUHIER_ALGORITHM_HALVING, false},
+        {GPUHIER_WIRE_RDMA, 6, 512, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, true},
+        {GPUHIER_WIRE_RDMA, 64, 192, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, true},
+        {GPUHIER_WIRE_TCP, 8, 96, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, true},
     };
 
     (void) state;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); ++i) {
-        assert_int_equal(
-            gpuhier_algorithm_pick(GPUHIER_ALGORITHM_AUTO, known[i].wire, known[i].ngroups, known[i].kbytes << 10),
-            known[i].algorithm);
+        assert_int_equal(gpuhier_algorithm_pick(GPUHIER_ALGORITHM_AUTO, known[i].wire, known[i].ngroups,
+                                                known[i].kbytes << 10, known[i].by_host),
+                         known[i].algorithm);
     }
 }
 
@@ -391,7 +395,7 @@ static void test_algorithm_ends(void **state)
         const bool power = 0 == (n & (n - 1));
         int steps = 0;
         for (uint64_t bytes = 1; 0 != bytes; bytes *= 2) {
-            gpuhier_algorithm_t picked = gpuhier_algorithm_pick(GPUHIER_ALGORITHM_AUTO, wire, n, bytes);
+            gpuhier_algorithm_t picked = gpuhier_algorithm_pick(GPUHIER_ALGORITHM_AUTO, wire, n, bytes, false);
             assert_true(gpuhier_schedule_steps(picked, n) >= steps);
             steps = gpuhier_schedule_steps(picked, n);
             assert_false(power && GPUHIER_ALGORITHM_RING == picked);
@@ -400,9 +404,55 @@ static void test_algorithm_ends(void **state)
             } else if (bytes >= 1ULL << 32) {
                 assert_int_equal(picked, power ? GPUHIER_ALGORITHM_HALVING : GPUHIER_ALGORITHM_RING);
             }
-            assert_int_equal(gpuhier_algorithm_pick(GPUHIER_ALGORITHM_RING, wire, n, bytes), GPUHIER_ALGORITHM_RING);
+            for (int by_host = 0; by_host < 2; ++by_host) {
+                picked = gpuhier_algorithm_pick(GPUHIER_ALGORITHM_RING, wire, n, bytes, by_host);
+                assert_int_equal(picked, GPUHIER_ALGORITHM_RING);
+            }
         }
     }
+}
+
+/* The host reduces up to so many bytes for each rank of the smallest group, on all ranks or on none, and not where the
+ * exchange has no reduction that AG does not make. */
+static void test_by_host(void **state)
+{
+    static const struct {
+        int nnodes, ranks[4];
+        gpuhier_algorithm_t algorithm;
+        uint64_t host_shard_bytes, most; /* 0: none */
+    } known[] = {
+        {1, {4}, GPUHIER_ALGORITHM_AUTO, 65536, 0},
+        {2, {4, 4}, GPUHIER_ALGORITHM_AUTO, 65536, 0},
+        {2, {4, 4}, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, 65536, 0},
+        {2, {4, 4}, GPUHIER_ALGORITHM_RING, 65536, 4 * 65536},
+        {2, {1, 4}, GPUHIER_ALGORITHM_HALVING, 65536, 65536},
+        {3, {4, 4, 4}, GPUHIER_ALGORITHM_AUTO, 65536, 4 * 65536},
+        {4, {4, 2, 3, 4}, GPUHIER_ALGORITHM_AUTO, 1000, 2000},
+        {4, {4, 2, 3, 4}, GPUHIER_ALGORITHM_AUTO, 0, 0},
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); ++i) {
+        const gpuhier_limits_t limits = {.slice_bytes = 4 << 20,
+                                         .slice_buffers = 3,
+                                         .algorithm = known[i].algorithm,
+                                         .host_shard_bytes = known[i].host_shard_bytes};
+        pure_world_t world;
+        pure_world_init(&world, known[i].nnodes, known[i].ranks, PURE_BLOCK, 0, GPUHIER_GROUP_MAX);
+        for (int rank = 0; rank < world.hierarchy.nranks; ++rank) {
+            gpuhier_plan_t plan;
+            for (uint64_t bytes = known[i].most; bytes <= known[i].most + 8; bytes += 8) {
+                const bool by_host = 0 != bytes && bytes <= known[i].most;
+                assert_int_equal(gpuhier_plan_init(&plan, &world.shape, rank, bytes / 8, 8, &limits), 0);
+                assert_int_equal(plan.by_host && 0 != bytes, by_host);
+                assert_int_equal(gpuhier_plan_by_host(&world.shape, &limits, bytes) && 0 != bytes, by_host);
+            }
+        }
+        pure_world_fini(&world);
+    }
+    assert_int_equal(gpuhier_choice_host_shard(65536, 128, false), 65536);
+    assert_int_equal(gpuhier_choice_host_shard(65536, 5, true), 32768);
+    assert_int_equal(gpuhier_choice_host_shard(65536, 4, true), 16384);
 }
 
 /* The formula of slices: within its bounds, rising with the message, and never long for one that eight short ones hold.
@@ -478,6 +528,7 @@ int main(void)
         cmocka_unit_test(test_bad_plans),
         cmocka_unit_test(test_algorithm_choice),
         cmocka_unit_test(test_algorithm_ends),
+        cmocka_unit_test(test_by_host),
         cmocka_unit_test(test_slice_lengths),
         cmocka_unit_test(test_shots),
     };

@@ -270,6 +270,7 @@ int info_mca_load(info_mca_t *mca)
     mca->slices_in_flight = tuned(mca, "slices_in_flight=", 4, 2, 4);
     mca->oneshot_bytes = tuned(mca, "oneshot_bytes=", 256 << 10, 0, 1 << 20);
     mca->levels_bytes = tuned(mca, "levels_bytes=", 512 << 10, 0, INT_MAX);
+    mca->host_shard_bytes = tuned(mca, "host_shard_bytes=", 64 << 10, 0, 1 << 20);
     mca->priority = 95;
     mca->enable = true;
     mca->probe = 1;

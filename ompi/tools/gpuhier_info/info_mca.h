@@ -23,6 +23,7 @@ typedef struct info_mca {
     int slices_in_flight;
     int oneshot_bytes;
     int levels_bytes;
+    int host_shard_bytes;
     int algorithm; /* gpuhier_algorithm_t */
     int net;       /* 0 auto, 1 direct, 2 staged */
     int priority;

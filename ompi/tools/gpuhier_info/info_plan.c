@@ -104,8 +104,8 @@ static void print_pipeline(const gpuhier_plan_t *plan)
         }
         printf("\n");
     }
-    printf("exchange of a piece: %s, %d step%s\n", gpuhier_algorithm_names[plan->algorithm], plan->nsteps,
-           (1 == plan->nsteps) ? "" : "s");
+    printf("exchange of a piece: %s, %d step%s%s\n", gpuhier_algorithm_names[plan->algorithm], plan->nsteps,
+           (1 == plan->nsteps) ? "" : "s", plan->by_host ? ", reduced by the host" : "");
 }
 
 /* Longest message that one-shot kernels reduce. */
@@ -223,6 +223,7 @@ static void print_json(const gpuhier_shape_t *shape, const gpuhier_plan_t *plan,
         info_json_open(NULL, '{');
         info_json_int("from_bytes", (long long) rows[i].min_bytes);
         info_json_bool("on_host", rows[i].on_host);
+        info_json_bool("exchange_on_host", rows[i].by_host);
         info_json_text("exchange",
                        rows[i].on_host || 1 == h->ngroups ? NULL : gpuhier_algorithm_names[rows[i].algorithm]);
         info_json_int("slices", (long long) rows[i].nslices);
@@ -247,7 +248,7 @@ static int explain(const gpuhier_hierarchy_t *h, const info_options_t *options, 
 {
     gpuhier_shape_t shape;
     gpuhier_plan_t plan;
-    traffic_t traffic;
+    traffic_t traffic = {0};
     int rc;
 
     if (0 != gpuhier_shape_init(&shape, h)) {
@@ -275,13 +276,16 @@ static int explain(const gpuhier_hierarchy_t *h, const info_options_t *options, 
     return rc;
 }
 
-gpuhier_limits_t info_limits(const info_options_t *options, gpuhier_wire_t wire)
+gpuhier_limits_t info_limits(const info_options_t *options, gpuhier_wire_t wire, int ngroups)
 {
     return (gpuhier_limits_t){.slice_bytes = options->mca.slice_bytes,
                               .slice_buffers = options->mca.slices_in_flight,
                               .algorithm = (gpuhier_algorithm_t) options->mca.algorithm,
                               .wire = wire,
-                              .slice_bytes_max = options->mca.slice_bytes_max};
+                              .slice_bytes_max = options->mca.slice_bytes_max,
+                              .host_shard_bytes =
+                                  gpuhier_choice_host_shard((uint64_t) options->mca.host_shard_bytes, ngroups,
+                                                            GPUHIER_WIRE_RDMA == wire && 2 != options->mca.net)};
 }
 
 int info_nodes_make(int nodes, const int *ranks, int nranks, gpuhier_hierarchy_t *h)
@@ -328,9 +332,9 @@ int info_plan(const info_options_t *options)
     if (GPUHIER_WIRE_COUNT == wire) {
         return info_fail(INFO_BAD_USAGE, "--wire %s: rdma, tcp or nvlink is expected", options->wire);
     }
-    const gpuhier_limits_t limits = info_limits(options, wire);
     int rc = info_nodes_make(nodes, options->ranks, options->nranks, &h);
     if (INFO_OK == rc) {
+        const gpuhier_limits_t limits = info_limits(options, wire, h.ngroups);
         rc = explain(&h, options, &limits);
         gpuhier_hierarchy_fini(&h);
     }

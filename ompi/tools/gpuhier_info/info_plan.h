@@ -10,7 +10,7 @@
 #include "gpuhier_info.h"
 #include "plan/coll_gpuhier_choice.h"
 
-gpuhier_limits_t info_limits(const info_options_t *options, gpuhier_wire_t wire);
+gpuhier_limits_t info_limits(const info_options_t *options, gpuhier_wire_t wire, int ngroups);
 
 /*
  * Groups of nodes whose ranks can all map each other; ranks: one number for each node, or one for all. Returns an exit

@@ -328,7 +328,7 @@ static double busbw(const model_t *model, double bytes, double us)
 static int print_rows(const info_options_t *options, const model_t *model, const gpuhier_shape_t *shape,
                       gpuhier_wire_t wire)
 {
-    const gpuhier_limits_t limits = info_limits(options, wire);
+    const gpuhier_limits_t limits = info_limits(options, wire, shape->hierarchy->ngroups);
     const uint64_t oneshot_bytes = oneshot_of(model, options, &limits);
 
     for (uint64_t bytes = 1024; bytes <= (uint64_t) 1 << 30; bytes *= 8) {

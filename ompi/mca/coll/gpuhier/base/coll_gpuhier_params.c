@@ -104,8 +104,8 @@ static const struct param {
     {"sync_before", MCA_BASE_VAR_TYPE_BOOL, USER, FIXED, &gpuhier_params.sync_before, NULL,
      "Synchronise the device before the send buffer is read. This finds programs that forgot to"},
     {"tune", MCA_BASE_VAR_TYPE_STRING, EXPERT, FIXED, &tune, NULL,
-     "For experts: KEY=NUMBER,... Keys are slices_in_flight, oneshot_bytes, gdr_bytes and levels_bytes, which must be "
-     "equal on all ranks, ipc_uses and ipc_idle; docs/tuning.md explains them"},
+     "For experts: KEY=NUMBER,... Keys are slices_in_flight, oneshot_bytes, gdr_bytes, levels_bytes and "
+     "host_shard_bytes, which must be equal on all ranks, ipc_uses and ipc_idle; docs/tuning.md explains them"},
 };
 
 static const struct tune_key {
@@ -118,6 +118,7 @@ static const struct tune_key {
     {"oneshot_bytes", 256 << 10, 0, 1 << 20, &gpuhier_params.oneshot_bytes, NULL},
     {"gdr_bytes", 1024, 0, 65536, &gpuhier_params.gdr_bytes, NULL},
     {"levels_bytes", 512 << 10, 0, INT_MAX, &gpuhier_params.levels_bytes, NULL},
+    {"host_shard_bytes", 64 << 10, 0, 1 << 20, &gpuhier_params.host_shard_bytes, NULL},
     {"ipc_uses", 3, 0, INT_MAX, &gpuhier_params.ipc_uses, NULL},
     {"ipc_idle", 10, 0, DBL_MAX, NULL, &gpuhier_params.ipc_idle},
 };
@@ -238,11 +239,18 @@ int gpuhier_params_register(const mca_base_component_t *component, const char *c
 
 uint64_t gpuhier_params_hash(void)
 {
-    const uint64_t values[] = {(uint64_t) gpuhier_params.priority,      gpuhier_params.enable,
-                               (uint64_t) gpuhier_params.algorithm,     gpuhier_params.slice_bytes,
-                               gpuhier_params.slice_bytes_max,          (uint64_t) gpuhier_params.slices_in_flight,
-                               (uint64_t) gpuhier_params.probe,         gpuhier_params.small_bytes,
-                               (uint64_t) gpuhier_params.oneshot_bytes, (uint64_t) gpuhier_params.gdr_bytes,
-                               (uint64_t) gpuhier_params.levels_bytes,  NULL != gpuhier_params.trace};
+    const uint64_t values[] = {(uint64_t) gpuhier_params.priority,
+                               gpuhier_params.enable,
+                               (uint64_t) gpuhier_params.algorithm,
+                               gpuhier_params.slice_bytes,
+                               gpuhier_params.slice_bytes_max,
+                               (uint64_t) gpuhier_params.slices_in_flight,
+                               (uint64_t) gpuhier_params.probe,
+                               gpuhier_params.small_bytes,
+                               (uint64_t) gpuhier_params.oneshot_bytes,
+                               (uint64_t) gpuhier_params.gdr_bytes,
+                               (uint64_t) gpuhier_params.levels_bytes,
+                               (uint64_t) gpuhier_params.host_shard_bytes,
+                               NULL != gpuhier_params.trace};
     return gpuhier_hash(values, sizeof(values));
 }

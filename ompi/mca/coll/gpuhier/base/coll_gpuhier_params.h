@@ -32,9 +32,11 @@ typedef struct gpuhier_params {
     int oneshot_bytes; /* path, tune: kernels that wait for each other reduce messages of at most this many bytes */
     int gdr_bytes;     /* path, tune: the host reads and writes GPU memory for messages of at most this many bytes;
                           0: none */
-    int levels_bytes;  /* path, tune: messages of at least this many bytes run in levels between sockets; 0: none */
-    int probe;         /* path: 0 leaves every call to the saved collective */
-    int ipc_uses;      /* tune: calls that use a buffer before it is mapped */
+    int host_shard_bytes; /* path, tune: between groups the host reduces messages of at most this many bytes for each
+                             rank of a group; 0: none */
+    int levels_bytes;     /* path, tune: messages of at least this many bytes run in levels between sockets; 0: none */
+    int probe;            /* path: 0 leaves every call to the saved collective */
+    int ipc_uses;         /* tune: calls that use a buffer before it is mapped */
     size_t ipc_cache_bytes; /* bytes of peers' user buffers kept mapped; 0: a quarter of the GPU's memory */
     double ipc_idle;        /* tune: seconds until an unused mapping is closed; 0: only to make room */
     size_t stage_bytes;     /* bytes of page-locked host memory kept for staging */

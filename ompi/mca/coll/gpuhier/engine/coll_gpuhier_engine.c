@@ -74,14 +74,17 @@ static int resources_take(gpuhier_call_t *call)
     if (OMPI_SUCCESS != team->context_lost || GPUHIER_ORDER_FAILED == call->order) {
         return OMPI_SUCCESS != team->context_lost ? team->context_lost : OMPI_ERROR;
     }
+    const bool by_host = gpuhier_plan_by_host(&team->shape, &team->limits, call->count * call->elem_bytes);
+    const gpuhier_exchange_kind_t kind = team->net_on_device && by_host ? GPUHIER_EXCHANGE_SHORT : team->exchange_kind;
     const size_t exchange_bytes =
-        call->is_long
+        GPUHIER_EXCHANGE_SHORT == kind ? gpuhier_lane_exchange_short_bytes()
+        : call->is_long
             ? gpuhier_choice_longest(&team->shape, &team->limits) / (size_t) team->group_size + 4 * GPUHIER_UNIT_BYTES
             : gpuhier_slice_buffer_bytes(false);
-    int rc = gpuhier_lane_take(team->device, call->is_long ? GPUHIER_LANE_LONG : GPUHIER_LANE_SLICES, exchange_bytes,
-                               &call->lane);
+    int rc = gpuhier_lane_take(team->device, call->is_long ? GPUHIER_LANE_LONG : GPUHIER_LANE_SLICES, kind,
+                               exchange_bytes, &call->lane);
     if (OMPI_SUCCESS == rc && team->ngroups > 1) {
-        rc = gpuhier_lane_exchange_use(&call->lane->exchange, team->exchange_kind, exchange_bytes);
+        rc = gpuhier_lane_exchange_use(&call->lane->exchange, kind, exchange_bytes);
         if (OMPI_SUCCESS == rc && NULL != team->linked && !gpuhier_lane_exchange_is_mappable(&call->lane->exchange)) {
             rc = OMPI_ERR_NOT_SUPPORTED;
         }

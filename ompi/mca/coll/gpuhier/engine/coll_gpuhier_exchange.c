@@ -6,11 +6,13 @@
  * steps (schedule) nor moves bytes (net, link). Called by the pipeline; set-up and the engine make its state and end
  * it.
  *
- *            post           both sent and received          kernel done
- *   IDLE -> send, recv -> WIRE -----------------> REDUCE ----------------> next step
- *                           |    COPY, NONE, nothing received                  ^
- *                           +--------------------------------------------------+
+ *            post              received             reduced, sent
+ *   IDLE -> send, recv -> WIRE ----------> REDUCE ----------------> next step
+ *                           |    COPY, NONE, nothing received           ^
+ *                           +-------------------------------------------+ sent and received
  *
+ * A reduction waits for the send of its step, too, where it would overwrite what is sent. A kernel makes it, or the
+ * host (gpuhier_plan_by_host()): in parts, so that UCX is driven in between and no thread keeps the lock for long.
  * A reduction in the last step is left to AG, see gpuhier_plan_last_action(): the piece is done without it.
  */
 #include "ompi_config.h"
@@ -21,6 +23,7 @@
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_counters.h"
 #include "engine/coll_gpuhier_exchange.h"
+#include "engine/coll_gpuhier_host_reduce.h"
 #include "engine/coll_gpuhier_link.h"
 #include "engine/coll_gpuhier_pair.h"
 #include "team/coll_gpuhier_partners.h"
@@ -35,7 +38,8 @@ typedef struct piece_state {
     gpuhier_transfer_t transfer;
     gpuhier_net_op_t send[GPUHIER_RAILS_MAX], recv[GPUHIER_RAILS_MAX]; /* by stripe */
     gpuhier_link_t link;                                               /* in place of them, for partners with links */
-    CUevent reduced;
+    CUevent reduced;                                                   /* by a kernel */
+    uint64_t host_reduced;                                             /* elements, by the host */
 } piece_state_t;
 
 typedef struct gpuhier_exchange {
@@ -182,7 +186,7 @@ static int stripes_post(gpuhier_call_t *call, int piece, uint64_t name, int rank
 {
     const gpuhier_team_t *team = call->team;
     const gpuhier_piece_rails_t *rails = &team->rails[piece];
-    const bool on_device = GPUHIER_EXCHANGE_HOST != call->lane->exchange.now->kind;
+    const bool on_device = gpuhier_lane_exchange_on_device(&call->lane->exchange);
     const int stripes = gpuhier_stripes(rails, bytes);
     int rc = OMPI_SUCCESS;
     for (int i = 0; i < stripes && OMPI_SUCCESS == rc; ++i) {
@@ -250,27 +254,57 @@ static int reduce_launch(gpuhier_call_t *call, uint64_t slice, piece_state_t *st
                                     "cuEventRecord");
 }
 
-/* Have all messages and copies of a step ended? 1 if so, 0 if not, < 0 for an error. */
-static int wire_done(const gpuhier_call_t *call, const piece_state_t *state)
+/* What the host reduces in one look, in bytes: about a microsecond of its time. */
+#define HOST_PART_BYTES ((uint64_t) 8 << 10)
+
+/* Has the host make the next part of shard = first op second on the received range. Returns whether that is reduced. */
+static bool host_reduce(const gpuhier_call_t *call, uint64_t slice, piece_state_t *state)
+{
+    const gpuhier_transfer_t *t = &state->transfer;
+    const bool local_first = GPUHIER_ACTION_REDUCE_LOCAL_FIRST == t->action;
+    const uint64_t most = HOST_PART_BYTES / call->elem_bytes;
+    gpuhier_range_t part = {.begin = t->recv.begin + state->host_reduced, .end = t->recv.end};
+    if (gpuhier_range_length(part) > most) {
+        part.end = part.begin + most;
+    }
+    void *shard = place(call, slice, call->lane->exchange.now->shard, part);
+    void *received = place(call, slice, call->lane->exchange.now->recv, part);
+    const void *const from[] = {local_first ? shard : received, local_first ? received : shard};
+    gpuhier_host_reduce(call->kernel, shard, from, 2, (size_t) gpuhier_range_length(part));
+    state->host_reduced += gpuhier_range_length(part);
+    return part.end == t->recv.end;
+}
+
+/* How far the messages of a step have come. */
+enum { WIRE_PENDING, WIRE_RECEIVED, WIRE_DONE };
+
+/* Looks at all stripes and copies of a step. Returns one of the above, or < 0 for an error. */
+static int wire_look(const gpuhier_call_t *call, const piece_state_t *state)
 {
     uint64_t received = 0;
-    int linked = gpuhier_link_done(&state->link);
+    bool all_received = true, all_sent = true;
+    const int linked = gpuhier_link_done(&state->link);
     if (linked <= 0) {
-        return linked;
+        return linked < 0 ? linked : WIRE_PENDING;
     }
     for (int i = 0; i < GPUHIER_RAILS_MAX; ++i) {
         int rc = gpuhier_pair_done(&state->send[i], &state->recv[i]);
-        if (rc <= 0) {
+        if (rc < 0) {
             return rc;
         }
+        all_received = all_received && !gpuhier_net_op_is_pending(&state->recv[i]);
+        all_sent = all_sent && !gpuhier_net_op_is_pending(&state->send[i]);
         received += state->recv[i].bytes;
+    }
+    if (!all_received) {
+        return WIRE_PENDING;
     }
     const gpuhier_transfer_t *t = &state->transfer;
     if (t->recv_from >= 0 && !gpuhier_link_is_used(call->team, t->recv_from)
         && received != gpuhier_range_length(t->recv) * call->elem_bytes) {
         return OMPI_ERR_BAD_PARAM; /* what a peer sends is checked before use */
     }
-    return 1;
+    return all_sent ? WIRE_DONE : WIRE_RECEIVED;
 }
 
 /* Counts the payload of a complete step that went over the network, by rail. Votes and notices are no payload. */
@@ -294,7 +328,7 @@ static void sent_count(const gpuhier_call_t *call, int piece, const gpuhier_tran
 static int received_flush(const gpuhier_call_t *call)
 {
     const gpuhier_lane_t *lane = call->lane;
-    if (GPUHIER_EXCHANGE_HOST == lane->exchange.now->kind || GPUHIER_FLUSH_NONE == lane->device->flush) {
+    if (!gpuhier_lane_exchange_on_device(&lane->exchange) || GPUHIER_FLUSH_NONE == lane->device->flush) {
         return OMPI_SUCCESS;
     }
     return gpuhier_cuda_error(gpuhier_cu.cuFlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
@@ -302,31 +336,67 @@ static int received_flush(const gpuhier_call_t *call)
                               "cuFlushGPUDirectRDMAWrites");
 }
 
+static int step_end(const gpuhier_call_t *call, int piece, piece_state_t *state)
+{
+    sent_count(call, piece, &state->transfer);
+    ++state->step;
+    state->phase = PIECE_IDLE;
+    return 1;
+}
+
+/* The phase REDUCE. Returns 1 for an event, 0 for none, < 0 for an error. */
+static int reduce_check(gpuhier_call_t *call, uint64_t slice, int piece, piece_state_t *state)
+{
+    int events = 0;
+    if (!call->slices.plan.by_host) {
+        CUresult result = gpuhier_cu.cuEventQuery(state->reduced);
+        if (CUDA_SUCCESS != result) {
+            return CUDA_ERROR_NOT_READY == result ? 0 : gpuhier_cuda_error(result, "reduction of an exchange");
+        }
+    } else if (state->host_reduced < gpuhier_range_length(state->transfer.recv)) {
+        events = 1;
+        if (!host_reduce(call, slice, state)) {
+            return events;
+        }
+    }
+    const int wire = wire_look(call, state);
+    return WIRE_DONE == wire ? step_end(call, piece, state) : wire < 0 ? wire : events;
+}
+
+/* Must the reduction of a step wait until the step's message has left, since it changes what is sent? */
+static bool changes_sent(const gpuhier_transfer_t *t)
+{
+    return t->send_to >= 0 && t->recv.begin < t->send.end && t->send.begin < t->recv.end;
+}
+
 static int wire_check(gpuhier_call_t *call, uint64_t slice, int piece, piece_state_t *state)
 {
-    const int events = gpuhier_link_step(call, &state->link);
-    const int done = events < 0 ? events : wire_done(call, state);
-    if (done <= 0) {
-        return done < 0 ? done : events > 0;
-    }
+    const gpuhier_plan_t *plan = &call->slices.plan;
     const gpuhier_transfer_t *t = &state->transfer;
-    sent_count(call, piece, t);
+    const bool is_left = plan->nsteps == state->step + 1 && GPUHIER_ACTION_NONE != gpuhier_plan_last_action(plan);
+    const bool reduces =
+        !is_left
+        && (GPUHIER_ACTION_REDUCE_LOCAL_FIRST == t->action || GPUHIER_ACTION_REDUCE_RECEIVED_FIRST == t->action);
+    const int events = gpuhier_link_step(call, &state->link);
+    const int wire = events < 0 ? events : wire_look(call, state);
+    if (WIRE_DONE != wire && !(WIRE_RECEIVED == wire && reduces && !changes_sent(t))) {
+        return wire < 0 ? wire : events > 0;
+    }
     const bool by_nic = t->recv_from >= 0 && !gpuhier_link_is_used(call->team, t->recv_from);
     int rc = by_nic ? received_flush(call) : OMPI_SUCCESS;
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
-    const gpuhier_plan_t *plan = &call->slices.plan;
-    const bool is_left = plan->nsteps == state->step + 1 && GPUHIER_ACTION_NONE != gpuhier_plan_last_action(plan);
-    if (!is_left
-        && (GPUHIER_ACTION_REDUCE_LOCAL_FIRST == t->action || GPUHIER_ACTION_REDUCE_RECEIVED_FIRST == t->action)) {
-        rc = reduce_launch(call, slice, state);
-        state->phase = PIECE_REDUCE;
-        return OMPI_SUCCESS != rc ? rc : 1;
+    if (!reduces) {
+        return step_end(call, piece, state);
     }
-    ++state->step;
-    state->phase = PIECE_IDLE;
-    return 1;
+    state->phase = PIECE_REDUCE;
+    if (plan->by_host) {
+        state->host_reduced = 0;
+        return reduce_check(call, slice, piece, state);
+    }
+    rc = reduce_launch(call, slice, state);
+    return OMPI_SUCCESS != rc ? rc : 1;
 }
 
 /* One transition of one piece. Returns 1 for an event, 0 for none, < 0 for an error. */
@@ -345,16 +415,8 @@ static int piece_step(gpuhier_call_t *call, uint64_t slice, int piece, piece_sta
     }
     case PIECE_WIRE:
         return wire_check(call, slice, piece, state);
-    case PIECE_REDUCE: {
-        CUresult result = gpuhier_cu.cuEventQuery(state->reduced);
-        if (CUDA_ERROR_NOT_READY == result) {
-            return 0;
-        }
-        ++state->step;
-        state->phase = PIECE_IDLE;
-        int rc = gpuhier_cuda_error(result, "reduction of an exchange");
-        return OMPI_SUCCESS != rc ? rc : 1;
-    }
+    case PIECE_REDUCE:
+        return reduce_check(call, slice, piece, state);
     case PIECE_DONE:
         break;
     }
@@ -370,6 +432,9 @@ int gpuhier_exchange_progress(gpuhier_call_t *call, uint64_t slice, bool *done_p
         int rc;
         while (0 < (rc = piece_step(call, slice, piece, state))) {
             ++events;
+            if (PIECE_REDUCE == state->phase) {
+                break; /* UCX, and threads that wait for the lock, are next */
+            }
         }
         if (rc < 0) {
             return rc;

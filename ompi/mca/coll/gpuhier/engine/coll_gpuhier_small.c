@@ -184,7 +184,9 @@ void gpuhier_small_begin(gpuhier_call_t *call)
     if (OMPI_SUCCESS == rc && GPUHIER_ORDER_FAILED == call->order) {
         rc = OMPI_ERROR;
     }
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_lane_take(team->device, GPUHIER_LANE_SMALL, 0, &call->lane);
+    rc = OMPI_SUCCESS != rc
+             ? rc
+             : gpuhier_lane_take(team->device, GPUHIER_LANE_SMALL, GPUHIER_EXCHANGE_HOST, 0, &call->lane);
     if (OMPI_SUCCESS == rc && !in_on_host(call)) {
         rc = input_queue(call);
     }

@@ -395,13 +395,13 @@ int gpuhier_device_get(CUcontext context, gpuhier_device_t **device_p)
     return rc;
 }
 
-int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, size_t exchange_bytes,
-                      gpuhier_lane_t **lane_p)
+int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhier_exchange_kind_t exchange,
+                      size_t exchange_bytes, gpuhier_lane_t **lane_p)
 {
     gpuhier_lane_t *lane;
     gpuhier_kept_poll();
     OPAL_LIST_FOREACH (lane, &device->free_lanes[kind], gpuhier_lane_t) {
-        if (NULL == lane->exchange.now || exchange_bytes <= lane->exchange.now->bytes) {
+        if (0 == lane->exchange.of[exchange].bytes || exchange_bytes <= lane->exchange.of[exchange].bytes) {
             opal_list_remove_item(&device->free_lanes[kind], &lane->super);
             *lane_p = lane;
             return OMPI_SUCCESS;

@@ -161,11 +161,11 @@ void gpuhier_devices_check(void);
 
 /*
  * Takes a free lane of the kind, or makes one. The context is current. exchange_bytes: bytes that each exchange buffer
- * must have, if the lane has any. Lanes stay until MPI_Finalize: peers keep scratch mapped, and freeing a SMALL lane
- * may wait for the GPU, which the end of a call inside progress must not do. Returns an Open MPI code.
+ * of that kind must have, if the lane has any. Lanes stay until MPI_Finalize: peers keep scratch mapped, and freeing a
+ * SMALL lane may wait for the GPU, which the end of a call inside progress must not do. Returns an Open MPI code.
  */
-int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, size_t exchange_bytes,
-                      gpuhier_lane_t **lane_p);
+int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhier_exchange_kind_t exchange,
+                      size_t exchange_bytes, gpuhier_lane_t **lane_p);
 void gpuhier_lane_give(gpuhier_lane_t *lane);
 
 /*

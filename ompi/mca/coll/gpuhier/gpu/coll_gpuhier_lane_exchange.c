@@ -10,10 +10,12 @@
  */
 #include "ompi_config.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "base/coll_gpuhier_params.h"
 #include "gpu/coll_gpuhier_lane_exchange.h"
+#include "plan/coll_gpuhier_choice.h"
 #include "opal/util/proc.h"
 #include "opal/util/show_help.h"
 
@@ -34,12 +36,17 @@ static void note(CUresult result, const char *what)
     }
 }
 
+static bool is_pinned(gpuhier_exchange_kind_t kind)
+{
+    return GPUHIER_EXCHANGE_HOST == kind || GPUHIER_EXCHANGE_SHORT == kind;
+}
+
 static void buffer_free(gpuhier_exchange_kind_t kind, void *buffer)
 {
     if (NULL == buffer) {
         return;
     }
-    if (GPUHIER_EXCHANGE_HOST == kind) {
+    if (is_pinned(kind)) {
         note(gpuhier_cu.cuMemFreeHost(buffer), "cuMemFreeHost");
     } else {
         note(gpuhier_cu.cuMemFree((CUdeviceptr) (uintptr_t) buffer), "cuMemFree");
@@ -117,7 +124,7 @@ static int buffers_make(gpuhier_exchange_buffers_t *buffers, size_t bytes)
 {
     int rc = GPUHIER_EXCHANGE_FABRIC == buffers->kind ? fabric_make(buffers, bytes) : OMPI_SUCCESS;
     for (int b = 0; b < gpuhier_params.slices_in_flight && OMPI_SUCCESS == rc; ++b) {
-        if (GPUHIER_EXCHANGE_HOST == buffers->kind) {
+        if (is_pinned(buffers->kind)) {
             const unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
             rc = gpuhier_pinned_alloc(&buffers->shard[b], bytes, flags);
             rc = OMPI_SUCCESS != rc ? rc : gpuhier_pinned_alloc(&buffers->recv[b], bytes, flags);
@@ -158,4 +165,10 @@ bool gpuhier_lane_exchange_is_mappable(const gpuhier_lane_exchange_t *exchange)
         all = all && 0 != exchange->now->ref[b].process;
     }
     return all;
+}
+
+size_t gpuhier_lane_exchange_short_bytes(void)
+{
+    return (size_t) gpuhier_choice_host_shard((uint64_t) gpuhier_params.host_shard_bytes, INT_MAX, true)
+           + 4 * GPUHIER_UNIT_BYTES;
 }

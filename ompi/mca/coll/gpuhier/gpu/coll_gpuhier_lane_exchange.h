@@ -16,6 +16,7 @@
 /* What the buffers lie in. */
 typedef enum gpuhier_exchange_kind {
     GPUHIER_EXCHANGE_HOST,   /* page-locked host memory */
+    GPUHIER_EXCHANGE_SHORT,  /* the same for calls whose shards the host reduces, where UCX takes device memory */
     GPUHIER_EXCHANGE_DEVICE, /* memory of cuMemAlloc, which UCX takes, or partners of the same node map */
     GPUHIER_EXCHANGE_FABRIC, /* the shard buffers have fabric handles, so partners of other operating systems map them
                               */
@@ -24,7 +25,7 @@ typedef enum gpuhier_exchange_kind {
 
 /*
  * Those of one kind. Owned by the lane, which may have some of each kind: teams of several kinds use it in turn. A
- * slice each; in a LONG lane a shard of its first team.
+ * slice each; in a LONG lane a shard of its first team; SHORT ones gpuhier_lane_exchange_short_bytes().
  */
 typedef struct gpuhier_exchange_buffers {
     gpuhier_exchange_kind_t kind;
@@ -47,6 +48,15 @@ typedef struct gpuhier_lane_exchange {
  * The context is current. Returns an Open MPI code; after an error there are none of this kind.
  */
 int gpuhier_lane_exchange_use(gpuhier_lane_exchange_t *exchange, gpuhier_exchange_kind_t kind, size_t bytes);
+
+/* Bytes of a SHORT buffer, for teams of any number of groups. */
+size_t gpuhier_lane_exchange_short_bytes(void);
+
+/* Do the buffers that are in use lie in device memory? */
+static inline bool gpuhier_lane_exchange_on_device(const gpuhier_lane_exchange_t *exchange)
+{
+    return GPUHIER_EXCHANGE_HOST != exchange->now->kind && GPUHIER_EXCHANGE_SHORT != exchange->now->kind;
+}
 
 /* Can partners map all shard buffers that are in use? */
 bool gpuhier_lane_exchange_is_mappable(const gpuhier_lane_exchange_t *exchange);

@@ -51,6 +51,11 @@ uint64_t gpuhier_choice_slice_bytes(const gpuhier_shape_t *shape, uint64_t bytes
     return slice < longest ? slice : longest;
 }
 
+uint64_t gpuhier_choice_host_shard(uint64_t host_shard_bytes, int ngroups, bool on_device)
+{
+    return !on_device ? host_shard_bytes : host_shard_bytes / (ngroups > 4 ? 2 : 4);
+}
+
 int gpuhier_choice_plan(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int rank, uint64_t count,
                         size_t elem_bytes, const gpuhier_limits_t *limits)
 {
@@ -79,14 +84,14 @@ int gpuhier_choice_table(const gpuhier_shape_t *shape, const gpuhier_limits_t *l
             plan.nslices > 1
             && gpuhier_choice_slice_bytes(shape, bytes, limits) == gpuhier_choice_longest(shape, limits);
         gpuhier_choice_t *row = n > 0 ? &rows[n - 1] : NULL;
-        if (NULL != row && !row->on_host && row->algorithm == plan.algorithm
+        if (NULL != row && !row->on_host && row->algorithm == plan.algorithm && row->by_host == plan.by_host
             && (row->nslices == plan.nslices || row->more_slices)) {
             continue;
         }
         if (GPUHIER_CHOICES_MAX == n) {
             break; /* cannot happen: there are 38 sizes */
         }
-        rows[n++] = (gpuhier_choice_t){bytes, false, plan.algorithm, plan.nsteps, plan.nslices, longest};
+        rows[n++] = (gpuhier_choice_t){bytes, false, plan.algorithm, plan.nsteps, plan.by_host, plan.nslices, longest};
     }
     return n;
 }
@@ -107,8 +112,8 @@ const char *gpuhier_choice_text(const gpuhier_choice_t *row, int ngroups, char *
 {
     char size[32], exchange[64] = "one kernel, or through scratch ";
     if (ngroups > 1) {
-        snprintf(exchange, sizeof(exchange), "%s in %d step%s, ", gpuhier_algorithm_names[row->algorithm], row->nsteps,
-                 1 == row->nsteps ? "" : "s");
+        snprintf(exchange, sizeof(exchange), "%s in %d step%s%s, ", gpuhier_algorithm_names[row->algorithm],
+                 row->nsteps, 1 == row->nsteps ? "" : "s", row->by_host ? " by the host" : "");
     }
     if (row->on_host) {
         snprintf(text, room, "from %s: reduced by the host", bytes_text(row->min_bytes, size, sizeof(size)));

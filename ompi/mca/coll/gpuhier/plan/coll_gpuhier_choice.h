@@ -58,6 +58,14 @@ uint64_t gpuhier_choice_longest(const gpuhier_shape_t *shape, const gpuhier_limi
  */
 uint64_t gpuhier_choice_slice_bytes(const gpuhier_shape_t *shape, uint64_t bytes, const gpuhier_limits_t *limits);
 
+/*
+ * host_shard_bytes of the limits, from the key of coll_gpuhier_tune: as it is where messages lie in host memory in any
+ * case. Where UCX moves GPU memory (on_device), half of it, and up to 4 groups a quarter: there the host's reductions
+ * save one kernel or two, while RS and AG have to reach over PCIe what would lie on the GPU. The factors come from
+ * simulation (docs/scaling.md).
+ */
+uint64_t gpuhier_choice_host_shard(uint64_t host_shard_bytes, int ngroups, bool on_device);
+
 /* gpuhier_plan_init() with that slice. Returns 0 or -EINVAL. */
 int gpuhier_choice_plan(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int rank, uint64_t count,
                         size_t elem_bytes, const gpuhier_limits_t *limits);
@@ -68,6 +76,7 @@ typedef struct gpuhier_choice {
     bool on_host;                  /* the small form: the host reduces; the other members are 0 */
     gpuhier_algorithm_t algorithm; /* between groups */
     int nsteps;                    /* of the algorithm */
+    bool by_host;                  /* the host reduces between groups: gpuhier_plan_by_host() */
     uint64_t nslices;              /* of the shortest message of this row */
     bool more_slices;              /* longer messages have more slices: the slices have reached their limit */
 } gpuhier_choice_t;

@@ -141,8 +141,16 @@ static bool is_last_left(gpuhier_algorithm_t algorithm, int ngroups)
     return ngroups > 1 && GPUHIER_ALGORITHM_RECURSIVE_DOUBLING == algorithm && 0 == seating_of(ngroups, 0).folded;
 }
 
+bool gpuhier_plan_by_host(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, uint64_t bytes)
+{
+    const int ngroups = shape->hierarchy->ngroups;
+    const bool doubles = limits->algorithm <= GPUHIER_ALGORITHM_RECURSIVE_DOUBLING; /* AUTO does so with two groups */
+
+    return ngroups > (doubles ? 2 : 1) && bytes <= limits->host_shard_bytes * (uint64_t) shape->min_group_size;
+}
+
 gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_wire_t wire, int ngroups,
-                                           uint64_t piece_bytes)
+                                           uint64_t piece_bytes, bool by_host)
 {
     gpuhier_algorithm_t picked = GPUHIER_ALGORITHM_RECURSIVE_DOUBLING;
     const uint64_t bytes = piece_bytes < PIECE_BYTES_MAX ? piece_bytes : PIECE_BYTES_MAX;
@@ -152,7 +160,7 @@ gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_w
         return choice;
     }
     for (int i = GPUHIER_ALGORITHM_RECURSIVE_DOUBLING;
-         i < GPUHIER_ALGORITHM_COUNT && bytes >= gpuhier_wires[wire].free_bytes; ++i) {
+         i < GPUHIER_ALGORITHM_COUNT && !by_host && bytes >= gpuhier_wires[wire].free_bytes; ++i) {
         const gpuhier_algorithm_t algorithm = (gpuhier_algorithm_t) i;
         const uint64_t steps = (uint64_t) gpuhier_schedule_steps(algorithm, ngroups);
         const uint64_t saved = is_last_left(algorithm, ngroups) ? gpuhier_wires[wire].last_bytes : 0;
@@ -336,8 +344,9 @@ int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int 
 
     plan.shard_elems_max = part_bound(plan.slice_elems_max, plan.unit, 1, (uint64_t) plan.group_size);
     plan.piece_elems_max = part_bound(plan.slice_elems_max, plan.unit, shape->widest.num, shape->widest.den);
-    plan.algorithm =
-        gpuhier_algorithm_pick(limits->algorithm, limits->wire, h->ngroups, plan.piece_elems_max * elem_bytes);
+    plan.by_host = gpuhier_plan_by_host(shape, limits, count * elem_bytes);
+    plan.algorithm = gpuhier_algorithm_pick(limits->algorithm, limits->wire, h->ngroups,
+                                            plan.piece_elems_max * elem_bytes, plan.by_host);
     plan.nsteps = gpuhier_schedule_steps(plan.algorithm, h->ngroups);
     plan.nchunks = chunks_of(plan.algorithm, h->ngroups);
     plan.recv_elems_max = reduce_bound(plan.algorithm, h->ngroups, plan.piece_elems_max, plan.unit);

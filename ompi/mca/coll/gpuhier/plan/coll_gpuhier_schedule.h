@@ -57,7 +57,8 @@ extern const gpuhier_wire_row_t gpuhier_wires[GPUHIER_WIRE_COUNT];
 
 /*
  * The algorithm for pieces of at most piece_bytes among ngroups owners. A choice other than AUTO is kept. AUTO takes
- * the algorithm of the least cost, and of equal costs the first one. n: piece_bytes, N: ngroups, p = 2^floor(log2 N):
+ * recursive doubling where the host reduces (by_host), and else the algorithm of the least cost, and of equal costs
+ * the first one. n: piece_bytes, N: ngroups, p = 2^floor(log2 N):
  *
  *     cost = steps * step_bytes + bytes that follow each other on the longest way through the steps
  *
@@ -68,7 +69,7 @@ extern const gpuhier_wire_row_t gpuhier_wires[GPUHIER_WIRE_COUNT];
  * This is steps x latency + bytes / rate, times the rate: Thakur, Rabenseifner, Gropp, as below, section 3.
  */
 gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_wire_t wire, int ngroups,
-                                           uint64_t piece_bytes);
+                                           uint64_t piece_bytes, bool by_host);
 
 /* What an owner does with the chunk that it received, once its own send of that step is complete as well. */
 typedef enum gpuhier_action {
@@ -120,7 +121,9 @@ typedef struct gpuhier_limits {
     int slice_buffers;             /* 2 .. 4: slices under way at once */
     gpuhier_algorithm_t algorithm; /* AUTO or a choice */
     gpuhier_wire_t wire;
-    uint64_t slice_bytes_max; /* the same for long messages between groups; less than slice_bytes: it is not used */
+    uint64_t slice_bytes_max;  /* the same for long messages between groups; less than slice_bytes: it is not used */
+    uint64_t host_shard_bytes; /* the host reduces messages of at most this many bytes for each rank of a group, between
+                                  groups; 0: none */
 } gpuhier_limits_t;
 
 #define GPUHIER_SLICE_BUFFERS_MIN 2
@@ -146,6 +149,7 @@ typedef struct gpuhier_plan {
     uint64_t slice_units; /* units of a slice; the first wide_slices slices have one more */
     uint64_t wide_slices;
     int slice_buffers;
+    bool by_host;                  /* gpuhier_plan_by_host() */
     gpuhier_algorithm_t algorithm; /* for all pieces of all slices */
     int nsteps;                    /* exchange steps of every piece */
     int nchunks;
@@ -162,6 +166,13 @@ typedef struct gpuhier_plan {
  */
 int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int rank, uint64_t count, size_t elem_bytes,
                       const gpuhier_limits_t *limits);
+
+/*
+ * Does the host make the reductions of the exchange, in page-locked memory, in place of a kernel for each? So it is for
+ * messages with short shards, and equal on all ranks. Not where the exchange of two groups has no reduction but that
+ * which AG makes. bytes: of the message.
+ */
+bool gpuhier_plan_by_host(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, uint64_t bytes);
 
 /*
  * Ranges, in elements of the whole message. A place in the shard buffer is its distance from the beginning of the

@@ -105,9 +105,12 @@ gpuhier_setup_t *gpuhier_setup_prepare(struct ompi_communicator_t *comm)
     setup->team->comm = comm;
     setup->team->rank = ompi_comm_rank(comm);
     setup->team->nranks = (int) n;
-    setup->team->limits = (gpuhier_limits_t){
-        gpuhier_params.slice_bytes, gpuhier_params.slices_in_flight, (gpuhier_algorithm_t) gpuhier_params.algorithm,
-        GPUHIER_WIRE_TCP /* set-up knows better */, gpuhier_params.slice_bytes_max};
+    setup->team->limits = (gpuhier_limits_t){gpuhier_params.slice_bytes,
+                                             gpuhier_params.slices_in_flight,
+                                             (gpuhier_algorithm_t) gpuhier_params.algorithm,
+                                             GPUHIER_WIRE_TCP /* set-up knows better */,
+                                             gpuhier_params.slice_bytes_max,
+                                             0 /* as well */};
     return setup;
 }
 

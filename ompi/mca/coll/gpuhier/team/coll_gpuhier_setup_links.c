@@ -233,6 +233,7 @@ static void links_take(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind)
         all = all && (GPUHIER_EXCHANGE_FABRIC == kind || setup->nodes[rank] == setup->nodes[0]);
     }
     team->exchange_kind = kind;
+    team->limits.host_shard_bytes = 0; /* partners take pieces from GPU memory */
     if (all) {
         team->net_on_device = false;
         team->limits.wire = GPUHIER_WIRE_NVLINK;
@@ -255,7 +256,6 @@ int gpuhier_setup_links(gpuhier_setup_t *setup)
 {
     gpuhier_team_t *team = setup->team;
     const gpuhier_exchange_kind_t kind = kind_wanted(setup);
-    const gpuhier_exchange_kind_t plain = team->net_on_device ? GPUHIER_EXCHANGE_DEVICE : GPUHIER_EXCHANGE_HOST;
     if (GPUHIER_EXCHANGE_HOST == kind) {
         return OMPI_SUCCESS; /* setup_net has made the buffers */
     }
@@ -269,10 +269,10 @@ int gpuhier_setup_links(gpuhier_setup_t *setup)
     failure_note(setup, verdict);
     gpuhier_engine_lock();
     partners_forget(setup, nheld);
-    if (!had && plain != kind) {
+    if (!had && team->exchange_kind != kind) {
         gpuhier_lane_exchange_free(&setup->lane->exchange, kind);
     }
-    int rc = gpuhier_lane_exchange_use(&setup->lane->exchange, plain, gpuhier_slice_buffer_bytes(false));
+    int rc = gpuhier_setup_net_buffers(setup);
     gpuhier_engine_unlock();
     return gpuhier_setup_vote(setup, OMPI_SUCCESS == rc) ? OMPI_SUCCESS
            : OMPI_SUCCESS != rc                          ? rc

@@ -2,13 +2,13 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What the first accelerated call of a communicator costs. For each of many communicators: a barrier, the
- * calls, the end; the median time of the first and the second call.
+ * What the first accelerated call of a communicator costs. On MPI_COMM_WORLD, and then on each of many duplicates of
+ * it: a barrier, the calls, the end; the median time of the first and the second call on a duplicate.
  *
  *   bench_first [communicators [calls on each]]       (default 41 and 2)
  *
- * The first communicator of the process is told apart: there the devices and the network are opened, too. How many
- * messages a first call needs is the difference of what Open MPI's monitoring counts with calls and without:
+ * MPI_COMM_WORLD is told apart: there the devices and the network are opened, too. Duplicates inherit its modes. How
+ * many messages a first call needs is the difference of what Open MPI's monitoring counts with calls and without:
  * bench/first_messages.
  */
 #include <mpi.h>
@@ -58,13 +58,17 @@ int main(int argc, char **argv)
     buffer_alloc(&send, BUFFER_DEVICE, COUNT * sizeof(double), 0);
     buffer_alloc(&recv, BUFFER_DEVICE, COUNT * sizeof(double), 0);
     for (int i = 0; i < ncomms; ++i) {
-        MPI_Comm comm;
-        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        MPI_Comm comm = MPI_COMM_WORLD;
+        if (i > 0) {
+            MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        }
         MPI_Barrier(MPI_COMM_WORLD);
         first[i] = ncalls > 0 ? call(comm, &send, &recv) : 0;
         MPI_Barrier(MPI_COMM_WORLD);
         second[i] = ncalls > 1 ? call(comm, &send, &recv) : 0;
-        MPI_Comm_free(&comm);
+        if (i > 0) {
+            MPI_Comm_free(&comm);
+        }
     }
     suite.calls = (unsigned long) (ncalls * ncomms) + 1;
     pvars_read(&after);

@@ -21,6 +21,7 @@
 #include "coll_gpuhier_component.h"
 #include "coll_gpuhier_release.h"
 #include "coll/coll_gpuhier_agree.h"
+#include "coll/coll_gpuhier_heritage.h"
 #include "plan/coll_gpuhier_schedule.h"
 #include "coll/coll_gpuhier_request.h"
 #include "engine/coll_gpuhier_queue.h"
@@ -116,7 +117,8 @@ static int component_register(void)
 /* Open MPI calls this first in MPI_Finalize, on all ranks of MPI_COMM_WORLD, so all of Open MPI still works. */
 static void finalize_begins(void)
 {
-    gpuhier_trace_write(gpuhier_agree(MPI_COMM_WORLD));
+    bool same;
+    gpuhier_trace_write(gpuhier_agree(MPI_COMM_WORLD, 0, &same));
 }
 
 static ompi_hook_base_component_t hook = {.hookm_version = {.mca_component_name = "gpuhier"},
@@ -129,6 +131,7 @@ static int component_open(void)
         (void) ompi_hook_base_register_callbacks(&hook);
     }
     gpuhier_end_open(gpuhier_finalize);
+    gpuhier_heritage_open();
     gpuhier_queue_open();
     int rc = gpuhier_agree_publish(&mca_coll_gpuhier_component.super.collm_version);
     if (OMPI_SUCCESS != rc) {

@@ -12,6 +12,9 @@
  * waits for the other. A process therefore looks up itself and at most log2 of the ranks, two on average. It gets to
  * know hardly more processes than Open MPI's own collectives make it know.
  *
+ * The same messages compare what the members have inherited (heritage): each rank compares itself with its children,
+ * so in the end all are compared.
+ *
  * Called by the component when it opens, and by path at a communicator's first eligible call.
  */
 #include "ompi_config.h"
@@ -101,26 +104,33 @@ static bool is_same(struct ompi_communicator_t *comm, int rank)
 /* A tag of blocking collectives, which MPI orders on a communicator. No allreduce uses this one. */
 #define AGREE_TAG MCA_COLL_BASE_TAG_EXSCAN
 
-static bool hear(struct ompi_communicator_t *comm, int peer)
+/* Of all ranks below the sender, it included; on the way down, of all members. */
+typedef struct verdict {
+    int32_t agreed;    /* they have published the same, and a driver */
+    int32_t same;      /* they have brought the same ... */
+    uint64_t heritage; /* ... as the sender */
+} verdict_t;
+
+static verdict_t hear(struct ompi_communicator_t *comm, int peer)
 {
-    int32_t verdict = 0;
+    verdict_t verdict = {0};
     int rc = MCA_PML_CALL(recv(&verdict, sizeof(verdict), MPI_BYTE, peer, AGREE_TAG, comm, MPI_STATUS_IGNORE));
-    return OMPI_SUCCESS == rc && 0 != verdict;
+    return OMPI_SUCCESS == rc ? verdict : (verdict_t){0};
 }
 
 /* A failure is not reported: the next message on this communicator fails, too. */
-static void tell(struct ompi_communicator_t *comm, int peer, bool verdict)
+static void tell(struct ompi_communicator_t *comm, int peer, const verdict_t *verdict)
 {
-    int32_t word = verdict;
-    (void) MCA_PML_CALL(send(&word, sizeof(word), MPI_BYTE, peer, AGREE_TAG, MCA_PML_BASE_SEND_STANDARD, comm));
+    (void) MCA_PML_CALL(send(verdict, sizeof(*verdict), MPI_BYTE, peer, AGREE_TAG, MCA_PML_BASE_SEND_STANDARD, comm));
 }
 
-bool gpuhier_agree(struct ompi_communicator_t *comm)
+bool gpuhier_agree(struct ompi_communicator_t *comm, uint64_t heritage, bool *same_p)
 {
     const int rank = ompi_comm_rank(comm), nranks = ompi_comm_size(comm);
     gpuhier_tree_move_t move;
-    bool all = true,
-         listens[8 * sizeof(int)]; /* published the same: a child, by log2 of its distance; last, the parent */
+    verdict_t all = {.agreed = 1, .same = 0 != heritage, .heritage = heritage}, heard;
+    bool listens[8 * sizeof(int)]; /* published the same: a child, by log2 of its distance; last, the parent */
+    *same_p = false;
     if (0 == published.driver || !is_same(comm, rank)) {
         return false; /* the other ranks see that, too */
     }
@@ -129,25 +139,28 @@ bool gpuhier_agree(struct ompi_communicator_t *comm)
         switch (move) {
         case GPUHIER_TREE_FROM_CHILD:
             *same = is_same(comm, peer);
-            all = *same && hear(comm, peer) && all;
+            heard = *same ? hear(comm, peer) : (verdict_t){0};
+            all.agreed = all.agreed && heard.agreed;
+            all.same = all.same && heard.same && heritage == heard.heritage;
             break;
         case GPUHIER_TREE_TO_PARENT:
             *same = is_same(comm, peer);
             if (*same) {
-                tell(comm, peer, all);
+                tell(comm, peer, &all);
             }
             break;
         case GPUHIER_TREE_FROM_PARENT:
-            all = *same && hear(comm, peer);
+            all = *same ? hear(comm, peer) : (verdict_t){0};
             break;
         case GPUHIER_TREE_TO_CHILD:
             if (*same) {
-                tell(comm, peer, all);
+                tell(comm, peer, &all);
             }
             break;
         }
     }
-    return all;
+    *same_p = 0 != all.agreed && 0 != all.same;
+    return 0 != all.agreed;
 }
 
 void gpuhier_agree_forget(void)

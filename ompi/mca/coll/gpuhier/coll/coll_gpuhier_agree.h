@@ -9,14 +9,19 @@
 #define GPUHIER_AGREE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/coll_gpuhier_compat.h"
 
 /* Publishes what this process has, when the component opens. Returns an Open MPI code. */
 int gpuhier_agree_publish(const mca_base_component_t *self);
 
-/* Have all members published the same, and a driver? All members ask in the same call, and get the same answer. */
-bool gpuhier_agree(struct ompi_communicator_t *comm);
+/*
+ * Have all members published the same, and a driver? All members ask in the same call, and get the same answer.
+ * heritage: what this rank brings to compare, 0 for nothing. *same_p: the answer is yes, and all members have brought
+ * the same; equal on all members.
+ */
+bool gpuhier_agree(struct ompi_communicator_t *comm, uint64_t heritage, bool *same_p);
 
 /* Forgets what is remembered of other processes, when the component closes. */
 void gpuhier_agree_forget(void);

@@ -11,9 +11,11 @@
 #include "ompi_config.h"
 
 #include "base/coll_gpuhier_counters.h"
+#include "base/coll_gpuhier_hash.h"
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
 #include "coll/coll_gpuhier_agree.h"
+#include "coll/coll_gpuhier_heritage.h"
 #include "coll/coll_gpuhier_path.h"
 #include "engine/coll_gpuhier_queue.h"
 #include "engine/coll_gpuhier_watch.h"
@@ -23,14 +25,6 @@
 #include "opal/util/output.h"
 
 _Static_assert(GPUHIER_REDUCE_COUNT <= GPUHIER_MODE_KINDS, "each kernel is a kind of its own");
-
-bool gpuhier_path_agree(gpuhier_module_t *module, struct ompi_communicator_t *comm)
-{
-    const bool yes = gpuhier_params.probe && gpuhier_cuda_present() && gpuhier_agree(comm);
-    module->agree = yes ? GPUHIER_AGREE_YES : GPUHIER_AGREE_NO;
-    module->why = gpuhier_params.probe ? GPUHIER_REASON_members : GPUHIER_REASON_off;
-    return yes;
-}
 
 gpuhier_reason_t gpuhier_path_reason(const gpuhier_module_t *module, const gpuhier_path_key_t *key)
 {
@@ -152,7 +146,46 @@ gpuhier_mode_entry_t *gpuhier_path_probe(gpuhier_module_t *module, struct ompi_c
         return NULL;
     }
     gpuhier_modes_to_acc(entry);
+    gpuhier_heritage_leave(module, comm);
     return entry;
+}
+
+/*
+ * The agreement, and what comes with it: a rank brings the hash of what it would inherit if it could take part in a
+ * set-up at once. If all members bring the same, nothing is left to ask, and the set-up follows. If not, the
+ * communicator begins with an empty table.
+ */
+static bool agree_and_inherit(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in,
+                              const void *out)
+{
+    gpuhier_modes_acc_t acc;
+    gpuhier_buffer_t from, to;
+    gpuhier_setup_t *setup = NULL;
+    bool same;
+    if (NULL != in && gpuhier_heritage_take(module, comm, &acc)) {
+        gpuhier_buffer_inspect(in, &from);
+        gpuhier_buffer_inspect(out, &to);
+        if (PROBE_SET_UP == answer(NULL, &from, &to) && gpuhier_modes_make(&module->modes, &acc)) {
+            setup = gpuhier_setup_prepare(comm);
+        }
+    }
+    const bool yes = gpuhier_agree(comm, NULL == setup ? 0 : gpuhier_hash(&acc, sizeof(acc)), &same);
+    if (!same) {
+        gpuhier_setup_drop(setup);
+        gpuhier_modes_fini(&module->modes);
+        return yes;
+    }
+    team_renew(module, setup, NULL != from.context ? &from : &to);
+    return !module->team_failed;
+}
+
+bool gpuhier_path_agree(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in, const void *out)
+{
+    const bool asks = gpuhier_params.probe && gpuhier_cuda_present();
+    const bool yes = asks && agree_and_inherit(module, comm, in, out);
+    module->agree = yes || module->team_failed ? GPUHIER_AGREE_YES : GPUHIER_AGREE_NO;
+    module->why = gpuhier_params.probe ? GPUHIER_REASON_members : GPUHIER_REASON_off;
+    return yes;
 }
 
 void gpuhier_path_note(gpuhier_module_t *module, gpuhier_path_key_t key, const void *in, const void *out)
@@ -181,8 +214,11 @@ void gpuhier_path_probe_noted(gpuhier_module_t *module, struct ompi_communicator
 {
     const int nnotes = module->nnotes;
     module->nnotes = 0;
-    for (int i = 0; i < nnotes && gpuhier_path_is_open(module, comm); ++i) {
+    for (int i = 0; i < nnotes; ++i) {
         const gpuhier_note_t *note = &module->notes[i];
+        if (!gpuhier_path_is_open(module, comm, note->in, note->out)) {
+            return;
+        }
         gpuhier_mode_entry_t *entry = gpuhier_modes_entry(&module->modes, note->kind, (size_t) 1 << note->size);
         if (NULL == entry || (GPUHIER_MODE_HOST == entry->mode && gpuhier_modes_probe_due(entry))) {
             (void) gpuhier_path_probe(module, comm, note->kind, entry, note->in, note->out);
@@ -237,7 +273,7 @@ gpuhier_team_t *gpuhier_path_persistent(gpuhier_module_t *module, struct ompi_co
     gpuhier_setup_t *setup;
     gpuhier_team_t *team = NULL;
     gpuhier_path_meet(module, comm);
-    if (!gpuhier_path_is_open(module, comm)) {
+    if (!gpuhier_path_is_open(module, comm, NULL, NULL)) { /* the request gets a team of its own */
         *why_p = gpuhier_path_reason(module, NULL);
     } else if (PROBE_SET_UP == probe(module, comm, in, out, NULL, can ? PROBE_SET_UP : PROBE_NO, &owner, &setup, why_p)
                && OMPI_SUCCESS != gpuhier_team_create(setup, &module->saved, &owner, &team)) {

@@ -29,9 +29,9 @@ typedef struct gpuhier_params {
     size_t slice_bytes_max; /* path: the same for long messages between groups; at least slice_bytes */
     int slices_in_flight;   /* path, tune: slice buffers of a lane, 2 to 4 */
     size_t small_bytes;     /* path: the host reduces messages of at most this many bytes; 0: none */
-    int oneshot_bytes; /* path, tune: kernels that wait for each other reduce messages of at most this many bytes */
-    int gdr_bytes;     /* path, tune: the host reads and writes GPU memory for messages of at most this many bytes;
-                          0: none */
+    int oneshot_bytes;    /* path, tune: kernels that wait for each other reduce messages of at most this many bytes */
+    int gdr_bytes;        /* path, tune: the host reads and writes GPU memory for messages of at most this many bytes;
+                             0: none */
     int host_shard_bytes; /* path, tune: between groups the host reduces messages of at most this many bytes for each
                              rank of a group; 0: none */
     int levels_bytes;     /* path, tune: messages of at least this many bytes run in levels between sockets; 0: none */

@@ -67,15 +67,13 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
     gpuhier_order_decide(call);
 }
 
-/* Takes what the call needs of the device. */
-static int resources_take(gpuhier_call_t *call)
+/* Takes a lane with exchange buffers, if there are several groups. */
+static int lane_take(gpuhier_call_t *call)
 {
     gpuhier_team_t *team = call->team;
-    if (OMPI_SUCCESS != team->context_lost || GPUHIER_ORDER_FAILED == call->order) {
-        return OMPI_SUCCESS != team->context_lost ? team->context_lost : OMPI_ERROR;
-    }
     const bool by_host = gpuhier_plan_by_host(&team->shape, &team->limits, call->count * call->elem_bytes);
-    const gpuhier_exchange_kind_t kind = team->net_on_device && by_host ? GPUHIER_EXCHANGE_SHORT : team->exchange_kind;
+    const bool is_short = team->net_on_device && by_host && !team->device->short_refused;
+    const gpuhier_exchange_kind_t kind = is_short ? GPUHIER_EXCHANGE_SHORT : team->exchange_kind;
     const size_t exchange_bytes =
         GPUHIER_EXCHANGE_SHORT == kind ? gpuhier_lane_exchange_short_bytes()
         : call->is_long
@@ -89,7 +87,23 @@ static int resources_take(gpuhier_call_t *call)
             rc = OMPI_ERR_NOT_SUPPORTED;
         }
     }
+    if (OMPI_SUCCESS != rc && is_short && NULL != call->lane) {
+        team->device->short_refused = true;
+        gpuhier_lane_give(call->lane);
+        call->lane = NULL;
+        return lane_take(call);
+    }
     return rc;
+}
+
+/* Takes what the call needs of the device. */
+static int resources_take(gpuhier_call_t *call)
+{
+    const gpuhier_team_t *team = call->team;
+    if (OMPI_SUCCESS != team->context_lost || GPUHIER_ORDER_FAILED == call->order) {
+        return OMPI_SUCCESS != team->context_lost ? team->context_lost : OMPI_ERROR;
+    }
+    return lane_take(call);
 }
 
 void gpuhier_engine_begin(gpuhier_call_t *call)

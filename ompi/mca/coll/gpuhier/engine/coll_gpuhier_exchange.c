@@ -254,6 +254,12 @@ static int reduce_launch(gpuhier_call_t *call, uint64_t slice, piece_state_t *st
                                     "cuEventRecord");
 }
 
+/* Does the host reduce on this rank? A rank whose driver refuses the memory for it has kernels make the same steps. */
+static bool by_host(const gpuhier_call_t *call)
+{
+    return call->slices.plan.by_host && !gpuhier_lane_exchange_on_device(&call->lane->exchange);
+}
+
 /* What the host reduces in one look, in bytes: about a microsecond of its time. */
 #define HOST_PART_BYTES ((uint64_t) 8 << 10)
 
@@ -348,7 +354,7 @@ static int step_end(const gpuhier_call_t *call, int piece, piece_state_t *state)
 static int reduce_check(gpuhier_call_t *call, uint64_t slice, int piece, piece_state_t *state)
 {
     int events = 0;
-    if (!call->slices.plan.by_host) {
+    if (!by_host(call)) {
         CUresult result = gpuhier_cu.cuEventQuery(state->reduced);
         if (CUDA_SUCCESS != result) {
             return CUDA_ERROR_NOT_READY == result ? 0 : gpuhier_cuda_error(result, "reduction of an exchange");
@@ -391,7 +397,7 @@ static int wire_check(gpuhier_call_t *call, uint64_t slice, int piece, piece_sta
         return step_end(call, piece, state);
     }
     state->phase = PIECE_REDUCE;
-    if (plan->by_host) {
+    if (by_host(call)) {
         state->host_reduced = 0;
         return reduce_check(call, slice, piece, state);
     }

@@ -104,6 +104,8 @@ struct gpuhier_device {
     bool host_maps;        /* the host reads and writes memory of this GPU, see coll_gpuhier_gdr.h */
     bool query_suffices;   /* with host_maps: a query of the default stream tells of the blocking streams as well */
     bool kernel_waits;     /* a call has a kernel that waits for its peers, or will start one */
+    bool short_refused;    /* the driver has refused the memory of SHORT exchange buffers: kernels
+                              reduce in their place, in the same steps */
     size_t memory_bytes;   /* of the GPU; 4 GiB where the driver does not say */
     gpuhier_flush_t flush; /* before kernels read what a NIC has written */
 };

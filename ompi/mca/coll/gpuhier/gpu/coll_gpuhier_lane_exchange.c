@@ -120,14 +120,22 @@ static int fabric_make(gpuhier_exchange_buffers_t *buffers, size_t bytes)
     return OMPI_SUCCESS;
 }
 
+/* The user is not told of SHORT ones that are refused, since others serve. */
+static int pinned_make(gpuhier_exchange_kind_t kind, void **buffer_p, size_t bytes)
+{
+    const unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+    return GPUHIER_EXCHANGE_SHORT == kind
+               ? gpuhier_cuda_error(gpuhier_cu.cuMemHostAlloc(buffer_p, bytes, flags), "cuMemHostAlloc")
+               : gpuhier_pinned_alloc(buffer_p, bytes, flags);
+}
+
 static int buffers_make(gpuhier_exchange_buffers_t *buffers, size_t bytes)
 {
     int rc = GPUHIER_EXCHANGE_FABRIC == buffers->kind ? fabric_make(buffers, bytes) : OMPI_SUCCESS;
     for (int b = 0; b < gpuhier_params.slices_in_flight && OMPI_SUCCESS == rc; ++b) {
         if (is_pinned(buffers->kind)) {
-            const unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
-            rc = gpuhier_pinned_alloc(&buffers->shard[b], bytes, flags);
-            rc = OMPI_SUCCESS != rc ? rc : gpuhier_pinned_alloc(&buffers->recv[b], bytes, flags);
+            rc = pinned_make(buffers->kind, &buffers->shard[b], bytes);
+            rc = OMPI_SUCCESS != rc ? rc : pinned_make(buffers->kind, &buffers->recv[b], bytes);
             continue;
         }
         if (GPUHIER_EXCHANGE_DEVICE == buffers->kind) {

@@ -216,13 +216,12 @@ int gpuhier_setup_net_buffers(const gpuhier_setup_t *setup)
 {
     const gpuhier_team_t *team = setup->team;
     gpuhier_lane_exchange_t *exchange = &setup->lane->exchange;
-    int rc = OMPI_SUCCESS;
-    if (team->net_on_device && gpuhier_plan_by_host(&team->shape, &team->limits, 1)) {
-        rc = gpuhier_lane_exchange_use(exchange, GPUHIER_EXCHANGE_SHORT, gpuhier_lane_exchange_short_bytes());
+    if (team->net_on_device && gpuhier_plan_by_host(&team->shape, &team->limits, 1)
+        && OMPI_SUCCESS
+               != gpuhier_lane_exchange_use(exchange, GPUHIER_EXCHANGE_SHORT, gpuhier_lane_exchange_short_bytes())) {
+        team->device->short_refused = true;
     }
-    return OMPI_SUCCESS != rc
-               ? rc
-               : gpuhier_lane_exchange_use(exchange, team->exchange_kind, gpuhier_slice_buffer_bytes(false));
+    return gpuhier_lane_exchange_use(exchange, team->exchange_kind, gpuhier_slice_buffer_bytes(false));
 }
 
 /* Exchanges UCX addresses, whose lengths are known, and makes the peers and the engine's part. */

@@ -146,7 +146,8 @@ bool gpuhier_plan_by_host(const gpuhier_shape_t *shape, const gpuhier_limits_t *
     const int ngroups = shape->hierarchy->ngroups;
     const bool doubles = limits->algorithm <= GPUHIER_ALGORITHM_RECURSIVE_DOUBLING; /* AUTO does so with two groups */
 
-    return ngroups > (doubles ? 2 : 1) && bytes <= limits->host_shard_bytes * (uint64_t) shape->min_group_size;
+    return GPUHIER_WIRE_NVLINK != limits->wire && ngroups > (doubles ? 2 : 1)
+           && bytes <= limits->host_shard_bytes * (uint64_t) shape->min_group_size;
 }
 
 gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_wire_t wire, int ngroups,

@@ -170,7 +170,7 @@ int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int 
 /*
  * Does the host make the reductions of the exchange, in page-locked memory, in place of a kernel for each? So it is for
  * messages with short shards, and equal on all ranks. Not where the exchange of two groups has no reduction but that
- * which AG makes. bytes: of the message.
+ * which AG makes, nor where partners take pieces from GPU memory. bytes: of the message.
  */
 bool gpuhier_plan_by_host(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, uint64_t bytes);
 

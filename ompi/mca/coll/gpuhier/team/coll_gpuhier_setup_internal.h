@@ -126,7 +126,7 @@ int gpuhier_setup_links(gpuhier_setup_t *setup);
 
 /* Makes the exchange buffers that calls surely need, since a call that makes them may wait for the whole GPU. The
  * engine's lock is held. Returns an Open MPI code. */
-int gpuhier_setup_net_buffers(const gpuhier_setup_t *setup);
+int gpuhier_setup_exchange_buffers(const gpuhier_setup_t *setup);
 
 /* The net's parts of other steps, all of them local. */
 

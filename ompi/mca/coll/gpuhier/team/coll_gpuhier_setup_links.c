@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns the decision whether partners of different groups take pieces from each other's memory instead of sending them
- * over the network, and the trial before it. Does not own that memory (gpu/lane_exchange), nor how pieces are taken
- * (engine/link).
+ * over the network, the trial before it, and the exchange buffers that set-up makes. Does not own that memory
+ * (gpu/lane_exchange), nor how pieces are taken (engine/link).
  *
  * Partners of one node may map each other's memory by CUDA IPC, though their groups cannot: a GPU of a DGX-1V has links
  * to one GPU of the other quad. Partners of different operating systems may do so by fabric handles, if one NVLink
@@ -252,6 +252,18 @@ static void failure_note(gpuhier_setup_t *setup, int64_t verdict)
     }
 }
 
+int gpuhier_setup_exchange_buffers(const gpuhier_setup_t *setup)
+{
+    const gpuhier_team_t *team = setup->team;
+    gpuhier_lane_exchange_t *exchange = &setup->lane->exchange;
+    if (team->net_on_device && gpuhier_plan_by_host(&team->shape, &team->limits, 1)
+        && OMPI_SUCCESS
+               != gpuhier_lane_exchange_use(exchange, GPUHIER_EXCHANGE_SHORT, gpuhier_lane_exchange_short_bytes())) {
+        team->device->short_refused = true;
+    }
+    return gpuhier_lane_exchange_use(exchange, team->exchange_kind, gpuhier_slice_buffer_bytes(false));
+}
+
 int gpuhier_setup_links(gpuhier_setup_t *setup)
 {
     gpuhier_team_t *team = setup->team;
@@ -272,7 +284,7 @@ int gpuhier_setup_links(gpuhier_setup_t *setup)
     if (!had && team->exchange_kind != kind) {
         gpuhier_lane_exchange_free(&setup->lane->exchange, kind);
     }
-    int rc = gpuhier_setup_net_buffers(setup);
+    int rc = gpuhier_setup_exchange_buffers(setup);
     gpuhier_engine_unlock();
     return gpuhier_setup_vote(setup, OMPI_SUCCESS == rc) ? OMPI_SUCCESS
            : OMPI_SUCCESS != rc                          ? rc

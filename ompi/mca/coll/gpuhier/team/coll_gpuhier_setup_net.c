@@ -212,18 +212,6 @@ static int peers_make(const gpuhier_setup_t *setup, const char *all)
     return rc;
 }
 
-int gpuhier_setup_net_buffers(const gpuhier_setup_t *setup)
-{
-    const gpuhier_team_t *team = setup->team;
-    gpuhier_lane_exchange_t *exchange = &setup->lane->exchange;
-    if (team->net_on_device && gpuhier_plan_by_host(&team->shape, &team->limits, 1)
-        && OMPI_SUCCESS
-               != gpuhier_lane_exchange_use(exchange, GPUHIER_EXCHANGE_SHORT, gpuhier_lane_exchange_short_bytes())) {
-        team->device->short_refused = true;
-    }
-    return gpuhier_lane_exchange_use(exchange, team->exchange_kind, gpuhier_slice_buffer_bytes(false));
-}
-
 /* Exchanges UCX addresses, whose lengths are known, and makes the peers and the engine's part. */
 static int addresses_exchange(gpuhier_setup_t *setup)
 {
@@ -246,7 +234,7 @@ static int addresses_exchange(gpuhier_setup_t *setup)
     team->limits.host_shard_bytes =
         gpuhier_choice_host_shard((uint64_t) gpuhier_params.host_shard_bytes, team->ngroups, team->net_on_device);
     if (!gpuhier_setup_links_wanted(setup)) { /* else it is not known yet what they lie in */
-        rc = OMPI_SUCCESS != rc ? rc : gpuhier_setup_net_buffers(setup);
+        rc = OMPI_SUCCESS != rc ? rc : gpuhier_setup_exchange_buffers(setup);
     }
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_partners_init(team);
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_team_engine->make(team);

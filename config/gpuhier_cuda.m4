@@ -1,6 +1,7 @@
 # GPUHIER_CHECK_CUDA: the toolkit. The component needs its headers and nvcc to build, and only libcuda.so.1 to run.
 #
-# Substitutes CUDA_HOME CUDA_CPPFLAGS CUDART_LIBS NVCC NVCC_GENCODE. GPUHIER_CUDA_ARCHS is in the component's configure.m4.
+# Substitutes CUDA_HOME CUDA_CPPFLAGS CUDART_LIBS NVCC NVCC_GENCODE NVCC_GENCODE_MULTICAST. GPUHIER_CUDA_ARCHS is in the
+# component's configure.m4.
 AC_DEFUN([GPUHIER_CHECK_CUDA], [
     AC_ARG_WITH([cuda], [AS_HELP_STRING([--with-cuda=DIR],
                 [CUDA toolkit (default: CUDA_HOME, /usr/local/cuda, or where nvcc is)])])
@@ -27,4 +28,5 @@ AC_DEFUN([GPUHIER_CHECK_CUDA], [
     AC_SUBST([CUDA_CPPFLAGS])
     AC_SUBST([CUDART_LIBS])
     AC_SUBST([NVCC_GENCODE])
+    AC_SUBST([NVCC_GENCODE_MULTICAST])
 ])

@@ -82,6 +82,14 @@ def rails(options, ranks, dilation):
             "-x", f"LD_PRELOAD={':'.join(made_up)}", "-x", "GPUHIER_UCX_KEEPALIVE_INTERVAL=60s"]
 
 
+def switches(folder, ranks):
+    """A machine whose NVSwitches reduce."""
+    path = os.path.join(folder, f"switch{ranks}.topo")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("nvlink-generation 4\n" + "".join(f"gpu {i}\n" for i in range(ranks)) + "nvswitch 18 multicast\n")
+    return path
+
+
 def without_setup(path, folder):
     """A copy of a model file in which mappings and allocations cost nothing: warm-up calls would take minutes."""
     with open(path, encoding="utf-8") as file:
@@ -96,7 +104,11 @@ def run(options, ranks, size, program, extra, trace=None, nodes=1):
     """One run: median and least time in modelled us, and by how much the emulator was late at worst."""
     dilation, warmups, calls = pace_of(size, ranks, 0 < len(extra), nodes)
     dilation = options.dilation or dilation
-    command = [os.path.join(SRC, "test/vcluster/run"), "--nodes", str(nodes), "--gpus", str(ranks), "--timeout", "400"]
+    command = [os.path.join(SRC, "test/vcluster/run"), "--nodes", str(nodes), "--timeout", "400"]
+    if options.switch and not extra:
+        command += ["--topology", switches(options.folder, ranks), "--mca", "coll_gpuhier_reproducible", "0"]
+    else:
+        command += ["--gpus", str(ranks)]
     model_file = options.model_file
     if nodes > 1:
         command += rails(options, ranks, dilation)
@@ -166,6 +178,7 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--plot")
     parser.add_argument("--no-stock", action="store_true")
+    parser.add_argument("--switch", action="store_true")
     parser.add_argument("--gdr", choices=("alone", "blocking"))
     options = parser.parse_args()
     options.model_file = os.path.join(SRC, "test/cudasim/models", options.model)

@@ -42,16 +42,16 @@ typedef struct step {
 } step_t;
 
 #define INDEX(symbol) INDEX_##symbol,
-enum { GPUHIER_CU_FUNCTIONS(INDEX) NFUNCTIONS };
+enum { GPUHIER_CU_ALL(INDEX) NFUNCTIONS };
 #undef INDEX
 
 /* With and without the version that cuda.h appends: a parameter is expanded unless # or ## stands at it. */
 #define NAME(symbol) #symbol,
-static const char *const names[] = {GPUHIER_CU_FUNCTIONS(NAME) NULL};
+static const char *const names[] = {GPUHIER_CU_ALL(NAME) NULL};
 #undef NAME
 #define NAME_OF(symbol) #symbol
 #define VERSIONED(symbol) NAME_OF(symbol),
-static const char *const versioned[] = {GPUHIER_CU_FUNCTIONS(VERSIONED) NULL};
+static const char *const versioned[] = {GPUHIER_CU_ALL(VERSIONED) NULL};
 #undef VERSIONED
 
 static void *real[NFUNCTIONS];
@@ -227,11 +227,11 @@ typedef CUresult (*words_fn_t)(WORDS);
         }                                                                           \
         return result;                                                              \
     }
-GPUHIER_CU_FUNCTIONS(WRAPPER)
+GPUHIER_CU_ALL(WRAPPER)
 #undef WRAPPER
 
 #define WRAPPER_OF(symbol) wrap_##symbol,
-static const words_fn_t wrappers[] = {GPUHIER_CU_FUNCTIONS(WRAPPER_OF)};
+static const words_fn_t wrappers[] = {GPUHIER_CU_ALL(WRAPPER_OF)};
 #undef WRAPPER_OF
 
 typedef void *(*dlsym_fn_t)(void *handle, const char *name);

@@ -62,5 +62,5 @@ compile base/coll_gpuhier_planted 'int planted; void dead(void) { planted = 1; }
 expect "alone: base/coll_gpuhier_planted.c defines dead, which no other file uses"
 
 copy
-compile base/coll_gpuhier_planted 'int gpuhier_process_word(void); int planted(void) { return gpuhier_process_word(); }'
-expect "listed: gpuhier_process_word is not defined, or other files use it"
+compile base/coll_gpuhier_planted 'int gpuhier_nics_address_counts(void); int planted(void) { return gpuhier_nics_address_counts(); }'
+expect "listed: gpuhier_nics_address_counts is not defined, or other files use it"

@@ -26,7 +26,7 @@ if command -v man >/dev/null; then
     done
 fi
 shown=$(ompi_info --param coll gpuhier | grep -oE '"coll_gpuhier_[a-z_]*"' | tr -d '\n')
-[ "$shown" = '"coll_gpuhier_enable""coll_gpuhier_print_info""coll_gpuhier_report""coll_gpuhier_trace""coll_gpuhier_sync_before"' ] ||
+[ "$shown" = '"coll_gpuhier_enable""coll_gpuhier_print_info""coll_gpuhier_report""coll_gpuhier_trace""coll_gpuhier_reproducible""coll_gpuhier_sync_before"' ] ||
     { echo "man_page: ompi_info shows a user $shown"; exit 1; }
 version=$(sed -n 's/^AC_INIT(\[gpuhier\], \[\(.*\)\])/\1/p' "$GPUHIER_SRC/configure.ac")
 ompi_info | grep -q "MCA coll: gpuhier (.*Component v$version)" || { echo "man_page: the component's version is not $version"; exit 1; }

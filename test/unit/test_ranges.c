@@ -501,6 +501,13 @@ static void test_shots(void **state)
     assert_int_equal(gpuhier_choice_oneshot(8, 1000, slice), 1000);
     assert_int_equal(gpuhier_choice_oneshot(8, 1 << 20, 2000), 2000);
     assert_int_equal(gpuhier_choice_two_shots_from(8), 64 << 10);
+    assert_int_equal(gpuhier_choice_switch_from(1, 8, -1), 32 << 20);
+    assert_int_equal(gpuhier_choice_switch_from(2, 8, -1), 0);
+    assert_int_equal(gpuhier_choice_switch_from(2, 8, 4096), 4096);
+    assert_int_equal(gpuhier_choice_switch_from(1, 5, -1), 0);
+    assert_int_equal(gpuhier_choice_switch_from(1, 8, 0), 0);
+    assert_int_equal(gpuhier_choice_switch_from(1, 2, 4096), 4096);
+    assert_int_equal(gpuhier_choice_switch_from(1, 1, 4096), 0);
     assert_int_equal(gpuhier_choice_two_shots_from(4), (256 << 10) + 1);
     for (uint64_t ranks = 2; ranks <= 64; ++ranks) {
         const uint64_t longest = gpuhier_choice_oneshot((int) ranks, 1 << 20, slice);

@@ -240,15 +240,20 @@ static void run_carry(const cudasim_launch_t *launch, void **params)
 static const uint32_t param_bytes[1] = {sizeof(gpuhier_kernel_args_t)};
 static const uint32_t oneshot_bytes[1] = {sizeof(gpuhier_oneshot_args_t)};
 static const uint32_t carry_args_bytes[1] = {sizeof(gpuhier_carry_args_t)};
+static const uint32_t multicast_bytes[1] = {sizeof(gpuhier_multicast_args_t)};
 
 #define GPUHIER_TWIN(op, type) \
     {"gpuhier_" #op "_" #type, 1, param_bytes, run<t_##type, op_##op<t_##type>, number_##op##_##type>, 0},
 #define GPUHIER_TWIN_ONESHOT(op, type) \
     {"gpuhier_oneshot_" #op "_" #type, 1, oneshot_bytes, run_oneshot<number_##op##_##type>, 1},
+#define GPUHIER_TWIN_MULTICAST(name, type, op) \
+    {"gpuhier_multicast_" #name, 1, multicast_bytes, twin_multicast_##name, 0},
 static const cudasim_kernel_t kernels[] = {
     /* clang-format off */
     GPUHIER_KERNEL_LIST(GPUHIER_TWIN)
     GPUHIER_KERNEL_LIST(GPUHIER_TWIN_ONESHOT)
+    GPUHIER_MULTICAST_LIST(GPUHIER_TWIN_MULTICAST)
+    {"gpuhier_multicast_store", 1, multicast_bytes, twin_multicast_store, 0},
     {"gpuhier_copy", 1, param_bytes, run_copy, 0},
     {"gpuhier_carry", 1, carry_args_bytes, run_carry, 1},
     /* clang-format on */

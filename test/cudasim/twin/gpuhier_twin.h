@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * What the source files of the kernels' twin share: the exact form of each kernel, and the one-shot kernels, in the
- * order of GPUHIER_KERNEL_LIST; and how the kernels' source reaches memory, which reports accesses in the exact form.
+ * order of GPUHIER_KERNEL_LIST; the kernels for multicast addresses; and how the kernels' source reaches memory, which
+ * reports accesses in the exact form.
  */
 #ifndef GPUHIER_TWIN_H
 #define GPUHIER_TWIN_H
@@ -11,6 +12,7 @@
 #include "cudasim_twin.h"
 #include "gpuhier_carry.h"
 #include "gpuhier_kernels.h"
+#include "gpuhier_multicast.h"
 #include "gpuhier_oneshot.h"
 
 #include <string.h>
@@ -46,6 +48,12 @@ typedef void (*twin_oneshot_t)(const cudasim_launch_t *launch, const gpuhier_one
 
 extern const twin_form_t twin_exact[];
 extern const twin_oneshot_t twin_oneshot[];
+#define GPUHIER_TWIN_MULTICAST(name, type, op) \
+    void twin_multicast_##name(const cudasim_launch_t *launch, void **params);
+GPUHIER_MULTICAST_LIST(GPUHIER_TWIN_MULTICAST)
+#undef GPUHIER_TWIN_MULTICAST
+void twin_multicast_store(const cudasim_launch_t *launch, void **params);
+
 void twin_copy_exact(const cudasim_launch_t *launch, const gpuhier_kernel_args_t &args);
 
 } /* namespace gpuhier */

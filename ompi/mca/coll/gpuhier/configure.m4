@@ -7,18 +7,21 @@
 #
 #   coll_gpuhier_CPPFLAGS CFLAGS LDFLAGS LIBS   for the component
 #   coll_gpuhier_DSO_LIBS                       further ones, for a component that is loaded at run time
-#   NVCC NVCC_GENCODE                           for gpu/kernels/
+#   NVCC NVCC_GENCODE NVCC_GENCODE_MULTICAST    for gpu/kernels/
 #   GPUHIER_OUT_OF_TREE                         conditional, and a macro with the value 0 or 1
 
 # Machine code of one minor version runs on all later ones of its major version, so the lowest of each major is enough,
 # from sm_70 (V100) on, where nvcc still knows it: up to CUDA 12; PTX serves what comes later. The kernels move memory and gain nothing from newer PTX,
-# so all are made from one PTX of the oldest: that halves the time that nvcc takes.
+# so all are made from one PTX of the oldest: that halves the time that nvcc takes. Kernels for multicast addresses need
+# sm_90; where nvcc does not know it, they are made without any code.
 AC_DEFUN([GPUHIER_CUDA_ARCHS], [
     gpuhier_known=`"$NVCC" --list-gpu-code | sed -n 's/^sm_\(@<:@0-9@:>@*\)$/\1/p' | sort -n`
     gpuhier_codes=
     gpuhier_cuda_archs=
     gpuhier_major_seen=
     gpuhier_oldest=
+    gpuhier_multicast=
+    gpuhier_multicast_codes=
     for gpuhier_arch in $gpuhier_known; do
         AS_IF([test $gpuhier_arch -lt 70], [continue])
         AS_IF([test -z "$gpuhier_oldest"], [gpuhier_oldest=$gpuhier_arch])
@@ -26,9 +29,14 @@ AC_DEFUN([GPUHIER_CUDA_ARCHS], [
         AS_CASE([" $gpuhier_major_seen "], [*" $gpuhier_major "*], [continue])
         gpuhier_major_seen="$gpuhier_major_seen $gpuhier_major"
         gpuhier_codes="${gpuhier_codes}sm_$gpuhier_arch,"
+        AS_IF([test $gpuhier_arch -ge 90],
+              [gpuhier_multicast=90
+               gpuhier_multicast_codes="${gpuhier_multicast_codes}sm_$gpuhier_arch,"])
         gpuhier_cuda_archs="$gpuhier_cuda_archs sm_$gpuhier_arch"
     done
     NVCC_GENCODE="-gencode arch=compute_$gpuhier_oldest,code=@<:@${gpuhier_codes}compute_$gpuhier_oldest@:>@"
+    AS_IF([test -z "$gpuhier_multicast"], [gpuhier_multicast=$gpuhier_oldest])
+    NVCC_GENCODE_MULTICAST="-gencode arch=compute_$gpuhier_multicast,code=@<:@${gpuhier_multicast_codes}compute_$gpuhier_multicast@:>@"
     gpuhier_cuda_archs="$gpuhier_cuda_archs, PTX $gpuhier_oldest"
 ])
 
@@ -61,6 +69,7 @@ AC_DEFUN([MCA_ompi_coll_gpuhier_CONFIG], [
     coll_gpuhier_DSO_LIBS='$(top_builddir)/ompi/lib$(OMPI_LIBMPI_NAME).la'
     AC_SUBST([NVCC])
     AC_SUBST([NVCC_GENCODE])
+    AC_SUBST([NVCC_GENCODE_MULTICAST])
     AC_SUBST([coll_gpuhier_CPPFLAGS])
     AC_SUBST([coll_gpuhier_CFLAGS])
     AC_SUBST([coll_gpuhier_LDFLAGS])

@@ -25,6 +25,7 @@ static const struct counter {
     {"calls_oneshot", "Of calls_accelerated, calls whose kernels waited for each other",
      &gpuhier_counters.calls_oneshot},
     {"calls_long", "Of calls_accelerated, calls in slices longer than slice_bytes", &gpuhier_counters.calls_long},
+    {"calls_switch", "Of calls_accelerated, calls that NVSwitches reduced", &gpuhier_counters.calls_switch},
     {"calls_nonblocking", "Of calls_accelerated, nonblocking calls and starts of persistent requests",
      &gpuhier_counters.calls_nonblocking},
     {"calls_on_host", "Nonblocking calls that could not continue on the GPUs and were reduced in host memory",

@@ -32,6 +32,7 @@ gpuhier_params_t gpuhier_params = {
     .slice_bytes_max = 16u << 20,
     .small_bytes = 8u << 10,
     .probe = 1,
+    .reproducible = true,
     .stage_bytes = (size_t) 64 << 20,
     .report_after = 30.0,
 };
@@ -85,6 +86,9 @@ static const struct param {
     {"algorithm", MCA_BASE_VAR_TYPE_INT, TUNER, FIXED, &gpuhier_params.algorithm, algorithms,
      "Exchange between groups of GPUs. auto chooses by the number of groups and the length of the message; "
      "gpuhier_info shows the choice. Must be equal on all ranks"},
+    {"reproducible", MCA_BASE_VAR_TYPE_BOOL, USER, FIXED, &gpuhier_params.reproducible, NULL,
+     "Whether results have the same bits in every run with the same ranks on the same nodes. If not, NVSwitches may "
+     "add floating-point numbers, in an order of their own. Must be equal on all ranks"},
     {"slice_bytes", MCA_BASE_VAR_TYPE_SIZE_T, TUNER, FIXED, &gpuhier_params.slice_bytes, NULL,
      "Messages pass in slices of at most this many bytes, at least 4096. Each GPU spends eight of them on scratch "
      "memory. Must be equal on all ranks"},
@@ -104,8 +108,8 @@ static const struct param {
     {"sync_before", MCA_BASE_VAR_TYPE_BOOL, USER, FIXED, &gpuhier_params.sync_before, NULL,
      "Synchronise the device before the send buffer is read. This finds programs that forgot to"},
     {"tune", MCA_BASE_VAR_TYPE_STRING, EXPERT, FIXED, &tune, NULL,
-     "For experts: KEY=NUMBER,... Keys are slices_in_flight, oneshot_bytes, gdr_bytes, levels_bytes and "
-     "host_shard_bytes, which must be equal on all ranks, ipc_uses and ipc_idle; docs/tuning.md explains them"},
+     "For experts: KEY=NUMBER,... Keys are slices_in_flight, oneshot_bytes, gdr_bytes, levels_bytes, host_shard_bytes "
+     "and switch_bytes, which must be equal on all ranks, ipc_uses and ipc_idle; docs/tuning.md explains them"},
 };
 
 static const struct tune_key {
@@ -119,6 +123,7 @@ static const struct tune_key {
     {"gdr_bytes", 1024, 0, 65536, &gpuhier_params.gdr_bytes, NULL},
     {"levels_bytes", 512 << 10, 0, INT_MAX, &gpuhier_params.levels_bytes, NULL},
     {"host_shard_bytes", 64 << 10, 0, 1 << 20, &gpuhier_params.host_shard_bytes, NULL},
+    {"switch_bytes", -1, -1, INT_MAX, &gpuhier_params.switch_bytes, NULL},
     {"ipc_uses", 3, 0, INT_MAX, &gpuhier_params.ipc_uses, NULL},
     {"ipc_idle", 10, 0, DBL_MAX, NULL, &gpuhier_params.ipc_idle},
 };
@@ -251,6 +256,8 @@ uint64_t gpuhier_params_hash(void)
                                (uint64_t) gpuhier_params.gdr_bytes,
                                (uint64_t) gpuhier_params.levels_bytes,
                                (uint64_t) gpuhier_params.host_shard_bytes,
+                               (uint64_t) gpuhier_params.switch_bytes,
+                               gpuhier_params.reproducible,
                                NULL != gpuhier_params.trace};
     return gpuhier_hash(values, sizeof(values));
 }

@@ -35,8 +35,11 @@ typedef struct gpuhier_params {
     int host_shard_bytes; /* path, tune: between groups the host reduces messages of at most this many bytes for each
                              rank of a group; 0: none */
     int levels_bytes;     /* path, tune: messages of at least this many bytes run in levels between sockets; 0: none */
-    int probe;            /* path: 0 leaves every call to the saved collective */
-    int ipc_uses;         /* tune: calls that use a buffer before it is mapped */
+    bool reproducible;    /* path: results have the same bits in every run of one layout */
+    int switch_bytes; /* path, tune: NVSwitches reduce messages of at least this many bytes, where they can; 0: none;
+                         -1: gpuhier_choice_switch_from() knows */
+    int probe;        /* path: 0 leaves every call to the saved collective */
+    int ipc_uses;     /* tune: calls that use a buffer before it is mapped */
     size_t ipc_cache_bytes; /* bytes of peers' user buffers kept mapped; 0: a quarter of the GPU's memory */
     double ipc_idle;        /* tune: seconds until an unused mapping is closed; 0: only to make room */
     size_t stage_bytes;     /* bytes of page-locked host memory kept for staging */

@@ -81,9 +81,9 @@ void gpuhier_report_print(void)
     opal_output(
         0,
         "coll:gpuhier: on the GPUs %llu calls: %llu nonblocking or persistent, %llu reduced by the host, %llu in "
-        "long slices",
+        "NVSwitches, %llu in long slices",
         counted(&c->calls_accelerated), counted(&c->calls_nonblocking), counted(&c->calls_small),
-        counted(&c->calls_long));
+        counted(&c->calls_switch), counted(&c->calls_long));
     opal_output(0,
                 "coll:gpuhier: left to Open MPI %llu calls; gpuhier copied GPU buffers to host memory for %llu calls",
                 (unsigned long long) gpuhier_calls_saved(), counted(&c->calls_staged));

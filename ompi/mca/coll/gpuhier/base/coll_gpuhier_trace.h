@@ -23,6 +23,7 @@
 #define GPUHIER_TRACE_PATHS(X)                                                        \
     X(SMALL, "small")      /* reduced by the host, in shared memory */                \
     X(ONESHOT, "one-shot") /* by kernels that wait for each other */                  \
+    X(SWITCH, "switch")    /* by NVSwitches */                                        \
     X(DIRECT, "direct")    /* by the GPUs, on the program's own buffers */            \
     X(SCRATCH, "scratch")  /* by the GPUs, through scratch on one rank or more */     \
     X(HOST, "host")        /* voted down after it was posted, and reduced by hosts */ \

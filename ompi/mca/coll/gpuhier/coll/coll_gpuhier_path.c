@@ -21,6 +21,7 @@
 #include "engine/coll_gpuhier_watch.h"
 #include "gpu/coll_gpuhier_cuda.h"
 #include "team/coll_gpuhier_setup.h"
+#include "team/coll_gpuhier_switch.h"
 #include "ompi/datatype/ompi_datatype.h"
 #include "opal/util/output.h"
 
@@ -109,6 +110,7 @@ static probe_answer_t probe(const gpuhier_module_t *module, struct ompi_communic
  * or on none. */
 static void team_renew(gpuhier_module_t *module, gpuhier_setup_t *setup, const gpuhier_buffer_t *owner)
 {
+    const bool had_switch = NULL != module->team && GPUHIER_SWITCH_READY == module->team->switch_state;
     if (NULL != module->team) {
         gpuhier_queue_drain(module->team);
         gpuhier_engine_lock();
@@ -118,10 +120,20 @@ static void team_renew(gpuhier_module_t *module, gpuhier_setup_t *setup, const g
         module->team = NULL;
     }
     module->team_failed = OMPI_SUCCESS != gpuhier_team_create(setup, &module->saved, owner, &module->team);
+    if (had_switch && NULL != module->team) {
+        gpuhier_switch_make(module->team, &module->saved); /* for kinds whose mode is ACC */
+    }
 }
 
-gpuhier_mode_entry_t *gpuhier_path_probe(gpuhier_module_t *module, struct ompi_communicator_t *comm, int kind,
-                                         gpuhier_mode_entry_t *entry, const void *in, const void *out)
+/* The longest message that has the same mode as one of so many bytes. */
+static uint64_t longest_of(size_t bytes)
+{
+    return ((uint64_t) 2 << (63 - __builtin_clzll((unsigned long long) bytes))) - 1;
+}
+
+gpuhier_mode_entry_t *gpuhier_path_probe(gpuhier_module_t *module, struct ompi_communicator_t *comm,
+                                         gpuhier_path_key_t key, gpuhier_mode_entry_t *entry, const void *in,
+                                         const void *out)
 {
     gpuhier_buffer_t owner;
     gpuhier_setup_t *setup;
@@ -130,7 +142,7 @@ gpuhier_mode_entry_t *gpuhier_path_probe(gpuhier_module_t *module, struct ompi_c
     probe_answer_t all =
         probe(module, comm, in, out, module->team, NULL == entry ? PROBE_NEVER : PROBE_READY, &owner, &setup, &why);
     if (PROBE_NEVER == all) {
-        gpuhier_modes_never(&module->modes, kind); /* frees the entry */
+        gpuhier_modes_never(&module->modes, key.kind); /* frees the entry */
         return NULL;
     }
     if (PROBE_NO == all) {
@@ -145,9 +157,27 @@ gpuhier_mode_entry_t *gpuhier_path_probe(gpuhier_module_t *module, struct ompi_c
     if (NULL == module->team) {
         return NULL;
     }
+    if (gpuhier_switch_suits(module->team, key.kind, longest_of(key.bytes))) {
+        gpuhier_switch_make(module->team, &module->saved);
+    }
     gpuhier_modes_to_acc(entry);
     gpuhier_heritage_leave(module, comm);
     return entry;
+}
+
+/* Does an inherited kind of calls suit the switch? Equal on all ranks, as what they have inherited is. */
+static bool switch_suits_any(const gpuhier_team_t *team, const gpuhier_modes_acc_t *acc)
+{
+    for (int kind = 0; kind < GPUHIER_MODE_KINDS; ++kind) {
+        if (0 == acc->sizes[kind]) {
+            continue;
+        }
+        const int longest = 63 - __builtin_clzll((unsigned long long) acc->sizes[kind]); /* log2 of its bytes */
+        if (gpuhier_switch_suits(team, kind, longest_of((size_t) 1 << longest))) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /*
@@ -176,6 +206,9 @@ static bool agree_and_inherit(gpuhier_module_t *module, struct ompi_communicator
         return yes;
     }
     team_renew(module, setup, NULL != from.context ? &from : &to);
+    if (NULL != module->team && switch_suits_any(module->team, &acc)) {
+        gpuhier_switch_make(module->team, &module->saved);
+    }
     return !module->team_failed;
 }
 
@@ -221,7 +254,8 @@ void gpuhier_path_probe_noted(gpuhier_module_t *module, struct ompi_communicator
         }
         gpuhier_mode_entry_t *entry = gpuhier_modes_entry(&module->modes, note->kind, (size_t) 1 << note->size);
         if (NULL == entry || (GPUHIER_MODE_HOST == entry->mode && gpuhier_modes_probe_due(entry))) {
-            (void) gpuhier_path_probe(module, comm, note->kind, entry, note->in, note->out);
+            const gpuhier_path_key_t key = {note->kind, (size_t) 1 << note->size};
+            (void) gpuhier_path_probe(module, comm, key, entry, note->in, note->out);
         }
     }
 }
@@ -252,6 +286,7 @@ int gpuhier_path_run(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, cons
         gpuhier_count(&gpuhier_counters.calls_accelerated, 1);
         gpuhier_count(&gpuhier_counters.calls_small, call.is_small);
         gpuhier_count(&gpuhier_counters.calls_oneshot, gpuhier_call_is_oneshot(&call));
+        gpuhier_count(&gpuhier_counters.calls_switch, call.in_switch);
         gpuhier_count(&gpuhier_counters.calls_long, call.is_long);
     }
     return gpuhier_watch_code(&call);
@@ -267,7 +302,7 @@ gpuhier_mode_entry_t *gpuhier_path_nonblocking(gpuhier_module_t *module, gpuhier
 }
 
 gpuhier_team_t *gpuhier_path_persistent(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in,
-                                        const void *out, bool can, gpuhier_reason_t *why_p)
+                                        const void *out, gpuhier_path_key_t key, bool can, gpuhier_reason_t *why_p)
 {
     gpuhier_buffer_t owner;
     gpuhier_setup_t *setup;
@@ -278,6 +313,9 @@ gpuhier_team_t *gpuhier_path_persistent(gpuhier_module_t *module, struct ompi_co
     } else if (PROBE_SET_UP == probe(module, comm, in, out, NULL, can ? PROBE_SET_UP : PROBE_NO, &owner, &setup, why_p)
                && OMPI_SUCCESS != gpuhier_team_create(setup, &module->saved, &owner, &team)) {
         *why_p = GPUHIER_REASON_set_up;
+    }
+    if (NULL != team && gpuhier_switch_suits(team, key.kind, key.bytes)) {
+        gpuhier_switch_make(team, &module->saved);
     }
     return team;
 }

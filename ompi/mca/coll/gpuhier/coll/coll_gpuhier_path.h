@@ -95,8 +95,9 @@ void gpuhier_path_note(gpuhier_module_t *module, gpuhier_path_key_t key, const v
 gpuhier_reason_t gpuhier_path_reason(const gpuhier_module_t *module, const gpuhier_path_key_t *key);
 
 /* The part of gpuhier_path_blocking() that asks the other ranks. entry: of the key, NULL when memory ran out for it. */
-gpuhier_mode_entry_t *gpuhier_path_probe(gpuhier_module_t *module, struct ompi_communicator_t *comm, int kind,
-                                         gpuhier_mode_entry_t *entry, const void *in, const void *out);
+gpuhier_mode_entry_t *gpuhier_path_probe(gpuhier_module_t *module, struct ompi_communicator_t *comm,
+                                         gpuhier_path_key_t key, gpuhier_mode_entry_t *entry, const void *in,
+                                         const void *out);
 
 /*
  * The path of a blocking call: the key's entry when the call runs on the engine, by gpuhier_path_run(); NULL when it
@@ -111,7 +112,7 @@ static inline gpuhier_mode_entry_t *gpuhier_path_blocking(gpuhier_module_t *modu
     if (gpuhier_path_is_open(module, comm, in, out)) {
         entry = gpuhier_modes_entry(&module->modes, key.kind, key.bytes);
         if (NULL == entry || (GPUHIER_MODE_HOST == entry->mode && gpuhier_modes_probe_due(entry))) {
-            entry = gpuhier_path_probe(module, comm, key.kind, entry, in, out);
+            entry = gpuhier_path_probe(module, comm, key, entry, in, out);
         } else if (GPUHIER_MODE_ACC != entry->mode) {
             *why_p = (gpuhier_reason_t) entry->why;
             return NULL;
@@ -142,7 +143,8 @@ gpuhier_mode_entry_t *gpuhier_path_nonblocking(gpuhier_module_t *module, gpuhier
  * there is no team.
  */
 struct gpuhier_team *gpuhier_path_persistent(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in,
-                                             const void *out, bool can, gpuhier_reason_t *why_p);
+                                             const void *out, gpuhier_path_key_t key, bool can,
+                                             gpuhier_reason_t *why_p);
 
 /* The part of gpuhier_path_saved() that tells. */
 void gpuhier_path_tell(gpuhier_module_t *module, struct ompi_communicator_t *comm, const struct ompi_datatype_t *dtype,

@@ -99,8 +99,9 @@ int gpuhier_allreduce_init(const void *sbuf, void *rbuf, gpuhier_count_t count, 
     gpuhier_request_t *request = gpuhier_request_get(comm, true);
     args.kernel = 0 == count ? -1 : gpuhier_path_find(module, op, dtype, &args.elem_bytes);
     gpuhier_reason_t why = 0 == count ? GPUHIER_REASON_empty : GPUHIER_REASON_type;
+    const gpuhier_path_key_t key = {args.kernel, (size_t) count * args.elem_bytes};
     gpuhier_team_t *team =
-        args.kernel < 0 ? NULL : gpuhier_path_persistent(module, comm, args.in, args.out, NULL != request, &why);
+        args.kernel < 0 ? NULL : gpuhier_path_persistent(module, comm, args.in, args.out, key, NULL != request, &why);
     if (NULL == request) {
         gpuhier_request_abort(comm);
         return OMPI_ERR_OUT_OF_RESOURCE;

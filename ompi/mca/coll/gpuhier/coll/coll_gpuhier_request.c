@@ -58,6 +58,7 @@ static void call_ended(gpuhier_call_t *call)
         gpuhier_count(call->on_host ? &gpuhier_counters.calls_on_host : &gpuhier_counters.calls_accelerated, 1);
         gpuhier_count(&gpuhier_counters.calls_nonblocking, !call->on_host);
         gpuhier_count(&gpuhier_counters.calls_small, call->is_small && !call->on_host);
+        gpuhier_count(&gpuhier_counters.calls_switch, call->in_switch && !call->on_host);
         gpuhier_count(&gpuhier_counters.calls_long, call->is_long && !call->on_host);
     }
     if (NULL != call->trace) {

@@ -32,6 +32,7 @@ static gpuhier_trace_path_t path_of(const gpuhier_call_t *call)
     return call->on_host          ? GPUHIER_TRACE_PATH_HOST
            : call->is_small       ? GPUHIER_TRACE_PATH_SMALL
            : call->slices.oneshot ? GPUHIER_TRACE_PATH_ONESHOT
+           : call->in_switch      ? GPUHIER_TRACE_PATH_SWITCH
            : direct               ? GPUHIER_TRACE_PATH_DIRECT
                                   : GPUHIER_TRACE_PATH_SCRATCH;
 }

@@ -23,6 +23,7 @@
 #include "engine/coll_gpuhier_oneshot.h"
 #include "engine/coll_gpuhier_order.h"
 #include "engine/coll_gpuhier_pipeline.h"
+#include "engine/coll_gpuhier_switched.h"
 #include "engine/coll_gpuhier_vote.h"
 #include "engine/coll_gpuhier_watch.h"
 #include "team/coll_gpuhier_partners.h"
@@ -64,6 +65,7 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
     } else {
         memset(&call->slices, 0, offsetof(gpuhier_slices_t, member));
     }
+    call->in_switch = gpuhier_switched_suits(call);
     gpuhier_order_decide(call);
 }
 
@@ -126,16 +128,17 @@ void gpuhier_engine_begin(gpuhier_call_t *call)
     gpuhier_slot_t *slot = my_slot(call);
     gpuhier_arrival_t *arrival = &slot->arrival;
     memset(arrival, 0, sizeof(*arrival));
+    arrival->in_switch = call->in_switch;
     if (!gpuhier_buffer_on_device(&call->from) || !gpuhier_buffer_on_device(&call->to)) {
         arrival->mask |= GPUHIER_MASK_HOST;
     }
-    call->in_levels =
-        gpuhier_levels_take(&team->levels, call->count * call->elem_bytes) && !gpuhier_oneshot_suits(call);
+    call->in_levels = gpuhier_levels_take(&team->levels, call->count * call->elem_bytes) && !gpuhier_oneshot_suits(call)
+                      && !call->in_switch;
     call->is_long = gpuhier_choice_slice_bytes(&team->shape, call->count * call->elem_bytes, &team->limits)
                     > team->limits.slice_bytes;
     if (OMPI_SUCCESS == resources_take(call)) {
         arrival->scratch = call->lane->ref;
-        if (!gpuhier_hostmem_is_used(&team->hostmem)) {
+        if (!gpuhier_hostmem_is_used(&team->hostmem) && !call->in_switch) {
             arrival->fresh = 0 != memcmp(&call->lane->ref, &team->scratch[team->index], sizeof(call->lane->ref));
             if (gpuhier_oneshot_suits(call)) {
                 gpuhier_oneshot_offer(call, arrival);
@@ -202,6 +205,10 @@ static bool member_map(gpuhier_call_t *call, int index, const gpuhier_arrival_t 
         member->scratch = gpuhier_hostmem_lane(&call->team->hostmem, index);
         return true;
     }
+    if (call->in_switch) {
+        member->scratch = index == call->team->index ? call->team->multicast.own : 0; /* the peers' have no address */
+        return true;
+    }
     if (index == call->team->index) {
         member->scratch = NULL != call->lane ? call->lane->scratch : 0;
         member->in = call->in;
@@ -225,7 +232,9 @@ static void plan_make(gpuhier_call_t *call, bool any_via_scratch)
 {
     const gpuhier_team_t *team = call->team;
     gpuhier_limits_t limits = team->limits;
-    if (call->in_levels) {
+    if (call->in_switch && 1 == team->ngroups) {
+        limits.slice_bytes = gpuhier_choice_switch_slice(&team->shape, &limits);
+    } else if (call->in_levels) {
         limits.slice_bytes =
             gpuhier_levels_slice_bytes(&team->levels, call->count * call->elem_bytes, limits.slice_bytes);
     } else if (1 == team->ngroups && !any_via_scratch) {
@@ -254,6 +263,9 @@ static int run_begin(gpuhier_call_t *call)
     for (int i = 0; i < team->group_size; ++i) {
         const gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
         call->mask |= slot->arrival.mask;
+        if (call->in_switch != (0 != slot->arrival.in_switch)) {
+            return OMPI_ERROR; /* a vote at set-up reached only some ranks, since another died or left */
+        }
         if (opened) {
             call->mask |= (uint32_t) slot->opened_mask;
             unmapped |= slot->unmapped;

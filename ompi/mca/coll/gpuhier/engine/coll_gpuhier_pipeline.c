@@ -23,6 +23,13 @@
  *   IN, RS    also wait until every member's AG of k - S is done, since it reads that slice buffer
  *   AG        waits for RS of k on the ranks at this rank's place of all parts, and for no EXCHANGE
  *
+ * In switches (coll_gpuhier_switched.h) all ranks are via scratch, and a slice has one buffer in each member's copy,
+ * for input and output. Nobody but its owner reads or writes a shard of it, so
+ *
+ *   IN        waits for the rank's own OUT of k - S, before which every member's AG of k - S was done
+ *
+ * and a member's IN of k says that its copy is free for AG.
+ *
  * In place is safe: element i of all buffers is read by RS and written by AG of
  * one rank only, its shard's owner, in that order.
  */
@@ -34,6 +41,8 @@
 #include "engine/coll_gpuhier_order.h"
 #include "engine/coll_gpuhier_oneshot.h"
 #include "engine/coll_gpuhier_pipeline.h"
+#include "engine/coll_gpuhier_switched.h"
+#include "team/coll_gpuhier_switch.h"
 
 static gpuhier_slot_t *slot_of(const gpuhier_call_t *call, int index)
 {
@@ -79,6 +88,9 @@ static bool has_predecessor(const gpuhier_call_t *call, uint64_t slice, uint64_t
 static size_t buffer_place(const gpuhier_call_t *call, int buffer)
 {
     const gpuhier_hostmem_t *hostmem = &call->team->hostmem;
+    if (call->in_switch) {
+        return gpuhier_switch_place(call->team, buffer);
+    }
     return gpuhier_hostmem_is_used(hostmem) ? gpuhier_hostmem_place(hostmem, buffer)
                                             : gpuhier_scratch_in(call->is_long, buffer);
 }
@@ -102,6 +114,9 @@ static CUdeviceptr output_at(const gpuhier_call_t *call, int index, uint64_t sli
     if (!member->via_scratch) {
         return member->out + element * call->elem_bytes;
     }
+    if (call->in_switch) {
+        return scratch_input_at(call, index, slice, element);
+    }
     return member->scratch
            + buffer_place(call, gpuhier_params.slices_in_flight + gpuhier_plan_buffer(&call->slices.plan, slice))
            + (element - gpuhier_plan_slice(&call->slices.plan, slice).begin) * call->elem_bytes;
@@ -111,9 +126,11 @@ static CUdeviceptr output_at(const gpuhier_call_t *call, int index, uint64_t sli
 static int stage_queued(gpuhier_call_t *call, gpuhier_stage_t stage)
 {
     gpuhier_lane_t *lane = call->lane;
-    int buffer = gpuhier_plan_buffer(&call->slices.plan, call->slices.stage[stage].begun);
-    int rc =
-        gpuhier_cuda_error(gpuhier_cu.cuEventRecord(lane->done[stage][buffer], lane->stream[stage]), "cuEventRecord");
+    const uint64_t slice = call->slices.stage[stage].begun;
+    const int buffer = gpuhier_plan_buffer(&call->slices.plan, slice);
+    CUstream stream =
+        call->in_switch && GPUHIER_STAGE_RS == stage ? gpuhier_switched_stream(call, slice) : lane->stream[stage];
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuEventRecord(lane->done[stage][buffer], stream), "cuEventRecord");
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
@@ -163,6 +180,14 @@ static int input_direct(gpuhier_call_t *call)
     return 1;
 }
 
+/* Is a slice buffer for input free again, once so many slices have left it? */
+static bool input_free(const gpuhier_call_t *call, uint64_t slices)
+{
+    return call->in_switch   ? call->slices.stage[GPUHIER_STAGE_OUT].done >= slices
+           : call->in_levels ? ALL_AT(call, ag_done, slices)
+                             : ALL_AT(call, rs_done, slices);
+}
+
 static int stage_in(gpuhier_call_t *call)
 {
     if (call->slices.oneshot && !call->slices.member[call->team->index].via_scratch) {
@@ -179,9 +204,7 @@ static int stage_in(gpuhier_call_t *call)
         gpuhier_word_publish(&my_slot(call)->in_ready, call->sequence, call->slices.stage[GPUHIER_STAGE_IN].done);
     }
     uint64_t slice = call->slices.stage[GPUHIER_STAGE_IN].begun, before;
-    if (!stage_open(call, GPUHIER_STAGE_IN)
-        || (has_predecessor(call, slice, &before)
-            && !(call->in_levels ? ALL_AT(call, ag_done, before) : ALL_AT(call, rs_done, before)))) {
+    if (!stage_open(call, GPUHIER_STAGE_IN) || (has_predecessor(call, slice, &before) && !input_free(call, before))) {
         return events;
     }
     if (!call->input_done) {
@@ -257,6 +280,10 @@ static int reduce_queue(gpuhier_call_t *call, uint64_t slice)
     const gpuhier_team_t *team = call->team;
     gpuhier_lane_t *lane = call->lane;
     gpuhier_range_t shard = circle_shard(call, slice);
+    if (call->in_switch) {
+        int rc = gpuhier_switched_reduce(call, slice, shard);
+        return OMPI_SUCCESS != rc ? rc : stage_queued(call, GPUHIER_STAGE_RS);
+    }
     if (gpuhier_range_length(shard) > 0) {
         gpuhier_kernel_args_t args;
         for (int i = 0; i < circle_size(call); ++i) {
@@ -376,6 +403,10 @@ static int gather_queue(gpuhier_call_t *call, uint64_t slice)
     const gpuhier_plan_t *plan = &call->slices.plan;
     gpuhier_lane_t *lane = call->lane;
     gpuhier_range_t shard = gpuhier_plan_shard(plan, slice, call->team->index);
+    if (call->in_switch) {
+        int rc = gpuhier_switched_gather(call, slice, shard);
+        return OMPI_SUCCESS != rc ? rc : stage_queued(call, GPUHIER_STAGE_AG);
+    }
     if (gpuhier_range_length(shard) > 0) {
         const int buffer = gpuhier_plan_buffer(plan, slice);
         const gpuhier_action_t action = gpuhier_plan_last_action(plan);

@@ -61,6 +61,9 @@ static void driver_find(void)
         missing = NAME(symbol);                                                       \
     }
     const char *missing = NULL;
+    GPUHIER_CU_MULTICAST(FIND)
+    gpuhier_cu.has_multicast = CUDA_VERSION >= 12010 && NULL == missing;
+    missing = NULL;
     GPUHIER_CU_FUNCTIONS(FIND)
 #undef FIND
 #undef NAME_OF

@@ -88,9 +88,27 @@
     X(cuFlushGPUDirectRDMAWrites)                  \
     X(cuThreadExchangeStreamCaptureMode)
 
+/* The same for one feature: a driver may lack them, and then they are all NULL. Multicast objects came with CUDA 12.1.
+ */
+#if CUDA_VERSION >= 12010
+#    define GPUHIER_CU_MULTICAST(X) \
+        X(cuMulticastCreate)        \
+        X(cuMulticastAddDevice)     \
+        X(cuMulticastBindMem)       \
+        X(cuMulticastUnbind)        \
+        X(cuMulticastGetGranularity)
+#else
+#    define GPUHIER_CU_MULTICAST(X)
+#endif
+
+#define GPUHIER_CU_ALL(X)   \
+    GPUHIER_CU_FUNCTIONS(X) \
+    GPUHIER_CU_MULTICAST(X)
+
 #define GPUHIER_CU_FIELD(symbol) __typeof__(symbol) *symbol;
 typedef struct gpuhier_cu {
-    GPUHIER_CU_FUNCTIONS(GPUHIER_CU_FIELD)
+    GPUHIER_CU_ALL(GPUHIER_CU_FIELD)
+    bool has_multicast; /* all functions of GPUHIER_CU_MULTICAST are there */
 } gpuhier_cu_t;
 #undef GPUHIER_CU_FIELD
 

@@ -522,6 +522,7 @@ void gpuhier_device_finalize(void)
             note(gpuhier_cu.cuEventDestroy(device->events[--device->nevents]), "cuEventDestroy");
         }
         if (entered) {
+            gpuhier_multicast_kernels_close(&device->multicast);
             gpuhier_reduce_close(&device->reduce);
             gpuhier_cuda_leave(&scope);
         }

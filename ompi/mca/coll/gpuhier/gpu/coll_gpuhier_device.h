@@ -22,6 +22,7 @@
 #include "gpu/coll_gpuhier_flush.h"
 #include "gpu/coll_gpuhier_ipc_cache.h"
 #include "gpu/coll_gpuhier_lane_exchange.h"
+#include "gpu/coll_gpuhier_multicast_reduce.h"
 #include "gpu/coll_gpuhier_reduce.h"
 #include "plan/coll_gpuhier_choice.h"
 #include "plan/coll_gpuhier_schedule.h"
@@ -98,6 +99,7 @@ struct gpuhier_device {
     uint64_t witness_id; /* ... under this buffer id */
     int ordinal;
     gpuhier_reduce_t reduce;
+    gpuhier_multicast_kernels_t multicast; /* open once a team has made memory for them */
     opal_list_t free_lanes[GPUHIER_LANE_KINDS];
     CUevent *events; /* [nevents] free events, for calls that have no lane yet */
     int nevents, events_room;

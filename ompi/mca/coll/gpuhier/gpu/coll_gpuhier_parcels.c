@@ -65,7 +65,7 @@ static socklen_t name_of(uint64_t process, struct sockaddr_un *name)
     return (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + (size_t) length);
 }
 
-static bool socket_open(uint64_t me)
+bool gpuhier_parcels_open(uint64_t me)
 {
     if (the_socket >= 0 || refused) {
         return !refused;
@@ -158,7 +158,7 @@ static void receive_all(void)
 
 bool gpuhier_parcel_send(const gpuhier_parcel_t *parcel, int file, uint64_t to)
 {
-    if (!socket_open(parcel->process)) {
+    if (!gpuhier_parcels_open(parcel->process)) {
         return false;
     }
     struct sockaddr_un name;
@@ -186,7 +186,7 @@ bool gpuhier_parcel_send(const gpuhier_parcel_t *parcel, int file, uint64_t to)
 
 int gpuhier_parcel_take(const gpuhier_parcel_t *parcel, uint64_t me)
 {
-    if (!socket_open(me)) {
+    if (!gpuhier_parcels_open(me)) {
         return -1;
     }
     receive_all();

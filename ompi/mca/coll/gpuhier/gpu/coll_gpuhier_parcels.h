@@ -21,6 +21,10 @@ typedef struct gpuhier_parcel {
     uint64_t process, base, id;
 } gpuhier_parcel_t;
 
+/* Makes the socket of this process, whose word is `me`, so that others can send it descriptors. Returns whether there
+ * is one. */
+bool gpuhier_parcels_open(uint64_t me);
+
 /* Sends a copy of file, which the caller keeps, to the process with the word `to`. Returns whether it is on its way. */
 bool gpuhier_parcel_send(const gpuhier_parcel_t *parcel, int file, uint64_t to);
 

@@ -26,6 +26,19 @@ uint64_t gpuhier_choice_two_shots_from(int ranks)
     return ranks > 4 ? room / 2 : room / GPUHIER_MAILBOX_UNIT * GPUHIER_MAILBOX_UNIT + 1;
 }
 
+uint64_t gpuhier_choice_switch_from(int groups, int ranks, int given)
+{
+    if (given >= 0 || groups > 1 || ranks < GPUHIER_SWITCH_RANKS) {
+        return given > 0 && ranks > 1 ? (uint64_t) given : 0;
+    }
+    return GPUHIER_SWITCH_BYTES;
+}
+
+uint64_t gpuhier_choice_switch_slice(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits)
+{
+    return 1 == shape->hierarchy->ngroups ? limits->slice_bytes / 2 * 3 : gpuhier_choice_longest(shape, limits);
+}
+
 uint64_t gpuhier_choice_longest(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits)
 {
     if (1 == shape->hierarchy->ngroups) {

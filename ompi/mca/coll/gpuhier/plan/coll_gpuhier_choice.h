@@ -44,6 +44,21 @@ uint64_t gpuhier_choice_oneshot(int ranks, uint64_t oneshot_bytes, uint64_t slic
 uint64_t gpuhier_choice_two_shots_from(int ranks);
 
 /*
+ * Bytes of the shortest message that NVSwitches reduce, in so many groups of at least so many ranks with a GPU each; 0:
+ * none. given: switch_bytes of coll_gpuhier_tune, or -1. Then it is where the model of an H100 has them ahead: of long
+ * messages in one group of six and more (docs/decisions.md).
+ */
+#define GPUHIER_SWITCH_RANKS 6
+#define GPUHIER_SWITCH_BYTES ((uint64_t) 32 << 20)
+uint64_t gpuhier_choice_switch_from(int groups, int ranks, int given);
+
+/*
+ * Bytes of the longest slice there. With several groups it is that of all messages. With one group it is half as long
+ * again as slice_bytes: slices in flight must bridge two copies and two turns of the hosts as well as a reduction.
+ */
+uint64_t gpuhier_choice_switch_slice(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits);
+
+/*
  * Bytes of the longest slice of any message. With one group: limits->slice_bytes, since all stages are one kernel. With
  * several, and P ranks in the largest group:
  *     max(slice_bytes, min(slice_bytes_max, GPUHIER_SLICE_STEPS * step_bytes of the wire * ceil(log2 groups) * P))

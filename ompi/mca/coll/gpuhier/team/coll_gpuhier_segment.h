@@ -42,10 +42,12 @@ enum {
 
 /* Written by its rank before `arrived`, constant until that rank's next use of the slot. */
 typedef struct gpuhier_arrival {
-    uint32_t mask;        /* GPUHIER_MASK_* */
-    uint32_t direct;      /* 1: in and out may be mapped; 0: everything is in scratch */
-    uint32_t fresh;       /* 1: scratch is not the one that all have mapped at set-up */
-    uint32_t flag;        /* not 0: the rank offers the one-shot form, and its kernel waits for words with this flag */
+    uint32_t mask;      /* GPUHIER_MASK_* */
+    uint32_t direct;    /* 1: in and out may be mapped; 0: everything is in scratch */
+    uint32_t fresh;     /* 1: scratch is not the one that all have mapped at set-up */
+    uint32_t flag;      /* not 0: the rank offers the one-shot form, and its kernel waits for words with this flag */
+    uint32_t in_switch; /* 1: the rank takes this call for one that NVSwitches reduce, as all ranks must */
+    uint32_t unused;
     uint64_t known;       /* an earlier call on the same memory, whose mappings of all members this rank still has; 0:
                              there is none (engine/coll_gpuhier_known.h) */
     gpuhier_memref_t in;  /* first element of the send buffer */

@@ -107,6 +107,41 @@ static bool gpu_is_own(const gpuhier_setup_t *setup)
     return true;
 }
 
+/* May NVSwitches reduce in all groups? Each member of a group must have a GPU of its own. */
+static bool switches_may_reduce(const gpuhier_setup_t *setup)
+{
+    const gpuhier_hierarchy_t *hierarchy = &setup->team->hierarchy;
+    for (int rank = 0; rank < setup->team->nranks; ++rank) {
+        const int group = hierarchy->group_of[rank];
+        if (!setup->hello[rank].multicast) {
+            return false;
+        }
+        for (int i = 0; i < hierarchy->index_of[rank]; ++i) {
+            const int other = gpuhier_hierarchy_member(hierarchy, group, i);
+            if (0
+                == memcmp(setup->records[rank].gpu_uuid, setup->records[other].gpu_uuid,
+                          sizeof(setup->records[rank].gpu_uuid))) {
+                return false;
+            }
+        }
+    }
+    return !setup->has_host;
+}
+
+/* From which length on they do so. The smallest group counts. */
+static void switches_note(gpuhier_setup_t *setup)
+{
+    gpuhier_team_t *team = setup->team;
+    int least = team->nranks;
+    for (int group = 0; group < team->ngroups; ++group) {
+        const int size = gpuhier_hierarchy_group_size(&team->hierarchy, group);
+        least = size < least ? size : least;
+    }
+    team->switch_from = gpuhier_choice_switch_from(team->ngroups, least, gpuhier_params.switch_bytes);
+    team->switch_state =
+        team->switch_from > 0 && switches_may_reduce(setup) ? GPUHIER_SWITCH_UNTRIED : GPUHIER_SWITCH_NONE;
+}
+
 /* Do GPUs reach each other over PCIe? */
 static bool over_pcie(const gpuhier_setup_t *setup)
 {
@@ -169,6 +204,7 @@ static int groups_make(gpuhier_setup_t *setup)
     if (1 == team->ngroups && !setup->has_host) {
         levels_make(setup);
     }
+    switches_note(setup);
     team->carries = gpuhier_params.oneshot_bytes > 0 && 0 == team->oneshot_bytes && gpu_is_own(setup);
     return members_note(setup);
 }

@@ -33,6 +33,7 @@ static int hello_fill(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, gp
         mine->asked = (uint8_t) gpuhier_process_way();
         mine->host_maps = team->device->host_maps;
         mine->links = gpuhier_setup_links_offer(team);
+        mine->multicast = gpuhier_multicast_is_possible(team->device->ordinal);
     }
     gpuhier_engine_unlock();
     if (sizeof(mine->segment_word) != getrandom(&mine->segment_word, sizeof(mine->segment_word), 0)

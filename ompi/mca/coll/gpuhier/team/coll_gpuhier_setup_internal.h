@@ -35,6 +35,7 @@ typedef struct gpuhier_setup_hello {
     uint8_t asked;         /* the last way to which this rank had to fall */
     uint8_t host_maps;     /* the host reads and writes memory of this rank's GPU */
     uint8_t links;         /* GPUHIER_LINKS_* */
+    uint8_t multicast;     /* this rank may take part in a multicast object */
     gpuhier_memref_t scratch;
     uint64_t nonce;   /* of the patterns in scratch, see gpuhier_trial_prepare() */
     uint64_t context; /* number of the rank's CUDA context in its process, see coll_gpuhier_tried.h */

@@ -68,6 +68,12 @@ void gpuhier_setup_print(const gpuhier_setup_t *setup)
                         (unsigned long long) gpuhier_choice_two_shots_from(team->group_size));
         }
     }
+    if (GPUHIER_SWITCH_NONE != team->switch_state) {
+        opal_output(0, "coll:gpuhier:   from %llu bytes: %s may be reduced in NVSwitches",
+                    (unsigned long long) team->switch_from,
+                    gpuhier_params.reproducible ? "sums, extremes and bits of integers"
+                                                : "sums, and extremes and bits of integers,");
+    }
     if (0 != team->levels.nparts) {
         opal_output(0, "coll:gpuhier:   from %llu bytes: in two levels, %d sockets of %d ranks",
                     (unsigned long long) team->levels.min_bytes, team->levels.nparts, team->levels.part_size);

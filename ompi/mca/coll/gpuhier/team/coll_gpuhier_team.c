@@ -86,6 +86,7 @@ void gpuhier_team_release(gpuhier_team_t *team)
         gpuhier_net_peer_destroy(team->peers[rank]);
         team->peers[rank] = NULL;
     }
+    gpuhier_multicast_close(&team->multicast);
     if (NULL != team->hostmem.memory) {
         gpuhier_hostmem_close(&team->hostmem, gpuhier_device_check(team->device) ? team->device->context : NULL);
     }

@@ -19,6 +19,7 @@
 
 #include "gpu/coll_gpuhier_device.h"
 #include "gpu/coll_gpuhier_hostmem.h"
+#include "gpu/coll_gpuhier_multicast.h"
 #include "base/coll_gpuhier_saved.h"
 #include "net/coll_gpuhier_net.h"
 #include "plan/coll_gpuhier_levels.h"
@@ -69,6 +70,14 @@ typedef struct gpuhier_team {
     uint64_t mapped_bytes; /* longest message that the small form gets in place of one-shot kernels, since the hosts of
                               all ranks read and write GPU memory themselves */
     bool carries;          /* no rank of the node shares this rank's GPU: see coll_gpuhier_carry.h */
+    enum {
+        GPUHIER_SWITCH_NONE,    /* no switch reduces for all groups */
+        GPUHIER_SWITCH_UNTRIED, /* it may be so: see coll_gpuhier_switch.h */
+        GPUHIER_SWITCH_READY
+    } switch_state;       /* the same on all members; changes with a probe, as do multicast and switch_buffer_bytes */
+    uint64_t switch_from; /* not NONE: bytes of the shortest message */
+    gpuhier_multicast_t multicast; /* READY: this rank's part of its group's slice buffers in switches ... */
+    uint64_t switch_buffer_bytes;  /* ... and the length of each */
     gpuhier_device_t *device;
     gpuhier_piece_rails_t *rails;          /* [pieces] */
     gpuhier_way_t way;                     /* the connections of its peers */

@@ -3,7 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The compiled kernels as data of the component: gpuhier_fatbin, for cuModuleLoadData() (coll_gpuhier_reduce.c), and
- * its size in bytes. Assembled in the folder where nvcc writes the file.
+ * its size in bytes; gpuhier_multicast_fatbin (coll_gpuhier_multicast_reduce.c). Assembled in the folder where nvcc
+ * writes the files.
  */
     .section .rodata
     .balign 16
@@ -22,5 +23,14 @@ gpuhier_fatbin_end:
 gpuhier_fatbin_size:
     .quad gpuhier_fatbin_end - gpuhier_fatbin
     .size gpuhier_fatbin_size, 8
+
+    .balign 16
+    .globl gpuhier_multicast_fatbin
+    .hidden gpuhier_multicast_fatbin
+    .type gpuhier_multicast_fatbin, %object
+gpuhier_multicast_fatbin:
+    .incbin "gpuhier_multicast.fatbin"
+gpuhier_multicast_fatbin_end:
+    .size gpuhier_multicast_fatbin, gpuhier_multicast_fatbin_end - gpuhier_multicast_fatbin
 
     .section .note.GNU-stack, "", %progbits

@@ -1,0 +1,256 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns this process's part of multicast objects, and their number. Does not own the agreement of a group on each step
+ * (team), nor what the memory is used for. Called by the team.
+ */
+#include "ompi_config.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "gpu/coll_gpuhier_ipc_cache.h"
+#include "gpu/coll_gpuhier_multicast.h"
+#include "gpu/coll_gpuhier_parcels.h"
+
+static int nobjects; /* of this process */
+
+#if CUDA_VERSION >= 12010
+
+bool gpuhier_multicast_is_possible(int device)
+{
+    int supported = 0;
+    CUdevice handle;
+    return gpuhier_cu.has_multicast && nobjects < GPUHIER_MULTICAST_OBJECTS_MAX
+           && CUDA_SUCCESS == gpuhier_cu.cuDeviceGet(&handle, device)
+           && CUDA_SUCCESS
+                  == gpuhier_cu.cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, handle)
+           && 0 != supported;
+}
+
+/* What is bound to an object that other processes have must itself be memory that they might have. */
+static CUmemAllocationProp copy_properties(int device)
+{
+    return (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                 .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                 .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
+}
+
+static CUmulticastObjectProp object_properties(int ngpus, size_t bytes)
+{
+    return (CUmulticastObjectProp){
+        .numDevices = (unsigned) ngpus, .size = bytes, .handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
+}
+
+static size_t round_up(size_t bytes, size_t unit)
+{
+    return 0 == unit ? bytes : (bytes + unit - 1) / unit * unit;
+}
+
+/*
+ * Notes the device and the length, which is the same on all members if their GPUs are alike. The driver recommends a
+ * coarser granularity than the least, of half a GiB on an H100; each communicator that has an object would spend so
+ * much of every GPU.
+ */
+static int begin(gpuhier_multicast_t *multicast, int device, int ngpus, size_t bytes)
+{
+    const CUmemAllocationProp copy = copy_properties(device);
+    const CUmulticastObjectProp object = object_properties(ngpus, bytes);
+    size_t object_unit = 0, copy_unit = 0;
+    if (!gpuhier_multicast_is_possible(device)) {
+        return OMPI_ERR_NOT_SUPPORTED;
+    }
+    int rc = gpuhier_cuda_error(
+        gpuhier_cu.cuMulticastGetGranularity(&object_unit, &object, CU_MULTICAST_GRANULARITY_MINIMUM),
+        "cuMulticastGetGranularity");
+    rc = OMPI_SUCCESS != rc ? rc
+                            : gpuhier_cuda_error(gpuhier_cu.cuMemGetAllocationGranularity(
+                                                     &copy_unit, &copy, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+                                                 "cuMemGetAllocationGranularity");
+    if (OMPI_SUCCESS == rc) {
+        multicast->device = device;
+        multicast->bytes = round_up(bytes, object_unit > copy_unit ? object_unit : copy_unit);
+        multicast->is_counted = true;
+        ++nobjects;
+    }
+    return rc;
+}
+
+static int send_to_all(const gpuhier_multicast_t *multicast, uint64_t id, const uint64_t *to, int n)
+{
+    const gpuhier_parcel_t parcel = {.process = gpuhier_process_word(), .id = id};
+    int file = -1;
+    int rc = gpuhier_cuda_error(
+        gpuhier_cu.cuMemExportToShareableHandle(&file, multicast->object, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+        "cuMemExportToShareableHandle of a multicast object");
+    for (int i = 0; i < n && OMPI_SUCCESS == rc; ++i) {
+        rc = gpuhier_parcel_send(&parcel, file, to[i]) ? OMPI_SUCCESS : OMPI_ERR_UNREACH;
+    }
+    if (file >= 0) {
+        close(file);
+    }
+    return rc;
+}
+
+int gpuhier_multicast_create(gpuhier_multicast_t *multicast, int device, int ngpus, size_t bytes, uint64_t id,
+                             const uint64_t *to)
+{
+    int rc = begin(multicast, device, ngpus, bytes);
+    if (OMPI_SUCCESS == rc) {
+        const CUmulticastObjectProp properties = object_properties(ngpus, multicast->bytes);
+        rc = gpuhier_cuda_error(gpuhier_cu.cuMulticastCreate(&multicast->object, &properties), "cuMulticastCreate");
+        multicast->object = OMPI_SUCCESS == rc ? multicast->object : 0;
+    }
+    return OMPI_SUCCESS != rc ? rc : send_to_all(multicast, id, to, ngpus - 1);
+}
+
+int gpuhier_multicast_receive(gpuhier_multicast_t *multicast, int device, int ngpus, size_t bytes, uint64_t id,
+                              uint64_t process)
+{
+    const gpuhier_parcel_t parcel = {.process = process, .id = id};
+    const int file = gpuhier_parcel_take(&parcel, gpuhier_process_word());
+    if (file < 0) {
+        return OMPI_ERR_NOT_FOUND;
+    }
+    int rc = begin(multicast, device, ngpus, bytes);
+    rc =
+        OMPI_SUCCESS != rc
+            ? rc
+            : gpuhier_cuda_error(gpuhier_cu.cuMemImportFromShareableHandle(&multicast->object, (void *) (intptr_t) file,
+                                                                           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+                                 "cuMemImportFromShareableHandle of a multicast object");
+    multicast->object = OMPI_SUCCESS == rc ? multicast->object : 0;
+    close(file);
+    return rc;
+}
+
+int gpuhier_multicast_join(const gpuhier_multicast_t *multicast)
+{
+    CUdevice device;
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuDeviceGet(&device, multicast->device), "cuDeviceGet");
+    return OMPI_SUCCESS != rc
+               ? rc
+               : gpuhier_cuda_error(gpuhier_cu.cuMulticastAddDevice(multicast->object, device), "cuMulticastAddDevice");
+}
+
+/* Shows the memory of a handle at an address of its own. */
+static int show(const gpuhier_multicast_t *multicast, CUmemGenericAllocationHandle handle, CUdeviceptr *address_p)
+{
+    const CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = multicast->device},
+                                    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUdeviceptr address = 0;
+    int rc =
+        gpuhier_cuda_error(gpuhier_cu.cuMemAddressReserve(&address, multicast->bytes, 0, 0, 0), "cuMemAddressReserve");
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    rc = gpuhier_cuda_error(gpuhier_cu.cuMemMap(address, multicast->bytes, 0, handle, 0), "cuMemMap");
+    if (OMPI_SUCCESS != rc) {
+        (void) gpuhier_cu.cuMemAddressFree(address, multicast->bytes);
+        return rc;
+    }
+    *address_p = address; /* gpuhier_multicast_close() takes it back */
+    return gpuhier_cuda_error(gpuhier_cu.cuMemSetAccess(address, multicast->bytes, &access, 1), "cuMemSetAccess");
+}
+
+int gpuhier_multicast_map(gpuhier_multicast_t *multicast)
+{
+    const CUmemAllocationProp properties = copy_properties(multicast->device);
+    int rc =
+        gpuhier_cuda_error(gpuhier_cu.cuMemCreate(&multicast->memory, multicast->bytes, &properties, 0), "cuMemCreate");
+    if (OMPI_SUCCESS != rc) {
+        multicast->memory = 0;
+        return rc;
+    }
+    rc = show(multicast, multicast->memory, &multicast->own);
+    if (OMPI_SUCCESS == rc) {
+        rc = gpuhier_cuda_error(
+            gpuhier_cu.cuMulticastBindMem(multicast->object, 0, multicast->memory, 0, multicast->bytes, 0),
+            "cuMulticastBindMem");
+        multicast->is_bound = OMPI_SUCCESS == rc;
+    }
+    return OMPI_SUCCESS != rc ? rc : show(multicast, multicast->object, &multicast->all);
+}
+
+static void note(CUresult result, const char *what)
+{
+    if (!gpuhier_cuda_gone(result)) {
+        (void) gpuhier_cuda_error(result, what);
+    }
+}
+
+static void hide(CUdeviceptr address, size_t bytes)
+{
+    if (0 != address) {
+        note(gpuhier_cu.cuMemUnmap(address, bytes), "cuMemUnmap");
+        note(gpuhier_cu.cuMemAddressFree(address, bytes), "cuMemAddressFree");
+    }
+}
+
+static void unbind(const gpuhier_multicast_t *multicast)
+{
+    CUdevice device;
+    if (CUDA_SUCCESS == gpuhier_cu.cuDeviceGet(&device, multicast->device)) {
+        note(gpuhier_cu.cuMulticastUnbind(multicast->object, device, 0, multicast->bytes), "cuMulticastUnbind");
+    }
+}
+
+void gpuhier_multicast_close(gpuhier_multicast_t *multicast)
+{
+    hide(multicast->all, multicast->bytes);
+    if (multicast->is_bound) {
+        unbind(multicast);
+    }
+    hide(multicast->own, multicast->bytes);
+    if (0 != multicast->memory) {
+        note(gpuhier_cu.cuMemRelease(multicast->memory), "cuMemRelease");
+    }
+    if (0 != multicast->object) {
+        note(gpuhier_cu.cuMemRelease(multicast->object), "cuMemRelease of a multicast object");
+    }
+    nobjects -= multicast->is_counted;
+    memset(multicast, 0, sizeof(*multicast));
+}
+
+#else /* a toolkit whose cuda.h knows no multicast objects */
+
+bool gpuhier_multicast_is_possible(int device)
+{
+    (void) device;
+    (void) nobjects;
+    return false;
+}
+
+int gpuhier_multicast_create(gpuhier_multicast_t *multicast, int device, int ngpus, size_t bytes, uint64_t id,
+                             const uint64_t *to)
+{
+    (void) multicast, (void) device, (void) ngpus, (void) bytes, (void) id, (void) to;
+    return OMPI_ERR_NOT_SUPPORTED;
+}
+
+int gpuhier_multicast_receive(gpuhier_multicast_t *multicast, int device, int ngpus, size_t bytes, uint64_t id,
+                              uint64_t process)
+{
+    (void) multicast, (void) device, (void) ngpus, (void) bytes, (void) id, (void) process;
+    return OMPI_ERR_NOT_SUPPORTED;
+}
+
+int gpuhier_multicast_join(const gpuhier_multicast_t *multicast)
+{
+    (void) multicast;
+    return OMPI_ERR_NOT_SUPPORTED;
+}
+
+int gpuhier_multicast_map(gpuhier_multicast_t *multicast)
+{
+    (void) multicast;
+    return OMPI_ERR_NOT_SUPPORTED;
+}
+
+void gpuhier_multicast_close(gpuhier_multicast_t *multicast)
+{
+    memset(multicast, 0, sizeof(*multicast));
+}
+
+#endif

@@ -1,0 +1,80 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The interface of the kernels that let an NVSwitch reduce: gpuhier_multicast_<name> for each entry of
+ * GPUHIER_MULTICAST_LIST, and gpuhier_multicast_store.
+ *
+ * A multicast address stands for the same place in the memory of several GPUs, the copies. A load there returns the
+ * copies' values, reduced by the switch in an order of its own; a store there goes to all copies. A kernel does so for
+ * its range: what it stores, into all copies or into memory of this GPU, is the reduction of what the copies held.
+ * gpuhier_multicast_store has an ordinary source, and stores it into all copies.
+ *
+ * Ranges are whole units of 16 bytes and begin on one. No other kernel works on a range meanwhile. Kernels wait for
+ * nothing. They exist for compute capability 9.0 and later, in a module of their own.
+ *
+ * Used by: coll_gpuhier_multicast_reduce.c (which launches), gpuhier_multicast.cu (the GPU's code), and the host twin
+ * in test/cudasim/twin. Plain C and C++.
+ */
+#ifndef GPUHIER_MULTICAST_H
+#define GPUHIER_MULTICAST_H
+
+#include "gpuhier_kernels.h"
+
+#define GPUHIER_MULTICAST_UNIT 16 /* bytes */
+
+/* The argument of these kernels, passed by value. */
+typedef struct gpuhier_multicast_args {
+    uint64_t from;   /* multicast address; of gpuhier_multicast_store: ordinary memory of this GPU or the host */
+    uint64_t to;     /* multicast address, or ordinary memory of this GPU or the host */
+    uint64_t bytes;  /* a multiple of GPUHIER_MULTICAST_UNIT */
+    uint32_t to_all; /* 1: `to` is a multicast address, as it always is for gpuhier_multicast_store */
+    uint32_t unused;
+} gpuhier_multicast_args_t;
+
+GPUHIER_KERNEL_ASSERT(32 == sizeof(gpuhier_multicast_args_t), "host and GPU must agree on the argument");
+
+/*
+ * X(name, type, op): gpuhier_multicast_<name> gives the bits of op over elements of the type, both as in
+ * GPUHIER_KERNEL_LIST. Whatever the order, that of integers is the same; that of the last two is not. Bitwise
+ * operations are the same for all lengths of elements. What the switch cannot do is not here: products, logical
+ * operations, narrow integers, extremes of float and double, complex numbers and pairs.
+ */
+#define GPUHIER_MULTICAST_LIST(X) \
+    X(add_u32, uint32, sum)       \
+    X(add_u64, uint64, sum)       \
+    X(max_s32, int32, max)        \
+    X(max_u32, uint32, max)       \
+    X(max_s64, int64, max)        \
+    X(max_u64, uint64, max)       \
+    X(min_s32, int32, min)        \
+    X(min_u32, uint32, min)       \
+    X(min_s64, int64, min)        \
+    X(min_u64, uint64, min)       \
+    X(and_b64, uint64, band)      \
+    X(or_b64, uint64, bor)        \
+    X(xor_b64, uint64, bxor)      \
+    X(add_f32, float, sum)        \
+    X(add_f64, double, sum)
+
+/* X(op, type, name): the kernel that serves an entry of GPUHIER_KERNEL_LIST. */
+#define GPUHIER_MULTICAST_BITWISE(X, op, name) \
+    X(op, uint8, name) X(op, uint16, name) X(op, uint32, name) X(op, uint64, name)
+#define GPUHIER_MULTICAST_SERVES(X)             \
+    X(sum, uint32, add_u32)                     \
+    X(sum, uint64, add_u64)                     \
+    X(max, int32, max_s32)                      \
+    X(max, uint32, max_u32)                     \
+    X(max, int64, max_s64)                      \
+    X(max, uint64, max_u64)                     \
+    X(min, int32, min_s32)                      \
+    X(min, uint32, min_u32)                     \
+    X(min, int64, min_s64)                      \
+    X(min, uint64, min_u64)                     \
+    GPUHIER_MULTICAST_BITWISE(X, band, and_b64) \
+    GPUHIER_MULTICAST_BITWISE(X, bor, or_b64)   \
+    GPUHIER_MULTICAST_BITWISE(X, bxor, xor_b64) \
+    X(sum, float, add_f32)                      \
+    X(sum, double, add_f64)
+
+#endif /* GPUHIER_MULTICAST_H */

@@ -26,7 +26,7 @@ if [ "$mode" = --real ]; then
 else
     export CUDASIM_ASYNC=$mode CUDASIM_TWINS=$PWD/lib/contract_twin.so LD_LIBRARY_PATH=$PWD/lib
 fi
-./contract_test contract_kernels.fatbin $part >"$out"
+./contract_test contract_kernels.fatbin ${part:+"$part"} >"$out"
 status=$?
 if [ "$part" = multicast ]; then
     case $status in

@@ -19,7 +19,10 @@
 #define YIELDS_IN_A_ROW 16
 /* A thread that has not yielded for so long has worked, or has been off its processor. */
 #define ROW_ENDS_NS 1000000
-#define SLEEP_NS 20000
+/* A long wait sleeps longer: each look at the sockets of sixteen ranks takes time from those that work. */
+#define SLEEP_NS_MIN 20000
+#define SLEEP_NS_MAX 160000
+#define SLEEPS_BEFORE_DOUBLING 8
 #define SLEEP_SLACK_NS 1000ul
 
 static int64_t now_ns(void)
@@ -31,7 +34,6 @@ static int64_t now_ns(void)
 
 int sched_yield(void)
 {
-    static const struct timespec pause = {.tv_nsec = SLEEP_NS};
     static _Thread_local int yields;
     static _Thread_local int64_t last;
     const int64_t now = now_ns();
@@ -42,6 +44,11 @@ int sched_yield(void)
     }
     if (YIELDS_IN_A_ROW + 1 == yields) {
         (void) prctl(PR_SET_TIMERSLACK, SLEEP_SLACK_NS);
+    }
+    struct timespec pause = {.tv_nsec = SLEEP_NS_MIN};
+    for (int sleeps = yields - YIELDS_IN_A_ROW; sleeps > SLEEPS_BEFORE_DOUBLING && pause.tv_nsec < SLEEP_NS_MAX;
+         sleeps -= SLEEPS_BEFORE_DOUBLING) {
+        pause.tv_nsec *= 2;
     }
     (void) nanosleep(&pause, NULL);
     last = now_ns();

@@ -108,7 +108,7 @@ static int print(const info_visit_t *visit)
     }
     if (visit->options->json) {
         info_json_close();
-        info_json_int("to_mend", bad);
+        info_json_int("to_fix", bad);
         info_json_close();
     } else {
         printf("%d finding%s to fix\n", bad, 1 == bad ? "" : "s");

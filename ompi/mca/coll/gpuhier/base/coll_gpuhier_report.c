@@ -80,10 +80,10 @@ void gpuhier_report_print(void)
     opal_output(0, "coll:gpuhier: report of rank 0");
     opal_output(
         0,
-        "coll:gpuhier: on the GPUs %llu calls: %llu nonblocking or persistent, %llu reduced by the host, %llu in "
-        "NVSwitches, %llu in long slices",
+        "coll:gpuhier: on the GPUs %llu calls: %llu nonblocking or persistent, %llu reduced by the host, %llu by "
+        "one-shot kernels, %llu in NVSwitches, %llu in long slices",
         counted(&c->calls_accelerated), counted(&c->calls_nonblocking), counted(&c->calls_small),
-        counted(&c->calls_switch), counted(&c->calls_long));
+        counted(&c->calls_oneshot), counted(&c->calls_switch), counted(&c->calls_long));
     opal_output(0,
                 "coll:gpuhier: left to Open MPI %llu calls; gpuhier copied GPU buffers to host memory for %llu calls",
                 (unsigned long long) gpuhier_calls_saved(), counted(&c->calls_staged));

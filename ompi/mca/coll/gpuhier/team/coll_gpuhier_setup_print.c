@@ -78,6 +78,9 @@ void gpuhier_setup_print(const gpuhier_setup_t *setup)
         opal_output(0, "coll:gpuhier:   from %llu bytes: in two levels, %d sockets of %d ranks",
                     (unsigned long long) team->levels.min_bytes, team->levels.nparts, team->levels.part_size);
     }
+    if (team->mapped_bytes > 0 || team->oneshot_bytes > 0) {
+        opal_output(0, "coll:gpuhier:   all other calls:");
+    }
     gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
     const int nrows = gpuhier_choice_table(&team->shape, &team->limits, gpuhier_params.small_bytes, rows);
     for (int i = 0; i < nrows; ++i) {

@@ -10,8 +10,8 @@
  * of them (kept), the end of the process's life in MPI (end), the collectives that gpuhier replaced (saved), and
  * limits. It uses Open MPI and libc, and no other folder. All folders use it.
  *
- * Parameters are constant once the component is registered, except `enable`. Any thread counts. kept is used under the
- * engine's lock; end has a lock of its own.
+ * Parameters are constant once the component is registered, except `enable`. Any thread may count. kept is used under
+ * the engine's lock; end, report and trace have locks of their own.
  */
 #ifndef GPUHIER_COMPAT_H
 #define GPUHIER_COMPAT_H
@@ -84,7 +84,7 @@ static inline int gpuhier_output(void)
     return ompi_coll_base_framework.framework_output;
 }
 
-/* Has MPI_Init brought to every node all that the processes of this job published? */
+/* Has MPI_Init brought everything that the processes of this job published to every node? */
 static inline bool gpuhier_modex_is_complete(void)
 {
     return opal_pmix_collect_all_data && !opal_pmix_base_async_modex;

@@ -63,7 +63,7 @@ static int saved_read(const mca_base_pvar_t *pvar, void *value, void *obj)
     return OPAL_SUCCESS;
 }
 
-/* counter: what read is asked for; NULL for saved_read. */
+/* counter: the counter that `read` reads; NULL for saved_read. */
 static int counter_register(const mca_base_component_t *component, const char *name, const char *text,
                             mca_base_get_value_fn_t read, _Atomic uint64_t *counter)
 {

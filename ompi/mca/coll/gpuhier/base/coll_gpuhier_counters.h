@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * What this process counts. MPI_T shows the counters as performance variables coll_gpuhier_*; docs/tuning.md explains
- * them. Any thread counts, without a lock.
+ * them. Any thread may count, without a lock.
  */
 #ifndef GPUHIER_COUNTERS_H
 #define GPUHIER_COUNTERS_H
@@ -20,7 +20,7 @@ typedef struct gpuhier_counters {
     _Atomic uint64_t calls_accelerated; /* calls that ran on the engine to the end */
     _Atomic uint64_t calls_small;       /* of these, calls in the small form */
     _Atomic uint64_t calls_mapped;      /* of these, calls in which the host read and wrote GPU memory itself */
-    _Atomic uint64_t calls_oneshot;     /* of calls_accelerated, as the rest: calls in the one-shot form */
+    _Atomic uint64_t calls_oneshot;     /* of calls_accelerated, like the next three: calls in the one-shot form */
     _Atomic uint64_t calls_long;        /* of these, calls in slices longer than slice_bytes */
     _Atomic uint64_t calls_switch;      /* of these, calls that NVSwitches reduced */
     _Atomic uint64_t calls_nonblocking; /* of these, nonblocking calls and starts of persistent requests */

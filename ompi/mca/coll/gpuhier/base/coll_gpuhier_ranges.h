@@ -11,14 +11,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Does a profiler take ranges in this process? Loads it if it is named in the environment; no other library. */
+/* Does a profiler take ranges in this process? Loads its library if the environment names one, and no other library. */
 bool gpuhier_ranges_open(void);
 
-/* A range of this thread, within those that it has begun. */
+/* Begins a range of this thread, inside those that it has begun before. pop: ends the innermost one. */
 void gpuhier_ranges_push(const char *name, uint64_t bytes);
 void gpuhier_ranges_pop(void);
 
-/* A range that any thread may end. Returns its id. */
+/* Begins a range that any thread may end. Returns its id. */
 uint64_t gpuhier_ranges_start(const char *name, uint64_t bytes);
 void gpuhier_ranges_end(uint64_t id);
 

@@ -9,8 +9,9 @@
 #define GPUHIER_REASONS_H
 
 /*
- * X(name, text, remedy). The first one is that of a kind of call that has not been tried yet. The remedy stands in the
- * warning about calls that are staged again and again; NULL: there is none, or the user wants it so, and no warning.
+ * X(name, text, remedy). The first one is that of a kind of call that has not been tried yet. The warning about calls
+ * that are staged again and again gives the remedy. NULL: there is no remedy, or the user wants it so; then there is no
+ * warning.
  */
 #define GPUHIER_REASONS(X)                                                                                 \
     X(not_tried, "nonblocking, and no blocking call or barrier has asked the ranks since the first",       \

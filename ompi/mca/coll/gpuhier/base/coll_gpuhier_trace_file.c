@@ -50,7 +50,7 @@ typedef struct part {
     int rank;
     head_t head;
     double ahead;  /* seconds: its clock less rank 0's */
-    double unsure; /* seconds: by so much that may be wrong */
+    double unsure; /* seconds: how far `ahead` may be wrong */
 } part_t;
 
 /* Sends or receives. False if that failed, or took too long: the data must stay then, since Open MPI may still use
@@ -246,7 +246,7 @@ static void part_write(FILE *file, const part_t *part, gpuhier_trace_event_t *ev
     }
 }
 
-/* The job's file; one of a job that another one has spawned has a name of its own. */
+/* Opens the job's file. A job that another job has spawned has a file with a name of its own. */
 static FILE *file_open(char *name, size_t bytes)
 {
     MPI_Comm parent = MPI_COMM_NULL;

@@ -4,13 +4,13 @@
  *
  * Owns the agreement of a communicator's members. At start, each process publishes three things in the PMIx modex:
  * its version of gpuhier, the hash of the parameters that decide paths, and whether a CUDA driver is there. A
- * communicator's calls are probed only when all members have published the same, and a driver: a rank without the
- * component would answer a probe with its user's data.
+ * communicator's calls are probed only when all members have published the same values, with a driver present: a rank
+ * without the component would answer a probe with its user's data.
  *
  * A rank looks up only its neighbours in a binomial tree. Messages along the tree then collect the verdicts and spread
  * the result. Two neighbours that published different things exchange no message; both see the difference, so neither
  * waits for the other. A process therefore looks up itself and at most log2 of the ranks, two on average. It gets to
- * know hardly more processes than Open MPI's own collectives make it know.
+ * know hardly more processes than Open MPI's own collectives require.
  *
  * The same messages compare what the members have inherited (heritage): each rank compares itself with its children,
  * so in the end all are compared.
@@ -104,9 +104,9 @@ static bool is_same(struct ompi_communicator_t *comm, int rank)
 /* A tag of blocking collectives, which MPI orders on a communicator. No allreduce uses this one. */
 #define AGREE_TAG MCA_COLL_BASE_TAG_EXSCAN
 
-/* Of all ranks below the sender, it included; on the way down, of all members. */
+/* What is known of all ranks in the sender's subtree, itself included; on the way down, of all members. */
 typedef struct verdict {
-    int32_t agreed;    /* they have published the same, and a driver */
+    int32_t agreed;    /* they have published the same values, with a driver present */
     int32_t same;      /* they have brought the same ... */
     uint64_t heritage; /* ... as the sender */
 } verdict_t;

@@ -17,9 +17,9 @@
 int gpuhier_agree_publish(const mca_base_component_t *self);
 
 /*
- * Have all members published the same, and a driver? All members ask in the same call, and get the same answer.
- * heritage: what this rank brings to compare, 0 for nothing. *same_p: the answer is yes, and all members have brought
- * the same; equal on all members.
+ * Have all members published the same values, with a driver present? All members ask in the same call, and get the same
+ * answer. heritage: what this rank brings to compare, 0 for nothing. *same_p: the answer is yes, and all members have
+ * brought the same; equal on all members.
  */
 bool gpuhier_agree(struct ompi_communicator_t *comm, uint64_t heritage, bool *same_p);
 

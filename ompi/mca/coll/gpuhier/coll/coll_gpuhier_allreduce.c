@@ -57,7 +57,8 @@ static inline __attribute__((always_inline)) int run(const void *sbuf, void *rbu
     return rc;
 }
 
-/* A traced call, or a reported one. A function of its own, so that other calls need no event and ask for no time. */
+/* A traced call, or a reported one. This is a function of its own, so that other calls need no event and do not read
+ * the clock. */
 static __attribute__((noinline)) int run_watched(const void *sbuf, void *rbuf, gpuhier_count_t count,
                                                  struct ompi_datatype_t *dtype, struct ompi_op_t *op,
                                                  struct ompi_communicator_t *comm, gpuhier_module_t *module)

@@ -10,8 +10,8 @@
 #include "base/coll_gpuhier_compat.h"
 
 /*
- * Runs the call on the GPUs when all ranks can, else hands it to the saved collective, with device buffers staged that
- * it cannot take.
+ * Runs the call on the GPUs when all ranks can. Otherwise hands it to the saved collective, and stages device buffers
+ * that the collective cannot take.
  */
 int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
                       struct ompi_op_t *op, struct ompi_communicator_t *comm, mca_coll_base_module_t *base);

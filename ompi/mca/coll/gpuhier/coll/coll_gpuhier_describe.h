@@ -13,11 +13,11 @@
 
 #include "base/coll_gpuhier_reasons.h"
 
-#define GPUHIER_DESCRIPTION_VERSION 1 /* of the struct: what a later one has, an earlier program cannot read */
+#define GPUHIER_DESCRIPTION_VERSION 1 /* of the struct: a program cannot read a later version than its own */
 #define GPUHIER_DESCRIBED_RAILS 8
 #define GPUHIER_DESCRIBED_SIZES 48
 
-/* One rank's. Ranks send it as bytes. */
+/* The description for one rank. Ranks send it as bytes. */
 typedef struct gpuhier_description {
     uint32_t version, bytes;
     int32_t serves;   /* gpuhier has the communicator's MPI_Allreduce; the rest is 0 if not */

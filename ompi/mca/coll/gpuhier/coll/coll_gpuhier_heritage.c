@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns an attribute of communicators that have kinds of calls in mode ACC. Open MPI tells a new module nothing of a
+ * Owns an attribute of communicators that have kinds of calls in mode ACC. Open MPI tells a new module nothing about a
  * parent, but it copies attributes where MPI duplicates a communicator, and nowhere else: in MPI_Comm_dup, in
  * MPI_Comm_dup_with_info, and when MPI_Comm_idup is posted. Modes change only where blocking calls end, and these and
  * the duplication have one order on all ranks, so all ranks copy the same modes. No rank relies on that: the members
@@ -23,7 +23,7 @@
 
 typedef struct heritage {
     const gpuhier_module_t *module; /* the communicator's own, whose table counts; NULL: there is a list */
-    gpuhier_modes_acc_t acc[];      /* [1], or none: a communicator lives long after its first call */
+    gpuhier_modes_acc_t acc[];      /* [1], or none: after its first call a communicator needs no list */
 } heritage_t;
 
 static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT; /* of the key */
@@ -83,7 +83,7 @@ static int key_get(bool make)
 static void own_set(gpuhier_module_t *module, struct ompi_communicator_t *comm, int key)
 {
     heritage_t *heritage = malloc(sizeof(*heritage));
-    module->leaves = true; /* or not, but it is not tried again */
+    module->leaves = true; /* even if this fails: it is not tried again */
     if (NULL != heritage) {
         heritage->module = module;
         if (MPI_SUCCESS != PMPI_Comm_set_attr(comm, key, heritage)) {

@@ -57,8 +57,8 @@ typedef struct gpuhier_modes_acc {
 /* Lists a table's entries in ACC. Returns whether there are any. */
 bool gpuhier_modes_list(const gpuhier_modes_t *modes, gpuhier_modes_acc_t *acc);
 
-/* Makes a table with no other entries from such a list, in place of a table without rows. Returns false when memory ran
- * out: then there are still no rows. */
+/* Makes the entries of such a list, and no others, in a table without rows. Returns false when memory ran out: then the
+ * table still has no rows. */
 bool gpuhier_modes_make(gpuhier_modes_t *modes, const gpuhier_modes_acc_t *acc);
 
 /* Makes the row of a kind; NULL when memory ran out. */
@@ -76,7 +76,7 @@ static inline gpuhier_mode_t gpuhier_modes_mode(const gpuhier_modes_t *modes, in
                        : (gpuhier_mode_t) row[0 == bytes ? 0 : 63 - __builtin_clzll((unsigned long long) bytes)].mode;
 }
 
-/* Why the saved collective serves a kind of call; that it was not tried where there is no row yet. */
+/* Why the saved collective serves a kind of call; GPUHIER_REASON_not_tried where there is no row yet. */
 static inline gpuhier_reason_t gpuhier_modes_why(const gpuhier_modes_t *modes, int kind, size_t bytes)
 {
     const gpuhier_mode_entry_t *row = modes->row[kind];

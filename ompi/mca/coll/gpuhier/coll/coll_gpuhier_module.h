@@ -33,7 +33,7 @@ typedef struct gpuhier_note {
     const void *in, *out; /* this rank's buffers in the last such call; never read or written */
 } gpuhier_note_t;
 
-#define GPUHIER_NOTES 8 /* more kinds between two meetings wait for the next one */
+#define GPUHIER_NOTES 8 /* further kinds between two meetings are noted after the next one */
 
 /*
  * Made by comm_query, destroyed with the communicator. One thread at a time

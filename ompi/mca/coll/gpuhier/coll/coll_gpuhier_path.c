@@ -77,9 +77,9 @@ static probe_answer_t answer(gpuhier_team_t *team, const gpuhier_buffer_t *from,
 
 /*
  * Asks all ranks what they pass, through the saved allreduce, and returns the lowest answer: the same on all ranks.
- * team: to run on, or NULL. at_most: this rank's answer is not above. *owner_p: the buffer whose context a new team is
- * set up in. *setup_p: if the answer is PROBE_SET_UP, the set-up that now takes place, else NULL. *why_p: the reason if
- * the answer is PROBE_NO.
+ * team: to run on, or NULL. at_most: an upper bound for this rank's answer. *owner_p: the buffer whose context a new
+ * team is set up in. *setup_p: if the answer is PROBE_SET_UP, the set-up that now takes place, else NULL. *why_p: the
+ * reason if the answer is PROBE_NO.
  */
 static probe_answer_t probe(const gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in,
                             const void *out, gpuhier_team_t *team, probe_answer_t at_most, gpuhier_buffer_t *owner_p,
@@ -181,8 +181,8 @@ static bool switch_suits_any(const gpuhier_team_t *team, const gpuhier_modes_acc
 }
 
 /*
- * The agreement, and what comes with it: a rank brings the hash of what it would inherit if it could take part in a
- * set-up at once. If all members bring the same, nothing is left to ask, and the set-up follows. If not, the
+ * The agreement, and what comes with it: if a rank could take part in a set-up at once, it brings the hash of what it
+ * would inherit. If all members bring the same, nothing is left to ask, and the set-up follows. If not, the
  * communicator begins with an empty table.
  */
 static bool agree_and_inherit(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in,

@@ -27,7 +27,7 @@
 #include "engine/coll_gpuhier_call.h"
 #include "gpu/coll_gpuhier_reduce.h"
 
-/* What the modes tell apart. Matching calls have the same key on all ranks. */
+/* Calls with the same key have the same mode. Matching calls have the same key on all ranks. */
 typedef struct gpuhier_path_key {
     int kind;     /* of operation and type: as gpuhier_reduce_find() numbers them */
     size_t bytes; /* of the message */
@@ -146,11 +146,11 @@ struct gpuhier_team *gpuhier_path_persistent(gpuhier_module_t *module, struct om
                                              const void *out, gpuhier_path_key_t key, bool can,
                                              gpuhier_reason_t *why_p);
 
-/* The part of gpuhier_path_saved() that tells. */
+/* The part of gpuhier_path_saved() that prints. */
 void gpuhier_path_tell(gpuhier_module_t *module, struct ompi_communicator_t *comm, const struct ompi_datatype_t *dtype,
                        size_t count, gpuhier_reason_t reason);
 
-/* Counts a call that is left to the saved collective. With print_info, rank 0 tells the first one for each reason. */
+/* Counts a call that is left to the saved collective. With print_info, rank 0 prints the first one for each reason. */
 static inline void gpuhier_path_saved(gpuhier_module_t *module, struct ompi_communicator_t *comm,
                                       const struct ompi_datatype_t *dtype, size_t count, gpuhier_reason_t reason)
 {

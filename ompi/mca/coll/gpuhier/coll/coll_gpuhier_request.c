@@ -37,7 +37,7 @@ _Static_assert(sizeof(ompi_coll_base_nbc_request_t) <= sizeof(gpuhier_request_ba
 
 /*
  * Free requests, linked by `next`. Open MPI may look at a request just after it was freed, so its memory stays. Open
- * MPI's own free lists do not serve: their inline code needs an instruction that older processors lack.
+ * MPI's own free lists cannot be used: their inline code needs an instruction that older processors lack.
  */
 static gpuhier_request_t *unused;
 static opal_mutex_t unused_lock = OPAL_MUTEX_STATIC_INIT;

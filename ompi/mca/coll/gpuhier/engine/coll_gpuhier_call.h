@@ -59,7 +59,7 @@ typedef struct gpuhier_call_args {
     gpuhier_trace_event_t *trace; /* NULL: none */
     /* The rest is zero for a call that a thread waits for (gpuhier_queue_run()). */
     void (*ended)(
-        struct gpuhier_call *call); /* told without the lock, once the state is DONE; the call is the caller's again */
+        struct gpuhier_call *call); /* called without the lock, once it is DONE; the call is the caller's again */
     uint8_t *outcome_p;             /* the call's mask is OR-ed into it when it ends without an error */
     struct ompi_op_t *op;           /* what `kernel` stands for, in case the call ends on the host */
     struct ompi_datatype_t *dtype;

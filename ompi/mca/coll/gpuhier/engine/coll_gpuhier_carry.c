@@ -15,7 +15,7 @@
 #include "ompi/runtime/mpiruntime.h"
 
 #define PATIENCE_NS 200000   /* of the kernel; a peer that is later costs the host a copy */
-#define POLLS_PER_QUERY 256u /* looks at the word between two questions to the driver, which knows of faults */
+#define POLLS_PER_QUERY 256u /* looks at the word between two queries of the driver, which reports faults */
 #define LOOKS 64             /* at the word in one step: giving up lock and context takes longer */
 
 bool gpuhier_carry_suits(const gpuhier_call_t *call)

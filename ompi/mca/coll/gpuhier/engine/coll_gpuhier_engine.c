@@ -197,7 +197,7 @@ static int scratch_find(gpuhier_call_t *call, int index, const gpuhier_arrival_t
     return rc;
 }
 
-/* Maps a member's scratch, and its buffers if it offers them. Returns false if its buffers cannot be had. */
+/* Maps a member's scratch, and its buffers if it offers them. Returns false if its buffers cannot be mapped. */
 static bool member_map(gpuhier_call_t *call, int index, const gpuhier_arrival_t *arrival, uint64_t *mask_p)
 {
     gpuhier_member_t *member = &call->slices.member[index];
@@ -337,7 +337,7 @@ static int gather_step(gpuhier_call_t *call)
             continue;
         }
         round = round || (team->group_size > 1 && (arrival->direct || arrival->fresh));
-        /* A rank that declines may have no context, or another one than the mappings of its process belong to. */
+        /* A rank that declines may have no context, or one that its process's mappings do not belong to. */
         if (!call->declining && !member_map(call, i, arrival, &mask)) {
             unmapped |= (uint64_t) 1 << i;
         }

@@ -7,7 +7,7 @@
  * which says why it is as it is: integers wrap around, comparisons with NaN decide as they do
  * there. Built without contraction of a*b+c, for the same bits (Makefile.am).
  *
- * Not Open MPI's own functions: some of them give other results than MPI says (docs/decisions.md).
+ * Open MPI's own functions are not used: some of them give other results than MPI says (docs/decisions.md).
  *
  * Called by the small form, and by the exchange for short shards.
  */
@@ -85,7 +85,7 @@ typedef double wide_double;
 #    define INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-/* So many elements at once, a constant: gcc makes vector code of a loop at -O2 only where nothing is left over. */
+/* Elements per block. It is a constant: at -O2 gcc vectorises a loop only where no elements are left over. */
 #define BLOCK ((size_t) 16)
 
 #define FUNCTION(op, type)                                                                            \

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns what a team remembers of calls whose buffers are mapped. It holds no pins: between calls mappings may be closed,
- * which gpuhier_ipc_epoch() tells. Called by the engine.
+ * and gpuhier_ipc_epoch() changes when one is. Called by the engine.
  */
 #include "ompi_config.h"
 

@@ -7,8 +7,8 @@
  * Called by the exchange.
  *
  * The receiver copies, and the sender does not write: memory that a failed call has given back may by then belong to
- * another call, and reading it does no harm. What is read then is worth nothing, and the receiver's call must not end
- * well with it. So the sender keeps a chunk as it is until the receiver has taken it or has given up.
+ * another call, and only reading it does no harm. What is read then is worthless, and the receiver's call must not
+ * succeed with it. So the sender keeps a chunk as it is until the receiver has taken it or has given up.
  */
 #include "ompi_config.h"
 

@@ -10,8 +10,8 @@
  *        |                                  | copies it
  *        |  <-------  it has been taken     |
  *
- * A rank is both in one step, with two partners or one. Nobody writes memory of another process. The sender's step ends
- * when its chunk has been taken: then it may write there.
+ * A rank is both in one step, with two partners or one. No rank writes the memory of another process. The sender's step
+ * ends when its chunk has been taken: then it may write there.
  */
 #ifndef GPUHIER_LINK_H
 #define GPUHIER_LINK_H
@@ -19,8 +19,8 @@
 #include "engine/coll_gpuhier_call.h"
 
 typedef enum gpuhier_link_phase {
-    GPUHIER_LINK_IDLE,   /* nothing is received in this step, or it has been */
-    GPUHIER_LINK_HEARS,  /* it is not known where the chunk lies */
+    GPUHIER_LINK_IDLE,   /* nothing is to be received in this step, or the chunk has been taken */
+    GPUHIER_LINK_HEARS,  /* waits for the word that says where the chunk lies */
     GPUHIER_LINK_COPIES, /* the copy is under way */
 } gpuhier_link_phase_t;
 
@@ -29,7 +29,7 @@ typedef struct gpuhier_link {
     /* What this rank gives. */
     int taker;                   /* the partner; -1: none */
     gpuhier_memref_t mine;       /* the message */
-    gpuhier_net_op_t told, over; /* it has left; and the partner has taken the chunk */
+    gpuhier_net_op_t told, over; /* the message's send; the receive of the word that the chunk has been taken */
     /* What it takes. */
     gpuhier_link_phase_t phase;
     int giver;
@@ -57,7 +57,7 @@ void gpuhier_link_fini(gpuhier_link_t *link, bool context_is_there);
 /* Nothing is given or taken in this step, until the next two say so. */
 void gpuhier_link_clear(gpuhier_link_t *link);
 
-/* Gives a chunk of `buffer`, one of the lane's shard buffers, to a partner: it lies `offset` bytes from the begin.
+/* Gives a chunk of `buffer`, one of the lane's shard buffers, to a partner: it lies `offset` bytes from the beginning.
  * name: of the step's message. Returns an Open MPI code. */
 int gpuhier_link_give(const gpuhier_call_t *call, gpuhier_link_t *link, int rank, int rail, uint64_t name, int buffer,
                       size_t offset);
@@ -73,10 +73,10 @@ int gpuhier_link_step(const gpuhier_call_t *call, gpuhier_link_t *link);
 int gpuhier_link_done(const gpuhier_link_t *link);
 
 /*
- * For a link of a call that has failed: cancels the receive of a word that has not come, and then, is it in use? A
- * chunk that was given is, until its taker has it or has given up: as long as that one can still end the call well,
- * what it reads must be right. This rank's own copy is as well; a link that is no longer in use has let go of the
- * mapping.
+ * For a link of a call that has failed. cancel: cancels the receive of a word that has not come. in_use, after that: is
+ * the link still in use? It is while a chunk that this rank gave has not been taken and the taker has not given up,
+ * since the taker's call may still succeed and must then read the right data. It is also in use while this rank's own
+ * copy is under way. A link that is no longer in use has let go of the mapping.
  */
 void gpuhier_link_cancel(gpuhier_link_t *link);
 bool gpuhier_link_in_use(gpuhier_link_t *link, const struct gpuhier_partners *partners, bool context_is_there);

@@ -92,7 +92,7 @@ static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffe
 
 /*
  * May the peers map both buffers? Each of their allocations counts one use, whether or not the other can be mapped.
- * With ipc=auto a call maps only what every peer can keep mapped, if that is as much for each member. Else each call
+ * With ipc=auto they may do so only if every peer can keep that much mapped of each of its peers. Otherwise each call
  * would open all of it again.
  */
 static bool direct_refs(const gpuhier_call_t *call, gpuhier_arrival_t *arrival)

@@ -16,7 +16,7 @@ struct gpuhier_call;
 /* Finds out which allocation each buffer lies in, since an address may have had other memory before. */
 void gpuhier_offer_identify(struct gpuhier_call *call);
 
-/* Offers the buffers if they may be mapped, and sends the peers what they need for that beside the record. */
+/* Offers the buffers if they may be mapped, and sends the peers what they need for that in addition to the record. */
 void gpuhier_offer_make(const struct gpuhier_call *call, struct gpuhier_arrival *arrival);
 
 /* The members have said whether they could map this rank's buffers, which it had offered. all: all of them could. */

@@ -13,7 +13,7 @@
 #include "engine/coll_gpuhier_oneshot.h"
 #include "plan/coll_gpuhier_choice.h"
 
-#define POLLS_PER_QUERY 256u /* looks at the word between two questions to the driver, which knows of faults */
+#define POLLS_PER_QUERY 256u /* looks at the word between two queries of the driver, which reports faults */
 
 bool gpuhier_oneshot_suits(const gpuhier_call_t *call)
 {

@@ -9,7 +9,7 @@
  * all blocking streams of the context. The cheapest way that is safe is taken:
  *
  *   - A call whose buffers the host reads and writes (small, is_mapped) needs nothing if a query of the default stream
- *     says that all has ended, where such a query tells of blocking streams as well (device, query_suffices).
+ *     says that all has ended, where such a query covers blocking streams as well (device, query_suffices).
  *   - A short call that begins at once copies its input on the default stream itself.
  *   - A kernel that carries a short message runs on the default stream itself.
  *   - A one-shot kernel runs on the default stream itself, unless another thread may queue work behind it there.
@@ -98,7 +98,7 @@ gpuhier_order_t gpuhier_order_mark(gpuhier_call_t *call)
     return call->order;
 }
 
-/* Has all that the program had queued ended already? In doubt the answer is no. */
+/* Has all that the program had queued ended already? If that is not certain, the answer is no. */
 static __attribute__((noinline)) bool has_ended(const gpuhier_call_t *call)
 {
     return NULL == call->team->first && call->team->device->query_suffices && !gpuhier_params.sync_before

@@ -13,8 +13,8 @@
  *             copied slice k - S out
  *   OUT       every member's AG of k is done                                 (ranks via scratch only)
  *
- * S being the slices in flight. With one group RS and AG are one fused kernel,
- * which waits for the conditions of both. Progress is published in the rank's slot.
+ * S is the number of slices in flight. With one group RS and AG are one fused kernel, which waits for the conditions of
+ * both. Progress is published in the rank's slot.
  *
  * In levels (plan/coll_gpuhier_levels.h) a rank's RS puts the partial sum of its part of the group into its own
  * scratch, at its shard's place in the slice buffer for input: nothing else of a part reads that place after RS. AG
@@ -24,7 +24,7 @@
  *   AG        waits for RS of k on the ranks at this rank's place of all parts, and for no EXCHANGE
  *
  * In switches (coll_gpuhier_switched.h) all ranks are via scratch, and a slice has one buffer in each member's copy,
- * for input and output. Nobody but its owner reads or writes a shard of it, so
+ * for input and output. Only its owner reads or writes a shard of it, so
  *
  *   IN        waits for the rank's own OUT of k - S, before which every member's AG of k - S was done
  *

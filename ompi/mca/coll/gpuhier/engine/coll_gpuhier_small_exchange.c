@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns the messages between the groups' leaders in the small form: recursive doubling on the
- * whole message, from host memory, with the votes in front of the data. Of the schedule it takes the steps
- * and so the order of operands (coll_gpuhier_schedule.h): all groups get the same bits.
+ * whole message, from host memory, with the votes in front of the data. It takes the steps, and so the order of
+ * operands, from the schedule (coll_gpuhier_schedule.h), so all groups get the same bits.
  *
  * The buffers belong to the team and not to a call's lane: a leader without a lane still takes part, to
  * say so; and UCX may keep the buffers beyond a call that fails.

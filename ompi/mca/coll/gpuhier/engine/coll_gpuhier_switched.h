@@ -13,8 +13,8 @@
 /* Is this a call for the switches? The same on all ranks when it is asked as the call is posted. */
 bool gpuhier_switched_suits(const gpuhier_call_t *call);
 
-/* Where a slice is reduced. In one group slices take turns on the streams of two stages, so that one kernel's latencies
- * do not leave the links idle: these add a fifth to the time of a slice. */
+/* The stream on which a slice is reduced. In one group slices take turns on the streams of two stages, so that the
+ * links do not idle during the latencies of one kernel. Those would add a fifth to the time of a slice. */
 CUstream gpuhier_switched_stream(const gpuhier_call_t *call, uint64_t slice);
 
 /* Queue this rank's part of a slice, on the streams of RS and AG: the reduction of its shard, into all copies or, with

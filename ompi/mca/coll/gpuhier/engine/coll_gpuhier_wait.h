@@ -20,9 +20,9 @@
 
 /*
  * Polling goes on for that time, and for that many polls, before the first nap. A poll ends with a yield, which takes
- * as long as the others on the core want to work: where it takes long it helps, and naps would only add to it; where it
- * returns at once it does not help. Between groups a wait of some 100 us is common, and needs polls on both sides, as
- * in the steps of a rendezvous (docs/decisions.md has the figures).
+ * as long as the others on the core want to work: where the yield takes long it helps, and naps would only add to the
+ * wait; where it returns at once it does not help. Between groups a wait of some 100 us is common, and needs polls on
+ * both sides, as in the steps of a rendezvous (docs/decisions.md has the figures).
  */
 typedef struct gpuhier_patience {
     unsigned us;
@@ -54,8 +54,9 @@ void gpuhier_wait_pause(gpuhier_wait_t *wait, bool progressed, gpuhier_patience_
 
 /*
  * The same for all threads that wait inside Open MPI. They call its progress repeatedly and yield in between;
- * Linux 6.18 can leave such a thread on the core for seconds while the process that it waits for starves. Open MPI
- * tells no callback when such a wait began: after GPUHIER_REST_GAP_US without a question it is taken for a new one.
+ * Linux 6.18 can leave such a thread on the core for seconds while the process that it waits for starves. Open MPI does
+ * not tell a callback when such a wait begins, so after GPUHIER_REST_GAP_US without a question the next question begins
+ * a new wait.
  */
 #define GPUHIER_REST_GAP_US 10000u
 

@@ -257,7 +257,8 @@ void gpuhier_buffer_identify(const void *address, gpuhier_buffer_t *buffer)
     CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID,
                                    CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE};
     void *values[] = {&types, &id, &pool};
-    /* A driver that knows no such id fails. What is mapped could not be told from what was mapped there before. */
+    /* This fails on a driver that does not know such ids. Without them, what is mapped now could not be told from what
+     * was mapped there before. */
     CUresult result = gpuhier_cu.cuPointerGetAttributes(3, names, values, (CUdeviceptr) (uintptr_t) address);
     buffer->shareable =
         CUDA_SUCCESS == result && 0 != id && NULL == pool && 0 != (types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);

@@ -103,8 +103,8 @@ static int scratch_make(gpuhier_lane_t *lane)
     return gpuhier_export((void *) (uintptr_t) lane->scratch, &buffer, &lane->ref, &uses);
 }
 
-/* A flag is 32 bits of a number. Numbers begin near the end of that range: a lane clears its mailbox after 300 calls,
- * and not for the first time after hours. */
+/* A flag is 32 bits of a number. Numbers begin near the end of that range, so that a lane first clears its mailbox
+ * after 300 calls and not after hours. */
 #define NUMBER_FIRST ((uint64_t) UINT32_MAX - 300)
 
 uint32_t gpuhier_lane_mailbox_flag(const gpuhier_lane_t *lane)

@@ -104,7 +104,7 @@ struct gpuhier_device {
     CUevent *events; /* [nevents] free events, for calls that have no lane yet */
     int nevents, events_room;
     bool host_maps;        /* the host reads and writes memory of this GPU, see coll_gpuhier_gdr.h */
-    bool query_suffices;   /* with host_maps: a query of the default stream tells of the blocking streams as well */
+    bool query_suffices;   /* with host_maps: a query of the default stream covers the blocking streams as well */
     bool kernel_waits;     /* a call has a kernel that waits for its peers, or will start one */
     bool short_refused;    /* the driver has refused the memory of SHORT exchange buffers: kernels
                               reduce in their place, in the same steps */
@@ -173,8 +173,8 @@ int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhie
 void gpuhier_lane_give(gpuhier_lane_t *lane);
 
 /*
- * Gives the lane of a failed call back once the GPU has finished with it, which its streams, `until` and the next two
- * members tell. UCX has let go of the lane.
+ * Gives the lane of a failed call back once the GPU has finished with it, as shown by its streams, by `until`, and by
+ * the two members after that. UCX has already let go of the lane.
  */
 void gpuhier_lane_keep(gpuhier_lane_t *lane);
 

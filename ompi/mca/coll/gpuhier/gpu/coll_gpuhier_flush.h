@@ -2,15 +2,15 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Whether a kernel sees what a NIC has just written into GPU memory, or what it takes until it does.
+ * Whether a kernel sees what a NIC has just written into GPU memory, and what must be done first if it does not.
  */
 #ifndef GPUHIER_FLUSH_H
 #define GPUHIER_FLUSH_H
 
 #include <stdbool.h>
 
-/* What decides. Zeros are safe: an attribute that the driver does not know counts as a promise that it does not give.
- */
+/* The facts that decide. Zeros are safe: if the driver does not know an attribute, it counts as not promising
+ * anything. */
 typedef struct gpuhier_flush_facts {
     int compute_capability; /* 90 for sm_90 */
     bool is_coherent;       /* the GPU shares page tables or managed memory with the host: C2C, or NVLink to the CPU */

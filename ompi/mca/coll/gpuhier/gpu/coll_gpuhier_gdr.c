@@ -5,8 +5,8 @@
  * Owns libgdrapi.so.2 and the windows: a list in order of use.
  *
  * A window belongs to an allocation, which its buffer id names. When the program frees the allocation, the driver takes
- * the pages away, and an access gives SIGBUS. So a window is found by the id that the driver tells at each call, and
- * no other allocation ever has the id of a freed one. Two allocations in one page have a window each. Windows of memory
+ * the pages away, and an access gives SIGBUS. So a window is found by the id that the driver gives at each call, and no
+ * other allocation ever has the id of a freed one. Two allocations in one page have a window each. Windows of memory
  * that was freed are closed when the next one is opened.
  *
  * Called by the device, which tries whether host and GPU see the same data, and by the small form.

@@ -16,8 +16,8 @@ bool gpuhier_host_trial_maps(CUdeviceptr word, CUstream stream);
 
 /*
  * Does cuStreamQuery() of the legacy default stream look at the context's blocking streams as well? NVIDIA's
- * documentation does not say. If so, one query tells that all is done that a call must wait for. In doubt the answer is
- * no.
+ * documentation does not say. If so, one query shows whether all work that a call must wait for is done. If that is not
+ * certain, the answer is no.
  */
 bool gpuhier_host_trial_query(void);
 

@@ -48,7 +48,7 @@ int gpuhier_hostmem_reserve(gpuhier_hostmem_t *hostmem, int index, char *reason)
 int gpuhier_hostmem_register(gpuhier_hostmem_t *hostmem, uint64_t word, int index, char *reason);
 int gpuhier_hostmem_prove(gpuhier_hostmem_t *hostmem, uint64_t word, int nlanes, char *reason);
 
-/* Takes the name away, once all have attached; the creator calls it. */
+/* Removes the file's name. The creator calls it once all have attached. */
 void gpuhier_hostmem_unlink(uint64_t word);
 
 /* Lets go of the memory. context: the one it was registered in, NULL when that is gone. No GPU work on it is left. */

@@ -54,12 +54,12 @@ typedef struct export_key {
 typedef struct exported {
     gpuhier_memref_t ref; /* offset 0 */
     unsigned uses;
-    unsigned failures;   /* calls in turn after which a peer said that it could not map the memory */
+    unsigned failures;   /* calls in a row after which a peer said that it could not map the memory */
     uint64_t *receivers; /* words of the processes that were sent a descriptor and have not lost it */
     size_t nreceivers;
 } exported_t;
 
-#define FAILURES_MAX 16 /* calls in turn in which a peer could not map an allocation; then it is not offered again */
+#define FAILURES_MAX 16 /* calls in a row in which a peer could not map an allocation; then it is not offered again */
 
 #define EXPORTS_MAX 4096 /* remembered allocations; a full table is emptied */
 #define TABLE_ENTRIES 32 /* at first; a table grows */

@@ -52,12 +52,12 @@ void gpuhier_export_fabric(CUdeviceptr base, size_t bytes, const gpuhier_fabric_
 
 /*
  * Sends descriptors of the memory to those peers that have none, before a reference with GPUHIER_SHARED_FILE is
- * published. peers: any reference of each. Does nothing for other references. What cannot be sent, the peer cannot map.
+ * published. peers: any reference of each. Does nothing for other references. A peer cannot map what could not be sent.
  */
 void gpuhier_export_send(const gpuhier_memref_t *ref, const gpuhier_memref_t *peers, int n);
 
-/* A peer could not map such a reference, or all could. Memory that they cannot map several times in turn counts as
- * memory that IPC cannot map. */
+/* A peer could not map such a reference, or all peers could. Memory that peers fail to map several times in a row
+ * counts as memory that IPC cannot map. */
 void gpuhier_export_unmapped(const gpuhier_memref_t *ref, const gpuhier_memref_t *peer);
 void gpuhier_export_mapped(const gpuhier_memref_t *ref);
 

@@ -87,7 +87,7 @@ static int device_alloc(void **buffer_p, size_t bytes)
     return rc;
 }
 
-/* The reference by CUDA IPC of a shard buffer. That there is none is no error here: UCX needs none. */
+/* The reference by CUDA IPC of a shard buffer. It is no error here if there is none: UCX needs none. */
 static void reference(gpuhier_exchange_buffers_t *buffers, int b)
 {
     gpuhier_buffer_t buffer;
@@ -120,7 +120,7 @@ static int fabric_make(gpuhier_exchange_buffers_t *buffers, size_t bytes)
     return OMPI_SUCCESS;
 }
 
-/* The user is not told of SHORT ones that are refused, since others serve. */
+/* The user is not told if SHORT buffers are refused, since other buffers take their place. */
 static int pinned_make(gpuhier_exchange_kind_t kind, void **buffer_p, size_t bytes)
 {
     const unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;

@@ -24,8 +24,9 @@ typedef enum gpuhier_exchange_kind {
 } gpuhier_exchange_kind_t;
 
 /*
- * Those of one kind. Owned by the lane, which may have some of each kind: teams of several kinds use it in turn. A
- * slice each; in a LONG lane a shard of its first team; SHORT ones gpuhier_lane_exchange_short_bytes().
+ * The exchange buffers of one kind. The lane owns them, and may have some of each kind, since teams of several kinds
+ * use it in turn. Each buffer holds a slice; in a LONG lane, a shard of the lane's first team. A SHORT buffer is
+ * gpuhier_lane_exchange_short_bytes() long.
  */
 typedef struct gpuhier_exchange_buffers {
     gpuhier_exchange_kind_t kind;
@@ -37,7 +38,7 @@ typedef struct gpuhier_exchange_buffers {
     size_t fabric_bytes;                /* FABRIC: of the memory in which all shard buffers lie */
 } gpuhier_exchange_buffers_t;
 
-/* Those of a lane. Zeroed: there are none. */
+/* The exchange buffers of a lane. Zeroed: there are none. */
 typedef struct gpuhier_lane_exchange {
     gpuhier_exchange_buffers_t of[GPUHIER_EXCHANGE_KINDS];
     gpuhier_exchange_buffers_t *now; /* of the kind that the last team with several groups used; NULL: none */
@@ -64,10 +65,11 @@ bool gpuhier_lane_exchange_is_mappable(const gpuhier_lane_exchange_t *exchange);
 /* Frees the buffers of a kind. Harmless when there are none. */
 void gpuhier_lane_exchange_free(gpuhier_lane_exchange_t *exchange, gpuhier_exchange_kind_t kind);
 
-/* Gives back what outlives a context, when the context is gone and with it all else. */
+/* Gives back what outlives a context. Called when the context, and with it everything else, is gone. */
 void gpuhier_lane_exchange_forget(gpuhier_lane_exchange_t *exchange);
 
-/* Page-locked host memory, or an error that the user is told, since a communicator may be lost by it. */
+/* Allocates page-locked host memory. The user is told of an error, since a communicator may lose its place on the GPUs
+ * by it. */
 int gpuhier_pinned_alloc(void **memory_p, size_t bytes, unsigned flags);
 
 #endif /* GPUHIER_LANE_EXCHANGE_H */

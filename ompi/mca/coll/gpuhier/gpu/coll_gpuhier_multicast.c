@@ -29,7 +29,7 @@ bool gpuhier_multicast_is_possible(int device)
            && 0 != supported;
 }
 
-/* What is bound to an object that other processes have must itself be memory that they might have. */
+/* Memory that is bound to an object which other processes share must itself be shareable. */
 static CUmemAllocationProp copy_properties(int device)
 {
     return (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -50,7 +50,7 @@ static size_t round_up(size_t bytes, size_t unit)
 
 /*
  * Notes the device and the length, which is the same on all members if their GPUs are alike. The driver recommends a
- * coarser granularity than the least, of half a GiB on an H100; each communicator that has an object would spend so
+ * coarser granularity than the least, of half a GiB on an H100; each communicator with an object would then take that
  * much of every GPU.
  */
 static int begin(gpuhier_multicast_t *multicast, int device, int ngpus, size_t bytes)

@@ -2,9 +2,9 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the table from kernel to kernel for multicast addresses, their module, and their launches. Does not own the
- * choice of calls that are reduced in a switch (engine). Called by device and the engine, and by the set-up of a switch
- * in the team.
+ * Owns the table that maps kernels to the kernels for multicast addresses, the module of these, and their launches.
+ * Does not own the choice of calls that are reduced in a switch (engine). Called by device and the engine, and by the
+ * set-up of a switch in the team.
  */
 #include "ompi_config.h"
 

@@ -5,8 +5,8 @@
  * Owns the socket by which descriptors come and go, and those that have come and were not taken yet. Does not know what
  * they are. Called by the cache of mappings.
  *
- * A descriptor keeps memory alive, so the list is short, and none stays on it for long. A peer that asks in vain for
- * one that was closed says so in its record, and is sent another.
+ * A descriptor keeps memory alive, so the list is short, and none stays on it for long. If a peer asks for a descriptor
+ * that was closed, it says so in its record and is sent another one.
  */
 #include "ompi_config.h"
 

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a descriptor is: an allocation of the process with that word. */
+/* What a descriptor stands for: an allocation of the process with that word. */
 typedef struct gpuhier_parcel {
     uint64_t process, base, id;
 } gpuhier_parcel_t;

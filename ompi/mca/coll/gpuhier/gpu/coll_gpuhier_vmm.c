@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns the driver calls for memory of cuMemCreate: making it, showing it at an address, handing it to other processes.
- * Does not own what is made: ipc_cache keeps what of other processes is shown here, and lane_exchange what this process
- * makes.
+ * Does not own what is made: ipc_cache keeps the memory of other processes that is shown here, and lane_exchange keeps
+ * what this process makes.
  *
  * A handle of the driver is let go as soon as its memory is shown, and the memory lives as long as any process shows
  * it.

@@ -26,14 +26,15 @@ typedef struct gpuhier_fabric_handle {
 } gpuhier_fabric_handle_t;
 
 /*
- * Does the driver know fabric handles for this GPU? It says so on machines that have no domain of several operating
- * systems, too, and to processes that lack an IMEX channel. Only making and opening such memory tells.
+ * Does the driver know fabric handles for this GPU? It says so even on machines that have no domain of several
+ * operating systems, and to processes that lack an IMEX channel. Only an attempt to make and open such memory shows
+ * whether it works.
  */
 bool gpuhier_vmm_knows_fabric(int ordinal);
 
 /*
- * Makes memory on the current context's GPU that has a fabric handle, shown at *address_p. *bytes: what is needed, and
- * then what there is. gpuhier_vmm_hide() gives it back; it lives on while others show it. Returns an Open MPI code.
+ * Makes memory on the current context's GPU that has a fabric handle, shown at *address_p. *bytes: what is needed; on
+ * return, what was made. gpuhier_vmm_hide() gives it back; it lives on while others show it. Returns an Open MPI code.
  */
 int gpuhier_vmm_fabric_make(size_t *bytes, CUdeviceptr *address_p, gpuhier_fabric_handle_t *handle_p);
 

@@ -51,9 +51,9 @@ int gpuhier_staged_read(const gpuhier_staged_t *staged);
 int gpuhier_staged_write(const gpuhier_staged_t *staged);
 
 /*
- * Counts a call that is staged, and whose collective Open MPI serves for this reason. A process in which that happens
- * again and again says so once, with a remedy: see GPUHIER_REASONS. Only rank 0 does, unless the reason is that another
- * rank passes host memory, which may be rank 0.
+ * Counts a call that is staged and left to Open MPI for this reason. A process with many such calls says so once, with
+ * a remedy: see GPUHIER_REASONS. Only rank 0 does, unless the reason is that another rank passes host memory, which may
+ * be rank 0.
  */
 void gpuhier_staged_count(const gpuhier_staged_t *staged, struct ompi_communicator_t *comm, gpuhier_reason_t reason);
 

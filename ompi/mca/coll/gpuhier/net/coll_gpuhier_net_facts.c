@@ -4,7 +4,7 @@
  *
  * Finds out whether the NIC of a rail reaches GPU memory, by trying.
  *
- * UCP has no question for that: ucp_context_query() counts cuda_copy, and UCT, which has one, promises no stable
+ * UCP offers no query for that: ucp_context_query() also counts cuda_copy. UCT has one, but promises no stable
  * interface. So UCX allocates a page of host memory and one of GPU memory, in the current CUDA context, and registers
  * them with all memory domains that take them. The packed keys show which domains did (coll_gpuhier_net_gpu.h). Those
  * of NICs have a key for host memory that is not empty. cuda_copy and tcp have empty ones, and gdr_copy has none for

@@ -58,8 +58,8 @@ typedef struct gpuhier_net_gpu_facts {
  * makes it take GPU memory in any case, moves each message in pieces through the host, one after the other.
  *
  * Peers' deaths are watched (UCP_ERR_HANDLING_MODE_PEER). For that UCX lets NICs access memory of a peer only over
- * connections that end with it (rc), or with keys that it can invalidate. It does not tell whether it can, so rc
- * counts. Without either, messages go through the host as with tcp.
+ * connections that end with it (rc), or with keys that it can invalidate. UCX does not say whether it can invalidate
+ * keys, so only rc counts. Without rc, messages go through the host as with tcp.
  */
 gpuhier_net_gpu_t gpuhier_net_gpu_decide(gpuhier_net_cuda_mode_t mode, const gpuhier_net_gpu_facts_t *facts);
 

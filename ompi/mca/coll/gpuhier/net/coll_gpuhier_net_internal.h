@@ -141,7 +141,7 @@ int gpuhier_net_code(ucs_status_t status);
 /* Tries what NICs the rail has, and whether they reach GPU memory. */
 void gpuhier_net_facts_find(const gpuhier_net_rail_t *rail, bool takes_cuda, gpuhier_net_gpu_facts_t *facts_p);
 
-/* Has the context a transport for the network device? True, too, where UCX does not say what transports it has. */
+/* Does the context have a transport for the network device? True also where UCX does not say what transports it has. */
 bool gpuhier_net_facts_has_device(ucp_context_h context, const char *device);
 
 /*

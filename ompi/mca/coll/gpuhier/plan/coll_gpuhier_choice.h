@@ -45,16 +45,17 @@ uint64_t gpuhier_choice_two_shots_from(int ranks);
 
 /*
  * Bytes of the shortest message that NVSwitches reduce, in so many groups of at least so many ranks with a GPU each; 0:
- * none. given: switch_bytes of coll_gpuhier_tune, or -1. Then it is where the model of an H100 has them ahead: of long
- * messages in one group of six and more (docs/decisions.md).
+ * none. given: switch_bytes of coll_gpuhier_tune, or -1. With -1, the model of an H100 decides: NVSwitches reduce only
+ * long messages, in one group of six ranks or more (docs/decisions.md).
  */
 #define GPUHIER_SWITCH_RANKS 6
 #define GPUHIER_SWITCH_BYTES ((uint64_t) 32 << 20)
 uint64_t gpuhier_choice_switch_from(int groups, int ranks, int given);
 
 /*
- * Bytes of the longest slice there. With several groups it is that of all messages. With one group it is half as long
- * again as slice_bytes: slices in flight must bridge two copies and two turns of the hosts as well as a reduction.
+ * Bytes of the longest slice of a call that NVSwitches reduce. With several groups it is the longest slice of any
+ * message. With one group it is half as long again as slice_bytes: slices in flight must bridge two copies and two
+ * turns of the hosts as well as a reduction.
  */
 uint64_t gpuhier_choice_switch_slice(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits);
 
@@ -74,7 +75,7 @@ uint64_t gpuhier_choice_longest(const gpuhier_shape_t *shape, const gpuhier_limi
 uint64_t gpuhier_choice_slice_bytes(const gpuhier_shape_t *shape, uint64_t bytes, const gpuhier_limits_t *limits);
 
 /*
- * host_shard_bytes of the limits, from the key of coll_gpuhier_tune: as it is where messages lie in host memory in any
+ * host_shard_bytes of the limits, from the key of coll_gpuhier_tune: the same where messages lie in host memory in any
  * case. Where UCX moves GPU memory (on_device), half of it, and up to 4 groups a quarter: there the host's reductions
  * save one kernel or two, while RS and AG have to reach over PCIe what would lie on the GPU. The factors come from
  * simulation (docs/scaling.md).

@@ -11,8 +11,8 @@
  *   2. It reduces the partial sums of the k ranks at place j, in the order of the parts, and writes the result to the
  *      outputs of its own part.
  *
- * All ranks at a place reduce the same operands in the same order, so they get the same bits. Of a message of B bytes,
- * (k - 1) B enter each part. In a flat call it is (k - 1)/k * 2 B m.
+ * All ranks at a place reduce the same operands in the same order, so they get the same bits. For a message of B bytes,
+ * (k - 1) B bytes enter each part. In a flat call (k - 1)/k * 2 B m bytes do.
  */
 #ifndef GPUHIER_LEVELS_H
 #define GPUHIER_LEVELS_H

@@ -6,7 +6,7 @@
  *
  * A rail's number is the same on all nodes: the place of its network device among the node's devices in order of their
  * names. A piece has one owner in every group, and owners may be nearest to different devices. So one group decides for
- * all: the largest, the lowest if there are several, since there the fewest pieces share an owner.
+ * all: the largest, since there the fewest pieces share an owner, and the lowest of several largest ones.
  */
 #ifndef GPUHIER_RAILS_H
 #define GPUHIER_RAILS_H

@@ -57,8 +57,8 @@ extern const gpuhier_wire_row_t gpuhier_wires[GPUHIER_WIRE_COUNT];
 
 /*
  * The algorithm for pieces of at most piece_bytes among ngroups owners. A choice other than AUTO is kept. AUTO takes
- * recursive doubling where the host reduces (by_host), and else the algorithm of the least cost, and of equal costs
- * the first one. n: piece_bytes, N: ngroups, p = 2^floor(log2 N):
+ * recursive doubling where the host reduces (by_host). Otherwise it takes the algorithm of the least cost, and the
+ * first of those with equal costs. n: piece_bytes, N: ngroups, p = 2^floor(log2 N):
  *
  *     cost = steps * step_bytes + bytes that follow each other on the longest way through the steps
  *
@@ -168,9 +168,9 @@ int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int 
                       const gpuhier_limits_t *limits);
 
 /*
- * Does the host make the reductions of the exchange, in page-locked memory, in place of a kernel for each? So it is for
- * messages with short shards, and equal on all ranks. Not where the exchange of two groups has no reduction but that
- * which AG makes, nor where partners take pieces from GPU memory. bytes: of the message.
+ * Does the host make the reductions of the exchange, in page-locked memory, in place of a kernel for each? It does for
+ * messages with short shards. It does not where AG makes the only reduction of an exchange between two groups, nor
+ * where partners take pieces from GPU memory. The answer is equal on all ranks. bytes: of the message.
  */
 bool gpuhier_plan_by_host(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, uint64_t bytes);
 
@@ -204,7 +204,8 @@ void gpuhier_plan_transfer(const gpuhier_plan_t *plan, uint64_t slice, int piece
 /*
  * What an owner does with a whole piece that the last step brings, where that step is a reduction in all groups:
  * REDUCE_LOCAL_FIRST or REDUCE_RECEIVED_FIRST. AG then makes it, from the shard and the receive buffer into the
- * outputs, so that one kernel does the work of two. NONE: the last step is none, or moves finished values somewhere.
+ * outputs, so that one kernel does the work of two. NONE: the last step is not such a reduction, or in some group it
+ * moves finished values.
  */
 gpuhier_action_t gpuhier_plan_last_action(const gpuhier_plan_t *plan);
 
@@ -270,7 +271,8 @@ void gpuhier_schedule_vote_peers(int ngroups, int group, int step, int *send_to_
 
 /*
  * Sets partners[g] for each group g whose owner of a piece exchanges messages with the one of this group, by the
- * algorithm `choice` or, if that is AUTO, by any. That is so in both directions. At most 2 log2 N + 3 groups of N.
+ * algorithm `choice` or, if that is AUTO, by any. The relation holds in both directions. At most 2 log2 N + 3 groups of
+ * N.
  */
 void gpuhier_schedule_partners(gpuhier_algorithm_t choice, int ngroups, int group, bool *partners);
 

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the words that partners exchange beside their calls, as empty messages:
+ * Owns the words that partners exchange outside their calls, as empty messages:
  *
  *   greeting    at set-up, on each rail that two partners share: UCX connects with the first message
  *   notice      on rail 0, expected as long as the team lives: its sender has given up
@@ -51,7 +51,7 @@ typedef struct gpuhier_partners {
 } gpuhier_partners_t;
 
 #define LAST_WORDS_SECONDS 120.0 /* a partner that freed the communicator before it heard of a failure says none */
-#define GREETING_SECONDS 30.0    /* partners have just voted, so they are near */
+#define GREETING_SECONDS 30.0    /* partners have just voted, so they will soon greet */
 #define SETTLE_SECONDS 1.0       /* after an error, for connections that are being made */
 
 /* Expects a notice from every partner. A rank's own group sees in shared memory that it gives up; other groups do not.

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The words that ranks of different groups send each other beside their calls: a greeting at set-up, and a notice when
+ * The words that ranks of different groups send each other outside their calls: a greeting at set-up, and a notice when
  * a rank gives up.
  */
 #ifndef GPUHIER_PARTNERS_H
@@ -11,8 +11,8 @@
 #include "team/coll_gpuhier_team.h"
 
 /*
- * Expects a notice from each partner of a team of several groups. Returns an Open MPI code; gpuhier_partners_fini() is
- * right in any case. The engine's lock is held in all functions but gpuhier_partners_connect().
+ * Expects a notice from each partner of a team of several groups. Returns an Open MPI code; gpuhier_partners_fini() may
+ * be called in any case. The engine's lock is held in all functions but gpuhier_partners_connect().
  */
 int gpuhier_partners_init(gpuhier_team_t *team);
 
@@ -43,7 +43,8 @@ int gpuhier_partners_check(const gpuhier_team_t *team);
 struct gpuhier_partners *gpuhier_partners_share(const gpuhier_team_t *team);
 void gpuhier_partners_unshare(struct gpuhier_partners *partners);
 
-/* Has this partner said that it has given up, or is its connection lost? Not, where it can no longer be heard. */
+/* Has this partner said that it has given up, or is its connection lost? False once this rank no longer listens to
+ * it. */
 bool gpuhier_partners_rank_is_over(const struct gpuhier_partners *partners, int rank);
 
 /* Tells the partners, once, that this rank has given up. Does not wait for them. */

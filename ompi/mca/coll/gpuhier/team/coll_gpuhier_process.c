@@ -33,7 +33,7 @@ static struct {
 } ways[GPUHIER_WAY_COUNT];
 static bool leaving; /* said to all connections */
 static int (*progress)(void);
-static gpuhier_way_t asked; /* the last way to which this process had to fall */
+static gpuhier_way_t asked; /* the last way to which this process had to fall back */
 static char fall_reason[GPUHIER_WAY_COUNT][320], last_loss[320];
 
 void gpuhier_process_open(int (*net_progress)(void))

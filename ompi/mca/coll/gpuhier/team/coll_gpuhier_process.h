@@ -25,18 +25,18 @@ typedef enum gpuhier_way {
     GPUHIER_WAY_COUNT
 } gpuhier_way_t;
 
-/* The way that this process asks for: for good the last one to which it had to fall. */
+/* The way that this process asks for: from the first fall on, the last way to which it had to fall back. */
 gpuhier_way_t gpuhier_process_way(void);
 
-/* Notes that this process has to fall to that way. reason: in one line. NULL: UCX's word for the connection that failed
- * last. */
+/* Notes that this process has to fall back to that way. reason: in one line; NULL: UCX's reason for the connection that
+ * failed last. */
 void gpuhier_process_fall(gpuhier_way_t to, const char *reason);
 
-/* Says that this one has had to fall to that way, and why. */
+/* Tells the user that this process has had to fall back to that way, and why. */
 void gpuhier_process_fall_tell(gpuhier_way_t to);
 
-/* Says, once, that there is no way between groups: why not over UCX, and why not in Open MPI's own messages (NULL: the
- * word for the connection that failed last). */
+/* Tells the user, once, that there is no way between groups: why not over UCX, and why not in Open MPI's own messages
+ * (reason; NULL: the reason for the connection that failed last). */
 void gpuhier_process_no_way_tell(const char *reason);
 
 /*

@@ -76,7 +76,7 @@ static struct flock lock_of(int place)
 }
 
 /*
- * Opens the file once more, since a lock does not show in the open file that holds it. A program that has used up most
+ * Opens the file once more, since a lock does not show in the open file that holds it. A program that has used up half
  * of its descriptors needs the rest itself.
  */
 static int watch_open(const char *name)

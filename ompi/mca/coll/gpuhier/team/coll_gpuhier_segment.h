@@ -14,7 +14,7 @@
  * several groups only the leader sees the arrivals; the others learn of them by the leader's word.)
  *
  * Ranks in different pid namespaces cannot ask the kernel whether the other's process lives. Each of them locks the
- * byte of the file that has its place as offset, and says in its life word that it holds this lock. The lock
+ * byte of the file at the offset that equals its place, and says in its life word that it holds this lock. The lock
  * (F_OFD_SETLK) belongs to its mapping of the file, which a child of the process does not inherit, so it ends with the
  * process. A rank that detaches says first that it has left.
  */
@@ -155,7 +155,7 @@ int gpuhier_segment_create(const gpuhier_segment_args_t *args, gpuhier_segment_t
  * it is not the one meant. */
 int gpuhier_segment_attach(const gpuhier_segment_args_t *args, int place, gpuhier_segment_t *segment_p);
 
-/* Takes the name away, once all have attached; the maker calls it. */
+/* Removes the file's name. The maker calls it once all have attached. */
 void gpuhier_segment_unlink(uint64_t word);
 
 /* Says that this rank has left in peace, and lets go of the memory. */

@@ -26,7 +26,7 @@
  *
  * If UCX cannot open the network devices of a rank, or connect them, all ranks begin anew with the next way between
  * groups (gpuhier_way_t): with interfaces only if there are RDMA ports among all ranks' devices, else with Open MPI's
- * own messages. They do so as well when the hellos show that some ranks have had to fall to another way before.
+ * own messages. They do so as well when the hellos show that some ranks have had to fall back to another way before.
  *
  * The memory for the first steps is there before a rank says that it can take part, so they need no vote of their own.
  *
@@ -108,9 +108,9 @@ gpuhier_setup_t *gpuhier_setup_prepare(struct ompi_communicator_t *comm)
     setup->team->limits = (gpuhier_limits_t){gpuhier_params.slice_bytes,
                                              gpuhier_params.slices_in_flight,
                                              (gpuhier_algorithm_t) gpuhier_params.algorithm,
-                                             GPUHIER_WIRE_TCP /* set-up knows better */,
+                                             GPUHIER_WIRE_TCP /* set-up replaces it */,
                                              gpuhier_params.slice_bytes_max,
-                                             0 /* as well */};
+                                             0 /* the same */};
     return setup;
 }
 
@@ -137,7 +137,7 @@ void gpuhier_setup_drop(gpuhier_setup_t *setup)
     free(setup);
 }
 
-/* A set-up with the next way in place of one that failed; NULL on all ranks where one has no memory for it. */
+/* A set-up with the next way in place of one that failed; NULL on all ranks if any rank has no memory for it. */
 static gpuhier_setup_t *begin_anew(gpuhier_setup_t *failed)
 {
     gpuhier_setup_t *setup = gpuhier_setup_prepare(failed->comm);

@@ -76,7 +76,7 @@ static int hierarchy_make(gpuhier_setup_t *setup)
     return gpuhier_hierarchy_init(&team->hierarchy, team->nranks, nodes, can_map, setup, GPUHIER_GROUP_MAX);
 }
 
-/* Has each of several ranks a GPU of its own? */
+/* Does each rank have a GPU of its own? */
 static bool gpus_differ(const gpuhier_setup_t *setup)
 {
     const int nranks = setup->team->nranks;
@@ -92,7 +92,7 @@ static bool gpus_differ(const gpuhier_setup_t *setup)
     return true;
 }
 
-/* Has no other rank of the node this rank's GPU? */
+/* Does this rank share its GPU with no other rank of the node? */
 static bool gpu_is_own(const gpuhier_setup_t *setup)
 {
     const int me = setup->team->rank;
@@ -128,7 +128,7 @@ static bool switches_may_reduce(const gpuhier_setup_t *setup)
     return !setup->has_host;
 }
 
-/* From which length on they do so. The smallest group counts. */
+/* Notes from which length of a message on they reduce. The size of the smallest group counts. */
 static void switches_note(gpuhier_setup_t *setup)
 {
     gpuhier_team_t *team = setup->team;

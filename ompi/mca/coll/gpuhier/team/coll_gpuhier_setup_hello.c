@@ -22,7 +22,7 @@ static int hello_fill(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, gp
     gpuhier_engine_lock();
     int rc = gpuhier_device_get(buffer->context, &team->device);
     if (OMPI_SUCCESS == rc) {
-        gpuhier_device_trim(team->device); /* of unused scratch as well, since calls of the small form do not trim */
+        gpuhier_device_trim(team->device); /* of unused scratch as well, since few calls of the small form trim */
         rc = gpuhier_lane_take(team->device, GPUHIER_LANE_SLICES, GPUHIER_EXCHANGE_HOST, 0, &setup->lane);
     }
     if (OMPI_SUCCESS == rc) {

@@ -32,7 +32,7 @@ typedef struct gpuhier_setup_hello {
     uint64_t segment_word; /* names the control block, if this rank makes it */
     uint32_t team_id;      /* what the id comes from, if this rank is rank 0 */
     uint8_t way;           /* gpuhier_way_t of the record */
-    uint8_t asked;         /* the last way to which this rank had to fall */
+    uint8_t asked;         /* the last way to which this rank had to fall back */
     uint8_t host_maps;     /* the host reads and writes memory of this rank's GPU */
     uint8_t links;         /* GPUHIER_LINKS_* */
     uint8_t multicast;     /* this rank may take part in a multicast object */
@@ -115,8 +115,8 @@ int gpuhier_setup_gather(const gpuhier_setup_t *setup, const void *mine, void *a
  * groups: makes the groups and chooses the team's id. A success on all ranks or on none.
  * host_lanes: if `has_host`, scratch in host memory on the nodes that need it. A success on all ranks or on none.
  * net_connect: if there are several groups, connects their partners. A success on all ranks or on none.
- * links: then, tries whether partners can map each other's memory. That they cannot is a success. The same on all
- * ranks.
+ * links: if there are several groups, tries whether partners can map each other's memory. It is a success if they
+ * cannot. The same on all ranks.
  */
 int gpuhier_setup_hello(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, int rc);
 int gpuhier_setup_node(gpuhier_setup_t *setup, int rc);

@@ -48,9 +48,9 @@ static bool groups_share_node(const gpuhier_setup_t *setup)
 }
 
 /*
- * What the exchange buffers should lie in, so that partners can map them; HOST: in nothing of the kind. Equal on all
- * ranks. Memory with fabric handles is not given to UCX, so it is for teams all of whose partners can map it. Memory of
- * cuMemAlloc serves both ways where UCX takes it.
+ * What the exchange buffers should lie in, so that partners can map them; HOST: partners cannot map them. Equal on all
+ * ranks. Memory with fabric handles is not given to UCX, so it is for teams whose partners can all map it. Where UCX
+ * takes memory of cuMemAlloc, that serves for both UCX and links.
  */
 static gpuhier_exchange_kind_t kind_wanted(const gpuhier_setup_t *setup)
 {

@@ -30,7 +30,7 @@ int gpuhier_setup_net_record(gpuhier_team_t *team, gpuhier_record_t *record_p)
     return rc;
 }
 
-/* Is this the lowest rank that has had to fall to the team's way? */
+/* Is this the lowest rank that has had to fall back to the team's way? */
 static bool is_first_fallen(const gpuhier_setup_t *setup)
 {
     const gpuhier_way_t way = setup->team->way;
@@ -41,8 +41,8 @@ static bool is_first_fallen(const gpuhier_setup_t *setup)
     return rank == setup->team->rank;
 }
 
-/* The lowest rank that has had to fall to this way says so, unless the members have heard it for another communicator.
- */
+/* The lowest rank that has had to fall back to this way says so, unless the members have heard it for another
+ * communicator. */
 static void fall_tell(const gpuhier_setup_t *setup)
 {
     static atomic_flag told[GPUHIER_WAY_COUNT] = {ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT};

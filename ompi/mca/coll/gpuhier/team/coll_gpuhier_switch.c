@@ -6,9 +6,9 @@
  * communicator follows each, and after a failure anywhere all ranks let go of it. Does not own the memory itself
  * (gpu/multicast). Called by coll, behind a probe to which all ranks have said that they are ready.
  *
- * The trial does what calls do. Each member has filled the begin of its copy with words that come from its place and
- * the number of the control block; each has the switch add its part of them into all copies; and each finds the sums
- * of all members in the whole of its own copy.
+ * The trial does what calls do. Each member has filled the beginning of its copy with words that come from its place
+ * and the number of the control block; each has the switch add its part of them into all copies; and each finds the
+ * sums of all members in the whole of its own copy.
  */
 #include "ompi_config.h"
 
@@ -164,7 +164,7 @@ static int step_take(gpuhier_team_t *team, int step, CUstream stream, uint64_t *
     return rc;
 }
 
-/* A descriptor that has come for a member and is of no use keeps the object alive. */
+/* Closes a descriptor that has come for a member and is not used, since it would keep the object alive. */
 static void descriptor_drop(const gpuhier_team_t *team)
 {
     const gpuhier_parcel_t parcel = {.process = team->scratch[0].process, .id = word_of_team(team)};

@@ -4,16 +4,17 @@
  *
  * The tags of all messages between groups. Pure.
  *
- * A receiver gets one message per (call, slice, piece, step), so
+ * A tag is
  *     63..32 team id   31..28 call   27..20 slice   19..10 piece   9..0 step
- * each modulo its width, but slices modulo 254, tells apart what can be in flight at once: two calls,
- * four slices, and the pieces of one owner, which are neighbours. In place of a slice, 255 marks a vote (piece 1023)
- * or a message of the small form (piece 1021).
+ * with slices modulo 254, and the other numbers modulo the width of their field. A receiver gets one message per (call,
+ * slice, piece, step), so tags tell apart what can be in flight at once: two calls, four slices, and the pieces of one
+ * owner, which are neighbours. In place of a slice, 255 marks a vote (piece 1023) or a message of the small form (piece
+ * 1021).
  *
- * A message that a piece has been taken from the sender's memory goes the other way, with bit 9 of the step turned
- * over: the steps that are in flight are neighbours.
+ * A message that a piece has been taken from the sender's memory goes the other way, with bit 9 of the step inverted.
+ * That is unique, since the steps that are in flight are neighbours.
  *
- * 254 in that place marks the words that partners send each other beside their calls:
+ * 254 in that place marks the words that partners send each other outside their calls:
  *     63..32 team id   31..28 which word   27..20 254   19..0 the sender's rank
  */
 #ifndef GPUHIER_TAGS_H
@@ -53,7 +54,7 @@ static inline uint64_t gpuhier_slice_tag(uint32_t team, uint64_t sequence, uint6
     return gpuhier_tag_fields(team, sequence, slice % GPUHIER_TAG_SLICES, piece, step);
 }
 
-/* That what a message of this tag has told of has been taken. */
+/* For the answer to a message of this tag: the chunk that it announced has been taken. */
 static inline uint64_t gpuhier_taken_tag(uint64_t tag)
 {
     return tag ^ 512u;

@@ -5,8 +5,8 @@
  * A team: what the engine needs to know of one communicator.
  *
  * This folder owns teams, from set-up to release: the groups of ranks, the control block that the ranks of a node share
- * (segment), the words that ranks of different groups exchange beside their calls (partners), the tags of messages, and
- * what belongs to the whole process (process: its record, its connections).
+ * (segment), the words that ranks of different groups exchange outside their calls (partners), the tags of messages,
+ * and what belongs to the whole process (process: its record, its connections).
  *
  * It uses base, topology, plan, gpu and net. The engine, coll and the top of the component use it. It reaches the
  * engine only by what the engine registers (hooks).

@@ -4,8 +4,8 @@
  *
  * Owns the trial of mappings: patterns that kernels read from and write to neighbours' scratch. Does not own what
  * follows from it (setup_groups). An IOMMU or PCI Access Control Services can redirect the traffic between two GPUs,
- * and then the driver maps memory, copies are right, and kernels read and write other memory. So kernels are what
- * tries.
+ * and then the driver maps memory, copies are right, and kernels read and write other memory. So the trial is made by
+ * kernels.
  *
  * Scratch of a rank during the trial, for n neighbours:
  *
@@ -166,8 +166,8 @@ static void start(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbour, in
     }
 }
 
-/* Times longer reads of the neighbour's scratch, whatever lies there, into what no pattern needs. The best counts. An
- * error of a launch leaves the rate as it is. */
+/* Times longer reads of the neighbour's scratch, whatever lies there, into memory that no pattern needs. The best
+ * counts. An error of a launch leaves the rate as it is. */
 static int time_reads(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbour, int n)
 {
     const size_t at = spot_of(2 * n, n), room = scratch_bytes() - at;

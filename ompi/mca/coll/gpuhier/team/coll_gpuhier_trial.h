@@ -41,7 +41,7 @@ int gpuhier_trial_prepare(const gpuhier_lane_t *lane, uint64_t nonce);
 int gpuhier_trial_run(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbours, int n, int me);
 int gpuhier_trial_inspect(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbours, int n, int me);
 
-/* Random words that come from a nonce, and whether these are they. bytes: > 0, of whole words. */
+/* Fills in random words that come from a nonce; matches: are these words the same? bytes: > 0, of whole words. */
 void gpuhier_trial_pattern(uint64_t *words, size_t bytes, uint64_t nonce);
 bool gpuhier_trial_matches(const uint64_t *words, size_t bytes, uint64_t nonce);
 

@@ -5,7 +5,7 @@
  * Owns what this process remembers of trials: pairs of GPUs, its own and one of another process of its node, whose
  * kernels have read and written each other's memory. A later set-up maps that memory, and starts no kernels.
  *
- * A pair is one of contexts. So what was remembered of a context that is lost is never found again.
+ * The pairs are pairs of contexts, so what was remembered of a context that is lost is never found again.
  *
  * Called by the steps of set-up, under the engine's lock.
  */

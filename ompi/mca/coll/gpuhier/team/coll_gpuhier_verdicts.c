@@ -88,8 +88,8 @@ bool gpuhier_verdicts_complete(const gpuhier_verdicts_t *verdicts)
     return complete;
 }
 
-/* Do a rank's writes arrive at another rank? If the first one remembers that they did, the other has not looked, or has
- * looked in vain. */
+/* Do a rank's writes arrive at another rank? If the first one remembers that they did, it has written nothing now, so
+ * the other has not looked, or has looked in vain. */
 static bool arrives(const gpuhier_verdicts_t *verdicts, int rank, int other)
 {
     return 0 != (cell_of(verdicts, rank, other)->flags & FLAG_PASSED)

@@ -32,7 +32,7 @@ typedef struct gpuhier_verdicts {
     gpuhier_verdict_t *cells; /* [nranks + 1][1 + widest]; the last row is for this rank to send from */
 } gpuhier_verdicts_t;
 
-/* Returns an Open MPI code. fini is for a table that is all zero, too. */
+/* Returns an Open MPI code. fini also takes a table that is all zero. */
 int gpuhier_verdicts_init(gpuhier_verdicts_t *verdicts, int nranks, int widest, const int *places);
 void gpuhier_verdicts_fini(gpuhier_verdicts_t *verdicts);
 
@@ -41,7 +41,7 @@ void *gpuhier_verdicts_mine(const gpuhier_verdicts_t *verdicts);
 size_t gpuhier_verdicts_row_bytes(const gpuhier_verdicts_t *verdicts);
 void gpuhier_verdicts_note(const gpuhier_verdicts_t *verdicts, const gpuhier_neighbour_t *neighbours, int n);
 
-/* For the rest all rows are there. Has no rank failed? */
+/* This and the functions below need all rows. Has no rank failed? */
 bool gpuhier_verdicts_complete(const gpuhier_verdicts_t *verdicts);
 
 /* Do kernels of a rank read and write memory of another rank of its node, as both have seen? */

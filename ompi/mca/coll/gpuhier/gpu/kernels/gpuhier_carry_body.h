@@ -32,7 +32,8 @@ GPUHIER_WALK void carry_bytes(const M &memory, uint64_t to, uint64_t from, uint6
 namespace gpuhier
 {
 
-/* What this thread and, behind a barrier, the others of its block have stored is visible to the host with the word. */
+/* Tells the host a state. What this thread has stored, and behind a barrier the other threads of its block, is then
+ * visible to the host. */
 __device__ __forceinline__ void carry_say(const gpuhier_carry_args_t &args, uint64_t state)
 {
     asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(args.words + GPUHIER_CARRY_KERNEL),

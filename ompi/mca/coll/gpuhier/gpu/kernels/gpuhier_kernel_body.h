@@ -286,7 +286,8 @@ GPUHIER_WALK void reduce_chunks(const M &memory, const gpuhier_kernel_args_t &ar
     }
 }
 
-/* 16 bytes from any address: if it is odd, out of the two aligned 16 bytes in which they lie. */
+/* Loads 16 bytes from any address. At an odd address they are cut out of the two aligned units of 16 bytes in which
+ * they lie. */
 template <class M> GPUHIER_WALK wide load_wide(const M &memory, uint64_t address)
 {
     const uint64_t from = address - address % sizeof(wide);
@@ -346,8 +347,8 @@ template <class M> GPUHIER_WALK void store_wide(const M &memory, uint64_t addres
 }
 
 /*
- * The same where some buffers are odd. Two chunks at a time and source after source: this is in every
- * kernel, and a loop as long as the one above would double them.
+ * The same where some buffers are odd. Two chunks at a time, and source after source: this code is in every kernel, and
+ * a loop as long as the one above would double the size of the kernels.
  */
 template <class M, class T, class Op, bool Padded = is_padded<T>::value> struct odd_chunks {
     static GPUHIER_WALK void reduce(const M &memory, const gpuhier_kernel_args_t &args, uint32_t nsrc, const layout &l,

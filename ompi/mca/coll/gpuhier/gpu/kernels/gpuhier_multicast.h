@@ -36,8 +36,8 @@ GPUHIER_KERNEL_ASSERT(32 == sizeof(gpuhier_multicast_args_t), "host and GPU must
 
 /*
  * X(name, type, op): gpuhier_multicast_<name> gives the bits of op over elements of the type, both as in
- * GPUHIER_KERNEL_LIST. Whatever the order, that of integers is the same; that of the last two is not. Bitwise
- * operations are the same for all lengths of elements. What the switch cannot do is not here: products, logical
+ * GPUHIER_KERNEL_LIST. The order of operands does not change the bits for integers. It does for the last two entries.
+ * Bitwise operations are the same for all lengths of elements. What the switch cannot do is not here: products, logical
  * operations, narrow integers, extremes of float and double, complex numbers and pairs.
  */
 #define GPUHIER_MULTICAST_LIST(X) \

@@ -97,7 +97,7 @@ template <class T, bool Padded = is_padded<T>::value> struct unit {
 };
 
 /* A padded pair: its gap neither travels nor is written. It is kept as the words that travel, since nvcc 13 does not
- * end on loops that carry structs with gaps. */
+ * terminate on loops that carry structs with gaps. */
 template <class A, class B> struct unit<pair<A, B>, true> {
     typedef pair<A, B> T;
     static constexpr uint32_t elements = 1;

@@ -45,12 +45,10 @@ int gpuhier_link_give(const gpuhier_call_t *call, gpuhier_link_t *link, int rank
     gpuhier_net_peer_t *peer = call->team->peers[rank];
     link->mine = call->lane->exchange.now->ref[buffer];
     link->mine.offset += offset;
+    link->taker = rank; /* a post that fails leaves one that a partner must answer or give up */
     int rc = gpuhier_net_recv(peer, rail, gpuhier_taken_tag(name), NULL, 0, false, &link->over);
     rc = OMPI_SUCCESS != rc ? rc
                             : gpuhier_net_send(peer, rail, name, &link->mine, sizeof(link->mine), false, &link->told);
-    if (OMPI_SUCCESS == rc) {
-        link->taker = rank;
-    }
     return rc;
 }
 

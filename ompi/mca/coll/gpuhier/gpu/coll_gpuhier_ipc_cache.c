@@ -498,6 +498,19 @@ void gpuhier_ipc_unkeep(const gpuhier_memref_t *ref)
     }
 }
 
+void gpuhier_ipc_unkeep_all(uint64_t process)
+{
+    gpuhier_mapping_t *mapping;
+    if (!ready) {
+        return;
+    }
+    OPAL_LIST_FOREACH (mapping, &recent, gpuhier_mapping_t) {
+        if (process == mapping->key.process) {
+            unkeep(mapping);
+        }
+    }
+}
+
 void gpuhier_ipc_hold(uint64_t process)
 {
     void *count = NULL;
@@ -509,7 +522,6 @@ void gpuhier_ipc_hold(uint64_t process)
 void gpuhier_ipc_release(uint64_t process)
 {
     void *count = NULL;
-    gpuhier_mapping_t *mapping;
     if (!ready || OPAL_SUCCESS != opal_hash_table_get_value_uint64(&holders, process, &count)) {
         return; /* gpuhier_ipc_finalize() was called meanwhile */
     }
@@ -518,11 +530,7 @@ void gpuhier_ipc_release(uint64_t process)
         return;
     }
     opal_hash_table_remove_value_uint64(&holders, process);
-    OPAL_LIST_FOREACH (mapping, &recent, gpuhier_mapping_t) {
-        if (process == mapping->key.process) {
-            unkeep(mapping);
-        }
-    }
+    gpuhier_ipc_unkeep_all(process);
 }
 
 void gpuhier_ipc_finalize(void)

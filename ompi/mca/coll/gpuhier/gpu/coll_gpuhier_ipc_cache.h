@@ -94,6 +94,9 @@ bool gpuhier_ipc_exceeds(size_t budget, double idle);
  * mapping is current. */
 void gpuhier_ipc_unkeep(const gpuhier_memref_t *ref);
 
+/* The same for all mappings of a process. */
+void gpuhier_ipc_unkeep_all(uint64_t process);
+
 /*
  * Scratch of a process, named by its random word, stays mapped while there are more holds than releases. Then it counts
  * as user memory: the next communicator may use it again, or gpuhier_ipc_trim() closes it.

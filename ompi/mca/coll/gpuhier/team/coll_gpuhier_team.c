@@ -111,6 +111,11 @@ void gpuhier_team_outlived(gpuhier_team_t *team)
         gpuhier_ipc_unkeep(&team->scratch[i]);
         gpuhier_ipc_unkeep(&team->long_scratch[i]);
     }
+    for (int rank = 0; NULL != team->linked && rank < team->nranks; ++rank) {
+        if (0 != team->linked[rank]) {
+            gpuhier_ipc_unkeep_all(team->linked[rank]); /* its exchange buffers */
+        }
+    }
     gpuhier_cuda_leave(&scope);
 }
 

@@ -187,6 +187,9 @@ void gpuhier_engine_abandon(gpuhier_call_t *call, int status)
     quiet_say(call);
     if (NULL != call->lane) {
         call->lane->peers_work = !members_quiet(call);
+        if (call->lane->peers_work && call->in_switch) {
+            gpuhier_multicast_leave(&call->team->multicast);
+        }
     }
     gpuhier_engine_end(call, status);
 }

@@ -254,3 +254,8 @@ void gpuhier_multicast_close(gpuhier_multicast_t *multicast)
 }
 
 #endif
+
+void gpuhier_multicast_leave(gpuhier_multicast_t *multicast)
+{
+    memset(multicast, 0, sizeof(*multicast));
+}

@@ -56,6 +56,9 @@ int gpuhier_multicast_map(gpuhier_multicast_t *multicast);
 /* Lets go of everything. No GPU work of this process on it is left, and none of another on its copy. */
 void gpuhier_multicast_close(gpuhier_multicast_t *multicast);
 
+/* Forgets it and lets go of nothing until the process ends: kernels of other processes may work on its copy. */
+void gpuhier_multicast_leave(gpuhier_multicast_t *multicast);
+
 static inline bool gpuhier_multicast_is_mapped(const gpuhier_multicast_t *multicast)
 {
     return 0 != multicast->all;

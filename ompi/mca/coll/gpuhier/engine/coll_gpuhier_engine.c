@@ -74,7 +74,7 @@ static int lane_take(gpuhier_call_t *call)
 {
     gpuhier_team_t *team = call->team;
     const bool by_host = gpuhier_plan_by_host(&team->shape, &team->limits, call->count * call->elem_bytes);
-    const bool is_short = team->net_on_device && by_host && !team->device->short_refused;
+    const bool is_short = team->net_all_on_device && by_host && !team->device->short_refused;
     const gpuhier_exchange_kind_t kind = is_short ? GPUHIER_EXCHANGE_SHORT : team->exchange_kind;
     const size_t exchange_bytes =
         GPUHIER_EXCHANGE_SHORT == kind ? gpuhier_lane_exchange_short_bytes()
@@ -86,6 +86,8 @@ static int lane_take(gpuhier_call_t *call)
     if (OMPI_SUCCESS == rc && team->ngroups > 1) {
         rc = gpuhier_lane_exchange_use(&call->lane->exchange, kind, exchange_bytes);
         if (OMPI_SUCCESS == rc && NULL != team->linked && !gpuhier_lane_exchange_is_mappable(&call->lane->exchange)) {
+            gpuhier_lane_exchange_free(&call->lane->exchange,
+                                       kind); /* the next call that takes the lane makes others */
             rc = OMPI_ERR_NOT_SUPPORTED;
         }
     }

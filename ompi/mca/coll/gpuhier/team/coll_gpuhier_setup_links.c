@@ -33,6 +33,15 @@ uint8_t gpuhier_setup_links_offer(const gpuhier_team_t *team)
     return (uint8_t) (GPUHIER_LINKS_MAY | (gpuhier_vmm_knows_fabric(team->device->ordinal) ? GPUHIER_LINKS_FABRIC : 0));
 }
 
+static bool is_one_node(const gpuhier_setup_t *setup)
+{
+    bool one_node = true;
+    for (int rank = 1; rank < setup->team->nranks; ++rank) {
+        one_node = one_node && setup->nodes[rank] == setup->nodes[0];
+    }
+    return one_node;
+}
+
 /* Are there two groups on one node? */
 static bool groups_share_node(const gpuhier_setup_t *setup)
 {
@@ -56,15 +65,14 @@ static gpuhier_exchange_kind_t kind_wanted(const gpuhier_setup_t *setup)
 {
     const gpuhier_team_t *team = setup->team;
     uint8_t all = GPUHIER_LINKS_MAY | GPUHIER_LINKS_FABRIC;
-    bool one_node = true;
     for (int rank = 0; rank < team->nranks; ++rank) {
         all &= setup->hello[rank].links;
-        one_node = one_node && setup->nodes[rank] == setup->nodes[0];
     }
     if (0 == (all & GPUHIER_LINKS_MAY)) {
         return GPUHIER_EXCHANGE_HOST;
     }
-    if (one_node || (0 == (all & GPUHIER_LINKS_FABRIC) && team->net_on_device && groups_share_node(setup))) {
+    if (is_one_node(setup)
+        || (0 == (all & GPUHIER_LINKS_FABRIC) && team->net_all_on_device && groups_share_node(setup))) {
         return GPUHIER_EXCHANGE_DEVICE;
     }
     return 0 != (all & GPUHIER_LINKS_FABRIC) ? GPUHIER_EXCHANGE_FABRIC : GPUHIER_EXCHANGE_HOST;
@@ -228,14 +236,10 @@ static int64_t links_try(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind)
 static void links_take(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind)
 {
     gpuhier_team_t *team = setup->team;
-    bool all = true;
-    for (int rank = 1; rank < team->nranks; ++rank) {
-        all = all && (GPUHIER_EXCHANGE_FABRIC == kind || setup->nodes[rank] == setup->nodes[0]);
-    }
     team->exchange_kind = kind;
     team->limits.host_shard_bytes = 0; /* partners take pieces from GPU memory */
-    if (all) {
-        team->net_on_device = false;
+    if (GPUHIER_EXCHANGE_FABRIC == kind || is_one_node(setup)) {
+        team->net_on_device = team->net_all_on_device = false;
         team->limits.wire = GPUHIER_WIRE_NVLINK;
     }
 }
@@ -256,7 +260,7 @@ int gpuhier_setup_exchange_buffers(const gpuhier_setup_t *setup)
 {
     const gpuhier_team_t *team = setup->team;
     gpuhier_lane_exchange_t *exchange = &setup->lane->exchange;
-    if (team->net_on_device && gpuhier_plan_by_host(&team->shape, &team->limits, 1)
+    if (team->net_all_on_device && gpuhier_plan_by_host(&team->shape, &team->limits, 1)
         && OMPI_SUCCESS
                != gpuhier_lane_exchange_use(exchange, GPUHIER_EXCHANGE_SHORT, gpuhier_lane_exchange_short_bytes())) {
         team->device->short_refused = true;

@@ -134,15 +134,22 @@ void gpuhier_setup_net_hear(gpuhier_setup_t *setup)
     }
 }
 
-/* Messages between groups lie in GPU memory if all ranks can, so that no rank waits for one that copies them. */
+/*
+ * Messages between groups lie in GPU memory if all ranks can, so that no rank waits for one that copies them. The
+ * answer of a rank may differ from the others', since a user may force one and a context may be lost. So what all ranks
+ * must decide alike follows from all answers.
+ */
 static void gpu_decide(gpuhier_setup_t *setup)
 {
+    setup->team->net_all_on_device = true;
     setup->gpu_rank = setup->team->rank;
     setup->gpu = (gpuhier_net_gpu_t) setup->words[setup->gpu_rank].gpu;
     for (int rank = 0; rank < setup->team->nranks; ++rank) {
         if (gpuhier_net_gpu_hear(&setup->gpu, (gpuhier_net_gpu_t) setup->words[rank].gpu)) {
             setup->gpu_rank = rank;
         }
+        setup->team->net_all_on_device =
+            setup->team->net_all_on_device && gpuhier_net_gpu_is_yes((gpuhier_net_gpu_t) setup->words[rank].gpu);
     }
     setup->team->net_on_device = gpuhier_net_gpu_is_yes(setup->gpu);
     setup->team->exchange_kind = setup->team->net_on_device ? GPUHIER_EXCHANGE_DEVICE : GPUHIER_EXCHANGE_HOST;
@@ -232,7 +239,7 @@ static int addresses_exchange(gpuhier_setup_t *setup)
     rc = OMPI_SUCCESS != rc ? rc : peers_make(setup, all);
     gpu_decide(setup);
     team->limits.host_shard_bytes =
-        gpuhier_choice_host_shard((uint64_t) gpuhier_params.host_shard_bytes, team->ngroups, team->net_on_device);
+        gpuhier_choice_host_shard((uint64_t) gpuhier_params.host_shard_bytes, team->ngroups, team->net_all_on_device);
     if (!gpuhier_setup_links_wanted(setup)) { /* else it is not known yet what they lie in */
         rc = OMPI_SUCCESS != rc ? rc : gpuhier_setup_exchange_buffers(setup);
     }

@@ -81,7 +81,8 @@ typedef struct gpuhier_team {
     gpuhier_device_t *device;
     gpuhier_piece_rails_t *rails;          /* [pieces] */
     gpuhier_way_t way;                     /* the connections of its peers */
-    bool net_on_device;                    /* UCX moves device memory */
+    bool net_on_device;                    /* UCX moves device memory of this rank */
+    bool net_all_on_device;                /* of every rank; equal on all ranks */
     gpuhier_exchange_kind_t exchange_kind; /* what the exchange buffers lie in; several groups */
     uint64_t *linked; /* [nranks] the process of each partner that takes pieces from this rank's memory, and gives them
                          so; 0: by messages. NULL: all */

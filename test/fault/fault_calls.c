@@ -15,7 +15,9 @@
  * component sets everything up anew. A first case, in which nothing fails, counts the calls. Ranks do
  * not wait for each other between the calls of a case; they compare their outcomes at its end.
  *
- *   fault_calls [function...]     (with libsaboteur.so preloaded; default: all functions)
+ *   fault_calls [linked] [function...]     (with libsaboteur.so preloaded; default: all functions)
+ *
+ * linked: partners exchange over links in the case without a fault.
  */
 #define _GNU_SOURCE
 #include <cuda.h>
@@ -26,6 +28,7 @@
 #include <string.h>
 
 #include "fault_lib.h"
+#include "pvars.h"
 
 #define NCALLS 9
 #define CASE_SECONDS 60
@@ -190,9 +193,18 @@ int main(int argc, char **argv)
     saboteur_find(&w.saboteur);
     driver_find(&w);
     pair_alloc(&w.world_pair, 1000);
+    uint64_t linked = 0;
+    (void) pvars_counter("coll_gpuhier_link_bytes", &linked); /* it counts from its first reading on */
     run_case(&w, "", -1);
     if (0 != w.nerror) {
         suite_fail(&w.suite, "a case without a fault went wrong");
+    }
+    if (argc > 1 && 0 == strcmp("linked", argv[1])) {
+        if (!pvars_counter("coll_gpuhier_link_bytes", &linked) || 0 == linked) {
+            suite_fail(&w.suite, "no bytes went over links");
+        }
+        --argc;
+        ++argv;
     }
     run_case(&w, "", -1); /* counts what each new context and communicator takes */
     for (int i = 0; i < 256 && NULL != (function = w.saboteur.function(i)); ++i) {

@@ -23,7 +23,14 @@
 #include "team/coll_gpuhier_trial.h"
 #include "opal/util/output.h"
 
-#define PATTERN_BYTES ((size_t) 32 << 10)
+#define PATTERN_BYTES_MAX ((size_t) 32 << 10)
+
+/* Bytes of a pattern: whole words, and no more than a buffer has. */
+static size_t pattern_bytes(void)
+{
+    const size_t most = gpuhier_slice_buffer_bytes(false) / sizeof(uint64_t) * sizeof(uint64_t);
+    return most < PATTERN_BYTES_MAX ? most : PATTERN_BYTES_MAX;
+}
 
 uint8_t gpuhier_setup_links_offer(const gpuhier_team_t *team)
 {
@@ -101,12 +108,12 @@ static int copy(const gpuhier_lane_t *lane, void *to, const void *from)
 {
     CUstream stream = lane->stream[GPUHIER_STAGE_EXCHANGE];
     int rc = gpuhier_cuda_error(
-        gpuhier_cu.cuMemcpyAsync((CUdeviceptr) (uintptr_t) to, (CUdeviceptr) (uintptr_t) from, PATTERN_BYTES, stream),
+        gpuhier_cu.cuMemcpyAsync((CUdeviceptr) (uintptr_t) to, (CUdeviceptr) (uintptr_t) from, pattern_bytes(), stream),
         "cuMemcpyAsync of a pattern");
     return OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
 }
 
-/* Makes this rank's buffers, with a pattern in them that comes from the nonce of its hello. words: PATTERN_BYTES. */
+/* Makes this rank's buffers, with a pattern in them that comes from the nonce of its hello. words: pattern_bytes(). */
 static int buffers_offer(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind, uint64_t *words,
                          gpuhier_setup_link_t *mine)
 {
@@ -114,10 +121,13 @@ static int buffers_offer(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind, u
     int rc = gpuhier_lane_exchange_use(&setup->lane->exchange, kind, gpuhier_slice_buffer_bytes(false));
     gpuhier_engine_unlock();
     if (OMPI_SUCCESS == rc && !gpuhier_lane_exchange_is_mappable(&setup->lane->exchange)) {
+        gpuhier_engine_lock();
+        gpuhier_lane_exchange_free(&setup->lane->exchange, kind); /* the next trial makes others */
+        gpuhier_engine_unlock();
         rc = OMPI_ERR_NOT_SUPPORTED;
     }
     if (OMPI_SUCCESS == rc) {
-        gpuhier_trial_pattern(words, PATTERN_BYTES, setup->hello[setup->team->rank].nonce);
+        gpuhier_trial_pattern(words, pattern_bytes(), setup->hello[setup->team->rank].nonce);
         mine->ref = setup->lane->exchange.now->ref[0];
         rc = copy(setup->lane, setup->lane->exchange.now->shard[0], words);
     }
@@ -139,7 +149,7 @@ static unsigned partner_try(gpuhier_setup_t *setup, int rank, uint64_t *words)
     gpuhier_engine_lock();
     gpuhier_unmap(mapping);
     gpuhier_engine_unlock();
-    if (OMPI_SUCCESS == rc && !gpuhier_trial_matches(words, PATTERN_BYTES, setup->hello[rank].nonce)) {
+    if (OMPI_SUCCESS == rc && !gpuhier_trial_matches(words, pattern_bytes(), setup->hello[rank].nonce)) {
         return CUDA_ERROR_UNKNOWN; /* the copy brought something else */
     }
     return error_of(rc);
@@ -214,7 +224,7 @@ static int64_t offers_verdict(const gpuhier_setup_t *setup)
 static int64_t links_try(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind)
 {
     gpuhier_setup_link_t mine = {.error = CUDA_ERROR_OUT_OF_MEMORY};
-    uint64_t *words = malloc(PATTERN_BYTES);
+    uint64_t *words = malloc(pattern_bytes());
     int rc = NULL == words ? OMPI_ERR_OUT_OF_RESOURCE : buffers_offer(setup, kind, words, &mine);
     if (OMPI_SUCCESS != gpuhier_setup_gather(setup, &mine, setup->links, sizeof(mine))) {
         free(words);

@@ -330,15 +330,19 @@ static void sent_count(const gpuhier_call_t *call, int piece, const gpuhier_tran
     }
 }
 
-/* Makes what a NIC wrote visible to kernels. */
+/* Makes what a NIC wrote visible to kernels, and to partners that take pieces over links. */
 static int received_flush(const gpuhier_call_t *call)
 {
     const gpuhier_lane_t *lane = call->lane;
-    if (!gpuhier_lane_exchange_on_device(&lane->exchange) || GPUHIER_FLUSH_NONE == lane->device->flush) {
+    const bool for_peers = NULL != call->team->linked;
+    const gpuhier_flush_t flush = for_peers ? lane->device->flush_for_peers : lane->device->flush;
+    if (!gpuhier_lane_exchange_on_device(&lane->exchange) || GPUHIER_FLUSH_NONE == flush) {
         return OMPI_SUCCESS;
     }
     return gpuhier_cuda_error(gpuhier_cu.cuFlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
-                                                                    CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER),
+                                                                    for_peers
+                                                                        ? CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES
+                                                                        : CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER),
                               "cuFlushGPUDirectRDMAWrites");
 }
 

@@ -250,8 +250,9 @@ static int attribute(CUdevice_attribute name, int ordinal)
     return value;
 }
 
-static gpuhier_flush_t flush_of(int ordinal)
+static void flush_decide(gpuhier_device_t *device)
 {
+    const int ordinal = device->ordinal;
     const gpuhier_flush_facts_t facts = {
         .compute_capability = 10 * attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, ordinal)
                               + attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, ordinal),
@@ -259,7 +260,8 @@ static gpuhier_flush_t flush_of(int ordinal)
                        || 0 != attribute(CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST, ordinal),
         .ordering = attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, ordinal),
         .options = attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS, ordinal)};
-    return gpuhier_flush_decide(&facts);
+    device->flush = gpuhier_flush_decide(&facts, false);
+    device->flush_for_peers = gpuhier_flush_decide(&facts, true);
 }
 
 static size_t memory_of(CUdevice handle)
@@ -309,7 +311,7 @@ static int device_make(CUcontext context, gpuhier_device_t **device_p)
         return rc;
     }
     device->memory_bytes = memory_of(handle);
-    device->flush = flush_of(device->ordinal);
+    flush_decide(device);
     rc = first_lanes_make(device);
     if (OMPI_SUCCESS != rc) {
         gpuhier_reduce_close(&device->reduce);

@@ -110,6 +110,7 @@ struct gpuhier_device {
                               reduce in their place, in the same steps */
     size_t memory_bytes;   /* of the GPU; 4 GiB where the driver does not say */
     gpuhier_flush_t flush; /* before kernels read what a NIC has written */
+    gpuhier_flush_t flush_for_peers; /* before peers' copies read it, too */
 };
 
 OBJ_CLASS_DECLARATION(gpuhier_device_t);

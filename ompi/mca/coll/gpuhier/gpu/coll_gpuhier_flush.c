@@ -9,10 +9,12 @@
 
 #include <cuda.h>
 
-gpuhier_flush_t gpuhier_flush_decide(const gpuhier_flush_facts_t *facts)
+gpuhier_flush_t gpuhier_flush_decide(const gpuhier_flush_facts_t *facts, bool for_peers)
 {
     const bool is_ordered = facts->ordering >= CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
-    if (is_ordered && facts->compute_capability >= 90 && !facts->is_coherent) {
+    const bool suffices =
+        is_ordered && (!for_peers || facts->ordering >= CU_GPU_DIRECT_RDMA_WRITES_ORDERING_ALL_DEVICES);
+    if (suffices && facts->compute_capability >= 90 && !facts->is_coherent) {
         return GPUHIER_FLUSH_NONE;
     }
     const bool has_call = 0 != (facts->options & CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST);

@@ -31,7 +31,9 @@ typedef enum gpuhier_flush {
  *
  * Where the driver promises order, the call does nothing (cuda.h). That suffices below sm_90, where there is one path.
  * The promise holds for each path alone, so behind C2C it is not enough.
+ *
+ * for_peers: other GPUs read there as well. The driver promises order to them in a value of its own.
  */
-gpuhier_flush_t gpuhier_flush_decide(const gpuhier_flush_facts_t *facts);
+gpuhier_flush_t gpuhier_flush_decide(const gpuhier_flush_facts_t *facts, bool for_peers);
 
 #endif /* GPUHIER_FLUSH_H */

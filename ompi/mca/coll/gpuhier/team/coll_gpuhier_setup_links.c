@@ -113,6 +113,13 @@ static int copy(const gpuhier_lane_t *lane, void *to, const void *from)
     return OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
 }
 
+/* Can a partner take what a NIC has written into this rank's buffers? */
+static bool received_is_visible(const gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind)
+{
+    return GPUHIER_EXCHANGE_DEVICE != kind || is_one_node(setup)
+           || GPUHIER_FLUSH_IMPOSSIBLE != setup->team->device->flush_for_peers;
+}
+
 /* Makes this rank's buffers, with a pattern in them that comes from the nonce of its hello. words: pattern_bytes(). */
 static int buffers_offer(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind, uint64_t *words,
                          gpuhier_setup_link_t *mine)
@@ -124,6 +131,9 @@ static int buffers_offer(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind, u
         gpuhier_engine_lock();
         gpuhier_lane_exchange_free(&setup->lane->exchange, kind); /* the next trial makes others */
         gpuhier_engine_unlock();
+        rc = OMPI_ERR_NOT_SUPPORTED;
+    }
+    if (OMPI_SUCCESS == rc && !received_is_visible(setup, kind)) {
         rc = OMPI_ERR_NOT_SUPPORTED;
     }
     if (OMPI_SUCCESS == rc) {

@@ -5,10 +5,12 @@
  * What this process has on a GPU: a device for each context, with the kernels, events, and lanes. A lane carries one
  * call at a time. It has scratch memory that peers have mapped, streams and events.
  *
- * This folder, gpu, owns the CUDA driver's entry points (cuda), devices and lanes (device), what this process exports
- * and has mapped of its peers (ipc_cache, vmm), what the host has mapped (gdr), the table of kernels and their launches
- * (reduce, elements), and the kernels themselves (kernels/). It uses base, and plan for limits. Set-up, the engine,
- * host and coll use it.
+ * This folder, gpu, owns the CUDA driver's entry points (cuda), devices and lanes (device), a lane's buffers for the
+ * exchange between groups (lane_exchange), what this process exports and has mapped of its peers (ipc_cache, vmm,
+ * parcels), memory that all GPUs of a group reach at one address (multicast), page-locked host memory that a node's
+ * ranks share in place of scratch (hostmem), what the host has mapped (gdr, host_trial), whether NICs' writes are
+ * flushed (flush), the tables of kernels and their launches (reduce, multicast_reduce, elements), and the kernels
+ * themselves (kernels/). It uses base, and plan for limits. Set-up, the engine, host and coll use it.
  *
  * Calls to device and ipc_cache are made under the engine's lock. A device's kernels are constant, so any thread may
  * launch them. "Short message" always means: at most coll_gpuhier_small_bytes, so the host reduces it.

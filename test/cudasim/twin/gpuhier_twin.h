@@ -15,11 +15,23 @@
 #include "gpuhier_multicast.h"
 #include "gpuhier_oneshot.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Hidden: the library exports its table only. */
 namespace [[gnu::visibility("hidden")]] gpuhier
 {
+
+/* A GPU ends the context on such an address; here the program ends, since no test is to go on after that. */
+inline void twin_demand_aligned(uint64_t address, uint64_t bytes)
+{
+    if (0 != address % bytes) {
+        fprintf(stderr, "twin: an access of %llu bytes at 0x%llx is not aligned\n", (unsigned long long) bytes,
+                (unsigned long long) address);
+        abort();
+    }
+}
 
 /* Accesses of the host, translated; an address need not be aligned for the host, but the source believes it is. */
 struct twin_memory {

@@ -107,6 +107,7 @@ static void units_run(const cudasim_launch_t *launch, const gpuhier_multicast_ar
 static void run(const cudasim_launch_t *launch, void **params, uint64_t unit, range_t range)
 {
     const gpuhier_multicast_args_t &args = *(const gpuhier_multicast_args_t *) params[0];
+    twin_demand_aligned(args.from | args.to, unit);
     cudasim_shape(launch, (uint32_t) (8 * unit), 0); /* eight loads in flight */
     if (launch->exact) {
         units_run(launch, args, unit, range);

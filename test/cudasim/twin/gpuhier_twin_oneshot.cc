@@ -52,6 +52,7 @@ struct oneshot_memory : twin_memory {
     }
     void push(uint64_t address, const line &x) const
     {
+        twin_demand_aligned(address, sizeof(x.word));
         if (launch->exact) {
             cudasim_push(launch, (uintptr_t) address, x.word, sizeof(x.word));
             return;
@@ -77,6 +78,7 @@ struct oneshot_memory : twin_memory {
     }
     line take(uint64_t address) const
     {
+        twin_demand_aligned(address, sizeof(line));
         const uint64_t *word = (const uint64_t *) cudasim_host_view(launch, (uintptr_t) address);
         return line{{__atomic_load_n(word, __ATOMIC_ACQUIRE), __atomic_load_n(word + 1, __ATOMIC_ACQUIRE)}};
     }

@@ -21,6 +21,7 @@
 #include "opal/util/show_help.h"
 
 #define SLICE_BYTES_MIN ((size_t) 4096)
+#define SLICE_BYTES_UNIT ((size_t) 128)     /* so what lies behind slice buffers is aligned for kernels */
 #define SLICE_BYTES_MOST ((size_t) 1 << 40) /* more than any GPU has; several of them are no overflow */
 #define SMALL_BYTES_MAX ((size_t) 1 << 20)  /* each rank has two areas of that length in each communicator */
 #define ALGORITHMS_MAX 15
@@ -233,6 +234,8 @@ int gpuhier_params_register(const mca_base_component_t *component, const char *c
     if (p->slice_bytes_max > SLICE_BYTES_MOST) {
         p->slice_bytes_max = SLICE_BYTES_MOST;
     }
+    p->slice_bytes -= p->slice_bytes % SLICE_BYTES_UNIT;
+    p->slice_bytes_max -= p->slice_bytes_max % SLICE_BYTES_UNIT;
     if (p->slice_bytes_max < p->slice_bytes || (was_set("slice_bytes") && !was_set("slice_bytes_max"))) {
         p->slice_bytes_max = p->slice_bytes; /* a length that the user chose is the length of all */
     }

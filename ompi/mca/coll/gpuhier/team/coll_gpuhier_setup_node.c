@@ -128,13 +128,13 @@ int gpuhier_setup_node(gpuhier_setup_t *setup, int rc)
     if (OMPI_SUCCESS == rc) {
         rc = gpuhier_verdicts_init(&setup->verdicts, team->nranks, setup->widest, setup->places);
     }
+    rc = OMPI_SUCCESS != rc ? rc : neighbours_make(setup);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_trial_run(setup->lane, setup->neighbours, setup->nlocal, me);
     bool made = false;
-    if (OMPI_SUCCESS == rc && maker) {
+    if (OMPI_SUCCESS == rc && maker) { /* last, since a job that is killed now leaves the file */
         rc = gpuhier_segment_create(&args, &team->segment);
         made = OMPI_SUCCESS == rc;
     }
-    rc = OMPI_SUCCESS != rc ? rc : neighbours_make(setup);
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_trial_run(setup->lane, setup->neighbours, setup->nlocal, me);
     if (!gpuhier_setup_vote(setup, OMPI_SUCCESS == rc)) { /* with it, all kernels of the trial have ended */
         if (made) {
             gpuhier_segment_unlink(args.word);

@@ -346,10 +346,32 @@ static int shared_map(const gpuhier_memref_t *ref, CUdeviceptr *address_p)
     return rc;
 }
 
-static int handle_open(const gpuhier_memref_t *ref, CUdeviceptr *address_p)
+/* Closes all mappings of a process's user memory that no call uses. */
+static bool unused_close(const map_key_t *key)
 {
-    return gpuhier_cuda_error(gpuhier_cu.cuIpcOpenMemHandle(address_p, ref->handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS),
-                              "cuIpcOpenMemHandle");
+    gpuhier_mapping_t *mapping, *next;
+    bool any = false;
+    OPAL_LIST_FOREACH_SAFE (mapping, next, &recent, gpuhier_mapping_t) {
+        if (0 == mapping->pins && !mapping->keep && key->process == mapping->key.process
+            && key->context == mapping->key.context) {
+            mapping_close(mapping);
+            any = true;
+        }
+    }
+    return any;
+}
+
+/*
+ * The driver exports whole blocks, in which several allocations may lie. Where the owner has freed a block and got
+ * another one at its place, an old mapping is in the way although no allocation of it overlaps the new one.
+ */
+static int handle_open(const gpuhier_memref_t *ref, const map_key_t *key, CUdeviceptr *address_p)
+{
+    CUresult result = gpuhier_cu.cuIpcOpenMemHandle(address_p, ref->handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    if (CUDA_ERROR_ALREADY_MAPPED == result && unused_close(key)) {
+        result = gpuhier_cu.cuIpcOpenMemHandle(address_p, ref->handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    }
+    return gpuhier_cuda_error(result, "cuIpcOpenMemHandle");
 }
 
 static int mapping_open(const gpuhier_memref_t *ref, const map_key_t *key, bool keep, gpuhier_mapping_t **mapping_p)
@@ -365,7 +387,7 @@ static int mapping_open(const gpuhier_memref_t *ref, const map_key_t *key, bool 
     mapping->keep = keep;
     mapping->gone = false;
     mapping->shared = GPUHIER_SHARED_IPC != ref->shared;
-    int rc = mapping->shared ? shared_map(ref, &mapping->address) : handle_open(ref, &mapping->address);
+    int rc = mapping->shared ? shared_map(ref, &mapping->address) : handle_open(ref, key, &mapping->address);
     if (OMPI_SUCCESS != rc) {
         OBJ_RELEASE(mapping);
         return rc;

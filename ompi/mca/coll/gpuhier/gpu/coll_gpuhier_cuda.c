@@ -254,15 +254,17 @@ void gpuhier_buffer_identify(const void *address, gpuhier_buffer_t *buffer)
     }
     unsigned long long types = 0, id = 0;
     CUmemoryPool pool = NULL;
-    CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID,
-                                   CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE};
-    void *values[] = {&types, &id, &pool};
-    /* This fails on a driver that does not know such ids. Without them, what is mapped now could not be told from what
-     * was mapped there before. */
-    CUresult result = gpuhier_cu.cuPointerGetAttributes(3, names, values, (CUdeviceptr) (uintptr_t) address);
-    buffer->shareable =
-        CUDA_SUCCESS == result && 0 != id && NULL == pool && 0 != (types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-    buffer->pooled = CUDA_SUCCESS == result && NULL != pool;
+    CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE};
+    void *values[] = {&types, &pool};
+    CUpointer_attribute id_name[] = {CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID};
+    void *id_value[] = {&id};
+    const CUdeviceptr at = (CUdeviceptr) (uintptr_t) address;
+    const bool known = CUDA_SUCCESS == gpuhier_cu.cuPointerGetAttributes(2, names, values, at);
+    /* The list of attributes that a driver answers together does not have the id (cuda.h), so it may refuse it. Without
+     * an id, what is mapped now could not be told from what was mapped there before. */
+    const bool has_id = CUDA_SUCCESS == gpuhier_cu.cuPointerGetAttributes(1, id_name, id_value, at) && 0 != id;
+    buffer->shareable = known && has_id && NULL == pool && 0 != (types & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    buffer->pooled = known && NULL != pool;
     if (buffer->shareable) {
         buffer->id = id | MEMORY_ID;
     }

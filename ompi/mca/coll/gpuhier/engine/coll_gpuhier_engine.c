@@ -149,6 +149,7 @@ void gpuhier_engine_begin(gpuhier_call_t *call)
                 if (!gpuhier_known_take(call, arrival)) {
                     gpuhier_offer_make(call, arrival);
                 }
+                gpuhier_offer_send(call, arrival);
             }
         }
     } else if (call->is_long && OMPI_SUCCESS == team->context_lost && GPUHIER_ORDER_FAILED != call->order) {

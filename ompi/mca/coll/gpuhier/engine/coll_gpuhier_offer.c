@@ -112,8 +112,12 @@ static bool direct_refs(const gpuhier_call_t *call, gpuhier_arrival_t *arrival)
 
 void gpuhier_offer_make(const gpuhier_call_t *call, gpuhier_arrival_t *arrival)
 {
-    const gpuhier_team_t *team = call->team;
     arrival->direct = direct_refs(call, arrival);
+}
+
+void gpuhier_offer_send(const gpuhier_call_t *call, const gpuhier_arrival_t *arrival)
+{
+    const gpuhier_team_t *team = call->team;
     if (arrival->direct) {
         gpuhier_export_send(&arrival->in, team->scratch, team->group_size);
         gpuhier_export_send(&arrival->out, team->scratch, team->group_size);

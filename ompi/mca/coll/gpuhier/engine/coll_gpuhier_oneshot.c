@@ -29,10 +29,13 @@ bool gpuhier_oneshot_is_direct(const gpuhier_call_t *call)
     return gpuhier_device_owns(device, &call->from) && gpuhier_device_owns(device, &call->to);
 }
 
+/* A call of this process has a kernel that may wait for its peers. */
+static bool kernel_waits;
+
 void gpuhier_oneshot_offer(gpuhier_call_t *call, gpuhier_arrival_t *arrival)
 {
-    if (!call->lane->device->kernel_waits && OMPI_SUCCESS == gpuhier_lane_mailbox_next(call->lane)) {
-        call->lane->device->kernel_waits = true;
+    if (!kernel_waits && OMPI_SUCCESS == gpuhier_lane_mailbox_next(call->lane)) {
+        kernel_waits = true;
         call->slices.offers = true;
         arrival->flag = gpuhier_lane_mailbox_flag(call->lane);
     }
@@ -94,20 +97,20 @@ static uint64_t done_word(const gpuhier_lane_t *lane)
     return atomic_load_explicit(&lane->words[GPUHIER_ONESHOT_DONE / sizeof(uint64_t)], memory_order_acquire);
 }
 
+/* Is the context lost? Asks the lane's own stream: a question about the default stream would spoil a capture. */
+static int fault(const gpuhier_call_t *call)
+{
+    const CUresult result = gpuhier_cu.cuStreamQuery(call->lane->stream[GPUHIER_STAGE_RS]);
+    return CUDA_ERROR_NOT_READY == result ? OMPI_SUCCESS
+                                          : gpuhier_cuda_error(result, "a kernel that waits for its peers");
+}
+
 int gpuhier_oneshot_ended(const gpuhier_call_t *call)
 {
     const gpuhier_lane_t *lane = call->lane;
-    uint64_t word = done_word(lane);
-    if (lane->number != word >> 2 && 0 == (call->idle.polls + 1) % POLLS_PER_QUERY) {
-        CUresult result = gpuhier_cu.cuStreamQuery(stream_of(call));
-        word = done_word(lane);
-        if (CUDA_ERROR_NOT_READY != result && lane->number != word >> 2) {
-            int rc = gpuhier_cuda_error(result, "a kernel that waits for its peers");
-            return OMPI_SUCCESS != rc ? rc : OMPI_ERROR;
-        }
-    }
+    const uint64_t word = done_word(lane);
     if (lane->number != word >> 2) {
-        return 0;
+        return 0 == (call->idle.polls + 1) % POLLS_PER_QUERY ? fault(call) : 0;
     }
     return GPUHIER_ONESHOT_COMPLETE == (word & 3) ? 1 : OMPI_ERROR;
 }
@@ -122,7 +125,7 @@ bool gpuhier_oneshot_waits(const gpuhier_call_t *call)
 bool gpuhier_oneshot_runs(const gpuhier_call_t *call)
 {
     return NULL != call->lane && NULL != call->team->device->context && gpuhier_oneshot_waits(call)
-           && CUDA_ERROR_NOT_READY == gpuhier_cu.cuStreamQuery(stream_of(call));
+           && OMPI_SUCCESS == fault(call);
 }
 
 void gpuhier_oneshot_abort(gpuhier_call_t *call)
@@ -147,7 +150,7 @@ bool gpuhier_oneshot_all_started(const gpuhier_call_t *call)
 void gpuhier_oneshot_release(gpuhier_call_t *call)
 {
     if (call->slices.offers) {
-        call->lane->device->kernel_waits = false;
+        kernel_waits = false;
         call->slices.offers = false;
     }
 }

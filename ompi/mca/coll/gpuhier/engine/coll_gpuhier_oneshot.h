@@ -16,9 +16,10 @@
  *     start of one kernel until the other ends. A rank that is busy says so in its arrival record, and all take slices.
  *   - When a call fails, its host tells the kernel to leave.
  *
- *   - Where several threads may call MPI, a kernel waits on a stream of its lane, behind a mark. On the legacy default
- *     stream it would hold up calls of other threads, and a peer's kernel may wait for one of these. Where one thread
- *     calls MPI, all ranks' threads are in the call, and the kernel runs on the legacy default stream without a mark.
+ *   - Where the program may have several threads, a kernel waits on a stream of its lane, behind a mark. On the legacy
+ *     default stream it would hold up what other threads queue, and a peer's kernel may wait for some of that. Where
+ * the program has one thread (MPI_THREAD_SINGLE), all ranks' threads are in the call, and the kernel runs on the legacy
+ *     default stream without a mark.
  *
  * A kernel reads and writes the user's buffers if they are memory of its GPU and context. Otherwise the input is first
  * copied to scratch, and the result from there.

@@ -12,7 +12,8 @@
  *     says that all has ended, where such a query covers blocking streams as well (device, query_suffices).
  *   - A short call that begins at once copies its input on the default stream itself.
  *   - A kernel that carries a short message runs on the default stream itself.
- *   - A one-shot kernel runs on the default stream itself, unless another thread may queue work behind it there.
+ *   - A one-shot kernel runs on the default stream itself in a program of one thread. Work that another thread queued
+ *     behind it, such as a collective of NCCL, could wait for work on a peer that waits for the peer's one-shot kernel.
  *   - All other calls are marked, and so are these with sync_before, which waits for the device before it marks.
  *
  * Called by the engine, when a call is posted, and by the stages that read the input.
@@ -113,17 +114,27 @@ static bool may_copy(const gpuhier_call_t *call)
            && call->from.context == context && (!gpuhier_buffer_on_device(&call->to) || call->to.context == context);
 }
 
+/* While a blocking stream captures a graph, the driver refuses all use of the default stream, and what tries it spoils
+ * the capture. This question does not. */
+static bool is_usable(CUstream stream)
+{
+    CUstreamCaptureStatus status;
+    return OMPI_SUCCESS == gpuhier_cuda_error(gpuhier_cu.cuStreamIsCapturing(stream, &status), "cuStreamIsCapturing");
+}
+
 void gpuhier_order_decide(gpuhier_call_t *call)
 {
     if (OMPI_SUCCESS != call->team->context_lost) {
         call->order = GPUHIER_ORDER_FAILED;
+    } else if (call->is_small && !gpuhier_buffer_on_device(&call->from) && !gpuhier_buffer_on_device(&call->to)) {
+        call->order = GPUHIER_ORDER_NEEDLESS;
+    } else if (!is_usable(CU_STREAM_LEGACY)) {
+        call->order = GPUHIER_ORDER_FAILED;
     } else if (!call->is_small) {
-        call->order = !gpuhier_params.sync_before && !ompi_mpi_thread_multiple && gpuhier_oneshot_suits(call)
-                              && gpuhier_oneshot_is_direct(call)
+        call->order = !gpuhier_params.sync_before && MPI_THREAD_SINGLE == ompi_mpi_thread_provided
+                              && gpuhier_oneshot_suits(call) && gpuhier_oneshot_is_direct(call)
                           ? GPUHIER_ORDER_KERNEL
                           : gpuhier_order_mark(call);
-    } else if (!gpuhier_buffer_on_device(&call->from) && !gpuhier_buffer_on_device(&call->to)) {
-        call->order = GPUHIER_ORDER_NEEDLESS;
     } else if (call->small.is_mapped) {
         call->input_done = has_ended(call);
         call->order = call->input_done ? GPUHIER_ORDER_NEEDLESS : gpuhier_order_mark(call);
@@ -139,6 +150,9 @@ int gpuhier_order_reached(gpuhier_call_t *call, int queries)
     CUresult result = call->input_done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
     for (int i = 0; i < queries && CUDA_ERROR_NOT_READY == result; ++i) {
         result = gpuhier_cu.cuEventQuery(call->input);
+        for (int k = 0; k < 2 && CUDA_SUCCESS == result; ++k) {
+            result = NULL == call->elsewhere[k] ? CUDA_SUCCESS : gpuhier_cu.cuEventQuery(call->elsewhere[k]);
+        }
     }
     if (CUDA_ERROR_NOT_READY == result) {
         return 0;

@@ -31,7 +31,7 @@ int gpuhier_order_queue(gpuhier_call_t *call);
 
 /*
  * Asks the driver up to `queries` times whether the work that is marked has ended, and notes it in call->input_done.
- * Returns 1, 0 or an error. Work of other contexts is not asked about: only calls via scratch wait for that.
+ * Returns 1, 0 or an error.
  */
 int gpuhier_order_reached(gpuhier_call_t *call, int queries);
 

@@ -72,6 +72,7 @@
     X(cuStreamCreateWithPriority)                  \
     X(cuStreamDestroy)                             \
     X(cuStreamQuery)                               \
+    X(cuStreamIsCapturing)                         \
     X(cuStreamSynchronize)                         \
     X(cuStreamWaitEvent)                           \
     X(cuEventCreate)                               \

@@ -107,7 +107,6 @@ struct gpuhier_device {
     int nevents, events_room;
     bool host_maps;        /* the host reads and writes memory of this GPU, see coll_gpuhier_gdr.h */
     bool query_suffices;   /* with host_maps: a query of the default stream covers the blocking streams as well */
-    bool kernel_waits;     /* a call has a kernel that waits for its peers, or will start one */
     bool short_refused;    /* the driver has refused the memory of SHORT exchange buffers: kernels
                               reduce in their place, in the same steps */
     size_t memory_bytes;   /* of the GPU; 4 GiB where the driver does not say */

@@ -10,6 +10,7 @@
 #      gpuhier_env_component the uninstalled component in front of Open MPI's own
 #      gpuhier_env_sanitizers how a sanitized build reports; leaks count
 #      gpuhier_env_emulator  the emulated CUDA libraries in front of everything else
+#      gpuhier_env_kernels   nvcc's part of the build under test for another build
 
 # Oversubscribed ranks yield, root may run, nothing asks for a network that a test box lacks.
 gpuhier_env_mpi()
@@ -57,4 +58,16 @@ gpuhier_env_sanitizers()
     export UBSAN_OPTIONS=halt_on_error=1:exitcode=66:print_stacktrace=1
     # What libraries do among themselves is not watched.
     export TSAN_OPTIONS=ignore_noninstrumented_modules=1:exitcode=66:history_size=4:suppressions=$GPUHIER_SRC/test/tsan.supp:print_suppressions=0
+}
+
+# gpuhier_env_kernels FOLDER: puts nvcc's part of the build under test into another configured build, where nvcc would
+# take minutes for the same.
+gpuhier_env_kernels()
+{
+    local kernels=ompi/mca/coll/gpuhier/gpu/kernels name
+    mkdir -p "$1/$kernels" || return 1
+    for name in gpuhier_kernels.fatbin gpuhier_multicast.fatbin; do
+        cmp -s "$GPUHIER_BUILD/$kernels/$name" "$1/$kernels/$name" ||
+            cp "$GPUHIER_BUILD/$kernels/$name" "$1/$kernels/" || return 1
+    done
 }

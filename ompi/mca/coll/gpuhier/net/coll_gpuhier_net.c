@@ -432,6 +432,10 @@ void gpuhier_net_close(gpuhier_net_t *net)
         }
         gpuhier_net_progress(net);
     }
+    if (NULL != net->carrier && 0 != net->pending) {
+        /* A partner that comes late makes Open MPI read and write their memory. It is kept to the process's end. */
+        return;
+    }
     rails_close(net);
     /* The workers are gone, so nothing touches the operations that are still pending. */
     gpuhier_net_connections_free(net);

@@ -14,6 +14,8 @@
  *     right   all are right
  *     host    all are right, and at least one ended in host memory
  *     unread  one is an error on all ranks, as its data could not be had; all others are right
+ *     unwritten  one is an error on the victim alone, which could not write its result; all others are right, and the
+ *             blocking calls that follow as well
  * Each such rank prints "rank N is content"; the script `death` counts them.
  */
 #define _GNU_SOURCE
@@ -35,6 +37,21 @@ static double now(void)
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double) time.tv_sec + 1e-9 * (double) time.tv_nsec;
+}
+
+/* Blocking calls like the flights. False if one is wrong. */
+static bool block(suite_t *suite, const char *type, const char *op, size_t count, call_path_t path)
+{
+    bool right = true;
+    for (int i = 0; i < 4 && right; ++i) {
+        call_t call = {.comm = MPI_COMM_WORLD,
+                       .type = value_type_find(type),
+                       .op = value_op_find(op),
+                       .count = count,
+                       .path = path};
+        right = suite_call(suite, &call);
+    }
+    return right;
 }
 
 static void harm_self(const saboteur_t *saboteur, const char *harm)
@@ -68,16 +85,17 @@ static char land(suite_t *suite, flight_t *flight)
     return failures == suite->failures ? 'r' : 'W';
 }
 
-static bool is_expected(const char *expected, const char *ends, uint64_t on_host)
+static bool is_expected(const char *expected, const char *ends, uint64_t on_host, bool victim)
 {
     const size_t right = strspn(ends, "r"), errors = strspn(ends + right, "E");
     if (0 == strcmp(expected, "error")) {
         return right < NFLIGHTS && NFLIGHTS + NMORE == right + errors;
     }
-    if (0 == strcmp(expected, "unread")) {
+    if (0 == strcmp(expected, "unread") || (0 == strcmp(expected, "unwritten") && victim)) {
         return 1 == errors && NFLIGHTS + NMORE == right + errors + strspn(ends + right + errors, "r");
     }
-    return NFLIGHTS + NMORE == right && (0 != strcmp(expected, "host") || on_host > 0);
+    const bool is_host = 0 == strcmp(expected, "host") || 0 == strcmp(expected, "unwritten");
+    return NFLIGHTS + NMORE == right && (!is_host || on_host > 0);
 }
 
 int main(int argc, char **argv)
@@ -101,15 +119,8 @@ int main(int argc, char **argv)
         flight_make(&suite, &flights[i], MPI_COMM_WORLD, type, op, count, kind, kind, false);
         flights[i].on_engine = true;
     }
-    for (int i = 0; i < 4; ++i) {
-        call_t call = {.comm = MPI_COMM_WORLD,
-                       .type = value_type_find(type),
-                       .op = value_op_find(op),
-                       .count = count,
-                       .path = PATH_ACCELERATED};
-        if (!suite_call(&suite, &call)) {
-            _exit(1);
-        }
+    if (!block(&suite, type, op, count, PATH_ACCELERATED)) {
+        _exit(1);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     pvars_read(&before);
@@ -134,7 +145,10 @@ int main(int argc, char **argv)
         saboteur.arm("");
     }
     pvars_read(&after);
-    const bool content = is_expected(argv[3], ends, after.on_host - before.on_host) && 0 == suite.failures;
+    if (0 == strcmp(argv[3], "unwritten")) {
+        (void) block(&suite, type, op, count, PATH_ANY);
+    }
+    const bool content = is_expected(argv[3], ends, after.on_host - before.on_host, victim) && 0 == suite.failures;
     printf("rank %d is %s: %s, %.1f s, %llu on the host\n", suite.rank, content ? "content" : "not content", ends, took,
            (unsigned long long) (after.on_host - before.on_host));
     fflush(stdout);

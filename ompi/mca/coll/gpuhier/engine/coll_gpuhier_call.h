@@ -60,7 +60,7 @@ typedef struct gpuhier_call_args {
     /* The rest is zero for a call that a thread waits for (gpuhier_queue_run()). */
     void (*ended)(
         struct gpuhier_call *call); /* called without the lock, once it is DONE; the call is the caller's again */
-    uint8_t *outcome_p;             /* the call's mask is OR-ed into it when it ends without an error */
+    uint8_t *outcome_p;             /* the call's mask is OR-ed into it when it ends with a known outcome */
     struct ompi_op_t *op;           /* what `kernel` stands for, in case the call ends on the host */
     struct ompi_datatype_t *dtype;
     int tag; /* gpuhier_hostcall_tag() */
@@ -136,7 +136,7 @@ typedef struct gpuhier_call {
     bool net_on_device;   /* UCX moves messages of this team's calls from and to GPU memory */
     bool declining;       /* this rank voted against the call: it ends with GPUHIER_DECLINED, which needs no CUDA */
     bool on_host;         /* DONE: it ended in host memory */
-    bool outcome_known;   /* DONE with an error: others may have completed the call and applied the same mask */
+    bool outcome_known;   /* DONE with an error or on the host: other ranks may have applied the same mask */
     bool quiet;           /* FAILED: no GPU work of this rank is left, and its slot says so */
     unsigned polls;       /* FAILED: looks at the other members */
     gpuhier_idle_t idle;

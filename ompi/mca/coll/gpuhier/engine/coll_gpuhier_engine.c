@@ -401,6 +401,7 @@ static int host_step(gpuhier_call_t *call)
     bool done;
     int status, events = gpuhier_hostcall_step(call, &done, &status);
     if (events >= 0 && done) {
+        call->outcome_known = true; /* the copy to this rank's buffer may have failed, and no other rank hears of it */
         gpuhier_engine_end(call, status);
         call->on_host = true;
     }

@@ -97,7 +97,7 @@ static void first_remove(gpuhier_team_t *team, gpuhier_call_t **ended_p)
         atomic_store_explicit(&call->over, true, memory_order_release);
         return;
     }
-    if (call->status >= 0 && NULL != call->outcome_p) {
+    if ((call->status >= 0 || call->outcome_known) && NULL != call->outcome_p) {
         *call->outcome_p |= (uint8_t) call->mask;
     }
     call->next = *ended_p;

@@ -17,6 +17,7 @@
 #include "base/coll_gpuhier_end.h"
 #include "ompi/attribute/attribute.h"
 #include "ompi/runtime/mpiruntime.h"
+#include "ompi/runtime/params.h"
 
 static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT; /* of the registration. Staging does not take the engine's lock. */
 static void (*at_end)(void);
@@ -30,9 +31,14 @@ bool gpuhier_end_is_finalizing(void)
     return state >= OMPI_MPI_STATE_FINALIZE_STARTED && state < OMPI_MPI_STATE_FINALIZE_COMPLETED;
 }
 
+/*
+ * `ended` is known to those ranks alone that have something to release. The state tells all: no process leaves
+ * MPI_Finalize before all of its job have begun it, unless it was told not to wait (async_mpi_finalize).
+ */
 bool gpuhier_end_has_come(void)
 {
-    return gpuhier_end_is_finalizing() || atomic_load_explicit(&ended, memory_order_relaxed);
+    const bool all_finalized = !ompi_async_mpi_finalize && ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_COMPLETED;
+    return all_finalized || gpuhier_end_is_finalizing() || atomic_load_explicit(&ended, memory_order_relaxed);
 }
 
 /* May be called twice: at the end of the sessions, then in MPI_Finalize. */

@@ -22,12 +22,13 @@ void gpuhier_end_open(void (*end)(void));
  */
 int gpuhier_end_arm(void);
 
-/* Is the process in MPI_Finalize? A session may come after it. */
+/* Is the process in MPI_Finalize? Sessions may outlive it. */
 bool gpuhier_end_is_finalizing(void);
 
 /*
  * Has the end begun? The program's own callbacks on MPI_COMM_SELF may call collectives then, before or after everything
- * is released, and the order differs between ranks. The saved collectives serve all of these calls.
+ * is released, and the order differs between ranks. The saved collectives serve all of these calls, and all that
+ * sessions make after MPI_Finalize: only some ranks have released anything there.
  */
 bool gpuhier_end_has_come(void);
 

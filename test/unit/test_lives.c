@@ -5,6 +5,7 @@
  * Whether a process lives, where /proc does not tell: a live one is never taken for dead, and a dead one is noticed.
  *
  *   test_lives            /proc as it is: that of another pid namespace when started by "unshare --pid --fork"
+ *   test_lives threads    the child's main thread has ended, and another one works
  *   test_lives hidden     /proc hides the processes of other users, as a mount with hidepid=2 does; the child is
  *                         another user's
  */
@@ -12,6 +13,7 @@
 
 #include <errno.h>
 #include <grp.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -43,8 +45,18 @@ static void check(bool right, const char *what)
     }
 }
 
-/* Describes itself when it has become another user, and waits for a signal. */
-static void child(int out, bool hidden)
+static void *wait_for_signal(void *unused)
+{
+    (void) unused;
+    for (;;) {
+        pause();
+    }
+    return NULL;
+}
+
+/* Describes itself when it has become another user, and waits for a signal; threads: not in its main thread, which
+ * ends. */
+static void child(int out, bool hidden, bool threads)
 {
     gpuhier_record_t record;
     if (hidden && !user_become(CHILD_USER)) {
@@ -54,9 +66,29 @@ static void child(int out, bool hidden)
         || sizeof(record) != write(out, &record, sizeof(record))) {
         _exit(2);
     }
-    for (;;) {
-        pause();
+    pthread_t thread;
+    if (threads && 0 == pthread_create(&thread, NULL, wait_for_signal, NULL)) {
+        pthread_exit(NULL);
     }
+    (void) wait_for_signal(NULL);
+}
+
+/* Waits until /proc shows the process as a zombie. */
+static bool becomes_zombie(const char *path)
+{
+    for (int tries = 0; tries < 1000; ++tries) {
+        char state = '?';
+        FILE *file = fopen(path, "r");
+        const bool seen = NULL != file && 1 == fscanf(file, "%*d (%*[^)]) %c", &state);
+        if (NULL != file) {
+            fclose(file);
+        }
+        if (seen && 'Z' == state) {
+            return true;
+        }
+        usleep(10000);
+    }
+    return false;
 }
 
 static bool proc_hide(void)
@@ -65,7 +97,7 @@ static bool proc_hide(void)
            && 0 == mount("proc", "/proc", "proc", 0, "hidepid=2");
 }
 
-static pid_t child_make(bool hidden, gpuhier_record_t *record_p)
+static pid_t child_make(bool hidden, bool threads, gpuhier_record_t *record_p)
 {
     int ends[2];
     if (0 != pipe(ends)) {
@@ -73,7 +105,7 @@ static pid_t child_make(bool hidden, gpuhier_record_t *record_p)
     }
     const pid_t pid = fork();
     if (0 == pid) {
-        child(ends[1], hidden);
+        child(ends[1], hidden, threads);
     }
     close(ends[1]);
     const bool got = sizeof(*record_p) == read(ends[0], record_p, sizeof(*record_p));
@@ -104,6 +136,7 @@ static pid_t killer_make(pid_t victim, int *tell_p)
 int main(int argc, char **argv)
 {
     const bool hidden = argc > 1 && 0 == strcmp(argv[1], "hidden");
+    const bool threads = argc > 1 && 0 == strcmp(argv[1], "threads");
     gpuhier_record_t mine, other;
     char path[64];
     int tell;
@@ -112,7 +145,7 @@ int main(int argc, char **argv)
         printf("/proc cannot be mounted here: %s\n", strerror(errno));
         return 77;
     }
-    const pid_t pid = child_make(hidden, &other), killer = killer_make(pid, &tell);
+    const pid_t pid = child_make(hidden, threads, &other), killer = killer_make(pid, &tell);
     if (pid < 0 || killer < 0 || (hidden && !user_become(MY_USER))
         || OMPI_SUCCESS != gpuhier_topology_local(NULL, NULL, &mine, NULL)) {
         fprintf(stderr, "test_lives: could not begin\n");
@@ -123,6 +156,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "test_lives: /proc does not hide the child\n");
         ++failures;
     }
+    check(!threads || becomes_zombie(path), "the child's main thread did not end");
     check(gpuhier_record_process_lives(&mine, &mine), "I am taken for dead");
     check(gpuhier_record_process_lives(&mine, &other), "a live process is taken for dead");
     gpuhier_record_t apart = other;

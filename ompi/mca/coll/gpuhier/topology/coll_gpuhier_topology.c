@@ -118,14 +118,15 @@ static bool process_status(int pid, char *state_p, uint64_t *start_p)
 
 /*
  * Has the process with this pid, in this pid namespace, ended? Asks the kernel, which hides no process. A zombie has
- * ended. The answer is false when the kernel cannot tell.
+ * ended. The answer is false when the kernel cannot tell; *told_p: it could.
  */
-static bool process_ended(int pid)
+static bool process_ended(int pid, bool *told_p)
 {
     int file = -1;
 #if defined(SYS_pidfd_open)
     file = (int) syscall(SYS_pidfd_open, pid, 0);
 #endif
+    *told_p = file >= 0;
     if (file < 0) {
         return 0 != kill(pid, 0) && ESRCH == errno;
     }
@@ -191,7 +192,8 @@ bool gpuhier_record_process_lives(const gpuhier_record_t *mine, const gpuhier_re
     if (!gpuhier_record_same_pids(mine, other)) {
         return true;
     }
-    if (process_ended(other->pid)) {
+    bool told;
+    if (process_ended(other->pid, &told)) {
         return false;
     }
     uint64_t start;
@@ -199,7 +201,8 @@ bool gpuhier_record_process_lives(const gpuhier_record_t *mine, const gpuhier_re
     if (0 == mine->start_time || 0 == other->start_time || !process_status(other->pid, &state, &start)) {
         return true;
     }
-    return start == other->start_time && 'Z' != state && 'X' != state;
+    /* The letter is the main thread's: Z, too, where that has left by pthread_exit and others still work. */
+    return start == other->start_time && (told || ('Z' != state && 'X' != state));
 }
 
 /* -- rails -------------------------------------------------------------------------- */

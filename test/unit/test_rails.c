@@ -256,7 +256,7 @@ static void plan_of_two(const gpuhier_record_t *record, gpuhier_piece_rails_t *r
     assert_int_equal(0, gpuhier_hierarchy_init(&hierarchy, 2, nodes, nobody_maps, NULL, 1));
     assert_int_equal(0, gpuhier_shape_init(&shape, &hierarchy));
     assert_int_equal(1, shape.npieces);
-    gpuhier_rails_plan(&shape, records, rails);
+    assert_int_equal(0, gpuhier_rails_plan(&shape, records, rails));
     gpuhier_shape_fini(&shape);
     gpuhier_hierarchy_fini(&hierarchy);
 }
@@ -395,7 +395,7 @@ static void test_rails_uneven(void **state)
         memset(&shape, 0, sizeof(shape));
         assert_int_equal(0, gpuhier_hierarchy_init(&hierarchy, 3, nodes, nobody_maps, NULL, 1));
         assert_int_equal(0, gpuhier_shape_init(&shape, &hierarchy));
-        gpuhier_rails_plan(&shape, records, &rails);
+        assert_int_equal(0, gpuhier_rails_plan(&shape, records, &rails));
         assert_in_range(rails.count, 1, GPUHIER_RAILS_MAX);
         for (int rank = 0; rank < 3; ++rank) {
             const int opened = counts[rank] < 1                   ? 1
@@ -447,7 +447,7 @@ static bool are_few(const gpuhier_record_t records[8], int group, gpuhier_rails_
     memset(&shape, 0, sizeof(shape));
     assert_int_equal(0, gpuhier_hierarchy_init(&hierarchy, 8, nodes, node_maps, &group, 8));
     assert_int_equal(0, gpuhier_shape_init(&shape, &hierarchy));
-    gpuhier_rails_plan(&shape, records, rails);
+    assert_int_equal(0, gpuhier_rails_plan(&shape, records, rails));
     const bool few = gpuhier_rails_are_few(&shape, records, rails, 4, use);
     gpuhier_shape_fini(&shape);
     gpuhier_hierarchy_fini(&hierarchy);

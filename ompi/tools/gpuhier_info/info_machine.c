@@ -243,7 +243,14 @@ int info_machine_rails(const info_machine_t *machine, int gpu, bool tcp, const c
             records[count++] = tcp ? &machine->tcp[i] : &machine->record[i];
         }
     }
-    return 0 == count || (tcp && !machine->has_tcp) ? 0 : gpuhier_topology_pick_rails(records, count, me, rails_p);
+    if (0 == count || (tcp && !machine->has_tcp)) {
+        return 0;
+    }
+    const int nrails = gpuhier_topology_pick_rails(records, count, me, rails_p);
+    if (nrails < 0) {
+        exit(info_fail(INFO_FAILED, "out of memory"));
+    }
+    return nrails;
 }
 
 bool info_machine_is_rdma(const info_machine_t *machine)

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE /* strverscmp */
 #include "plan/coll_gpuhier_rails.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,7 +57,7 @@ static int deciding_group(const gpuhier_shape_t *shape)
     return group;
 }
 
-/* The numbers of the rails that the topology gives to a rank. Returns how many, at least one. */
+/* The numbers of the rails that the topology gives to a rank. Returns how many, at least one, or -ENOMEM. */
 static int rails_of(const gpuhier_record_t *records, int nranks, int rank, uint8_t rails[GPUHIER_RAILS_MAX])
 {
     const gpuhier_record_t **node = malloc(sizeof(*node) * (size_t) nranks);
@@ -64,7 +65,7 @@ static int rails_of(const gpuhier_record_t *records, int nranks, int rank, uint8
     int count = 0, me = 0;
     rails[0] = 0;
     if (NULL == node) {
-        return 1;
+        return -ENOMEM;
     }
     for (int other = 0; other < nranks; ++other) {
         if (gpuhier_record_same_node(&records[other], &records[rank])) {
@@ -82,7 +83,7 @@ static int rails_of(const gpuhier_record_t *records, int nranks, int rank, uint8
         }
     }
     free(node);
-    return nrails > 0 ? nrails : 1;
+    return npicked < 0 ? -ENOMEM : nrails > 0 ? nrails : 1;
 }
 
 /* The fewest rails of any rank. A rank without a device opens one rail. */
@@ -113,7 +114,7 @@ static int rails_fold(uint8_t rails[GPUHIER_RAILS_MAX], int nrails, int fewest)
     return kept;
 }
 
-void gpuhier_rails_plan(const gpuhier_shape_t *shape, const gpuhier_record_t *records, gpuhier_piece_rails_t *rails_p)
+int gpuhier_rails_plan(const gpuhier_shape_t *shape, const gpuhier_record_t *records, gpuhier_piece_rails_t *rails_p)
 {
     const gpuhier_hierarchy_t *h = shape->hierarchy;
     const int group = deciding_group(shape), size = gpuhier_hierarchy_group_size(h, group);
@@ -121,6 +122,9 @@ void gpuhier_rails_plan(const gpuhier_shape_t *shape, const gpuhier_record_t *re
     for (int index = 0; index < size; ++index) {
         uint8_t rails[GPUHIER_RAILS_MAX];
         int nrails = rails_of(records, h->nranks, gpuhier_hierarchy_member(h, group, index), rails);
+        if (nrails < 0) {
+            return nrails;
+        }
         nrails = rails_fold(rails, nrails, fewest);
         int first = gpuhier_shape_first_piece(shape, index, size);
         int npieces = gpuhier_shape_first_piece(shape, index + 1, size) - first;
@@ -135,6 +139,7 @@ void gpuhier_rails_plan(const gpuhier_shape_t *shape, const gpuhier_record_t *re
             }
         }
     }
+    return 0;
 }
 
 bool gpuhier_rails_are_few(const gpuhier_shape_t *shape, const gpuhier_record_t *records,

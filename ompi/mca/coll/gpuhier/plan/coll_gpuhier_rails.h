@@ -30,9 +30,9 @@ int gpuhier_rails_devices(const gpuhier_record_t *record, const char *names_p[GP
 /*
  * Rails of all pieces of a shape. records: of all ranks, in rank order. The owner in the deciding group shares its
  * rails among its pieces. Numbers are below the fewest devices that any rank has, so a piece's rails are different
- * devices on every rank. rails_p: [shape->npieces]. The result is the same on all ranks.
+ * devices on every rank. rails_p: [shape->npieces]. The result is the same on all ranks. Returns 0 or -ENOMEM.
  */
-void gpuhier_rails_plan(const gpuhier_shape_t *shape, const gpuhier_record_t *records, gpuhier_piece_rails_t *rails_p);
+int gpuhier_rails_plan(const gpuhier_shape_t *shape, const gpuhier_record_t *records, gpuhier_piece_rails_t *rails_p);
 
 /* How many rails carry data. */
 typedef struct gpuhier_rails_use {

@@ -113,7 +113,9 @@ int gpuhier_setup_net_open(gpuhier_setup_t *setup, gpuhier_setup_word_t *mine)
     if (NULL == team->peers || NULL == team->rails) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    gpuhier_rails_plan(&team->shape, setup->records, team->rails);
+    if (0 != gpuhier_rails_plan(&team->shape, setup->records, team->rails)) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
     gpuhier_engine_lock();
     int rc = rails_open(setup, mine);
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_net_address(gpuhier_process_net(team->way), &setup->address, &bytes);

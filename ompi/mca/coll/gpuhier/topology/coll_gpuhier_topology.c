@@ -305,9 +305,8 @@ int gpuhier_topology_pick_rails(const gpuhier_record_t *const *records, int coun
     if (1 != count) {
         candidate_t *candidates = calloc((size_t) count * GPUHIER_RECORD_NICS_MAX, sizeof(*candidates));
         uint32_t *taken = calloc((size_t) count, sizeof(*taken));
-        /* Without memory: the nearest device, which needs nothing of the other ranks. */
-        mine = 1;
-        if (NULL != candidates && NULL != taken) {
+        const bool has_memory = NULL != candidates && NULL != taken;
+        if (has_memory) {
             int known = 0;
             take_one_each(records, count, candidates, &known, taken);
             take_rest(records, count, candidates, known, taken);
@@ -315,6 +314,9 @@ int gpuhier_topology_pick_rails(const gpuhier_record_t *const *records, int coun
         }
         free(candidates);
         free(taken);
+        if (!has_memory) {
+            return -1;
+        }
     }
     int nrails = 0;
     for (int i = 0; i < records[me]->nics && nrails < GPUHIER_RAILS_MAX; ++i) {

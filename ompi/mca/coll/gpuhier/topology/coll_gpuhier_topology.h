@@ -142,7 +142,7 @@ void gpuhier_topology_number_nodes(const gpuhier_record_t *records, int count, u
  *   2. A device that no rank took goes to the rank with the fewest rails among those that it is nearest to.
  * A rank that is alone on its node takes all its devices. The result depends on the arguments only.
  * rails_p receives pointers to names inside records[me]. Returns the number of rails: 0 if the record has no device,
- * otherwise 1 to GPUHIER_RAILS_MAX.
+ * otherwise 1 to GPUHIER_RAILS_MAX; or -1 if there is no memory.
  */
 int gpuhier_topology_pick_rails(const gpuhier_record_t *const *records, int count, int me,
                                 const char *rails_p[GPUHIER_RAILS_MAX]);

@@ -9,6 +9,7 @@
  *
  *   fault_memory            as above
  *   fault_memory request    the memory of a nonblocking call's request: the job ends, with a message
+ *   fault_memory module     the memory of a new communicator's module: likewise
  *
  * How: malloc() and calloc() of this program are found before the C library's, and find out which library calls them.
  */
@@ -124,6 +125,17 @@ static void run_request(suite_t *suite)
     printf("fault_memory: rank %d: a call without memory went on\n", suite->rank);
 }
 
+/* The same for a new communicator. */
+static void run_module(suite_t *suite)
+{
+    MPI_Comm comm;
+    deadline(CASE_SECONDS, "a communicator");
+    arm(suite->rank == suite->nranks - 1 ? 1 : -1);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    arm(0);
+    printf("fault_memory: rank %d: a communicator was made without memory\n", suite->rank);
+}
+
 int main(int argc, char **argv)
 {
     suite_t suite;
@@ -132,6 +144,10 @@ int main(int argc, char **argv)
     suite_begin(&suite, "fault_memory", &argc, &argv);
     if (argc > 1 && 0 == strcmp(argv[1], "request")) {
         run_request(&suite);
+        return suite_end(&suite);
+    }
+    if (argc > 1 && 0 == strcmp(argv[1], "module")) {
+        run_module(&suite);
         return suite_end(&suite);
     }
     if (suite.nranks > 64) {

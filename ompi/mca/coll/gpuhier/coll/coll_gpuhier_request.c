@@ -268,8 +268,8 @@ gpuhier_request_t *gpuhier_request_get(struct ompi_communicator_t *comm, bool pe
 
 void gpuhier_request_abort(struct ompi_communicator_t *comm)
 {
-    opal_show_help("help-coll-gpuhier.txt", "no memory", true, ompi_process_info.nodename, ompi_comm_rank(comm),
-                   sizeof(gpuhier_request_t));
+    opal_show_help("help-coll-gpuhier.txt", "no memory", true, "A nonblocking or persistent allreduce could not start",
+                   ompi_process_info.nodename, ompi_comm_rank(comm), sizeof(gpuhier_request_t));
     ompi_mpi_abort(comm, MPI_ERR_NO_MEM);
 }
 

@@ -3,8 +3,11 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The locks by which ranks in different pid namespaces show that they live: a rank is dead when its process has died,
- * though a child of it lives, and not when it has left in peace, or never had a lock.
+ * though a child of it lives, and not when it has left in peace, or never had a lock. Signals that come all the time
+ * keep no segment from being made.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/random.h>
@@ -86,6 +89,38 @@ static void pair_end(pair_t *pair, pid_t orphan)
     gpuhier_segment_detach(&pair->mine);
 }
 
+static int interruptions; /* reservations of memory that a signal ended */
+static bool ticks;        /* a profiler's timer is faster than any reservation, and the kernel's tmpfs heeds that */
+
+/* In place of the C library's. One interruption comes in any case, as by a debugger. */
+int posix_fallocate(int file, off_t begin, off_t bytes)
+{
+    sigset_t blocked;
+    pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+    if (ticks && (0 == interruptions || !sigismember(&blocked, SIGPROF))) {
+        ++interruptions;
+        return EINTR;
+    }
+    return 0 == ftruncate(file, begin + bytes) ? 0 : errno;
+}
+
+static void check_ticks(void)
+{
+    gpuhier_segment_args_t args = {.nranks = 2, .small_bytes = 64};
+    gpuhier_segment_t segment;
+    sigset_t blocked;
+    check(sizeof(args.word) == getrandom(&args.word, sizeof(args.word), 0), "could not begin");
+    ticks = true;
+    const int rc = gpuhier_segment_create(&args, &segment);
+    ticks = false;
+    check(OMPI_SUCCESS == rc && 1 == interruptions, "signals keep a segment from being made");
+    check(0 == pthread_sigmask(SIG_SETMASK, NULL, &blocked) && !sigismember(&blocked, SIGPROF), "signals stay blocked");
+    if (OMPI_SUCCESS == rc) {
+        gpuhier_segment_unlink(args.word);
+        gpuhier_segment_detach(&segment);
+    }
+}
+
 int main(void)
 {
     pair_t pair;
@@ -111,6 +146,7 @@ int main(void)
     check(gpuhier_segment_lives(&pair.mine, 1), "without locks something is known");
     pair_end(&pair, orphan);
 
+    check_ticks();
     if (0 == failures) {
         printf("test_segment: right\n");
     }

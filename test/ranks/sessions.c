@@ -10,6 +10,7 @@
  *   sessions beside   three, one after the other, in a program that has called MPI_Init
  *   sessions last     as alone; the GPU of the last rank is slow, and the others end their session while it still is in
  *                     the last call
+ *   sessions after     a session outlives MPI_Finalize, and only ranks 0 and 1 have used their GPUs before that
  *
  * At the end the component has released its GPU memory and unmapped others', and UCX's thread is gone.
  */
@@ -66,26 +67,28 @@ static bool has_ucx_thread(void)
     return found;
 }
 
-static void use(suite_t *suite, int round, size_t count)
+/* A session with a communicator of all. */
+static bool session_begin(suite_t *suite, int round, MPI_Session *session, MPI_Comm *comm)
 {
-    MPI_Session session;
     MPI_Group group;
-    MPI_Comm comm;
-    pvars_t before, after;
 
-    if (MPI_SUCCESS != MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, &session)) {
+    if (MPI_SUCCESS != MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_RETURN, session)) {
         suite_fail(suite, "round %d: MPI_Session_init failed", round);
-        return;
+        return false;
     }
-    MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
-    if (MPI_SUCCESS != MPI_Comm_create_from_group(group, "gpuhier.test", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm)) {
+    MPI_Group_from_session_pset(*session, "mpi://WORLD", &group);
+    if (MPI_SUCCESS != MPI_Comm_create_from_group(group, "gpuhier.test", MPI_INFO_NULL, MPI_ERRORS_RETURN, comm)) {
         suite_fail(suite, "round %d: MPI_Comm_create_from_group failed", round);
-        return;
+        return false;
     }
     MPI_Group_free(&group);
-    MPI_Comm_rank(comm, &suite->rank);
-    MPI_Comm_size(comm, &suite->nranks);
-    pvars_read(&before);
+    MPI_Comm_rank(*comm, &suite->rank);
+    MPI_Comm_size(*comm, &suite->nranks);
+    return true;
+}
+
+static void make_calls(suite_t *suite, MPI_Comm comm, size_t count)
+{
     for (int i = 0; i < CALLS; ++i) {
         call_t call = {.comm = comm,
                        .type = value_type_find("double"),
@@ -95,6 +98,19 @@ static void use(suite_t *suite, int round, size_t count)
                        .path = PATH_ANY};
         suite_call(suite, &call);
     }
+}
+
+static void use(suite_t *suite, int round, size_t count)
+{
+    MPI_Session session;
+    MPI_Comm comm;
+    pvars_t before, after;
+
+    if (!session_begin(suite, round, &session, &comm)) {
+        return;
+    }
+    pvars_read(&before);
+    make_calls(suite, comm, count);
     pvars_read(&after);
     if (after.accelerated - before.accelerated != CALLS) {
         suite_fail(suite, "round %d: only %llu calls were accelerated", round,
@@ -102,6 +118,26 @@ static void use(suite_t *suite, int round, size_t count)
     }
     MPI_Comm_free(&comm);
     pvars_close(); /* its handles end with the session */
+    MPI_Session_finalize(&session);
+}
+
+static void use_after(suite_t *suite)
+{
+    MPI_Session session;
+    MPI_Comm comm, two;
+
+    if (!session_begin(suite, 0, &session, &comm)) {
+        return;
+    }
+    MPI_Comm_split(comm, suite->rank < 2, 0, &two);
+    if (suite->rank < 2) {
+        make_calls(suite, two, 1000);
+    }
+    MPI_Comm_free(&two);
+    MPI_Finalize();
+    suite->salt = 1000; /* the same on all ranks */
+    make_calls(suite, comm, 1000);
+    MPI_Comm_free(&comm);
     MPI_Session_finalize(&session);
 }
 
@@ -124,6 +160,7 @@ static void check_end(suite_t *suite, unsigned long long allocs_before)
 int main(int argc, char **argv)
 {
     const bool beside = argc > 1 && 0 == strcmp(argv[1], "beside"), last = argc > 1 && 0 == strcmp(argv[1], "last");
+    const bool after = argc > 1 && 0 == strcmp(argv[1], "after");
     suite_t suite = {.name = "sessions", .default_path = PATH_ANY};
 
     if (last) {
@@ -131,10 +168,13 @@ int main(int argc, char **argv)
     }
     suite_choose_gpu();
     const unsigned long long allocs_before = gauge("allocs_live");
-    if (beside) {
+    if (beside || after) {
         MPI_Init(&argc, &argv);
     }
-    for (int round = 0; round < (beside ? ROUNDS : 1); ++round) {
+    if (after) {
+        use_after(&suite);
+    }
+    for (int round = 0; round < (beside ? ROUNDS : 1) && !after; ++round) {
         use(&suite, round, last ? 30000 : 1000);
     }
     if (beside) {

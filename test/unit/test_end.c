@@ -50,7 +50,7 @@ static void world(int *argc, char ***argv, bool armed)
     expect(armed == ends, "opening is not the end");
 }
 
-#if MPI_VERSION >= 4 && OMPI_MAJOR_VERSION >= 5
+#if OMPI_MAJOR_VERSION >= 5
 
 static bool session(void)
 {

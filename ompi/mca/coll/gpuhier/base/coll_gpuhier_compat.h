@@ -85,10 +85,17 @@ static inline int gpuhier_output(void)
     return ompi_coll_base_framework.framework_output;
 }
 
-/* Has MPI_Init brought everything that the processes of this job published to every node? */
+/*
+ * Has MPI_Init brought everything that the processes of this job published to every node? Open MPI 6 collects in the
+ * background (async_modex) unless told otherwise, but its MPI_Init waits for the end of that.
+ */
 static inline bool gpuhier_modex_is_complete(void)
 {
+#if OMPI_MAJOR_VERSION >= 6
+    return opal_pmix_collect_all_data;
+#else
     return opal_pmix_collect_all_data && !opal_pmix_base_async_modex;
+#endif
 }
 
 /*

@@ -63,18 +63,22 @@ int gpuhier_agree_publish(const mca_base_component_t *self)
     return rc;
 }
 
-#define LOCAL_SECONDS 20 /* more than an answer from this node ever takes */
+#define LOCAL_SECONDS 20      /* more than an answer from this node ever takes */
+#define OTHER_JOB_SECONDS 120 /* more than one from another job's node takes */
 
 /*
  * Asks the modex whether the process published the same. Where MPI_Init has brought all values of this
  * job to each node, which is the default, the answer is on this node, and a value that does not come does not exist.
+ * A process of another job published before it could connect to this one, but its node must be asked. Without the
+ * default a process of this job may still be on its way through MPI_Init, so the wait for it has no limit.
  */
 static bool published_same(const opal_process_name_t *name)
 {
     agree_word_t *word = NULL;
     size_t bytes = 0;
-    const bool is_local = gpuhier_modex_is_complete() && name->jobid == ompi_proc_local()->super.proc_name.jobid;
-    int rc = gpuhier_modex_recv(component, name, is_local ? LOCAL_SECONDS : 0, (void **) &word, &bytes);
+    const bool is_ours = name->jobid == ompi_proc_local()->super.proc_name.jobid;
+    const int seconds = !is_ours ? OTHER_JOB_SECONDS : gpuhier_modex_is_complete() ? LOCAL_SECONDS : 0;
+    int rc = gpuhier_modex_recv(component, name, seconds, (void **) &word, &bytes);
     bool same = OPAL_SUCCESS == rc && sizeof(published) == bytes && 0 == memcmp(word, &published, sizeof(published));
     if (OPAL_SUCCESS == rc) {
         free(word);

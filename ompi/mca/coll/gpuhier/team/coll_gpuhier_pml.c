@@ -22,15 +22,20 @@
 
 /*
  * The tag of stream 0; those of the others follow. They are in the range that Open MPI leaves to HCOLL, which its own
- * collectives never use. Some transports keep 20 or 24 bits of a tag: there, too, these are negative, so that no
- * program's tag is among them. They are near the end of the negative ones, since the tags of nonblocking collectives
- * begin at -27 and fall.
+ * collectives never use. Open MPI 6 has no HCOLL, and its own tags end above them. Some transports keep 20 or 24 bits
+ * of a tag: there, too, these are negative, so that no program's tag is among them. They are near the end of the
+ * negative ones, since the tags of nonblocking collectives begin at -27 and fall.
  */
 #define FIRST_TAG (-0x7f780000)
 
+#ifdef MCA_COLL_BASE_TAG_HCOLL_BASE
 _Static_assert(FIRST_TAG >= MCA_COLL_BASE_TAG_HCOLL_END
                    && FIRST_TAG + (int) GPUHIER_NET_CARRIER_STREAMS <= MCA_COLL_BASE_TAG_HCOLL_BASE,
                "the tags are HCOLL's");
+#else
+_Static_assert(FIRST_TAG + (int) GPUHIER_NET_CARRIER_STREAMS <= MCA_COLL_BASE_TAG_END,
+               "the tags are below those of Open MPI's collectives");
+#endif
 
 static struct ompi_communicator_t *world(void)
 {

@@ -33,6 +33,7 @@
 
 #define TAG MCA_COLL_BASE_TAG_EXSCAN /* of blocking collectives, none of which runs when MPI_Finalize begins */
 #define PATIENCE 60.0                /* seconds for one message; all ranks are there */
+#define TURN 2.0                     /* seconds for all that a rank sends, and for writing it; far less is usual */
 #define ASKS 10                      /* questions for a rank's clock */
 #define LINES 64                     /* lines of a rank; more calls than that at once share the last one */
 #define LINE_STEP 10                 /* numbers of a line's threads: the calls, then the stages */
@@ -53,9 +54,9 @@ typedef struct part {
     double unsure; /* seconds: how far `ahead` may be wrong */
 } part_t;
 
-/* Sends or receives. False if that failed, or took too long: the data must stay then, since Open MPI may still use
- * them. */
-static bool message(bool send, void *data, size_t bytes, int peer)
+/* Sends or receives. False if that failed, or took longer than `patience`: the data must stay then, since Open MPI may
+ * still use them. */
+static bool message_within(double patience, bool send, void *data, size_t bytes, int peer)
 {
     ompi_request_t *request = NULL;
     const double begin = gpuhier_clock();
@@ -66,7 +67,7 @@ static bool message(bool send, void *data, size_t bytes, int peer)
         return false;
     }
     while (!REQUEST_COMPLETE(request)) {
-        if (gpuhier_clock() - begin > PATIENCE) {
+        if (gpuhier_clock() - begin > patience) {
             return false;
         }
         opal_progress();
@@ -76,6 +77,11 @@ static bool message(bool send, void *data, size_t bytes, int peer)
     return MPI_SUCCESS == rc;
 }
 
+static bool message(bool send, void *data, size_t bytes, int peer)
+{
+    return message_within(PATIENCE, send, data, bytes, peer);
+}
+
 static head_t head_make(const gpuhier_trace_kept_t *kept)
 {
     head_t head = {.pid = (int32_t) getpid(), .events = kept->events[0] + kept->events[1], .dropped = kept->dropped};
@@ -83,21 +89,31 @@ static head_t head_make(const gpuhier_trace_kept_t *kept)
     return head;
 }
 
-/* A rank other than 0. What it sends lives as long as the process, in case a message fails. */
-static void part_send(const gpuhier_trace_kept_t *kept)
+/* A rank other than 0. What it sends lives as long as the process, in case a message fails. Before the first question
+ * come the turns of all lower ranks; a question that is no number says that none follows. */
+static void part_send(const gpuhier_trace_kept_t *kept, int rank)
 {
     static double asked, answer;
     static head_t head;
     head = head_make(kept);
     bool ok = true;
     for (int i = 0; i < ASKS && ok; ++i) {
-        ok = message(false, &asked, sizeof(asked), 0);
+        ok = message_within(PATIENCE + (0 == i ? TURN * rank : 0), false, &asked, sizeof(asked), 0) && !isnan(asked);
         answer = gpuhier_clock();
         ok = ok && message(true, &answer, sizeof(answer), 0);
     }
     ok = ok && message(true, &head, sizeof(head), 0);
     for (int i = 0; i < 2 && ok; ++i) {
         ok = 0 == kept->events[i] || message(true, kept->stretch[i], kept->events[i] * sizeof(*kept->stretch[i]), 0);
+    }
+}
+
+/* Rank 0: tells the ranks from this one on that it asks them nothing. */
+static void rest_dismiss(int rank, int nranks)
+{
+    static double none = NAN;
+    for (; rank < nranks; ++rank) {
+        (void) message_within(1.0, true, &none, sizeof(none), rank);
     }
 }
 
@@ -265,6 +281,9 @@ static bool file_write(FILE *file, const gpuhier_trace_kept_t *kept, int nranks)
     gpuhier_trace_event_t *events = malloc(sizeof(*events) * GPUHIER_TRACE_EVENTS);
     part_t *parts = calloc((size_t) nranks, sizeof(*parts));
     bool ok = NULL != events && NULL != parts;
+    if (!ok) {
+        rest_dismiss(1, nranks);
+    }
     fprintf(file,
             "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{\"ph\":\"M\",\"name\":\"trace\",\"pid\":0,\"args\":{}}");
     for (int rank = 0; rank < nranks && ok; ++rank) {
@@ -279,6 +298,7 @@ static bool file_write(FILE *file, const gpuhier_trace_kept_t *kept, int nranks)
             }
         } else if (!part_receive(part, events)) {
             opal_output(0, "coll:gpuhier: rank %d did not send its events: the trace ends before it", rank);
+            rest_dismiss(rank + 1, nranks);
             nranks = rank;
             events = NULL; /* Open MPI may still write there */
             break;
@@ -306,7 +326,7 @@ void gpuhier_trace_write(bool all)
     const int rank = ompi_comm_rank(MPI_COMM_WORLD);
     if (0 != rank) {
         if (all) {
-            part_send(&kept);
+            part_send(&kept, rank);
         }
         return;
     }
@@ -318,7 +338,11 @@ void gpuhier_trace_write(bool all)
         opal_output(0, "coll:gpuhier: the trace has rank 0's calls only: not all ranks have gpuhier, the same "
                        "parameters and a CUDA driver");
     }
-    bool ok = NULL != sink && file_write(sink, &kept, all ? ompi_comm_size(MPI_COMM_WORLD) : 1);
+    const int nranks = all ? ompi_comm_size(MPI_COMM_WORLD) : 1;
+    if (NULL == sink) {
+        rest_dismiss(1, nranks);
+    }
+    bool ok = NULL != sink && file_write(sink, &kept, nranks);
     ok = NULL != sink && 0 == ferror(sink) && ok;
     ok = NULL != sink && 0 == fclose(sink) && ok;
     if (NULL == file || !ok) {

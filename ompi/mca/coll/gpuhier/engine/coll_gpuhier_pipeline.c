@@ -207,17 +207,12 @@ static int stage_in(gpuhier_call_t *call)
     if (!stage_open(call, GPUHIER_STAGE_IN) || (has_predecessor(call, slice, &before) && !input_free(call, before))) {
         return events;
     }
-    if (!call->input_done && !gpuhier_buffer_on_device(&call->from)) {
-        /* The driver may copy pageable memory within the call that asks for it, and wait there for the stream. */
-        const int rc = gpuhier_order_reached(call, 1);
-        if (1 != rc) {
-            return rc < 0 ? rc : events;
-        }
-    }
     if (!call->input_done) {
-        int rc = gpuhier_order_queue(call);
-        if (OMPI_SUCCESS != rc) {
-            return rc;
+        /* The driver may copy pageable memory within the call that asks for it, and wait there for the stream. */
+        const bool on_device = gpuhier_buffer_on_device(&call->from);
+        const int rc = on_device ? gpuhier_order_queue(call) : gpuhier_order_reached(call, 1);
+        if (!call->input_done) {
+            return rc < 0 ? rc : events;
         }
     }
     gpuhier_range_t range = gpuhier_plan_slice(&call->slices.plan, slice);

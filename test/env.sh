@@ -11,6 +11,7 @@
 #      gpuhier_env_sanitizers how a sanitized build reports; leaks count
 #      gpuhier_env_emulator  the emulated CUDA libraries in front of everything else
 #      gpuhier_env_kernels   nvcc's part of the build under test for another build
+#      gpuhier_env_twin      and its kernels for emulated GPUs
 
 # Oversubscribed ranks yield, root may run, nothing asks for a network that a test box lacks.
 gpuhier_env_mpi()
@@ -70,4 +71,13 @@ gpuhier_env_kernels()
         cmp -s "$GPUHIER_BUILD/$kernels/$name" "$1/$kernels/$name" ||
             cp "$GPUHIER_BUILD/$kernels/$name" "$1/$kernels/" || return 1
     done
+}
+# gpuhier_env_twin FOLDER: puts the kernels for emulated GPUs of the build under test into another configured build, where
+# hundreds of templates would take minutes. They know nothing of MPI, and sanitizers cannot watch emulated GPU memory.
+gpuhier_env_twin()
+{
+    local twin=test/cudasim/twin
+    mkdir -p "$1/$twin" || return 1
+    cmp -s "$GPUHIER_BUILD/$twin/.libs/libgpuhier_twin.so" "$1/$twin/.libs/libgpuhier_twin.so" ||
+        tar -C "$GPUHIER_BUILD/$twin" --exclude=./Makefile -cf - . | tar -C "$1/$twin" -xpf -
 }

@@ -2,14 +2,15 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Partners of different groups that can map each other's memory exchange over links: right results, and so many bytes
- * over links and over the network as the algorithm takes, by the component's counters and by the emulator's.
+ * Partners of different groups that can map each other's memory exchange over links, and those of one node that cannot
+ * exchange through a relay: right results, and so many bytes by links and over the network as the algorithm takes, by
+ * the component's counters and by the emulator's.
  *
- *   links ALGORITHM GROUPS RANKS fabric|node|pairs|network     groups of so many ranks each, coll_gpuhier_algorithm is
- * set
+ *   links ALGORITHM GROUPS RANKS fabric|node|pairs|relay|relay_pairs|network
  *
- * fabric: the groups are nodes of one NVLink domain. node: they are on one node. pairs: each node has two of the four,
- * and recursive doubling takes its first step between those. network: no links, whatever there is. N groups, p =
+ * for groups of so many ranks each; coll_gpuhier_algorithm is set. fabric: the groups are nodes of one NVLink domain.
+ * node: they are on one node. pairs: each node has two of the four, and recursive doubling takes its first step between
+ * those. relay, relay_pairs: the same two through host memory. network: no links, whatever there is. N groups, p =
  * 2^floor(log2 N), r = N - p; B bytes of a message:
  *
  *   recursive_doubling   (p log2 p + 2 r) B bytes
@@ -53,10 +54,25 @@ static uint64_t counted(const char *name)
     return value;
 }
 
+static bool is_by(const layout_t *layout, const char *by)
+{
+    return 0 == strcmp(layout->by, by);
+}
+
+static bool is_by_relay(const layout_t *layout)
+{
+    return is_by(layout, "relay") || is_by(layout, "relay_pairs");
+}
+
+static bool is_by_pairs(const layout_t *layout)
+{
+    return is_by(layout, "pairs") || is_by(layout, "relay_pairs");
+}
+
 /* Bytes that this rank's copies and kernels have read, or written, in memory of GPUs of other groups. */
 static uint64_t moved(const suite_t *suite, const layout_t *layout, bool written)
 {
-    const int on_node = 0 == strcmp(layout->by, "node") ? layout->groups : 0 == strcmp(layout->by, "pairs") ? 2 : 1;
+    const int on_node = is_by(layout, "node") || is_by(layout, "relay") ? layout->groups : is_by_pairs(layout) ? 2 : 1;
     const int gpus = on_node * layout->ranks, group = suite->rank / layout->ranks % on_node;
     char name[64];
     uint64_t sum = 0;
@@ -91,8 +107,9 @@ static void one(suite_t *suite, const layout_t *layout, const call_t *call)
     got[3] = moved(suite, layout, true) - written;
     MPI_Allreduce(MPI_IN_PLACE, got, 4, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
     const uint64_t all = times_of(layout) * call->count * sizeof(double);
-    const uint64_t links = 0 == strcmp(layout->by, "network") ? 0 : 0 == strcmp(layout->by, "pairs") ? all / 2 : all;
-    if (!known || got[0] != links || got[1] != all - links || got[2] != links || 0 != got[3]) {
+    const uint64_t links = is_by(layout, "network") ? 0 : is_by_pairs(layout) ? all / 2 : all;
+    const uint64_t mapped = is_by_relay(layout) ? 0 : links;
+    if (!known || got[0] != links || got[1] != all - links || got[2] != mapped || 0 != got[3]) {
         suite_fail(suite,
                    "%zu doubles by %s: %llu bytes over links and %llu over the network, expected %llu %s; the emulator "
                    "counts %llu read and %llu written",
@@ -109,7 +126,7 @@ int main(int argc, char **argv)
 
     suite_begin(&suite, "links", &argc, &argv);
     if (argc < 5) {
-        suite_fail(&suite, "links ALGORITHM GROUPS RANKS fabric|node|pairs|network");
+        suite_fail(&suite, "links ALGORITHM GROUPS RANKS fabric|node|pairs|relay|relay_pairs|network");
         return suite_end(&suite);
     }
     const layout_t layout = {argv[1], argv[4], atoi(argv[2]), atoi(argv[3])};

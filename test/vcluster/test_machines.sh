@@ -29,7 +29,7 @@ runs_on() {
 runs_on dgx1v 8 1 '8 ranks in 2 groups.* GPU memory that partners map, over links between groups' 'group 1 index 0: rank 4, ' \
     "rail3 +taken: +is an interface that is up, below the GPU's PCI switch"
 runs_on summit 6 1 '6 ranks in 2 groups' 'group 1 index 0: rank 3, ' \
-    'no memory of other groups is mapped, since rank 0 got CUDA_ERROR_PEER_ACCESS_UNSUPPORTED'
+    'host memory that they share between groups' 'no memory of other groups is mapped, since rank 0 got CUDA_ERROR_PEER_ACCESS_UNSUPPORTED'
 runs_on mig7 7 1 '7 ranks in 1 group,' "cannot map each other's memory"
 runs_on hgx-h100-x2 16 2 '16 ranks in 2 groups' 'group 1 index 7: rank 15, '
 text=$("$here/run" --topology no-such-machine -- true 2>&1)

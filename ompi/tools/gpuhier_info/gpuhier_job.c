@@ -208,14 +208,6 @@ static bool row_run(row_t *row, bool nonblocking, bool on_gpu)
     return all;
 }
 
-static const char *between(const told_t *told)
-{
-    return told->gpuhier.ngroups < 2      ? "nothing, since all ranks are in one group"
-           : 2 == told->gpuhier.on_device ? "GPU memory that partners map, over links"
-           : told->gpuhier.on_device      ? "GPU memory over UCX"
-                                          : "pinned host memory over UCX";
-}
-
 /* The rails that a rank drives, and in brackets those that it does not. */
 static const char *rails_text(const gpuhier_description_t *d, char *text, size_t room)
 {
@@ -244,7 +236,7 @@ static void print_text(const told_t *told, const row_t *rows, int nrows, const c
     } else if (!first->has_team) {
         printf("gpuhier has not run any call on the GPUs; the self-test says why\n");
     } else {
-        printf("%d group%s; between groups: %s\n", first->ngroups, 1 == first->ngroups ? "" : "s", between(&told[0]));
+        printf("%d group%s; between groups: %s\n", first->ngroups, 1 == first->ngroups ? "" : "s", first->between);
         for (int group = 0; group < first->ngroups; ++group) {
             printf("  group %d:\n", group);
             for (int i = 0; i < nranks; ++i) {
@@ -288,7 +280,7 @@ static void print_json(const told_t *told, const row_t *rows, int nrows, const c
     info_json_bool("serves", first->serves);
     info_json_bool("on_gpus", first->has_team);
     info_json_int("groups", first->ngroups);
-    info_json_text("between_groups", first->has_team ? between(&told[0]) : NULL);
+    info_json_text("between_groups", first->has_team ? first->between : NULL);
     info_json_open("ranks", '[');
     for (int i = 0; i < nranks; ++i) {
         const gpuhier_description_t *d = &told[i].gpuhier;

@@ -269,7 +269,7 @@ static void print_groups(const info_machine_t *machine, const info_ucx_t *ucx)
     if (h.ngroups > 1) {
         printf("path between groups of one node: %s\n", info_machine_links(machine, &h, gpus)
                                                             ? "mapped GPU memory of the partners in the other group"
-                                                            : "as between nodes, over the rails");
+                                                            : "page-locked host memory that the groups share");
     }
     gpuhier_hierarchy_fini(&h);
 }
@@ -432,7 +432,7 @@ static void json_groups(const info_machine_t *machine)
         info_json_text("pattern_in_group", by_host ? "host" : in_levels ? "levels" : "direct");
         info_json_text("path_between_groups_of_a_node", h.ngroups < 2                           ? NULL
                                                         : info_machine_links(machine, &h, gpus) ? "links"
-                                                                                                : "rails");
+                                                                                                : "host memory");
         gpuhier_hierarchy_fini(&h);
     }
 }

@@ -33,7 +33,8 @@ static const struct counter {
     {"calls_staged", "Of calls_saved, calls whose device buffers gpuhier copied to host memory",
      &gpuhier_counters.calls_staged},
     {"probes", "Probes that asked all ranks whether they pass device memory", &gpuhier_counters.probes},
-    {"link_bytes", "Payload bytes copied from memory of GPUs of other groups", &gpuhier_counters.link_bytes},
+    {"link_bytes", "Payload bytes copied from memory of GPUs of other groups, or from a relay",
+     &gpuhier_counters.link_bytes},
     {"net_steps_sent", "Steps of exchanges between groups in which this rank sent payload",
      &gpuhier_counters.net_steps_sent},
 };

@@ -29,7 +29,8 @@ typedef struct gpuhier_counters {
     _Atomic uint64_t calls_staged;                        /* of these, calls whose device buffers had host copies */
     _Atomic uint64_t probes;                              /* probes sent */
     _Atomic uint64_t net_bytes_sent[GPUHIER_RAILS_MAX];   /* payload bytes handed to UCX, by rail */
-    _Atomic uint64_t link_bytes;     /* payload bytes that this rank has copied out of memory of partners */
+    _Atomic uint64_t
+        link_bytes; /* payload bytes that this rank has copied out of memory of partners, or out of a relay */
     _Atomic uint64_t net_steps_sent; /* steps of exchanges in which this rank sent payload, in one or more stripes */
 } gpuhier_counters_t;
 

@@ -56,7 +56,9 @@ static void team_describe(const gpuhier_team_t *team, gpuhier_description_t *d)
     d->index = team->index;
     d->gpu = mine->gpu_ordinal;
     d->on_host = gpuhier_hostmem_is_used(&team->hostmem);
-    d->on_device = GPUHIER_WIRE_NVLINK == team->limits.wire ? 2 : team->net_on_device;
+    const char *on_node = gpuhier_team_between_on_node(team);
+    snprintf(d->between, sizeof(d->between), "%s%s%s", gpuhier_team_between(team),
+             NULL != on_node ? ", and on one node " : "", NULL != on_node ? on_node : "");
     snprintf(d->pci, sizeof(d->pci), "%04x:%02x:%02x.%x", (unsigned) mine->gpu_pci.domain & 0xffff, mine->gpu_pci.bus,
              mine->gpu_pci.device, mine->gpu_pci.function & 7u);
     rails_describe(team, mine, d);

@@ -13,7 +13,7 @@
 
 #include "base/coll_gpuhier_reasons.h"
 
-#define GPUHIER_DESCRIPTION_VERSION 1 /* of the struct: a program cannot read a later version than its own */
+#define GPUHIER_DESCRIPTION_VERSION 2 /* of the struct: a program cannot read a later version than its own */
 #define GPUHIER_DESCRIBED_RAILS 8
 #define GPUHIER_DESCRIBED_SIZES 48
 
@@ -23,12 +23,13 @@ typedef struct gpuhier_description {
     int32_t serves;   /* gpuhier has the communicator's MPI_Allreduce; the rest is 0 if not */
     int32_t has_team; /* a call has run on the GPUs, or could; the next fields are 0 if not */
     int32_t ngroups, group, index;
-    int32_t gpu;       /* CUDA's number in this process */
-    int32_t on_host;   /* the group works through scratch in host memory */
-    int32_t on_device; /* between groups, 1: UCX moves GPU memory; 2: partners map GPU memory, and UCX carries words */
+    int32_t gpu;     /* CUDA's number in this process */
+    int32_t on_host; /* the group works through scratch in host memory */
+    int32_t reserved;
     int32_t nrails, nsizes;
-    uint32_t driven; /* rails that this rank drives, by bit; none with one group */
-    char pci[16];    /* of the GPU: 0000:3b:00.0 */
+    uint32_t driven;   /* rails that this rank drives, by bit; none with one group */
+    char pci[16];      /* of the GPU: 0000:3b:00.0 */
+    char between[128]; /* what carries data between groups, in words */
     char rail[GPUHIER_DESCRIBED_RAILS][24];
     uint64_t from[GPUHIER_DESCRIBED_SIZES]; /* bytes of the shortest message of each row */
     char path[GPUHIER_DESCRIBED_SIZES][96]; /* what messages of these lengths get, in words */

@@ -85,7 +85,8 @@ static int lane_take(gpuhier_call_t *call)
                                exchange_bytes, &call->lane);
     if (OMPI_SUCCESS == rc && team->ngroups > 1) {
         rc = gpuhier_lane_exchange_use(&call->lane->exchange, kind, exchange_bytes);
-        if (OMPI_SUCCESS == rc && NULL != team->linked && !gpuhier_lane_exchange_is_mappable(&call->lane->exchange)) {
+        if (OMPI_SUCCESS == rc && NULL != team->linked && !team->has_relay
+            && !gpuhier_lane_exchange_is_mappable(&call->lane->exchange)) {
             gpuhier_lane_exchange_free(&call->lane->exchange,
                                        kind); /* the next call that takes the lane makes others */
             rc = OMPI_ERR_NOT_SUPPORTED;

@@ -49,7 +49,8 @@ typedef struct gpuhier_exchange {
     /* When a call has failed, or the team is gone: */
     gpuhier_kept_t kept;
     gpuhier_device_t *device;
-    gpuhier_lane_t *lane; /* the failed call's, until its messages have ended; or NULL */
+    gpuhier_lane_t *lane;    /* the failed call's, until its messages have ended; or NULL */
+    gpuhier_hostmem_t relay; /* the team's, or zeroed */
     int slice_buffers;
 } gpuhier_exchange_t;
 
@@ -135,6 +136,14 @@ static bool give_back(gpuhier_kept_t *kept)
     }
     if (NULL != exchange->lane) {
         gpuhier_lane_keep(exchange->lane);
+        exchange->lane = NULL;
+    }
+    if (NULL != exchange->relay.memory) {
+        if (exchange->device->lanes_used > 0) {
+            return false; /* the driver may wait for the GPU, where another call's kernel may wait for this host */
+        }
+        gpuhier_hostmem_close(&exchange->relay,
+                              gpuhier_device_check(exchange->device) ? exchange->device->context : NULL);
     }
     for (int i = 0; i < exchange->npieces * exchange->slice_buffers; ++i) {
         if (NULL != exchange->pieces[i].reduced && NULL != exchange->device->context) {
@@ -159,6 +168,8 @@ void gpuhier_exchange_leave(gpuhier_team_t *team, gpuhier_lane_t *lane)
     }
     calls_cancel(exchange);
     exchange->lane = lane;
+    exchange->relay = team->relay;
+    memset(&team->relay, 0, sizeof(team->relay));
     team->exchange = NULL;
     gpuhier_keep(&exchange->kept, give_back);
 }
@@ -224,10 +235,10 @@ static int step_post(gpuhier_call_t *call, uint64_t slice, int piece, piece_stat
         char *at = place(call, slice, lane->exchange.now->shard, t->send);
         const int buffer = gpuhier_plan_buffer(&call->slices.plan, slice);
         const size_t offset = (size_t) (at - (char *) lane->exchange.now->shard[buffer]);
+        const size_t bytes = gpuhier_range_length(t->send) * call->elem_bytes;
         rc = gpuhier_link_is_used(call->team, t->send_to)
-                 ? gpuhier_link_give(call, &state->link, t->send_to, rail, name, buffer, offset)
-                 : stripes_post(call, piece, name, t->send_to, true, at,
-                                gpuhier_range_length(t->send) * call->elem_bytes, state->send);
+                 ? gpuhier_link_give(call, &state->link, t->send_to, rail, name, buffer, offset, bytes)
+                 : stripes_post(call, piece, name, t->send_to, true, at, bytes, state->send);
     }
     return rc;
 }
@@ -334,7 +345,7 @@ static void sent_count(const gpuhier_call_t *call, int piece, const gpuhier_tran
 static int received_flush(const gpuhier_call_t *call)
 {
     const gpuhier_lane_t *lane = call->lane;
-    const bool for_peers = NULL != call->team->linked;
+    const bool for_peers = NULL != call->team->linked && !call->team->has_relay;
     const gpuhier_flush_t flush = for_peers ? lane->device->flush_for_peers : lane->device->flush;
     if (!gpuhier_lane_exchange_on_device(&lane->exchange) || GPUHIER_FLUSH_NONE == flush) {
         return OMPI_SUCCESS;

@@ -6,9 +6,13 @@
  * there are (plan/schedule), nor what is done with them (exchange), nor whether links are used (team/setup_links).
  * Called by the exchange.
  *
- * The receiver copies, and the sender does not write: memory that a failed call has given back may by then belong to
- * another call, and only reading it does no harm. What is read then is worthless, and the receiver's call must not
- * succeed with it. So the sender keeps a chunk as it is until the receiver has taken it or has given up.
+ * The receiver copies, and the sender does not write into its memory: memory that a failed call has given back may by
+ * then belong to another call, and only reading it does no harm. What is read then is worthless, and the receiver's
+ * call must not succeed with it. So the sender keeps a chunk as it is until the receiver has taken it or has given up.
+ *
+ * The copy into the relay takes the stream of OUT, so that it does not queue behind those out of the relay. A lane of
+ * the relay has a buffer for each of the lane's shard buffers, and a chunk lies at the same offset in both. The ranges
+ * of pieces do not overlap, so a chunk stays in the relay until it has been taken.
  */
 #include "ompi_config.h"
 
@@ -22,7 +26,10 @@
 int gpuhier_link_init(gpuhier_link_t *link)
 {
     link->taker = -1;
-    return gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&link->copied, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&link->copied, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    return OMPI_SUCCESS != rc
+               ? rc
+               : gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&link->put, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
 }
 
 void gpuhier_link_fini(gpuhier_link_t *link, bool context_is_there)
@@ -30,26 +37,71 @@ void gpuhier_link_fini(gpuhier_link_t *link, bool context_is_there)
     if (NULL != link->copied && context_is_there) {
         (void) gpuhier_cu.cuEventDestroy(link->copied);
     }
+    if (NULL != link->put && context_is_there) {
+        (void) gpuhier_cu.cuEventDestroy(link->put);
+    }
 }
 
 void gpuhier_link_clear(gpuhier_link_t *link)
 {
     link->taker = -1;
+    link->puts = false;
     link->phase = GPUHIER_LINK_IDLE;
     link->told.state = link->over.state = link->heard.state = link->thanked.state = GPUHIER_NET_OP_DONE;
 }
 
-int gpuhier_link_give(const gpuhier_call_t *call, gpuhier_link_t *link, int rank, int rail, uint64_t name, int buffer,
-                      size_t offset)
+/* Copies a chunk, and records the event behind that. The driver would make copies between two places in host memory
+ * itself, within the call that asks for them: a kernel makes those. */
+static int chunk_copy(const gpuhier_call_t *call, CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream,
+                      CUevent event)
 {
-    gpuhier_net_peer_t *peer = call->team->peers[rank];
+    gpuhier_lane_t *lane = call->lane;
+    int rc;
+    if (call->team->has_relay && !gpuhier_lane_exchange_on_device(&lane->exchange)) {
+        const gpuhier_kernel_args_t args = {.src = {from}, .dst = {to}, .ndst = 1, .count = bytes};
+        rc = gpuhier_reduce_copy(&lane->device->reduce, &args, stream);
+    } else {
+        rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to, from, bytes, stream), "cuMemcpyAsync of a chunk");
+    }
+    return OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuEventRecord(event, stream), "cuEventRecord");
+}
+
+static int tell(const gpuhier_call_t *call, gpuhier_link_t *link)
+{
+    return gpuhier_net_send(call->team->peers[link->taker], link->rail, link->name, &link->mine, sizeof(link->mine),
+                            false, &link->told);
+}
+
+/* Starts the copy of a chunk into this rank's lane of the relay. */
+static int put(const gpuhier_call_t *call, gpuhier_link_t *link, int buffer, size_t offset, size_t bytes)
+{
+    const gpuhier_team_t *team = call->team;
+    const gpuhier_hostmem_t *relay = &team->relay;
+    const size_t place = gpuhier_hostmem_place(relay, buffer) + offset;
+    link->mine = (gpuhier_memref_t){
+        .process = 1 + (uint64_t) team->relay_lane, .bytes = relay->lane_bytes, .offset = (uint64_t) place};
+    link->puts = true;
+    return chunk_copy(call, gpuhier_hostmem_lane(relay, team->relay_lane) + place,
+                      (CUdeviceptr) (uintptr_t) call->lane->exchange.now->shard[buffer] + offset, bytes,
+                      call->lane->stream[GPUHIER_STAGE_OUT], link->put);
+}
+
+int gpuhier_link_give(const gpuhier_call_t *call, gpuhier_link_t *link, int rank, int rail, uint64_t name, int buffer,
+                      size_t offset, size_t bytes)
+{
+    link->rail = rail;
+    link->name = name;
+    link->taker = rank; /* a post that fails leaves one that a partner must answer or give up */
+    int rc = gpuhier_net_recv(call->team->peers[rank], rail, gpuhier_taken_tag(name), NULL, 0, false, &link->over);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    if (call->team->has_relay) {
+        return put(call, link, buffer, offset, bytes);
+    }
     link->mine = call->lane->exchange.now->ref[buffer];
     link->mine.offset += offset;
-    link->taker = rank; /* a post that fails leaves one that a partner must answer or give up */
-    int rc = gpuhier_net_recv(peer, rail, gpuhier_taken_tag(name), NULL, 0, false, &link->over);
-    rc = OMPI_SUCCESS != rc ? rc
-                            : gpuhier_net_send(peer, rail, name, &link->mine, sizeof(link->mine), false, &link->told);
-    return rc;
+    return tell(call, link);
 }
 
 int gpuhier_link_take(const gpuhier_call_t *call, gpuhier_link_t *link, int rank, int rail, uint64_t name, void *into,
@@ -65,22 +117,30 @@ int gpuhier_link_take(const gpuhier_call_t *call, gpuhier_link_t *link, int rank
                             &link->heard);
 }
 
-/* The word is there: starts the copy. */
-static int copy(const gpuhier_call_t *call, gpuhier_link_t *link)
+/* Finds the address of the partner's chunk. What a peer sends is checked before use. */
+static int chunk_find(const gpuhier_call_t *call, gpuhier_link_t *link, CUdeviceptr *from_p)
 {
+    const gpuhier_team_t *team = call->team;
     const gpuhier_memref_t *at = &link->theirs;
-    CUstream stream = call->lane->stream[GPUHIER_STAGE_EXCHANGE];
-    CUdeviceptr from;
-    /* What a peer sends is checked before use. */
-    if (sizeof(*at) != link->heard.bytes || call->team->linked[link->giver] != at->process || at->offset > at->bytes
+    if (sizeof(*at) != link->heard.bytes || team->linked[link->giver] != at->process || at->offset > at->bytes
         || link->bytes > at->bytes - at->offset) {
         return OMPI_ERR_BAD_PARAM;
     }
-    int rc = gpuhier_map(at, true, &link->mapping, &from);
+    if (!team->has_relay) {
+        return gpuhier_map(at, true, &link->mapping, from_p);
+    }
+    *from_p = gpuhier_hostmem_lane(&team->relay, (int) at->process - 1) + at->offset;
+    return at->bytes == team->relay.lane_bytes ? OMPI_SUCCESS : OMPI_ERR_BAD_PARAM;
+}
+
+/* The word is there: starts the copy. */
+static int copy(const gpuhier_call_t *call, gpuhier_link_t *link)
+{
+    CUdeviceptr from = 0;
+    int rc = chunk_find(call, link, &from);
     rc = OMPI_SUCCESS != rc ? rc
-                            : gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(link->into, from, link->bytes, stream),
-                                                 "cuMemcpyAsync from a partner");
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuEventRecord(link->copied, stream), "cuEventRecord");
+                            : chunk_copy(call, link->into, from, link->bytes,
+                                         call->lane->stream[GPUHIER_STAGE_EXCHANGE], link->copied);
     if (OMPI_SUCCESS != rc) {
         gpuhier_unmap(link->mapping); /* a copy that was started ends before the stream counts as idle */
         link->mapping = NULL;
@@ -101,34 +161,40 @@ static int thank(const gpuhier_call_t *call, gpuhier_link_t *link)
                             &link->thanked);
 }
 
+/* Has the copy ended? Returns 1 if so, 0 if not, < 0 for an error. */
+static int has_ended(CUevent event)
+{
+    const CUresult result = gpuhier_cu.cuEventQuery(event);
+    const int rc = CUDA_ERROR_NOT_READY == result ? OMPI_SUCCESS : gpuhier_cuda_error(result, "copy of a chunk");
+    return OMPI_SUCCESS != rc ? rc : CUDA_SUCCESS == result;
+}
+
 int gpuhier_link_step(const gpuhier_call_t *call, gpuhier_link_t *link)
 {
-    int events = 0;
-    if (GPUHIER_LINK_HEARS == link->phase && GPUHIER_NET_OP_DONE == link->heard.state) {
-        int rc = copy(call, link);
-        if (OMPI_SUCCESS != rc) {
-            return rc;
-        }
+    int events = 0, rc = link->puts ? has_ended(link->put) : 0;
+    if (rc > 0) {
+        link->puts = false;
+        rc = tell(call, link);
         ++events;
     }
-    if (GPUHIER_LINK_COPIES == link->phase) {
-        const CUresult result = gpuhier_cu.cuEventQuery(link->copied);
-        if (CUDA_ERROR_NOT_READY != result) {
-            int rc = gpuhier_cuda_error(result, "copy from a partner");
-            rc = OMPI_SUCCESS != rc ? rc : thank(call, link);
-            if (OMPI_SUCCESS != rc) {
-                return rc;
-            }
+    if (rc >= 0 && GPUHIER_LINK_HEARS == link->phase && GPUHIER_NET_OP_DONE == link->heard.state) {
+        rc = copy(call, link);
+        ++events;
+    }
+    if (rc >= 0 && GPUHIER_LINK_COPIES == link->phase) {
+        rc = has_ended(link->copied);
+        if (rc > 0) {
+            rc = thank(call, link);
             ++events;
         }
     }
-    return events;
+    return rc < 0 ? rc : events;
 }
 
 int gpuhier_link_done(const gpuhier_link_t *link)
 {
     const gpuhier_net_op_t *const ops[] = {&link->heard, &link->thanked, &link->over, &link->told};
-    bool done = GPUHIER_LINK_IDLE == link->phase;
+    bool done = GPUHIER_LINK_IDLE == link->phase && !link->puts;
     for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); ++i) {
         if (GPUHIER_NET_OP_ERROR == ops[i]->state) {
             return ops[i]->status;
@@ -145,13 +211,13 @@ void gpuhier_link_cancel(gpuhier_link_t *link)
 
 bool gpuhier_link_in_use(gpuhier_link_t *link, const struct gpuhier_partners *partners, bool context_is_there)
 {
-    if (NULL != link->mapping) {
-        if (context_is_there && CUDA_ERROR_NOT_READY == gpuhier_cu.cuEventQuery(link->copied)) {
-            return true;
-        }
-        gpuhier_unmap(link->mapping);
-        link->mapping = NULL;
+    if (context_is_there
+        && ((link->puts && CUDA_ERROR_NOT_READY == gpuhier_cu.cuEventQuery(link->put))
+            || (GPUHIER_LINK_COPIES == link->phase && CUDA_ERROR_NOT_READY == gpuhier_cu.cuEventQuery(link->copied)))) {
+        return true;
     }
+    gpuhier_unmap(link->mapping);
+    link->mapping = NULL;
     if (link->taker >= 0 && gpuhier_net_op_is_pending(&link->over)
         && gpuhier_partners_rank_is_over(partners, link->taker)) {
         gpuhier_net_cancel(&link->over);

@@ -3,15 +3,17 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * One step of a piece where partners have mapped each other's memory: the receiver copies the chunk out of the sender's
- * shard buffer, and UCX carries two words.
+ * shard buffer, and UCX carries two words. With a relay the sender first copies the chunk into its lane there, and the
+ * receiver copies it out of that.
  *
  *      sender                            receiver
+ *        | copies it into the relay         |
  *        |  where the chunk lies  ------->  |
  *        |                                  | copies it
  *        |  <-------  it has been taken     |
  *
- * A rank is both in one step, with two partners or one. No rank writes the memory of another process. The sender's step
- * ends when its chunk has been taken: then it may write there.
+ * A rank is both in one step, with two partners or one. No rank writes memory that another one writes. The sender's
+ * step ends when its chunk has been taken: then it may write there.
  */
 #ifndef GPUHIER_LINK_H
 #define GPUHIER_LINK_H
@@ -26,20 +28,23 @@ typedef enum gpuhier_link_phase {
 
 /* Owned by the state of a piece. The messages belong to UCX until their ops have ended. */
 typedef struct gpuhier_link {
+    int rail;      /* of the words */
+    uint64_t name; /* the tag of the messages */
     /* What this rank gives. */
     int taker;                   /* the partner; -1: none */
-    gpuhier_memref_t mine;       /* the message */
+    bool puts;                   /* its copy into the relay is under way; the message follows */
+    CUevent put;                 /* the end of that copy */
+    gpuhier_memref_t mine;       /* the message; of a chunk in the relay its `process` is 1 + the lane, `bytes` those of
+                                    a lane, and `offset` the place there */
     gpuhier_net_op_t told, over; /* the message's send; the receive of the word that the chunk has been taken */
     /* What it takes. */
     gpuhier_link_phase_t phase;
     int giver;
-    int rail;
-    uint64_t name; /* the tag of the message */
     CUdeviceptr into;
     size_t bytes;
     gpuhier_memref_t theirs; /* the message */
     gpuhier_net_op_t heard, thanked;
-    gpuhier_mapping_t *mapping; /* pinned while the copy is under way */
+    gpuhier_mapping_t *mapping; /* pinned while the copy is under way; NULL with a relay */
     CUevent copied;
 } gpuhier_link_t;
 
@@ -57,10 +62,10 @@ void gpuhier_link_fini(gpuhier_link_t *link, bool context_is_there);
 /* Nothing is given or taken in this step, until the next two say so. */
 void gpuhier_link_clear(gpuhier_link_t *link);
 
-/* Gives a chunk of `buffer`, one of the lane's shard buffers, to a partner: it lies `offset` bytes from the beginning.
- * name: of the step's message. Returns an Open MPI code. */
+/* Gives a chunk of `buffer`, one of the lane's shard buffers, to a partner: so many bytes, `offset` bytes from the
+ * beginning. name: of the step's message. Returns an Open MPI code. */
 int gpuhier_link_give(const gpuhier_call_t *call, gpuhier_link_t *link, int rank, int rail, uint64_t name, int buffer,
-                      size_t offset);
+                      size_t offset, size_t bytes);
 
 /* Takes a chunk of so many bytes from a partner. */
 int gpuhier_link_take(const gpuhier_call_t *call, gpuhier_link_t *link, int rank, int rail, uint64_t name, void *into,
@@ -75,8 +80,8 @@ int gpuhier_link_done(const gpuhier_link_t *link);
 /*
  * For a link of a call that has failed. cancel: cancels the receive of a word that has not come. in_use, after that: is
  * the link still in use? It is while a chunk that this rank gave has not been taken and the taker has not given up,
- * since the taker's call may still succeed and must then read the right data. It is also in use while this rank's own
- * copy is under way. A link that is no longer in use has let go of the mapping.
+ * since the taker's call may still succeed and must then read the right data. It is also in use while a copy of this
+ * rank is under way. A link that is no longer in use has let go of the mapping.
  */
 void gpuhier_link_cancel(gpuhier_link_t *link);
 bool gpuhier_link_in_use(gpuhier_link_t *link, const struct gpuhier_partners *partners, bool context_is_there);

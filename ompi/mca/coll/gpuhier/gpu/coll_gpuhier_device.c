@@ -219,6 +219,7 @@ static int lane_make(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhier
         lane_destroy(lane);
         return rc;
     }
+    ++device->lanes_used;
     *lane_p = lane;
     return OMPI_SUCCESS;
 }
@@ -405,6 +406,7 @@ int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhie
     OPAL_LIST_FOREACH (lane, &device->free_lanes[kind], gpuhier_lane_t) {
         if (0 == lane->exchange.of[exchange].bytes || exchange_bytes <= lane->exchange.of[exchange].bytes) {
             opal_list_remove_item(&device->free_lanes[kind], &lane->super);
+            ++device->lanes_used;
             *lane_p = lane;
             return OMPI_SUCCESS;
         }
@@ -414,6 +416,7 @@ int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhie
 
 void gpuhier_lane_give(gpuhier_lane_t *lane)
 {
+    --lane->device->lanes_used;
     if (NULL == lane->device->context) {
         lane_forget(lane);
         return;

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the shared file of host scratch and its registration with the driver. Does not know who uses which lane when.
+ * Owns the file of shared host memory and its registration with the driver. Does not know who uses which lane when.
  * Called by set-up, by the team's end and by the engine.
  */
 #include "ompi_config.h"
@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "base/coll_gpuhier_compat.h"
-#include "base/coll_gpuhier_params.h"
 #include "base/coll_gpuhier_room.h"
 #include "gpu/coll_gpuhier_device.h"
 #include "gpu/coll_gpuhier_hostmem.h"
@@ -49,13 +48,13 @@ size_t gpuhier_hostmem_place(const gpuhier_hostmem_t *hostmem, int buffer)
     return HEADER_BYTES + (size_t) buffer * hostmem->buffer_bytes;
 }
 
-static void sizes_set(gpuhier_hostmem_t *hostmem, int nlanes, size_t slice_bytes)
+static void sizes_set(gpuhier_hostmem_t *hostmem, const gpuhier_hostmem_size_t *size)
 {
     const size_t page = (size_t) sysconf(_SC_PAGESIZE);
-    hostmem->buffer_bytes = slice_bytes + 4 * GPUHIER_UNIT_BYTES; /* as in the lanes of GPU memory */
-    const size_t used = gpuhier_hostmem_place(hostmem, 2 * gpuhier_params.slices_in_flight);
+    hostmem->buffer_bytes = size->buffer_bytes;
+    const size_t used = gpuhier_hostmem_place(hostmem, size->nbuffers);
     hostmem->lane_bytes = (used + page - 1) / page * page;
-    hostmem->bytes = hostmem->lane_bytes * (size_t) nlanes;
+    hostmem->bytes = hostmem->lane_bytes * (size_t) size->nlanes;
 }
 
 static int map(gpuhier_hostmem_t *hostmem, char *reason)
@@ -68,11 +67,11 @@ static int map(gpuhier_hostmem_t *hostmem, char *reason)
     return OMPI_SUCCESS;
 }
 
-int gpuhier_hostmem_create(gpuhier_hostmem_t *hostmem, uint64_t word, int nlanes, size_t slice_bytes, char *reason)
+int gpuhier_hostmem_create(gpuhier_hostmem_t *hostmem, uint64_t word, const gpuhier_hostmem_size_t *size, char *reason)
 {
     char name[NAME_BYTES];
     name_of(word, name);
-    sizes_set(hostmem, nlanes, slice_bytes);
+    sizes_set(hostmem, size);
     hostmem->file = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     hostmem->file_open = hostmem->file >= 0;
     if (!hostmem->file_open || 0 != ftruncate(hostmem->file, (off_t) hostmem->bytes)) {
@@ -81,12 +80,12 @@ int gpuhier_hostmem_create(gpuhier_hostmem_t *hostmem, uint64_t word, int nlanes
     return map(hostmem, reason);
 }
 
-int gpuhier_hostmem_attach(gpuhier_hostmem_t *hostmem, uint64_t word, int nlanes, size_t slice_bytes, char *reason)
+int gpuhier_hostmem_attach(gpuhier_hostmem_t *hostmem, uint64_t word, const gpuhier_hostmem_size_t *size, char *reason)
 {
     char name[NAME_BYTES];
     struct stat status;
     name_of(word, name);
-    sizes_set(hostmem, nlanes, slice_bytes);
+    sizes_set(hostmem, size);
     hostmem->file = shm_open(name, O_RDWR | O_CLOEXEC, 0);
     hostmem->file_open = hostmem->file >= 0;
     if (!hostmem->file_open || 0 != fstat(hostmem->file, &status)) {

@@ -2,11 +2,13 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Scratch in host memory, for ranks of a node that cannot map each other's GPU memory: one file in /dev/shm that all
- * members of a group map, page-locked, with a lane for each. Kernels reach it over the bus.
+ * Host memory that several ranks of a node share, since they cannot map each other's GPU memory: one file in /dev/shm
+ * that all of them map, page-locked, with a lane for each. Kernels and copy engines reach it over the bus. It is the
+ * scratch of a group, or a relay, by which groups of a node exchange (engine/link).
  *
- *   | lane of member 0                                           | lane of member 1 ...
- *   | proof word, to 256 | in of slice 0 .. S-1 | out of 0 .. S-1 |
+ *   | lane of rank 0                                                       | lane of rank 1 ...
+ *   | proof word, to 256 | scratch: in of slice 0 .. S-1 | out of 0 .. S-1 |
+ *   |                    | relay: of slice 0 .. S-1                        |
  */
 #ifndef GPUHIER_HOSTMEM_H
 #define GPUHIER_HOSTMEM_H
@@ -18,8 +20,8 @@
 #include "gpu/coll_gpuhier_cuda.h"
 
 /*
- * The longest slice through it: page-locked memory is scarce, /dev/shm is small in containers, and every communicator
- * has its own. With four slices in flight a lane takes 2 MiB.
+ * The longest slice of scratch in it: page-locked memory is scarce, /dev/shm is small in containers, and every
+ * communicator has its own. With four slices in flight a lane takes 2 MiB.
  */
 #define GPUHIER_HOSTMEM_SLICE_BYTES ((size_t) 256 << 10)
 
@@ -34,16 +36,23 @@ typedef struct gpuhier_hostmem {
     size_t buffer_bytes; /* of one slice buffer */
 } gpuhier_hostmem_t;
 
+/* What the ranks agree on before they make it. */
+typedef struct gpuhier_hostmem_size {
+    int nlanes;
+    int nbuffers;        /* of a lane */
+    size_t buffer_bytes; /* of each */
+} gpuhier_hostmem_size_t;
+
 /*
- * The steps that the members of a group take in this order. Each step begins when all members have taken the one
- * before. The first member creates the file, and the others attach it. Each reserves its own lane, so that the pages
+ * The steps that the ranks take in this order. Each step begins when all ranks have taken the one before. The first
+ * rank creates the file, and the others attach it. Each reserves its own lane, so that the pages
  * lie near its GPU, and a full /dev/shm is an error here and not a SIGBUS later. Each registers the whole file with the
  * driver and writes its proof. Each reads all proofs by the GPU. word: a random one that all have been told. The steps
  * return an Open MPI code, and on an error the text of `reason` says why. gpuhier_hostmem_close() is due in any case.
  */
 #define GPUHIER_HOSTMEM_REASON_BYTES 128
-int gpuhier_hostmem_create(gpuhier_hostmem_t *hostmem, uint64_t word, int nlanes, size_t slice_bytes, char *reason);
-int gpuhier_hostmem_attach(gpuhier_hostmem_t *hostmem, uint64_t word, int nlanes, size_t slice_bytes, char *reason);
+int gpuhier_hostmem_create(gpuhier_hostmem_t *hostmem, uint64_t word, const gpuhier_hostmem_size_t *size, char *reason);
+int gpuhier_hostmem_attach(gpuhier_hostmem_t *hostmem, uint64_t word, const gpuhier_hostmem_size_t *size, char *reason);
 int gpuhier_hostmem_reserve(gpuhier_hostmem_t *hostmem, int index, char *reason);
 int gpuhier_hostmem_register(gpuhier_hostmem_t *hostmem, uint64_t word, int index, char *reason);
 int gpuhier_hostmem_prove(gpuhier_hostmem_t *hostmem, uint64_t word, int nlanes, char *reason);
@@ -64,7 +73,7 @@ static inline CUdeviceptr gpuhier_hostmem_lane(const gpuhier_hostmem_t *hostmem,
     return hostmem->device + (size_t) index * hostmem->lane_bytes;
 }
 
-/* Place of slice buffer number `buffer` in a lane: those for input come first, then those for output. */
+/* Place of slice buffer number `buffer` in a lane. In scratch those for input come first, then those for output. */
 size_t gpuhier_hostmem_place(const gpuhier_hostmem_t *hostmem, int buffer);
 
 #endif /* GPUHIER_HOSTMEM_H */

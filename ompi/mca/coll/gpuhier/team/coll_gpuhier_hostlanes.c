@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the steps in which the members of a group make their scratch in host memory; a vote of the whole communicator
+ * Owns the steps in which ranks of a node make the host memory that they share; a vote of the whole communicator
  * follows each. Called by set-up.
  */
 #include "ompi_config.h"
@@ -24,44 +24,43 @@ static bool vote(const gpuhier_team_t *team, const gpuhier_saved_t *saved, bool 
 
 enum { STEP_CREATE, STEP_ATTACH, STEP_REGISTER, STEP_PROVE, STEPS };
 
-static int step_take(gpuhier_team_t *team, int step, uint64_t word, char *reason)
+static int step_take(const gpuhier_hostlanes_t *lanes, int step, char *reason)
 {
-    gpuhier_hostmem_t *hostmem = &team->hostmem;
-    const size_t slice_bytes = team->limits.slice_bytes;
+    gpuhier_hostmem_t *hostmem = lanes->hostmem;
     int rc = OMPI_SUCCESS;
     switch (step) {
     case STEP_CREATE:
-        return 0 == team->index ? gpuhier_hostmem_create(hostmem, word, team->group_size, slice_bytes, reason) : rc;
+        return 0 == lanes->index ? gpuhier_hostmem_create(hostmem, lanes->word, &lanes->size, reason) : rc;
     case STEP_ATTACH:
-        rc = 0 == team->index ? rc : gpuhier_hostmem_attach(hostmem, word, team->group_size, slice_bytes, reason);
-        return OMPI_SUCCESS != rc ? rc : gpuhier_hostmem_reserve(hostmem, team->index, reason);
+        rc = 0 == lanes->index ? rc : gpuhier_hostmem_attach(hostmem, lanes->word, &lanes->size, reason);
+        return OMPI_SUCCESS != rc ? rc : gpuhier_hostmem_reserve(hostmem, lanes->index, reason);
     case STEP_REGISTER:
-        return gpuhier_hostmem_register(hostmem, word, team->index, reason);
+        return gpuhier_hostmem_register(hostmem, lanes->word, lanes->index, reason);
     default:
-        return gpuhier_hostmem_prove(hostmem, word, team->group_size, reason);
+        return gpuhier_hostmem_prove(hostmem, lanes->word, lanes->size.nlanes, reason);
     }
 }
 
-int gpuhier_hostlanes_make(gpuhier_team_t *team, const gpuhier_saved_t *saved, bool mine, uint64_t word)
+int gpuhier_hostlanes_make(gpuhier_team_t *team, const gpuhier_saved_t *saved, const gpuhier_hostlanes_t *lanes)
 {
     char reason[GPUHIER_HOSTMEM_REASON_BYTES] = "";
     bool ok = true;
     for (int step = STEP_CREATE; step < STEPS && ok; ++step) {
         gpuhier_engine_lock();
-        int rc = mine ? step_take(team, step, word, reason) : OMPI_SUCCESS;
+        int rc = lanes->mine ? step_take(lanes, step, reason) : OMPI_SUCCESS;
         gpuhier_engine_unlock();
         if (OMPI_SUCCESS != rc) {
-            opal_show_help("help-coll-gpuhier.txt", "no host scratch", true, ompi_process_info.nodename,
-                           team->hostmem.bytes, reason);
+            opal_show_help("help-coll-gpuhier.txt", lanes->topic, true, ompi_process_info.nodename,
+                           lanes->hostmem->bytes, reason);
         }
         ok = vote(team, saved, OMPI_SUCCESS == rc);
-        if (mine && 0 == team->index && (STEP_ATTACH == step || !ok)) {
-            gpuhier_hostmem_unlink(word);
+        if (lanes->mine && 0 == lanes->index && (STEP_ATTACH == step || !ok)) {
+            gpuhier_hostmem_unlink(lanes->word);
         }
     }
     if (!ok) {
         gpuhier_engine_lock();
-        gpuhier_hostmem_close(&team->hostmem, team->device->context);
+        gpuhier_hostmem_close(lanes->hostmem, team->device->context);
         gpuhier_engine_unlock();
     }
     return ok ? OMPI_SUCCESS : OMPI_ERR_NOT_AVAILABLE;

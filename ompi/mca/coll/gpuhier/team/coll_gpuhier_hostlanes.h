@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Set-up of scratch in host memory, for nodes whose ranks cannot map each other's GPU memory.
+ * Set-up of host memory that ranks of a node share, since they cannot map each other's GPU memory.
  */
 #ifndef GPUHIER_HOSTLANES_H
 #define GPUHIER_HOSTLANES_H
@@ -13,11 +13,20 @@
 #include "base/coll_gpuhier_saved.h"
 #include "team/coll_gpuhier_team.h"
 
+/* What a rank makes. */
+typedef struct gpuhier_hostlanes {
+    bool mine;                  /* false: this rank has no such memory, and only votes */
+    gpuhier_hostmem_t *hostmem; /* of the team */
+    gpuhier_hostmem_size_t size;
+    int index;         /* of this rank's lane */
+    uint64_t word;     /* a random one that the ranks of the memory share */
+    const char *topic; /* of the help text for a rank whose own part fails */
+} gpuhier_hostlanes_t;
+
 /*
- * Makes the scratch of this rank's group if `mine`; the other ranks vote with it. Collective over the communicator,
- * whose groups are known. word: a random one that the group's members share. Returns the same outcome on all ranks; a
- * rank whose own part failed has said why. The context is current.
+ * Makes the memory. Collective over the communicator. Returns the same outcome on all ranks; a rank whose own part
+ * failed has said why, and no rank has such memory then. The context is current.
  */
-int gpuhier_hostlanes_make(gpuhier_team_t *team, const gpuhier_saved_t *saved, bool mine, uint64_t word);
+int gpuhier_hostlanes_make(gpuhier_team_t *team, const gpuhier_saved_t *saved, const gpuhier_hostlanes_t *lanes);
 
 #endif /* GPUHIER_HOSTLANES_H */

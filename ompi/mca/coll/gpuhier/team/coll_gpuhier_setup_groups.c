@@ -264,8 +264,16 @@ int gpuhier_setup_host_lanes(gpuhier_setup_t *setup)
 {
     gpuhier_team_t *team = setup->team;
     const int leader = gpuhier_hierarchy_leader(&team->hierarchy, team->group);
-    const bool mine = setup->is_host[setup->nodes[team->rank]] && team->group_size > 1;
-    int rc = gpuhier_hostlanes_make(team, setup->saved, mine, setup->hello[leader].segment_word);
+    const gpuhier_hostlanes_t lanes = {
+        .mine = setup->is_host[setup->nodes[team->rank]] && team->group_size > 1,
+        .hostmem = &team->hostmem,
+        .size = {.nlanes = team->group_size,
+                 .nbuffers = 2 * team->limits.slice_buffers,
+                 .buffer_bytes = team->limits.slice_bytes + 4 * GPUHIER_UNIT_BYTES}, /* as in lanes of GPU memory */
+        .index = team->index,
+        .word = setup->hello[leader].segment_word,
+        .topic = "no host scratch"};
+    int rc = gpuhier_hostlanes_make(team, setup->saved, &lanes);
     if (OMPI_SUCCESS == rc) {
         host_tell(setup);
     }

@@ -11,6 +11,7 @@
  *   coll_gpuhier_setup_groups.c  the groups that follow from the trials, their id, scratch in host memory
  *   coll_gpuhier_setup_net.c     between groups: devices, addresses, connections, the fall to another way
  *   coll_gpuhier_setup_links.c   whether partners map each other's memory, and the trial of that
+ *   coll_gpuhier_setup_relay.c   whether groups of a node exchange through host memory
  *   coll_gpuhier_setup_print.c   what print_info shows of a new team
  *
  * They stand on parts that know nothing of set-up: trial, tried and verdicts, hostlanes, partners, process.
@@ -115,8 +116,8 @@ int gpuhier_setup_gather(const gpuhier_setup_t *setup, const void *mine, void *a
  * groups: makes the groups and chooses the team's id. A success on all ranks or on none.
  * host_lanes: if `has_host`, scratch in host memory on the nodes that need it. A success on all ranks or on none.
  * net_connect: if there are several groups, connects their partners. A success on all ranks or on none.
- * links: if there are several groups, tries whether partners can map each other's memory. It is a success if they
- * cannot. The same on all ranks.
+ * links: if there are several groups, tries whether partners can map each other's memory, and else makes a relay for
+ * the groups of a node. It is a success if neither can be had. The same on all ranks.
  */
 int gpuhier_setup_hello(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, int rc);
 int gpuhier_setup_node(gpuhier_setup_t *setup, int rc);
@@ -145,6 +146,16 @@ int gpuhier_setup_net_open(gpuhier_setup_t *setup, gpuhier_setup_word_t *mine);
 
 /* When the words of all ranks are there. */
 void gpuhier_setup_net_hear(gpuhier_setup_t *setup);
+
+/* Are all ranks on one node? The same on all ranks. */
+static inline bool gpuhier_setup_is_one_node(const gpuhier_setup_t *setup)
+{
+    return setup->nlocal == setup->team->nranks;
+}
+
+/* Where links are not used, and groups share a node: makes the host memory by which these exchange. A success if that
+ * cannot be had. The same on all ranks. */
+int gpuhier_setup_relay(gpuhier_setup_t *setup);
 
 /* What this rank's hello says of links. */
 uint8_t gpuhier_setup_links_offer(const gpuhier_team_t *team);

@@ -9,7 +9,8 @@
  * Partners of one node may map each other's memory by CUDA IPC, though their groups cannot: a GPU of a DGX-1V has links
  * to one GPU of the other quad. Partners of different operating systems may do so by fabric handles, if one NVLink
  * domain joins their GPUs. Whether they can is tried: each rank makes exchange buffers with a pattern, and each partner
- * maps them and copies the pattern, by the copy that calls use. If that fails anywhere, no rank of the team uses links.
+ * maps them and copies the pattern, by the copy that calls use. If that fails anywhere, no rank of the team uses links,
+ * and a relay (setup_relay) may take their place on a node.
  */
 #include "ompi_config.h"
 
@@ -40,24 +41,13 @@ uint8_t gpuhier_setup_links_offer(const gpuhier_team_t *team)
     return (uint8_t) (GPUHIER_LINKS_MAY | (gpuhier_vmm_knows_fabric(team->device->ordinal) ? GPUHIER_LINKS_FABRIC : 0));
 }
 
-static bool is_one_node(const gpuhier_setup_t *setup)
-{
-    bool one_node = true;
-    for (int rank = 1; rank < setup->team->nranks; ++rank) {
-        one_node = one_node && setup->nodes[rank] == setup->nodes[0];
-    }
-    return one_node;
-}
-
 /* Are there two groups on one node? */
 static bool groups_share_node(const gpuhier_setup_t *setup)
 {
-    const gpuhier_hierarchy_t *h = &setup->team->hierarchy;
-    for (int group = 1; group < h->ngroups; ++group) {
-        for (int other = 0; other < group; ++other) {
-            if (setup->nodes[gpuhier_hierarchy_leader(h, group)] == setup->nodes[gpuhier_hierarchy_leader(h, other)]) {
-                return true;
-            }
+    const int *group_of = setup->team->hierarchy.group_of;
+    for (int rank = 0; rank < setup->team->nranks; ++rank) {
+        if (group_of[rank] != group_of[setup->nodes[rank]]) {
+            return true;
         }
     }
     return false;
@@ -78,7 +68,7 @@ static gpuhier_exchange_kind_t kind_wanted(const gpuhier_setup_t *setup)
     if (0 == (all & GPUHIER_LINKS_MAY)) {
         return GPUHIER_EXCHANGE_HOST;
     }
-    if (is_one_node(setup)
+    if (gpuhier_setup_is_one_node(setup)
         || (0 == (all & GPUHIER_LINKS_FABRIC) && team->net_all_on_device && groups_share_node(setup))) {
         return GPUHIER_EXCHANGE_DEVICE;
     }
@@ -116,7 +106,7 @@ static int copy(const gpuhier_lane_t *lane, void *to, const void *from)
 /* Can a partner take what a NIC has written into this rank's buffers? */
 static bool received_is_visible(const gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind)
 {
-    return GPUHIER_EXCHANGE_DEVICE != kind || is_one_node(setup)
+    return GPUHIER_EXCHANGE_DEVICE != kind || gpuhier_setup_is_one_node(setup)
            || GPUHIER_FLUSH_IMPOSSIBLE != setup->team->device->flush_for_peers;
 }
 
@@ -258,7 +248,7 @@ static void links_take(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind)
     gpuhier_team_t *team = setup->team;
     team->exchange_kind = kind;
     team->limits.host_shard_bytes = 0; /* partners take pieces from GPU memory */
-    if (GPUHIER_EXCHANGE_FABRIC == kind || is_one_node(setup)) {
+    if (GPUHIER_EXCHANGE_FABRIC == kind || gpuhier_setup_is_one_node(setup)) {
         team->net_on_device = team->net_all_on_device = false;
         team->limits.wire = GPUHIER_WIRE_NVLINK;
     }
@@ -267,8 +257,7 @@ static void links_take(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind)
 static void failure_note(gpuhier_setup_t *setup, int64_t verdict)
 {
     const unsigned error = (unsigned) (verdict & UINT32_MAX);
-    snprintf(setup->no_links, sizeof(setup->no_links),
-             "no memory of other groups is mapped, since rank %d got %s: the network carries all",
+    snprintf(setup->no_links, sizeof(setup->no_links), "no memory of other groups is mapped, since rank %d got %s",
              (int) (verdict >> 32), 0 == error ? "no reference" : gpuhier_cuda_name((CUresult) error));
     if (0 == setup->team->rank) {
         opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: communicator %s: %s", setup->comm->c_name,
@@ -288,19 +277,16 @@ int gpuhier_setup_exchange_buffers(const gpuhier_setup_t *setup)
     return gpuhier_lane_exchange_use(exchange, team->exchange_kind, gpuhier_slice_buffer_bytes(false));
 }
 
-int gpuhier_setup_links(gpuhier_setup_t *setup)
+/* Tries links. Returns whether all ranks use them; if not, what was made for them is gone. */
+static bool links_make(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind)
 {
     gpuhier_team_t *team = setup->team;
-    const gpuhier_exchange_kind_t kind = kind_wanted(setup);
-    if (GPUHIER_EXCHANGE_HOST == kind) {
-        return OMPI_SUCCESS; /* setup_net has made the buffers */
-    }
     const bool had = 0 != setup->lane->exchange.of[kind].bytes;
     const int nheld = team->nheld;
     const int64_t verdict = links_try(setup, kind);
     if (GOOD == verdict) {
         links_take(setup, kind);
-        return OMPI_SUCCESS;
+        return true;
     }
     failure_note(setup, verdict);
     gpuhier_engine_lock();
@@ -308,9 +294,24 @@ int gpuhier_setup_links(gpuhier_setup_t *setup)
     if (!had && team->exchange_kind != kind) {
         gpuhier_lane_exchange_free(&setup->lane->exchange, kind);
     }
-    int rc = gpuhier_setup_exchange_buffers(setup);
     gpuhier_engine_unlock();
-    return gpuhier_setup_vote(setup, OMPI_SUCCESS == rc) ? OMPI_SUCCESS
-           : OMPI_SUCCESS != rc                          ? rc
-                                                         : OMPI_ERR_NOT_AVAILABLE;
+    return false;
+}
+
+int gpuhier_setup_links(gpuhier_setup_t *setup)
+{
+    const gpuhier_exchange_kind_t kind = kind_wanted(setup);
+    if (GPUHIER_EXCHANGE_HOST != kind && links_make(setup, kind)) {
+        return OMPI_SUCCESS;
+    }
+    const int rc = gpuhier_setup_relay(setup);
+    if (OMPI_SUCCESS != rc || (GPUHIER_EXCHANGE_HOST == kind && !setup->team->has_relay)) {
+        return rc; /* HOST: setup_net has made the buffers */
+    }
+    gpuhier_engine_lock();
+    const int made = gpuhier_setup_exchange_buffers(setup);
+    gpuhier_engine_unlock();
+    return gpuhier_setup_vote(setup, OMPI_SUCCESS == made) ? OMPI_SUCCESS
+           : OMPI_SUCCESS != made                          ? made
+                                                           : OMPI_ERR_NOT_AVAILABLE;
 }

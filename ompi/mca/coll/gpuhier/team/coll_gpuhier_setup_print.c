@@ -22,17 +22,12 @@ void gpuhier_setup_print(const gpuhier_setup_t *setup)
                 "between groups",
                 team->comm->c_name, team->nranks, team->ngroups, 1 == team->ngroups ? "" : "s", team->shape.npieces,
                 1 == team->shape.npieces ? "" : "s",
-                (unsigned long long) gpuhier_choice_longest(&team->shape, &team->limits),
-                1 == team->ngroups                         ? "nothing"
-                : GPUHIER_WIRE_NVLINK == team->limits.wire ? "GPU memory that partners map, over links"
-                : GPUHIER_WAY_MPI == team->way             ? "pinned host memory over Open MPI's own messages"
-                : team->net_on_device                      ? "GPU memory over UCX"
-                                                           : "pinned host memory over UCX");
+                (unsigned long long) gpuhier_choice_longest(&team->shape, &team->limits), gpuhier_team_between(team));
     if ('\0' != setup->no_links[0]) {
         opal_output(0, "coll:gpuhier:   %s", setup->no_links);
     }
-    if (NULL != team->linked && GPUHIER_WIRE_NVLINK != team->limits.wire) {
-        opal_output(0, "coll:gpuhier:   partners on one node map each other's GPU memory, and exchange over links");
+    if (NULL != gpuhier_team_between_on_node(team)) {
+        opal_output(0, "coll:gpuhier:   between groups of one node %s", gpuhier_team_between_on_node(team));
     }
     if (team->ngroups > 1 && GPUHIER_WIRE_NVLINK != team->limits.wire && GPUHIER_NET_GPU_YES != setup->gpu) {
         const char *remedy = gpuhier_net_gpu_remedy(setup->gpu);

@@ -87,8 +87,11 @@ void gpuhier_team_release(gpuhier_team_t *team)
         team->peers[rank] = NULL;
     }
     gpuhier_multicast_close(&team->multicast);
-    if (NULL != team->hostmem.memory) {
-        gpuhier_hostmem_close(&team->hostmem, gpuhier_device_check(team->device) ? team->device->context : NULL);
+    gpuhier_hostmem_t *const shared[] = {&team->hostmem, &team->relay};
+    for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); ++i) {
+        if (NULL != shared[i]->memory) {
+            gpuhier_hostmem_close(shared[i], gpuhier_device_check(team->device) ? team->device->context : NULL);
+        }
     }
 }
 
@@ -111,7 +114,8 @@ void gpuhier_team_outlived(gpuhier_team_t *team)
         gpuhier_ipc_unkeep(&team->scratch[i]);
         gpuhier_ipc_unkeep(&team->long_scratch[i]);
     }
-    for (int rank = 0; NULL != team->linked && rank < team->nranks; ++rank) {
+    const bool maps = NULL != team->linked && !team->has_relay;
+    for (int rank = 0; maps && rank < team->nranks; ++rank) {
         if (0 != team->linked[rank]) {
             gpuhier_ipc_unkeep_all(team->linked[rank]); /* its exchange buffers */
         }
@@ -152,6 +156,24 @@ void gpuhier_team_destroy(gpuhier_team_t *team)
     free(team->held);
     free(team->linked);
     OBJ_RELEASE(team);
+}
+
+const char *gpuhier_team_between(const gpuhier_team_t *team)
+{
+    const bool one_node = GPUHIER_WIRE_NVLINK == team->limits.wire;
+    return 1 == team->ngroups             ? "nothing"
+           : one_node && team->has_relay  ? "host memory that they share"
+           : one_node                     ? "GPU memory that partners map, over links"
+           : GPUHIER_WAY_MPI == team->way ? "pinned host memory over Open MPI's own messages"
+           : team->net_on_device          ? "GPU memory over UCX"
+                                          : "pinned host memory over UCX";
+}
+
+const char *gpuhier_team_between_on_node(const gpuhier_team_t *team)
+{
+    return NULL == team->linked || GPUHIER_WIRE_NVLINK == team->limits.wire ? NULL
+           : team->has_relay                                                ? "host memory that they share"
+                             : "GPU memory that partners map, over links";
 }
 
 bool gpuhier_team_member_lives(const gpuhier_team_t *team, int index)

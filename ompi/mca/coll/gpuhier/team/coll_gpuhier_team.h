@@ -84,8 +84,12 @@ typedef struct gpuhier_team {
     bool net_on_device;                    /* UCX moves device memory of this rank */
     bool net_all_on_device;                /* of every rank; equal on all ranks */
     gpuhier_exchange_kind_t exchange_kind; /* what the exchange buffers lie in; several groups */
-    uint64_t *linked; /* [nranks] the process of each partner that takes pieces from this rank's memory, and gives them
-                         so; 0: by messages. NULL: all */
+    uint64_t *linked; /* [nranks] not 0: a partner with which this rank exchanges pieces over a link, by its process, or
+                         with a relay by 1 + its lane there. 0: by messages. NULL: all */
+    bool has_relay;   /* groups of a node exchange through host memory that they share; equal on all ranks */
+    gpuhier_hostmem_t relay; /* that memory; all zero on a node with one group. The exchange takes it along when it
+                                leaves the team */
+    int relay_lane;          /* of this rank */
 
     /* Changed by calls. */
     gpuhier_limits_t limits; /* only slice_bytes_max changes: when a member has no room for a long lane, all members
@@ -148,6 +152,12 @@ static inline gpuhier_slot_t *gpuhier_team_slot(const gpuhier_team_t *team, int 
 {
     return gpuhier_segment_slot(&team->segment, team->node_index[index], sequence);
 }
+
+/* What carries pieces between groups, in words; "nothing" for one group. */
+const char *gpuhier_team_between(const gpuhier_team_t *team);
+
+/* The same between groups of one node of several, in words; NULL: as between nodes. */
+const char *gpuhier_team_between_on_node(const gpuhier_team_t *team);
 
 /* Does the process of a member of this rank's group live? Makes system calls: too slow for every poll. */
 bool gpuhier_team_member_lives(const gpuhier_team_t *team, int index);

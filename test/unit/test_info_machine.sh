@@ -188,7 +188,7 @@ runs 1 doctor --root "$folder/efa"
 says '^warning +network: UCX .* cannot use the EFA ports, so that data between groups goes over TCP: '
 runs 0 topo --root "$folder/efa"
 says '^UCX cannot use the RDMA ports here, so that a job goes on over TCP:$'
-says '^path between groups: pinned host memory over tcp rails, since UCX cannot use the RDMA ports$'
+says '^path between groups: pinned host memory over tcp rails, since UCX cannot use the RDMA ports, or by Open MPI.s own messages if these have a fabric$'
 OMPI_MCA_coll_gpuhier_devices=mlx5_0:1 runs 0 topo --root "$folder/efa"
 says '^  rank 0 drives: none: coll_gpuhier_devices names RDMA ports$'
 says '^path between groups: none: UCX cannot be opened'

@@ -276,23 +276,26 @@ static void print_groups(const info_machine_t *machine, const info_ucx_t *ucx)
 
 static void network_text(const info_machine_t *machine, const info_ucx_t *ucx, char *text, size_t room)
 {
+    static const char or_pml[] = ", or by Open MPI's own messages if these have a fabric";
     const bool rdma = info_machine_is_rdma(machine);
 
     if (NULL != ucx && '\0' != ucx->failure[0]) {
         snprintf(text, room, "none: UCX cannot be opened, calls go to Open MPI's own collectives");
     } else if (NULL != ucx) {
-        snprintf(text, room, "%s over %s rails%s", ucx->takes_gpu_memory ? "GPU memory" : "pinned host memory",
-                 rdma && '\0' == ucx->no_rdma[0] ? "rdma" : "tcp",
-                 '\0' == ucx->no_rdma[0] ? "" : ", since UCX cannot use the RDMA ports");
+        const bool by_rdma = rdma && '\0' == ucx->no_rdma[0];
+        snprintf(text, room, "%s over %s rails%s%s", ucx->takes_gpu_memory ? "GPU memory" : "pinned host memory",
+                 by_rdma ? "rdma" : "tcp", '\0' == ucx->no_rdma[0] ? "" : ", since UCX cannot use the RDMA ports",
+                 by_rdma ? "" : or_pml);
     } else if (info_machine_is_efa(machine)) {
         snprintf(
             text, room,
             "GPU memory over rdma rails if UCX has EFA (from 1.19) and takes it, else pinned host memory over rdma "
-            "or tcp rails");
+            "or tcp rails%s",
+            or_pml);
+    } else if (rdma) {
+        snprintf(text, room, "GPU memory over rdma rails if UCX takes it, else pinned host memory");
     } else {
-        snprintf(text, room,
-                 rdma ? "GPU memory over rdma rails if UCX takes it, else pinned host memory"
-                      : "pinned host memory over tcp rails");
+        snprintf(text, room, "pinned host memory over tcp rails%s", or_pml);
     }
 }
 

@@ -26,7 +26,7 @@ void info_ask_ucx(const info_machine_t *machine, const info_options_t *options, 
 const char *info_way_text(const info_machine_t *machine, int gpu, int other, char text[8]);
 
 /* How data goes between groups. ucx: NULL for a described machine. */
-#define INFO_PATH_ROOM 128
+#define INFO_PATH_ROOM 256
 void info_path_text(const info_machine_t *machine, const info_ucx_t *ucx, char *text, size_t room);
 
 /* Draws the machine into a file. Returns an exit status, after a message if it fails. */

@@ -11,10 +11,12 @@
 #include "ompi_config.h"
 
 #include <limits.h>
+#include <string.h>
 
 #include "base/coll_gpuhier_compat.h"
 #include "team/coll_gpuhier_pml.h"
 #include "ompi/mca/coll/base/coll_tags.h"
+#include "ompi/mca/pml/base/base.h"
 #include "ompi/mca/pml/pml.h"
 #include "ompi/proc/proc.h"
 #include "ompi/request/request.h"
@@ -102,4 +104,10 @@ int gpuhier_pml_net_open(gpuhier_net_t **net_p, const char **error_p)
     }
     const opal_process_name_t *me = &ompi_proc_local()->super.proc_name;
     return gpuhier_net_open_carrier(&carrier, me->jobid, (uint32_t) ompi_comm_rank(world()), net_p);
+}
+
+bool gpuhier_pml_has_fabric(void)
+{
+    return gpuhier_comm_self_lives()
+           && 0 == strcmp("cm", mca_pml_base_selected_component.pmlm_version.mca_component_name);
 }

@@ -127,7 +127,7 @@ void gpuhier_process_fall_tell(gpuhier_way_t to)
 void gpuhier_process_no_way_tell(const char *reason)
 {
     static atomic_flag told = ATOMIC_FLAG_INIT;
-    const char *fall = fall_reason[GPUHIER_WAY_MPI];
+    const char *fall = fall_reason['\0' == fall_reason[GPUHIER_WAY_MPI][0] ? GPUHIER_WAY_TCP : GPUHIER_WAY_MPI];
     if (!atomic_flag_test_and_set(&told)) {
         opal_show_help("help-coll-gpuhier.txt", "no way", true, ompi_process_info.nodename,
                        '\0' == fall[0] ? "another rank has none" : fall, NULL != reason ? reason : last_loss);

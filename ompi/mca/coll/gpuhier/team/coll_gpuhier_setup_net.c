@@ -15,13 +15,45 @@
 #include "base/coll_gpuhier_params.h"
 #include "team/coll_gpuhier_hooks.h"
 #include "team/coll_gpuhier_partners.h"
+#include "team/coll_gpuhier_pml.h"
 #include "team/coll_gpuhier_setup_internal.h"
 #include "ompi/proc/proc.h"
 #include "opal/util/output.h"
 
+static bool has_rdma(const gpuhier_record_t *record)
+{
+    for (int i = 0; i < record->nics; ++i) {
+        if (0 != record->nic[i].is_rdma) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_of_my_job(const struct ompi_communicator_t *comm, int rank)
+{
+    return ompi_group_get_proc_name(comm->c_local_group, rank).jobid == ompi_proc_local()->super.proc_name.jobid;
+}
+
+/* Should Open MPI's own messages go between groups, since UCX would have TCP only? They cannot go between jobs. A user
+ * who names devices wants them to be used. */
+static bool pml_is_better(const gpuhier_team_t *team, const gpuhier_record_t *record)
+{
+    bool better =
+        GPUHIER_WAY_MPI != team->way && !has_rdma(record) && NULL == gpuhier_params.devices && gpuhier_pml_has_fabric();
+    for (int rank = 0; better && rank < team->nranks; ++rank) {
+        better = is_of_my_job(team->comm, rank);
+    }
+    return better;
+}
+
 int gpuhier_setup_net_record(gpuhier_team_t *team, gpuhier_record_t *record_p)
 {
     int rc = gpuhier_process_record(team->device->ordinal, team->way, record_p);
+    if (OMPI_SUCCESS == rc && pml_is_better(team, record_p)) {
+        team->way = GPUHIER_WAY_MPI;
+        return gpuhier_process_record(team->device->ordinal, team->way, record_p);
+    }
     if (OMPI_ERR_NOT_FOUND == rc) {
         gpuhier_process_fall(GPUHIER_WAY_MPI, "coll_gpuhier_devices names no device that UCX can use");
         team->way = GPUHIER_WAY_MPI;
@@ -30,10 +62,9 @@ int gpuhier_setup_net_record(gpuhier_team_t *team, gpuhier_record_t *record_p)
     return rc;
 }
 
-/* Is this the lowest rank that has had to fall back to the team's way? */
-static bool is_first_fallen(const gpuhier_setup_t *setup)
+/* Is this the lowest rank that has had to fall back to this way? */
+static bool is_first_fallen(const gpuhier_setup_t *setup, gpuhier_way_t way)
 {
-    const gpuhier_way_t way = setup->team->way;
     int rank = GPUHIER_WAY_BEST == way ? setup->team->nranks : 0;
     while (rank < setup->team->nranks && way != setup->hello[rank].asked) {
         ++rank;
@@ -43,11 +74,10 @@ static bool is_first_fallen(const gpuhier_setup_t *setup)
 
 /* The lowest rank that has had to fall back to this way says so, unless the members have heard it for another
  * communicator. */
-static void fall_tell(const gpuhier_setup_t *setup)
+static void fall_tell(const gpuhier_setup_t *setup, gpuhier_way_t way)
 {
     static atomic_flag told[GPUHIER_WAY_COUNT] = {ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT};
-    const gpuhier_way_t way = setup->team->way;
-    if (GPUHIER_WAY_BEST != way && !atomic_flag_test_and_set(&told[way]) && is_first_fallen(setup)) {
+    if (!atomic_flag_test_and_set(&told[way]) && is_first_fallen(setup, way)) {
         gpuhier_process_fall_tell(way);
     }
 }
@@ -64,9 +94,7 @@ int gpuhier_setup_net_ways(gpuhier_setup_t *setup)
     for (int rank = 0; rank < setup->team->nranks; ++rank) {
         differ = differ || setup->hello[rank].way != setup->hello[0].way;
         last = setup->hello[rank].way > last ? (gpuhier_way_t) setup->hello[rank].way : last;
-        for (int i = 0; i < setup->records[rank].nics; ++i) {
-            setup->has_rdma = setup->has_rdma || 0 != setup->records[rank].nic[i].is_rdma;
-        }
+        setup->has_rdma = setup->has_rdma || has_rdma(&setup->records[rank]);
     }
     setup->is_to_fall = differ;
     setup->next_way = differ                                                    ? last
@@ -191,9 +219,7 @@ static int peer_make(const gpuhier_setup_t *setup, int rank, const char *address
     snprintf(name, sizeof(name), "rank %d", rank);
     int rc = gpuhier_net_peer_create(gpuhier_process_net(team->way), address, (size_t) setup->counts[rank], name,
                                      &team->peers[rank]);
-    if (OMPI_SUCCESS == rc
-        && ompi_group_get_proc_name(setup->comm->c_local_group, rank).jobid
-               == ompi_proc_local()->super.proc_name.jobid) {
+    if (OMPI_SUCCESS == rc && is_of_my_job(setup->comm, rank)) {
         gpuhier_net_peer_bind(team->peers[rank]);
     }
     return rc;
@@ -273,7 +299,7 @@ static int vote_connected(gpuhier_setup_t *setup, int rc)
         all = FAILED;
     }
     setup->is_to_fall = LOST == all && !last;
-    if (LOST == all && last && is_first_fallen(setup)) {
+    if (LOST == all && last && is_first_fallen(setup, GPUHIER_WAY_MPI)) {
         gpuhier_process_no_way_tell(lost ? NULL : "another rank lost a connection");
     }
     return OMPI_SUCCESS != rc ? rc : CONNECTED == all ? OMPI_SUCCESS : OMPI_ERR_NOT_AVAILABLE;
@@ -281,13 +307,13 @@ static int vote_connected(gpuhier_setup_t *setup, int rc)
 
 int gpuhier_setup_net_connect(gpuhier_setup_t *setup)
 {
-    if (GPUHIER_WAY_TCP == setup->team->way) {
-        fall_tell(setup);
+    if (GPUHIER_WAY_BEST != setup->team->way) {
+        fall_tell(setup, GPUHIER_WAY_TCP); /* Open MPI's messages may have taken the place of TCP */
     }
     int rc = vote_connected(setup, addresses_exchange(setup));
     rc = OMPI_SUCCESS != rc ? rc : vote_connected(setup, gpuhier_partners_connect(setup->team));
     if (OMPI_SUCCESS == rc && GPUHIER_WAY_MPI == setup->team->way) {
-        fall_tell(setup);
+        fall_tell(setup, GPUHIER_WAY_MPI);
     }
     return rc;
 }

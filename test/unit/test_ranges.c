@@ -91,8 +91,9 @@ static void check_pieces(const gpuhier_shape_t *shape, uint64_t units)
             int index = (int) (at * (uint64_t) size / units);
             assert_int_equal(gpuhier_shape_owner_index(shape, piece, size), index);
             assert_int_equal(gpuhier_shape_owner(shape, piece, g), gpuhier_hierarchy_member(h, g, index));
-            assert_true(gpuhier_shape_first_piece(shape, index, size) <= piece);
-            assert_true(gpuhier_shape_first_piece(shape, index + 1, size) > piece);
+            int begin, end;
+            gpuhier_shape_pieces(shape, gpuhier_hierarchy_member(h, g, index), &begin, &end);
+            assert_true(begin <= piece && piece < end);
         }
     }
     assert_int_equal(piece + 1, shape->npieces);

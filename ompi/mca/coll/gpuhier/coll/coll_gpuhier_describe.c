@@ -37,8 +37,8 @@ static void rails_describe(const gpuhier_team_t *team, const gpuhier_record_t *m
     if (NULL == team->rails) {
         return;
     }
-    const int first = gpuhier_shape_first_piece(&team->shape, team->index, team->group_size);
-    const int end = gpuhier_shape_first_piece(&team->shape, team->index + 1, team->group_size);
+    int first, end;
+    gpuhier_shape_pieces(&team->shape, team->rank, &first, &end);
     for (int piece = first; piece < end; ++piece) {
         for (int i = 0; i < team->rails[piece].count; ++i) {
             d->driven |= 1u << team->rails[piece].rail[i];

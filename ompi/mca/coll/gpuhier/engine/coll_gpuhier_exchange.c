@@ -67,8 +67,9 @@ static int exchange_make(gpuhier_team_t *team)
     exchange->device = team->device;
     exchange->partners = gpuhier_partners_share(team);
     exchange->slice_buffers = team->limits.slice_buffers;
-    exchange->npieces = gpuhier_shape_first_piece(&team->shape, team->index + 1, team->group_size)
-                        - gpuhier_shape_first_piece(&team->shape, team->index, team->group_size);
+    int first, end;
+    gpuhier_shape_pieces(&team->shape, team->rank, &first, &end);
+    exchange->npieces = end - first;
     size_t states = (size_t) exchange->npieces * (size_t) team->limits.slice_buffers;
     exchange->pieces = calloc(states, sizeof(piece_state_t));
     if (NULL == exchange->pieces) {

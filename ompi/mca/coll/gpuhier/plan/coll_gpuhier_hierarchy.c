@@ -272,7 +272,8 @@ void gpuhier_shape_fini(gpuhier_shape_t *shape)
     memset(shape, 0, sizeof(*shape));
 }
 
-int gpuhier_shape_first_piece(const gpuhier_shape_t *shape, int index, int group_size)
+/* The first piece that begins at or after index/group_size of a range; npieces for index == group_size. */
+static int first_piece(const gpuhier_shape_t *shape, int index, int group_size)
 {
     int low = 0;
     int high = shape->npieces;
@@ -287,6 +288,15 @@ int gpuhier_shape_first_piece(const gpuhier_shape_t *shape, int index, int group
         }
     }
     return low;
+}
+
+void gpuhier_shape_pieces(const gpuhier_shape_t *shape, int rank, int *begin_p, int *end_p)
+{
+    const gpuhier_hierarchy_t *h = shape->hierarchy;
+    const int size = gpuhier_hierarchy_group_size(h, h->group_of[rank]);
+
+    *begin_p = first_piece(shape, h->index_of[rank], size);
+    *end_p = first_piece(shape, h->index_of[rank] + 1, size);
 }
 
 /* Is there a rank on this rank's node that it cannot work with? */

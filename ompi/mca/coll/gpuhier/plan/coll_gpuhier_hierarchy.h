@@ -136,8 +136,8 @@ static inline int gpuhier_shape_owner(const gpuhier_shape_t *shape, int piece, i
                                     gpuhier_shape_owner_index(shape, piece, gpuhier_hierarchy_group_size(h, group)));
 }
 
-/* The first piece that begins at or after index/group_size of a range; npieces for index == group_size. */
-int gpuhier_shape_first_piece(const gpuhier_shape_t *shape, int index, int group_size);
+/* The pieces that a rank owns, which are its shard: *begin_p .. *end_p - 1. */
+void gpuhier_shape_pieces(const gpuhier_shape_t *shape, int rank, int *begin_p, int *end_p);
 
 /* Elements in a unit: as many as fit into GPUHIER_UNIT_BYTES, at least one. */
 static inline uint64_t gpuhier_unit_elems(size_t elem_bytes)

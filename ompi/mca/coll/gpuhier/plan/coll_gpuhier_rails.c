@@ -120,14 +120,16 @@ int gpuhier_rails_plan(const gpuhier_shape_t *shape, const gpuhier_record_t *rec
     const int group = deciding_group(shape), size = gpuhier_hierarchy_group_size(h, group);
     const int fewest = fewest_rails(records, h->nranks);
     for (int index = 0; index < size; ++index) {
+        const int owner = gpuhier_hierarchy_member(h, group, index);
         uint8_t rails[GPUHIER_RAILS_MAX];
-        int nrails = rails_of(records, h->nranks, gpuhier_hierarchy_member(h, group, index), rails);
+        int nrails = rails_of(records, h->nranks, owner, rails);
         if (nrails < 0) {
             return nrails;
         }
         nrails = rails_fold(rails, nrails, fewest);
-        int first = gpuhier_shape_first_piece(shape, index, size);
-        int npieces = gpuhier_shape_first_piece(shape, index + 1, size) - first;
+        int first, end;
+        gpuhier_shape_pieces(shape, owner, &first, &end);
+        const int npieces = end - first;
         for (int piece = 0; piece < npieces; ++piece) {
             gpuhier_piece_rails_t *mine = &rails_p[first + piece];
             mine->count = 0;

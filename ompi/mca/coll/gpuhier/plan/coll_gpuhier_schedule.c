@@ -318,6 +318,7 @@ int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int 
     gpuhier_plan_t plan = {.shape = shape, .rank = rank, .count = count, .elem_bytes = elem_bytes};
     uint64_t units;
     uint64_t limit_units;
+    int end_piece;
 
     if (rank < 0 || rank >= h->nranks || 0 == elem_bytes || count > (uint64_t) INT64_MAX / elem_bytes
         || 0 == limits->slice_bytes || limits->slice_buffers < GPUHIER_SLICE_BUFFERS_MIN
@@ -328,8 +329,8 @@ int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int 
     plan.group = h->group_of[rank];
     plan.index = h->index_of[rank];
     plan.group_size = gpuhier_hierarchy_group_size(h, plan.group);
-    plan.first_piece = gpuhier_shape_first_piece(shape, plan.index, plan.group_size);
-    plan.npieces = gpuhier_shape_first_piece(shape, plan.index + 1, plan.group_size) - plan.first_piece;
+    gpuhier_shape_pieces(shape, rank, &plan.first_piece, &end_piece);
+    plan.npieces = end_piece - plan.first_piece;
     plan.slice_buffers = limits->slice_buffers;
 
     /* As few slices as the limit allows, all of nearly the same length: a much shorter last slice would not overlap. */

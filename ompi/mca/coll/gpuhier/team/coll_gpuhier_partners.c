@@ -111,29 +111,13 @@ static int greetings_pending(const gpuhier_partners_t *partners, int *rc_p)
     return pending;
 }
 
-/* The pieces that a rank owns: [*begin_p, *end_p). */
-static void pieces_of(const gpuhier_team_t *team, int rank, int *begin_p, int *end_p)
-{
-    const gpuhier_hierarchy_t *h = &team->hierarchy;
-    int group = 0, at = 0;
-    while (rank != h->members[at]) {
-        ++at;
-    }
-    while (at >= h->first[group + 1]) {
-        ++group;
-    }
-    const int index = at - h->first[group], size = gpuhier_hierarchy_group_size(h, group);
-    *begin_p = gpuhier_shape_first_piece(&team->shape, index, size);
-    *end_p = gpuhier_shape_first_piece(&team->shape, index + 1, size);
-}
-
 /* The rails on which this rank exchanges pieces with a partner, as bits. Rail 0 also carries votes and notices. */
 static unsigned rails_shared(const gpuhier_team_t *team, int partner)
 {
     unsigned rails = 1;
     int begin, end, their_begin, their_end;
-    pieces_of(team, team->rank, &begin, &end);
-    pieces_of(team, partner, &their_begin, &their_end);
+    gpuhier_shape_pieces(&team->shape, team->rank, &begin, &end);
+    gpuhier_shape_pieces(&team->shape, partner, &their_begin, &their_end);
     for (int piece = begin > their_begin ? begin : their_begin; piece < end && piece < their_end; ++piece) {
         for (int i = 0; i < team->rails[piece].count; ++i) {
             rails |= 1u << team->rails[piece].rail[i];

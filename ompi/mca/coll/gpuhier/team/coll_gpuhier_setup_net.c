@@ -107,8 +107,8 @@ int gpuhier_setup_net_ways(gpuhier_setup_t *setup)
 static unsigned rails_driven(const gpuhier_team_t *team)
 {
     unsigned rails = 1;
-    const int first = gpuhier_shape_first_piece(&team->shape, team->index, team->group_size);
-    const int end = gpuhier_shape_first_piece(&team->shape, team->index + 1, team->group_size);
+    int first, end;
+    gpuhier_shape_pieces(&team->shape, team->rank, &first, &end);
     for (int piece = first; piece < end; ++piece) {
         for (int i = 0; i < team->rails[piece].count; ++i) {
             rails |= 1u << team->rails[piece].rail[i];
@@ -202,8 +202,8 @@ static bool is_partner(const gpuhier_team_t *team, const partner_groups_t *group
     if (0 == team->index && 0 == h->index_of[rank] && groups->leaders[group]) {
         return true;
     }
-    const int first = gpuhier_shape_first_piece(&team->shape, team->index, team->group_size);
-    const int end = gpuhier_shape_first_piece(&team->shape, team->index + 1, team->group_size);
+    int first, end;
+    gpuhier_shape_pieces(&team->shape, team->rank, &first, &end);
     for (int piece = first; piece < end && groups->owners[group]; ++piece) {
         if (rank == gpuhier_shape_owner(&team->shape, piece, group)) {
             return true;

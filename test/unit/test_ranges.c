@@ -89,7 +89,7 @@ static void check_pieces(const gpuhier_shape_t *shape, uint64_t units)
         for (int g = 0; g < h->ngroups; ++g) {
             int size = gpuhier_hierarchy_group_size(h, g);
             int index = (int) (at * (uint64_t) size / units);
-            assert_int_equal(gpuhier_shape_owner_index(shape, piece, size), index);
+            assert_int_equal(gpuhier_shape_shard(shape, piece, size), index);
             assert_int_equal(gpuhier_shape_owner(shape, piece, g), gpuhier_hierarchy_member(h, g, index));
             int begin, end;
             gpuhier_shape_pieces(shape, gpuhier_hierarchy_member(h, g, index), &begin, &end);

@@ -215,20 +215,18 @@ bool info_machine_links(const info_machine_t *machine, const gpuhier_hierarchy_t
     return all;
 }
 
-bool info_machine_levels(const info_machine_t *machine, const gpuhier_hierarchy_t *h, const int *gpus, bool by_host,
-                         gpuhier_levels_t *levels_p)
+bool info_machine_levels(const info_machine_t *machine, const gpuhier_hierarchy_t *h, int group, const int *gpus,
+                         bool by_host, gpuhier_parts_t *parts_p)
 {
-    gpuhier_level_rank_t ranks[GPUHIER_GROUP_MAX];
+    gpuhier_record_t records[INFO_GPUS_MAX];
 
-    if (1 != h->ngroups || machine->nodes > 1 || by_host) {
+    if (0 == machine->levels_bytes || 1 != h->ngroups || machine->nodes > 1 || by_host) {
         return false;
     }
-    for (int i = 0; i < h->nranks; ++i) {
-        const gpuhier_record_t *record = &machine->record[gpus[i]];
-
-        ranks[i] = (gpuhier_level_rank_t){.package = record->package, .pcie_peers = record->pcie_peers};
+    for (int rank = 0; rank < h->nranks; ++rank) {
+        records[rank] = machine->record[gpus[rank]];
     }
-    return gpuhier_levels_init(levels_p, ranks, h->nranks, 0, (uint64_t) machine->levels_bytes);
+    return gpuhier_levels_find(h, group, records, parts_p);
 }
 
 int info_machine_rails(const info_machine_t *machine, int gpu, bool tcp, const char *rails_p[GPUHIER_RAILS_MAX])

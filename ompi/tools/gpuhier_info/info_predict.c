@@ -8,8 +8,8 @@
  * The model. P ranks on each of N nodes, message of B bytes, cut into S slices by the plan:
  *   in a node    each rank reads its shard of B/P bytes from every other one, and writes the result to every other one:
  *                a pair of GPUs carries B/P each way in each of the two stages; the busiest link bounds the stage
- *   two levels   in parts of m ranks on the sockets of one node (plan/coll_gpuhier_levels.h): a pair in a part carries
- *                2 B/m each way, and ranks at the same place of two parts B/m, in two kernels
+ *   two levels   on the sockets of one node, of m ranks each (plan/coll_gpuhier_levels.h): a pair on a socket carries
+ *                2 B/m each way, and ranks at the same place of two sockets B/m, in two kernels
  *   one-shot     short messages in one node: each rank sends B bytes to every other one, or 2 B/P bytes in two shots,
  *                and its links carry GPUHIER_MAILBOX_WIRE times as many
  *   between      each rank sends what gpuhier_plan_sent_bytes() says over its share of the node's rails, and every
@@ -79,19 +79,25 @@ static double share_flat(const void *arg, int gpu, int other)
     return 2.0 / *(const int *) arg;
 }
 
+typedef struct leveled {
+    gpuhier_parts_t parts;
+    int ranks;
+} leveled_t;
+
 static double share_levels(const void *arg, int gpu, int other)
 {
-    const gpuhier_levels_t *levels = arg;
-    int part[2] = {0}, place[2] = {0};
+    const leveled_t *leveled = arg;
+    const int on_socket = leveled->parts.size[0], sockets = leveled->parts.size[1];
+    int place[2] = {0}, socket[2] = {0};
 
-    for (int i = 0; i < levels->nparts * levels->part_size; ++i) {
-        const int of = levels->member[i] == gpu ? 0 : levels->member[i] == other ? 1 : -1;
+    for (int i = 0; i < leveled->ranks; ++i) {
+        const int rank = leveled->parts.member[i], of = rank == gpu ? 0 : rank == other ? 1 : -1;
         if (of >= 0) {
-            part[of] = i / levels->part_size;
-            place[of] = i % levels->part_size;
+            place[of] = i / sockets;
+            socket[of] = i % sockets;
         }
     }
-    return part[0] == part[1] ? 2.0 / levels->part_size : place[0] == place[1] ? 1.0 / levels->part_size : 0.0;
+    return socket[0] == socket[1] ? 2.0 / on_socket : place[0] == place[1] ? 1.0 / on_socket : 0.0;
 }
 
 typedef double (*share_fn_t)(const void *arg, int gpu, int other);
@@ -133,12 +139,12 @@ static double busiest_us(const info_machine_t *machine, int p, const info_rate_t
     return fmax(us, crossing / INFO_GBYTE_SOCKETS) / 1000.0;
 }
 
-/* Finds the parts, if the ranks are those of one node that has a rank on each of its GPUs. */
+/* Finds the levels, if the ranks are those of one node that has a rank on each of its GPUs. */
 static void model_levels(const info_machine_t *machine, const info_rate_t *nvlink, const info_rate_t *pcie,
                          model_t *model)
 {
     gpuhier_hierarchy_t h;
-    gpuhier_levels_t levels;
+    leveled_t leveled = {.ranks = model->ranks};
     int gpus[INFO_GPUS_MAX];
     bool by_host;
 
@@ -146,9 +152,9 @@ static void model_levels(const info_machine_t *machine, const info_rate_t *nvlin
         return;
     }
     if (h.nranks == model->ranks && model->ranks == machine->ngpus
-        && info_machine_levels(machine, &h, gpus, by_host, &levels)) {
-        model->levels_bytes = levels.min_bytes;
-        model->levels_us = busiest_us(machine, model->ranks, nvlink, pcie, share_levels, &levels);
+        && info_machine_levels(machine, &h, 0, gpus, by_host, &leveled.parts)) {
+        model->levels_bytes = (uint64_t) machine->levels_bytes;
+        model->levels_us = busiest_us(machine, model->ranks, nvlink, pcie, share_levels, &leveled);
     }
     gpuhier_hierarchy_fini(&h);
 }

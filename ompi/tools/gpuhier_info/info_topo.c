@@ -261,10 +261,12 @@ static void print_groups(const info_machine_t *machine, const info_ucx_t *ucx)
     }
     printf("path in a group: %s, every rank reads from and writes to every other one\n",
            by_host ? "page-locked host memory that the ranks share" : "mapped GPU memory");
-    gpuhier_levels_t levels;
-    if (info_machine_levels(machine, &h, gpus, by_host, &levels)) {
-        printf("  from %llu bytes: in two levels, %d sockets of %d ranks\n", (unsigned long long) levels.min_bytes,
-               levels.nparts, levels.part_size);
+    for (int g = 0; g < h.ngroups; ++g) {
+        gpuhier_parts_t parts;
+        if (info_machine_levels(machine, &h, g, gpus, by_host, &parts)) {
+            printf("  from %d bytes: in two levels, %d sockets of %d ranks%s\n", machine->levels_bytes, parts.size[1],
+                   parts.size[0], h.ngroups > 1 ? ", in one of the groups" : "");
+        }
     }
     if (h.ngroups > 1) {
         printf("path between groups of one node: %s\n", info_machine_links(machine, &h, gpus)
@@ -430,8 +432,8 @@ static void json_groups(const info_machine_t *machine)
     }
     if (nranks > 0) {
         info_json_int("groups_in_all", (long long) h.ngroups * machine->nodes);
-        gpuhier_levels_t levels;
-        const bool in_levels = info_machine_levels(machine, &h, gpus, by_host, &levels);
+        gpuhier_parts_t parts;
+        const bool in_levels = info_machine_levels(machine, &h, 0, gpus, by_host, &parts);
         info_json_text("pattern_in_group", by_host ? "host" : in_levels ? "levels" : "direct");
         info_json_text("path_between_groups_of_a_node", h.ngroups < 2                           ? NULL
                                                         : info_machine_links(machine, &h, gpus) ? "links"

@@ -183,7 +183,8 @@ static void span_write(FILE *file, const char *name, const char *kind, int rank,
             name, kind, rank, thread, 1e6 * begin, 1e6 * (end > begin ? end - begin : 0));
 }
 
-static const char *const stages[GPUHIER_TRACE_STAGES] = {"input", "reduce-scatter", "exchange", "all-gather", "output"};
+static const char *const stages[GPUHIER_TRACE_STAGES] = {
+    "input", "reduce-scatter", "reduce-scatter, level 1", "exchange", "all-gather, level 1", "all-gather", "output"};
 
 static void event_write(FILE *file, const gpuhier_trace_event_t *event, int rank, int line, double begin)
 {

@@ -105,7 +105,7 @@ static bool members_quiet(gpuhier_call_t *call)
             continue;
         }
         if (!gpuhier_word_reached(&slot->failed, call->sequence, GPUHIER_FAILED_QUIET)
-            && !gpuhier_word_reached(&slot->ag_done, call->sequence, nslices)
+            && !gpuhier_word_reached(&slot->ag_done[0], call->sequence, nslices)
             && !(look && !gpuhier_team_member_lives(team, i))) {
             return false;
         }

@@ -238,7 +238,7 @@ static void plan_make(gpuhier_call_t *call, bool any_via_scratch)
     gpuhier_limits_t limits = team->limits;
     if (call->in_switch && 1 == team->ngroups) {
         limits.slice_bytes = gpuhier_choice_switch_slice(&team->shape, &limits);
-    } else if (call->in_levels) {
+    } else if (call->in_levels && 1 == team->ngroups) {
         limits.slice_bytes =
             gpuhier_levels_slice_bytes(&team->levels, call->count * call->elem_bytes, limits.slice_bytes);
     } else if (1 == team->ngroups && !any_via_scratch) {
@@ -298,17 +298,20 @@ static int run_begin(gpuhier_call_t *call)
     return 1;
 }
 
-/* In levels each rank reads its partners' scratch, even when all work on their own buffers. That of the team's first
- * lanes is mapped already, unless it was closed meanwhile (scratch_find()). */
+/* In levels each rank reads the scratch of all its circles but the first, even when all work on their own buffers. That
+ * of the team's first lanes is mapped already, unless it was closed meanwhile (scratch_find()). */
 static int partners_find(gpuhier_call_t *call)
 {
-    const gpuhier_levels_t *levels = &call->team->levels;
+    const gpuhier_team_t *team = call->team;
     int rc = OMPI_SUCCESS;
-    call->slices.member[call->team->index].scratch = call->lane->scratch;
-    for (int part = 0; part < levels->nparts && OMPI_SUCCESS == rc; ++part) {
-        const int index = gpuhier_levels_member(levels, part, levels->place);
-        if (index != call->team->index) {
-            rc = scratch_find(call, index, &gpuhier_team_slot(call->team, index, call->sequence)->arrival);
+    call->slices.member[team->index].scratch = call->lane->scratch;
+    for (int level = 1; level < team->levels.count; ++level) {
+        const gpuhier_circle_t *circle = &team->levels.circle[level];
+        for (int i = 0; i < circle->size && OMPI_SUCCESS == rc; ++i) {
+            const int index = circle->member[i];
+            if (index != team->index) {
+                rc = scratch_find(call, index, &gpuhier_team_slot(team, index, call->sequence)->arrival);
+            }
         }
     }
     return rc;

@@ -16,12 +16,19 @@
  * S is the number of slices in flight. With one group RS and AG are one fused kernel, which waits for the conditions of
  * both. Progress is published in the rank's slot.
  *
- * In levels (plan/coll_gpuhier_levels.h) a rank's RS puts the partial sum of its part of the group into its own
- * scratch, at its shard's place in the slice buffer for input: nothing else of a part reads that place after RS. AG
- * reduces the partial sums of all parts and pushes the result. So there
+ * In levels (plan/coll_gpuhier_levels.h) there is an RS and an AG for each level. Each RS but the last puts the partial
+ * sum of its circle into the rank's own scratch, at its shard's place in the slice buffer for input. No other rank
+ * reads that place then, since each reads its own shard only. AG of the last level comes first, and each other AG
+ * pushes what that of the next level has brought into the rank's own output. So there
  *
- *   IN, RS    also wait until every member's AG of k - S is done, since it reads that slice buffer
- *   AG        waits for RS of k on the ranks at this rank's place of all parts, and for no EXCHANGE
+ *   IN, RS of level 0      also wait until every member's last RS of k - S is done, since it reads that slice buffer
+ *   RS of a later level    waits for RS of k at the level before, on the ranks of its circle; the last RS also waits
+ *                          until the rank's shard buffer is free
+ *   AG of the last level   waits for the same as above
+ *   AG of a level before   waits for AG of k at the next level, on the ranks of the circle there
+ *
+ * With one group the last level's RS and AG and the AG of the level before are one kernel. It waits for RS of k at the
+ * level before, on the ranks of the last circle, and for no EXCHANGE.
  *
  * In switches (coll_gpuhier_switched.h) all ranks are via scratch, and a slice has one buffer in each member's copy,
  * for input and output. Only its owner reads or writes a shard of it, so
@@ -31,18 +38,19 @@
  * and a member's IN of k says that its copy is free for AG.
  *
  * In place is safe: element i of all buffers is read by RS and written by AG of
- * one rank only, its shard's owner, in that order.
+ * one rank only, its shard's owner, in that order. In levels a rank that writes it
+ * has waited, from level to level, for the rank that reads it.
  */
 #include "ompi_config.h"
 
 #include "base/coll_gpuhier_compat.h"
-#include "base/coll_gpuhier_params.h"
+#include "engine/coll_gpuhier_circle.h"
 #include "engine/coll_gpuhier_exchange.h"
 #include "engine/coll_gpuhier_order.h"
 #include "engine/coll_gpuhier_oneshot.h"
 #include "engine/coll_gpuhier_pipeline.h"
+#include "engine/coll_gpuhier_place.h"
 #include "engine/coll_gpuhier_switched.h"
-#include "team/coll_gpuhier_switch.h"
 
 static gpuhier_slot_t *slot_of(const gpuhier_call_t *call, int index)
 {
@@ -76,50 +84,29 @@ static bool members_at(const gpuhier_call_t *call, size_t word_offset, uint64_t 
 #define ALL_AT(call, word, slices) members_at(call, offsetof(gpuhier_slot_t, word), slices, false)
 #define VIA_SCRATCH_AT(call, word, slices) members_at(call, offsetof(gpuhier_slot_t, word), slices, true)
 
+/* The progress words of a level. */
+#define RS_DONE(level) (offsetof(gpuhier_slot_t, rs_done) + sizeof(gpuhier_word_t) * (size_t) (level))
+#define AG_DONE(level) (offsetof(gpuhier_slot_t, ag_done) + sizeof(gpuhier_word_t) * (size_t) (level))
+
+/* The same as members_at() for the ranks of this rank's circle at a level. */
+static bool circle_at(const gpuhier_call_t *call, int level, size_t word_offset, uint64_t slices)
+{
+    const gpuhier_circle_t *circle = gpuhier_call_circle(call, level);
+    for (int i = 0; i < circle->size; ++i) {
+        gpuhier_word_t *word = (gpuhier_word_t *) ((char *) slot_of(call, circle->member[i]) + word_offset);
+        if (!gpuhier_word_reached(word, call->sequence, slices)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Does a slice have to wait for an earlier one in the same slice buffer? The first S slices find theirs free. */
 static bool has_predecessor(const gpuhier_call_t *call, uint64_t slice, uint64_t *predecessors_p)
 {
     uint64_t buffers = (uint64_t) call->slices.plan.slice_buffers;
     *predecessors_p = slice >= buffers ? slice - buffers + 1 : 0;
     return slice >= buffers;
-}
-
-/* Place of slice buffer number `buffer` in the scratch of a member; those for output follow those for input. */
-static size_t buffer_place(const gpuhier_call_t *call, int buffer)
-{
-    const gpuhier_hostmem_t *hostmem = &call->team->hostmem;
-    if (call->in_switch) {
-        return gpuhier_switch_place(call->team, buffer);
-    }
-    return gpuhier_hostmem_is_used(hostmem) ? gpuhier_hostmem_place(hostmem, buffer)
-                                            : gpuhier_scratch_in(call->is_long, buffer);
-}
-
-static CUdeviceptr scratch_input_at(const gpuhier_call_t *call, int index, uint64_t slice, uint64_t element)
-{
-    return call->slices.member[index].scratch + buffer_place(call, gpuhier_plan_buffer(&call->slices.plan, slice))
-           + (element - gpuhier_plan_slice(&call->slices.plan, slice).begin) * call->elem_bytes;
-}
-
-static CUdeviceptr input_at(const gpuhier_call_t *call, int index, uint64_t slice, uint64_t element)
-{
-    const gpuhier_member_t *member = &call->slices.member[index];
-    return member->via_scratch ? scratch_input_at(call, index, slice, element)
-                               : member->in + element * call->elem_bytes;
-}
-
-static CUdeviceptr output_at(const gpuhier_call_t *call, int index, uint64_t slice, uint64_t element)
-{
-    const gpuhier_member_t *member = &call->slices.member[index];
-    if (!member->via_scratch) {
-        return member->out + element * call->elem_bytes;
-    }
-    if (call->in_switch) {
-        return scratch_input_at(call, index, slice, element);
-    }
-    return member->scratch
-           + buffer_place(call, gpuhier_params.slices_in_flight + gpuhier_plan_buffer(&call->slices.plan, slice))
-           + (element - gpuhier_plan_slice(&call->slices.plan, slice).begin) * call->elem_bytes;
 }
 
 /* Ends a stage's work on a slice that has just been queued: an event, and the cursor moves. */
@@ -180,12 +167,20 @@ static int input_direct(gpuhier_call_t *call)
     return 1;
 }
 
+/* The AG that a slice comes to first: the last level's, or with one group that of the level before. */
+static int first_gather(const gpuhier_call_t *call)
+{
+    return gpuhier_call_levels(call) - (1 == call->team->ngroups ? 2 : 1);
+}
+
 /* Is a slice buffer for input free again, once so many slices have left it? */
 static bool input_free(const gpuhier_call_t *call, uint64_t slices)
 {
-    return call->in_switch   ? call->slices.stage[GPUHIER_STAGE_OUT].done >= slices
-           : call->in_levels ? ALL_AT(call, ag_done, slices)
-                             : ALL_AT(call, rs_done, slices);
+    if (call->in_switch) {
+        return call->slices.stage[GPUHIER_STAGE_OUT].done >= slices;
+    }
+    const int last = gpuhier_call_levels(call) - 1;
+    return members_at(call, last > 0 && 1 == call->team->ngroups ? AG_DONE(last - 1) : RS_DONE(last), slices, false);
 }
 
 static int stage_in(gpuhier_call_t *call)
@@ -216,7 +211,7 @@ static int stage_in(gpuhier_call_t *call)
         }
     }
     gpuhier_range_t range = gpuhier_plan_slice(&call->slices.plan, slice);
-    const CUdeviceptr to = input_at(call, call->team->index, slice, range.begin);
+    const CUdeviceptr to = gpuhier_place_input(call, call->team->index, slice, range.begin);
     const CUdeviceptr from = call->in + range.begin * call->elem_bytes;
     const size_t bytes = gpuhier_reduce_span(call->kernel, gpuhier_range_length(range));
     CUstream stream = call->lane->stream[GPUHIER_STAGE_IN];
@@ -234,44 +229,15 @@ static int claim(gpuhier_call_t *call)
     return call->slices.claimed ? OMPI_SUCCESS : OMPI_ERR_UNREACH;
 }
 
-/* The ranks that this rank reduces for, and where it is among them: those of its part in levels, else its group. */
-static int circle_size(const gpuhier_call_t *call)
+/* Does RS of this level put its shard into the shard buffer? */
+static bool fills_shard(const gpuhier_call_t *call, int level)
 {
-    return call->in_levels ? call->team->levels.part_size : call->team->group_size;
+    return call->team->ngroups > 1 && level + 1 == gpuhier_call_levels(call);
 }
 
-static int circle_place(const gpuhier_call_t *call)
-{
-    return call->in_levels ? call->team->levels.place : call->team->index;
-}
-
-static int circle_member(const gpuhier_call_t *call, int place)
-{
-    const gpuhier_levels_t *levels = &call->team->levels;
-    return call->in_levels ? gpuhier_levels_member(levels, levels->part, place) : place;
-}
-
-static gpuhier_range_t circle_shard(const gpuhier_call_t *call, uint64_t slice)
-{
-    const gpuhier_plan_t *plan = &call->slices.plan;
-    return call->in_levels ? gpuhier_levels_shard(&call->team->levels, plan, slice)
-                           : gpuhier_plan_shard(plan, slice, call->team->index);
-}
-
-/* Sets all members' outputs as destinations, this rank's neighbour first: all ranks storing to one peer at once would
- * wait for its link. */
-static void outputs_set(const gpuhier_call_t *call, uint64_t slice, uint64_t element, gpuhier_kernel_args_t *args)
-{
-    const int size = circle_size(call);
-    for (int k = 0; k < size; ++k) {
-        args->dst[k] = output_at(call, circle_member(call, (circle_place(call) + 1 + k) % size), slice, element);
-    }
-    args->ndst = (uint32_t) size;
-}
-
-/* Queues the reduction of this rank's shard of a slice: into its shard buffer, or, fused, into every member's output.
- */
-static int reduce_queue(gpuhier_call_t *call, uint64_t slice)
+/* Queues the reduction of this rank's shard of a slice: into its shard buffer, into its scratch for the next level, or,
+ * fused, into every member's output. */
+static int reduce_queue(gpuhier_call_t *call, int level, uint64_t slice)
 {
     if (!call->slices.claimed) {
         int rc = claim(call);
@@ -279,36 +245,38 @@ static int reduce_queue(gpuhier_call_t *call, uint64_t slice)
             return rc;
         }
     }
-    const gpuhier_team_t *team = call->team;
+    const gpuhier_stage_t stage = gpuhier_stage_rs(level);
+    const gpuhier_circle_t *circle = gpuhier_call_circle(call, level);
     gpuhier_lane_t *lane = call->lane;
-    gpuhier_range_t shard = circle_shard(call, slice);
+    gpuhier_range_t shard = gpuhier_circle_shard(call, circle, slice);
     if (call->in_switch) {
         int rc = gpuhier_switched_reduce(call, slice, shard);
-        return OMPI_SUCCESS != rc ? rc : stage_queued(call, GPUHIER_STAGE_RS);
+        return OMPI_SUCCESS != rc ? rc : stage_queued(call, stage);
     }
     if (gpuhier_range_length(shard) > 0) {
         gpuhier_kernel_args_t args;
-        for (int i = 0; i < circle_size(call); ++i) {
-            args.src[i] = input_at(call, circle_member(call, i), slice, shard.begin);
+        for (int i = 0; i < circle->size; ++i) {
+            const int index = circle->member[i];
+            args.src[i] = 0 == level ? gpuhier_place_input(call, index, slice, shard.begin)
+                                     : gpuhier_place_scratch(call, index, slice, shard.begin);
         }
+        args.nsrc = (uint32_t) circle->size;
+        args.ndst = 1;
         if (fused(call)) {
-            outputs_set(call, slice, shard.begin, &args);
-        } else if (call->in_levels) {
-            args.dst[0] = scratch_input_at(call, team->index, slice, shard.begin);
-            args.ndst = 1;
-        } else {
+            gpuhier_circle_outputs(call, circle, slice, shard.begin, &args);
+        } else if (fills_shard(call, level)) {
             args.dst[0] =
                 (uint64_t) (uintptr_t) lane->exchange.now->shard[gpuhier_plan_buffer(&call->slices.plan, slice)];
-            args.ndst = 1;
+        } else {
+            args.dst[0] = gpuhier_place_scratch(call, call->team->index, slice, shard.begin);
         }
-        args.nsrc = (uint32_t) circle_size(call);
         args.count = gpuhier_range_length(shard);
-        int rc = gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, lane->stream[GPUHIER_STAGE_RS]);
+        int rc = gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, lane->stream[stage]);
         if (OMPI_SUCCESS != rc) {
             return rc;
         }
     }
-    return stage_queued(call, GPUHIER_STAGE_RS);
+    return stage_queued(call, stage);
 }
 
 static bool reduce_may_begin(const gpuhier_call_t *call, uint64_t slice)
@@ -326,9 +294,18 @@ static bool reduce_may_begin(const gpuhier_call_t *call, uint64_t slice)
         return true;
     }
     if (call->in_levels) {
-        return ALL_AT(call, ag_done, before);
+        return input_free(call, before);
     }
     return fused(call) ? VIA_SCRATCH_AT(call, out_done, before) : call->slices.stage[GPUHIER_STAGE_AG].done >= before;
+}
+
+/* The same for the levels after the first. */
+static bool reduce_may_go_on(const gpuhier_call_t *call, int level, uint64_t slice)
+{
+    uint64_t before;
+    return stage_open(call, gpuhier_stage_rs(level)) && circle_at(call, level, RS_DONE(level - 1), slice + 1)
+           && (!fills_shard(call, level) || !has_predecessor(call, slice, &before)
+               || call->slices.stage[gpuhier_stage_ag(level)].done >= before);
 }
 
 /* The same as reduce_queue() and stage_complete() in the one-shot form. */
@@ -336,7 +313,9 @@ static int oneshot_queue(gpuhier_call_t *call)
 {
     const int me = call->team->index;
     int rc = claim(call);
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_oneshot_launch(call, input_at(call, me, 0, 0), output_at(call, me, 0, 0));
+    rc = OMPI_SUCCESS != rc
+             ? rc
+             : gpuhier_oneshot_launch(call, gpuhier_place_input(call, me, 0, 0), gpuhier_place_output(call, me, 0, 0));
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
@@ -360,16 +339,34 @@ static int stage_reduce(gpuhier_call_t *call)
     }
     if (events > 0) {
         uint64_t done = call->slices.stage[GPUHIER_STAGE_RS].done;
-        gpuhier_word_publish(&my_slot(call)->rs_done, call->sequence, done);
+        gpuhier_word_publish(&my_slot(call)->rs_done[0], call->sequence, done);
         if (fused(call)) {
-            gpuhier_word_publish(&my_slot(call)->ag_done, call->sequence, done);
+            gpuhier_word_publish(&my_slot(call)->ag_done[0], call->sequence, done);
         }
     }
     uint64_t slice = call->slices.stage[GPUHIER_STAGE_RS].begun;
     if (!reduce_may_begin(call, slice)) {
         return events;
     }
-    int rc = call->slices.oneshot ? oneshot_queue(call) : reduce_queue(call, slice);
+    int rc = call->slices.oneshot ? oneshot_queue(call) : reduce_queue(call, 0, slice);
+    return rc < 0 ? rc : events + rc;
+}
+
+/* RS of the levels after the first. */
+static int stage_reduce_on(gpuhier_call_t *call, int level)
+{
+    const gpuhier_cursor_t *cursor = &call->slices.stage[gpuhier_stage_rs(level)];
+    int events = stage_complete(call, gpuhier_stage_rs(level));
+    if (events < 0) {
+        return events;
+    }
+    if (events > 0) {
+        gpuhier_word_publish(&my_slot(call)->rs_done[level], call->sequence, cursor->done);
+    }
+    if (!reduce_may_go_on(call, level, cursor->begun)) {
+        return events;
+    }
+    int rc = reduce_queue(call, level, cursor->begun);
     return rc < 0 ? rc : events + rc;
 }
 
@@ -380,7 +377,8 @@ static int stage_exchange(gpuhier_call_t *call)
     if (!call->slices.mask_known) {
         return 0; /* a call that the ranks vote down must leave no message behind */
     }
-    while (cursor->begun < call->slices.stage[GPUHIER_STAGE_RS].done) {
+    const gpuhier_stage_t last = gpuhier_stage_rs(gpuhier_call_levels(call) - 1);
+    while (cursor->begun < call->slices.stage[last].done) {
         gpuhier_exchange_begin(call, cursor->begun++);
         ++events;
     }
@@ -398,100 +396,72 @@ static int stage_exchange(gpuhier_call_t *call)
     return events;
 }
 
-/* Queues the push of this rank's shard of a slice into every member's output: as it is, or reduced with what the last
- * step of the exchange has received, which mirrors it. */
-static int gather_queue(gpuhier_call_t *call, uint64_t slice)
+/* Queues the push of this rank's finished shard of a slice into the outputs of the circle: as it is, or reduced with
+ * what the last step of the exchange has received, which mirrors it. */
+static int finished_push(const gpuhier_call_t *call, int level, uint64_t slice)
 {
     const gpuhier_plan_t *plan = &call->slices.plan;
+    const gpuhier_circle_t *circle = gpuhier_call_circle(call, level);
     gpuhier_lane_t *lane = call->lane;
-    gpuhier_range_t shard = gpuhier_plan_shard(plan, slice, call->team->index);
+    gpuhier_range_t shard = gpuhier_circle_shard(call, circle, slice);
     if (call->in_switch) {
-        int rc = gpuhier_switched_gather(call, slice, shard);
-        return OMPI_SUCCESS != rc ? rc : stage_queued(call, GPUHIER_STAGE_AG);
+        return gpuhier_switched_gather(call, slice, shard);
     }
-    if (gpuhier_range_length(shard) > 0) {
-        const int buffer = gpuhier_plan_buffer(plan, slice);
-        const gpuhier_action_t action = gpuhier_plan_last_action(plan);
-        const int own = GPUHIER_ACTION_REDUCE_RECEIVED_FIRST == action ? 1 : 0;
-        CUstream stream = lane->stream[GPUHIER_STAGE_AG];
-        gpuhier_kernel_args_t args;
-        args.src[own] = (uint64_t) (uintptr_t) lane->exchange.now->shard[buffer];
-        outputs_set(call, slice, shard.begin, &args);
-        args.count = gpuhier_range_length(shard);
-        int rc;
-        if (GPUHIER_ACTION_NONE == action) {
-            rc = gpuhier_reduce_push(&lane->device->reduce, call->kernel, &args, stream);
-        } else {
-            args.src[1 - own] = (uint64_t) (uintptr_t) lane->exchange.now->recv[buffer];
-            args.nsrc = 2;
-            rc = gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, stream);
-        }
-        if (OMPI_SUCCESS != rc) {
-            return rc;
-        }
+    if (0 == gpuhier_range_length(shard)) {
+        return OMPI_SUCCESS;
     }
-    return stage_queued(call, GPUHIER_STAGE_AG);
+    const int buffer = gpuhier_plan_buffer(plan, slice);
+    const gpuhier_action_t action = gpuhier_plan_last_action(plan);
+    const int own = GPUHIER_ACTION_REDUCE_RECEIVED_FIRST == action ? 1 : 0;
+    CUstream stream = lane->stream[gpuhier_stage_ag(level)];
+    gpuhier_kernel_args_t args;
+    args.src[own] = (uint64_t) (uintptr_t) lane->exchange.now->shard[buffer];
+    gpuhier_circle_outputs(call, circle, slice, shard.begin, &args);
+    args.count = gpuhier_range_length(shard);
+    if (GPUHIER_ACTION_NONE == action) {
+        return gpuhier_reduce_push(&lane->device->reduce, call->kernel, &args, stream);
+    }
+    args.src[1 - own] = (uint64_t) (uintptr_t) lane->exchange.now->recv[buffer];
+    args.nsrc = 2;
+    return gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, stream);
 }
 
-/* Queues the reduction of the parts' sums of this rank's shard into every output of its own part. */
-static int combine_queue(gpuhier_call_t *call, uint64_t slice)
+static int gather_queue(gpuhier_call_t *call, int level, uint64_t slice)
 {
-    const gpuhier_levels_t *levels = &call->team->levels;
-    gpuhier_lane_t *lane = call->lane;
-    gpuhier_range_t shard = circle_shard(call, slice);
-    if (gpuhier_range_length(shard) > 0) {
-        gpuhier_kernel_args_t args;
-        for (int part = 0; part < levels->nparts; ++part) {
-            const int index = gpuhier_levels_member(levels, part, levels->place);
-            args.src[part] = scratch_input_at(call, index, slice, shard.begin);
-        }
-        args.nsrc = (uint32_t) levels->nparts;
-        outputs_set(call, slice, shard.begin, &args);
-        args.count = gpuhier_range_length(shard);
-        int rc = gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, lane->stream[GPUHIER_STAGE_AG]);
-        if (OMPI_SUCCESS != rc) {
-            return rc;
-        }
-    }
-    return stage_queued(call, GPUHIER_STAGE_AG);
+    int rc = level < first_gather(call) ? gpuhier_circle_pass(call, level, slice)
+             : 1 == call->team->ngroups ? gpuhier_circle_combine(call, level, slice)
+                                        : finished_push(call, level, slice);
+    return OMPI_SUCCESS != rc ? rc : stage_queued(call, gpuhier_stage_ag(level));
 }
 
-/* Does the sum of every part lie in scratch, for this rank's shard of a slice? */
-static bool partners_reduced(const gpuhier_call_t *call, uint64_t slice)
-{
-    const gpuhier_levels_t *levels = &call->team->levels;
-    for (int part = 0; part < levels->nparts; ++part) {
-        const int index = gpuhier_levels_member(levels, part, levels->place);
-        if (!gpuhier_word_reached(&slot_of(call, index)->rs_done, call->sequence, slice + 1)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool gather_may_begin(const gpuhier_call_t *call, uint64_t slice)
+static bool gather_may_begin(const gpuhier_call_t *call, int level, uint64_t slice)
 {
     uint64_t before;
-    const bool reduced = call->in_levels ? slice < call->slices.plan.nslices && partners_reduced(call, slice)
-                                         : slice < call->slices.stage[GPUHIER_STAGE_EXCHANGE].done;
-    return reduced && stage_open(call, GPUHIER_STAGE_AG)
-           && (!has_predecessor(call, slice, &before) || VIA_SCRATCH_AT(call, out_done, before));
+    if (!stage_open(call, gpuhier_stage_ag(level))) {
+        return false;
+    }
+    if (level < first_gather(call)) {
+        return circle_at(call, level + 1, AG_DONE(level + 1), slice + 1);
+    }
+    const bool reduced = 1 == call->team->ngroups ? circle_at(call, level + 1, RS_DONE(level), slice + 1)
+                                                  : slice < call->slices.stage[GPUHIER_STAGE_EXCHANGE].done;
+    return reduced && (!has_predecessor(call, slice, &before) || VIA_SCRATCH_AT(call, out_done, before));
 }
 
-static int stage_gather(gpuhier_call_t *call)
+static int stage_gather(gpuhier_call_t *call, int level)
 {
-    int events = stage_complete(call, GPUHIER_STAGE_AG);
+    const gpuhier_cursor_t *cursor = &call->slices.stage[gpuhier_stage_ag(level)];
+    int events = stage_complete(call, gpuhier_stage_ag(level));
     if (events < 0) {
         return events;
     }
     if (events > 0) {
-        gpuhier_word_publish(&my_slot(call)->ag_done, call->sequence, call->slices.stage[GPUHIER_STAGE_AG].done);
+        gpuhier_word_publish(&my_slot(call)->ag_done[level], call->sequence, cursor->done);
     }
-    uint64_t slice = call->slices.stage[GPUHIER_STAGE_AG].begun;
-    if (!gather_may_begin(call, slice)) {
+    if (!gather_may_begin(call, level, cursor->begun)) {
         return events;
     }
-    int rc = call->in_levels ? combine_queue(call, slice) : gather_queue(call, slice);
+    int rc = gather_queue(call, level, cursor->begun);
     return rc < 0 ? rc : events + rc;
 }
 
@@ -502,7 +472,7 @@ static int output_queue(gpuhier_call_t *call, uint64_t slice)
     CUstream stream = lane->stream[GPUHIER_STAGE_OUT];
     gpuhier_range_t range = gpuhier_plan_slice(&call->slices.plan, slice);
     const CUdeviceptr to = call->out + range.begin * call->elem_bytes;
-    const CUdeviceptr from = output_at(call, call->team->index, slice, range.begin);
+    const CUdeviceptr from = gpuhier_place_output(call, call->team->index, slice, range.begin);
     int rc;
     if (gpuhier_reduce_has_gaps(call->kernel) && gpuhier_device_owns(lane->device, &call->to)) {
         gpuhier_kernel_args_t args = {.src = {from}, .dst = {to}, .ndst = 1, .count = gpuhier_range_length(range)};
@@ -516,7 +486,8 @@ static int output_queue(gpuhier_call_t *call, uint64_t slice)
 /* Does the result of so many slices lie in this rank's output? In the one-shot form its own kernel has written it. */
 static bool output_ready(const gpuhier_call_t *call, uint64_t slices)
 {
-    return call->slices.oneshot ? call->slices.stage[GPUHIER_STAGE_RS].done >= slices : ALL_AT(call, ag_done, slices);
+    return call->slices.oneshot ? call->slices.stage[GPUHIER_STAGE_RS].done >= slices
+                                : ALL_AT(call, ag_done[0], slices);
 }
 
 static int stage_out(gpuhier_call_t *call)
@@ -539,23 +510,38 @@ static int stage_out(gpuhier_call_t *call)
     return rc < 0 ? rc : events + rc;
 }
 
+/* Takes each stage of the call once, in the order in which a slice passes them. */
+static int stages_take(gpuhier_call_t *call)
+{
+    const int levels = gpuhier_call_levels(call);
+    const bool several = call->team->ngroups > 1;
+    int rc = stage_in(call), events = rc;
+    if (rc >= 0) {
+        events += rc = stage_reduce(call);
+    }
+    for (int level = 1; level < (several ? levels : levels - 1) && rc >= 0; ++level) {
+        events += rc = stage_reduce_on(call, level);
+    }
+    if (several && rc >= 0) {
+        events += rc = stage_exchange(call);
+    }
+    for (int level = first_gather(call); level >= 0 && rc >= 0; --level) {
+        events += rc = stage_gather(call, level);
+    }
+    if (rc >= 0) {
+        events += rc = stage_out(call);
+    }
+    return rc < 0 ? rc : events;
+}
+
 int gpuhier_pipeline_step(gpuhier_call_t *call, bool *done_p)
 {
-    static int (*const single[])(gpuhier_call_t *) = {stage_in, stage_reduce, stage_out, NULL};
-    static int (*const levels[])(gpuhier_call_t *) = {stage_in, stage_reduce, stage_gather, stage_out, NULL};
-    static int (*const several[])(gpuhier_call_t *) = {stage_in,     stage_reduce, stage_exchange,
-                                                       stage_gather, stage_out,    NULL};
-    int events = 0;
-    int (*const *stages)(gpuhier_call_t *) = fused(call) ? single : call->in_levels ? levels : several;
-    for (int (*const *stage)(gpuhier_call_t *) = stages; NULL != *stage; ++stage) {
-        int rc = (*stage)(call);
-        if (rc < 0) {
-            return rc;
-        }
-        events += rc;
+    const int events = stages_take(call);
+    if (events < 0) {
+        return events;
     }
     const uint64_t nslices = call->slices.plan.nslices;
-    *done_p = gpuhier_word_reached(&my_slot(call)->ag_done, call->sequence, nslices) && output_ready(call, nslices)
+    *done_p = gpuhier_word_reached(&my_slot(call)->ag_done[0], call->sequence, nslices) && output_ready(call, nslices)
               && (!call->slices.member[call->team->index].via_scratch
                   || nslices == call->slices.stage[GPUHIER_STAGE_OUT].done);
     return events;
@@ -574,26 +560,27 @@ bool gpuhier_pipeline_is_idle(const gpuhier_call_t *call)
 
 bool gpuhier_pipeline_gathered(const gpuhier_call_t *call)
 {
-    return call->slices.oneshot ? gpuhier_oneshot_all_started(call) : ALL_AT(call, ag_done, call->slices.plan.nslices);
+    return call->slices.oneshot ? gpuhier_oneshot_all_started(call)
+                                : ALL_AT(call, ag_done[0], call->slices.plan.nslices);
 }
 
 int gpuhier_pipeline_quit(gpuhier_call_t *call, bool *done_p)
 {
-    static const gpuhier_stage_t begun[] = {GPUHIER_STAGE_IN, GPUHIER_STAGE_RS};
     *done_p = false;
-    for (size_t i = 0; i < sizeof(begun) / sizeof(begun[0]); ++i) {
+    for (int stage = GPUHIER_STAGE_IN; stage < GPUHIER_STAGE_EXCHANGE; ++stage) {
         int rc;
-        while (0 < (rc = stage_complete(call, begun[i]))) {
+        while (0 < (rc = stage_complete(call, (gpuhier_stage_t) stage))) {
         }
-        if (rc < 0 || call->slices.stage[begun[i]].done < call->slices.stage[begun[i]].begun) {
+        if (rc < 0 || call->slices.stage[stage].done < call->slices.stage[stage].begun) {
             return rc;
         }
     }
     int events = 0;
-    if (!gpuhier_word_reached(&my_slot(call)->rs_done, call->sequence, GPUHIER_WORD_PROGRESS_MAX)) {
-        gpuhier_word_publish(&my_slot(call)->rs_done, call->sequence, GPUHIER_WORD_PROGRESS_MAX);
+    gpuhier_word_t *reduced = &my_slot(call)->rs_done[0];
+    if (!gpuhier_word_reached(reduced, call->sequence, GPUHIER_WORD_PROGRESS_MAX)) {
+        gpuhier_word_publish(reduced, call->sequence, GPUHIER_WORD_PROGRESS_MAX);
         events = 1;
     }
-    *done_p = ALL_AT(call, rs_done, GPUHIER_WORD_PROGRESS_MAX);
+    *done_p = ALL_AT(call, rs_done[0], GPUHIER_WORD_PROGRESS_MAX);
     return events;
 }

@@ -43,8 +43,8 @@ static void report(const gpuhier_call_t *call, double waited)
     (unsigned long long) (gpuhier_word_read(&slot->word) >= begin ? gpuhier_word_read(&slot->word) - begin : 0)
         opal_output(0, "coll:gpuhier:   rank %d %s; slices ready %llu, reduced %llu, gathered %llu, copied out %llu",
                     gpuhier_hierarchy_member(&team->hierarchy, team->group, i),
-                    arrived ? "has arrived" : "has not arrived", DONE_OF(in_ready), DONE_OF(rs_done), DONE_OF(ag_done),
-                    DONE_OF(out_done));
+                    arrived ? "has arrived" : "has not arrived", DONE_OF(in_ready), DONE_OF(rs_done[0]),
+                    DONE_OF(ag_done[0]), DONE_OF(out_done));
 #undef DONE_OF
     }
 }

@@ -73,8 +73,8 @@ static int streams_make(gpuhier_lane_t *lane)
     /* Greater priorities are smaller numbers. */
     const int high = highest + 1 < lowest ? highest + 1 : highest;
     for (int s = 0; s < lane->nstreams && OMPI_SUCCESS == rc; ++s) {
-        const bool urgent = GPUHIER_STAGE_EXCHANGE == s || GPUHIER_STAGE_AG == s;
-        const int priority = urgent ? highest : GPUHIER_STAGE_RS == s ? high : lowest;
+        const bool urgent = s >= GPUHIER_STAGE_EXCHANGE && s <= GPUHIER_STAGE_AG;
+        const int priority = urgent ? highest : s >= GPUHIER_STAGE_RS && s < GPUHIER_STAGE_EXCHANGE ? high : lowest;
         rc = gpuhier_cuda_error(
             gpuhier_cu.cuStreamCreateWithPriority(&lane->stream[s], CU_STREAM_NON_BLOCKING, priority),
             "cuStreamCreateWithPriority");

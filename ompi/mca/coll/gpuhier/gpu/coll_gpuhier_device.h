@@ -27,20 +27,37 @@
 #include "gpu/coll_gpuhier_multicast_reduce.h"
 #include "gpu/coll_gpuhier_reduce.h"
 #include "plan/coll_gpuhier_choice.h"
+#include "plan/coll_gpuhier_levels.h"
 #include "plan/coll_gpuhier_schedule.h"
 #include "base/coll_gpuhier_kept.h"
 #include "opal/class/opal_list.h"
 
-/* Stages of a call. Stages of consecutive slices overlap, so each stage has a stream of its own in a lane. */
+/* Stages of a call, in the order in which a slice passes them. Stages of consecutive slices overlap, so each stage has
+ * a stream of its own in a lane. */
 typedef enum gpuhier_stage {
-    GPUHIER_STAGE_IN,       /* copies the user's input into scratch */
-    GPUHIER_STAGE_RS,       /* reduce-scatter; fused with the all-gather in a single group. High priority, or all ranks
-                               would wait behind the program's kernels on one GPU */
-    GPUHIER_STAGE_EXCHANGE, /* reductions of the exchange; highest priority */
-    GPUHIER_STAGE_AG,       /* all-gather; highest priority, or AG of a slice would queue behind RS of the next slice */
-    GPUHIER_STAGE_OUT,      /* copies scratch into the user's output */
+    GPUHIER_STAGE_IN, /* copies the user's input into scratch */
+    /* Reduce-scatter; fused with the all-gather in a single group. High priority, or all ranks would wait behind the
+     * program's kernels on one GPU. In levels this is level 0, and the others follow it. */
+    GPUHIER_STAGE_RS,
+    /* Reductions of the exchange; highest priority. */
+    GPUHIER_STAGE_EXCHANGE = GPUHIER_STAGE_RS + GPUHIER_LEVELS_MAX,
+    /* All-gather; highest priority, or AG of a slice would queue behind RS of the next slice. In levels this is level
+     * 0, and the others precede it, the last one first. */
+    GPUHIER_STAGE_AG = GPUHIER_STAGE_EXCHANGE + GPUHIER_LEVELS_MAX,
+    GPUHIER_STAGE_OUT, /* copies scratch into the user's output */
     GPUHIER_STAGES
 } gpuhier_stage_t;
+
+/* The stages of a level. */
+static inline gpuhier_stage_t gpuhier_stage_rs(int level)
+{
+    return (gpuhier_stage_t) (GPUHIER_STAGE_RS + level);
+}
+
+static inline gpuhier_stage_t gpuhier_stage_ag(int level)
+{
+    return (gpuhier_stage_t) (GPUHIER_STAGE_AG - level);
+}
 
 /* What a lane carries. */
 typedef enum gpuhier_lane_kind {

@@ -123,8 +123,9 @@ static void hierarchy_fill(gpuhier_hierarchy_t *h, const builder_t *b)
         h->first[group] = filled;
         for (int member = rank; - 1 != member; member = b->next[member]) {
             h->group_of[member] = group;
-            h->index_of[member] = filled - h->first[group];
-            h->members[filled++] = member;
+            h->index_of[member] = h->shard_of[member] = filled - h->first[group];
+            h->members[filled] = h->owners[filled] = member;
+            ++filled;
         }
         ++group;
     }
@@ -158,7 +159,7 @@ int gpuhier_hierarchy_init(gpuhier_hierarchy_t *h, int nranks, const gpuhier_hie
         rc = ngroups;
         goto free_scratch;
     }
-    kept = malloc((3 * n + (size_t) ngroups + 1) * sizeof(int));
+    kept = malloc((5 * n + (size_t) ngroups + 1) * sizeof(int));
     if (NULL == kept) {
         rc = -ENOMEM;
         goto free_scratch;
@@ -168,7 +169,9 @@ int gpuhier_hierarchy_init(gpuhier_hierarchy_t *h, int nranks, const gpuhier_hie
     h->group_of = kept; /* the start of the one allocation: fini frees it */
     h->index_of = kept + n;
     h->members = kept + 2 * n;
-    h->first = kept + 3 * n;
+    h->shard_of = kept + 3 * n;
+    h->owners = kept + 4 * n;
+    h->first = kept + 5 * n;
     hierarchy_fill(h, &builder);
 
 free_scratch:
@@ -180,6 +183,14 @@ void gpuhier_hierarchy_fini(gpuhier_hierarchy_t *h)
 {
     free(h->group_of);
     memset(h, 0, sizeof(*h));
+}
+
+void gpuhier_hierarchy_deal(gpuhier_hierarchy_t *h, int group, const int *owners)
+{
+    for (int shard = 0; shard < gpuhier_hierarchy_group_size(h, group); ++shard) {
+        h->owners[h->first[group] + shard] = owners[shard];
+        h->shard_of[owners[shard]] = shard;
+    }
 }
 
 /* Is a/b before, at or after c/d? Negative, 0 or positive. */
@@ -272,8 +283,8 @@ void gpuhier_shape_fini(gpuhier_shape_t *shape)
     memset(shape, 0, sizeof(*shape));
 }
 
-/* The first piece that begins at or after index/group_size of a range; npieces for index == group_size. */
-static int first_piece(const gpuhier_shape_t *shape, int index, int group_size)
+/* The first piece that begins at or after shard/group_size of a range; npieces for shard == group_size. */
+static int first_piece(const gpuhier_shape_t *shape, int shard, int group_size)
 {
     int low = 0;
     int high = shape->npieces;
@@ -281,7 +292,7 @@ static int first_piece(const gpuhier_shape_t *shape, int index, int group_size)
     /* Cuts before `low` lie before the place; cuts from `high` on do not. */
     while (low < high) {
         int middle = (low + high) / 2;
-        if ((int) shape->cuts[middle].num * group_size < index * (int) shape->cuts[middle].den) {
+        if ((int) shape->cuts[middle].num * group_size < shard * (int) shape->cuts[middle].den) {
             low = middle + 1;
         } else {
             high = middle;
@@ -295,8 +306,8 @@ void gpuhier_shape_pieces(const gpuhier_shape_t *shape, int rank, int *begin_p, 
     const gpuhier_hierarchy_t *h = shape->hierarchy;
     const int size = gpuhier_hierarchy_group_size(h, h->group_of[rank]);
 
-    *begin_p = first_piece(shape, h->index_of[rank], size);
-    *end_p = first_piece(shape, h->index_of[rank] + 1, size);
+    *begin_p = first_piece(shape, h->shard_of[rank], size);
+    *end_p = first_piece(shape, h->shard_of[rank] + 1, size);
 }
 
 /* Is there a rank on this rank's node that it cannot work with? */

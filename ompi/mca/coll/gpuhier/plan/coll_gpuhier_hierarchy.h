@@ -5,10 +5,10 @@
  * Records of all ranks -> groups, and the partition of a message into shards and pieces. No MPI, no CUDA.
  *
  * This folder, plan, owns what follows from numbers alone: groups and pieces (hierarchy), slices and the steps of an
- * exchange (schedule), the length of slices (choice), the parts of a group on two sockets (levels), the rails of a
- * piece (rails), and a binomial tree (tree). It uses libc, and rails reads the topology's records. Set-up, the engine,
- * coll and gpuhier_info use it, and the tests run it without MPI. Functions depend on their arguments only and take no
- * lock. The caller owns what they fill.
+ * exchange (schedule), the length of slices (choice), the levels of a group on two sockets (levels), the rails of a
+ * piece (rails), and a binomial tree (tree). It uses libc, and levels and rails read the topology's records. Set-up,
+ * the engine, coll and gpuhier_info use it, and the tests run it without MPI. Functions depend on their arguments only
+ * and take no lock. The caller owns what they fill.
  *
  * Words used here and in coll_gpuhier_schedule.h:
  *   rank    a rank of the communicator
@@ -53,8 +53,8 @@ typedef struct gpuhier_hier_rank {
 typedef bool (*gpuhier_can_map_fn_t)(void *arg, int rank, int other);
 
 /*
- * The groups of one communicator. Owned by the caller of init. Constant until fini, so any thread reads it without a
- * lock. O(ranks) memory.
+ * The groups of one communicator. Owned by the caller of init. Once the shards are dealt it is constant until fini, so
+ * any thread reads it without a lock. O(ranks) memory.
  */
 typedef struct gpuhier_hierarchy {
     int nranks;
@@ -63,6 +63,9 @@ typedef struct gpuhier_hierarchy {
     int *index_of; /* [nranks] a rank's index in its group */
     int *members;  /* [nranks] ranks, group after group, rising within a group */
     int *first;    /* [ngroups + 1] group g is members[first[g]] .. members[first[g + 1] - 1] */
+    int *shard_of; /* [nranks] the number of the shard that a rank owns in its group: its index, unless dealt otherwise
+                    */
+    int *owners;   /* [nranks] ranks, group after group, by the number of their shard within a group */
 } gpuhier_hierarchy_t;
 
 /*
@@ -77,6 +80,9 @@ int gpuhier_hierarchy_init(gpuhier_hierarchy_t *h, int nranks, const gpuhier_hie
 /* Frees what init made. Harmless on a zeroed or finished hierarchy. */
 void gpuhier_hierarchy_fini(gpuhier_hierarchy_t *h);
 
+/* Deals the shards of a group to its members in another order than theirs: owners[i] is the rank that owns shard i. */
+void gpuhier_hierarchy_deal(gpuhier_hierarchy_t *h, int group, const int *owners);
+
 static inline int gpuhier_hierarchy_group_size(const gpuhier_hierarchy_t *h, int group)
 {
     return h->first[group + 1] - h->first[group];
@@ -86,6 +92,12 @@ static inline int gpuhier_hierarchy_group_size(const gpuhier_hierarchy_t *h, int
 static inline int gpuhier_hierarchy_member(const gpuhier_hierarchy_t *h, int group, int index)
 {
     return h->members[h->first[group] + index];
+}
+
+/* The communicator rank of the member that owns a shard. */
+static inline int gpuhier_hierarchy_owner(const gpuhier_hierarchy_t *h, int group, int shard)
+{
+    return h->owners[h->first[group] + shard];
 }
 
 /* The lowest rank of a group, which votes for the group. */
@@ -121,8 +133,8 @@ int gpuhier_shape_init(gpuhier_shape_t *shape, const gpuhier_hierarchy_t *h);
 /* Frees what init made. Harmless on a zeroed or finished shape. */
 void gpuhier_shape_fini(gpuhier_shape_t *shape);
 
-/* Index, in a group of group_size ranks, of the one owner of a piece. */
-static inline int gpuhier_shape_owner_index(const gpuhier_shape_t *shape, int piece, int group_size)
+/* The number of the shard, in a group of group_size ranks, that a piece lies in. */
+static inline int gpuhier_shape_shard(const gpuhier_shape_t *shape, int piece, int group_size)
 {
     return (int) shape->cuts[piece].num * group_size / shape->cuts[piece].den;
 }
@@ -132,8 +144,7 @@ static inline int gpuhier_shape_owner(const gpuhier_shape_t *shape, int piece, i
 {
     const gpuhier_hierarchy_t *h = shape->hierarchy;
 
-    return gpuhier_hierarchy_member(h, group,
-                                    gpuhier_shape_owner_index(shape, piece, gpuhier_hierarchy_group_size(h, group)));
+    return gpuhier_hierarchy_owner(h, group, gpuhier_shape_shard(shape, piece, gpuhier_hierarchy_group_size(h, group)));
 }
 
 /* The pieces that a rank owns, which are its shard: *begin_p .. *end_p - 1. */

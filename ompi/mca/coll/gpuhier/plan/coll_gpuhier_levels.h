@@ -2,69 +2,89 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The parts of a group whose GPUs are on several sockets, joined by one slow link. No MPI, no CUDA.
+ * The levels of a group whose GPUs are on several sockets, joined by one slow link. No MPI, no CUDA.
  *
- * A call in levels takes two kernels for each slice, where a flat call takes one. With k parts of m ranks:
+ * At each level a rank works with a circle of ranks: at level 0 with those of its socket, at level 1 with those at its
+ * place of all sockets. A circle reduces what lies on its ranks, each rank a part of it, so what is left for the next
+ * level is shorter by the size of the circle. Six ranks on two sockets, two levels, circles of 3 and then of 2:
  *
- *   1. The rank at place j of its part reduces shard j of m of the slice, over the inputs of its own part, in rank
- *      order. The partial sum stays in its scratch.
- *   2. It reduces the partial sums of the k ranks at place j, in the order of the parts, and writes the result to the
- *      outputs of its own part.
+ *     socket           first                 second
+ *     rank             0     1     2         3     4     5
+ *     after level 0    0/3   1/3   2/3       0/3   1/3   2/3     shard number i of 3 of the slice
+ *     after level 1    0/6   2/6   4/6       1/6   3/6   5/6     shard number i of 6: place * sockets + socket
  *
- * All ranks at a place reduce the same operands in the same order, so they get the same bits. For a message of B bytes,
- * (k - 1) B bytes enter each part. In a flat call (k - 1)/k * 2 B m bytes do.
+ * Set-up deals the shards of a group in that order (gpuhier_hierarchy_deal()). So at every level a shard is one range,
+ * and the last one is what the rank owns in the exchange between groups, which knows of no levels. The result goes back
+ * by the same circles, the last level first.
+ *
+ *   several groups   RS at each level, the last one into the shard buffer; X; AG at each level, from the last one to 0
+ *   one group        The last level needs no shards of its own. Each rank reduces, over that circle, its whole shard of
+ *                    the level before, and pushes it to the circle of that level: one kernel for RS and AG of the last
+ *                    level and AG of the one before.
+ *
+ * Operands are reduced in the order of the circle, at each level. All that is reduced twice, on the ranks of a last
+ * circle, is reduced in the same order, so it has the same bits. For a message of B bytes and k sockets of m ranks,
+ * (k - 1) B bytes enter a socket with one group, and 2 (k - 1)/k B with several. In a flat call (k - 1)/k * 2 B m do.
  */
 #ifndef GPUHIER_LEVELS_H
 #define GPUHIER_LEVELS_H
 
 #include "plan/coll_gpuhier_schedule.h"
+#include "topology/coll_gpuhier_topology.h"
+
+#define GPUHIER_LEVELS_MAX 2
 
 /* A shard of a slice has at least this many bytes: a slice takes two launches and no message. */
 #define GPUHIER_LEVELS_SHARD_MIN ((uint64_t) 128 << 10)
 
-/* What the parts follow from: the facts about one member of a group. All ranks know them of all members. */
-typedef struct gpuhier_level_rank {
-    int package;    /* the socket of its GPU; negative: not known */
-    int pcie_peers; /* other GPUs of its process that it reaches, but not over NVLink */
-} gpuhier_level_rank_t;
-
-/* The parts of a rank's group. Constant after init. Zeroed, it means that there are none. */
-typedef struct gpuhier_levels {
-    int nparts; /* 0: the group is flat */
-    int part_size;
-    int part, place;                   /* of the rank: its part, and its place there in rank order */
-    uint8_t member[GPUHIER_GROUP_MAX]; /* index in the group, part after part; parts are numbered by lowest index */
-    uint64_t min_bytes;                /* shorter messages are flat, too */
-} gpuhier_levels_t;
+/* How a group falls into circles. */
+typedef struct gpuhier_parts {
+    int levels;                    /* 1: the group is flat */
+    int size[GPUHIER_LEVELS_MAX];  /* of the circles of each level; their product is the size of the group */
+    int member[GPUHIER_GROUP_MAX]; /* communicator ranks, by the shard that they own */
+} gpuhier_parts_t;
 
 /*
- * Finds the parts of a group of `size` ranks, for the one with this index: one for each package. There are none unless
- * there are at least two packages with the same number of ranks, at least two each, and unless each rank knows of as
- * many GPUs without NVLink as there are ranks in other parts. So GPUs that are joined by NVLink switches get no parts,
- * nor do GPUs of which nothing is known. min_bytes: shorter messages are flat; 0: all messages are. Returns whether
- * there are parts; if not, *levels_p is zeroed.
+ * Finds the parts of a group: one for each socket. They are levels if there are at least two sockets with the same
+ * number of ranks, at least two each, and if each rank knows of as many GPUs without NVLink as there are ranks on other
+ * sockets. So GPUs that are joined by NVLink switches get no levels, nor do GPUs of which nothing is known. records:
+ * [nranks]. Returns whether there are levels.
  */
-bool gpuhier_levels_init(gpuhier_levels_t *levels_p, const gpuhier_level_rank_t *ranks, int size, int index,
-                         uint64_t min_bytes);
+bool gpuhier_levels_find(const gpuhier_hierarchy_t *h, int group, const gpuhier_record_t *records,
+                         gpuhier_parts_t *parts_p);
+
+/* Deals the shards of all groups that have levels. */
+void gpuhier_levels_deal(gpuhier_hierarchy_t *h, const gpuhier_record_t *records);
+
+/* The members of its group with which a rank works at one level. */
+typedef struct gpuhier_circle {
+    int size;
+    int place;                         /* of the rank among them */
+    int shard, shards;                 /* what the rank owns of a slice after this level: shard number i of n */
+    uint8_t member[GPUHIER_GROUP_MAX]; /* [size] their indices */
+} gpuhier_circle_t;
+
+/* The circles of a rank. Constant after init. */
+typedef struct gpuhier_levels {
+    int count;                                   /* 0: all calls of the group are flat */
+    gpuhier_circle_t circle[GPUHIER_LEVELS_MAX]; /* [count] */
+    gpuhier_circle_t whole;                      /* of a flat call: the group, in rank order */
+    uint64_t min_bytes;                          /* shorter messages are flat */
+} gpuhier_levels_t;
+
+/* The circles of a rank, in a hierarchy whose shards are dealt. min_bytes: shorter messages are flat; 0: all are. */
+void gpuhier_levels_init(gpuhier_levels_t *levels_p, const gpuhier_hierarchy_t *h, const gpuhier_record_t *records,
+                         int rank, uint64_t min_bytes);
 
 /* Is a message of so many bytes reduced in levels? */
 static inline bool gpuhier_levels_take(const gpuhier_levels_t *levels, uint64_t bytes)
 {
-    return 0 != levels->nparts && bytes >= levels->min_bytes;
+    return 0 != levels->count && bytes >= levels->min_bytes;
 }
-
-/* Index in the group of the rank at a place of a part. */
-static inline int gpuhier_levels_member(const gpuhier_levels_t *levels, int part, int place)
-{
-    return levels->member[part * levels->part_size + place];
-}
-
-/* Elements of a slice that the rank at its place reduces. */
-gpuhier_range_t gpuhier_levels_shard(const gpuhier_levels_t *levels, const gpuhier_plan_t *plan, uint64_t slice);
 
 /*
- * Bytes of a slice: by the rule between groups, since two kernels follow each other on a slice as two stages do there.
- * At most slice_bytes, which is what scratch holds.
+ * Bytes of a slice in one group: by the rule between groups, since kernels follow each other on a slice as stages do
+ * there. At most slice_bytes, which is what scratch holds.
  */
 uint64_t gpuhier_levels_slice_bytes(const gpuhier_levels_t *levels, uint64_t bytes, uint64_t slice_bytes);
 

@@ -119,8 +119,8 @@ int gpuhier_rails_plan(const gpuhier_shape_t *shape, const gpuhier_record_t *rec
     const gpuhier_hierarchy_t *h = shape->hierarchy;
     const int group = deciding_group(shape), size = gpuhier_hierarchy_group_size(h, group);
     const int fewest = fewest_rails(records, h->nranks);
-    for (int index = 0; index < size; ++index) {
-        const int owner = gpuhier_hierarchy_member(h, group, index);
+    for (int shard = 0; shard < size; ++shard) {
+        const int owner = gpuhier_hierarchy_owner(h, group, shard);
         uint8_t rails[GPUHIER_RAILS_MAX];
         int nrails = rails_of(records, h->nranks, owner, rails);
         if (nrails < 0) {

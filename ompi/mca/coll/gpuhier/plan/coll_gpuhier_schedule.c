@@ -329,6 +329,7 @@ int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int 
     plan.group = h->group_of[rank];
     plan.index = h->index_of[rank];
     plan.group_size = gpuhier_hierarchy_group_size(h, plan.group);
+    plan.shard = h->shard_of[rank];
     gpuhier_shape_pieces(shape, rank, &plan.first_piece, &end_piece);
     plan.npieces = end_piece - plan.first_piece;
     plan.slice_buffers = limits->slice_buffers;
@@ -388,12 +389,17 @@ static gpuhier_range_t range_chunks(gpuhier_range_t piece, uint64_t unit, int be
                              .end = piece.begin + gpuhier_cut(elems, unit, (uint32_t) end, (uint32_t) nchunks)};
 }
 
-gpuhier_range_t gpuhier_plan_shard(const gpuhier_plan_t *plan, uint64_t slice, int index)
+gpuhier_range_t gpuhier_plan_part(const gpuhier_plan_t *plan, uint64_t slice, int part, int parts)
 {
-    gpuhier_fraction_t from = {.num = (uint16_t) index, .den = (uint16_t) plan->group_size};
-    gpuhier_fraction_t to = {.num = (uint16_t) (index + 1), .den = (uint16_t) plan->group_size};
+    gpuhier_fraction_t from = {.num = (uint16_t) part, .den = (uint16_t) parts};
+    gpuhier_fraction_t to = {.num = (uint16_t) (part + 1), .den = (uint16_t) parts};
 
     return range_part(gpuhier_plan_slice(plan, slice), plan->unit, from, to);
+}
+
+gpuhier_range_t gpuhier_plan_shard(const gpuhier_plan_t *plan, uint64_t slice, int shard)
+{
+    return gpuhier_plan_part(plan, slice, shard, plan->group_size);
 }
 
 gpuhier_range_t gpuhier_plan_piece(const gpuhier_plan_t *plan, uint64_t slice, int piece)

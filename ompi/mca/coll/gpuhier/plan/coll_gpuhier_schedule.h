@@ -131,14 +131,15 @@ typedef struct gpuhier_limits {
 
 /*
  * One call as one rank sees it. A plain value without allocations, made for each call and copied freely. The shape must
- * outlive it. All members but rank, group, index, group_size, first_piece, npieces and shard_elems_max are equal on all
- * ranks.
+ * outlive it. All members but rank, group, index, shard, group_size, first_piece, npieces and shard_elems_max are equal
+ * on all ranks.
  */
 typedef struct gpuhier_plan {
     const gpuhier_shape_t *shape;
     int rank;
     int group;
     int index;       /* of the rank in its group */
+    int shard;       /* the number of its shard there */
     int group_size;  /* ranks of its group */
     int first_piece; /* the rank owns pieces first_piece .. first_piece + npieces - 1: its shard */
     int npieces;
@@ -180,7 +181,8 @@ bool gpuhier_plan_by_host(const gpuhier_shape_t *shape, const gpuhier_limits_t *
  * where elem_bytes divides that. Shards, pieces and chunks of a small slice may be empty.
  */
 gpuhier_range_t gpuhier_plan_slice(const gpuhier_plan_t *plan, uint64_t slice);
-gpuhier_range_t gpuhier_plan_shard(const gpuhier_plan_t *plan, uint64_t slice, int index);
+gpuhier_range_t gpuhier_plan_part(const gpuhier_plan_t *plan, uint64_t slice, int part, int parts);
+gpuhier_range_t gpuhier_plan_shard(const gpuhier_plan_t *plan, uint64_t slice, int shard);
 gpuhier_range_t gpuhier_plan_piece(const gpuhier_plan_t *plan, uint64_t slice, int piece);
 
 /* One step of one of the rank's pieces, with communicator ranks and element ranges. */

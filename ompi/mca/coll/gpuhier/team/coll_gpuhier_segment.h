@@ -28,6 +28,7 @@
 
 #include "gpu/coll_gpuhier_ipc_cache.h"
 #include "base/coll_gpuhier_sync.h"
+#include "plan/coll_gpuhier_levels.h"
 
 #define GPUHIER_SLOTS 2
 #define GPUHIER_CACHE_LINE 64
@@ -86,11 +87,13 @@ typedef struct gpuhier_slot {
     uint8_t pad1[GPUHIER_CACHE_LINE - 32];
 
     gpuhier_word_t in_ready; /* slices of this rank's input that peers may read */
-    gpuhier_word_t rs_done;  /* slices that it has reduced: it does not read the peers' input of them again. In levels
-                                other parts may read its partial sums of them */
-    gpuhier_word_t ag_done;  /* slices of which its shard lies in all members' outputs; in levels: in its part's */
     gpuhier_word_t out_done; /* slices that it has copied out of its scratch */
-    uint8_t pad2[GPUHIER_CACHE_LINE - 32];
+    /* By level; a flat call has level 0 only, whose circle is the group. */
+    gpuhier_word_t rs_done[GPUHIER_LEVELS_MAX]; /* slices that it has reduced: it does not read the circle's input of
+                                                   them, or partial sums, again */
+    gpuhier_word_t ag_done[GPUHIER_LEVELS_MAX]; /* slices of which its shard lies in the outputs of the circle; [0]: it
+                                                   has no more to do on them */
+    uint8_t pad2[GPUHIER_CACHE_LINE - 16 - 16 * GPUHIER_LEVELS_MAX];
 
     gpuhier_arrival_t arrival;
     uint8_t pad3[384 - sizeof(gpuhier_arrival_t)];

@@ -162,17 +162,15 @@ static bool hosts_map(const gpuhier_setup_t *setup)
     return all;
 }
 
-/* Finds the sockets of a single group, whose scratch lies on the GPUs. */
+/* Deals the shards of a single group with levels, and finds the circles of this rank. Needs scratch on the GPUs. */
 static void levels_make(gpuhier_setup_t *setup)
 {
     gpuhier_team_t *team = setup->team;
-    gpuhier_level_rank_t ranks[GPUHIER_GROUP_MAX];
-    for (int i = 0; i < team->group_size; ++i) {
-        const gpuhier_record_t *record = &setup->records[gpuhier_hierarchy_member(&team->hierarchy, team->group, i)];
-        ranks[i] = (gpuhier_level_rank_t){.package = record->package, .pcie_peers = record->pcie_peers};
+    const uint64_t min_bytes = setup->has_host || 1 != team->ngroups ? 0 : (uint64_t) gpuhier_params.levels_bytes;
+    if (min_bytes > 0) {
+        gpuhier_levels_deal(&team->hierarchy, setup->records);
     }
-    (void) gpuhier_levels_init(&team->levels, ranks, team->group_size, team->index,
-                               (uint64_t) gpuhier_params.levels_bytes);
+    gpuhier_levels_init(&team->levels, &team->hierarchy, setup->records, team->rank, min_bytes);
 }
 
 static int groups_make(gpuhier_setup_t *setup)
@@ -186,6 +184,7 @@ static int groups_make(gpuhier_setup_t *setup)
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     team->ngroups = team->hierarchy.ngroups;
+    levels_make(setup);
     team->limits.wire = gpuhier_rails_wire(setup->records, team->nranks);
     team->group = team->hierarchy.group_of[team->rank];
     team->index = team->hierarchy.index_of[team->rank];
@@ -200,9 +199,6 @@ static int groups_make(gpuhier_setup_t *setup)
         if (team->mapped_bytes > gpuhier_params.small_bytes) {
             team->mapped_bytes = gpuhier_params.small_bytes;
         }
-    }
-    if (1 == team->ngroups && !setup->has_host) {
-        levels_make(setup);
     }
     switches_note(setup);
     team->carries = gpuhier_params.oneshot_bytes > 0 && 0 == team->oneshot_bytes && gpu_is_own(setup);

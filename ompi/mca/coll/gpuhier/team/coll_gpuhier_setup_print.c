@@ -6,10 +6,29 @@
  */
 #include "ompi_config.h"
 
+#include <stdio.h>
+
 #include "base/coll_gpuhier_params.h"
 #include "plan/coll_gpuhier_choice.h"
 #include "team/coll_gpuhier_setup_internal.h"
 #include "opal/util/output.h"
+
+static void levels_print(const gpuhier_setup_t *setup)
+{
+    const gpuhier_team_t *team = setup->team;
+    for (int group = 0; 0 != team->levels.min_bytes && group < team->ngroups; ++group) {
+        gpuhier_parts_t parts;
+        char where[32] = "";
+        if (!gpuhier_levels_find(&team->hierarchy, group, setup->records, &parts)) {
+            continue;
+        }
+        if (team->ngroups > 1) {
+            snprintf(where, sizeof(where), "group %d ", group);
+        }
+        opal_output(0, "coll:gpuhier:   %sfrom %llu bytes: in two levels, %d sockets of %d ranks", where,
+                    (unsigned long long) team->levels.min_bytes, parts.size[1], parts.size[0]);
+    }
+}
 
 void gpuhier_setup_print(const gpuhier_setup_t *setup)
 {
@@ -69,10 +88,7 @@ void gpuhier_setup_print(const gpuhier_setup_t *setup)
                     gpuhier_params.reproducible ? "sums, extremes and bits of integers"
                                                 : "sums, and extremes and bits of integers,");
     }
-    if (0 != team->levels.nparts) {
-        opal_output(0, "coll:gpuhier:   from %llu bytes: in two levels, %d sockets of %d ranks",
-                    (unsigned long long) team->levels.min_bytes, team->levels.nparts, team->levels.part_size);
-    }
+    levels_print(setup);
     if (team->mapped_bytes > 0 || team->oneshot_bytes > 0) {
         opal_output(0, "coll:gpuhier:   all other calls:");
     }

@@ -64,7 +64,7 @@ typedef struct gpuhier_team {
                                   lanes; all zero in other groups */
     uint64_t *held;            /* [nheld] processes of this node: their scratch stays mapped while the team lives */
     int nheld;
-    gpuhier_levels_t levels; /* parts of the group on several sockets; zeroed where there are none */
+    gpuhier_levels_t levels; /* of this rank's group */
     uint64_t oneshot_bytes;  /* longest message that one-shot kernels reduce, see gpuhier_choice_oneshot(); 0: there are
                                 several groups, or ranks share a GPU */
     uint64_t mapped_bytes; /* longest message that the small form gets in place of one-shot kernels, since the hosts of

@@ -3,12 +3,13 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * What crosses the link between two sockets of PCIe GPUs, by the emulator's count, for results that are right. Of a
- * message of B bytes, B cross it each way in levels, and P B/2 in a flat call of P ranks.
+ * message of B bytes, B cross it each way in levels, and P B/2 in a flat call of P ranks on the node.
  *
- *   levels GPUS levels|flat      the GPUs of the first socket, and what is wanted of messages of 512 KiB and more
+ *   levels GPUS levels|flat [NODES]
  *
- * Shorter messages are flat. The bits of a sum that is not exact are the same on all ranks, and in calls through
- * scratch and on mapped buffers.
+ * GPUS: of the first socket. levels or flat: what is wanted of messages of 512 KiB and more; shorter ones are flat. A
+ * node has a rank on each of its GPUs. The bits of a sum that is not exact are the same on all ranks, and in calls
+ * through scratch and on mapped buffers.
  */
 #include "calls.h"
 
@@ -18,13 +19,15 @@
 
 #define CALLS 6 /* the first through scratch, the last on mapped buffers, unless coll_gpuhier_ipc says otherwise */
 
+static int gpus, nodes; /* GPUs of the first socket of each node */
+
 /* Bytes that this rank's kernels and copies have moved from one socket's GPUs to the other's. */
-static unsigned long long crossed(const suite_t *suite, int gpus, bool from_first)
+static unsigned long long crossed(const suite_t *suite, bool from_first)
 {
     unsigned long long bytes = 0;
 
     for (int i = 0; i < gpus; ++i) {
-        for (int j = gpus; j < suite->nranks; ++j) {
+        for (int j = gpus; j < suite->nranks / nodes; ++j) {
             unsigned long long value = 0;
             char name[32];
             snprintf(name, sizeof(name), "link.%d.%d", from_first ? i : j, from_first ? j : i);
@@ -39,19 +42,19 @@ static unsigned long long crossed(const suite_t *suite, int gpus, bool from_firs
 }
 
 /* The bytes that crossed in one call, of all ranks. */
-static unsigned long long one_call(suite_t *suite, const call_t *call, int gpus, bool from_first)
+static unsigned long long one_call(suite_t *suite, const call_t *call, bool from_first)
 {
-    const unsigned long long before = crossed(suite, gpus, from_first);
+    const unsigned long long before = crossed(suite, from_first);
     unsigned long long mine, all = 0;
 
     (void) suite_call(suite, call);
     MPI_Barrier(MPI_COMM_WORLD); /* the peers' kernels have ended */
-    mine = crossed(suite, gpus, from_first) - before;
+    mine = crossed(suite, from_first) - before;
     MPI_Allreduce(&mine, &all, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, MPI_COMM_WORLD);
     return all;
 }
 
-static void count_bytes(suite_t *suite, int gpus, size_t count, bool in_levels)
+static void count_bytes(suite_t *suite, size_t count, bool in_levels)
 {
     call_t call = {.comm = MPI_COMM_NULL,
                    .type = value_type_find("float"),
@@ -61,14 +64,15 @@ static void count_bytes(suite_t *suite, int gpus, size_t count, bool in_levels)
                    .recv_kind = BUFFER_DEVICE,
                    .path = suite->default_path};
     const unsigned long long bytes = count * sizeof(float);
-    const unsigned long long wanted = in_levels ? bytes : bytes * (unsigned long long) suite->nranks / 2;
+    const unsigned long long wanted =
+        in_levels ? bytes * (unsigned long long) nodes : bytes * (unsigned long long) suite->nranks / 2;
 
     for (int i = 0; i < 4; ++i) {
         call.in_place = i % 2;
         call.recv_offset = i > 1 ? sizeof(float) : 0;
-        const unsigned long long all = one_call(suite, &call, gpus, i > 1);
+        const unsigned long long all = one_call(suite, &call, i > 1);
         if (all < wanted || all > wanted + wanted / 100) {
-            suite_fail(suite, "%zu floats: %llu bytes crossed the link %s, and not %llu", count, all,
+            suite_fail(suite, "%zu floats: %llu bytes crossed the links %s, and not %llu", count, all,
                        i > 1 ? "to the second socket" : "to the first socket", wanted);
         }
     }
@@ -112,11 +116,12 @@ int main(int argc, char **argv)
     suite_t suite;
 
     suite_begin(&suite, "levels", &argc, &argv);
-    if (3 != argc) {
+    if (argc < 3 || argc > 4) {
         fprintf(stderr, "levels: GPUs of the first socket, and levels or flat, are expected\n");
         return 2;
     }
-    const int gpus = atoi(argv[1]);
+    gpus = atoi(argv[1]);
+    nodes = argc > 3 ? atoi(argv[3]) : 1;
     const bool in_levels = 0 == strcmp(argv[2], "levels");
     (void) one_call(&suite,
                     &(call_t){.comm = MPI_COMM_NULL,
@@ -126,10 +131,10 @@ int main(int argc, char **argv)
                               .send_kind = BUFFER_DEVICE,
                               .recv_kind = BUFFER_DEVICE,
                               .path = suite.default_path},
-                    gpus, true); /* set-up moves bytes, too */
-    count_bytes(&suite, gpus, 300007 * 5 + 3, in_levels);
-    count_bytes(&suite, gpus, (512 << 10) / sizeof(float), in_levels);
-    count_bytes(&suite, gpus, (400 << 10) / sizeof(float), false);
+                    true); /* set-up moves bytes, too */
+    count_bytes(&suite, 300007 * 5 + 3, in_levels);
+    count_bytes(&suite, (512 << 10) / sizeof(float), in_levels);
+    count_bytes(&suite, (400 << 10) / sizeof(float), false);
     same_bits(&suite, 200003);
     same_bits(&suite, 1 << 20);
     return suite_end(&suite);

@@ -220,7 +220,7 @@ bool info_machine_levels(const info_machine_t *machine, const gpuhier_hierarchy_
 {
     gpuhier_record_t records[INFO_GPUS_MAX];
 
-    if (0 == machine->levels_bytes || 1 != h->ngroups || machine->nodes > 1 || by_host) {
+    if (0 == machine->levels_bytes || by_host) {
         return false;
     }
     for (int rank = 0; rank < h->nranks; ++rank) {

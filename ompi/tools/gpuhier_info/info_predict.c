@@ -8,8 +8,9 @@
  * The model. P ranks on each of N nodes, message of B bytes, cut into S slices by the plan:
  *   in a node    each rank reads its shard of B/P bytes from every other one, and writes the result to every other one:
  *                a pair of GPUs carries B/P each way in each of the two stages; the busiest link bounds the stage
- *   two levels   on the sockets of one node, of m ranks each (plan/coll_gpuhier_levels.h): a pair on a socket carries
- *                2 B/m each way, and ranks at the same place of two sockets B/m, in two kernels
+ *   two levels   on the sockets of a node, of m ranks each (plan/coll_gpuhier_levels.h): a pair on a socket carries
+ *                2 B/m each way. Ranks at the same place of two sockets carry B/m on one node, and 2 B/P on several,
+ *                where each of the two stages is two kernels
  *   one-shot     short messages in one node: each rank sends B bytes to every other one, or 2 B/P bytes in two shots,
  *                and its links carry GPUHIER_MAILBOX_WIRE times as many
  *   between      each rank sends what gpuhier_plan_sent_bytes() says over its share of the node's rails, and every
@@ -82,6 +83,7 @@ static double share_flat(const void *arg, int gpu, int other)
 typedef struct leveled {
     gpuhier_parts_t parts;
     int ranks;
+    bool several; /* nodes */
 } leveled_t;
 
 static double share_levels(const void *arg, int gpu, int other)
@@ -97,7 +99,10 @@ static double share_levels(const void *arg, int gpu, int other)
             socket[of] = i % sockets;
         }
     }
-    return socket[0] == socket[1] ? 2.0 / on_socket : place[0] == place[1] ? 1.0 / on_socket : 0.0;
+    return socket[0] == socket[1] ? 2.0 / on_socket
+           : place[0] != place[1] ? 0.0
+           : leveled->several     ? 2.0 / leveled->ranks
+                                  : 1.0 / on_socket;
 }
 
 typedef double (*share_fn_t)(const void *arg, int gpu, int other);
@@ -139,19 +144,19 @@ static double busiest_us(const info_machine_t *machine, int p, const info_rate_t
     return fmax(us, crossing / INFO_GBYTE_SOCKETS) / 1000.0;
 }
 
-/* Finds the levels, if the ranks are those of one node that has a rank on each of its GPUs. */
+/* Finds the levels, if the nodes have a rank on each of their GPUs and are one group each. */
 static void model_levels(const info_machine_t *machine, const info_rate_t *nvlink, const info_rate_t *pcie,
                          model_t *model)
 {
     gpuhier_hierarchy_t h;
-    leveled_t leveled = {.ranks = model->ranks};
+    leveled_t leveled = {.ranks = model->ranks, .several = model->nodes > 1};
     int gpus[INFO_GPUS_MAX];
     bool by_host;
 
-    if (1 != model->nodes || 0 == info_machine_groups(machine, &h, gpus, &by_host)) {
+    if (0 == info_machine_groups(machine, &h, gpus, &by_host)) {
         return;
     }
-    if (h.nranks == model->ranks && model->ranks == machine->ngpus
+    if (1 == h.ngroups && h.nranks == model->ranks && model->ranks == machine->ngpus
         && info_machine_levels(machine, &h, 0, gpus, by_host, &leveled.parts)) {
         model->levels_bytes = (uint64_t) machine->levels_bytes;
         model->levels_us = busiest_us(machine, model->ranks, nvlink, pcie, share_levels, &leveled);
@@ -292,7 +297,8 @@ static double time_of(const model_t *model, const gpuhier_plan_t *plan, uint64_t
                                     + bytes * gpuhier_schedule_vote_steps(ngroups) / (1000.0 * model->rank_rate)
                               : 0.0);
     }
-    if (1 == ngroups && 0 != model->levels_bytes && bytes >= (double) model->levels_bytes) {
+    const bool in_levels = 0 != model->levels_bytes && bytes >= (double) model->levels_bytes;
+    if (1 == ngroups && in_levels) {
         *how_p = "two levels";
         return 2.0 * INFO_US_KERNEL + bytes * model->levels_us;
     }
@@ -302,7 +308,8 @@ static double time_of(const model_t *model, const gpuhier_plan_t *plan, uint64_t
     }
     *how_p = gpuhier_algorithm_names[plan->algorithm];
     const double slices = (double) (plan->nslices > 0 ? plan->nslices : 1);
-    const double stage = INFO_US_KERNEL + bytes * model->node_us / slices;
+    const double stage = in_levels ? 2.0 * INFO_US_KERNEL + bytes * model->levels_us / 2.0 / slices
+                                   : INFO_US_KERNEL + bytes * model->node_us / slices;
     const double step = model->by_links ? 2.0 * INFO_US_STEP + INFO_US_KERNEL : INFO_US_STEP;
     const double wire = (double) gpuhier_plan_sent_bytes(plan) / slices / (1000.0 * model->rank_rate);
     const double exchange = plan->nsteps * step + wire;

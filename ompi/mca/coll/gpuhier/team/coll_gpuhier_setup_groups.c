@@ -162,11 +162,11 @@ static bool hosts_map(const gpuhier_setup_t *setup)
     return all;
 }
 
-/* Deals the shards of a single group with levels, and finds the circles of this rank. Needs scratch on the GPUs. */
+/* Deals the shards of groups with levels, and finds the circles of this rank. Needs scratch on the GPUs. */
 static void levels_make(gpuhier_setup_t *setup)
 {
     gpuhier_team_t *team = setup->team;
-    const uint64_t min_bytes = setup->has_host || 1 != team->ngroups ? 0 : (uint64_t) gpuhier_params.levels_bytes;
+    const uint64_t min_bytes = setup->has_host ? 0 : (uint64_t) gpuhier_params.levels_bytes;
     if (min_bytes > 0) {
         gpuhier_levels_deal(&team->hierarchy, setup->records);
     }
@@ -183,8 +183,8 @@ static int groups_make(gpuhier_setup_t *setup)
     if (0 != problem) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    team->ngroups = team->hierarchy.ngroups;
     levels_make(setup);
+    team->ngroups = team->hierarchy.ngroups;
     team->limits.wire = gpuhier_rails_wire(setup->records, team->nranks);
     team->group = team->hierarchy.group_of[team->rank];
     team->index = team->hierarchy.index_of[team->rank];

@@ -260,6 +260,11 @@ OMPI_MCA_coll_gpuhier_tune=levels_bytes=0 runs 0 predict --machine "$machines/pc
 says '^1\.0 GiB +one kernel +[0-9]+ +214753\.'
 runs 0 predict --machine "$machines/pcie8.topo" -n 128M
 says '^1\.0 GiB +two levels +[0-9]+ +106532\.'
+# On two nodes RS and AG of a slice pass the same links: the first slice goes through all stages, and 63 more follow.
+OMPI_MCA_coll_gpuhier_tune=levels_bytes=0 runs 0 predict --machine "$machines/pcie8.topo" --nodes 2 -n 128M
+says '^1\.0 GiB +recursive_doubling +64 +2154[0-9]{2}\.'
+runs 0 predict --machine "$machines/pcie8.topo" --nodes 2 -n 128M
+says '^1\.0 GiB +recursive_doubling +64 +1072[0-9]{2}\.'
 # Over PCIe one-shot kernels take up to 64 KiB. From there on messages are flat, and in levels from 512 KiB on.
 runs 0 predict --machine "$machines/pcie8.topo" -n 8K
 says '^64\.0 KiB +two-shot kernel +1 '

@@ -16,8 +16,9 @@
  *   between      each rank sends what gpuhier_plan_sent_bytes() says over its share of the node's rails, and every
  *                step of the exchange costs a message's latency. Where NVLink joins the nodes, a rank's links carry it,
  *                and a step costs two messages and a copy
- *   in all       one slice through its stages, and the longest stage again for every further slice; where links carry
- *                all stages, at least what those carry for a slice
+ *   in all       one slice through its stages, and the longest stage again for every further slice, but at least what
+ *                a node's busiest link carries in both stages for a slice; where NVLink joins the nodes, with what lies
+ *                between
  *   flat ring    2 (n - 1) steps of B/n bytes, each at the pace of the slowest link on the way, over one rail
  * Bus bandwidth is 2 (n - 1)/n B / time, as nccl-tests define it.
  */
@@ -308,12 +309,12 @@ static double time_of(const model_t *model, const gpuhier_plan_t *plan, uint64_t
     }
     *how_p = gpuhier_algorithm_names[plan->algorithm];
     const double slices = (double) (plan->nslices > 0 ? plan->nslices : 1);
-    const double stage = in_levels ? 2.0 * INFO_US_KERNEL + bytes * model->levels_us / 2.0 / slices
-                                   : INFO_US_KERNEL + bytes * model->node_us / slices;
+    const double in_node = bytes / slices * (in_levels ? model->levels_us : 2.0 * model->node_us);
+    const double stage = (in_levels ? 2.0 : 1.0) * INFO_US_KERNEL + in_node / 2.0;
     const double step = model->by_links ? 2.0 * INFO_US_STEP + INFO_US_KERNEL : INFO_US_STEP;
     const double wire = (double) gpuhier_plan_sent_bytes(plan) / slices / (1000.0 * model->rank_rate);
     const double exchange = plan->nsteps * step + wire;
-    const double links = model->by_links ? 2.0 * bytes * model->node_us / slices + wire : 0.0;
+    const double links = in_node + (model->by_links ? wire : 0.0);
     const double pace = model->by_links ? exchange / plan->slice_buffers : exchange; /* so many slices are under way */
     return 2.0 * stage + exchange + (slices - 1.0) * fmax(links, fmax(stage, pace));
 }

@@ -6,7 +6,7 @@
  * timing and wherever the buffers lie; also for sums that another order of the operands would change. In
  * one group the order is that of the ranks, or in levels that of the ranks of a socket and then of the sockets: exactly
  * that result is wanted. BITS_PART in the environment: ranks of a socket. Then, with two nodes, the sums of the nodes
- * are added last.
+ * are added last. BITS_HALVES: ranks of a switch are given, and the sums of two sockets are added last.
  *
  *   allreduce_bits [--stock]
  *
@@ -112,7 +112,7 @@ static double parts_sum(int begin, int end, int part_size, uint64_t i)
 }
 
 /* The sum in the order of the ranks, or, where the test says how many ranks a part has, in that of the parts and of two
- * nodes; or the other way round. */
+ * nodes or sockets; or the other way round. */
 static double ordered_sum(int nranks, uint64_t i, bool backwards)
 {
     const char *text = getenv("BITS_PART");
@@ -126,8 +126,9 @@ static double ordered_sum(int nranks, uint64_t i, bool backwards)
     if (NULL == text) {
         return parts_sum(0, nranks, nranks, i);
     }
-    return 2 == nodes_of_run() ? parts_sum(0, nranks / 2, atoi(text), i) + parts_sum(nranks / 2, nranks, atoi(text), i)
-                               : parts_sum(0, nranks, atoi(text), i);
+    return 2 == nodes_of_run() || NULL != getenv("BITS_HALVES")
+               ? parts_sum(0, nranks / 2, atoi(text), i) + parts_sum(nranks / 2, nranks, atoi(text), i)
+               : parts_sum(0, nranks, atoi(text), i);
 }
 
 /* The same buffers again and again: with ipc=auto the peers map them at some point, and kernels work on them, in one

@@ -2,9 +2,9 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The levels of a group on several sockets: which groups have them, and which rank is where. Calls in levels are
- * executed on arrays, with random groups, counts and slices, rank by rank and in random order: results, the order of
- * operands, the shards that the exchange between groups gets, and what enters a socket.
+ * The levels of a group on several sockets and PCI switches: which groups have them, and which rank is where. Calls in
+ * levels are executed on arrays, with random groups, counts and slices, rank by rank and in random order: results, the
+ * order of operands, the shards that the exchange between groups gets, and what enters a socket and a switch.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 
 /* Ranks of one node or more, in groups that are whole nodes unless max_group says otherwise. */
 typedef struct facts {
-    int node, package, pcie_peers;
+    int node, package, pcie_peers, pci_switch;
 } facts_t;
 
 static gpuhier_record_t records[GPUHIER_GROUP_MAX];
@@ -42,6 +42,7 @@ static void world_make(const facts_t *facts, int nranks)
         nodes[rank].node = (uint64_t) facts[rank].node;
         records[rank].package = facts[rank].package;
         records[rank].pcie_peers = (uint8_t) facts[rank].pcie_peers;
+        records[rank].pci_switch = facts[rank].pci_switch;
     }
     assert_int_equal(gpuhier_hierarchy_init(&h, nranks, nodes, all_map, NULL, GPUHIER_GROUP_MAX), 0);
     assert_int_equal(gpuhier_shape_init(&shape, &h), 0);
@@ -73,7 +74,8 @@ static bool has_levels(const facts_t *facts, int nranks)
 
 #define ARRAY(facts) (facts), (int) (sizeof(facts) / sizeof((facts)[0]))
 
-static const facts_t pcie8[] = {{0, 0, 7}, {0, 0, 7}, {0, 0, 7}, {0, 0, 7}, {0, 1, 7}, {0, 1, 7}, {0, 1, 7}, {0, 1, 7}};
+static const facts_t pcie8[] = {{0, 0, 7, 0}, {0, 0, 7, 0}, {0, 0, 7, 0}, {0, 0, 7, 0},
+                                {0, 1, 7, 0}, {0, 1, 7, 0}, {0, 1, 7, 0}, {0, 1, 7, 0}};
 
 static void two_sockets(void **state)
 {
@@ -116,8 +118,8 @@ static void two_sockets(void **state)
  * have the numbers of their lowest ranks, and dealing again changes nothing. */
 static void in_turn(void **state)
 {
-    static const facts_t facts[] = {{0, 1, 5}, {0, 0, 5}, {0, 1, 5}, {0, 0, 5}, {0, 1, 5}, {0, 0, 5}};
-    static const facts_t mixed[] = {{0, 1, 5}, {0, 1, 5}, {0, 0, 5}, {0, 1, 5}, {0, 0, 5}, {0, 0, 5}};
+    static const facts_t facts[] = {{0, 1, 5, 0}, {0, 0, 5, 0}, {0, 1, 5, 0}, {0, 0, 5, 0}, {0, 1, 5, 0}, {0, 0, 5, 0}};
+    static const facts_t mixed[] = {{0, 1, 5, 0}, {0, 1, 5, 0}, {0, 0, 5, 0}, {0, 1, 5, 0}, {0, 0, 5, 0}, {0, 0, 5, 0}};
     static const int order[] = {0, 2, 1, 4, 3, 5};
 
     (void) state;
@@ -138,12 +140,12 @@ static void in_turn(void **state)
 
 static void flat(void **state)
 {
-    static const facts_t switched[] = {{0, 0, 0}, {0, 0, 0}, {0, 1, 0}, {0, 1, 0}};
-    static const facts_t one_socket[] = {{0, 0, 3}, {0, 0, 3}, {0, 0, 3}, {0, 0, 3}};
-    static const facts_t uneven[] = {{0, 0, 4}, {0, 0, 4}, {0, 0, 4}, {0, 1, 4}, {0, 1, 4}};
-    static const facts_t one_each[] = {{0, 0, 1}, {0, 1, 1}};
-    static const facts_t unknown[] = {{0, -1, 3}, {0, -1, 3}, {0, 1, 3}, {0, 1, 3}};
-    static const facts_t one_has_links[] = {{0, 0, 3}, {0, 0, 3}, {0, 1, 3}, {0, 1, 1}};
+    static const facts_t switched[] = {{0, 0, 0, 0}, {0, 0, 0, 0}, {0, 1, 0, 0}, {0, 1, 0, 0}};
+    static const facts_t one_socket[] = {{0, 0, 3, 0}, {0, 0, 3, 0}, {0, 0, 3, 0}, {0, 0, 3, 0}};
+    static const facts_t uneven[] = {{0, 0, 4, 0}, {0, 0, 4, 0}, {0, 0, 4, 0}, {0, 1, 4, 0}, {0, 1, 4, 0}};
+    static const facts_t one_each[] = {{0, 0, 1, 0}, {0, 1, 1, 0}};
+    static const facts_t unknown[] = {{0, -1, 3, 0}, {0, -1, 3, 0}, {0, 1, 3, 0}, {0, 1, 3, 0}};
+    static const facts_t one_has_links[] = {{0, 0, 3, 0}, {0, 0, 3, 0}, {0, 1, 3, 0}, {0, 1, 1, 0}};
 
     (void) state;
     assert_false(has_levels(ARRAY(switched)));
@@ -155,11 +157,54 @@ static void flat(void **state)
     assert_true(has_levels(ARRAY(pcie8)));
 }
 
+/* The text of the levels of these ranks, or of none. */
+static void expect_text(const facts_t *facts, int nranks, const char *expected)
+{
+    char text[128];
+
+    assert_int_equal(has_levels(facts, nranks), NULL != expected);
+    if (NULL != expected) {
+        assert_string_equal(gpuhier_levels_text(&parts, text, sizeof(text)), expected);
+    }
+}
+
+/* Switches are a level where all sockets have equal ones, of two ranks or more; on one socket, too. */
+static void switches(void **state)
+{
+    static const facts_t three[] = {{0, 0, 7, 5}, {0, 0, 7, 5}, {0, 0, 7, 9}, {0, 0, 7, 9},
+                                    {0, 1, 7, 1}, {0, 1, 7, 2}, {0, 1, 7, 1}, {0, 1, 7, 2}};
+    static const int owners[] = {0, 4, 2, 5, 1, 6, 3, 7};
+    static const facts_t bridged[] = {{0, 0, 6, 5}, {0, 0, 6, 5}, {0, 0, 6, 9}, {0, 0, 6, 9},
+                                      {0, 1, 6, 1}, {0, 1, 6, 1}, {0, 1, 6, 2}, {0, 1, 6, 2}};
+    static const facts_t cliques[] = {{0, 0, 4, 5}, {0, 0, 4, 5}, {0, 0, 4, 9}, {0, 0, 4, 9},
+                                      {0, 1, 4, 1}, {0, 1, 4, 1}, {0, 1, 4, 2}, {0, 1, 4, 2}};
+    static const facts_t uneven[] = {{0, 0, 7, 5}, {0, 0, 7, 9}, {0, 0, 7, 9}, {0, 0, 7, 5},
+                                     {0, 1, 7, 1}, {0, 1, 7, 1}, {0, 1, 7, 1}, {0, 1, 7, 2}};
+    static const facts_t unlike[] = {{0, 0, 7, 5}, {0, 0, 7, 9}, {0, 0, 7, 9}, {0, 0, 7, 5},
+                                     {0, 1, 7, 1}, {0, 1, 7, 1}, {0, 1, 7, 1}, {0, 1, 7, 1}};
+    static const facts_t alone[] = {{0, 0, 3, 1}, {0, 0, 3, 2}, {0, 1, 3, 3}, {0, 1, 3, 4}};
+    static const facts_t unknown[] = {{0, 0, 3, -1}, {0, 0, 3, -1}, {0, 0, 3, -1}, {0, 0, 3, -1}};
+    static const facts_t one_socket[] = {{0, 0, 3, 1}, {0, 0, 3, 2}, {0, 0, 3, 1}, {0, 0, 3, 2}};
+
+    (void) state;
+    expect_text(ARRAY(three), "in three levels, 2 sockets of 2 PCI switches of 2 ranks");
+    assert_memory_equal(parts.member, owners, sizeof(owners));
+    expect_text(ARRAY(bridged),
+                "in three levels, 2 sockets of 2 PCI switches of 2 ranks"); /* NVLink within the pairs */
+    expect_text(ARRAY(cliques), "in two levels, 2 sockets of 4 ranks");     /* NVLink within the sockets */
+    expect_text(ARRAY(uneven), "in two levels, 2 sockets of 4 ranks");
+    assert_int_equal(parts.member[2], 1); /* the ranks of a socket in their own order */
+    expect_text(ARRAY(unlike), "in two levels, 2 sockets of 4 ranks");
+    expect_text(ARRAY(alone), "in two levels, 2 sockets of 2 ranks");
+    expect_text(ARRAY(unknown), NULL);
+    expect_text(ARRAY(one_socket), "in two levels, 2 PCI switches of 2 ranks");
+}
+
 /* Each group by itself: one with levels, one on one socket, one whose ranks are uneven. */
 static void several_groups(void **state)
 {
-    static const facts_t facts[] = {{0, 0, 3}, {0, 0, 3}, {1, 0, 3}, {1, 0, 3}, {0, 1, 3},
-                                    {0, 1, 3}, {2, 0, 2}, {2, 0, 2}, {2, 1, 2}};
+    static const facts_t facts[] = {{0, 0, 3, 0}, {0, 0, 3, 0}, {1, 0, 3, 0}, {1, 0, 3, 0}, {0, 1, 3, 0},
+                                    {0, 1, 3, 0}, {2, 0, 2, 0}, {2, 0, 2, 0}, {2, 1, 2, 0}};
     static const int members[] = {0, 1, 4, 5, 2, 3, 6, 7, 8}, owners[] = {0, 4, 1, 5, 2, 3, 6, 7, 8};
     gpuhier_levels_t levels;
 
@@ -185,14 +230,14 @@ typedef struct value {
 
 typedef struct run {
     uint64_t count;
-    int sockets, on_socket;
-    bool several;             /* groups: RS ends in the shard buffer */
-    value_t *in, *out;        /* [ranks][count] */
-    value_t *scratch;         /* [ranks][count]: partial sums */
-    value_t *shard;           /* [count]: what X has, in several groups */
-    uint64_t entered;         /* elements that came from another socket */
-    gpuhier_levels_t *levels; /* [ranks], by index */
-    gpuhier_plan_t *plans;    /* [ranks], by index */
+    int levels, size[GPUHIER_LEVELS_MAX];
+    bool several;                     /* groups: RS ends in the shard buffer */
+    value_t *in, *out;                /* [ranks][count] */
+    value_t *scratch;                 /* [ranks][count]: partial sums */
+    value_t *shard;                   /* [count]: what X has, in several groups */
+    uint64_t met[GPUHIER_LEVELS_MAX]; /* elements that came from a rank of the circle of a level */
+    gpuhier_levels_t *levels_of;      /* [ranks], by index */
+    gpuhier_plan_t *plans;            /* [ranks], by index */
 } run_t;
 
 static value_t combine(value_t left, value_t right)
@@ -201,19 +246,9 @@ static value_t combine(value_t left, value_t right)
                      .order = (left.order ^ left.order >> 29) * 0xbf58476d1ce4e5b9u + right.order * 3 + 1};
 }
 
-static int socket_of(const run_t *run, int index)
-{
-    return run->levels[index].circle[1].place;
-}
-
-static void read_count(run_t *run, int to, int from, uint64_t elems)
-{
-    run->entered += socket_of(run, to) != socket_of(run, from) ? elems : 0;
-}
-
 static gpuhier_range_t shard_of(const run_t *run, int index, int level, uint64_t slice)
 {
-    const gpuhier_circle_t *circle = &run->levels[index].circle[level];
+    const gpuhier_circle_t *circle = &run->levels_of[index].circle[level];
 
     return gpuhier_plan_part(&run->plans[index], slice, circle->shard, circle->shards);
 }
@@ -221,14 +256,13 @@ static gpuhier_range_t shard_of(const run_t *run, int index, int level, uint64_t
 /* Reduces what the circle of a level has in `from`, for one element, in the order of the circle. */
 static value_t circle_sum(run_t *run, int index, int level, const value_t *from, uint64_t e)
 {
-    const gpuhier_circle_t *circle = &run->levels[index].circle[level];
+    const gpuhier_circle_t *circle = &run->levels_of[index].circle[level];
     value_t sum = {0};
 
     for (int i = 0; i < circle->size; ++i) {
-        const int other = circle->member[i];
-        const value_t value = from[(uint64_t) other * run->count + e];
+        const value_t value = from[(uint64_t) circle->member[i] * run->count + e];
         sum = 0 == i ? value : combine(sum, value);
-        read_count(run, index, other, 1);
+        run->met[level] += circle->member[i] != index;
     }
     return sum;
 }
@@ -236,100 +270,141 @@ static value_t circle_sum(run_t *run, int index, int level, const value_t *from,
 /* Stores into the outputs of the circle of a level. */
 static void circle_store(run_t *run, int index, int level, uint64_t e, value_t value)
 {
-    const gpuhier_circle_t *circle = &run->levels[index].circle[level];
+    const gpuhier_circle_t *circle = &run->levels_of[index].circle[level];
 
     for (int i = 0; i < circle->size; ++i) {
-        const int other = circle->member[i];
-        run->out[(uint64_t) other * run->count + e] = value;
-        read_count(run, other, index, 1);
+        run->out[(uint64_t) circle->member[i] * run->count + e] = value;
+        run->met[level] += circle->member[i] != index;
     }
 }
 
-/* One stage of one rank on one slice; what a real call keeps in scratch and in the shard buffer. */
-static void stage_run(run_t *run, int index, int stage, uint64_t slice)
+/* RS of a level: into scratch, into the shard buffer, or with one group, at the last one, into the outputs of the
+ * circle before. */
+static void reduce_run(run_t *run, int index, int level, uint64_t slice)
 {
-    const uint64_t mine = (uint64_t) index * run->count;
-    const gpuhier_range_t first = shard_of(run, index, 0, slice), last = shard_of(run, index, 1, slice);
+    const bool last = level + 1 == run->levels;
+    const gpuhier_range_t shard = shard_of(run, index, last && !run->several ? level - 1 : level, slice);
 
-    for (uint64_t e = first.begin; 0 == stage && e < first.end; ++e) {
-        run->scratch[mine + e] = circle_sum(run, index, 0, run->in, e);
-    }
-    if (1 == stage && run->several) {
-        for (uint64_t e = last.begin; e < last.end; ++e) {
+    for (uint64_t e = shard.begin; e < shard.end; ++e) {
+        const value_t sum = circle_sum(run, index, level, 0 == level ? run->in : run->scratch, e);
+        if (last && run->several) {
             assert_true(0 == run->shard[e].sum); /* each element has one owner */
-            run->shard[e] = circle_sum(run, index, 1, run->scratch, e);
+            run->shard[e] = sum;
+        } else if (last) {
+            circle_store(run, index, level - 1, e, sum);
+        } else {
+            run->scratch[(uint64_t) index * run->count + e] = sum;
         }
-    } else if (1 == stage) {
-        for (uint64_t e = first.begin; e < first.end; ++e) {
-            circle_store(run, index, 0, e, circle_sum(run, index, 1, run->scratch, e));
-        }
-    }
-    for (uint64_t e = last.begin; 2 == stage && e < last.end; ++e) {
-        circle_store(run, index, 1, e, run->shard[e]);
-    }
-    for (uint64_t e = first.begin; 3 == stage && e < first.end; ++e) {
-        circle_store(run, index, 0, e, run->out[mine + e]);
     }
 }
 
-/* The documented order: each socket in rank order, and then the sockets. */
-static value_t expected(const run_t *run, uint64_t e)
+/* AG of a level. */
+static void gather_run(run_t *run, int index, int level, uint64_t slice)
 {
-    value_t all = {0};
+    const gpuhier_range_t shard = shard_of(run, index, level, slice);
 
-    for (int socket = 0; socket < run->sockets; ++socket) {
-        value_t sum = {0};
-        for (int place = 0; place < run->on_socket; ++place) {
-            const int index = h.index_of[gpuhier_hierarchy_owner(&h, 0, place * run->sockets + socket)];
-            const value_t value = run->in[(uint64_t) index * run->count + e];
-            sum = 0 == place ? value : combine(sum, value);
-        }
-        all = 0 == socket ? sum : combine(all, sum);
+    for (uint64_t e = shard.begin; e < shard.end; ++e) {
+        circle_store(run, index, level, e,
+                     level + 1 == run->levels ? run->shard[e] : run->out[(uint64_t) index * run->count + e]);
     }
-    return all;
 }
 
-static void run_slices(run_t *run, pure_random_t *random)
+/* The sum over the owners of `count` shards from this one on, in the documented order: the ranks of a switch, the
+ * switches of a socket, the sockets. */
+static value_t expected(const run_t *run, int level, int shard, uint64_t e)
 {
-    const int ranks = run->sockets * run->on_socket;
+    value_t sum = {0};
+    int stride = 1;
 
-    for (uint64_t slice = 0; slice < run->plans[0].nslices; ++slice) {
-        for (int stage = 0; stage < (run->several ? 4 : 2); ++stage) {
-            const int begin = (int) pure_random_below(random, (uint64_t) ranks);
-            for (int i = 0; i < ranks; ++i) {
-                stage_run(run, (begin + i) % ranks, stage, slice);
-            }
+    if (level < 0) {
+        return run->in[(uint64_t) h.index_of[gpuhier_hierarchy_owner(&h, 0, shard)] * run->count + e];
+    }
+    for (int i = level + 1; i < run->levels; ++i) {
+        stride *= run->size[i];
+    }
+    for (int i = 0; i < run->size[level]; ++i) {
+        const value_t value = expected(run, level - 1, shard + i * stride, e);
+        sum = 0 == i ? value : combine(sum, value);
+    }
+    return sum;
+}
+
+static void run_slice(run_t *run, int ranks, uint64_t slice, pure_random_t *random)
+{
+    for (int stage = 0; stage < run->levels; ++stage) {
+        const int begin = (int) pure_random_below(random, (uint64_t) ranks);
+        for (int i = 0; i < ranks; ++i) {
+            reduce_run(run, (begin + i) % ranks, stage, slice);
         }
-        for (int index = 0; index < ranks; ++index) { /* the exchange knows of no levels */
-            const gpuhier_range_t shard = gpuhier_plan_shard(&run->plans[index], slice, run->plans[index].shard);
-            const gpuhier_range_t last = shard_of(run, index, 1, slice);
-            assert_memory_equal(&shard, &last, sizeof(shard));
+    }
+    for (int level = run->levels - (run->several ? 1 : 3); level >= 0; --level) {
+        const int begin = (int) pure_random_below(random, (uint64_t) ranks);
+        for (int i = 0; i < ranks; ++i) {
+            gather_run(run, (begin + i) % ranks, level, slice);
         }
+    }
+    for (int index = 0; index < ranks; ++index) { /* the exchange knows of no levels */
+        const gpuhier_range_t shard = gpuhier_plan_shard(&run->plans[index], slice, run->plans[index].shard);
+        const gpuhier_range_t last = shard_of(run, index, run->levels - 1, slice);
+        assert_memory_equal(&shard, &last, sizeof(shard));
+    }
+}
+
+/* What comes from the ranks of a circle: each element of a level's shards from all others of the circle, in RS and in
+ * AG, by each of the `shards` that have the same; with one group the last level has the shards of the one before. */
+static void check_bytes(const run_t *run, int ranks)
+{
+    uint64_t shards = 1;
+
+    for (int level = 0; level < run->levels; ++level) {
+        const uint64_t others = (uint64_t) run->size[level] - 1;
+        const bool doubled = !run->several && level + 1 == run->levels;
+        shards *= doubled ? 1 : (uint64_t) run->size[level];
+        assert_int_equal(run->met[level], (doubled ? 1 : 2) * others * run->count * (uint64_t) ranks / shards);
+    }
+}
+
+/* Deals ranks to sockets and switches at random, equally many to each. */
+static void facts_draw(facts_t *facts, const gpuhier_parts_t *wanted, int ranks, pure_random_t *random)
+{
+    int left[16], runs = wanted->sockets * wanted->switches;
+
+    for (int i = 0; i < runs; ++i) {
+        left[i] = wanted->ranks;
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+        int at = (int) pure_random_below(random, (uint64_t) runs);
+        while (0 == left[at]) {
+            at = (at + 1) % runs;
+        }
+        --left[at];
+        facts[rank] = (facts_t){.package = 10 - at / wanted->switches, .pcie_peers = ranks - 1, .pci_switch = 100 - at};
     }
 }
 
 static void run_random(uint64_t seed)
 {
     pure_random_t random = {seed};
-    const int sockets = 2 + (int) pure_random_below(&random, 3), on_socket = 2 + (int) pure_random_below(&random, 5);
-    const int ranks = sockets * on_socket;
+    const int kind = (int) pure_random_below(&random, 3); /* sockets, switches, or both */
+    const gpuhier_parts_t wanted = {.sockets = 1 == kind ? 1 : 2 + (int) pure_random_below(&random, 3),
+                                    .switches = 0 == kind ? 1 : 2 + (int) pure_random_below(&random, 2),
+                                    .ranks = 2 + (int) pure_random_below(&random, 4)};
+    const int ranks = wanted.sockets * wanted.switches * wanted.ranks;
     const gpuhier_limits_t limits = {.slice_bytes = 128 * (1 + pure_random_below(&random, 40)), .slice_buffers = 3};
     const size_t elem_bytes = (size_t) 1 << pure_random_below(&random, 9);
     facts_t facts[GPUHIER_GROUP_MAX];
-    run_t run = {.count = pure_random_below(&random, 500), .sockets = sockets, .on_socket = on_socket};
+    run_t run = {.count = pure_random_below(&random, 300), .several = 0 != pure_random_below(&random, 2)};
 
-    for (int rank = 0, left[4] = {on_socket, on_socket, on_socket, on_socket}; rank < ranks; ++rank) {
-        int socket = (int) pure_random_below(&random, (uint64_t) sockets);
-        while (0 == left[socket]) {
-            socket = (socket + 1) % sockets;
-        }
-        --left[socket];
-        facts[rank] = (facts_t){.package = 10 - socket, .pcie_peers = ranks - 1};
-    }
+    facts_draw(facts, &wanted, ranks, &random);
     world_make(facts, ranks);
+    assert_true(gpuhier_levels_find(&h, 0, records, &parts));
+    assert_int_equal(parts.sockets, wanted.sockets);
+    assert_int_equal(parts.switches, wanted.switches);
+    assert_int_equal(parts.ranks, wanted.ranks);
+    run.levels = parts.levels;
+    memcpy(run.size, parts.size, sizeof(run.size));
     gpuhier_levels_deal(&h, records);
-    run.several = 0 != pure_random_below(&random, 2);
-    run.levels = calloc((size_t) ranks, sizeof(*run.levels));
+    run.levels_of = calloc((size_t) ranks, sizeof(*run.levels_of));
     run.plans = calloc((size_t) ranks, sizeof(*run.plans));
     const size_t elems = (size_t) (run.count + 1) * (size_t) ranks;
     run.in = calloc(elems, sizeof(value_t));
@@ -338,29 +413,29 @@ static void run_random(uint64_t seed)
     run.shard = calloc(elems, sizeof(value_t));
     for (int index = 0; index < ranks; ++index) {
         const int rank = gpuhier_hierarchy_member(&h, 0, index);
-        gpuhier_levels_init(&run.levels[index], &h, records, rank, 1);
-        assert_int_equal(run.levels[index].count, 2);
+        gpuhier_levels_init(&run.levels_of[index], &h, records, rank, 1);
+        assert_int_equal(run.levels_of[index].count, run.levels);
         assert_int_equal(gpuhier_plan_init(&run.plans[index], &shape, rank, run.count, elem_bytes, &limits), 0);
         for (uint64_t e = 0; e < run.count; ++e) {
             const uint64_t hash = pure_mix(seed + e * 64 + (uint64_t) index) | 1;
             run.in[(uint64_t) index * run.count + e] = (value_t){hash, hash};
         }
     }
-    run_slices(&run, &random);
+    for (uint64_t slice = 0; slice < run.plans[0].nslices; ++slice) {
+        run_slice(&run, ranks, slice, &random);
+    }
     for (uint64_t e = 0; e < run.count; ++e) {
-        const value_t wanted = expected(&run, e);
+        const value_t result = expected(&run, run.levels - 1, 0, e);
         for (int index = 0; index < ranks; ++index) {
-            assert_memory_equal(&run.out[(uint64_t) index * run.count + e], &wanted, sizeof(wanted));
+            assert_memory_equal(&run.out[(uint64_t) index * run.count + e], &result, sizeof(result));
         }
     }
-    /* Into each of k sockets (k - 1) B with one group, 2 (k - 1)/k B with several. */
-    const uint64_t k = (uint64_t) sockets;
-    assert_int_equal(run.entered, run.several ? 2 * (k - 1) * run.count : k * (k - 1) * run.count);
+    check_bytes(&run, ranks);
     free(run.in);
     free(run.out);
     free(run.scratch);
     free(run.shard);
-    free(run.levels);
+    free(run.levels_of);
     free(run.plans);
     world_free();
 }
@@ -393,8 +468,9 @@ static void slices(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_sockets),    cmocka_unit_test(in_turn), cmocka_unit_test(flat),
-        cmocka_unit_test(several_groups), cmocka_unit_test(calls),   cmocka_unit_test(slices),
+        cmocka_unit_test(two_sockets), cmocka_unit_test(in_turn),        cmocka_unit_test(flat),
+        cmocka_unit_test(switches),    cmocka_unit_test(several_groups), cmocka_unit_test(calls),
+        cmocka_unit_test(slices),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

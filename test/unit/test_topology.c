@@ -54,6 +54,36 @@ static void test_distances_8x8(void **state)
     hwloc_topology_destroy(topology);
 }
 
+/* GPUs have a switch in common if they are below one, whatever host bridge it is below. */
+static void test_switches(void **state)
+{
+    machine_t machine = {.packages = 2, .host_bridges = 2, .switches = 2, .gpus = 3};
+    hwloc_topology_t topology = topology_draw(&machine);
+    gpuhier_pci_id_t nowhere = {.domain = 7, .bus = 0xee};
+    gpuhier_pci_id_t nic = {0};
+    hwloc_obj_t object = NULL;
+    machine_t other = {.packages = 1, .lone_nics = 1};
+
+    (void) state;
+    assert_int_equal(24, machine.ngpus);
+    for (int a = 0; a < machine.ngpus; ++a) {
+        const int found = gpuhier_topology_switch(topology, &machine.gpu[a]);
+        assert_true(found >= 0);
+        for (int b = 0; b < machine.ngpus; ++b) {
+            assert_int_equal(a / 3 == b / 3, found == gpuhier_topology_switch(topology, &machine.gpu[b]));
+        }
+    }
+    assert_int_equal(-1, gpuhier_topology_switch(topology, &nowhere));
+    hwloc_topology_destroy(topology);
+    topology = topology_draw(&other); /* a device with nothing between it and its host bridge */
+    object = hwloc_get_next_pcidev(topology, NULL);
+    assert_non_null(object);
+    nic.bus = object->attr->pcidev.bus;
+    nic.device = object->attr->pcidev.dev;
+    assert_int_equal(-1, gpuhier_topology_switch(topology, &nic));
+    hwloc_topology_destroy(topology);
+}
+
 /* No GPU, a GPU that the topology does not have, and NICs that it does not have. */
 static void test_distances_unknown(void **state)
 {
@@ -234,10 +264,9 @@ static void test_process_unseen(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_distances_8x8),  cmocka_unit_test(test_distances_unknown),
-        cmocka_unit_test(test_record_local),   cmocka_unit_test(test_record_valid),
-        cmocka_unit_test(test_nodes),          cmocka_unit_test(test_process_lives),
-        cmocka_unit_test(test_process_unseen),
+        cmocka_unit_test(test_distances_8x8), cmocka_unit_test(test_distances_unknown), cmocka_unit_test(test_switches),
+        cmocka_unit_test(test_record_local),  cmocka_unit_test(test_record_valid),      cmocka_unit_test(test_nodes),
+        cmocka_unit_test(test_process_lives), cmocka_unit_test(test_process_unseen),
     };
 
     /* Keeps hwloc's plugins loaded: what libpciaccess holds for the whole process looks like a leak without them. */

@@ -8,9 +8,9 @@
  * The model. P ranks on each of N nodes, message of B bytes, cut into S slices by the plan:
  *   in a node    each rank reads its shard of B/P bytes from every other one, and writes the result to every other one:
  *                a pair of GPUs carries B/P each way in each of the two stages; the busiest link bounds the stage
- *   two levels   on the sockets of a node, of m ranks each (plan/coll_gpuhier_levels.h): a pair on a socket carries
- *                2 B/m each way. Ranks at the same place of two sockets carry B/m on one node, and 2 B/P on several,
- *                where each of the two stages is two kernels
+ *   levels       (plan/coll_gpuhier_levels.h) ranks that meet at a level, in a circle whose shards are B/n bytes,
+ *                carry 2 B/n each way, and on one node at the last level B/n of the level before; each of the two
+ *                stages is a kernel for each level, but on one node the last one
  *   one-shot     short messages in one node: each rank sends B bytes to every other one, or 2 B/P bytes in two shots,
  *                and its links carry GPUHIER_MAILBOX_WIRE times as many
  *   between      each rank sends what gpuhier_plan_sent_bytes() says over its share of the node's rails, and every
@@ -40,13 +40,14 @@ typedef struct model {
     int ranks; /* on a node */
     int nodes;
     double node_us;        /* microseconds that one byte of message costs the busiest link of a node in one stage */
-    double levels_us;      /* the same in two levels, in all */
-    uint64_t levels_bytes; /* the shortest message that is reduced in two levels; 0: none is */
-    bool is_pcie;          /* some GPUs of a node reach each other over PCIe */
-    double ring_rate;      /* slowest link between neighbours in a node */
-    double rank_rate;      /* a rank's share of the rails */
-    double rail_rate;      /* one rail */
-    bool by_links;         /* NVLink joins the nodes, so those two are a GPU's links */
+    double levels_us;      /* the same in levels, in all */
+    uint64_t levels_bytes; /* the shortest message that is reduced in levels; 0: none is */
+    int levels;
+    bool is_pcie;     /* some GPUs of a node reach each other over PCIe */
+    double ring_rate; /* slowest link between neighbours in a node */
+    double rank_rate; /* a rank's share of the rails */
+    double rail_rate; /* one rail */
+    bool by_links;    /* NVLink joins the nodes, so those two are a GPU's links */
     char link[96];
     char rail[96];
     const char *link_source; /* of the rates; NULL: there is no such link */
@@ -87,23 +88,36 @@ typedef struct leveled {
     bool several; /* nodes */
 } leveled_t;
 
+/* Which shard a rank owns. */
+static int shard_of(const leveled_t *leveled, int rank)
+{
+    int shard = 0;
+
+    while (rank != leveled->parts.member[shard]) {
+        ++shard;
+    }
+    return shard;
+}
+
+/* Two ranks meet at the level at which their places differ, if they differ at no other. */
 static double share_levels(const void *arg, int gpu, int other)
 {
     const leveled_t *leveled = arg;
-    const int on_socket = leveled->parts.size[0], sockets = leveled->parts.size[1];
-    int place[2] = {0}, socket[2] = {0};
+    const gpuhier_parts_t *parts = &leveled->parts;
+    double shards = 1.0, share = 0.0;
+    int met = 0;
 
-    for (int i = 0; i < leveled->ranks; ++i) {
-        const int rank = leveled->parts.member[i], of = rank == gpu ? 0 : rank == other ? 1 : -1;
-        if (of >= 0) {
-            place[of] = i / sockets;
-            socket[of] = i % sockets;
+    for (int level = 0, stride = leveled->ranks; level < parts->levels; ++level) {
+        const bool is_doubled = !leveled->several && level + 1 == parts->levels; /* no shards of its own, and no AG */
+        shards *= is_doubled ? 1.0 : parts->size[level];
+        stride /= parts->size[level];
+        if (shard_of(leveled, gpu) / stride % parts->size[level]
+            != shard_of(leveled, other) / stride % parts->size[level]) {
+            ++met;
+            share = (is_doubled ? 1.0 : 2.0) / shards;
         }
     }
-    return socket[0] == socket[1] ? 2.0 / on_socket
-           : place[0] != place[1] ? 0.0
-           : leveled->several     ? 2.0 / leveled->ranks
-                                  : 1.0 / on_socket;
+    return 1 == met ? share : 0.0;
 }
 
 typedef double (*share_fn_t)(const void *arg, int gpu, int other);
@@ -159,13 +173,14 @@ static void model_levels(const info_machine_t *machine, const info_rate_t *nvlin
     }
     if (1 == h.ngroups && h.nranks == model->ranks && model->ranks == machine->ngpus
         && info_machine_levels(machine, &h, 0, gpus, by_host, &leveled.parts)) {
+        model->levels = leveled.parts.levels;
         model->levels_bytes = (uint64_t) machine->levels_bytes;
         model->levels_us = busiest_us(machine, model->ranks, nvlink, pcie, share_levels, &leveled);
     }
     gpuhier_hierarchy_fini(&h);
 }
 
-/* From a machine: its links, and whether the component reduces in two levels there. */
+/* From a machine: its links, and whether the component reduces in levels there. */
 static int model_machine(const info_machine_t *machine, model_t *model)
 {
     const info_rate_t *nvlink = info_nvlink_rate(machine->nvlink_generation);
@@ -300,8 +315,8 @@ static double time_of(const model_t *model, const gpuhier_plan_t *plan, uint64_t
     }
     const bool in_levels = 0 != model->levels_bytes && bytes >= (double) model->levels_bytes;
     if (1 == ngroups && in_levels) {
-        *how_p = "two levels";
-        return 2.0 * INFO_US_KERNEL + bytes * model->levels_us;
+        *how_p = model->levels > 2 ? "three levels" : "two levels";
+        return 2.0 * (model->levels - 1) * INFO_US_KERNEL + bytes * model->levels_us;
     }
     if (1 == ngroups) {
         *how_p = "one kernel";
@@ -310,7 +325,7 @@ static double time_of(const model_t *model, const gpuhier_plan_t *plan, uint64_t
     *how_p = gpuhier_algorithm_names[plan->algorithm];
     const double slices = (double) (plan->nslices > 0 ? plan->nslices : 1);
     const double in_node = bytes / slices * (in_levels ? model->levels_us : 2.0 * model->node_us);
-    const double stage = (in_levels ? 2.0 : 1.0) * INFO_US_KERNEL + in_node / 2.0;
+    const double stage = (in_levels ? model->levels : 1) * INFO_US_KERNEL + in_node / 2.0;
     const double step = model->by_links ? 2.0 * INFO_US_STEP + INFO_US_KERNEL : INFO_US_STEP;
     const double wire = (double) gpuhier_plan_sent_bytes(plan) / slices / (1000.0 * model->rank_rate);
     const double exchange = plan->nsteps * step + wire;

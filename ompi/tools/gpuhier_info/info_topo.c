@@ -263,9 +263,10 @@ static void print_groups(const info_machine_t *machine, const info_ucx_t *ucx)
            by_host ? "page-locked host memory that the ranks share" : "mapped GPU memory");
     for (int g = 0; g < h.ngroups; ++g) {
         gpuhier_parts_t parts;
+        char text[128];
         if (info_machine_levels(machine, &h, g, gpus, by_host, &parts)) {
-            printf("  from %d bytes: in two levels, %d sockets of %d ranks%s\n", machine->levels_bytes, parts.size[1],
-                   parts.size[0], h.ngroups > 1 ? ", in one of the groups" : "");
+            printf("  from %d bytes: %s%s\n", machine->levels_bytes, gpuhier_levels_text(&parts, text, sizeof(text)),
+                   h.ngroups > 1 ? ", in one of the groups" : "");
         }
     }
     if (h.ngroups > 1) {

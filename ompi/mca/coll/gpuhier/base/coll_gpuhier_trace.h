@@ -61,7 +61,7 @@ typedef enum gpuhier_trace_way {
 
 #define GPUHIER_TRACE_EVENTS 16384 /* of a process; later ones overwrite the oldest */
 #define GPUHIER_TRACE_MARKS 10     /* changes of the phase; later ones are not noted */
-#define GPUHIER_TRACE_STAGES 7     /* of slices */
+#define GPUHIER_TRACE_STAGES 9     /* of slices */
 
 /* One call. The caller owns it until gpuhier_trace_end(), which copies it into the ring. Ranks send it as bytes. */
 typedef struct gpuhier_trace_event {

@@ -184,7 +184,9 @@ static void span_write(FILE *file, const char *name, const char *kind, int rank,
 }
 
 static const char *const stages[GPUHIER_TRACE_STAGES] = {
-    "input", "reduce-scatter", "reduce-scatter, level 1", "exchange", "all-gather, level 1", "all-gather", "output"};
+    "input",    "reduce-scatter",      "reduce-scatter, level 1", "reduce-scatter, level 2",
+    "exchange", "all-gather, level 2", "all-gather, level 1",     "all-gather",
+    "output"};
 
 static void event_write(FILE *file, const gpuhier_trace_event_t *event, int rank, int line, double begin)
 {

@@ -7,45 +7,65 @@
  */
 #include "plan/coll_gpuhier_levels.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "plan/coll_gpuhier_choice.h"
 
-/* Lists a group's members socket after socket, which are numbered by their lowest rank, and in rank order within a
- * socket. Returns the number of sockets, or 0 where they differ in size. */
-static int sockets_list(const gpuhier_hierarchy_t *h, int group, const gpuhier_record_t *records, int *list)
+static int key_of(const gpuhier_record_t *record, bool by_switch)
 {
-    const int size = gpuhier_hierarchy_group_size(h, group);
-    bool listed[GPUHIER_GROUP_MAX] = {false};
-    int sockets = 0, filled = 0, length = 0;
+    return by_switch ? record->pci_switch : record->package;
+}
 
-    for (int first = 0; first < size; ++first) {
-        if (listed[first]) {
+/* Puts ranks of one socket, or of one switch, side by side in a list, in the order of the first of each. Returns the
+ * number of sockets or switches, or 0 where they differ in size or are not known. */
+static int runs_make(int *list, int count, const gpuhier_record_t *records, bool by_switch)
+{
+    int sorted[GPUHIER_GROUP_MAX];
+    bool taken[GPUHIER_GROUP_MAX] = {false};
+    int runs = 0, filled = 0, length = 0;
+
+    for (int first = 0; first < count; ++first) {
+        if (taken[first]) {
             continue;
         }
-        const int package = records[gpuhier_hierarchy_member(h, group, first)].package;
-        const int begin = filled;
-        for (int i = first; i < size; ++i) {
-            const int rank = gpuhier_hierarchy_member(h, group, i);
-            if (records[rank].package == package) {
-                list[filled++] = rank;
-                listed[i] = true;
+        const int key = key_of(&records[list[first]], by_switch), begin = filled;
+        for (int i = first; i < count; ++i) {
+            if (key == key_of(&records[list[i]], by_switch)) {
+                sorted[filled++] = list[i];
+                taken[i] = true;
             }
         }
-        length = 0 == sockets++ ? filled : length;
-        if (filled - begin != length) {
+        length = 0 == runs++ ? filled : length;
+        if (key < 0 || filled - begin != length) {
             return 0;
         }
     }
-    return sockets;
+    memcpy(list, sorted, (size_t) count * sizeof(*list));
+    return runs;
 }
 
-/* Is there reason to believe that no NVLink joins the sockets? */
-static bool sockets_are_apart(const gpuhier_record_t *records, const int *list, int size, int on_socket)
+/* The same for the switches of each socket. Returns their number, or 1: all lie on one, each lies on its own, or they
+ * differ. Then the list is of no use. */
+static int switches_make(int *list, int count, int on_socket, const gpuhier_record_t *records)
 {
-    for (int i = 0; i < size; ++i) {
-        const gpuhier_record_t *record = &records[list[i]];
-        if (record->package < 0 || record->pcie_peers < size - on_socket) {
+    int switches = 0;
+
+    for (int begin = 0; begin < count; begin += on_socket) {
+        const int found = runs_make(list + begin, on_socket, records, true);
+        if (found < 2 || found == on_socket || (begin > 0 && found != switches)) {
+            return 1;
+        }
+        switches = found;
+    }
+    return switches;
+}
+
+/* Does each of these ranks know of so many GPUs that no NVLink joins with its own? */
+static bool are_apart(const gpuhier_record_t *records, const int *list, int count, int others)
+{
+    for (int i = 0; i < count; ++i) {
+        if (records[list[i]].pcie_peers < others) {
             return false;
         }
     }
@@ -56,22 +76,51 @@ bool gpuhier_levels_find(const gpuhier_hierarchy_t *h, int group, const gpuhier_
                          gpuhier_parts_t *parts_p)
 {
     const int size = gpuhier_hierarchy_group_size(h, group);
-    int list[GPUHIER_GROUP_MAX];
-    gpuhier_parts_t parts = {.levels = 1, .size = {size}};
+    int by_socket[GPUHIER_GROUP_MAX], by_switch[GPUHIER_GROUP_MAX];
+    const int *list = by_socket;
+    gpuhier_parts_t parts = {.sockets = 1, .switches = 1, .ranks = size};
 
-    const int sockets = sockets_list(h, group, records, list);
-    const int on_socket = sockets > 0 ? size / sockets : size;
-    if (sockets > 1 && on_socket > 1 && sockets_are_apart(records, list, size, on_socket)) {
-        parts.levels = 2;
-        parts.size[0] = on_socket;
-        parts.size[1] = sockets;
-    }
     for (int i = 0; i < size; ++i) {
-        parts.member[i] =
-            1 == parts.levels ? gpuhier_hierarchy_member(h, group, i) : list[i % sockets * on_socket + i / sockets];
+        parts.member[i] = by_socket[i] = gpuhier_hierarchy_member(h, group, i);
+    }
+    const int sockets = runs_make(by_socket, size, records, false), on_socket = sockets > 0 ? size / sockets : 0;
+    memcpy(by_switch, by_socket, sizeof(by_switch));
+    const int switches = on_socket > 1 ? switches_make(by_switch, size, on_socket, records) : 1;
+    if (switches > 1 && are_apart(records, by_switch, size, size - on_socket / switches)) {
+        list = by_switch;
+        parts = (gpuhier_parts_t){.sockets = sockets, .switches = switches, .ranks = on_socket / switches};
+    } else if (sockets > 1 && on_socket > 1 && are_apart(records, by_socket, size, size - on_socket)) {
+        parts = (gpuhier_parts_t){.sockets = sockets, .switches = 1, .ranks = on_socket};
+    }
+    parts.size[parts.levels++] = parts.ranks;
+    if (parts.switches > 1) {
+        parts.size[parts.levels++] = parts.switches;
+    }
+    if (parts.sockets > 1) {
+        parts.size[parts.levels++] = parts.sockets;
+    }
+    for (int i = 0; i < size && parts.levels > 1; ++i) {
+        const int socket = i % parts.sockets, at_switch = i / parts.sockets % parts.switches;
+        const int place = i / parts.sockets / parts.switches;
+        parts.member[i] = list[(socket * parts.switches + at_switch) * parts.ranks + place];
     }
     *parts_p = parts;
     return parts.levels > 1;
+}
+
+const char *gpuhier_levels_text(const gpuhier_parts_t *parts, char *text, size_t room)
+{
+    char sockets[32] = "", switches[32] = "";
+
+    if (parts->sockets > 1) {
+        snprintf(sockets, sizeof(sockets), "%d sockets of ", parts->sockets);
+    }
+    if (parts->switches > 1) {
+        snprintf(switches, sizeof(switches), "%d PCI switches of ", parts->switches);
+    }
+    snprintf(text, room, "in %s levels, %s%s%d ranks", parts->levels > 2 ? "three" : "two", sockets, switches,
+             parts->ranks);
+    return text;
 }
 
 void gpuhier_levels_deal(gpuhier_hierarchy_t *h, const gpuhier_record_t *records)

@@ -2,11 +2,14 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The levels of a group whose GPUs are on several sockets, joined by one slow link. No MPI, no CUDA.
+ * The levels of a group whose GPUs share links: those of a socket the one to other sockets, those below a PCI switch
+ * the one above it. No MPI, no CUDA.
  *
  * At each level a rank works with a circle of ranks: at level 0 with those of its socket, at level 1 with those at its
- * place of all sockets. A circle reduces what lies on its ranks, each rank a part of it, so what is left for the next
- * level is shorter by the size of the circle. Six ranks on two sockets, two levels, circles of 3 and then of 2:
+ * place of all sockets; or at level 0 with those below its switch, then with those at its place of all switches of its
+ * socket, and then of all sockets. A circle reduces what lies on its ranks, each rank a part of it, so what is left for
+ * the next level is shorter by the size of the circle. Six ranks on two sockets, two levels, circles of 3 and then of
+ * 2:
  *
  *     socket           first                 second
  *     rank             0     1     2         3     4     5
@@ -25,6 +28,8 @@
  * Operands are reduced in the order of the circle, at each level. All that is reduced twice, on the ranks of a last
  * circle, is reduced in the same order, so it has the same bits. For a message of B bytes and k sockets of m ranks,
  * (k - 1) B bytes enter a socket with one group, and 2 (k - 1)/k B with several. In a flat call (k - 1)/k * 2 B m do.
+ * With w switches on each socket, 2 (w - 1)/w B enter a switch from others of its socket, and a w-th part of what
+ * enters its socket.
  */
 #ifndef GPUHIER_LEVELS_H
 #define GPUHIER_LEVELS_H
@@ -32,26 +37,32 @@
 #include "plan/coll_gpuhier_schedule.h"
 #include "topology/coll_gpuhier_topology.h"
 
-#define GPUHIER_LEVELS_MAX 2
+#define GPUHIER_LEVELS_MAX 3
 
-/* A shard of a slice has at least this many bytes: a slice takes two launches and no message. */
+/* A shard of a slice has at least this many bytes: a slice takes a launch or two for each level, and no message. */
 #define GPUHIER_LEVELS_SHARD_MIN ((uint64_t) 128 << 10)
 
 /* How a group falls into circles. */
 typedef struct gpuhier_parts {
+    int sockets, switches, ranks;  /* of the group, of each socket, of each switch; 1 of what is no level */
     int levels;                    /* 1: the group is flat */
     int size[GPUHIER_LEVELS_MAX];  /* of the circles of each level; their product is the size of the group */
     int member[GPUHIER_GROUP_MAX]; /* communicator ranks, by the shard that they own */
 } gpuhier_parts_t;
 
 /*
- * Finds the parts of a group: one for each socket. They are levels if there are at least two sockets with the same
- * number of ranks, at least two each, and if each rank knows of as many GPUs without NVLink as there are ranks on other
- * sockets. So GPUs that are joined by NVLink switches get no levels, nor do GPUs of which nothing is known. records:
+ * Finds the parts of a group. Sockets are a level if there are at least two with the same number of ranks, at least two
+ * each. PCI switches are one if all sockets have the same number of them, at least two, and all switches the same
+ * number of ranks, at least two. And each rank must know of as many GPUs without NVLink as there are ranks beyond level
+ * 0. So GPUs that are joined by NVLink switches get no levels, nor do GPUs of which nothing is known. records:
  * [nranks]. Returns whether there are levels.
  */
 bool gpuhier_levels_find(const gpuhier_hierarchy_t *h, int group, const gpuhier_record_t *records,
                          gpuhier_parts_t *parts_p);
+
+/* Writes the levels in words, "in two levels, 2 sockets of 4 ranks", into text, which has `room` bytes. Returns text.
+ */
+const char *gpuhier_levels_text(const gpuhier_parts_t *parts, char *text, size_t room);
 
 /* Deals the shards of all groups that have levels. */
 void gpuhier_levels_deal(gpuhier_hierarchy_t *h, const gpuhier_record_t *records);

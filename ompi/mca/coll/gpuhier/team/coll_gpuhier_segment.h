@@ -93,7 +93,6 @@ typedef struct gpuhier_slot {
                                                    them, or partial sums, again */
     gpuhier_word_t ag_done[GPUHIER_LEVELS_MAX]; /* slices of which its shard lies in the outputs of the circle; [0]: it
                                                    has no more to do on them */
-    uint8_t pad2[GPUHIER_CACHE_LINE - 16 - 16 * GPUHIER_LEVELS_MAX];
 
     gpuhier_arrival_t arrival;
     uint8_t pad3[384 - sizeof(gpuhier_arrival_t)];
@@ -101,7 +100,7 @@ typedef struct gpuhier_slot {
 
 _Static_assert(sizeof(gpuhier_arrival_t) <= 384, "the arrival record outgrew its place");
 _Static_assert(3 * GPUHIER_CACHE_LINE + 384 == sizeof(gpuhier_slot_t), "a slot is whole cache lines");
-_Static_assert(3 * GPUHIER_CACHE_LINE == offsetof(gpuhier_slot_t, arrival), "words before the record");
+_Static_assert(3 * GPUHIER_CACHE_LINE == offsetof(gpuhier_slot_t, arrival), "words before the record, in three lines");
 
 /*
  * One rank, one call of the small form: its words and its data, which begin in the same cache line. Written by that

@@ -18,15 +18,15 @@ static void levels_print(const gpuhier_setup_t *setup)
     const gpuhier_team_t *team = setup->team;
     for (int group = 0; 0 != team->levels.min_bytes && group < team->ngroups; ++group) {
         gpuhier_parts_t parts;
-        char where[32] = "";
+        char where[32] = "", text[128];
         if (!gpuhier_levels_find(&team->hierarchy, group, setup->records, &parts)) {
             continue;
         }
         if (team->ngroups > 1) {
             snprintf(where, sizeof(where), "group %d ", group);
         }
-        opal_output(0, "coll:gpuhier:   %sfrom %llu bytes: in two levels, %d sockets of %d ranks", where,
-                    (unsigned long long) team->levels.min_bytes, parts.size[1], parts.size[0]);
+        opal_output(0, "coll:gpuhier:   %sfrom %llu bytes: %s", where, (unsigned long long) team->levels.min_bytes,
+                    gpuhier_levels_text(&parts, text, sizeof(text)));
     }
 }
 

@@ -405,7 +405,7 @@ void gpuhier_topology_place(const gpuhier_gpu_info_t *gpu, const char *device_li
     record.version = GPUHIER_FORMAT_VERSION;
     record.bytes = sizeof(record);
     record.numa_node = -1;
-    record.package = -1;
+    record.package = record.pci_switch = -1;
     record.gpu_ordinal = -1;
     fill_node(&record.node);
     fill_process(&record);
@@ -418,6 +418,7 @@ void gpuhier_topology_place(const gpuhier_gpu_info_t *gpu, const char *device_li
         }
         record.numa_node = gpuhier_topology_distances(topology, NULL == gpu ? NULL : &gpu->pci, nics, count);
         record.package = NULL == gpu ? -1 : gpuhier_topology_package(topology, &gpu->pci);
+        record.pci_switch = NULL == gpu ? -1 : gpuhier_topology_switch(topology, &gpu->pci);
     }
     fill_nics(&record, nics, count);
     *record_p = record;

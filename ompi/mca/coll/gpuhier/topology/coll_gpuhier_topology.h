@@ -72,8 +72,8 @@ typedef struct gpuhier_nic {
  *     0  version, bytes          who can read this
  *     8  node                    48 bytes
  *    56  process                 pid, its namespace, start time
- *    80  GPU                     UUID, PCI, ordinal, compute capability, NUMA node, package
- *   120  network devices         16 x 40 bytes, nearest first
+ *    80  GPU                     UUID, PCI, ordinal, compute capability, NUMA node, package, PCI switch
+ *   128  network devices         16 x 40 bytes, nearest first
  */
 typedef struct gpuhier_record {
     uint32_t version;
@@ -92,8 +92,10 @@ typedef struct gpuhier_record {
     int32_t gpu_ordinal;
     int16_t cc_major;
     int16_t cc_minor;
-    int32_t numa_node; /* of the GPU, -1 unknown */
-    int32_t package;   /* the socket of the GPU, by hwloc's number; -1 unknown */
+    int32_t numa_node;  /* of the GPU, -1 unknown */
+    int32_t package;    /* the socket of the GPU, by hwloc's number; -1 unknown */
+    int32_t pci_switch; /* what GPUs below one PCI switch have in common, see gpuhier_topology_switch(); -1: nothing */
+    int32_t unused;
     gpuhier_nic_t nic[GPUHIER_RECORD_NICS_MAX];
 } gpuhier_record_t;
 
@@ -102,8 +104,8 @@ _Static_assert(40 == sizeof(gpuhier_nic_t), "gpuhier_record_t is a wire format")
 _Static_assert(8 == offsetof(gpuhier_record_t, node), "gpuhier_record_t is a wire format");
 _Static_assert(56 == offsetof(gpuhier_record_t, start_time), "gpuhier_record_t is a wire format");
 _Static_assert(80 == offsetof(gpuhier_record_t, gpu_uuid), "gpuhier_record_t is a wire format");
-_Static_assert(120 == offsetof(gpuhier_record_t, nic), "gpuhier_record_t is a wire format");
-_Static_assert(760 == sizeof(gpuhier_record_t), "gpuhier_record_t is a wire format");
+_Static_assert(128 == offsetof(gpuhier_record_t, nic), "gpuhier_record_t is a wire format");
+_Static_assert(768 == sizeof(gpuhier_record_t), "gpuhier_record_t is a wire format");
 
 /*
  * Makes this process's record. gpu is NULL for a rank without a GPU. device_list, "mlx5_0:1,mlx5_1:1", restricts the

@@ -82,6 +82,13 @@ int gpuhier_topology_distances(hwloc_topology_t topology, const gpuhier_pci_id_t
 int gpuhier_topology_package(hwloc_topology_t topology, const gpuhier_pci_id_t *gpu);
 
 /*
+ * The PCI switch of a GPU: a number that all GPUs of the machine have in common whose traffic passes the same port of a
+ * host bridge, by the address of that port. A GPU that has a port for itself has a number of its own. -1 where the GPU
+ * is not in the topology, or where nothing lies between it and a host bridge, as in many virtual machines.
+ */
+int gpuhier_topology_switch(hwloc_topology_t topology, const gpuhier_pci_id_t *gpu);
+
+/*
  * Does nothing unless more devices are taken than a rank can have rails. Then it leaves out those that are nearest to
  * none of the machine's GPUs, such as a storage network's, so that each other device can be a rail. All GPUs count,
  * even those that this process may not use, so that all ranks of the machine leave out the same devices. Sets is_taken

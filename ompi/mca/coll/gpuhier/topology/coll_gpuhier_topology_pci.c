@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * How far network devices are from a GPU, in hwloc's tree of PCI bridges, NUMA nodes and packages; and which devices
- * are left out as too far where there are many.
+ * How far network devices are from a GPU, in hwloc's tree of PCI bridges, NUMA nodes and packages; which devices are
+ * left out as too far where there are many; and a GPU's package and PCI switch.
  *
  * A device is looked up by its name first: hwloc knows "eth0" and "mlx5_0" as devices of the operating system. Its PCI
  * address comes second. So a topology from a file places interfaces, too, whose PCI address is not known here.
@@ -159,6 +159,21 @@ int gpuhier_topology_package(hwloc_topology_t topology, const gpuhier_pci_id_t *
     const hwloc_obj_t near = NULL == object ? NULL : hwloc_get_non_io_ancestor_obj(topology, object);
     const hwloc_obj_t package = NULL == near ? NULL : package_of(topology, near);
     return NULL == package ? -1 : (int) package->logical_index;
+}
+
+int gpuhier_topology_switch(hwloc_topology_t topology, const gpuhier_pci_id_t *gpu)
+{
+    const hwloc_obj_t object = pci_object(topology, gpu);
+    hwloc_obj_t port = NULL;
+    for (hwloc_obj_t i = NULL == object ? NULL : object->parent; NULL != i && HWLOC_OBJ_BRIDGE == i->type;
+         i = i->parent) {
+        port = is_host_bridge(i) ? port : i;
+    }
+    if (NULL == port) {
+        return -1;
+    }
+    const struct hwloc_pcidev_attr_s *at = &port->attr->bridge.upstream.pci;
+    return (int) ((at->domain << 16 | (unsigned) at->bus << 8 | (unsigned) at->dev << 3 | at->func) & INT32_MAX);
 }
 
 static bool is_gpu(hwloc_obj_t pci)

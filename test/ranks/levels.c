@@ -119,7 +119,7 @@ int main(int argc, char **argv)
 
     suite_begin(&suite, "levels", &argc, &argv);
     if (argc < 3 || argc > 5) {
-        fprintf(stderr, "levels: GPUs of the first socket, and levels or flat, are expected\n");
+        fprintf(stderr, "levels: expects GPUs_OF_THE_FIRST_SOCKET levels|flat [NODES [HALVES]]\n");
         return 2;
     }
     gpus = atoi(argv[1]);

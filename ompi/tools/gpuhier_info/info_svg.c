@@ -400,6 +400,18 @@ static int draw_words(const picture_t *picture, int y)
              1 == picture->ngroups ? "" : "s");
     text(picture, MARGIN, y + 14, "", words);
     y += LINE;
+    gpuhier_hierarchy_t h;
+    int gpus[INFO_GPUS_MAX];
+    bool by_host;
+    if (0 != info_machine_groups(machine, &h, gpus, &by_host)) {
+        if (h.ngroups > 1) {
+            snprintf(words, sizeof(words), "path between groups of one node: %s",
+                     info_node_path_text(machine, &h, gpus));
+            text(picture, MARGIN, y + 14, "", words);
+            y += LINE;
+        }
+        gpuhier_hierarchy_fini(&h);
+    }
     snprintf(words, sizeof(words), "path between groups: %s", path);
     text(picture, MARGIN, y + 14, "", words);
     return y + LINE;

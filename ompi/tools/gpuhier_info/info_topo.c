@@ -263,18 +263,25 @@ static void print_groups(const info_machine_t *machine, const info_ucx_t *ucx)
            by_host ? "page-locked host memory that the ranks share" : "mapped GPU memory");
     for (int g = 0; g < h.ngroups; ++g) {
         gpuhier_parts_t parts;
-        char text[128];
+        char text[128], where[32] = "";
+        if (h.ngroups > 1) {
+            snprintf(where, sizeof(where), "group %d ", g);
+        }
         if (info_machine_levels(machine, &h, g, gpus, by_host, &parts)) {
-            printf("  from %d bytes: %s%s\n", machine->levels_bytes, gpuhier_levels_text(&parts, text, sizeof(text)),
-                   h.ngroups > 1 ? ", in one of the groups" : "");
+            printf("  %sfrom %d bytes: %s\n", where, machine->levels_bytes,
+                   gpuhier_levels_text(&parts, text, sizeof(text)));
         }
     }
     if (h.ngroups > 1) {
-        printf("path between groups of one node: %s\n", info_machine_links(machine, &h, gpus)
-                                                            ? "mapped GPU memory of the partners in the other group"
-                                                            : "page-locked host memory that the groups share");
+        printf("path between groups of one node: %s\n", info_node_path_text(machine, &h, gpus));
     }
     gpuhier_hierarchy_fini(&h);
+}
+
+const char *info_node_path_text(const info_machine_t *machine, const gpuhier_hierarchy_t *h, const int *gpus)
+{
+    return info_machine_links(machine, h, gpus) ? "mapped GPU memory of the partners in the other group"
+                                                : "page-locked host memory that the groups share";
 }
 
 static void network_text(const info_machine_t *machine, const info_ucx_t *ucx, char *text, size_t room)

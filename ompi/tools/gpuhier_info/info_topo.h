@@ -29,6 +29,9 @@ const char *info_way_text(const info_machine_t *machine, int gpu, int other, cha
 #define INFO_PATH_ROOM 256
 void info_path_text(const info_machine_t *machine, const info_ucx_t *ucx, char *text, size_t room);
 
+/* How data goes between groups of one node, of which there are several. gpus: of the ranks in `h`. */
+const char *info_node_path_text(const info_machine_t *machine, const gpuhier_hierarchy_t *h, const int *gpus);
+
 /* Draws the machine into a file. Returns an exit status, after a message if it fails. */
 int info_svg(const info_machine_t *machine, const info_ucx_t *ucx, const char *path);
 

@@ -34,7 +34,7 @@ typedef struct gpuhier_params {
                              0: none */
     int host_shard_bytes; /* path, tune: between groups the host reduces messages of at most this many bytes for each
                              rank of a group; 0: none */
-    int levels_bytes;     /* path, tune: messages of at least this many bytes run in levels between sockets; 0: none */
+    int levels_bytes;     /* path, tune: messages of at least this many bytes run in levels; 0: none */
     bool reproducible;    /* path: results have the same bits in every run of one layout */
     int switch_bytes; /* path, tune: NVSwitches reduce messages of at least this many bytes, where they can; 0: none;
                          -1: gpuhier_choice_switch_from() knows */

@@ -79,8 +79,8 @@ void gpuhier_engine_drop(gpuhier_call_t *call, int status)
  * context has no work. */
 static bool streams_idle(const gpuhier_call_t *call)
 {
-    for (int s = 0; NULL != call->lane && NULL != call->team->device->context && s < call->lane->nstreams; ++s) {
-        if (CUDA_ERROR_NOT_READY == gpuhier_cu.cuStreamQuery(call->lane->stream[s])) {
+    for (int s = 0; NULL != call->lane && NULL != call->team->device->context && s < GPUHIER_STAGES; ++s) {
+        if (NULL != call->lane->stream[s] && CUDA_ERROR_NOT_READY == gpuhier_cu.cuStreamQuery(call->lane->stream[s])) {
             return false;
         }
     }
@@ -175,9 +175,10 @@ void gpuhier_engine_abandon(gpuhier_call_t *call, int status)
     }
     gpuhier_cuda_scope_t scope;
     bool entered = NULL != call->lane && OMPI_SUCCESS == gpuhier_cuda_enter(call->team->device->context, &scope);
-    for (int s = 0; entered && s < call->lane->nstreams; ++s) {
-        (void) gpuhier_cu.cuStreamSynchronize(
-            call->lane->stream[s]); /* returns, since kernels that wait have been told to leave */
+    for (int s = 0; entered && s < GPUHIER_STAGES; ++s) {
+        if (NULL != call->lane->stream[s]) { /* returns, since kernels that wait have been told to leave */
+            (void) gpuhier_cu.cuStreamSynchronize(call->lane->stream[s]);
+        }
     }
     while (entered && (gpuhier_oneshot_runs(call) || gpuhier_carry_runs(call))) { /* it has been told to leave */
     }

@@ -83,6 +83,9 @@ static int lane_take(gpuhier_call_t *call)
             : gpuhier_slice_buffer_bytes(false);
     int rc = gpuhier_lane_take(team->device, call->is_long ? GPUHIER_LANE_LONG : GPUHIER_LANE_SLICES, kind,
                                exchange_bytes, &call->lane);
+    if (OMPI_SUCCESS == rc && call->in_levels) {
+        rc = gpuhier_lane_levels(call->lane, team->levels.count);
+    }
     if (OMPI_SUCCESS == rc && team->ngroups > 1) {
         rc = gpuhier_lane_exchange_use(&call->lane->exchange, kind, exchange_bytes);
         if (OMPI_SUCCESS == rc && NULL != team->linked && !team->has_relay

@@ -17,14 +17,14 @@
  * both. Progress is published in the rank's slot.
  *
  * In levels (plan/coll_gpuhier_levels.h) there is an RS and an AG for each level. Each RS but the last puts the partial
- * sum of its circle into the rank's own scratch, at its shard's place in the slice buffer for input. No other rank
- * reads that place then, since each reads its own shard only. AG of the last level comes first, and each other AG
- * pushes what that of the next level has brought into the rank's own output. So there
+ * sum of its circle into the rank's own scratch, at its shard's place in the slice buffer for input. While it does so
+ * no other rank reads that place, since at this level each reads its own shard only. AG of the last level comes first,
+ * and each other AG pushes what that of the next level has brought into the rank's own output. So there
  *
  *   IN, RS of level 0      also wait until every member's last RS of k - S is done, since it reads that slice buffer
  *   RS of a later level    waits for RS of k at the level before, on the ranks of its circle; the last RS also waits
  *                          until the rank's shard buffer is free
- *   AG of the last level   waits for the same as above
+ *   AG of the last level   waits for what AG above waits for
  *   AG of a level before   waits for AG of k at the next level, on the ranks of the circle there
  *
  * With one group the last level's RS and AG and the AG of the level before are one kernel. It waits for RS of k at the

@@ -45,6 +45,10 @@ static void report(const gpuhier_call_t *call, double waited)
                     gpuhier_hierarchy_member(&team->hierarchy, team->group, i),
                     arrived ? "has arrived" : "has not arrived", DONE_OF(in_ready), DONE_OF(rs_done[0]),
                     DONE_OF(ag_done[0]), DONE_OF(out_done));
+        for (int level = 1; call->in_levels && level < team->levels.count; ++level) {
+            opal_output(0, "coll:gpuhier:     at level %d: reduced %llu, gathered %llu", level, DONE_OF(rs_done[level]),
+                        DONE_OF(ag_done[level]));
+        }
 #undef DONE_OF
     }
 }

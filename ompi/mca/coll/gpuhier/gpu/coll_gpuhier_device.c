@@ -65,24 +65,51 @@ size_t gpuhier_scratch_mailbox(void)
     return gpuhier_scratch_out(false, gpuhier_params.slices_in_flight) + GPUHIER_SCRATCH_COUNTER_BYTES;
 }
 
-static int streams_make(gpuhier_lane_t *lane)
+/* Makes the stream of a stage and its events, unless they are there. */
+static int stage_make(gpuhier_lane_t *lane, gpuhier_stage_t s)
 {
-    int lowest = 0, highest = 0;
-    int rc =
-        gpuhier_cuda_error(gpuhier_cu.cuCtxGetStreamPriorityRange(&lowest, &highest), "cuCtxGetStreamPriorityRange");
-    /* Greater priorities are smaller numbers. */
-    const int high = highest + 1 < lowest ? highest + 1 : highest;
-    for (int s = 0; s < lane->nstreams && OMPI_SUCCESS == rc; ++s) {
-        const bool urgent = s >= GPUHIER_STAGE_EXCHANGE && s <= GPUHIER_STAGE_AG;
-        const int priority = urgent ? highest : s >= GPUHIER_STAGE_RS && s < GPUHIER_STAGE_EXCHANGE ? high : lowest;
-        rc = gpuhier_cuda_error(
-            gpuhier_cu.cuStreamCreateWithPriority(&lane->stream[s], CU_STREAM_NON_BLOCKING, priority),
-            "cuStreamCreateWithPriority");
-        for (int b = 0; GPUHIER_LANE_SMALL != lane->kind && b < gpuhier_params.slices_in_flight && OMPI_SUCCESS == rc;
-             ++b) {
+    int lowest = 0, highest = 0, rc = OMPI_SUCCESS;
+    if (NULL == lane->stream[s]) {
+        rc = gpuhier_cuda_error(gpuhier_cu.cuCtxGetStreamPriorityRange(&lowest, &highest),
+                                "cuCtxGetStreamPriorityRange");
+        /* Greater priorities are smaller numbers. */
+        const int high = highest + 1 < lowest ? highest + 1 : highest;
+        const bool urgent = s > GPUHIER_STAGE_RS && s <= GPUHIER_STAGE_AG;
+        const int priority = urgent ? highest : GPUHIER_STAGE_RS == s ? high : lowest;
+        rc = OMPI_SUCCESS != rc ? rc
+                                : gpuhier_cuda_error(gpuhier_cu.cuStreamCreateWithPriority(
+                                                         &lane->stream[s], CU_STREAM_NON_BLOCKING, priority),
+                                                     "cuStreamCreateWithPriority");
+    }
+    const int nevents = GPUHIER_LANE_SMALL == lane->kind ? 0 : gpuhier_params.slices_in_flight;
+    for (int b = 0; b < nevents && OMPI_SUCCESS == rc; ++b) {
+        if (NULL == lane->done[s][b]) {
             rc = gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&lane->done[s][b], CU_EVENT_DISABLE_TIMING),
                                     "cuEventCreate");
         }
+    }
+    return rc;
+}
+
+/* Makes the streams that all calls need. */
+static int streams_make(gpuhier_lane_t *lane)
+{
+    static const gpuhier_stage_t stages[] = {GPUHIER_STAGE_IN, GPUHIER_STAGE_RS, GPUHIER_STAGE_EXCHANGE,
+                                             GPUHIER_STAGE_AG, GPUHIER_STAGE_OUT};
+    const size_t n = GPUHIER_LANE_SMALL == lane->kind ? 1 : sizeof(stages) / sizeof(stages[0]);
+    int rc = OMPI_SUCCESS;
+    for (size_t i = 0; i < n && OMPI_SUCCESS == rc; ++i) {
+        rc = stage_make(lane, stages[i]);
+    }
+    return rc;
+}
+
+int gpuhier_lane_levels(gpuhier_lane_t *lane, int levels)
+{
+    int rc = OMPI_SUCCESS;
+    for (int level = 1; level < levels && OMPI_SUCCESS == rc; ++level) {
+        rc = stage_make(lane, gpuhier_stage_rs(level));
+        rc = OMPI_SUCCESS != rc ? rc : stage_make(lane, gpuhier_stage_ag(level));
     }
     return rc;
 }
@@ -207,7 +234,6 @@ static int lane_make(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhier
     }
     lane->device = device;
     lane->kind = kind;
-    lane->nstreams = GPUHIER_LANE_SMALL == kind ? 1 : GPUHIER_STAGES;
     int rc = streams_make(lane);
     if (OMPI_SUCCESS == rc) {
         rc = GPUHIER_LANE_SMALL == kind ? pinned_make(lane) : scratch_make(lane);
@@ -450,8 +476,8 @@ static bool until_ended(gpuhier_lane_t *lane)
 
 static bool streams_ended(const gpuhier_lane_t *lane)
 {
-    for (int s = 0; s < lane->nstreams; ++s) {
-        if (CUDA_ERROR_NOT_READY == gpuhier_cu.cuStreamQuery(lane->stream[s])) {
+    for (int s = 0; s < GPUHIER_STAGES; ++s) {
+        if (NULL != lane->stream[s] && CUDA_ERROR_NOT_READY == gpuhier_cu.cuStreamQuery(lane->stream[s])) {
             return false;
         }
     }

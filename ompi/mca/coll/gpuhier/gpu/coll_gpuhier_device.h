@@ -37,12 +37,11 @@
 typedef enum gpuhier_stage {
     GPUHIER_STAGE_IN, /* copies the user's input into scratch */
     /* Reduce-scatter; fused with the all-gather in a single group. High priority, or all ranks would wait behind the
-     * program's kernels on one GPU. In levels this is level 0, and the others follow it. */
+     * program's kernels on one GPU. In levels this is level 0, and the others follow it, with highest priority. */
     GPUHIER_STAGE_RS,
-    /* Reductions of the exchange; highest priority. */
+    /* Reductions of the exchange; highest priority, or a slice would queue behind RS of the next one. */
     GPUHIER_STAGE_EXCHANGE = GPUHIER_STAGE_RS + GPUHIER_LEVELS_MAX,
-    /* All-gather; highest priority, or AG of a slice would queue behind RS of the next slice. In levels this is level
-     * 0, and the others precede it, the last one first. */
+    /* All-gather; highest priority, too. In levels this is level 0, and the others precede it, the last one first. */
     GPUHIER_STAGE_AG = GPUHIER_STAGE_EXCHANGE + GPUHIER_LEVELS_MAX,
     GPUHIER_STAGE_OUT, /* copies scratch into the user's output */
     GPUHIER_STAGES
@@ -86,10 +85,9 @@ typedef struct gpuhier_lane {
     opal_list_item_t super; /* in its device's list of free lanes of its kind, unless a call uses it */
     gpuhier_device_t *device;
     gpuhier_lane_kind_t kind;
-    CUdeviceptr scratch;  /* 0, as the next two members, in a SMALL lane */
-    gpuhier_memref_t ref; /* names scratch to peers; its offset is 0 */
-    int nstreams;         /* GPUHIER_STAGES; 1, for GPUHIER_STAGE_IN, in a SMALL lane */
-    CUstream stream[GPUHIER_STAGES];
+    CUdeviceptr scratch;             /* 0, as the next two members, in a SMALL lane */
+    gpuhier_memref_t ref;            /* names scratch to peers; its offset is 0 */
+    CUstream stream[GPUHIER_STAGES]; /* NULL: not made. A SMALL lane has that of GPUHIER_STAGE_IN only */
     CUevent done[GPUHIER_STAGES][GPUHIER_SLICE_BUFFERS_MAX]; /* end of the stage of the slice in this buffer */
     /* Page-locked. SLICES: for one-shot kernels (gpuhier_oneshot.h); NULL: there is none. SMALL: for gpuhier_carry, a
      * part of `pinned`. */
@@ -182,6 +180,10 @@ void gpuhier_device_trim(const gpuhier_device_t *device);
 
 /* gpuhier_device_check() of all devices. */
 void gpuhier_devices_check(void);
+
+/* Makes the streams and events that a call in so many levels needs, unless the lane has them. The context is current.
+ * Returns an Open MPI code. */
+int gpuhier_lane_levels(gpuhier_lane_t *lane, int levels);
 
 /*
  * Takes a free lane of the kind, or makes one. The context is current. exchange_bytes: bytes that each exchange buffer

@@ -5,10 +5,10 @@
  * Records of all ranks -> groups, and the partition of a message into shards and pieces. No MPI, no CUDA.
  *
  * This folder, plan, owns what follows from numbers alone: groups and pieces (hierarchy), slices and the steps of an
- * exchange (schedule), the length of slices (choice), the levels of a group on two sockets (levels), the rails of a
- * piece (rails), and a binomial tree (tree). It uses libc, and levels and rails read the topology's records. Set-up,
- * the engine, coll and gpuhier_info use it, and the tests run it without MPI. Functions depend on their arguments only
- * and take no lock. The caller owns what they fill.
+ * exchange (schedule), the length of slices (choice), the levels of a group on sockets and PCI switches (levels), the
+ * rails of a piece (rails), and a binomial tree (tree). It uses libc, and levels and rails read the topology's records.
+ * Set-up, the engine, coll and gpuhier_info use it, and the tests run it without MPI. Functions depend on their
+ * arguments only and take no lock. The caller owns what they fill.
  *
  * Words used here and in coll_gpuhier_schedule.h:
  *   rank    a rank of the communicator

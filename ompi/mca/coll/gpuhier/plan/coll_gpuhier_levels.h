@@ -25,8 +25,8 @@
  *                    the level before, and pushes it to the circle of that level: one kernel for RS and AG of the last
  *                    level and AG of the one before.
  *
- * Operands are reduced in the order of the circle, at each level. All that is reduced twice, on the ranks of a last
- * circle, is reduced in the same order, so it has the same bits. For a message of B bytes and k sockets of m ranks,
+ * Operands are reduced in the order of the circle, at each level. What all ranks of a last circle reduce, they reduce
+ * in the same order, so it has the same bits. For a message of B bytes and k sockets of m ranks,
  * (k - 1) B bytes enter a socket with one group, and 2 (k - 1)/k B with several. In a flat call (k - 1)/k * 2 B m do.
  * With w switches on each socket, 2 (w - 1)/w B enter a switch from others of its socket, and a w-th part of what
  * enters its socket.

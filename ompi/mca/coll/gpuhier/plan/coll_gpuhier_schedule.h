@@ -253,7 +253,8 @@ static inline uint64_t gpuhier_shard_bytes_max(const gpuhier_limits_t *limits, i
 
 /*
  * Bytes of payload that cross the link from member from_index's GPU memory to
- * member to_index's GPU (to != from) of the plan's group in one call:
+ * member to_index's GPU (to != from) of the plan's group in one flat call, where
+ * shards are dealt in the order of the members:
  *     sum over slices of (|shard of to| + |shard of from|) * elem_bytes
  * In RS `to` reads its shard from every peer, in AG `from` writes its shard to every peer. The sum over all `from` and
  * `to`, own memory included, is 2 P B for P ranks and B bytes.

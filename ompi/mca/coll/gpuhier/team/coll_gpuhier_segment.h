@@ -92,7 +92,7 @@ typedef struct gpuhier_slot {
     gpuhier_word_t rs_done[GPUHIER_LEVELS_MAX]; /* slices that it has reduced: it does not read the circle's input of
                                                    them, or partial sums, again */
     gpuhier_word_t ag_done[GPUHIER_LEVELS_MAX]; /* slices of which its shard lies in the outputs of the circle; [0]: it
-                                                   has no more to do on them */
+                                                   works no more on other members' memory for them */
 
     gpuhier_arrival_t arrival;
     uint8_t pad3[384 - sizeof(gpuhier_arrival_t)];

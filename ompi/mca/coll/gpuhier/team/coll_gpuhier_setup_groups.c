@@ -202,7 +202,8 @@ static int groups_make(gpuhier_setup_t *setup)
     }
     switches_note(setup);
     team->carries = gpuhier_params.oneshot_bytes > 0 && 0 == team->oneshot_bytes && gpu_is_own(setup);
-    return members_note(setup);
+    const int rc = gpuhier_lane_levels(setup->lane, team->levels.count); /* a call that makes them may have to wait */
+    return OMPI_SUCCESS != rc ? rc : members_note(setup);
 }
 
 int gpuhier_setup_groups(gpuhier_setup_t *setup, int rc)

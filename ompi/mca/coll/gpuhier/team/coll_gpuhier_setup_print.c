@@ -7,26 +7,43 @@
 #include "ompi_config.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/coll_gpuhier_params.h"
 #include "plan/coll_gpuhier_choice.h"
 #include "team/coll_gpuhier_setup_internal.h"
 #include "opal/util/output.h"
 
+/* The levels of a group in words; "": it has none. */
+static const char *levels_text(const gpuhier_setup_t *setup, int group, char *text, size_t room)
+{
+    gpuhier_parts_t parts;
+    text[0] = '\0';
+    return gpuhier_levels_find(&setup->team->hierarchy, group, setup->records, &parts)
+               ? gpuhier_levels_text(&parts, text, room)
+               : text;
+}
+
+/* A line for each run of groups with the same levels. */
 static void levels_print(const gpuhier_setup_t *setup)
 {
     const gpuhier_team_t *team = setup->team;
-    for (int group = 0; 0 != team->levels.min_bytes && group < team->ngroups; ++group) {
-        gpuhier_parts_t parts;
-        char where[32] = "", text[128];
-        if (!gpuhier_levels_find(&team->hierarchy, group, setup->records, &parts)) {
-            continue;
+    char text[128], next[128], where[48] = "";
+    for (int first = 0, end; 0 != team->levels.min_bytes && first < team->ngroups; first = end) {
+        levels_text(setup, first, text, sizeof(text));
+        end = first + 1;
+        while (end < team->ngroups && 0 == strcmp(text, levels_text(setup, end, next, sizeof(next)))) {
+            ++end;
         }
-        if (team->ngroups > 1) {
-            snprintf(where, sizeof(where), "group %d ", group);
+        if (end - first > 1) {
+            snprintf(where, sizeof(where), "groups %d to %d ", first, end - 1);
+        } else if (team->ngroups > 1) {
+            snprintf(where, sizeof(where), "group %d ", first);
         }
-        opal_output(0, "coll:gpuhier:   %sfrom %llu bytes: %s", where, (unsigned long long) team->levels.min_bytes,
-                    gpuhier_levels_text(&parts, text, sizeof(text)));
+        if ('\0' != text[0]) {
+            opal_output(0, "coll:gpuhier:   %sfrom %llu bytes: %s", where, (unsigned long long) team->levels.min_bytes,
+                        text);
+        }
     }
 }
 

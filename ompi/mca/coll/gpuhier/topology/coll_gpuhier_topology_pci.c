@@ -173,7 +173,8 @@ int gpuhier_topology_switch(hwloc_topology_t topology, const gpuhier_pci_id_t *g
         return -1;
     }
     const struct hwloc_pcidev_attr_s *at = &port->attr->bridge.upstream.pci;
-    return (int) ((at->domain << 16 | (unsigned) at->bus << 8 | (unsigned) at->dev << 3 | at->func) & INT32_MAX);
+    return (int) (((unsigned) at->domain << 16 | (unsigned) at->bus << 8 | (unsigned) at->dev << 3 | at->func)
+                  & INT32_MAX);
 }
 
 static bool is_gpu(hwloc_obj_t pci)

@@ -5,8 +5,9 @@
  * The accelerated path gives the same bits on all ranks and on every repetition, whatever the
  * timing and wherever the buffers lie; also for sums that another order of the operands would change. In
  * one group the order is that of the ranks, or in levels that of the ranks of a socket and then of the sockets: exactly
- * that result is wanted. BITS_PART in the environment: ranks of a socket. Then, with two nodes, the sums of the nodes
- * are added last. BITS_HALVES: ranks of a switch are given, and the sums of two sockets are added last.
+ * that result is wanted. BITS_PART in the environment: the number of ranks on a socket; with two
+ * nodes, the sums of the nodes are added last. BITS_HALVES: BITS_PART counts the ranks below a switch, and the sums of
+ * two sockets are added last.
  *
  *   allreduce_bits [--stock]
  *

@@ -7,10 +7,10 @@
  *
  *   levels GPUS levels|flat [NODES [HALVES]]
  *
- * GPUS: of the first socket; or below the first PCI switch, with HALVES, and then HALVES B/2 pass above the switch.
- * levels or flat: what is wanted of messages of 512 KiB and more; shorter ones are flat. A node has a rank on each of
- * its GPUs. The bits of a sum that is not exact are the same on all ranks, and in calls
- * through scratch and on mapped buffers.
+ * GPUS: how many are on the first socket. With HALVES: how many are below the first PCI switch; then HALVES B/2 pass
+ * above it. levels or flat: what is wanted of messages of 512 KiB and more; shorter ones are flat. A node has a rank on
+ * each of its GPUs. The bits of a sum that is not exact are the same on all ranks, and in calls through scratch and on
+ * mapped buffers.
  */
 #include "calls.h"
 

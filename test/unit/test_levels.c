@@ -114,8 +114,8 @@ static void two_sockets(void **state)
     world_free();
 }
 
-/* Ranks that take turns between the sockets, the second one first: they own the shards of their numbers. The sockets
- * have the numbers of their lowest ranks, and dealing again changes nothing. */
+/* Ranks alternate between the sockets and begin on the second one, so each owns the shard of its own number. The
+ * sockets have the numbers of their lowest ranks, and dealing again changes nothing. */
 static void in_turn(void **state)
 {
     static const facts_t facts[] = {{0, 1, 5, 0}, {0, 0, 5, 0}, {0, 1, 5, 0}, {0, 0, 5, 0}, {0, 1, 5, 0}, {0, 0, 5, 0}};

@@ -54,7 +54,7 @@ static void test_distances_8x8(void **state)
     hwloc_topology_destroy(topology);
 }
 
-/* GPUs have a switch in common if they are below one, whatever host bridge it is below. */
+/* GPUs below one switch have the same number, whatever host bridge it is below. */
 static void test_switches(void **state)
 {
     machine_t machine = {.packages = 2, .host_bridges = 2, .switches = 2, .gpus = 3};

@@ -95,7 +95,8 @@ int info_machine_groups(const info_machine_t *machine, gpuhier_hierarchy_t *h, i
 /* Can the owners of each piece, one in every group, map each other's memory, so that groups exchange over links? */
 bool info_machine_links(const info_machine_t *machine, const gpuhier_hierarchy_t *h, const int *gpus);
 
-/* Finds the levels of a group of info_machine_groups(). Returns whether there are any. parts_p->member: ranks as there.
+/* Finds the levels of a group of info_machine_groups(). Returns whether there are any. parts_p->member has ranks of
+ * `h`.
  */
 bool info_machine_levels(const info_machine_t *machine, const gpuhier_hierarchy_t *h, int group, const int *gpus,
                          bool by_host, gpuhier_parts_t *parts_p);

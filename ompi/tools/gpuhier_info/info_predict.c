@@ -8,17 +8,17 @@
  * The model. P ranks on each of N nodes, message of B bytes, cut into S slices by the plan:
  *   in a node    each rank reads its shard of B/P bytes from every other one, and writes the result to every other one:
  *                a pair of GPUs carries B/P each way in each of the two stages; the busiest link bounds the stage
- *   levels       (plan/coll_gpuhier_levels.h) ranks that meet at a level, in a circle whose shards are B/n bytes,
- *                carry 2 B/n each way, and on one node at the last level B/n of the level before; each of the two
- *                stages is a kernel for each level, but on one node the last one
+ *   levels       (plan/coll_gpuhier_levels.h) two ranks that meet at a level, in a circle whose shards are B/n bytes,
+ *                carry 2 B/n each way. On one node the last level has the shards of the level before, and carries B/n.
+ *                Each stage has a kernel for each level, but on one node none for the last
  *   one-shot     short messages in one node: each rank sends B bytes to every other one, or 2 B/P bytes in two shots,
  *                and its links carry GPUHIER_MAILBOX_WIRE times as many
  *   between      each rank sends what gpuhier_plan_sent_bytes() says over its share of the node's rails, and every
  *                step of the exchange costs a message's latency. Where NVLink joins the nodes, a rank's links carry it,
  *                and a step costs two messages and a copy
- *   in all       one slice through its stages, and the longest stage again for every further slice, but at least what
- *                a node's busiest link carries in both stages for a slice; where NVLink joins the nodes, with what lies
- *                between
+ *   in all       one slice through its stages, and the longest stage again for every further slice. A slice takes at
+ *                least as long as the busiest link of a node needs for both stages; where NVLink joins the nodes, that
+ *                link carries the exchange, too
  *   flat ring    2 (n - 1) steps of B/n bytes, each at the pace of the slowest link on the way, over one rail
  * Bus bandwidth is 2 (n - 1)/n B / time, as nccl-tests define it.
  */

@@ -301,8 +301,8 @@ static int run_begin(gpuhier_call_t *call)
     return 1;
 }
 
-/* In levels each rank reads the scratch of all its circles but the first, even when all work on their own buffers. That
- * of the team's first lanes is mapped already, unless it was closed meanwhile (scratch_find()). */
+/* In levels each rank reads the scratch of the members of all its circles but the first, even when all work on their
+ * own buffers. Scratch of the team's first lanes is mapped already, unless it was closed meanwhile (scratch_find()). */
 static int partners_find(gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;

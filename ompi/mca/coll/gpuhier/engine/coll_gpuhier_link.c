@@ -2,13 +2,14 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns what a rank and its partner do in a step of an exchange over a link; see the header. Does not know which chunks
- * there are (plan/schedule), nor what is done with them (exchange), nor whether links are used (team/setup_links).
- * Called by the exchange.
+ * Owns what a rank and its partner do in a step of an exchange over a link or through a relay; see the header. Does not
+ * know which chunks there are (plan/schedule), nor what is done with them (exchange), nor whether links or a relay are
+ * used (team/setup_links, team/setup_relay). Called by the exchange.
  *
- * The receiver copies, and the sender does not write into its memory: memory that a failed call has given back may by
- * then belong to another call, and only reading it does no harm. What is read then is worthless, and the receiver's
- * call must not succeed with it. So the sender keeps a chunk as it is until the receiver has taken it or has given up.
+ * The receiver copies, and the sender does not write into the receiver's memory: memory that a failed call has given
+ * back may by then belong to another call, and only reading it does no harm. What is read then is worthless, and the
+ * receiver's call must not succeed with it. So the sender keeps a chunk as it is until the receiver has taken it or has
+ * given up.
  *
  * The copy into the relay takes the stream of OUT, so that it does not queue behind those out of the relay. A lane of
  * the relay has a buffer for each of the lane's shard buffers, and a chunk lies at the same offset in both. The ranges
@@ -50,8 +51,8 @@ void gpuhier_link_clear(gpuhier_link_t *link)
     link->told.state = link->over.state = link->heard.state = link->thanked.state = GPUHIER_NET_OP_DONE;
 }
 
-/* Copies a chunk, and records the event behind that. The driver would make copies between two places in host memory
- * itself, within the call that asks for them: a kernel makes those. */
+/* Copies a chunk, and records the event behind that. A kernel copies from host memory to host memory, since the driver
+ * would make such a copy itself, within the call that asks for it. */
 static int chunk_copy(const gpuhier_call_t *call, CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream,
                       CUevent event)
 {
@@ -91,7 +92,7 @@ int gpuhier_link_give(const gpuhier_call_t *call, gpuhier_link_t *link, int rank
 {
     link->rail = rail;
     link->name = name;
-    link->taker = rank; /* a post that fails leaves one that a partner must answer or give up */
+    link->taker = rank; /* set first: if a later post fails, the partner must still answer the first, or give up */
     int rc = gpuhier_net_recv(call->team->peers[rank], rail, gpuhier_taken_tag(name), NULL, 0, false, &link->over);
     if (OMPI_SUCCESS != rc) {
         return rc;

@@ -48,7 +48,7 @@ typedef struct gpuhier_link {
     CUevent copied;
 } gpuhier_link_t;
 
-/* Does this rank exchange pieces with that one over a link? */
+/* Does this rank exchange pieces with that one over a link or through a relay? */
 static inline bool gpuhier_link_is_used(const gpuhier_team_t *team, int rank)
 {
     return NULL != team->linked && 0 != team->linked[rank];

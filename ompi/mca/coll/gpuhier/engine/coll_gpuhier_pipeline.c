@@ -13,13 +13,13 @@
  *             copied slice k - S out
  *   OUT       every member's AG of k is done                                 (ranks via scratch only)
  *
- * S is the number of slices in flight. With one group RS and AG are one fused kernel, which waits for the conditions of
- * both. Progress is published in the rank's slot.
+ * S is the number of slices in flight. In a flat call with one group RS and AG are one fused kernel, which waits for
+ * the conditions of both. Progress is published in the rank's slot.
  *
  * In levels (plan/coll_gpuhier_levels.h) there is an RS and an AG for each level. Each RS but the last puts the partial
  * sum of its circle into the rank's own scratch, at its shard's place in the slice buffer for input. While it does so
- * no other rank reads that place, since at this level each reads its own shard only. AG of the last level comes first,
- * and each other AG pushes what that of the next level has brought into the rank's own output. So there
+ * no other rank reads that place, since at this level each reads its own shard only. AG of the last level comes first.
+ * Each other AG pushes on what the AG of the next level has written into the rank's own output. So there
  *
  *   IN, RS of level 0      also wait until every member's last RS of k - S is done, since it reads that slice buffer
  *   RS of a later level    waits for RS of k at the level before, on the ranks of its circle; the last RS also waits
@@ -167,7 +167,7 @@ static int input_direct(gpuhier_call_t *call)
     return 1;
 }
 
-/* The AG that a slice comes to first: the last level's, or with one group that of the level before. */
+/* The level of a slice's first AG: the last level, or with one group the level before it. */
 static int first_gather(const gpuhier_call_t *call)
 {
     return gpuhier_call_levels(call) - (1 == call->team->ngroups ? 2 : 1);

@@ -31,7 +31,7 @@ static inline CUdeviceptr gpuhier_place_scratch(const gpuhier_call_t *call, int 
            + (element - gpuhier_plan_slice(&call->slices.plan, slice).begin) * call->elem_bytes;
 }
 
-/* The same in what the member reduces: its own buffer, or scratch. */
+/* An element of a slice in what a member reduces: its own buffer, or scratch. */
 static inline CUdeviceptr gpuhier_place_input(const gpuhier_call_t *call, int index, uint64_t slice, uint64_t element)
 {
     const gpuhier_member_t *member = &call->slices.member[index];

@@ -36,8 +36,9 @@
  * a stream of its own in a lane. */
 typedef enum gpuhier_stage {
     GPUHIER_STAGE_IN, /* copies the user's input into scratch */
-    /* Reduce-scatter; fused with the all-gather in a single group. High priority, or all ranks would wait behind the
-     * program's kernels on one GPU. In levels this is level 0, and the others follow it, with highest priority. */
+    /* Reduce-scatter; fused with the all-gather in a flat call of a single group. High priority, or all ranks would
+     * wait behind the program's kernels on one GPU. In levels this is level 0, and the others follow it, with highest
+     * priority. */
     GPUHIER_STAGE_RS,
     /* Reductions of the exchange; highest priority, or a slice would queue behind RS of the next one. */
     GPUHIER_STAGE_EXCHANGE = GPUHIER_STAGE_RS + GPUHIER_LEVELS_MAX,

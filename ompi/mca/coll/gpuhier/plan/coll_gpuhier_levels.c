@@ -45,8 +45,9 @@ static int runs_make(int *list, int count, const gpuhier_record_t *records, bool
     return runs;
 }
 
-/* The same for the switches of each socket. Returns their number, or 1: all lie on one, each lies on its own, or they
- * differ. Then the list is of no use. */
+/* The same for the switches of each socket. Returns the number of switches on a socket, or 1 where they are no level:
+ * the ranks of a socket share one switch, each rank has its own, or the sockets differ. Then the list is not to be
+ * used. */
 static int switches_make(int *list, int count, int on_socket, const gpuhier_record_t *records)
 {
     int switches = 0;

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The levels of a group whose GPUs share links: those of a socket the one to other sockets, those below a PCI switch
- * the one above it. No MPI, no CUDA.
+ * The levels of a group whose GPUs share links. GPUs of one socket share the link to other sockets, and GPUs below one
+ * PCI switch share the link above it. No MPI, no CUDA.
  *
  * At each level a rank works with a circle of ranks: at level 0 with those of its socket, at level 1 with those at its
  * place of all sockets; or at level 0 with those below its switch, then with those at its place of all switches of its
@@ -25,11 +25,11 @@
  *                    the level before, and pushes it to the circle of that level: one kernel for RS and AG of the last
  *                    level and AG of the one before.
  *
- * Operands are reduced in the order of the circle, at each level. What all ranks of a last circle reduce, they reduce
- * in the same order, so it has the same bits. For a message of B bytes and k sockets of m ranks,
- * (k - 1) B bytes enter a socket with one group, and 2 (k - 1)/k B with several. In a flat call (k - 1)/k * 2 B m do.
- * With w switches on each socket, 2 (w - 1)/w B enter a switch from others of its socket, and a w-th part of what
- * enters its socket.
+ * Operands are reduced in the order of the circle, at each level. All ranks of a circle of the last level
+ * reduce in the same order, so where they reduce the same shard it has the same bits. For a message of B bytes and k
+ * sockets of m ranks, (k - 1) B bytes enter a socket with one group, and 2 (k - 1)/k B with several. In a flat call it
+ * is 2 m (k - 1)/k B. With w switches on each of several sockets, a switch receives 2 (w - 1)/w B from others of its
+ * socket, and a w-th part of what enters its socket.
  */
 #ifndef GPUHIER_LEVELS_H
 #define GPUHIER_LEVELS_H
@@ -39,7 +39,7 @@
 
 #define GPUHIER_LEVELS_MAX 3
 
-/* A shard of a slice has at least this many bytes: a slice takes a launch or two for each level, and no message. */
+/* The least bytes of a shard of a slice. Each slice costs a launch or two for each level, but no message. */
 #define GPUHIER_LEVELS_SHARD_MIN ((uint64_t) 128 << 10)
 
 /* How a group falls into circles. */
@@ -51,10 +51,10 @@ typedef struct gpuhier_parts {
 } gpuhier_parts_t;
 
 /*
- * Finds the parts of a group. Sockets are a level if there are at least two with the same number of ranks, at least two
- * each. PCI switches are one if all sockets have the same number of them, at least two, and all switches the same
- * number of ranks, at least two. And each rank must know of as many GPUs without NVLink as there are ranks beyond level
- * 0. So GPUs that are joined by NVLink switches get no levels, nor do GPUs of which nothing is known. records:
+ * Finds the parts of a group. Sockets are a level if there are at least two, all with the same number of ranks, two or
+ * more. PCI switches are a level if all sockets have the same number of them, two or more, and all switches have the
+ * same number of ranks, two or more. Each rank must also know of as many GPUs without NVLink as there are ranks beyond
+ * level 0. So GPUs that are joined by NVLink switches get no levels, nor do GPUs of which nothing is known. records:
  * [nranks]. Returns whether there are levels.
  */
 bool gpuhier_levels_find(const gpuhier_hierarchy_t *h, int group, const gpuhier_record_t *records,

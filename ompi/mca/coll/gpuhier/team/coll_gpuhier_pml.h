@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Open MPI's point-to-point layer (PML) as the carrier of a net, where UCX has no network between nodes, or only TCP
- * where the PML has more.
+ * Open MPI's point-to-point layer (PML) as the carrier of a net, where UCX has no network between nodes, or has
+ * TCP only and the PML has a fabric.
  */
 #ifndef GPUHIER_PML_H
 #define GPUHIER_PML_H

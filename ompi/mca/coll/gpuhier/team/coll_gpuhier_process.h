@@ -22,7 +22,7 @@ typedef enum gpuhier_way {
     GPUHIER_WAY_BEST = 0, /* the best ones of the machine, which are RDMA ports if there are any */
     GPUHIER_WAY_TCP,      /* interfaces only, where UCX cannot use the RDMA ports of some rank */
     GPUHIER_WAY_MPI,      /* Open MPI's own messages, where UCX cannot use a rank's interfaces, either, or where these
-                             messages have a fabric and UCX has none */
+                             messages have a fabric and UCX has TCP only */
     GPUHIER_WAY_COUNT
 } gpuhier_way_t;
 

@@ -89,10 +89,10 @@ typedef struct gpuhier_slot {
     gpuhier_word_t in_ready; /* slices of this rank's input that peers may read */
     gpuhier_word_t out_done; /* slices that it has copied out of its scratch */
     /* By level; a flat call has level 0 only, whose circle is the group. */
-    gpuhier_word_t rs_done[GPUHIER_LEVELS_MAX]; /* slices that it has reduced: it does not read the circle's input of
-                                                   them, or partial sums, again */
+    gpuhier_word_t rs_done[GPUHIER_LEVELS_MAX]; /* slices that it has reduced: it reads the circle's inputs
+                                                   or partial sums of them no more */
     gpuhier_word_t ag_done[GPUHIER_LEVELS_MAX]; /* slices of which its shard lies in the outputs of the circle; [0]: it
-                                                   works no more on other members' memory for them */
+                                                   no longer touches other members' memory for them */
 
     gpuhier_arrival_t arrival;
     uint8_t pad3[384 - sizeof(gpuhier_arrival_t)];

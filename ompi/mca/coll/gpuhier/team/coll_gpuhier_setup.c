@@ -23,8 +23,8 @@
  *   links        where partners may be able to map each other's
  *                memory: each makes some, with a pattern               allgather
  *                all look for their partners' patterns                 vote, and one more if that failed
- *                where that is not so, and groups share a node: host   a vote, and one after each of four steps
- *                memory by which these exchange
+ *                where that is not so, and groups share a node: host   a vote, one after each of up to four steps, and
+ *                memory by which these exchange                        one for the exchange buffers
  *
  * If UCX cannot open the network devices of a rank, or connect them, all ranks begin anew with the next way between
  * groups (gpuhier_way_t): with interfaces only if there are RDMA ports among all ranks' devices, else with Open MPI's

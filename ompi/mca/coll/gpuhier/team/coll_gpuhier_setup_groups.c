@@ -162,7 +162,8 @@ static bool hosts_map(const gpuhier_setup_t *setup)
     return all;
 }
 
-/* Deals the shards of groups with levels, and finds the circles of this rank. Needs scratch on the GPUs. */
+/* Deals the shards of groups with levels, and finds the circles of this rank. There are no levels where a node
+ * works through host memory. */
 static void levels_make(gpuhier_setup_t *setup)
 {
     gpuhier_team_t *team = setup->team;
@@ -202,7 +203,7 @@ static int groups_make(gpuhier_setup_t *setup)
     }
     switches_note(setup);
     team->carries = gpuhier_params.oneshot_bytes > 0 && 0 == team->oneshot_bytes && gpu_is_own(setup);
-    const int rc = gpuhier_lane_levels(setup->lane, team->levels.count); /* a call that makes them may have to wait */
+    const int rc = gpuhier_lane_levels(setup->lane, team->levels.count); /* a call that made them might have to wait */
     return OMPI_SUCCESS != rc ? rc : members_note(setup);
 }
 

@@ -137,7 +137,8 @@ int gpuhier_setup_exchange_buffers(const gpuhier_setup_t *setup);
 int gpuhier_setup_net_ways(gpuhier_setup_t *setup);
 
 /* The record of this rank, by the team's way. Without a device that the rank may use, the way becomes GPUHIER_WAY_MPI,
- * which needs none; so it does where UCX has TCP only and Open MPI a fabric. The engine's lock is held. */
+ * which needs none. It also becomes that where UCX has TCP only and Open MPI has a fabric. The engine's lock is held.
+ */
 int gpuhier_setup_net_record(gpuhier_team_t *team, gpuhier_record_t *record_p);
 
 /* When the groups are made and there are several: opens the rails. Fills in this rank's word: the ids that are free

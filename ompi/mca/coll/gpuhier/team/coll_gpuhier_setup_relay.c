@@ -27,8 +27,8 @@ static bool is_in_first_group(const gpuhier_setup_t *setup, int rank)
     return h->group_of[rank] == h->group_of[setup->nodes[rank]];
 }
 
-/* Ranks of the smallest group beside which another one is on the node; 0: there is none. Its shards are the longest of
- * a relay. Equal on all ranks. */
+/* The size of the smallest group that shares its node with another group; 0: none does. This group has the longest
+ * shards. Equal on all ranks. */
 static int smallest_group(const gpuhier_setup_t *setup)
 {
     const gpuhier_hierarchy_t *h = &setup->team->hierarchy;
@@ -58,7 +58,7 @@ static int lane_of(const gpuhier_setup_t *setup, int rank)
     return setup->places[rank];
 }
 
-/* All ranks have one. */
+/* Makes the team use the relay, which every node with several groups has. */
 static void relay_take(gpuhier_setup_t *setup, int least)
 {
     gpuhier_team_t *team = setup->team;
@@ -98,7 +98,8 @@ int gpuhier_setup_relay(gpuhier_setup_t *setup)
                  .nbuffers = team->limits.slice_buffers,
                  .buffer_bytes = (shard / GPUHIER_UNIT_BYTES + 4) * GPUHIER_UNIT_BYTES},
         .index = lane_of(setup, team->rank),
-        .word = ~setup->hello[setup->local[0]].segment_word, /* scratch in host memory may have the word itself */
+        .word = ~setup->hello[setup->local[0]]
+                     .segment_word, /* not the word itself, which scratch in host memory may have */
         .topic = "no relay"};
     team->linked = calloc((size_t) team->nranks, sizeof(*team->linked));
     if (!gpuhier_setup_vote(setup, NULL != team->linked)) {

@@ -160,10 +160,10 @@ void gpuhier_team_destroy(gpuhier_team_t *team)
 
 const char *gpuhier_team_between(const gpuhier_team_t *team)
 {
-    const bool one_node = GPUHIER_WIRE_NVLINK == team->limits.wire;
+    const bool by_copies = GPUHIER_WIRE_NVLINK == team->limits.wire;
     return 1 == team->ngroups             ? "nothing"
-           : one_node && team->has_relay  ? "host memory that they share"
-           : one_node                     ? "GPU memory that partners map, over links"
+           : by_copies && team->has_relay ? "host memory that they share"
+           : by_copies                    ? "GPU memory that partners map, over links"
            : GPUHIER_WAY_MPI == team->way ? "pinned host memory over Open MPI's own messages"
            : team->net_on_device          ? "GPU memory over UCX"
                                           : "pinned host memory over UCX";

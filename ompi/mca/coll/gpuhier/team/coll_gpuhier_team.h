@@ -84,8 +84,8 @@ typedef struct gpuhier_team {
     bool net_on_device;                    /* UCX moves device memory of this rank */
     bool net_all_on_device;                /* of every rank; equal on all ranks */
     gpuhier_exchange_kind_t exchange_kind; /* what the exchange buffers lie in; several groups */
-    uint64_t *linked; /* [nranks] not 0: a partner with which this rank exchanges pieces over a link, by its process, or
-                         with a relay by 1 + its lane there. 0: by messages. NULL: all */
+    uint64_t *linked; /* [nranks] how this rank exchanges pieces with each rank: over a link, the partner's process;
+                         through a relay, 1 + the partner's lane; 0: by messages. NULL: by messages with all */
     bool has_relay;   /* groups of a node exchange through host memory that they share; equal on all ranks */
     gpuhier_hostmem_t relay; /* that memory; all zero on a node with one group. The exchange takes it along when it
                                 leaves the team */
@@ -156,7 +156,7 @@ static inline gpuhier_slot_t *gpuhier_team_slot(const gpuhier_team_t *team, int 
 /* What carries pieces between groups, in words; "nothing" for one group. */
 const char *gpuhier_team_between(const gpuhier_team_t *team);
 
-/* The same between groups of one node of several, in words; NULL: as between nodes. */
+/* The same for groups that share a node, where there are several nodes; NULL: as between nodes. */
 const char *gpuhier_team_between_on_node(const gpuhier_team_t *team);
 
 /* Does the process of a member of this rank's group live? Makes system calls: too slow for every poll. */

@@ -82,8 +82,8 @@ int gpuhier_topology_distances(hwloc_topology_t topology, const gpuhier_pci_id_t
 int gpuhier_topology_package(hwloc_topology_t topology, const gpuhier_pci_id_t *gpu);
 
 /*
- * The PCI switch of a GPU: a number that all GPUs of the machine have in common whose traffic passes the same port of a
- * host bridge, by the address of that port. A GPU that has a port for itself has a number of its own. -1 where the GPU
+ * The PCI switch of a GPU: a number made of the address of the host bridge's port that its traffic passes. GPUs below
+ * one port have the same number. A GPU that has a port for itself has a number of its own. -1 where the GPU
  * is not in the topology, or where nothing lies between it and a host bridge, as in many virtual machines.
  */
 int gpuhier_topology_switch(hwloc_topology_t topology, const gpuhier_pci_id_t *gpu);

@@ -124,7 +124,7 @@ typedef struct gpuhier_call {
 
     /* What all forms share. */
     bool is_small;  /* the small form */
-    bool in_levels; /* reduced on each switch and socket of the group, then between them: coll_gpuhier_levels.h */
+    bool in_levels; /* reduced below each PCI switch and on each socket, then between them: coll_gpuhier_levels.h */
     bool in_switch; /* reduced in NVSwitches: coll_gpuhier_switched.h */
     bool is_long;   /* slices are longer than slice_bytes: in a long lane */
     uint64_t sequence;

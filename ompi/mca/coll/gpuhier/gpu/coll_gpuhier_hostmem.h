@@ -2,9 +2,9 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Host memory that several ranks of a node share, since they cannot map each other's GPU memory: one file in /dev/shm
- * that all of them map, page-locked, with a lane for each. Kernels and copy engines reach it over the bus. It is the
- * scratch of a group, or a relay, by which groups of a node exchange (engine/link).
+ * Host memory that several ranks of a node share: one file in /dev/shm that all of them map, page-locked, with a lane
+ * for each. Kernels and copy engines reach it over the bus. It is the scratch of a group whose ranks cannot map each
+ * other's GPU memory, or a relay, by which groups of a node exchange (engine/link).
  *
  *   | lane of rank 0                                                       | lane of rank 1 ...
  *   | proof word, to 256 | scratch: in of slice 0 .. S-1 | out of 0 .. S-1 |
@@ -45,10 +45,10 @@ typedef struct gpuhier_hostmem_size {
 
 /*
  * The steps that the ranks take in this order. Each step begins when all ranks have taken the one before. The first
- * rank creates the file, and the others attach it. Each reserves its own lane, so that the pages
- * lie near its GPU, and a full /dev/shm is an error here and not a SIGBUS later. Each registers the whole file with the
- * driver and writes its proof. Each reads all proofs by the GPU. word: a random one that all have been told. The steps
- * return an Open MPI code, and on an error the text of `reason` says why. gpuhier_hostmem_close() is due in any case.
+ * rank creates the file, and the others attach it. Each reserves its own lane, so that the pages lie near its GPU, and
+ * a full /dev/shm is an error here and not a SIGBUS later. Each registers the whole file with the driver and writes its
+ * proof. Each reads all proofs by the GPU. word: a random one that all have been told. The steps return an Open MPI
+ * code, and on an error the text of `reason` says why. gpuhier_hostmem_close() is due in any case.
  */
 #define GPUHIER_HOSTMEM_REASON_BYTES 128
 int gpuhier_hostmem_create(gpuhier_hostmem_t *hostmem, uint64_t word, const gpuhier_hostmem_size_t *size, char *reason);

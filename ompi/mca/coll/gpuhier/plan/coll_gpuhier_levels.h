@@ -25,11 +25,11 @@
  *                    the level before, and pushes it to the circle of that level: one kernel for RS and AG of the last
  *                    level and AG of the one before.
  *
- * Operands are reduced in the order of the circle, at each level. All ranks of a circle of the last level
- * reduce in the same order, so where they reduce the same shard it has the same bits. For a message of B bytes and k
- * sockets of m ranks, (k - 1) B bytes enter a socket with one group, and 2 (k - 1)/k B with several. In a flat call it
- * is 2 m (k - 1)/k B. With w switches on each of several sockets, a switch receives 2 (w - 1)/w B from others of its
- * socket, and a w-th part of what enters its socket.
+ * Operands are reduced in the order of the circle, at each level. All ranks of a circle of the last level reduce in the
+ * same order, so where they reduce the same shard it has the same bits. For a message of B bytes and k sockets of m
+ * ranks, (k - 1) B bytes enter a socket with one group, and 2 (k - 1)/k B with several. In a flat call it is 2 m
+ * (k - 1)/k B. With w switches on each of several sockets, a switch receives 2 (w - 1)/w B from others of its socket,
+ * and a w-th part of what enters its socket.
  */
 #ifndef GPUHIER_LEVELS_H
 #define GPUHIER_LEVELS_H

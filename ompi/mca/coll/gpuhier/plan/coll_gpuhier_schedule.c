@@ -397,11 +397,6 @@ gpuhier_range_t gpuhier_plan_part(const gpuhier_plan_t *plan, uint64_t slice, in
     return range_part(gpuhier_plan_slice(plan, slice), plan->unit, from, to);
 }
 
-gpuhier_range_t gpuhier_plan_shard(const gpuhier_plan_t *plan, uint64_t slice, int shard)
-{
-    return gpuhier_plan_part(plan, slice, shard, plan->group_size);
-}
-
 gpuhier_range_t gpuhier_plan_piece(const gpuhier_plan_t *plan, uint64_t slice, int piece)
 {
     const gpuhier_fraction_t *cuts = plan->shape->cuts;

@@ -178,12 +178,16 @@ bool gpuhier_plan_by_host(const gpuhier_shape_t *shape, const gpuhier_limits_t *
 /*
  * Ranges, in elements of the whole message. A place in the shard buffer is its distance from the beginning of the
  * rank's shard. Each range but the last ends on a unit, so all places have the buffer's alignment to GPUHIER_UNIT_BYTES
- * where elem_bytes divides that. Shards, pieces and chunks of a small slice may be empty.
+ * where elem_bytes divides that. Shards, pieces and chunks of a small slice may be empty. part: number `part` of so
+ * many equal parts of a slice.
  */
 gpuhier_range_t gpuhier_plan_slice(const gpuhier_plan_t *plan, uint64_t slice);
 gpuhier_range_t gpuhier_plan_part(const gpuhier_plan_t *plan, uint64_t slice, int part, int parts);
-gpuhier_range_t gpuhier_plan_shard(const gpuhier_plan_t *plan, uint64_t slice, int shard);
 gpuhier_range_t gpuhier_plan_piece(const gpuhier_plan_t *plan, uint64_t slice, int piece);
+static inline gpuhier_range_t gpuhier_plan_shard(const gpuhier_plan_t *plan, uint64_t slice, int shard)
+{
+    return gpuhier_plan_part(plan, slice, shard, plan->group_size);
+}
 
 /* One step of one of the rank's pieces, with communicator ranks and element ranges. */
 typedef struct gpuhier_transfer {

@@ -83,8 +83,8 @@ int gpuhier_topology_package(hwloc_topology_t topology, const gpuhier_pci_id_t *
 
 /*
  * The PCI switch of a GPU: a number made of the address of the host bridge's port that its traffic passes. GPUs below
- * one port have the same number. A GPU that has a port for itself has a number of its own. -1 where the GPU
- * is not in the topology, or where nothing lies between it and a host bridge, as in many virtual machines.
+ * one port have the same number. A GPU that has a port for itself has a number of its own. -1 where the GPU is not in
+ * the topology, or where nothing lies between it and a host bridge, as in many virtual machines.
  */
 int gpuhier_topology_switch(hwloc_topology_t topology, const gpuhier_pci_id_t *gpu);
 

@@ -498,12 +498,14 @@ static bool lane_give_back(gpuhier_kept_t *kept)
             return false;
         }
     }
+    ++lane->device->lanes_used;
     gpuhier_lane_give(lane);
     return true;
 }
 
 void gpuhier_lane_keep(gpuhier_lane_t *lane)
 {
+    --lane->device->lanes_used;
     gpuhier_keep(&lane->kept, lane_give_back);
 }
 

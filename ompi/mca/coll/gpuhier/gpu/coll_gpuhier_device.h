@@ -119,7 +119,7 @@ struct gpuhier_device {
     gpuhier_reduce_t reduce;
     gpuhier_multicast_kernels_t multicast; /* open once a team has made memory for them */
     opal_list_t free_lanes[GPUHIER_LANE_KINDS];
-    int lanes_used;  /* by calls and set-ups */
+    int lanes_used;  /* by calls and set-ups; lanes that failed calls have left do not count */
     CUevent *events; /* [nevents] free events, for calls that have no lane yet */
     int nevents, events_room;
     bool host_maps;        /* the host reads and writes memory of this GPU, see coll_gpuhier_gdr.h */

@@ -61,6 +61,7 @@
     X(cuMemSetAccess)                              \
     X(cuMemRelease)                                \
     X(cuMemcpyAsync)                               \
+    X(cuMemsetD32Async)                            \
     X(cuMemcpy2DAsync)                             \
     X(cuMemcpyDtoH)                                \
     X(cuMemcpyHtoD)                                \

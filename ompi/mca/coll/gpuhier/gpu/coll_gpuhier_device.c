@@ -145,13 +145,8 @@ static int mailbox_clear(const gpuhier_lane_t *lane)
     const size_t bytes = GPUHIER_SCRATCH_COUNTER_BYTES + GPUHIER_MAILBOX_BYTES;
     const CUdeviceptr begin = lane->scratch + gpuhier_scratch_mailbox() - GPUHIER_SCRATCH_COUNTER_BYTES;
     const CUstream stream = lane->stream[GPUHIER_STAGE_RS];
-    void *zeros = calloc(1, bytes);
-    if (NULL == zeros) {
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    CUresult result = gpuhier_cu.cuMemcpyAsync(begin, (CUdeviceptr) (uintptr_t) zeros, bytes, stream);
+    CUresult result = gpuhier_cu.cuMemsetD32Async(begin, 0, bytes / sizeof(uint32_t), stream);
     result = CUDA_SUCCESS != result ? result : gpuhier_cu.cuStreamSynchronize(stream);
-    free(zeros);
     return gpuhier_cuda_error(result, "clearing a mailbox");
 }
 

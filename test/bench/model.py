@@ -114,7 +114,8 @@ def run(options, ranks, size, program, extra, trace=None, nodes=1):
         command += rails(options, ranks, dilation)
         model_file = options.model_without_setup
     command += ["-x", f"CUDASIM_MODEL={model_file}", "-x", f"CUDASIM_DILATION={dilation}"]
-    command += ["--mca", "coll_gpuhier_tune", "ipc_idle=0"]  # its seconds are real ones, and a long call takes many
+    tune = ["ipc_idle=0"] + ([options.tune] if options.tune else [])  # its seconds are real ones, and a long call takes many
+    command += ["--mca", "coll_gpuhier_tune", ",".join(tune)]
     if trace is not None:
         command += ["-x", f"CUDASIM_TRACE={trace}"]
     if options.gdr is not None:
@@ -179,6 +180,7 @@ def main():
     parser.add_argument("--plot")
     parser.add_argument("--no-stock", action="store_true")
     parser.add_argument("--switch", action="store_true")
+    parser.add_argument("--tune")
     parser.add_argument("--gdr", choices=("alone", "blocking"))
     options = parser.parse_args()
     options.model_file = os.path.join(SRC, "test/cudasim/models", options.model)

@@ -6,7 +6,7 @@
 # with its own CUDA path under the same model, and what is published of NCCL.
 #
 #   test/bench/model.sh [--quick | --full] [--model NAME] [--nodes N] [--ranks R,R] [--sizes B,B] [--dilation D]
-#                       [--gdr QUERY] [--switch] [--json FILE] [--plot DIR] [--no-stock]
+#                       [--gdr QUERY] [--switch] [--tune LIST] [--json FILE] [--plot DIR] [--no-stock]
 #
 #   --quick       2 ranks, 8 B and 64 KiB; without it 2, 4, 8 and 2 x 2 ranks, 8 B, 64 KiB, 1 MiB and 64 MiB
 #   --full        more sizes, and 2 x 4 and 2 x 8 ranks
@@ -21,6 +21,7 @@
 #   --gdr QUERY   with GDRCopy; QUERY is alone or blocking, what a query of the default stream tells of
 #                 (test/cudasim/README)
 #   --switch      GPUs with multicast objects, and coll_gpuhier_reproducible 0: NVSwitches add
+#   --tune LIST   more of coll_gpuhier_tune: switch_bytes=1048576 lets NVSwitches add between nodes, too
 #
 # The stock Open MPI is that of test/peers/build-ompi5, where the cache has it. Works on a finished build:
 # GPUHIER_BUILD, else build/ in the source tree. Status 0; 1: a run failed; 2: bad arguments.

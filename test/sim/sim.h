@@ -43,7 +43,7 @@ struct Case {
     Machine machine;
     int nodes;
     uint64_t bytes;
-    uint64_t slice_bytes = 4 << 20, slice_bytes_max = 16 << 20;
+    uint64_t slice_bytes = 4 << 20, slice_bytes_max = 8 << 20;
     int slices_in_flight = 4;
     uint64_t host_shard_bytes = 64 << 10;
     gpuhier_algorithm_t algorithm = GPUHIER_ALGORITHM_AUTO;
@@ -52,7 +52,7 @@ struct Case {
      * where all nodes do the same, that is for rings, and for powers of two.
      */
     bool mirrored = false;
-    /* Of steps or slices that repeat, so many are simulated, and the rest follow at the pace of the second half. */
+    /* Of steps or chunks that repeat, so many are simulated, and the rest follow at the pace of the second half. */
     int repeated_max = 24;
 };
 

@@ -6,7 +6,7 @@
  *
  *   sim_allreduce [--slice BYTES] [--host BYTES] [--full | --mirror] NODES,.. BYTES,.. WHAT,..
  *     WHAT      bound, auto, recursive_doubling, ring, halving, flat_ring, double_tree
- *     --slice   coll_gpuhier_slice_bytes, and no longer ones (4M, and up to 16M for long messages)
+ *     --slice   coll_gpuhier_slice_bytes, and no longer ones (4M, and up to 8M for long messages)
  *     --host    the key host_shard_bytes of coll_gpuhier_tune (64K)
  *     --full    simulate every node, slice and step, whatever it takes
  *     --mirror  two nodes stand for all, also where there are few

@@ -291,7 +291,7 @@ static void test_choices(void **state)
         const gpuhier_limits_t limits = {.slice_bytes = 4 << 20,
                                          .slice_buffers = 3,
                                          .wire = (gpuhier_wire_t) (k / nshapes),
-                                         .slice_bytes_max = 16 << 20,
+                                         .slice_bytes_max = 8 << 20,
                                          .host_shard_bytes = gpuhier_choice_host_shard(
                                              64 << 10, shapes[i].nnodes, GPUHIER_WIRE_RDMA == k / nshapes)};
         gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];

@@ -38,10 +38,10 @@ says 0 '^8388608 elements of 2 bytes, 16.0 MiB, on 8 ranks$' "${call[@]}" --type
 says 0 '^8388608 elements of 24 bytes, 192.0 MiB, on 8 ranks$' "${call[@]}" -t 24
 says 0 '^  group 1: ranks 4 to 7$' "${call[@]}"
 says 0 '^  piece 2: 1/2 to 3/4, ranks 2 6$' "${call[@]}"
-says 0 '^slices: 8 of at most 8.0 MiB, 4 in flight$' "${call[@]}"
+says 0 '^slices: 8 of at most 8.0 MiB, 8 in flight$' "${call[@]}"
 says 0 '^slices: 16 of at most 4.0 MiB, 4 in flight$' "${call[@]}" --wire tcp
 says 0 '^slices: 16 of at most 4.0 MiB, 4 in flight$' "${call[@]}" --mca coll_gpuhier_slice_bytes 4M
-says 0 '^slices: 11 of at most 5.8 MiB, 4 in flight$' "${call[@]}" --mca coll_gpuhier_slice_bytes 4M \
+says 0 '^slices: 11 of at most 5.8 MiB, 8 in flight$' "${call[@]}" --mca coll_gpuhier_slice_bytes 4M \
     --mca coll_gpuhier_slice_bytes_max 6M
 says 0 '^  step 2: RS\(2\) X\(1\) AG\(0\)$' "${call[@]}"
 says 0 '^  network: 128.0 MiB in all, at most 16.0 MiB sent by one rank$' "${call[@]}"
@@ -82,7 +82,7 @@ OMPI_MCA_mca_base_param_files=$folder/site says 0 "$no_host" "${call[@]}"
 OMPI_MCA_mca_base_param_files=$folder/user:$folder/site says 0 '^  from 8 bytes: reduced by the host$' "${call[@]}"
 mkdir -p "$folder/home/.openmpi" && cp "$folder/site" "$folder/home/.openmpi/mca-params.conf"
 (unset OMPI_MCA_mca_base_param_files; HOME=$folder/home says 0 "$no_host" "${call[@]}"; exit $failures) || failures=$((failures + 1))
-OMPI_MCA_coll_gpuhier_tune=ipc_uses=1,slices_in_flight=1 says 0 ', 2 in flight$' "${call[@]}"
+OMPI_MCA_coll_gpuhier_tune=ipc_uses=1,slices_in_flight=1 says 0 ', 4 in flight$' "${call[@]}"
 oneshot='^  blocking calls of up to 262144 bytes, if no GPU is shared: one kernel that waits for those of the peers$'
 says 0 "$oneshot" plan --nodes 1 --ranks 8 -n 1024
 OMPI_MCA_coll_gpuhier_tune=oneshot_bytes=1000 says 0 "${oneshot/262144/1000}" plan --nodes 1 --ranks 8 -n 1024

@@ -253,18 +253,18 @@ says ' 416(0|1)[0-9]\.[0-9] +48\.'
 # Two trays of four GPUs over NVLink, 1 GiB: links of 18 x 50 x 0.87 GB/s carry 2 x 3/4 B in the trays and B/4 between
 # them, 2399.8 us; two kernels, and a step of two messages and a copy: 21 us more.
 runs 0 predict --machine "$machines/gb200-nvl72.topo" --nodes 2 -n 128M
-says '^1\.0 GiB +recursive_doubling +64 +2420\.[0-9] +776\.'
+says '^1\.0 GiB +recursive_doubling +128 +2420\.[0-9] +776\.'
 # Two sockets of four PCIe GPUs, flat: 4 B each way over the 20 GB/s between them, 214748.4 us. In three levels: 1.75 B
 # over each slot's 25.2 GB/s, 74565.4 us, and four kernels.
 OMPI_MCA_coll_gpuhier_tune=levels_bytes=0 runs 0 predict --machine "$machines/pcie8.topo" -n 128M
 says '^1\.0 GiB +one kernel +[0-9]+ +214753\.'
 runs 0 predict --machine "$machines/pcie8.topo" -n 128M
 says '^1\.0 GiB +three levels +[0-9]+ +74585\.'
-# On two nodes RS and AG of a slice pass the same links: the first slice goes through all stages, and 63 more follow.
+# On two nodes RS and AG of a slice pass the same links: the first slice goes through all stages, and 127 more follow.
 OMPI_MCA_coll_gpuhier_tune=levels_bytes=0 runs 0 predict --machine "$machines/pcie8.topo" --nodes 2 -n 128M
-says '^1\.0 GiB +recursive_doubling +64 +2154[0-9]{2}\.'
+says '^1\.0 GiB +recursive_doubling +128 +2151[0-9]{2}\.'
 runs 0 predict --machine "$machines/pcie8.topo" --nodes 2 -n 128M
-says '^1\.0 GiB +recursive_doubling +64 +753[0-9]{2}\.'
+says '^1\.0 GiB +recursive_doubling +128 +749[0-9]{2}\.'
 # Over PCIe one-shot kernels take up to 64 KiB. From there on messages are flat, and in levels from 512 KiB on.
 runs 0 predict --machine "$machines/pcie8.topo" -n 8K
 says '^64\.0 KiB +two-shot kernel +1 '

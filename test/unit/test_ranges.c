@@ -329,7 +329,7 @@ static void test_bad_plans(void **state)
     untouched = plan;
     bad[0].slice_bytes = 0;
     bad[1].slice_buffers = 1;
-    bad[2].slice_buffers = 5;
+    bad[2].slice_buffers = 9;
     bad[3].algorithm = GPUHIER_ALGORITHM_COUNT;
     bad[4].algorithm = (gpuhier_algorithm_t) -1;
     pure_world_init(&world, 2, sizes, PURE_BLOCK, 0, GPUHIER_GROUP_MAX);
@@ -354,33 +354,40 @@ static void test_algorithm_choice(void **state)
         uint64_t kbytes;
         gpuhier_algorithm_t algorithm;
         bool by_host;
+        int slice_buffers;
     } known[] = {
-        {GPUHIER_WIRE_RDMA, 4, 512, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, false},
-        {GPUHIER_WIRE_RDMA, 4, 640, GPUHIER_ALGORITHM_HALVING, false},
-        {GPUHIER_WIRE_RDMA, 8, 256, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, false},
-        {GPUHIER_WIRE_RDMA, 8, 512, GPUHIER_ALGORITHM_HALVING, false},
-        {GPUHIER_WIRE_RDMA, 16, 128, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, false},
-        {GPUHIER_WIRE_RDMA, 16, 256, GPUHIER_ALGORITHM_HALVING, false},
-        {GPUHIER_WIRE_RDMA, 64, 128, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, false},
-        {GPUHIER_WIRE_RDMA, 64, 192, GPUHIER_ALGORITHM_HALVING, false},
-        {GPUHIER_WIRE_RDMA, 6, 256, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, false},
-        {GPUHIER_WIRE_RDMA, 6, 512, GPUHIER_ALGORITHM_RING, false},
-        {GPUHIER_WIRE_RDMA, 48, 128, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, false},
-        {GPUHIER_WIRE_RDMA, 48, 256, GPUHIER_ALGORITHM_HALVING, false},
-        {GPUHIER_WIRE_TCP, 3, 95, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, false},
-        {GPUHIER_WIRE_TCP, 3, 96, GPUHIER_ALGORITHM_RING, false},
-        {GPUHIER_WIRE_TCP, 4, 95, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, false},
-        {GPUHIER_WIRE_TCP, 4, 96, GPUHIER_ALGORITHM_HALVING, false},
-        {GPUHIER_WIRE_TCP, 8, 96, GPUHIER_ALGORITHM_HALVING, false},
-        {GPUHIER_WIRE_RDMA, 6, 512, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, true},
-        {GPUHIER_WIRE_RDMA, 64, 192, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, true},
-        {GPUHIER_WIRE_TCP, 8, 96, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, true},
+        {GPUHIER_WIRE_RDMA, 4, 512, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, false, 4},
+        {GPUHIER_WIRE_RDMA, 4, 640, GPUHIER_ALGORITHM_HALVING, false, 4},
+        {GPUHIER_WIRE_RDMA, 8, 256, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, false, 4},
+        {GPUHIER_WIRE_RDMA, 8, 512, GPUHIER_ALGORITHM_HALVING, false, 4},
+        {GPUHIER_WIRE_RDMA, 16, 128, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, false, 4},
+        {GPUHIER_WIRE_RDMA, 16, 256, GPUHIER_ALGORITHM_HALVING, false, 4},
+        {GPUHIER_WIRE_RDMA, 64, 128, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, false, 4},
+        {GPUHIER_WIRE_RDMA, 64, 192, GPUHIER_ALGORITHM_HALVING, false, 4},
+        {GPUHIER_WIRE_RDMA, 6, 256, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, false, 4},
+        {GPUHIER_WIRE_RDMA, 6, 512, GPUHIER_ALGORITHM_RING, false, 4},
+        {GPUHIER_WIRE_RDMA, 48, 128, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, false, 4},
+        {GPUHIER_WIRE_RDMA, 48, 256, GPUHIER_ALGORITHM_HALVING, false, 4},
+        {GPUHIER_WIRE_TCP, 3, 95, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, false, 4},
+        {GPUHIER_WIRE_TCP, 3, 96, GPUHIER_ALGORITHM_RING, false, 4},
+        {GPUHIER_WIRE_TCP, 4, 95, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, false, 4},
+        {GPUHIER_WIRE_TCP, 4, 96, GPUHIER_ALGORITHM_HALVING, false, 4},
+        {GPUHIER_WIRE_TCP, 8, 96, GPUHIER_ALGORITHM_HALVING, false, 4},
+        {GPUHIER_WIRE_RDMA, 6, 512, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, true, 4},
+        {GPUHIER_WIRE_RDMA, 64, 192, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, true, 4},
+        {GPUHIER_WIRE_TCP, 8, 96, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, true, 4},
+        {GPUHIER_WIRE_RDMA, 12, 512, GPUHIER_ALGORITHM_HALVING, false, 4},
+        {GPUHIER_WIRE_RDMA, 12, 512, GPUHIER_ALGORITHM_RING, false, 8},
+        {GPUHIER_WIRE_RDMA, 24, 512, GPUHIER_ALGORITHM_HALVING, false, 8},
+        {GPUHIER_WIRE_RDMA, 24, 1024, GPUHIER_ALGORITHM_HALVING, false, 4},
+        {GPUHIER_WIRE_RDMA, 24, 1024, GPUHIER_ALGORITHM_RING, false, 8},
+        {GPUHIER_WIRE_RDMA, 48, 1024, GPUHIER_ALGORITHM_HALVING, false, 8},
     };
 
     (void) state;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); ++i) {
         assert_int_equal(gpuhier_algorithm_pick(GPUHIER_ALGORITHM_AUTO, known[i].wire, known[i].ngroups,
-                                                known[i].kbytes << 10, known[i].by_host),
+                                                known[i].kbytes << 10, known[i].slice_buffers, known[i].by_host),
                          known[i].algorithm);
     }
 }
@@ -396,7 +403,7 @@ static void test_algorithm_ends(void **state)
         const bool power = 0 == (n & (n - 1));
         int steps = 0;
         for (uint64_t bytes = 1; 0 != bytes; bytes *= 2) {
-            gpuhier_algorithm_t picked = gpuhier_algorithm_pick(GPUHIER_ALGORITHM_AUTO, wire, n, bytes, false);
+            gpuhier_algorithm_t picked = gpuhier_algorithm_pick(GPUHIER_ALGORITHM_AUTO, wire, n, bytes, 4, false);
             assert_true(gpuhier_schedule_steps(picked, n) >= steps);
             steps = gpuhier_schedule_steps(picked, n);
             assert_false(power && GPUHIER_ALGORITHM_RING == picked);
@@ -406,7 +413,7 @@ static void test_algorithm_ends(void **state)
                 assert_int_equal(picked, power ? GPUHIER_ALGORITHM_HALVING : GPUHIER_ALGORITHM_RING);
             }
             for (int by_host = 0; by_host < 2; ++by_host) {
-                picked = gpuhier_algorithm_pick(GPUHIER_ALGORITHM_RING, wire, n, bytes, by_host);
+                picked = gpuhier_algorithm_pick(GPUHIER_ALGORITHM_RING, wire, n, bytes, 4, by_host);
                 assert_int_equal(picked, GPUHIER_ALGORITHM_RING);
             }
         }
@@ -456,8 +463,8 @@ static void test_by_host(void **state)
     assert_int_equal(gpuhier_choice_host_shard(65536, 4, true), 16384);
 }
 
-/* The formula of slices: within its bounds, rising with the message, and never long for one that eight short ones hold.
- */
+/* The formula of slices: within its bounds, and longer than slice_bytes only for a message that
+ * eight slices of that length do not hold. A message is long if it is longer than the buffers of short slices. */
 static void test_slice_lengths(void **state)
 {
     const uint64_t short_bytes = 4 << 20;
@@ -478,12 +485,16 @@ static void test_slice_lengths(void **state)
                 assert_in_range(longest, short_bytes, n > 1 && max > short_bytes ? max : short_bytes);
                 assert_true(8 != ranks || n < 2 || max > 16 << 20
                             || longest == (max > short_bytes ? max : short_bytes));
-                for (uint64_t bytes = 1, before = 0; bytes <= 1ULL << 40; bytes *= 2) {
-                    const uint64_t slice = gpuhier_choice_slice_bytes(&world.shape, bytes, &limits);
-                    assert_in_range(slice, before, longest);
-                    assert_true(bytes > 8 * short_bytes || slice <= short_bytes);
-                    assert_true(bytes < 8 * longest || slice == longest);
-                    before = slice;
+                for (uint64_t bytes = 1; bytes <= 1ULL << 40; bytes *= 2) {
+                    gpuhier_plan_t plan;
+                    const bool is_long = longest > short_bytes && bytes > 3 * short_bytes;
+                    assert_int_equal(gpuhier_choice_plan(&plan, &world.shape, 0, bytes, 1, &limits), 0);
+                    const uint64_t slice = plan.slice_elems_max;
+                    assert_in_range(slice, 1, longest + plan.unit);
+                    assert_true(bytes > 8 * short_bytes || slice <= short_bytes + plan.unit);
+                    assert_true(bytes < 8 * longest || slice > longest / 2);
+                    assert_true(is_long == gpuhier_choice_is_long(&world.shape, bytes, &limits));
+                    assert_int_equal(plan.slice_buffers, is_long ? 6 : 3);
                 }
             }
             pure_world_fini(&world);
@@ -503,7 +514,9 @@ static void test_shots(void **state)
     assert_int_equal(gpuhier_choice_oneshot(8, 1 << 20, 2000), 2000);
     assert_int_equal(gpuhier_choice_two_shots_from(8), 64 << 10);
     assert_int_equal(gpuhier_choice_switch_from(1, 8, -1), 32 << 20);
-    assert_int_equal(gpuhier_choice_switch_from(2, 8, -1), 0);
+    assert_int_equal(gpuhier_choice_switch_from(2, 8, -1), 256 << 20);
+    assert_int_equal(gpuhier_choice_switch_from(2, 5, -1), 0);
+    assert_int_equal(gpuhier_choice_switch_from(3, 8, -1), 0);
     assert_int_equal(gpuhier_choice_switch_from(2, 8, 4096), 4096);
     assert_int_equal(gpuhier_choice_switch_from(1, 5, -1), 0);
     assert_int_equal(gpuhier_choice_switch_from(1, 8, 0), 0);

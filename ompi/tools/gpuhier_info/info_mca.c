@@ -266,7 +266,7 @@ int info_mca_load(info_mca_t *mca)
     /* The defaults of coll_gpuhier_params.c. */
     mca->small_bytes = 8 << 10;
     mca->slice_bytes = 4 << 20;
-    mca->slice_bytes_max = 16 << 20;
+    mca->slice_bytes_max = 8 << 20;
     mca->slices_in_flight = tuned(mca, "slices_in_flight=", 4, 2, 4);
     mca->oneshot_bytes = tuned(mca, "oneshot_bytes=", 256 << 10, 0, 1 << 20);
     mca->levels_bytes = tuned(mca, "levels_bytes=", 512 << 10, 0, INT_MAX);

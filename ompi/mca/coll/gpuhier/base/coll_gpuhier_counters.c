@@ -24,7 +24,7 @@ static const struct counter {
      &gpuhier_counters.calls_mapped},
     {"calls_oneshot", "Of calls_accelerated, calls whose kernels waited for each other",
      &gpuhier_counters.calls_oneshot},
-    {"calls_long", "Of calls_accelerated, calls in slices longer than slice_bytes", &gpuhier_counters.calls_long},
+    {"calls_long", "Of calls_accelerated, calls with long messages between groups", &gpuhier_counters.calls_long},
     {"calls_switch", "Of calls_accelerated, calls that NVSwitches reduced", &gpuhier_counters.calls_switch},
     {"calls_nonblocking", "Of calls_accelerated, nonblocking calls and starts of persistent requests",
      &gpuhier_counters.calls_nonblocking},

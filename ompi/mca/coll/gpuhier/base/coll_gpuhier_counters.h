@@ -21,7 +21,7 @@ typedef struct gpuhier_counters {
     _Atomic uint64_t calls_small;       /* of these, calls in the small form */
     _Atomic uint64_t calls_mapped;      /* of these, calls in which the host read and wrote GPU memory itself */
     _Atomic uint64_t calls_oneshot;     /* of calls_accelerated, like the next three: calls in the one-shot form */
-    _Atomic uint64_t calls_long;        /* of these, calls in slices longer than slice_bytes */
+    _Atomic uint64_t calls_long;        /* of these, calls with long messages between groups */
     _Atomic uint64_t calls_switch;      /* of these, calls that NVSwitches reduced */
     _Atomic uint64_t calls_nonblocking; /* of these, nonblocking calls and starts of persistent requests */
     _Atomic uint64_t calls_on_host;     /* nonblocking calls that were voted down and ended in the host form */

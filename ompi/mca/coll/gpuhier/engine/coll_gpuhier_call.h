@@ -126,7 +126,7 @@ typedef struct gpuhier_call {
     bool is_small;  /* the small form */
     bool in_levels; /* reduced below each PCI switch and on each socket, then between them: coll_gpuhier_levels.h */
     bool in_switch; /* reduced in NVSwitches: coll_gpuhier_switched.h */
-    bool is_long;   /* slices are longer than slice_bytes: in a long lane */
+    bool is_long;   /* in a long lane: gpuhier_choice_is_long() */
     uint64_t sequence;
     gpuhier_lane_t *lane;
     gpuhier_order_t order;

@@ -140,8 +140,7 @@ void gpuhier_engine_begin(gpuhier_call_t *call)
     }
     call->in_levels = gpuhier_levels_take(&team->levels, call->count * call->elem_bytes) && !gpuhier_oneshot_suits(call)
                       && !call->in_switch;
-    call->is_long = gpuhier_choice_slice_bytes(&team->shape, call->count * call->elem_bytes, &team->limits)
-                    > team->limits.slice_bytes;
+    call->is_long = gpuhier_choice_is_long(&team->shape, call->count * call->elem_bytes, &team->limits);
     if (OMPI_SUCCESS == resources_take(call)) {
         arrival->scratch = call->lane->ref;
         if (!gpuhier_hostmem_is_used(&team->hostmem) && !call->in_switch) {

@@ -66,11 +66,12 @@ static int exchange_make(gpuhier_team_t *team)
     gpuhier_exchange_t *exchange = team->exchange;
     exchange->device = team->device;
     exchange->partners = gpuhier_partners_share(team);
-    exchange->slice_buffers = team->limits.slice_buffers;
+    exchange->slice_buffers =
+        gpuhier_choice_buffers(&team->limits, gpuhier_choice_has_long(&team->shape, &team->limits));
     int first, end;
     gpuhier_shape_pieces(&team->shape, team->rank, &first, &end);
     exchange->npieces = end - first;
-    size_t states = (size_t) exchange->npieces * (size_t) team->limits.slice_buffers;
+    size_t states = (size_t) exchange->npieces * (size_t) exchange->slice_buffers;
     exchange->pieces = calloc(states, sizeof(piece_state_t));
     if (NULL == exchange->pieces) {
         exchange->npieces = 0;

@@ -50,7 +50,7 @@ static inline CUdeviceptr gpuhier_place_output(const gpuhier_call_t *call, int i
     }
     return member->scratch
            + gpuhier_place_buffer(call,
-                                  gpuhier_params.slices_in_flight + gpuhier_plan_buffer(&call->slices.plan, slice))
+                                  call->slices.plan.slice_buffers + gpuhier_plan_buffer(&call->slices.plan, slice))
            + (element - gpuhier_plan_slice(&call->slices.plan, slice).begin) * call->elem_bytes;
 }
 

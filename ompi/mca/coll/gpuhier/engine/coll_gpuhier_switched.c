@@ -36,13 +36,7 @@ static uint64_t units_of(const gpuhier_call_t *call, gpuhier_range_t range)
     return (gpuhier_range_length(range) * call->elem_bytes + unit - 1) / unit * unit;
 }
 
-CUstream gpuhier_switched_stream(const gpuhier_call_t *call, uint64_t slice)
-{
-    const bool other = 1 == call->team->ngroups && 0 != slice % 2;
-    return call->lane->stream[other ? GPUHIER_STAGE_AG : GPUHIER_STAGE_RS];
-}
-
-int gpuhier_switched_reduce(const gpuhier_call_t *call, uint64_t slice, gpuhier_range_t shard)
+int gpuhier_switched_reduce(const gpuhier_call_t *call, uint64_t slice, gpuhier_range_t shard, CUstream stream)
 {
     const bool to_all = 1 == call->team->ngroups;
     const gpuhier_lane_t *lane = call->lane;
@@ -51,13 +45,12 @@ int gpuhier_switched_reduce(const gpuhier_call_t *call, uint64_t slice, gpuhier_
     if (!to_all) {
         args.to = (uint64_t) (uintptr_t) lane->exchange.now->shard[gpuhier_plan_buffer(&call->slices.plan, slice)];
     }
-    return gpuhier_multicast_launch(&lane->device->multicast, call->kernel, &args,
-                                    gpuhier_switched_stream(call, slice));
+    return gpuhier_multicast_launch(&lane->device->multicast, call->kernel, &args, stream);
 }
 
 /* What the last step of the exchange has received is reduced into the shard's place in this rank's own copy. The kernel
  * behind it reads there, and stores into all copies. */
-int gpuhier_switched_gather(const gpuhier_call_t *call, uint64_t slice, gpuhier_range_t shard)
+int gpuhier_switched_gather(const gpuhier_call_t *call, uint64_t slice, gpuhier_range_t shard, CUstream stream)
 {
     const gpuhier_plan_t *plan = &call->slices.plan;
     const gpuhier_lane_t *lane = call->lane;
@@ -75,9 +68,7 @@ int gpuhier_switched_gather(const gpuhier_call_t *call, uint64_t slice, gpuhier_
         args.src[own] = store.from;
         args.src[1 - own] = (uint64_t) (uintptr_t) lane->exchange.now->recv[buffer];
         store.from = args.dst[0] = call->team->multicast.own + place;
-        rc = gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, lane->stream[GPUHIER_STAGE_AG]);
+        rc = gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, stream);
     }
-    return OMPI_SUCCESS != rc
-               ? rc
-               : gpuhier_multicast_store(&lane->device->multicast, &store, lane->stream[GPUHIER_STAGE_AG]);
+    return OMPI_SUCCESS != rc ? rc : gpuhier_multicast_store(&lane->device->multicast, &store, stream);
 }

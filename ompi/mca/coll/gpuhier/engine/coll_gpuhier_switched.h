@@ -13,14 +13,9 @@
 /* Is this a call for the switches? The same on all ranks when it is asked as the call is posted. */
 bool gpuhier_switched_suits(const gpuhier_call_t *call);
 
-/* The stream on which a slice is reduced. In one group slices take turns on the streams of two stages, so that the
- * links do not idle during the latencies of one kernel. Those would add a fifth to the time of a slice. */
-CUstream gpuhier_switched_stream(const gpuhier_call_t *call, uint64_t slice);
-
-/* Queue this rank's part of a slice, on the streams of RS and AG: the reduction of its shard, into all copies or, with
- * several groups, into its shard buffer; and the copy of its finished shard into all copies. Return an Open MPI code.
- */
-int gpuhier_switched_reduce(const gpuhier_call_t *call, uint64_t slice, gpuhier_range_t shard);
-int gpuhier_switched_gather(const gpuhier_call_t *call, uint64_t slice, gpuhier_range_t shard);
+/* Queue this rank's part of a slice, in stage RS or AG: the reduction of its shard, into all copies or, with several
+ * groups, into its shard buffer; and the copy of its finished shard into all copies. Return an Open MPI code. */
+int gpuhier_switched_reduce(const gpuhier_call_t *call, uint64_t slice, gpuhier_range_t shard, CUstream stream);
+int gpuhier_switched_gather(const gpuhier_call_t *call, uint64_t slice, gpuhier_range_t shard, CUstream stream);
 
 #endif /* GPUHIER_SWITCHED_H */

@@ -41,6 +41,13 @@ OBJ_CLASS_INSTANCE(gpuhier_device_t, opal_list_item_t, device_construct, device_
 static opal_list_t devices;
 static bool ready;
 
+/* Slice buffers of a lane for input, and as many for output. */
+static int slice_buffers(bool is_long)
+{
+    const gpuhier_limits_t limits = {.slice_buffers = gpuhier_params.slices_in_flight};
+    return gpuhier_choice_buffers(&limits, is_long);
+}
+
 size_t gpuhier_slice_buffer_bytes(bool is_long)
 {
     /* A plan's slices may be one unit longer than asked, and a unit is at least one element. */
@@ -54,7 +61,7 @@ size_t gpuhier_scratch_in(bool is_long, int buffer)
 
 size_t gpuhier_scratch_out(bool is_long, int buffer)
 {
-    return gpuhier_scratch_in(is_long, gpuhier_params.slices_in_flight + buffer);
+    return gpuhier_scratch_in(is_long, slice_buffers(is_long) + buffer);
 }
 
 _Static_assert(GPUHIER_MAILBOX_WIRE == GPUHIER_ONESHOT_WIRE, "plan and kernels must agree on the mailbox");
@@ -62,7 +69,7 @@ _Static_assert(GPUHIER_MAILBOX_UNIT == GPUHIER_ONESHOT_UNIT, "plan and kernels m
 
 size_t gpuhier_scratch_mailbox(void)
 {
-    return gpuhier_scratch_out(false, gpuhier_params.slices_in_flight) + GPUHIER_SCRATCH_COUNTER_BYTES;
+    return gpuhier_scratch_out(false, slice_buffers(false)) + GPUHIER_SCRATCH_COUNTER_BYTES;
 }
 
 /* Makes the stream of a stage and its events, unless they are there. */
@@ -74,14 +81,13 @@ static int stage_make(gpuhier_lane_t *lane, gpuhier_stage_t s)
                                 "cuCtxGetStreamPriorityRange");
         /* Greater priorities are smaller numbers. */
         const int high = highest + 1 < lowest ? highest + 1 : highest;
-        const bool urgent = s > GPUHIER_STAGE_RS && s <= GPUHIER_STAGE_AG;
-        const int priority = urgent ? highest : GPUHIER_STAGE_RS == s ? high : lowest;
+        const int priority = s > GPUHIER_STAGE_RS ? highest : high;
         rc = OMPI_SUCCESS != rc ? rc
                                 : gpuhier_cuda_error(gpuhier_cu.cuStreamCreateWithPriority(
                                                          &lane->stream[s], CU_STREAM_NON_BLOCKING, priority),
                                                      "cuStreamCreateWithPriority");
     }
-    const int nevents = GPUHIER_LANE_SMALL == lane->kind ? 0 : gpuhier_params.slices_in_flight;
+    const int nevents = GPUHIER_LANE_SMALL == lane->kind ? 0 : slice_buffers(GPUHIER_LANE_LONG == lane->kind);
     for (int b = 0; b < nevents && OMPI_SUCCESS == rc; ++b) {
         if (NULL == lane->done[s][b]) {
             rc = gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&lane->done[s][b], CU_EVENT_DISABLE_TIMING),
@@ -118,7 +124,7 @@ int gpuhier_lane_levels(gpuhier_lane_t *lane, int levels)
 static int scratch_make(gpuhier_lane_t *lane)
 {
     const bool is_long = GPUHIER_LANE_LONG == lane->kind;
-    const size_t bytes = gpuhier_scratch_out(is_long, gpuhier_params.slices_in_flight)
+    const size_t bytes = gpuhier_scratch_out(is_long, slice_buffers(is_long))
                          + (is_long ? 0 : GPUHIER_SCRATCH_COUNTER_BYTES + GPUHIER_MAILBOX_BYTES);
     int rc = gpuhier_cuda_error(gpuhier_cu.cuMemAlloc(&lane->scratch, bytes), "cuMemAlloc");
     if (OMPI_SUCCESS != rc) {
@@ -229,6 +235,7 @@ static int lane_make(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhier
     }
     lane->device = device;
     lane->kind = kind;
+    lane->exchange.count = slice_buffers(GPUHIER_LANE_LONG == kind);
     int rc = streams_make(lane);
     if (OMPI_SUCCESS == rc) {
         rc = GPUHIER_LANE_SMALL == kind ? pinned_make(lane) : scratch_make(lane);

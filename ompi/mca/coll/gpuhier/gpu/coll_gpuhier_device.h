@@ -33,7 +33,8 @@
 #include "opal/class/opal_list.h"
 
 /* Stages of a call, in the order in which a slice passes them. Stages of consecutive slices overlap, so each stage has
- * a stream of its own in a lane. */
+ * a stream of its own in a lane. A stage that a call does not need lends its stream to kernels of RS or AG
+ * (engine/coll_gpuhier_pipeline.c), and so has their priority. */
 typedef enum gpuhier_stage {
     GPUHIER_STAGE_IN, /* copies the user's input into scratch */
     /* Reduce-scatter; fused with the all-gather in a flat call of a single group. High priority, or all ranks would
@@ -63,20 +64,20 @@ static inline gpuhier_stage_t gpuhier_stage_ag(int level)
 typedef enum gpuhier_lane_kind {
     GPUHIER_LANE_SMALL,  /* short messages: page-locked memory and one stream, no GPU memory */
     GPUHIER_LANE_SLICES, /* slices of slice_bytes */
-    GPUHIER_LANE_LONG,   /* slices of slice_bytes_max */
+    GPUHIER_LANE_LONG,   /* slices of slice_bytes_max, and more of them (gpuhier_choice_is_long()) */
     GPUHIER_LANE_KINDS
 } gpuhier_lane_kind_t;
 
 /*
- * Scratch of a lane lies in device memory, and peers map it (S: slices in flight, B: bytes of a slice buffer):
+ * Scratch of a lane lies in device memory, and peers map it (S: slice buffers of the lane, B: bytes of each):
  *
  *   0                         S·B                          2·S·B
  *   | in of slice 0, 1 .. S-1 | out of slice 0, 1 .. S-1   | counter | mailbox |
  *
  * A slice buffer is longer than a slice, by four units; all ranks compute the same places. A LONG lane has buffers of
- * slice_bytes_max. It is made when the first call needs it, and kept. A SLICES lane has buffers of slice_bytes, and a
- * mailbox for one-shot kernels, and their counter before it. A SMALL lane has no scratch, since many short
- * calls may be in flight, on as many communicators or persistent requests.
+ * slice_bytes_max, and twice as many. It is made when the first call needs it, and kept. A SLICES lane has buffers of
+ * slice_bytes, and a mailbox for one-shot kernels, and their counter before it. A SMALL lane has no scratch, since many
+ * short calls may be in flight, on as many communicators or persistent requests.
  */
 #define GPUHIER_SCRATCH_COUNTER_BYTES 256 /* of one-shot kernels, before the mailbox */
 

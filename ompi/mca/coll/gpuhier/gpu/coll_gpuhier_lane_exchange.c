@@ -102,7 +102,7 @@ static void reference(gpuhier_exchange_buffers_t *buffers, int b)
 static int fabric_make(gpuhier_exchange_buffers_t *buffers, size_t bytes)
 {
     const size_t stride = (bytes + GPUHIER_UNIT_BYTES - 1) / GPUHIER_UNIT_BYTES * GPUHIER_UNIT_BYTES;
-    const int n = gpuhier_params.slices_in_flight;
+    const int n = buffers->count;
     gpuhier_fabric_handle_t handle;
     CUdeviceptr base = 0;
     size_t all = (size_t) n * stride;
@@ -132,7 +132,7 @@ static int pinned_make(gpuhier_exchange_kind_t kind, void **buffer_p, size_t byt
 static int buffers_make(gpuhier_exchange_buffers_t *buffers, size_t bytes)
 {
     int rc = GPUHIER_EXCHANGE_FABRIC == buffers->kind ? fabric_make(buffers, bytes) : OMPI_SUCCESS;
-    for (int b = 0; b < gpuhier_params.slices_in_flight && OMPI_SUCCESS == rc; ++b) {
+    for (int b = 0; b < buffers->count && OMPI_SUCCESS == rc; ++b) {
         if (is_pinned(buffers->kind)) {
             rc = pinned_make(buffers->kind, &buffers->shard[b], bytes);
             rc = OMPI_SUCCESS != rc ? rc : pinned_make(buffers->kind, &buffers->recv[b], bytes);
@@ -156,6 +156,7 @@ int gpuhier_lane_exchange_use(gpuhier_lane_exchange_t *exchange, gpuhier_exchang
     if (0 == buffers->bytes || bytes > buffers->bytes) {
         gpuhier_lane_exchange_free(exchange, kind);
         buffers->kind = kind;
+        buffers->count = exchange->count;
         int rc = buffers_make(buffers, bytes);
         if (OMPI_SUCCESS != rc) {
             gpuhier_lane_exchange_free(exchange, kind);
@@ -169,7 +170,7 @@ int gpuhier_lane_exchange_use(gpuhier_lane_exchange_t *exchange, gpuhier_exchang
 bool gpuhier_lane_exchange_is_mappable(const gpuhier_lane_exchange_t *exchange)
 {
     bool all = true;
-    for (int b = 0; b < gpuhier_params.slices_in_flight; ++b) {
+    for (int b = 0; b < exchange->count; ++b) {
         all = all && 0 != exchange->now->ref[b].process;
     }
     return all;

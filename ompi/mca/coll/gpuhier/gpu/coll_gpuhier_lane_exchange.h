@@ -32,6 +32,7 @@ typedef struct gpuhier_exchange_buffers {
     gpuhier_exchange_kind_t kind;
     void *shard[GPUHIER_SLICE_BUFFERS_MAX];
     void *recv[GPUHIER_SLICE_BUFFERS_MAX];
+    int count;    /* of each kind */
     size_t bytes; /* of each; 0: there are none */
     gpuhier_memref_t
         ref[GPUHIER_SLICE_BUFFERS_MAX]; /* names shard buffers to partners; process 0: they cannot map it */
@@ -42,6 +43,7 @@ typedef struct gpuhier_exchange_buffers {
 typedef struct gpuhier_lane_exchange {
     gpuhier_exchange_buffers_t of[GPUHIER_EXCHANGE_KINDS];
     gpuhier_exchange_buffers_t *now; /* of the kind that the last team with several groups used; NULL: none */
+    int count;                       /* shard buffers and receive buffers of each kind: the lane's slice buffers */
 } gpuhier_lane_exchange_t;
 
 /*

@@ -28,10 +28,10 @@ uint64_t gpuhier_choice_two_shots_from(int ranks)
 
 uint64_t gpuhier_choice_switch_from(int groups, int ranks, int given)
 {
-    if (given >= 0 || groups > 1 || ranks < GPUHIER_SWITCH_RANKS) {
+    if (given >= 0 || groups > 2 || ranks < GPUHIER_SWITCH_RANKS) {
         return given > 0 && ranks > 1 ? (uint64_t) given : 0;
     }
-    return GPUHIER_SWITCH_BYTES;
+    return 1 == groups ? GPUHIER_SWITCH_BYTES : GPUHIER_SWITCH_BYTES_BETWEEN;
 }
 
 uint64_t gpuhier_choice_switch_slice(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits)
@@ -51,7 +51,28 @@ uint64_t gpuhier_choice_longest(const gpuhier_shape_t *shape, const gpuhier_limi
     return slice > limits->slice_bytes ? slice : limits->slice_bytes;
 }
 
-uint64_t gpuhier_choice_slice_bytes(const gpuhier_shape_t *shape, uint64_t bytes, const gpuhier_limits_t *limits)
+bool gpuhier_choice_has_long(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits)
+{
+    return gpuhier_choice_longest(shape, limits) > limits->slice_bytes;
+}
+
+bool gpuhier_choice_is_long(const gpuhier_shape_t *shape, uint64_t bytes, const gpuhier_limits_t *limits)
+{
+    return gpuhier_choice_has_long(shape, limits) && bytes > (uint64_t) limits->slice_buffers * limits->slice_bytes;
+}
+
+int gpuhier_choice_buffers(const gpuhier_limits_t *limits, bool is_long)
+{
+    return is_long ? 2 * limits->slice_buffers : limits->slice_buffers;
+}
+
+/*
+ * Bytes of a slice for a message of `bytes`, equal on all ranks. With one group: the longest. With several, and P ranks
+ * in the largest group:
+ *     min(longest, max(bytes / GPUHIER_SLICES_WANTED, min(slice_bytes, shard_bytes of the wire * P)))
+ * It exceeds slice_bytes only where bytes / GPUHIER_SLICES_WANTED does, and such messages are long.
+ */
+static uint64_t slice_bytes_of(const gpuhier_shape_t *shape, uint64_t bytes, const gpuhier_limits_t *limits)
 {
     const uint64_t longest = gpuhier_choice_longest(shape, limits);
     if (1 == shape->hierarchy->ngroups) {
@@ -73,7 +94,8 @@ int gpuhier_choice_plan(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, in
                         size_t elem_bytes, const gpuhier_limits_t *limits)
 {
     gpuhier_limits_t chosen = *limits;
-    chosen.slice_bytes = gpuhier_choice_slice_bytes(shape, count * elem_bytes, limits);
+    chosen.slice_bytes = slice_bytes_of(shape, count * elem_bytes, limits);
+    chosen.slice_buffers = gpuhier_choice_buffers(limits, gpuhier_choice_is_long(shape, count * elem_bytes, limits));
     return gpuhier_plan_init(plan_p, shape, rank, count, elem_bytes, &chosen);
 }
 
@@ -94,8 +116,7 @@ int gpuhier_choice_table(const gpuhier_shape_t *shape, const gpuhier_limits_t *l
             return 0;
         }
         const bool longest =
-            plan.nslices > 1
-            && gpuhier_choice_slice_bytes(shape, bytes, limits) == gpuhier_choice_longest(shape, limits);
+            plan.nslices > 1 && slice_bytes_of(shape, bytes, limits) == gpuhier_choice_longest(shape, limits);
         gpuhier_choice_t *row = n > 0 ? &rows[n - 1] : NULL;
         if (NULL != row && !row->on_host && row->algorithm == plan.algorithm && row->by_host == plan.by_host
             && (row->nslices == plan.nslices || row->more_slices)) {

@@ -46,10 +46,11 @@ uint64_t gpuhier_choice_two_shots_from(int ranks);
 /*
  * Bytes of the shortest message that NVSwitches reduce, in so many groups of at least so many ranks with a GPU each; 0:
  * none. given: switch_bytes of coll_gpuhier_tune, or -1. With -1, the model of an H100 decides: NVSwitches reduce only
- * long messages, in one group of six ranks or more (docs/decisions.md).
+ * long messages, in one or two groups of six ranks or more (docs/decisions.md).
  */
 #define GPUHIER_SWITCH_RANKS 6
 #define GPUHIER_SWITCH_BYTES ((uint64_t) 32 << 20)
+#define GPUHIER_SWITCH_BYTES_BETWEEN ((uint64_t) 256 << 20)
 uint64_t gpuhier_choice_switch_from(int groups, int ranks, int given);
 
 /*
@@ -67,12 +68,16 @@ uint64_t gpuhier_choice_switch_slice(const gpuhier_shape_t *shape, const gpuhier
 uint64_t gpuhier_choice_longest(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits);
 
 /*
- * Bytes of a slice for a message of `bytes`, equal on all ranks. With one group: the longest. With several, and P ranks
- * in the largest group:
- *     min(longest, max(bytes / GPUHIER_SLICES_WANTED, min(slice_bytes, shard_bytes of the wire * P)))
- * It exceeds slice_bytes only where bytes / GPUHIER_SLICES_WANTED does; only such messages need a long lane.
+ * Long messages take a long lane, whose slice buffers are twice as many, and longer where longer slices pay: slices
+ * that leave a step's latency behind must be under way in greater number to fill the links. A message is long if it is
+ * longer than the slice buffers of other lanes together, on ranks whose longest slice exceeds slice_bytes. has_long:
+ * are there such messages? All are equal on all ranks.
  */
-uint64_t gpuhier_choice_slice_bytes(const gpuhier_shape_t *shape, uint64_t bytes, const gpuhier_limits_t *limits);
+bool gpuhier_choice_has_long(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits);
+bool gpuhier_choice_is_long(const gpuhier_shape_t *shape, uint64_t bytes, const gpuhier_limits_t *limits);
+
+/* Slice buffers of a lane. */
+int gpuhier_choice_buffers(const gpuhier_limits_t *limits, bool is_long);
 
 /*
  * host_shard_bytes of the limits, from the key of coll_gpuhier_tune: the same where messages lie in host memory in any

@@ -151,10 +151,12 @@ bool gpuhier_plan_by_host(const gpuhier_shape_t *shape, const gpuhier_limits_t *
 }
 
 gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_wire_t wire, int ngroups,
-                                           uint64_t piece_bytes, bool by_host)
+                                           uint64_t piece_bytes, int slice_buffers, bool by_host)
 {
     gpuhier_algorithm_t picked = GPUHIER_ALGORITHM_RECURSIVE_DOUBLING;
     const uint64_t bytes = piece_bytes < PIECE_BYTES_MAX ? piece_bytes : PIECE_BYTES_MAX;
+    const bool is_hidden = GPUHIER_WIRE_RDMA == wire && slice_buffers > 4;
+    const uint64_t step_bytes = gpuhier_wires[wire].step_bytes / (is_hidden ? 2 : 1);
     uint64_t least = UINT64_MAX;
 
     if (GPUHIER_ALGORITHM_AUTO != choice) {
@@ -165,8 +167,7 @@ gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_w
         const gpuhier_algorithm_t algorithm = (gpuhier_algorithm_t) i;
         const uint64_t steps = (uint64_t) gpuhier_schedule_steps(algorithm, ngroups);
         const uint64_t saved = is_last_left(algorithm, ngroups) ? gpuhier_wires[wire].last_bytes : 0;
-        const uint64_t cost =
-            steps * gpuhier_wires[wire].step_bytes - saved + exchange_chain(algorithm, ngroups, bytes);
+        const uint64_t cost = steps * step_bytes - saved + exchange_chain(algorithm, ngroups, bytes);
         if (cost < least) {
             least = cost;
             picked = algorithm;
@@ -349,7 +350,7 @@ int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int 
     plan.piece_elems_max = part_bound(plan.slice_elems_max, plan.unit, shape->widest.num, shape->widest.den);
     plan.by_host = gpuhier_plan_by_host(shape, limits, count * elem_bytes);
     plan.algorithm = gpuhier_algorithm_pick(limits->algorithm, limits->wire, h->ngroups,
-                                            plan.piece_elems_max * elem_bytes, plan.by_host);
+                                            plan.piece_elems_max * elem_bytes, plan.slice_buffers, plan.by_host);
     plan.nsteps = gpuhier_schedule_steps(plan.algorithm, h->ngroups);
     plan.nchunks = chunks_of(plan.algorithm, h->ngroups);
     plan.recv_elems_max = reduce_bound(plan.algorithm, h->ngroups, plan.piece_elems_max, plan.unit);

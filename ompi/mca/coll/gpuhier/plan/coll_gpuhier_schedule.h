@@ -58,7 +58,9 @@ extern const gpuhier_wire_row_t gpuhier_wires[GPUHIER_WIRE_COUNT];
 /*
  * The algorithm for pieces of at most piece_bytes among ngroups owners. A choice other than AUTO is kept. AUTO takes
  * recursive doubling where the host reduces (by_host). Otherwise it takes the algorithm of the least cost, and the
- * first of those with equal costs. n: piece_bytes, N: ngroups, p = 2^floor(log2 N):
+ * first of those with equal costs. step_bytes is that of the wire, and half of it on RDMA ports with more than four
+ * slices under way, which hide the latency of a step (by simulation, docs/decisions.md). n: piece_bytes, N: ngroups,
+ * p = 2^floor(log2 N):
  *
  *     cost = steps * step_bytes + bytes that follow each other on the longest way through the steps
  *
@@ -69,7 +71,7 @@ extern const gpuhier_wire_row_t gpuhier_wires[GPUHIER_WIRE_COUNT];
  * This is steps x latency + bytes / rate, times the rate: Thakur, Rabenseifner, Gropp, as below, section 3.
  */
 gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_wire_t wire, int ngroups,
-                                           uint64_t piece_bytes, bool by_host);
+                                           uint64_t piece_bytes, int slice_buffers, bool by_host);
 
 /* What an owner does with the chunk that it received, once its own send of that step is complete as well. */
 typedef enum gpuhier_action {
@@ -118,7 +120,7 @@ void gpuhier_schedule_step(gpuhier_algorithm_t algorithm, int ngroups, int group
 /* The bounds of a plan, equal on all ranks. */
 typedef struct gpuhier_limits {
     uint64_t slice_bytes;          /* bytes of the message in a slice, > 0; a slice has at least one unit even so */
-    int slice_buffers;             /* 2 .. 4: slices under way at once */
+    int slice_buffers;             /* 2 .. 8: slices under way at once */
     gpuhier_algorithm_t algorithm; /* AUTO or a choice */
     gpuhier_wire_t wire;
     uint64_t slice_bytes_max;  /* the same for long messages between groups; less than slice_bytes: it is not used */
@@ -127,7 +129,7 @@ typedef struct gpuhier_limits {
 } gpuhier_limits_t;
 
 #define GPUHIER_SLICE_BUFFERS_MIN 2
-#define GPUHIER_SLICE_BUFFERS_MAX 4
+#define GPUHIER_SLICE_BUFFERS_MAX 8
 
 /*
  * One call as one rank sees it. A plain value without allocations, made for each call and copied freely. The shape must

@@ -138,6 +138,9 @@ static void switches_note(gpuhier_setup_t *setup)
         least = size < least ? size : least;
     }
     team->switch_from = gpuhier_choice_switch_from(team->ngroups, least, gpuhier_params.switch_bytes);
+    if (gpuhier_params.switch_bytes < 0 && team->ngroups > 1 && !gpuhier_choice_has_long(&team->shape, &team->limits)) {
+        team->switch_from = 0; /* over a slow wire they would gain nothing */
+    }
     team->switch_state =
         team->switch_from > 0 && switches_may_reduce(setup) ? GPUHIER_SWITCH_UNTRIED : GPUHIER_SWITCH_NONE;
 }

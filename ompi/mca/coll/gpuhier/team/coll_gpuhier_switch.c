@@ -55,7 +55,8 @@ static uint64_t trial_word(const gpuhier_team_t *team, int index, size_t place)
 
 static size_t copy_bytes(const gpuhier_team_t *team)
 {
-    return gpuhier_switch_place(team, gpuhier_params.slices_in_flight);
+    const bool is_long = gpuhier_choice_has_long(&team->shape, &team->limits);
+    return gpuhier_switch_place(team, gpuhier_choice_buffers(&team->limits, is_long));
 }
 
 /* All load the kernels, and have a socket for what the leader will send. */

@@ -37,15 +37,17 @@ def size_text(size):
 
 
 def pace_of(size, ranks, is_stock, nodes):
-    """Dilation, warm-up calls (in which the component tries its paths) and timed calls."""
+    """Dilation, warm-up calls (in which the component tries its paths), timed calls, and how many of them in a row count
+    as one."""
     if nodes > 1:
         # A message costs a host 50 to 100 us in TCP, and more where ranks wait for a processor: 10 ns of modelled time.
-        return (10000, 6, 7) if size <= MIB else (2000 * ranks, 4, 3)
+        # The barrier before a call lets the nodes go at times that differ by up to 4 us, hence trains.
+        return (10000, 6, 7, 10) if size <= MIB else (2000 * ranks, 4, 3, 1)
     if size <= MIB:
-        return 1000, 16, 11
+        return 1000, 16, 11, 1
     if is_stock:
-        return 500, 1, 3  # calls of ten modelled milliseconds
-    return 500 * ranks, 8, 5  # so that two cores do the work itself in the time that the model gives it
+        return 500, 1, 3, 1  # calls of ten modelled milliseconds
+    return 500 * ranks, 8, 5, 1  # so that two cores do the work itself in the time that the model gives it
 
 
 def model_figure(path, key):
@@ -102,7 +104,7 @@ def without_setup(path, folder):
 
 def run(options, ranks, size, program, extra, trace=None, nodes=1):
     """One run: median and least time in modelled us, and by how much the emulator was late at worst."""
-    dilation, warmups, calls = pace_of(size, ranks, 0 < len(extra), nodes)
+    dilation, warmups, calls, train = pace_of(size, ranks, 0 < len(extra), nodes)
     dilation = options.dilation or dilation
     command = [os.path.join(SRC, "test/vcluster/run"), "--nodes", str(nodes), "--timeout", "400"]
     if options.switch and not extra:
@@ -120,7 +122,7 @@ def run(options, ranks, size, program, extra, trace=None, nodes=1):
         command += ["-x", f"CUDASIM_TRACE={trace}"]
     if options.gdr is not None:
         command += ["-x", "CUDASIM_GDR=4M", "-x", f"CUDASIM_LEGACY_QUERY={options.gdr}"]
-    command += extra + ["--", program, str(size), str(warmups), str(calls)]
+    command += extra + ["--", program, str(size), str(warmups), str(calls), str(train)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = re.search(r"^model_calls \d+ ([\d.]+) ([\d.]+) ([\d.]+)$", done.stdout, re.MULTILINE)
     if 0 != done.returncode or found is None:

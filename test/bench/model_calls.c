@@ -4,11 +4,11 @@
  *
  * Modelled time of MPI_Allreduce on GPU buffers of one size: what test/bench/model.sh runs.
  *
- *   model_calls BYTES WARMUPS CALLS
+ *   model_calls BYTES WARMUPS CALLS [TRAIN]
  *
  * Rank 0 prints one line: BYTES, the median and the least of CALLS calls in modelled us (a call takes as long as on its
- * slowest rank), and by how many us the emulator was late in the worst case. With CUDASIM_TRACE one more call is
- * drawn. It needs nothing of this project, so that a stock Open MPI's mpicc can build it as well.
+ * slowest rank), and by how many us the emulator was late in the worst case. TRAIN: each of these is the mean of so
+ * many calls in a row (default 1). With CUDASIM_TRACE one more call is drawn. It needs nothing of this project, so that a stock Open MPI's mpicc can build it as well.
  * Exit status: 0; 1 wrong result, or no model.
  */
 #include <cuda_runtime_api.h>
@@ -64,10 +64,11 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    const long bytes = argc == 4 ? atol(argv[1]) : 0, warmups = argc == 4 ? atol(argv[2]) : 0;
-    const long calls = argc == 4 ? atol(argv[3]) : 0;
-    if (bytes < 8 || 0 != bytes % 8 || calls < 1) {
-        fprintf(stderr, "usage: model_calls BYTES WARMUPS CALLS\n");
+    const int given = argc == 4 || argc == 5;
+    const long bytes = given ? atol(argv[1]) : 0, warmups = given ? atol(argv[2]) : 0;
+    const long calls = given ? atol(argv[3]) : 0, train = argc == 5 ? atol(argv[4]) : 1;
+    if (bytes < 8 || 0 != bytes % 8 || calls < 1 || train < 1) {
+        fprintf(stderr, "usage: model_calls BYTES WARMUPS CALLS [TRAIN]\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     const char *local = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
@@ -104,8 +105,10 @@ int main(int argc, char **argv)
     for (long i = 0; i < calls; i++) {
         MPI_Barrier(MPI_COMM_WORLD);
         const unsigned long long begin = now();
-        MPI_Allreduce(in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-        us[i] = (double) (now() - begin) / 1e3;
+        for (long k = 0; k < train; k++) {
+            MPI_Allreduce(in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        }
+        us[i] = (double) (now() - begin) / 1e3 / (double) train;
     }
     unsigned long long late = 0;
     counter("model_worst_ns", &late);

@@ -8,8 +8,8 @@
  *
  * Rank 0 prints one line: BYTES, the median and the least of CALLS calls in modelled us (a call takes as long as on its
  * slowest rank), and by how many us the emulator was late in the worst case. TRAIN: each of these is the mean of so
- * many calls in a row (default 1). With CUDASIM_TRACE one more call is drawn. It needs nothing of this project, so that a stock Open MPI's mpicc can build it as well.
- * Exit status: 0; 1 wrong result, or no model.
+ * many calls in a row (default 1). With CUDASIM_TRACE one more call is drawn. It needs nothing of this project, so that
+ * a stock Open MPI's mpicc can build it as well. Exit status: 0; 1 wrong result, or no model.
  */
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>

@@ -64,12 +64,12 @@ static void calls_have_no_words(void **state)
     }
 }
 
-/* Four slices in flight, of which the first may be any. */
+/* Eight slices in flight, of which the first may be any. */
 static void slices_in_flight_differ(void **state)
 {
     (void) state;
     for (uint64_t first = 0; first < 1024; ++first) {
-        for (uint64_t other = first + 1; other < first + 4; ++other) {
+        for (uint64_t other = first + 1; other < first + 8; ++other) {
             assert_true(gpuhier_slice_tag(TEAM, 1, first, 5, 6) != gpuhier_slice_tag(TEAM, 1, other, 5, 6));
         }
     }

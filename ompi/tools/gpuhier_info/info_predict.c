@@ -330,7 +330,8 @@ static double time_of(const model_t *model, const gpuhier_plan_t *plan, uint64_t
     const double wire = (double) gpuhier_plan_sent_bytes(plan) / slices / (1000.0 * model->rank_rate);
     const double exchange = plan->nsteps * step + wire;
     const double links = in_node + (model->by_links ? wire : 0.0);
-    const double pace = model->by_links ? exchange / plan->slice_buffers : exchange; /* so many slices are under way */
+    /* So many slices are under way, and hide each other's latencies. A rail carries one at a time. */
+    const double pace = fmax(exchange / plan->slice_buffers, model->by_links ? 0.0 : wire);
     return 2.0 * stage + exchange + (slices - 1.0) * fmax(links, fmax(stage, pace));
 }
 

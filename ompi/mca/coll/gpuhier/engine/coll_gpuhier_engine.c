@@ -438,7 +438,7 @@ static int run_step(gpuhier_call_t *call)
         call->team->limits.slice_bytes_max = 0;
         opal_output_verbose(
             1, gpuhier_output(),
-            "coll:gpuhier: a rank of communicator %s has no GPU memory for long slices: no rank uses them",
+            "coll:gpuhier: a rank of communicator %s has no GPU memory for long messages: no rank uses more",
             call->team->comm->c_name);
     }
     if (done && failed) {

@@ -17,8 +17,8 @@
  *                                              +-- all via scratch, none of it new; or all known ----+
  *
  * A call that the ranks vote down leaves RUN (or SMALL) before any data moves: to DONE, with GPUHIER_DECLINED, when a
- * thread waits for it; else to HOST, which completes it in host memory. When a rank has no room for the long slices of
- * a call, the call goes from RUN back to GATHER, with slices of at most slice_bytes and the next sequence number.
+ * thread waits for it; else to HOST, which completes it in host memory. When a rank has no room for the scratch of a
+ * long call, the call goes from RUN back to GATHER, as one that is not long, with the next sequence number.
  *
  *   any but QUEUED --(error)--> FAILED --(no GPU works on this rank's buffers)--> DONE
  *

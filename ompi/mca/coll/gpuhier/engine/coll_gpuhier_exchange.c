@@ -66,8 +66,9 @@ static int exchange_make(gpuhier_team_t *team)
     gpuhier_exchange_t *exchange = team->exchange;
     exchange->device = team->device;
     exchange->partners = gpuhier_partners_share(team);
+    /* Set-up may still find a wire that has long messages. */
     exchange->slice_buffers =
-        gpuhier_choice_buffers(&team->limits, gpuhier_choice_has_long(&team->shape, &team->limits));
+        gpuhier_choice_buffers(&team->limits, team->limits.slice_bytes_max > team->limits.slice_bytes);
     int first, end;
     gpuhier_shape_pieces(&team->shape, team->rank, &first, &end);
     exchange->npieces = end - first;

@@ -114,18 +114,27 @@ static bool has_predecessor(const gpuhier_call_t *call, uint64_t slice, uint64_t
  * not idle during the latencies of one kernel, which add a fifth to the time of a slice of 8 MiB. The other stream is
  * that of a stage that a call of this kind does not need, or needs seldom:
  *
- *                       one group, NVSwitches   several groups, NVSwitches   several groups, the user's own buffers
- *     odd slices of RS  AG                      RS                           IN
- *     odd slices of AG  -                       EXCHANGE                     OUT, unless links copy there
+ *                       one group, NVSwitches   two groups, NVSwitches   several groups, the user's own buffers
+ *     odd slices of RS  AG                      RS                       IN
+ *     odd slices of AG  -                       EXCHANGE                 OUT
+ *
+ * Of several groups, two alone have no reductions on the stream of EXCHANGE. Links between groups copy there, and a
+ * relay on that of OUT.
  */
 static CUstream stream_of(const gpuhier_call_t *call, gpuhier_stage_t stage, uint64_t slice)
 {
-    const bool one_group = 1 == call->team->ngroups;
-    const bool is_direct = !one_group && !call->in_levels && !call->slices.member[call->team->index].via_scratch;
-    if (0 != slice % 2 && GPUHIER_STAGE_RS == stage && (is_direct || (one_group && call->in_switch))) {
+    const gpuhier_team_t *team = call->team;
+    const bool one_group = 1 == team->ngroups;
+    const bool is_direct = !one_group && !call->in_levels && !call->slices.member[team->index].via_scratch;
+    if (0 == slice % 2) {
+        return call->lane->stream[stage];
+    }
+    if (GPUHIER_STAGE_RS == stage && (is_direct || (one_group && call->in_switch))) {
         stage = is_direct ? GPUHIER_STAGE_IN : GPUHIER_STAGE_AG;
-    } else if (0 != slice % 2 && GPUHIER_STAGE_AG == stage && !one_group && (is_direct || call->in_switch)) {
-        stage = !is_direct ? GPUHIER_STAGE_EXCHANGE : NULL == call->team->linked ? GPUHIER_STAGE_OUT : GPUHIER_STAGE_AG;
+    } else if (GPUHIER_STAGE_AG == stage && is_direct && !team->has_relay) {
+        stage = GPUHIER_STAGE_OUT;
+    } else if (GPUHIER_STAGE_AG == stage && call->in_switch && 2 == team->ngroups && NULL == team->linked) {
+        stage = GPUHIER_STAGE_EXCHANGE;
     }
     return call->lane->stream[stage];
 }

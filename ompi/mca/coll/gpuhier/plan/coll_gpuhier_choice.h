@@ -16,7 +16,7 @@
 
 /* Between groups the longest slice is long enough that the fixed time of the steps hardly counts: for each doubling of
  * the groups, its pieces take this many times as long on the wire as a step does. The value comes from simulation
- * (docs/scaling.md). */
+ * with four slices in flight, none longer than 16 MiB (docs/decisions.md). */
 #define GPUHIER_SLICE_STEPS 21
 
 /* The mailbox that one-shot kernels use: its length in bytes, for all ranks together, how many bytes of it one byte of

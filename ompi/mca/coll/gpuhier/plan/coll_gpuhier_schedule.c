@@ -35,8 +35,8 @@ const char *const gpuhier_algorithm_names[GPUHIER_ALGORITHM_COUNT] = {
 /*
  * The values for rdma come from simulation (docs/scaling.md) and, shard_bytes, from modelled time; those for tcp come
  * from measurement (docs/decisions.md). Those for nvlink are estimates: a step is two short messages and a copy, 12 us,
- * which are 8 MiB at the 700 GB/s of an NVL72's GPU; but four slices are under way at once. A reduction is 3 us.
- * free_bytes: on tcp, messages above 64 KiB are a rendezvous, whose cost the formula does not have.
+ * which are 8 MiB at the 700 GB/s of an NVL72's GPU; but four slices or more are under way at once. A reduction is 3
+ * us. free_bytes: on tcp, messages above 64 KiB are a rendezvous, whose cost the formula does not have.
  */
 const gpuhier_wire_row_t gpuhier_wires[GPUHIER_WIRE_COUNT] = {
     /*                     name    step_bytes last_bytes free_bytes shard_bytes */
@@ -155,8 +155,8 @@ gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_w
 {
     gpuhier_algorithm_t picked = GPUHIER_ALGORITHM_RECURSIVE_DOUBLING;
     const uint64_t bytes = piece_bytes < PIECE_BYTES_MAX ? piece_bytes : PIECE_BYTES_MAX;
-    const bool is_hidden = GPUHIER_WIRE_RDMA == wire && slice_buffers > 4;
-    const uint64_t step_bytes = gpuhier_wires[wire].step_bytes / (is_hidden ? 2 : 1);
+    const uint64_t share = GPUHIER_WIRE_RDMA == wire && slice_buffers > 4 ? 2 : 1;
+    const uint64_t step_bytes = gpuhier_wires[wire].step_bytes / share;
     uint64_t least = UINT64_MAX;
 
     if (GPUHIER_ALGORITHM_AUTO != choice) {
@@ -166,7 +166,7 @@ gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_w
          i < GPUHIER_ALGORITHM_COUNT && !by_host && bytes >= gpuhier_wires[wire].free_bytes; ++i) {
         const gpuhier_algorithm_t algorithm = (gpuhier_algorithm_t) i;
         const uint64_t steps = (uint64_t) gpuhier_schedule_steps(algorithm, ngroups);
-        const uint64_t saved = is_last_left(algorithm, ngroups) ? gpuhier_wires[wire].last_bytes : 0;
+        const uint64_t saved = is_last_left(algorithm, ngroups) ? gpuhier_wires[wire].last_bytes / share : 0;
         const uint64_t cost = steps * step_bytes - saved + exchange_chain(algorithm, ngroups, bytes);
         if (cost < least) {
             least = cost;

@@ -58,9 +58,9 @@ extern const gpuhier_wire_row_t gpuhier_wires[GPUHIER_WIRE_COUNT];
 /*
  * The algorithm for pieces of at most piece_bytes among ngroups owners. A choice other than AUTO is kept. AUTO takes
  * recursive doubling where the host reduces (by_host). Otherwise it takes the algorithm of the least cost, and the
- * first of those with equal costs. step_bytes is that of the wire, and half of it on RDMA ports with more than four
- * slices under way, which hide the latency of a step (by simulation, docs/decisions.md). n: piece_bytes, N: ngroups,
- * p = 2^floor(log2 N):
+ * first of those with equal costs. step_bytes and last_bytes are those of the wire, or half on RDMA ports with over
+ * four slices under way, which hide the latency of a step (by simulation, docs/decisions.md). n: piece_bytes, N:
+ * ngroups, p = 2^floor(log2 N):
  *
  *     cost = steps * step_bytes + bytes that follow each other on the longest way through the steps
  *

@@ -59,6 +59,7 @@ static int steps_run(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, int
     rc = OMPI_SUCCESS == rc && team->ngroups > 1 ? gpuhier_setup_net_connect(setup) : rc;
     rc = OMPI_SUCCESS == rc && team->ngroups > 1 ? gpuhier_setup_links(setup) : rc;
     if (OMPI_SUCCESS == rc) {
+        gpuhier_setup_switches(setup);
         gpuhier_setup_print(setup);
         gpuhier_advice_tell(team, setup->records, setup->widest, setup->gpu, setup->gpu_rank);
     }

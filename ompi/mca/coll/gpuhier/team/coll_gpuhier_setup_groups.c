@@ -128,23 +128,6 @@ static bool switches_may_reduce(const gpuhier_setup_t *setup)
     return !setup->has_host;
 }
 
-/* Notes from which length of a message on they reduce. The size of the smallest group counts. */
-static void switches_note(gpuhier_setup_t *setup)
-{
-    gpuhier_team_t *team = setup->team;
-    int least = team->nranks;
-    for (int group = 0; group < team->ngroups; ++group) {
-        const int size = gpuhier_hierarchy_group_size(&team->hierarchy, group);
-        least = size < least ? size : least;
-    }
-    team->switch_from = gpuhier_choice_switch_from(team->ngroups, least, gpuhier_params.switch_bytes);
-    if (gpuhier_params.switch_bytes < 0 && team->ngroups > 1 && !gpuhier_choice_has_long(&team->shape, &team->limits)) {
-        team->switch_from = 0; /* over a slow wire they would gain nothing */
-    }
-    team->switch_state =
-        team->switch_from > 0 && switches_may_reduce(setup) ? GPUHIER_SWITCH_UNTRIED : GPUHIER_SWITCH_NONE;
-}
-
 /* Do GPUs reach each other over PCIe? */
 static bool over_pcie(const gpuhier_setup_t *setup)
 {
@@ -204,10 +187,27 @@ static int groups_make(gpuhier_setup_t *setup)
             team->mapped_bytes = gpuhier_params.small_bytes;
         }
     }
-    switches_note(setup);
     team->carries = gpuhier_params.oneshot_bytes > 0 && 0 == team->oneshot_bytes && gpu_is_own(setup);
     const int rc = gpuhier_lane_levels(setup->lane, team->levels.count); /* a call that made them might have to wait */
     return OMPI_SUCCESS != rc ? rc : members_note(setup);
+}
+
+void gpuhier_setup_switches(gpuhier_setup_t *setup)
+{
+    gpuhier_team_t *team = setup->team;
+    int least = team->nranks;
+    for (int group = 0; group < team->ngroups; ++group) {
+        const int size = gpuhier_hierarchy_group_size(&team->hierarchy, group);
+        least = size < least ? size : least;
+    }
+    team->switch_from = gpuhier_choice_switch_from(team->ngroups, least, gpuhier_params.switch_bytes);
+    if (gpuhier_params.switch_bytes < 0 && team->ngroups > 1 && GPUHIER_WIRE_RDMA != team->limits.wire) {
+        team->switch_from = 0; /* over a slower wire they would gain nothing; over links it has not been modelled */
+    }
+    team->switch_state =
+        team->switch_from > 0 && switches_may_reduce(setup) ? GPUHIER_SWITCH_UNTRIED : GPUHIER_SWITCH_NONE;
+    team->switch_buffers = gpuhier_choice_buffers(&team->limits, gpuhier_choice_has_long(&team->shape, &team->limits));
+    team->switch_buffer_bytes = gpuhier_choice_switch_slice(&team->shape, &team->limits) + 4 * GPUHIER_UNIT_BYTES;
 }
 
 int gpuhier_setup_groups(gpuhier_setup_t *setup, int rc)

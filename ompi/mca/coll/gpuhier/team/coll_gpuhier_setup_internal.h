@@ -122,6 +122,10 @@ int gpuhier_setup_gather(const gpuhier_setup_t *setup, const void *mine, void *a
 int gpuhier_setup_hello(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, int rc);
 int gpuhier_setup_node(gpuhier_setup_t *setup, int rc);
 int gpuhier_setup_groups(gpuhier_setup_t *setup, int rc);
+
+/* The last step, when the wire between the groups is known: notes from which length of a message on NVSwitches reduce.
+ * The size of the smallest group counts. */
+void gpuhier_setup_switches(gpuhier_setup_t *setup);
 int gpuhier_setup_host_lanes(gpuhier_setup_t *setup);
 int gpuhier_setup_net_connect(gpuhier_setup_t *setup);
 int gpuhier_setup_links(gpuhier_setup_t *setup);

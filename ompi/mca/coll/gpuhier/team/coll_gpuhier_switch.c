@@ -55,8 +55,7 @@ static uint64_t trial_word(const gpuhier_team_t *team, int index, size_t place)
 
 static size_t copy_bytes(const gpuhier_team_t *team)
 {
-    const bool is_long = gpuhier_choice_has_long(&team->shape, &team->limits);
-    return gpuhier_switch_place(team, gpuhier_choice_buffers(&team->limits, is_long));
+    return gpuhier_switch_place(team, team->switch_buffers);
 }
 
 /* All load the kernels, and have a socket for what the leader will send. */
@@ -201,7 +200,6 @@ void gpuhier_switch_make(gpuhier_team_t *team, const gpuhier_saved_t *saved)
         return;
     }
     uint64_t *words = malloc((size_t) team->group_size * TRIAL_PART_BYTES);
-    team->switch_buffer_bytes = gpuhier_choice_switch_slice(&team->shape, &team->limits) + 4 * GPUHIER_UNIT_BYTES;
     gpuhier_engine_lock();
     gpuhier_cuda_scope_t scope;
     if (OMPI_SUCCESS == gpuhier_cuda_enter(team->device->context, &scope)) {

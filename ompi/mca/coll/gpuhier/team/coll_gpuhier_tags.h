@@ -7,7 +7,7 @@
  * A tag is
  *     63..32 team id   31..28 call   27..20 slice   19..10 piece   9..0 step
  * with slices modulo 254, and the other numbers modulo the width of their field. A receiver gets one message per (call,
- * slice, piece, step), so tags tell apart what can be in flight at once: two calls, four slices, and the pieces of one
+ * slice, piece, step), so tags tell apart what can be in flight at once: two calls, eight slices, and the pieces of one
  * owner, which are neighbours. In place of a slice, 255 marks a vote (piece 1023) or a message of the small form (piece
  * 1021).
  *

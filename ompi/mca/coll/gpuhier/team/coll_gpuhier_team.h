@@ -74,10 +74,11 @@ typedef struct gpuhier_team {
         GPUHIER_SWITCH_NONE,    /* no switch reduces for all groups */
         GPUHIER_SWITCH_UNTRIED, /* it may be so: see coll_gpuhier_switch.h */
         GPUHIER_SWITCH_READY
-    } switch_state;       /* the same on all members; changes with a probe, as do multicast and switch_buffer_bytes */
-    uint64_t switch_from; /* not NONE: bytes of the shortest message */
+    } switch_state;                /* the same on all members; changes with a probe, as does multicast */
+    uint64_t switch_from;          /* not NONE: bytes of the shortest message */
     gpuhier_multicast_t multicast; /* READY: this rank's part of its group's slice buffers in switches ... */
-    uint64_t switch_buffer_bytes;  /* ... and the length of each */
+    int switch_buffers;            /* ... how many there are, ... */
+    uint64_t switch_buffer_bytes;  /* ... and the length of each, since set-up */
     gpuhier_device_t *device;
     gpuhier_piece_rails_t *rails;          /* [pieces] */
     gpuhier_way_t way;                     /* the connections of its peers */

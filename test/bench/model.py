@@ -37,8 +37,7 @@ def size_text(size):
 
 
 def pace_of(size, ranks, is_stock, nodes):
-    """Dilation, warm-up calls (in which the component tries its paths), timed calls, and how many of them in a row count
-    as one."""
+    """Dilation, warm-up calls (in which the component tries its paths), timed trains, and the calls in a train."""
     if nodes > 1:
         # A message costs a host 50 to 100 us in TCP, and more where ranks wait for a processor: 10 ns of modelled time.
         # The barrier before a call lets the nodes go at times that differ by up to 4 us, hence trains.

@@ -16,11 +16,11 @@
  *   between      each rank sends what gpuhier_plan_sent_bytes() says over its share of the node's rails, and every
  *                step of the exchange costs a message's latency. Where NVLink joins the nodes, a rank's links carry it,
  *                and a step costs two messages and a copy
- *   in all       one slice through its stages, and the longest stage again for every further slice. A slice takes at
- *                least as long as the busiest link of a node needs for both stages; where NVLink joins the nodes, that
- *                link carries the exchange, too
- *   flat ring    2 (n - 1) steps of B/n bytes, each at the pace of the slowest link on the way, over one rail
- * Bus bandwidth is 2 (n - 1)/n B / time, as nccl-tests define it.
+ *   in all       one slice through its stages, and for every further slice the longest of a stage, the rails' part of
+ *                the exchange, and all stages over the slices in flight. A slice takes at least as long as the busiest
+ *                link of a node needs for both stages; where NVLink joins the nodes, that link carries the exchange,
+ * too flat ring    2 (n - 1) steps of B/n bytes, each at the pace of the slowest link on the way, over one rail Bus
+ * bandwidth is 2 (n - 1)/n B / time, as nccl-tests define it.
  */
 #include "ompi_config.h"
 
@@ -330,8 +330,8 @@ static double time_of(const model_t *model, const gpuhier_plan_t *plan, uint64_t
     const double wire = (double) gpuhier_plan_sent_bytes(plan) / slices / (1000.0 * model->rank_rate);
     const double exchange = plan->nsteps * step + wire;
     const double links = in_node + (model->by_links ? wire : 0.0);
-    /* So many slices are under way, and hide each other's latencies. A rail carries one at a time. */
-    const double pace = fmax(exchange / plan->slice_buffers, model->by_links ? 0.0 : wire);
+    /* So many slices are under way, from RS to AG, and hide each other's latencies. A rail carries one at a time. */
+    const double pace = fmax((2.0 * stage + exchange) / plan->slice_buffers, model->by_links ? 0.0 : wire);
     return 2.0 * stage + exchange + (slices - 1.0) * fmax(links, fmax(stage, pace));
 }
 

@@ -94,8 +94,8 @@ static const struct param {
      "Messages pass in slices of at most this many bytes, at least 4096. Each GPU spends eight of them on scratch "
      "memory. Must be equal on all ranks"},
     {"slice_bytes_max", MCA_BASE_VAR_TYPE_SIZE_T, TUNER, FIXED, &gpuhier_params.slice_bytes_max, NULL,
-     "As slice_bytes, for long messages between groups of GPUs. Default: 8388608, or slice_bytes where that is set. "
-     "Must be equal on all ranks"},
+     "As slice_bytes, for long messages between groups of GPUs. The first one spends 16 of them on scratch memory. "
+     "Default: 8388608, or slice_bytes where that is set. Must be equal on all ranks"},
     {"small_bytes", MCA_BASE_VAR_TYPE_SIZE_T, TUNER, FIXED, &gpuhier_params.small_bytes, NULL,
      "Messages of at most this many bytes, 0 to 1048576, are reduced by the host. Must be equal on all ranks"},
     {"ipc_cache_bytes", MCA_BASE_VAR_TYPE_SIZE_T, TUNER, FIXED, &gpuhier_params.ipc_cache_bytes, NULL,

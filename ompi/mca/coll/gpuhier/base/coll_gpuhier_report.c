@@ -81,7 +81,7 @@ void gpuhier_report_print(void)
     opal_output(
         0,
         "coll:gpuhier: on the GPUs %llu calls: %llu nonblocking or persistent, %llu reduced by the host, %llu by "
-        "one-shot kernels, %llu in NVSwitches, %llu long between groups",
+        "one-shot kernels, %llu in NVSwitches, %llu long",
         counted(&c->calls_accelerated), counted(&c->calls_nonblocking), counted(&c->calls_small),
         counted(&c->calls_oneshot), counted(&c->calls_switch), counted(&c->calls_long));
     opal_output(0,

@@ -386,8 +386,8 @@ static void decline(gpuhier_call_t *call)
     call->state = GPUHIER_CALL_HOST;
 }
 
-/* Begins the call again with short slices, since a rank has no long lane or cannot map a peer's. All ranks have left
- * the call's pipeline. */
+/* Begins the call again as one that is not long, since a rank has no long lane or cannot map a peer's. All ranks have
+ * left the call's pipeline. */
 static void begin_again(gpuhier_call_t *call)
 {
     gpuhier_engine_unmap(call);
@@ -438,7 +438,7 @@ static int run_step(gpuhier_call_t *call)
         call->team->limits.slice_bytes_max = 0;
         opal_output_verbose(
             1, gpuhier_output(),
-            "coll:gpuhier: a rank of communicator %s has no GPU memory for long messages: no rank uses more",
+            "coll:gpuhier: a rank of communicator %s has no GPU memory for long messages: all use set-up's scratch",
             call->team->comm->c_name);
     }
     if (done && failed) {

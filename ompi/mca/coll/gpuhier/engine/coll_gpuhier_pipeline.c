@@ -118,8 +118,8 @@ static bool has_predecessor(const gpuhier_call_t *call, uint64_t slice, uint64_t
  *     odd slices of RS  AG                      RS                       IN
  *     odd slices of AG  -                       EXCHANGE                 OUT
  *
- * Of several groups, two alone have no reductions on the stream of EXCHANGE. Links between groups copy there, and a
- * relay on that of OUT.
+ * With recursive doubling on two groups, EXCHANGE has no reductions. Links copy on the stream of EXCHANGE, and a relay
+ * also on that of OUT.
  */
 static CUstream stream_of(const gpuhier_call_t *call, gpuhier_stage_t stage, uint64_t slice)
 {

@@ -34,7 +34,7 @@
 
 /* Stages of a call, in the order in which a slice passes them. Stages of consecutive slices overlap, so each stage has
  * a stream of its own in a lane. A stage that a call does not need lends its stream to kernels of RS or AG
- * (engine/coll_gpuhier_pipeline.c), and so has their priority. */
+ * (engine/coll_gpuhier_pipeline.c), so no stream has a low priority. */
 typedef enum gpuhier_stage {
     GPUHIER_STAGE_IN, /* copies the user's input into scratch */
     /* Reduce-scatter; fused with the all-gather in a flat call of a single group. High priority, or all ranks would

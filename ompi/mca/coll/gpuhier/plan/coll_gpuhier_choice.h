@@ -45,8 +45,8 @@ uint64_t gpuhier_choice_two_shots_from(int ranks);
 
 /*
  * Bytes of the shortest message that NVSwitches reduce, in so many groups of at least so many ranks with a GPU each; 0:
- * none. given: switch_bytes of coll_gpuhier_tune, or -1. With -1, the model of an H100 decides: NVSwitches reduce only
- * long messages, in one or two groups of six ranks or more (docs/decisions.md).
+ * none. given: switch_bytes of coll_gpuhier_tune, or -1. With -1, the model of an H100 decides: NVSwitches reduce
+ * messages from these lengths on, in one or two groups of six ranks or more (docs/decisions.md).
  */
 #define GPUHIER_SWITCH_RANKS 6
 #define GPUHIER_SWITCH_BYTES ((uint64_t) 32 << 20)
@@ -68,8 +68,8 @@ uint64_t gpuhier_choice_switch_slice(const gpuhier_shape_t *shape, const gpuhier
 uint64_t gpuhier_choice_longest(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits);
 
 /*
- * Long messages take a long lane, whose slice buffers are twice as many, and longer where longer slices pay: slices
- * that leave a step's latency behind must be under way in greater number to fill the links. A message is long if it is
+ * Long messages take a long lane, whose slice buffers are twice as many, and longer where longer slices pay: more
+ * slices under way hide the latency of the steps. A message is long if it is
  * longer than the slice buffers of other lanes together, on ranks whose longest slice exceeds slice_bytes. has_long:
  * are there such messages? All are equal on all ranks.
  */
@@ -87,7 +87,7 @@ int gpuhier_choice_buffers(const gpuhier_limits_t *limits, bool is_long);
  */
 uint64_t gpuhier_choice_host_shard(uint64_t host_shard_bytes, int ngroups, bool on_device);
 
-/* gpuhier_plan_init() with that slice. Returns 0 or -EINVAL. */
+/* gpuhier_plan_init() with the slices and slice buffers for this message. Returns 0 or -EINVAL. */
 int gpuhier_choice_plan(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int rank, uint64_t count,
                         size_t elem_bytes, const gpuhier_limits_t *limits);
 

@@ -201,12 +201,13 @@ void gpuhier_setup_switches(gpuhier_setup_t *setup)
         least = size < least ? size : least;
     }
     team->switch_from = gpuhier_choice_switch_from(team->ngroups, least, gpuhier_params.switch_bytes);
-    if (gpuhier_params.switch_bytes < 0 && team->ngroups > 1 && GPUHIER_WIRE_RDMA != team->limits.wire) {
-        team->switch_from = 0; /* over a slower wire they would gain nothing; over links it has not been modelled */
+    const bool has_long = gpuhier_choice_has_long(&team->shape, &team->limits);
+    if (gpuhier_params.switch_bytes < 0 && team->ngroups > 1 && (GPUHIER_WIRE_RDMA != team->limits.wire || !has_long)) {
+        team->switch_from = 0; /* over a slower wire, or with few slices in flight, they would gain nothing */
     }
     team->switch_state =
         team->switch_from > 0 && switches_may_reduce(setup) ? GPUHIER_SWITCH_UNTRIED : GPUHIER_SWITCH_NONE;
-    team->switch_buffers = gpuhier_choice_buffers(&team->limits, gpuhier_choice_has_long(&team->shape, &team->limits));
+    team->switch_buffers = gpuhier_choice_buffers(&team->limits, has_long);
     team->switch_buffer_bytes = gpuhier_choice_switch_slice(&team->shape, &team->limits) + 4 * GPUHIER_UNIT_BYTES;
 }
 

@@ -123,7 +123,8 @@ int gpuhier_setup_hello(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, 
 int gpuhier_setup_node(gpuhier_setup_t *setup, int rc);
 int gpuhier_setup_groups(gpuhier_setup_t *setup, int rc);
 
-/* The last step, when the wire between the groups is known: notes from which length of a message on NVSwitches reduce.
+/* The last step, when the wire between the groups is known: decides from which length on NVSwitches reduce, and lays
+ * out their memory.
  * The size of the smallest group counts. */
 void gpuhier_setup_switches(gpuhier_setup_t *setup);
 int gpuhier_setup_host_lanes(gpuhier_setup_t *setup);

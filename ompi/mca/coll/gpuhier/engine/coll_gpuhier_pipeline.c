@@ -109,44 +109,14 @@ static bool has_predecessor(const gpuhier_call_t *call, uint64_t slice, uint64_t
     return slice >= buffers;
 }
 
-/*
- * The stream of a slice in a stage. Slices of RS take turns on two streams, and so do those of AG, so that the links do
- * not idle during the latencies of one kernel, which add a fifth to the time of a slice of 8 MiB. The other stream is
- * that of a stage that a call of this kind does not need, or needs seldom:
- *
- *                       one group, NVSwitches   two groups, NVSwitches   several groups, the user's own buffers
- *     odd slices of RS  AG                      RS                       IN
- *     odd slices of AG  -                       EXCHANGE                 OUT
- *
- * With recursive doubling on two groups, EXCHANGE has no reductions. Links copy on the stream of EXCHANGE, and a relay
- * also on that of OUT.
- */
-static CUstream stream_of(const gpuhier_call_t *call, gpuhier_stage_t stage, uint64_t slice)
-{
-    const gpuhier_team_t *team = call->team;
-    const bool one_group = 1 == team->ngroups;
-    const bool is_direct = !one_group && !call->in_levels && !call->slices.member[team->index].via_scratch;
-    if (0 == slice % 2) {
-        return call->lane->stream[stage];
-    }
-    if (GPUHIER_STAGE_RS == stage && (is_direct || (one_group && call->in_switch))) {
-        stage = is_direct ? GPUHIER_STAGE_IN : GPUHIER_STAGE_AG;
-    } else if (GPUHIER_STAGE_AG == stage && is_direct && !team->has_relay) {
-        stage = GPUHIER_STAGE_OUT;
-    } else if (GPUHIER_STAGE_AG == stage && call->in_switch && 2 == team->ngroups && NULL == team->linked) {
-        stage = GPUHIER_STAGE_EXCHANGE;
-    }
-    return call->lane->stream[stage];
-}
-
 /* Ends a stage's work on a slice that has just been queued: an event, and the cursor moves. */
 static int stage_queued(gpuhier_call_t *call, gpuhier_stage_t stage)
 {
     gpuhier_lane_t *lane = call->lane;
     const uint64_t slice = call->slices.stage[stage].begun;
     const int buffer = gpuhier_plan_buffer(&call->slices.plan, slice);
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuEventRecord(lane->done[stage][buffer], stream_of(call, stage, slice)),
-                                "cuEventRecord");
+    int rc = gpuhier_cuda_error(
+        gpuhier_cu.cuEventRecord(lane->done[stage][buffer], gpuhier_place_stream(call, stage, slice)), "cuEventRecord");
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
@@ -279,7 +249,7 @@ static int reduce_queue(gpuhier_call_t *call, int level, uint64_t slice)
     gpuhier_lane_t *lane = call->lane;
     gpuhier_range_t shard = gpuhier_circle_shard(call, circle, slice);
     if (call->in_switch) {
-        int rc = gpuhier_switched_reduce(call, slice, shard, stream_of(call, stage, slice));
+        int rc = gpuhier_switched_reduce(call, slice, shard, gpuhier_place_stream(call, stage, slice));
         return OMPI_SUCCESS != rc ? rc : stage_queued(call, stage);
     }
     if (gpuhier_range_length(shard) > 0) {
@@ -300,7 +270,8 @@ static int reduce_queue(gpuhier_call_t *call, int level, uint64_t slice)
             args.dst[0] = gpuhier_place_scratch(call, call->team->index, slice, shard.begin);
         }
         args.count = gpuhier_range_length(shard);
-        int rc = gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, stream_of(call, stage, slice));
+        int rc =
+            gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, gpuhier_place_stream(call, stage, slice));
         if (OMPI_SUCCESS != rc) {
             return rc;
         }
@@ -433,7 +404,7 @@ static int finished_push(const gpuhier_call_t *call, int level, uint64_t slice)
     const gpuhier_circle_t *circle = gpuhier_call_circle(call, level);
     gpuhier_lane_t *lane = call->lane;
     gpuhier_range_t shard = gpuhier_circle_shard(call, circle, slice);
-    CUstream stream = stream_of(call, gpuhier_stage_ag(level), slice);
+    CUstream stream = gpuhier_place_stream(call, gpuhier_stage_ag(level), slice);
     if (call->in_switch) {
         return gpuhier_switched_gather(call, slice, shard, stream);
     }

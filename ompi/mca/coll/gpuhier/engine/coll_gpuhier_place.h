@@ -2,8 +2,9 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Where the slices of a call lie: elements of a slice in the members' inputs, outputs and scratch, and the ranks with
- * which this rank works on them. Used by the stages, which are in coll_gpuhier_pipeline.c and coll_gpuhier_circle.c.
+ * Where the slices of a call lie: elements of a slice in the members' inputs, outputs and scratch, the ranks with which
+ * this rank works on them, and the stream on which it does. Used by the stages, which are in coll_gpuhier_pipeline.c
+ * and coll_gpuhier_circle.c.
  */
 #ifndef GPUHIER_PLACE_H
 #define GPUHIER_PLACE_H
@@ -84,6 +85,36 @@ static inline void gpuhier_circle_outputs(const gpuhier_call_t *call, const gpuh
         args->dst[k] = gpuhier_place_output(call, circle->member[place], slice, element);
     }
     args->ndst = (uint32_t) circle->size;
+}
+
+/*
+ * The stream of a slice in a stage. Slices of RS take turns on two streams, and so do those of AG, so that the links do
+ * not idle during the latencies of one kernel, which add a fifth to the time of a slice of 8 MiB. The other stream is
+ * that of a stage that a call of this kind does not need, or needs seldom:
+ *
+ *                       one group, NVSwitches   two groups, NVSwitches   several groups, the user's own buffers
+ *     odd slices of RS  AG                      RS                       IN
+ *     odd slices of AG  -                       EXCHANGE                 OUT
+ *
+ * With recursive doubling on two groups, EXCHANGE has no reductions. Links copy on the stream of EXCHANGE, and a relay
+ * also on that of OUT.
+ */
+static inline CUstream gpuhier_place_stream(const gpuhier_call_t *call, gpuhier_stage_t stage, uint64_t slice)
+{
+    const gpuhier_team_t *team = call->team;
+    const bool one_group = 1 == team->ngroups;
+    const bool is_direct = !one_group && !call->in_levels && !call->slices.member[team->index].via_scratch;
+    if (0 == slice % 2) {
+        return call->lane->stream[stage];
+    }
+    if (GPUHIER_STAGE_RS == stage && (is_direct || (one_group && call->in_switch))) {
+        stage = is_direct ? GPUHIER_STAGE_IN : GPUHIER_STAGE_AG;
+    } else if (GPUHIER_STAGE_AG == stage && is_direct && !team->has_relay) {
+        stage = GPUHIER_STAGE_OUT;
+    } else if (GPUHIER_STAGE_AG == stage && call->in_switch && 2 == team->ngroups && NULL == team->linked) {
+        stage = GPUHIER_STAGE_EXCHANGE;
+    }
+    return call->lane->stream[stage];
 }
 
 #endif /* GPUHIER_PLACE_H */

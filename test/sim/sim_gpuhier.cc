@@ -271,5 +271,5 @@ Outcome sim_gpuhier(const Case &c)
         owner.start();
     }
     sg4::Engine::get_instance()->run();
-    return {call.ends.back(), call.sent[0], gpuhier_plan_sent_bytes(&plan)};
+    return {call.ends.empty() ? 0.0 : call.ends.back(), call.sent[0], gpuhier_plan_sent_bytes(&plan)};
 }

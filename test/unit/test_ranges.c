@@ -489,10 +489,16 @@ static void test_slice_lengths(void **state)
                     gpuhier_plan_t plan;
                     const bool is_long = longest > short_bytes && bytes > 3 * short_bytes;
                     assert_int_equal(gpuhier_choice_plan(&plan, &world.shape, 0, bytes, 1, &limits), 0);
-                    const uint64_t slice = plan.slice_elems_max;
-                    assert_in_range(slice, 1, longest + plan.unit);
-                    assert_true(bytes > 8 * short_bytes || slice <= short_bytes + plan.unit);
-                    assert_true(bytes < 8 * longest || slice > longest / 2);
+                    /* An eighth of the message, but no less than the wire's shard_bytes for each rank of the largest
+                     * group, or slice_bytes; and no more than the longest. With one group: the longest. */
+                    const uint64_t worth = gpuhier_wires[limits.wire].shard_bytes * (uint64_t) ranks;
+                    const uint64_t least = worth < short_bytes ? worth : short_bytes;
+                    const uint64_t wanted = bytes / 8 > least ? bytes / 8 : least;
+                    const uint64_t slice = n > 1 && wanted < longest ? wanted : longest;
+                    const uint64_t units = (bytes + 127) / 128;
+                    assert_int_equal(plan.nslices, (units + slice / 128 - 1) / (slice / 128));
+                    assert_true(bytes > 8 * short_bytes || slice <= short_bytes);
+                    assert_true(bytes < 8 * longest || slice == longest);
                     assert_true(is_long == gpuhier_choice_is_long(&world.shape, bytes, &limits));
                     assert_int_equal(plan.slice_buffers, is_long ? 6 : 3);
                 }

@@ -69,9 +69,9 @@ uint64_t gpuhier_choice_longest(const gpuhier_shape_t *shape, const gpuhier_limi
 
 /*
  * Long messages take a long lane, whose slice buffers are twice as many, and longer where longer slices pay: more
- * slices under way hide the latency of the steps. A message is long if it is
- * longer than the slice buffers of other lanes together, on ranks whose longest slice exceeds slice_bytes. has_long:
- * are there such messages? All are equal on all ranks.
+ * slices under way hide the latency of the steps. A message is long if it is longer than the slice buffers of other
+ * lanes together, on ranks whose longest slice exceeds slice_bytes. has_long: are there such messages? All are equal on
+ * all ranks.
  */
 bool gpuhier_choice_has_long(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits);
 bool gpuhier_choice_is_long(const gpuhier_shape_t *shape, uint64_t bytes, const gpuhier_limits_t *limits);

@@ -17,16 +17,37 @@ KIB, MIB = 1 << 10, 1 << 20
 INSTRUCTIONS = 1600  # of a short call: the bound that the test bench/instructions holds
 INSTRUCTIONS_PER_NS = 3
 
-# What is published of NCCL on 8 x H100: bus bandwidths of long messages, hence the least time of shorter ones.
-NCCL_SOURCE = "NVIDIA/nccl-tests issue 212: bus bandwidth of ring and NVLS on 8 x H100, reached by longer messages only"
-NCCL = {"ring": 370.0, "NVLS": 480.0}
+# What nccl-tests printed, where its output is published: microseconds by bytes, out of place, sum of float.
+NCCL_SOURCE = {
+    "NCCL": "2.30.7, 8 x H200, stas00/ml-engineering, network/benchmarks/README.md; 2.29.2, 4 x H100, "
+            "waynehacking8/nccl-collectives-bench, results/symmetric/all_reduce_reg0_graph0.txt",
+    "symmetric": "2.30.4, 8 x H200, buffers in symmetric windows, calls in a CUDA graph, "
+                 "C-TC/multi-gpu-programming-models, bench_fair_nccl_intra_all_reduce_t1-newcluster-20260504.log",
+}
+
+
+def of_busbw(ranks, table):
+    """Microseconds by bytes, of a table of GB/s of bus bandwidth."""
+    return {size: size * 2 * (ranks - 1) / ranks / rate / 1e3 for size, rate in table.items()}
+
+
+NCCL = {
+    "NCCL": {
+        4: {8: 23.51, KIB: 24.02, 8 * KIB: 25.86, 16 * KIB: 25.90, 64 * KIB: 27.15, 256 * KIB: 28.26, MIB: 27.80,
+            4 * MIB: 43.42, 16 * MIB: 101.35},
+        8: of_busbw(8, {64 * KIB: 6.26, 256 * KIB: 24.63, MIB: 72.45, 4 * MIB: 139.97, 16 * MIB: 242.45,
+                        64 * MIB: 369.82, 256 * MIB: 442.27, 1024 * MIB: 464.00}),
+    },
+    "symmetric": {
+        8: {KIB: 5.07, 8 * KIB: 5.42, 16 * KIB: 5.52, 64 * KIB: 6.02, 256 * KIB: 6.89, MIB: 11.13, 4 * MIB: 21.95,
+            16 * MIB: 68.05, 64 * MIB: 251.74, 256 * MIB: 982.72, 1024 * MIB: 3895.25},
+    },
+}
 
 
 def nccl_us(ranks, size):
-    """Least times by the published bus bandwidths, or nothing where they do not apply."""
-    if ranks != 8 or size < 16 * MIB:
-        return {}
-    return {name: size * 2 * (ranks - 1) / ranks / rate / 1e3 for name, rate in NCCL.items()}
+    """Published times of NCCL, where there are any."""
+    return {kind: by_ranks[ranks][size] for kind, by_ranks in NCCL.items() if size in by_ranks.get(ranks, {})}
 
 
 def size_text(size):
@@ -157,7 +178,7 @@ def plot(folder, model, rows):
                 if "stock_us" in row:
                     curves.setdefault("Open MPI 5.0.7", []).append((row["bytes"], row["stock_us"]))
                 for name, us in row["nccl_us"].items():
-                    curves.setdefault(f"NCCL {name}, at its peak rate", []).append((row["bytes"], us))
+                    curves.setdefault(name if name == "NCCL" else f"NCCL {name}", []).append((row["bytes"], us))
         titles = ", ".join(f"'-' using 1:2 with linespoints title '{name}'" for name in curves)
         data = "".join("".join(f"{x} {y}\n" for x, y in points) + "e\n" for points in curves.values())
         script = (f"set terminal svg size 900,600\nset output '{folder}/model_{model}_{layout}.svg'\n"
@@ -213,10 +234,11 @@ def main():
         print(f"# modelled times ({name}), not measured ones: docs/model.md.")
         print("# microseconds, median over calls of the slowest rank")
         print(f"# host: {INSTRUCTIONS} instructions at {INSTRUCTIONS_PER_NS} per ns, to be added: they run undilated")
-        print(f"# NCCL: {NCCL_SOURCE}")
+        for kind, source in NCCL_SOURCE.items():
+            print(f"# {kind}, measured and not modelled: {source}")
         known = "Open MPI 5.0.7's own CUDA path; it reduces on the host, which is not modelled: a lower bound"
         print("# stock: " + (known if stock else f"none, {why}"))
-        heads = ("gpuhier", "least", "+host", "stock", "NCCL ring", "NVLS", "late")
+        heads = ("gpuhier", "least", "+host", "stock", "NCCL", "symmetric", "late")
         print(f"# between nodes: a rail for each GPU, {model_figure(options.model_file, 'rail.rate'):g} GB/s each way, "
               f"{model_figure(options.model_file, 'rail.latency'):g} us")
         print(f"{'ranks':>5} {'size':>8}" + "".join(f"{head:>11}" for head in heads))

@@ -79,5 +79,5 @@ gpuhier_env_twin()
     local twin=test/cudasim/twin
     mkdir -p "$1/$twin" || return 1
     cmp -s "$GPUHIER_BUILD/$twin/.libs/libgpuhier_twin.so" "$1/$twin/.libs/libgpuhier_twin.so" ||
-        tar -C "$GPUHIER_BUILD/$twin" --exclude=./Makefile -cf - . | tar -C "$1/$twin" -xpf -
+        tar -C "$GPUHIER_BUILD/$twin" --exclude=./Makefile --exclude=./.deps -cf - . | tar -C "$1/$twin" -xpf -
 }

@@ -12,8 +12,7 @@
  *
  * How it works: an Open MPI that tolerates deaths ends the requests that wait for a dead process with an error, and
  * starts no others. Open MPI 4.1 does neither. So this program puts itself in front of the layer, notes the requests
- * of the component that wait for the victim, and does the same KNOWN_AFTER seconds after the harm. With Open MPI 5 it
- * is skipped (fault/ulfm_dead_no_net_2x1 and fault/death_no_net show the real thing).
+ * of the component that wait for the victim, and does the same KNOWN_AFTER seconds after the harm.
  */
 #include "ompi_config.h"
 
@@ -128,13 +127,6 @@ int main(int argc, char **argv)
     saboteur_t saboteur;
     pair_t pair;
     suite_begin(&suite, "fault_told", &argc, &argv);
-    if (OMPI_MAJOR_VERSION >= 5) {
-        if (0 == suite.rank) {
-            printf("this Open MPI says so by itself\n");
-        }
-        MPI_Finalize();
-        return 77;
-    }
     if (argc != 5) {
         fprintf(stderr, "fault_told VICTIM HARM error SECONDS\n");
         _exit(2);

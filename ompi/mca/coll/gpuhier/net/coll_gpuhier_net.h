@@ -82,9 +82,10 @@ typedef struct gpuhier_net_op {
     gpuhier_net_t *net;
     struct gpuhier_net_connection *connection;
     void *request;
-    void *announcement; /* the next three over a carrier: the request of the word that precedes a payload */
+    void *announcement; /* the next four over a carrier: the request of the word that precedes a payload */
     uint64_t word[2];   /* the word: tag and bytes; of a receive, the bytes that it has room for */
     void *buffer;       /* of a receive */
+    void *unasked;      /* of a receive whose payload came into memory of its own */
     struct gpuhier_net_op *next;
     struct gpuhier_net_op **prev_p;
     int rail;

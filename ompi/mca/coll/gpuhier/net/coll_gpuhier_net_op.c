@@ -94,6 +94,7 @@ static void op_start(gpuhier_net_op_t *op, gpuhier_net_peer_t *peer, int rail, b
     op->connection = peer->connection;
     op->request = NULL;
     op->announcement = NULL;
+    op->unasked = NULL;
     op->next = NULL;
     op->prev_p = NULL;
     op->rail = rail % op->net->nrails;

@@ -8,7 +8,8 @@
  * one process come in the order in which they are sent, and one receive at a time waits for the next. The n-th payload
  * follows on stream 1 + n modulo the number of streams; both sides count. A word that matches a posted receive starts
  * the receive of its payload, into the caller's buffer. Any other word is kept until its receive is posted, or until
- * it is discarded. A message of no bytes is its word alone.
+ * it is discarded. Long before a later payload would come on the same stream, a payload that nothing has asked for is
+ * received into memory of its own. A message of no bytes is its word alone.
  *
  * The carrier calls nothing back. Progress tests the requests that are under way, and an error of any of them marks the
  * connection as failed.
@@ -27,21 +28,24 @@
 #define WORDS 0u /* the stream of the words */
 /* Words that one call of progress takes from a connection. */
 #define WORDS_AT_ONCE 16
+/* Payloads after which an unasked one is received. */
+#define LATE (GPUHIER_NET_CARRIER_STREAMS / 2)
+
+/* A payload that is received without a caller's buffer: late, or to be thrown away. */
+typedef struct unasked {
+    struct unasked *next; /* of those to be thrown away */
+    void *request;
+    char payload[];
+} unasked_t;
 
 /* A word that no receive has matched. */
 typedef struct heard {
     struct heard *next;
     uint64_t tag;
     uint64_t bytes;
-    uint32_t number; /* of its payload */
+    uint32_t number;    /* of its payload */
+    unasked_t *unasked; /* its payload, if that was late; else NULL */
 } heard_t;
-
-/* A payload that is received to be thrown away. */
-typedef struct discarded {
-    struct discarded *next;
-    void *request;
-    char payload[];
-} discarded_t;
 
 /* Owned by its connection. Its memory must not go while the carrier uses it. */
 struct gpuhier_net_stream {
@@ -50,7 +54,7 @@ struct gpuhier_net_stream {
     uint64_t word[2];         /* the next word, while hearing is not NULL */
     void *hearing;            /* the request of its receive */
     heard_t *heard;           /* in the order in which they came */
-    discarded_t *discarded;
+    unasked_t *discarded;
 };
 
 static uint32_t payload_stream(uint32_t number)
@@ -91,39 +95,51 @@ static int stream_get(gpuhier_net_connection_t *connection)
     return connection->status;
 }
 
+/* Receives a payload into memory of its own. NULL: the connection has failed. */
+static unasked_t *unasked_receive(gpuhier_net_connection_t *connection, uint32_t number, uint64_t bytes)
+{
+    unasked_t *unasked = malloc(sizeof(*unasked) + bytes);
+    int rc = NULL == unasked ? OMPI_ERR_OUT_OF_RESOURCE
+                             : connection->net->carrier->recv(connection->stream->rank, payload_stream(number),
+                                                              unasked->payload, bytes, &unasked->request);
+    if (OMPI_SUCCESS != rc) {
+        free(unasked);
+        gpuhier_net_connection_mark(connection, rc, "a message that nothing asked for could not be received");
+        return NULL;
+    }
+    return unasked;
+}
+
 /* Receives a payload of which this process wants nothing more, so that its sender can go on. */
-static void payload_discard(gpuhier_net_connection_t *connection, uint32_t number, uint64_t bytes)
+static void payload_discard(gpuhier_net_connection_t *connection, const heard_t *heard)
 {
     gpuhier_net_stream_t *stream = connection->stream;
-    discarded_t *discarded = 0 != bytes ? malloc(sizeof(*discarded) + bytes) : NULL;
-    if (0 == bytes) {
-        return;
+    unasked_t *unasked = NULL != heard->unasked || 0 == heard->bytes
+                             ? heard->unasked
+                             : unasked_receive(connection, heard->number, heard->bytes);
+    if (NULL != unasked) {
+        unasked->next = stream->discarded;
+        stream->discarded = unasked;
     }
-    int rc = NULL == discarded ? OMPI_ERR_OUT_OF_RESOURCE
-                               : connection->net->carrier->recv(stream->rank, payload_stream(number),
-                                                                discarded->payload, bytes, &discarded->request);
-    if (OMPI_SUCCESS != rc) {
-        free(discarded);
-        gpuhier_net_connection_mark(connection, rc, "a message could not be thrown away");
-        return;
-    }
-    discarded->next = stream->discarded;
-    stream->discarded = discarded;
 }
 
 /* Starts to receive the payload that a word has announced, or ends the operation. */
-static void payload_receive(gpuhier_net_op_t *op, uint32_t number, uint64_t bytes)
+static void payload_receive(gpuhier_net_op_t *op, const heard_t *heard)
 {
     gpuhier_net_connection_t *connection = op->connection;
+    const uint64_t bytes = heard->bytes;
     if (bytes > op->word[1]) {
-        payload_discard(connection, number, bytes);
+        payload_discard(connection, heard);
         gpuhier_net_op_finish(op, OMPI_ERR_BUFFER, 0);
         return;
     }
     op->bytes = bytes;
     int rc = OMPI_SUCCESS;
-    if (0 != bytes) {
-        rc = connection->net->carrier->recv(connection->stream->rank, payload_stream(number), op->buffer, bytes,
+    if (NULL != heard->unasked) {
+        op->unasked = heard->unasked;
+        op->request = heard->unasked->request;
+    } else if (0 != bytes) {
+        rc = connection->net->carrier->recv(connection->stream->rank, payload_stream(heard->number), op->buffer, bytes,
                                             &op->request);
     }
     if (OMPI_SUCCESS != rc) {
@@ -144,18 +160,37 @@ static gpuhier_net_op_t *waiting_find(gpuhier_net_op_t *list, uint64_t tag)
     return op;
 }
 
+/* Receives payloads that nothing has asked for while LATE others came. */
+static void late_receive(gpuhier_net_connection_t *connection)
+{
+    const gpuhier_net_stream_t *stream = connection->stream;
+    for (heard_t *heard = stream->heard; NULL != heard; heard = heard->next) {
+        if (0 == heard->bytes || NULL != heard->unasked) {
+            continue;
+        }
+        if (stream->announced - heard->number < LATE) {
+            return;
+        }
+        heard->unasked = unasked_receive(connection, heard->number, heard->bytes);
+        if (NULL == heard->unasked) {
+            return;
+        }
+    }
+}
+
 /* A word has come. */
 static void hear(gpuhier_net_connection_t *connection)
 {
     gpuhier_net_stream_t *stream = connection->stream;
     const uint64_t tag = stream->word[0], bytes = stream->word[1];
-    const uint32_t number = 0 != bytes ? stream->announced++ : 0;
+    const heard_t word = {.tag = tag, .bytes = bytes, .number = 0 != bytes ? stream->announced++ : 0};
+    late_receive(connection);
     gpuhier_net_op_t *op = waiting_find(connection->left, tag);
     for (gpuhier_net_peer_t *peer = connection->peers; NULL != peer && NULL == op; peer = peer->next) {
         op = waiting_find(peer->ops, tag);
     }
     if (NULL != op) {
-        payload_receive(op, number, bytes);
+        payload_receive(op, &word);
         return;
     }
     heard_t **end = &stream->heard;
@@ -164,7 +199,7 @@ static void hear(gpuhier_net_connection_t *connection)
         gpuhier_net_connection_mark(connection, OMPI_ERR_OUT_OF_RESOURCE, "out of memory");
         return;
     }
-    *heard = (heard_t){.tag = tag, .bytes = bytes, .number = number};
+    *heard = word;
     while (NULL != *end) {
         end = &(*end)->next;
     }
@@ -223,7 +258,11 @@ static int op_poll(gpuhier_net_op_t *op)
     }
     if (OMPI_SUCCESS != op->status) {
         gpuhier_net_connection_mark(op->connection, OMPI_ERR_UNREACH, "a message failed");
+    } else if (NULL != op->unasked) {
+        memcpy(op->buffer, ((unasked_t *) op->unasked)->payload, op->bytes);
     }
+    free(op->unasked);
+    op->unasked = NULL;
     gpuhier_net_op_finish(op, op->status, op->bytes);
     return 1;
 }
@@ -241,10 +280,10 @@ static int ops_poll(gpuhier_net_op_t *op)
 
 static int discarded_poll(gpuhier_net_connection_t *connection)
 {
-    discarded_t **place = &connection->stream->discarded;
+    unasked_t **place = &connection->stream->discarded;
     int events = 0, rc;
     while (NULL != *place) {
-        discarded_t *discarded = *place;
+        unasked_t *discarded = *place;
         if (connection->net->carrier->test(&discarded->request, &rc)) {
             *place = discarded->next;
             free(discarded);
@@ -310,7 +349,7 @@ int gpuhier_net_stream_recv(gpuhier_net_peer_t *peer, uint64_t tag, void *buf, s
     /* On a failed connection too: the other process may have sent the message before it left. */
     heard_t *heard = NULL != connection->stream ? heard_take(connection->stream, tag, UINT64_MAX) : NULL;
     if (NULL != heard) {
-        payload_receive(op, heard->number, heard->bytes);
+        payload_receive(op, heard);
         free(heard);
     } else if (OMPI_SUCCESS != rc) {
         gpuhier_net_op_finish(op, rc, 0);
@@ -331,7 +370,7 @@ int gpuhier_net_stream_discard(gpuhier_net_t *net, uint64_t tag, uint64_t mask)
     for (gpuhier_net_connection_t *connection = net->connections; NULL != connection; connection = connection->next) {
         heard_t *heard;
         while (NULL != connection->stream && NULL != (heard = heard_take(connection->stream, tag & mask, mask))) {
-            payload_discard(connection, heard->number, heard->bytes);
+            payload_discard(connection, heard);
             free(heard);
             ++count;
         }
@@ -346,6 +385,12 @@ void gpuhier_net_stream_close(gpuhier_net_connection_t *connection)
     if (NULL != stream && NULL != stream->hearing) {
         connection->net->carrier->cancel(stream->hearing);
         (void) connection->net->carrier->test(&stream->hearing, &rc);
+    }
+    for (heard_t *heard = NULL != stream ? stream->heard : NULL; NULL != heard; heard = heard->next) {
+        if (NULL != heard->unasked) {
+            payload_discard(connection, heard);
+            heard->unasked = NULL;
+        }
     }
 }
 

@@ -77,11 +77,6 @@ static int look(gpuhier_call_t *call, double waited)
         gpuhier_watch_tell(call, partners);
         return partners;
     }
-    /* Open MPI 5 does not end the messages of a process that has died, but it tells the communicator. */
-    if (GPUHIER_WAY_MPI == team->way && team->ngroups > 1 && gpuhier_faults_are_told()
-        && MPI_SUCCESS != gpuhier_comm_fault(team->comm, false)) {
-        return OMPI_ERR_UNREACH;
-    }
     const int dead = gpuhier_team_find_dead(team);
     const bool was_dead = call->idle.found_dead;
     call->idle.found_dead = dead >= 0;

@@ -102,12 +102,16 @@ int gpuhier_pml_net_open(gpuhier_net_t **net_p, const char **error_p)
         *error_p = "a program that has only sessions has no MPI_COMM_WORLD";
         return OMPI_ERR_NOT_SUPPORTED;
     }
+    if (gpuhier_faults_are_told()) {
+        *error_p = "with fault tolerance on it drops such messages once a process has died";
+        return OMPI_ERR_NOT_SUPPORTED;
+    }
     const opal_process_name_t *me = &ompi_proc_local()->super.proc_name;
     return gpuhier_net_open_carrier(&carrier, me->jobid, (uint32_t) ompi_comm_rank(world()), net_p);
 }
 
 bool gpuhier_pml_has_fabric(void)
 {
-    return gpuhier_comm_self_lives()
+    return gpuhier_comm_self_lives() && !gpuhier_faults_are_told()
            && 0 == strcmp("cm", mca_pml_base_selected_component.pmlm_version.mca_component_name);
 }

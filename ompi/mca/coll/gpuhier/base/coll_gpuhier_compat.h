@@ -70,13 +70,15 @@ static inline int gpuhier_comm_allgatherv(const void *mine, int bytes, void *all
 #if OMPI_MAJOR_VERSION >= 5
 #    include "opal/class/opal_cstring.h"
 #    include "opal/mca/accelerator/base/base.h"
-#    include "ompi/runtime/mpiruntime.h"
+#    include "opal/mca/threads/thread_usage.h"
 #    include "ompi/runtime/params.h"
 #    include "opal/runtime/opal.h"
 #    include "opal/util/string_copy.h"
 #else
 #    include "opal/runtime/opal_params.h"
+#    include "opal/threads/thread_usage.h"
 #endif
+#include "ompi/runtime/mpiruntime.h"
 #include "opal/util/info.h"
 
 /* The framework's output stream, for opal_output_verbose(). */
@@ -198,6 +200,19 @@ static inline void gpuhier_at_last_session_end(void (*function)(void *))
 #else
     (void) function; /* no sessions */
 #endif
+}
+
+/* May threads call MPI at once? Open MPI 5 notes the thread level of MPI_Init, and of a session only that it is
+ * MPI_THREAD_MULTIPLE. */
+static inline bool gpuhier_threads_may_call(void)
+{
+    return ompi_mpi_thread_multiple || opal_using_threads();
+}
+
+/* Has the program one thread, as far as Open MPI was told? */
+static inline bool gpuhier_has_one_thread(void)
+{
+    return gpuhier_comm_self_lives() && MPI_THREAD_SINGLE == ompi_mpi_thread_provided && !gpuhier_threads_may_call();
 }
 
 #if defined(OPAL_ENABLE_FT_MPI) && OPAL_ENABLE_FT_MPI

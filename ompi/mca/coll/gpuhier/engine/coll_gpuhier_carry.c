@@ -22,7 +22,7 @@ bool gpuhier_carry_suits(const gpuhier_call_t *call)
 {
     const gpuhier_device_t *device = call->team->device;
     return call->team->carries && call->count * call->elem_bytes <= GPUHIER_CARRY_MOST && NULL == call->ended
-           && NULL == call->team->first && !call->has_gaps && !ompi_mpi_thread_multiple && !gpuhier_params.sync_before
+           && NULL == call->team->first && !call->has_gaps && !gpuhier_threads_may_call() && !gpuhier_params.sync_before
            && gpuhier_device_owns(device, &call->from) && gpuhier_device_owns(device, &call->to);
 }
 

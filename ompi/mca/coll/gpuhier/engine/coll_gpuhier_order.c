@@ -131,8 +131,8 @@ void gpuhier_order_decide(gpuhier_call_t *call)
     } else if (!is_usable(CU_STREAM_LEGACY)) {
         call->order = GPUHIER_ORDER_FAILED;
     } else if (!call->is_small) {
-        call->order = !gpuhier_params.sync_before && MPI_THREAD_SINGLE == ompi_mpi_thread_provided
-                              && gpuhier_oneshot_suits(call) && gpuhier_oneshot_is_direct(call)
+        call->order = !gpuhier_params.sync_before && gpuhier_has_one_thread() && gpuhier_oneshot_suits(call)
+                              && gpuhier_oneshot_is_direct(call)
                           ? GPUHIER_ORDER_KERNEL
                           : gpuhier_order_mark(call);
     } else if (call->small.is_mapped) {

@@ -23,6 +23,7 @@
 #include "sim_engine.h"
 #include "sim_memory.h"
 #include "sim_model.h"
+#include "sim_pool.h"
 
 #define STAGING_BYTES ((size_t) 64 << 10) /* what the real driver takes along when the call returns */
 
@@ -50,9 +51,18 @@ struct fill_work {
     int place;
 };
 
-/* What lies at [address, address + bytes); CUDA_ERROR_INVALID_VALUE when a GPU could not reach all of it, or
- * only by multimem instructions. */
-static CUresult end_find(uintptr_t address, size_t bytes, enum sim_side side, struct end *end_p)
+/* May the context's GPU copy there? Copies find memory of cudaMalloc on every GPU, but of pools and cuMemCreate only
+ * where access was granted. */
+static bool may_copy(CUcontext ctx, const struct sim_alloc *alloc)
+{
+    return SIM_KIND_MAPPED == alloc->kind ? 0 != (alloc->access & (1 << ctx->physical))
+           : SIM_KIND_POOL == alloc->kind ? sim_pool_access(alloc, ctx->physical)
+                                          : true;
+}
+
+/* What lies at [address, address + bytes); CUDA_ERROR_INVALID_VALUE when the context's GPU could not reach all of it,
+ * or only by multimem instructions. */
+static CUresult end_find(CUcontext ctx, uintptr_t address, size_t bytes, enum sim_side side, struct end *end_p)
 {
     struct sim_alloc *alloc = sim_memory_find(address);
     uintptr_t stop = address + bytes;
@@ -79,8 +89,7 @@ static CUresult end_find(uintptr_t address, size_t bytes, enum sim_side side, st
             return CUDA_ERROR_INVALID_VALUE;
         }
     }
-    if (SIM_KIND_RESERVED == alloc->kind || SIM_KIND_MULTICAST == alloc->kind
-        || (SIM_KIND_MAPPED == alloc->kind && 0 == alloc->access)) {
+    if (SIM_KIND_RESERVED == alloc->kind || SIM_KIND_MULTICAST == alloc->kind || !may_copy(ctx, alloc)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     return CUDA_SUCCESS;
@@ -179,9 +188,10 @@ CUresult sim_copy(const struct sim_copy *copy, CUstream stream, bool async)
     if (copy->height > 1 && (copy->to_pitch < copy->width || copy->from_pitch < copy->width)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    rc = end_find(copy->to, (copy->height - 1) * copy->to_pitch + copy->width, copy->to_side, &to);
+    rc = end_find(stream->ctx, copy->to, (copy->height - 1) * copy->to_pitch + copy->width, copy->to_side, &to);
     if (CUDA_SUCCESS == rc) {
-        rc = end_find(copy->from, (copy->height - 1) * copy->from_pitch + copy->width, copy->from_side, &from);
+        rc = end_find(stream->ctx, copy->from, (copy->height - 1) * copy->from_pitch + copy->width, copy->from_side,
+                      &from);
     }
     if (CUDA_SUCCESS != rc) {
         return rc;
@@ -253,7 +263,7 @@ CUresult sim_fill(uintptr_t to, size_t pitch, uint32_t value, size_t element, si
     if (0 != to % element || (height > 1 && pitch < count * element)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    rc = end_find(to, (height - 1) * pitch + count * element, SIM_ON_GPU, &end);
+    rc = end_find(stream->ctx, to, (height - 1) * pitch + count * element, SIM_ON_GPU, &end);
     if (CUDA_SUCCESS != rc) {
         return rc;
     }

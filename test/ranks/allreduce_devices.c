@@ -5,8 +5,9 @@
  * One process, several GPUs: the pointer decides where a call works, not the current device.
  *   - buffers on one GPU, then on another, call by call, the current device being either or none;
  *   - input still queued on the default stream of the buffer's own GPU;
- *   - a thread that has no CUDA context calls with memory that belongs to none (pools, mapped chunks).
- * Once on the accelerated path, once staged.
+ *   - a thread that has no CUDA context calls with memory that belongs to none (pools, mapped chunks);
+ *   - memory of another GPU's pool, which no copy from this GPU may touch, so the call is staged on all ranks.
+ * All but the last once on the accelerated path, once staged.
  *
  *   allreduce_devices [--stock]
  */
@@ -26,7 +27,7 @@ static const char *const types[] = {"double", "long_double"};
 typedef struct scene {
     suite_t *suite;
     value_case_t c;
-    size_t bytes;
+    size_t count, bytes;           /* bytes: of COUNT elements, of which a call takes the first `count` */
     unsigned char *input, *result; /* pinned */
     int home;                      /* the device that the suite chose */
 } scene_t;
@@ -35,25 +36,30 @@ static void check(scene_t *s, const buffer_t *recv, const char *what)
 {
     size_t first_wrong = 0;
     buffer_read(recv, s->result, s->bytes);
-    size_t wrong = value_check(&s->c, 0, COUNT, s->result, &first_wrong);
+    size_t wrong = value_check(&s->c, 0, s->count, s->result, &first_wrong);
     if (wrong > 0) {
         suite_fail(s->suite, "%s, %s: %zu elements are wrong from %zu on", s->c.type->name, what, wrong, first_wrong);
     }
 }
 
-static void call(scene_t *s, const buffer_t *send, const buffer_t *recv, const char *what)
+static void call_by(scene_t *s, const buffer_t *send, const buffer_t *recv, bool on_gpus, const char *what)
 {
-    const bool on_gpus = s->c.type->accelerated;
     char named[96];
     pvars_t before;
     snprintf(named, sizeof(named), "%s, %s", s->c.type->name, what);
     pvars_read(&before);
-    int error = MPI_Allreduce(send->message, recv->message, COUNT, s->c.type->type, s->c.op->op, MPI_COMM_WORLD);
+    int error =
+        MPI_Allreduce(send->message, recv->message, (int) s->count, s->c.type->type, s->c.op->op, MPI_COMM_WORLD);
     ++s->suite->calls;
     if (MPI_SUCCESS != error) {
         suite_fail(s->suite, "%s: MPI_Allreduce returned %d", named, error);
     }
     suite_check_paths(s->suite, named, &before, on_gpus, !on_gpus && !s->suite->cuda_aware);
+}
+
+static void call(scene_t *s, const buffer_t *send, const buffer_t *recv, const char *what)
+{
+    call_by(s, send, recv, s->c.type->accelerated, what);
 }
 
 static void new_input(scene_t *s)
@@ -105,6 +111,42 @@ static void queued_elsewhere(scene_t *s)
     buffer_free(&ballast);
 }
 
+static void alloc_in_pool(scene_t *s, buffer_t *buffer, int device)
+{
+    CUDA_MUST(cudaSetDevice(device));
+    buffer_alloc(buffer, BUFFER_POOL, s->bytes, 0);
+    CUDA_MUST(cudaSetDevice(s->home));
+}
+
+static void free_in_pool(scene_t *s, buffer_t *buffer)
+{
+    CUDA_MUST(cudaSetDevice(buffer->device));
+    buffer_free(buffer);
+    CUDA_MUST(cudaSetDevice(s->home));
+}
+
+/* Rank 0 has its input or output there, and the others cannot know. */
+static void pool_elsewhere(scene_t *s)
+{
+    static const size_t counts[] = {100, COUNT};
+    int ngpus = 1;
+    CUDA_MUST(cudaGetDeviceCount(&ngpus));
+    for (int i = 0; i < 4 && ngpus > 1; ++i) {
+        buffer_t send, recv;
+        const int other = 0 == s->suite->rank ? (s->home + 1) % ngpus : s->home;
+        new_input(s);
+        s->count = counts[i / 2];
+        alloc_in_pool(s, &send, 0 == i % 2 ? other : s->home);
+        alloc_in_pool(s, &recv, 0 == i % 2 ? s->home : other);
+        buffer_write(&send, s->input, s->bytes);
+        call_by(s, &send, &recv, false, "a pool of another device");
+        check(s, &recv, "a pool of another device");
+        free_in_pool(s, &send);
+        free_in_pool(s, &recv);
+    }
+    s->count = COUNT;
+}
+
 typedef struct work {
     scene_t *scene;
     const buffer_t *send, *recv;
@@ -149,7 +191,7 @@ int main(int argc, char **argv)
     MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
     suite_begin(&suite, "allreduce_devices", &argc, &argv);
     for (size_t t = 0; t < sizeof(types) / sizeof(types[0]); ++t) {
-        scene_t s = {.suite = &suite};
+        scene_t s = {.suite = &suite, .count = COUNT};
         s.c = (value_case_t){value_type_find(types[t]), value_op_find("sum"), suite.nranks, 0, false, false};
         s.bytes = COUNT * s.c.type->extent;
         CUDA_MUST(cudaGetDevice(&s.home));
@@ -160,6 +202,9 @@ int main(int argc, char **argv)
         alternate(&s);
         if (s.c.type->accelerated || !suite.cuda_aware) {
             queued_elsewhere(&s); /* a CUDA-aware Open MPI, which has the other calls, waits for the current GPU only */
+        }
+        if (!suite.cuda_aware) {
+            pool_elsewhere(&s);
         }
         CUDA_MUST(cudaFreeHost(s.input));
         CUDA_MUST(cudaFreeHost(s.result));

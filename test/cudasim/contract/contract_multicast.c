@@ -210,6 +210,7 @@ static void reduce(const char *fatbin)
         CALL(cuCtxSynchronize());
     }
     for (int i = 0; i < 2; i++) {
+        cuCtxSetCurrent(contexts[i]);
         CALL(cuMemcpyDtoH(values, own[i] + (0 == i ? 0 : 2 * MIB), sizeof(values)));
         for (unsigned k = 0; k < 1024; k++) {
             right = right && 3 * (k + 1) == values[k];

@@ -122,9 +122,18 @@ static bool is_usable(CUstream stream)
     return OMPI_SUCCESS == gpuhier_cuda_error(gpuhier_cu.cuStreamIsCapturing(stream, &status), "cuStreamIsCapturing");
 }
 
+/* Is it memory of another GPU that this GPU cannot copy? Plain copies between GPUs are for memory of cudaMalloc; pools
+ * and cuMemCreate grant access for each GPU. */
+static bool is_out_of_reach(const gpuhier_call_t *call, const gpuhier_buffer_t *buffer)
+{
+    return GPUHIER_BUFFER_DEVICE == buffer->kind && !buffer->ipc_capable
+           && buffer->device != call->team->device->ordinal;
+}
+
 void gpuhier_order_decide(gpuhier_call_t *call)
 {
-    if (OMPI_SUCCESS != call->team->context_lost) {
+    if (OMPI_SUCCESS != call->team->context_lost || is_out_of_reach(call, &call->from)
+        || is_out_of_reach(call, &call->to)) {
         call->order = GPUHIER_ORDER_FAILED;
     } else if (call->is_small && !gpuhier_buffer_on_device(&call->from) && !gpuhier_buffer_on_device(&call->to)) {
         call->order = GPUHIER_ORDER_NEEDLESS;

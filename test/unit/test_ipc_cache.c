@@ -3,13 +3,15 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The cache of what is mapped of other processes, on a driver that only counts: what is pinned outlives its
- * context, and a mapping that is to be kept is kept again after another user has let go of it.
+ * context, and a mapping that is to be kept is kept again after another user has let go of it. Memory that peers fail
+ * to map again and again is not offered any more.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -71,9 +73,34 @@ static CUresult fake_close(CUdeviceptr address)
     return CUDA_SUCCESS;
 }
 
+static CUresult fake_range(CUdeviceptr *base_p, size_t *bytes_p, CUdeviceptr address)
+{
+    *base_p = address & ~(CUdeviceptr) 0xffff;
+    *bytes_p = 0x10000;
+    return CUDA_SUCCESS;
+}
+
+static CUresult fake_handle(CUipcMemHandle *handle_p, CUdeviceptr address)
+{
+    memset(handle_p, 0, sizeof(*handle_p));
+    memcpy(handle_p, &address, sizeof(address));
+    return CUDA_SUCCESS;
+}
+
+static CUresult fake_set(const void *value, CUpointer_attribute name, CUdeviceptr address)
+{
+    (void) value;
+    (void) name;
+    (void) address;
+    return CUDA_SUCCESS;
+}
+
 static int driver_make(void **state)
 {
     (void) state;
+    gpuhier_cu.cuMemGetAddressRange = fake_range;
+    gpuhier_cu.cuIpcGetMemHandle = fake_handle;
+    gpuhier_cu.cuPointerSetAttribute = fake_set;
     gpuhier_cu.cuCtxGetCurrent = fake_current;
     gpuhier_cu.cuCtxPushCurrent = fake_push;
     gpuhier_cu.cuCtxPopCurrent = fake_pop;
@@ -176,6 +203,23 @@ static void unkept_is_user_memory(void **state)
     assert_int_equal(1, closed);
 }
 
+static void not_offered_for_ever(void **state)
+{
+    (void) state;
+    const gpuhier_buffer_t buffer = {.kind = GPUHIER_BUFFER_DEVICE, .id = 7, .ipc_capable = true};
+    gpuhier_memref_t ref;
+    unsigned uses, calls = 0;
+    while (calls < 1000 && OMPI_SUCCESS == gpuhier_export((void *) (uintptr_t) 0x30010, &buffer, &ref, &uses)) {
+        gpuhier_export_unmapped(&ref, &ref);
+        if (3 == ++calls) {
+            gpuhier_export_mapped(&ref); /* and it begins to count anew */
+        }
+    }
+    assert_int_equal(3 + 16, calls);
+    const gpuhier_buffer_t other = {.kind = GPUHIER_BUFFER_DEVICE, .id = 8, .ipc_capable = true};
+    assert_int_equal(OMPI_SUCCESS, gpuhier_export((void *) (uintptr_t) 0x30010, &other, &ref, &uses));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -183,6 +227,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(unpinned_goes_at_once, driver_make, cache_end),
         cmocka_unit_test_setup_teardown(kept_again, driver_make, cache_end),
         cmocka_unit_test_setup_teardown(unkept_is_user_memory, driver_make, cache_end),
+        cmocka_unit_test_setup_teardown(not_offered_for_ever, driver_make, cache_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

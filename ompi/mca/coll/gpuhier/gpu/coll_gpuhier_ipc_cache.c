@@ -186,13 +186,12 @@ void gpuhier_export_fabric(CUdeviceptr base, size_t bytes, const gpuhier_fabric_
     memcpy(&ref_p->handle, handle, sizeof(*handle));
 }
 
-/* What this process remembers of a shared reference; NULL: nothing, or it is not shared. */
-static exported_t *shared_find(const gpuhier_memref_t *ref)
+/* What this process remembers of memory that it has exported, or NULL. */
+static exported_t *exported_find(const gpuhier_memref_t *ref)
 {
     export_key_t key = {ref->base, ref->id};
     exported_t *entry = NULL;
-    if (GPUHIER_SHARED_FILE != ref->shared || !ready
-        || OPAL_SUCCESS != opal_hash_table_get_value_ptr(&exports, &key, sizeof(key), (void **) &entry)) {
+    if (!ready || OPAL_SUCCESS != opal_hash_table_get_value_ptr(&exports, &key, sizeof(key), (void **) &entry)) {
         return NULL;
     }
     return entry;
@@ -210,7 +209,7 @@ static size_t receiver_find(const exported_t *entry, uint64_t process)
 
 void gpuhier_export_send(const gpuhier_memref_t *ref, const gpuhier_memref_t *peers, int n)
 {
-    exported_t *entry = shared_find(ref);
+    exported_t *entry = GPUHIER_SHARED_FILE == ref->shared ? exported_find(ref) : NULL;
     const gpuhier_parcel_t parcel = {ref->process, ref->base, ref->id};
     int file = -1;
     for (int i = 0; NULL != entry && i < n; ++i) {
@@ -238,7 +237,7 @@ void gpuhier_export_send(const gpuhier_memref_t *ref, const gpuhier_memref_t *pe
 
 void gpuhier_export_unmapped(const gpuhier_memref_t *ref, const gpuhier_memref_t *peer)
 {
-    exported_t *entry = shared_find(ref);
+    exported_t *entry = exported_find(ref);
     if (NULL == entry) {
         return;
     }
@@ -251,7 +250,7 @@ void gpuhier_export_unmapped(const gpuhier_memref_t *ref, const gpuhier_memref_t
 
 void gpuhier_export_mapped(const gpuhier_memref_t *ref)
 {
-    exported_t *entry = shared_find(ref);
+    exported_t *entry = exported_find(ref);
     if (NULL != entry) {
         entry->failures = 0;
     }

@@ -8,6 +8,7 @@
  * the machine this is written for, at the place that the topology gives it.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api.h"
@@ -41,7 +42,6 @@ static const struct {
     {CU_DEVICE_ATTRIBUTE_SURFACE_ALIGNMENT, 512},
     {CU_DEVICE_ATTRIBUTE_GPU_OVERLAP, 1},
     {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 132},
-    {CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT, 0},
     {CU_DEVICE_ATTRIBUTE_INTEGRATED, 0},
     {CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY, 1},
     {CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, CU_COMPUTEMODE_DEFAULT},
@@ -219,6 +219,9 @@ CUresult sim_cuDeviceGetAttribute(int *value_p, CUdevice_attribute attribute, CU
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED:
         *value_p = sim_multicast_supported(sim_driver.devices[device].physical);
+        return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT:
+        *value_p = NULL != getenv("CUDASIM_DISPLAY");
         return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
         *value_p = generation_majors[sim_driver.topology.nvlink_generation];

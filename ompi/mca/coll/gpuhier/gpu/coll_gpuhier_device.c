@@ -293,6 +293,15 @@ static void flush_decide(gpuhier_device_t *device)
     device->flush_for_peers = gpuhier_flush_decide(&facts, true);
 }
 
+/* Has a kernel all the time that it wants, and the host while it runs? A GPU with a display ends a kernel after some
+ * seconds, and the program's context with it. */
+static bool kernels_may_wait(int ordinal)
+{
+    const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
+    return 0 == attribute(CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT, ordinal)
+           && (NULL == blocking || 0 == strtol(blocking, NULL, 10));
+}
+
 static size_t memory_of(CUdevice handle)
 {
     size_t bytes = 0;
@@ -340,6 +349,7 @@ static int device_make(CUcontext context, gpuhier_device_t **device_p)
         return rc;
     }
     device->memory_bytes = memory_of(handle);
+    device->kernels_may_wait = kernels_may_wait(device->ordinal);
     flush_decide(device);
     rc = first_lanes_make(device);
     if (OMPI_SUCCESS != rc) {

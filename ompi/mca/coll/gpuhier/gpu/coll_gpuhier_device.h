@@ -123,6 +123,7 @@ struct gpuhier_device {
     int lanes_used;  /* by calls and set-ups; lanes that failed calls have left do not count */
     CUevent *events; /* [nevents] free events, for calls that have no lane yet */
     int nevents, events_room;
+    bool kernels_may_wait; /* for peers; not where the driver ends long kernels, or a launch waits for its kernel */
     bool host_maps;        /* the host reads and writes memory of this GPU, see coll_gpuhier_gdr.h */
     bool query_suffices;   /* with host_maps: a query of the default stream covers the blocking streams as well */
     bool short_refused;    /* the driver has refused the memory of SHORT exchange buffers: kernels

@@ -148,6 +148,15 @@ static bool hosts_map(const gpuhier_setup_t *setup)
     return all;
 }
 
+static bool kernels_may_wait(const gpuhier_setup_t *setup)
+{
+    bool all = true;
+    for (int rank = 0; rank < setup->team->nranks; ++rank) {
+        all = all && 0 != setup->hello[rank].may_wait;
+    }
+    return all;
+}
+
 /* Deals the shards of groups with levels, and finds the circles of this rank. There are no levels where a node
  * works through host memory. */
 static void levels_make(gpuhier_setup_t *setup)
@@ -177,8 +186,10 @@ static int groups_make(gpuhier_setup_t *setup)
     team->index = team->hierarchy.index_of[team->rank];
     team->group_size = gpuhier_hierarchy_group_size(&team->hierarchy, team->group);
     if (1 == team->ngroups && !setup->has_host && gpus_differ(setup)) {
-        team->oneshot_bytes =
-            gpuhier_choice_oneshot(team->group_size, (uint64_t) gpuhier_params.oneshot_bytes, team->limits.slice_bytes);
+        team->oneshot_bytes = !kernels_may_wait(setup)
+                                  ? 0
+                                  : gpuhier_choice_oneshot(team->group_size, (uint64_t) gpuhier_params.oneshot_bytes,
+                                                           team->limits.slice_bytes);
         if (team->oneshot_bytes > GPUHIER_ONESHOT_PCIE_BYTES && over_pcie(setup)) {
             team->oneshot_bytes = GPUHIER_ONESHOT_PCIE_BYTES;
         }

@@ -32,6 +32,7 @@ static int hello_fill(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, gp
         mine->way = (uint8_t) team->way;
         mine->asked = (uint8_t) gpuhier_process_way();
         mine->host_maps = team->device->host_maps;
+        mine->may_wait = team->device->kernels_may_wait;
         mine->links = gpuhier_setup_links_offer(team);
         mine->multicast = gpuhier_multicast_is_possible(team->device->ordinal);
     }

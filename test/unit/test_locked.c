@@ -4,12 +4,15 @@
  *
  * Page-locked blocks, on a driver that locks whole pages, as CUDA does, and refuses a page that is locked already:
  * blocks share no page, whatever the size of a page, the budget holds, and a block that is given back is used again.
- * Where the driver locks nothing, there are no blocks.
+ * Where the driver locks nothing, there are no blocks. Children of fork() have none.
  */
 #include "ompi_config.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/coll_gpuhier_end.h"
@@ -109,6 +112,22 @@ void gpuhier_cuda_leave(gpuhier_cuda_scope_t *scope)
 
 /* -- the tests ----------------------------------------------------------------------- */
 
+/* A child of fork() has no such pages: a write could otherwise move the parent's to a place that the GPU does not know.
+ */
+static void keep_from_children(void)
+{
+    gpuhier_locked_t *block = gpuhier_locked_take(1, NULL);
+    char mapped;
+    int status = -1;
+    pid_t child = fork();
+    if (0 == child) {
+        _exit(0 != mincore(block->memory, block->bytes, (void *) &mapped) && ENOMEM == errno ? 0 : 1);
+    }
+    (void) waitpid(child, &status, 0);
+    check(0 == status, "a child has the pages of a block");
+    gpuhier_locked_give(block);
+}
+
 /* As many blocks as the budget allows; then no more, until one is given back, which is then the next. */
 static void fill(size_t bytes)
 {
@@ -144,6 +163,7 @@ int main(void)
     check(NULL == gpuhier_locked_take(100, NULL), "there is a block that is not locked");
     refuses = false;
     check(NULL == gpuhier_locked_take(BUDGET + 1, NULL), "there is a block longer than the budget");
+    keep_from_children();
     gpuhier_locked_t *all = gpuhier_locked_take(BUDGET, NULL);
     check(NULL != all, "the budget is not available after a refusal");
     if (NULL != all) {

@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/coll_gpuhier_end.h"
@@ -38,6 +39,7 @@ static void block_free(gpuhier_locked_t *block)
         gpuhier_cuda_leave(&scope);
     }
     locked_bytes -= block->bytes;
+    (void) madvise(block->memory, block->bytes, MADV_DOFORK);
     free(block->memory);
     free(block);
 }
@@ -73,6 +75,9 @@ static gpuhier_locked_t *block_make(size_t bytes, CUcontext context)
         free(block);
         return NULL;
     }
+    /* After a fork the first write would move the page to another place, and the GPU would not know. Newer kernels than
+     * 5.9 see to that. */
+    (void) madvise(block->memory, bytes, MADV_DONTFORK);
     CUpointer_attribute name = CU_POINTER_ATTRIBUTE_BUFFER_ID;
     unsigned long long id = 0;
     void *value = &id;

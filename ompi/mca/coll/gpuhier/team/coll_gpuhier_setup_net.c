@@ -217,12 +217,21 @@ static int peer_make(const gpuhier_setup_t *setup, int rank, const char *address
     gpuhier_team_t *team = setup->team;
     char name[64];
     snprintf(name, sizeof(name), "rank %d", rank);
-    int rc = gpuhier_net_peer_create(gpuhier_process_net(team->way), address, (size_t) setup->counts[rank], name,
-                                     &team->peers[rank]);
-    if (OMPI_SUCCESS == rc && is_of_my_job(setup->comm, rank)) {
-        gpuhier_net_peer_bind(team->peers[rank]);
+    return gpuhier_net_peer_create(gpuhier_process_net(team->way), address, (size_t) setup->counts[rank], name,
+                                   &team->peers[rank]);
+}
+
+/* When both sides of each connection have it: a process that is bound waits for the other one's last word. */
+static void peers_bind(const gpuhier_setup_t *setup)
+{
+    gpuhier_team_t *team = setup->team;
+    gpuhier_engine_lock();
+    for (int rank = 0; rank < team->nranks; ++rank) {
+        if (NULL != team->peers[rank] && is_of_my_job(setup->comm, rank)) {
+            gpuhier_net_peer_bind(team->peers[rank]);
+        }
     }
-    return rc;
+    gpuhier_engine_unlock();
 }
 
 /* Makes the peers; connections follow with the first message. all: the addresses, by the places of setup->counts. */
@@ -311,6 +320,9 @@ int gpuhier_setup_net_connect(gpuhier_setup_t *setup)
         fall_tell(setup, GPUHIER_WAY_TCP); /* Open MPI's messages may have taken the place of TCP */
     }
     int rc = vote_connected(setup, addresses_exchange(setup));
+    if (OMPI_SUCCESS == rc) {
+        peers_bind(setup);
+    }
     rc = OMPI_SUCCESS != rc ? rc : vote_connected(setup, gpuhier_partners_connect(setup->team));
     if (OMPI_SUCCESS == rc && GPUHIER_WAY_MPI == setup->team->way) {
         fall_tell(setup, GPUHIER_WAY_MPI);

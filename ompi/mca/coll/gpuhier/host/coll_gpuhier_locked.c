@@ -75,8 +75,8 @@ static gpuhier_locked_t *block_make(size_t bytes, CUcontext context)
         free(block);
         return NULL;
     }
-    /* After a fork the first write would move the page to another place, and the GPU would not know. Newer kernels than
-     * 5.9 see to that. */
+    /* After a fork the first write would move the page to another place, and the GPU would not know. Linux sees to that
+     * from 5.9 on. */
     (void) madvise(block->memory, bytes, MADV_DONTFORK);
     CUpointer_attribute name = CU_POINTER_ATTRIBUTE_BUFFER_ID;
     unsigned long long id = 0;

@@ -84,7 +84,8 @@ static CUresult end_find(CUcontext ctx, uintptr_t address, size_t bytes, enum si
     end_p->sync_memops = atomic_load_explicit(&alloc->sync_memops, memory_order_relaxed);
     end_p->place = sim_memory_place(alloc);
     while (stop > alloc->base + alloc->size) { /* neighbouring mappings of a reserved range serve as one */
-        alloc = SIM_KIND_MAPPED == alloc->kind ? sim_memory_find(alloc->base + alloc->size) : NULL;
+        alloc =
+            SIM_KIND_MAPPED == alloc->kind && may_copy(ctx, alloc) ? sim_memory_find(alloc->base + alloc->size) : NULL;
         if (NULL == alloc) {
             return CUDA_ERROR_INVALID_VALUE;
         }

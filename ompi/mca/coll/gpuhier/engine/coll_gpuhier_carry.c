@@ -12,7 +12,6 @@
 #include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_call.h"
 #include "engine/coll_gpuhier_carry.h"
-#include "ompi/runtime/mpiruntime.h"
 
 #define PATIENCE_NS 200000   /* of the kernel; a peer that is later costs the host a copy */
 #define POLLS_PER_QUERY 256u /* looks at the word between two queries of the driver, which reports faults */

@@ -24,7 +24,6 @@
 #include "engine/coll_gpuhier_carry.h"
 #include "engine/coll_gpuhier_oneshot.h"
 #include "engine/coll_gpuhier_order.h"
-#include "ompi/runtime/mpiruntime.h"
 
 void gpuhier_order_forget(gpuhier_call_t *call)
 {

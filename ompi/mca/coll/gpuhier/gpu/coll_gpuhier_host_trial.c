@@ -7,14 +7,17 @@
 #include "ompi_config.h"
 
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include "base/coll_gpuhier_clock.h"
 #include "gpu/coll_gpuhier_gdr.h"
 #include "gpu/coll_gpuhier_host_trial.h"
 
-#define ROUNDS 10         /* for each stream: another thread's work may look like an answer, but not so often */
-#define PATIENCE_US 1000u /* until the default stream has no work */
-#define HELD_US 100000u   /* at most, so that a driver that calls the host function at once does not hang */
+#define ROUNDS 10            /* for each stream: another thread's work may look like an answer, but not so often */
+#define PATIENCE_US 1000000u /* for all rounds, until the default stream has no work */
+#define HELD_US 100000u      /* at most, so that a driver that calls the host function at once does not hang */
+#define HELD_POLL_US 20u     /* the host function leaves the core to whoever launched it */
+#define MOST_VOID 3          /* rounds that showed nothing */
 
 static bool copy(CUdeviceptr to, CUdeviceptr from, CUstream stream)
 {
@@ -37,53 +40,70 @@ bool gpuhier_host_trial_maps(CUdeviceptr word, CUstream stream)
     return gpuhier_gdr_write(word, &ours, sizeof(ours), buffer.id) && copy(to, word, stream) && ours == seen;
 }
 
+/* A host function may still look at it when cuStreamSynchronize() has failed. */
+static _Atomic int held;
+enum { HELD, RELEASED, RAN_OUT };
+
 static void CUDA_CB hold(void *arg)
 {
-    _Atomic bool *released = arg;
     const uint64_t begin = gpuhier_clock_us();
-    while (!atomic_load_explicit(released, memory_order_acquire) && gpuhier_clock_us() - begin < HELD_US) {
+    int expected = HELD;
+    (void) arg;
+    while (HELD == atomic_load_explicit(&held, memory_order_acquire)) {
+        if (gpuhier_clock_us() - begin >= HELD_US) {
+            atomic_compare_exchange_strong(&held, &expected, RAN_OUT);
+            break;
+        }
+        usleep(HELD_POLL_US);
     }
 }
 
-static bool default_becomes_idle(void)
+static bool default_becomes_idle(uint64_t until_us)
 {
-    const uint64_t begin = gpuhier_clock_us();
     CUresult result;
     do {
         result = gpuhier_cu.cuStreamQuery(CU_STREAM_LEGACY);
-    } while (CUDA_ERROR_NOT_READY == result && gpuhier_clock_us() - begin < PATIENCE_US);
+    } while (CUDA_ERROR_NOT_READY == result && gpuhier_clock_us() < until_us);
     return CUDA_SUCCESS == result;
 }
 
-/* Does the default stream, which has no work, seem busy as long as this blocking stream is held up, and no longer? */
-static bool is_seen(CUstream stream)
+typedef enum { SEEN, NOT_SEEN, VOID } answer_t;
+
+/* Does the default stream, which has no work, seem busy while this blocking stream is held up? The round is void if
+ * the stream was no longer held up when the answer came: on a busy host this thread may have waited for a core. */
+static answer_t is_seen(CUstream stream, uint64_t until_us)
 {
-    static _Atomic bool released; /* a host function may still look at it when cuStreamSynchronize() has failed */
-    atomic_store_explicit(&released, false, memory_order_release);
-    if (!default_becomes_idle()
-        || OMPI_SUCCESS
-               != gpuhier_cuda_error(gpuhier_cu.cuLaunchHostFunc(stream, hold, &released), "cuLaunchHostFunc")) {
-        return false;
+    int expected = HELD;
+    atomic_store_explicit(&held, HELD, memory_order_release);
+    if (!default_becomes_idle(until_us)
+        || OMPI_SUCCESS != gpuhier_cuda_error(gpuhier_cu.cuLaunchHostFunc(stream, hold, NULL), "cuLaunchHostFunc")) {
+        return NOT_SEEN;
     }
-    const CUresult held = gpuhier_cu.cuStreamQuery(CU_STREAM_LEGACY);
-    atomic_store_explicit(&released, true, memory_order_release);
-    const CUresult ended = gpuhier_cu.cuStreamSynchronize(stream);
-    return CUDA_SUCCESS == ended && CUDA_ERROR_NOT_READY == held
-           && CUDA_SUCCESS == gpuhier_cu.cuStreamQuery(CU_STREAM_LEGACY);
+    const CUresult answer = gpuhier_cu.cuStreamQuery(CU_STREAM_LEGACY);
+    const bool was_held = atomic_compare_exchange_strong(&held, &expected, RELEASED);
+    if (CUDA_SUCCESS != gpuhier_cu.cuStreamSynchronize(stream)) {
+        return NOT_SEEN;
+    }
+    return !was_held ? VOID : CUDA_ERROR_NOT_READY == answer && default_becomes_idle(until_us) ? SEEN : NOT_SEEN;
 }
 
 bool gpuhier_host_trial_query(void)
 {
+    const uint64_t until_us = gpuhier_clock_us() + PATIENCE_US;
     CUstream stream;
     if (OMPI_SUCCESS
         != gpuhier_cuda_error(gpuhier_cu.cuStreamCreateWithPriority(&stream, CU_STREAM_DEFAULT, 0),
                               "cuStreamCreateWithPriority")) {
         return false;
     }
-    bool seen = true;
-    for (int i = 0; i < 2 * ROUNDS && seen; ++i) {
-        seen = is_seen(0 == i % 2 ? stream : CU_STREAM_PER_THREAD);
+    answer_t answer = SEEN;
+    for (int i = 0, void_rounds = 0; i < 2 * ROUNDS && NOT_SEEN != answer;) {
+        answer = is_seen(0 == i % 2 ? stream : CU_STREAM_PER_THREAD, until_us);
+        i += SEEN == answer;
+        if (VOID == answer && ++void_rounds > MOST_VOID) {
+            answer = NOT_SEEN;
+        }
     }
     (void) gpuhier_cuda_error(gpuhier_cu.cuStreamDestroy(stream), "cuStreamDestroy");
-    return seen;
+    return SEEN == answer;
 }

@@ -10,9 +10,9 @@
 #                 a part of a name (lazy), and then all of a folder with that name, too; may be a glob
 #   --ci          also the tests that are marked "slow"; without it and without a pattern they are left out
 #   --full        all tests, and more in some of them (GPUHIER_CHECK_FULL=1 tells them)
-#   --asan        in a build with AddressSanitizer and UBSan: the unit and ranks tests
-#   --jobs N      as many tests at a time (default: two for each processor, since tests wait much; at most 8)
-#   --loop [N]    again and again until a test fails, or N rounds
+#   --asan        the unit and ranks tests, in a build with AddressSanitizer and UBSan
+#   --jobs N      runs N tests at a time (default: two for each processor, since tests wait much; at most 8)
+#   --loop [N]    repeats the tests until one fails, or for N rounds
 #   --list        names the tests and stops
 #   --verbose     the output of every test, not only of failing ones
 #   --build DIR   build folder (default: GPUHIER_BUILD, else build/ in the source tree)
@@ -20,21 +20,21 @@
 #
 # A line of a tests.list is "NAME DEADLINE_SECONDS [MARK...] command args...". The command is run by bash
 # in the build folder of that test folder with GPUHIER_SRC and GPUHIER_BUILD set. Status 0 is a pass, 77 a
-# skip, anything else a failure; so is passing the deadline, and so is leaving something behind:
-# a process, a file in /dev/shm, a network namespace, an interface, a System V segment.
+# skip, and anything else a failure. A test also fails if it passes its deadline, or if it leaves something
+# behind: a process, a file in /dev/shm, a network namespace, an interface, a System V IPC object.
 #
 #   slow    left out when neither --ci, --full nor a pattern asks for it
 #   full    runs with --full only, or when a pattern is its whole name
 #   alone   runs after the others, with no other test beside it
 #
-# A deadline is generous for a machine that has nothing else to do. A busy one may be many times slower, and
-# only a hang is to meet a deadline, so a test gets five times as long. No test judges how long something takes:
+# A deadline is generous for an idle machine. A busy machine may be many times slower, and only a hang should
+# reach the deadline, so a test gets five times as long. No test judges how long something takes:
 # test/bench/suite.sh does.
 #
-# Each test gets /dev/shm, System V IPC and a network of its own when we may make namespaces, so
-# that what it leaves is seen exactly, whatever else runs on the machine, and does not
-# trouble another test; where we may not, tests run one after the other. Results are printed in the order
-# of the lists. The last line reads "N passed, N failed, N skipped".
+# If root runs this script, and may make namespaces, each test gets /dev/shm, System V IPC and a network of its
+# own. Then what it leaves behind is seen, whatever else runs on the machine, and does not trouble another test.
+# Otherwise tests run one after the other. Results are printed in the order of the lists. The last line reads
+# "N passed, N failed, N skipped".
 set -u
 src=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 self=$src/test/check.sh
@@ -42,7 +42,7 @@ export GPUHIER_SRC=$src
 export GPUHIER_BUILD=${GPUHIER_BUILD:-$src/build}
 build_chosen=0
 
-# The order in which a failure tells most: the smallest thing that can be broken comes first.
+# Folders whose tests are about small things come first, so that the first failure tells most.
 folder_order=(unit cudasim vcluster ranks nodes fault fuzz bench compile gpu peers)
 
 patience=5
@@ -211,7 +211,7 @@ fi
 if [ $full = 1 ]; then
     export GPUHIER_CHECK_FULL=1
 fi
-# A test may run this script for another build; one that runs itself that way would never end.
+# A test may run this script for another build. If it ran itself in this way, that would never end.
 export GPUHIER_CHECK_DEPTH=$((${GPUHIER_CHECK_DEPTH:-0} + 1))
 if [ $GPUHIER_CHECK_DEPTH -gt 2 ]; then
     echo "check: a test that runs test/check.sh runs itself: give it patterns that leave itself out" >&2
@@ -220,7 +220,7 @@ fi
 
 # -- one test -----------------------------------------------------------------------------
 scratch=$(mktemp -d "${GPUHIER_CHECK_SCRATCH:-${TMPDIR:-/tmp}}/gpuhier-check.XXXXXX") || exit 1
-export GPUHIER_CHECK_SCRATCH=$scratch # a run inside a test may be ended before it removes its own
+export GPUHIER_CHECK_SCRATCH=$scratch # runs inside a test put their files here, in case they are killed
 
 # All processes of a test carry its tag in their environment. A test that runs this script has a tag that begins all
 # those of the tests inside.
@@ -280,13 +280,13 @@ tagged()
     done
 }
 
-# Ends what an interrupted run still does. Those that are ended may have started others meanwhile.
+# Kills all processes of an interrupted run. It looks again, since they may have started others meanwhile.
 end_all()
 {
     local tries found pid rest
     local workers
     mapfile -t workers < <(jobs -p)
-    disown -a # bash would tell of each
+    disown -a # or bash would report each kill
     [ ${#workers[@]} -eq 0 ] || kill -KILL "${workers[@]}" 2>/dev/null
     for ((tries = 0; tries < 50; tries++)); do
         found=$(tagged "$run_tag")
@@ -298,7 +298,7 @@ end_all()
     done
 }
 
-# Waits a little for the processes of a test to go; ends and names those that do not.
+# Waits up to 20 seconds for the processes of a test to end. Kills those that do not, and prints them.
 left_processes()
 {
     local tries found pid rest
@@ -313,8 +313,8 @@ left_processes()
     done <<<"$found"
 }
 
-# run_test NUMBER LINE: runs a test, in a subshell. What there is to say goes to the file report in $scratch/NUMBER;
-# the file verdict, which comes last, says PASS, SKIP or FAIL.
+# run_test NUMBER LINE: runs a test, in a subshell. Writes what is to be printed to the file report in $scratch/NUMBER,
+# and then PASS, SKIP or FAIL to the file verdict.
 run_test()
 {
     local place=$scratch/$1 test deadline command
@@ -373,7 +373,7 @@ started=0  # tests
 reported=0 # of them
 lines=()   # those of the tests that were started
 
-# Prints what the tests that have ended have to say, up to the first that has not.
+# Prints the reports of the tests that have ended, up to the first test that has not.
 report()
 {
     local place
@@ -393,7 +393,7 @@ report()
     done
 }
 
-# run_tests JOBS LINE...: so many at a time.
+# run_tests JOBS LINE...: runs the tests of the lines, JOBS at a time.
 run_tests()
 {
     local most=$1 running=0 line

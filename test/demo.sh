@@ -2,9 +2,9 @@
 # Copyright (c) 2026 the gpuhier authors. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The demonstration: all set-up, then the benchmark on two nodes of four GPUs each, 8 bytes to 64 MiB of
-# double sums, gpuhier next to what Open MPI does without it. Nodes are namespaces of this machine, GPUs are
-# emulated (test/vcluster, test/cudasim); the last line says what ran where.
+# The demonstration: does all set-up, then runs the benchmark on two nodes of four GPUs each. It sums 8 bytes to
+# 64 MiB of doubles, and shows gpuhier next to what Open MPI does without it. Nodes are namespaces of this machine,
+# and GPUs are emulated (test/vcluster, test/cudasim). The last line says what ran where.
 #
 #   test/demo.sh [--real] [--build DIR] [-- BENCH_OPTIONS...]
 #
@@ -69,7 +69,7 @@ table=$GPUHIER_BUILD/demo.txt
     tee "$table"
 status=${PIPESTATUS[0]}
 
-# What the table itself says: rows, rows on the accelerated path, wrong elements, the stock path.
+# Counts the table's rows, those on the accelerated path, and the wrong elements, and finds the name of the stock path.
 summary=$(awk '
     /^# stock: / { sub(/^# stock: /, ""); stock = $0 }
     /^ *[0-9]/ { rows++; wrong += $9; if ($NF == "gpuhier") { accelerated++ } }

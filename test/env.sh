@@ -8,12 +8,12 @@
 # In:  GPUHIER_SRC, GPUHIER_BUILD (top source and top build folder)
 # Out: gpuhier_env_mpi       settings of Open MPI for a small machine and for root
 #      gpuhier_env_component the uninstalled component in front of Open MPI's own
-#      gpuhier_env_sanitizers how a sanitized build reports; leaks count
+#      gpuhier_env_sanitizers how a sanitized build reports; leaks are errors
 #      gpuhier_env_emulator  the emulated CUDA libraries in front of everything else
-#      gpuhier_env_kernels   nvcc's part of the build under test for another build
-#      gpuhier_env_twin      and its kernels for emulated GPUs
+#      gpuhier_env_kernels   copies what nvcc has made for the build under test into another build
+#      gpuhier_env_twin      copies the kernels for emulated GPUs into another build
 
-# Oversubscribed ranks yield, root may run, nothing asks for a network that a test box lacks.
+# Lets root run programs. Ranks may outnumber the processors: none is bound, and a rank that waits yields.
 gpuhier_env_mpi()
 {
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -38,7 +38,8 @@ gpuhier_env_component()
         return 1
     fi
     export OMPI_MCA_mca_base_component_path=$GPUHIER_BUILD/ompi/mca/coll/gpuhier/component:$default
-    # Open MPI 5 hands that on to PMIx, which complains of every file there that is not its own: an empty folder.
+    # Open MPI 5 hands this path on to PMIx, which complains about files that are not its own. So PMIx gets an empty
+    # folder.
     mkdir -p "$GPUHIER_BUILD/test/none"
     export PMIX_MCA_mca_base_component_path=$GPUHIER_BUILD/test/none
 }
@@ -49,20 +50,20 @@ gpuhier_env_emulator()
     export CUDASIM_TWINS=$GPUHIER_BUILD/test/cudasim/lib/libgpuhier_twin.so
 }
 
-# A report ends the process with a status that no test uses. A leak is known by the function that allocates
-# and by nothing further out (malloc_context_size): every stack of ours has frames of Open MPI in it,
-# so that a suppression of Open MPI's leaks would hide ours as well.
+# A report ends the process with a status that no test uses. Of a leak's stack only the function that allocates is
+# recorded (malloc_context_size). Further up, every stack of ours has frames of Open MPI, and so the suppressions of
+# Open MPI's leaks would hide ours as well.
 gpuhier_env_sanitizers()
 {
     export ASAN_OPTIONS=detect_leaks=1:malloc_context_size=2:exitcode=66:abort_on_error=0:allocator_may_return_null=1:detect_odr_violation=1
     export LSAN_OPTIONS=suppressions=$GPUHIER_SRC/test/lsan.supp:print_suppressions=0
     export UBSAN_OPTIONS=halt_on_error=1:exitcode=66:print_stacktrace=1
-    # What libraries do among themselves is not watched.
+    # What uninstrumented libraries do among themselves is ignored.
     export TSAN_OPTIONS=ignore_noninstrumented_modules=1:exitcode=66:history_size=4:suppressions=$GPUHIER_SRC/test/tsan.supp:print_suppressions=0
 }
 
-# gpuhier_env_kernels FOLDER: puts nvcc's part of the build under test into another configured build, where nvcc would
-# take minutes for the same.
+# gpuhier_env_kernels FOLDER: copies what nvcc has made for the build under test into another configured build, where
+# nvcc would take minutes to make the same.
 gpuhier_env_kernels()
 {
     local kernels=ompi/mca/coll/gpuhier/gpu/kernels name
@@ -72,8 +73,9 @@ gpuhier_env_kernels()
             cp "$GPUHIER_BUILD/$kernels/$name" "$1/$kernels/" || return 1
     done
 }
-# gpuhier_env_twin FOLDER: puts the kernels for emulated GPUs of the build under test into another configured build, where
-# hundreds of templates would take minutes. They know nothing of MPI, and sanitizers cannot watch emulated GPU memory.
+# gpuhier_env_twin FOLDER: copies the kernels for emulated GPUs from the build under test into another configured build,
+# where hundreds of templates would take minutes. They do not depend on Open MPI, and sanitizers cannot watch emulated
+# GPU memory.
 gpuhier_env_twin()
 {
     local twin=test/cudasim/twin

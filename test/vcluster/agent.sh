@@ -2,7 +2,7 @@
 # Copyright (c) 2026 the gpuhier authors. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# agent HOST COMMAND...: what mpirun runs on the head in place of ssh. Enters
+# agent HOST COMMAND...: mpirun runs it on the head in place of ssh. It enters
 # the namespaces of node HOST and runs COMMAND there in a shell. Unlike ssh it
 # hands on the whole environment.
 set -u

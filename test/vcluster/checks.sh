@@ -52,7 +52,7 @@ count_real_gpus() {
     gpus=${#list[@]}
 }
 
-# Prints the smallest memory that this process may have, in MiB.
+# Prints how much memory this process may have, in MiB: the least of what is free and what its cgroup permits.
 available_mib() {
     local key value line mib=0 file
 
@@ -104,7 +104,7 @@ are available (MemAvailable or the memory cgroup), enough for $most ranks; ask f
 ranks of about $rank_threads threads; ask for fewer, or raise it"
 }
 
-# The outcome of trying what the nodes are made of, in a throw-away namespace.
+# Tries in a throw-away namespace all that making the nodes takes. Prints what fails.
 try_namespaces() {
     timeout 100 unshare $1 --mount --uts --ipc --net --pid --fork --kill-child bash -c '
         mount -t proc proc /proc && mount -t tmpfs tmpfs /dev/shm && mount -t sysfs sysfs /sys &&

@@ -6,17 +6,17 @@
 # COMMAND (mpirun) beside them, and returns its status.
 #
 # Started by start.sh as the first process of new PID, mount, network, host name
-# and IPC namespaces: the "head", a machine of its own on which mpirun runs
-# and no rank. Nothing is undone here: when this process ends, the kernel ends
-# every other one, and with the last process of a namespace the namespace.
-# File descriptor 7 is run's pipe.
+# and IPC namespaces: the "head", a machine of its own on which mpirun runs but
+# no rank. Nothing is undone here: when this process ends, the kernel kills all
+# others, and each namespace ends with its last process. File descriptor 7 is
+# run's pipe.
 set -u
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 . "$here/network.sh"
 
-# Before /proc is replaced it still tells the numbers of this process and of its
-# parent outside (the fourth word; the second is "(bash)").
+# /proc is still that of the outside here. It has the numbers of this process and,
+# in the fourth word, of its parent there (the second word is "(bash)").
 read -r outside _ _ parent _ </proc/self/stat
 [[ $parent == "$VCLUSTER_PARENT" ]] || exit 125
 echo "$outside" >&7
@@ -27,7 +27,7 @@ fail() {
     exit 125
 }
 
-# must WHAT COMMAND...: runs it, or ends with its complaint.
+# must WHAT COMMAND...: runs COMMAND, or ends with its error message.
 must() {
     local what=$1 text
 
@@ -35,8 +35,8 @@ must() {
     text=$("$@" 2>&1) || fail "cannot $what: ${text//$'\n'/; }"
 }
 
-# What mpirun needs to reach the nodes lives on a file system of the head's
-# own, the agent included: its path must have no blanks.
+# What mpirun needs to reach the nodes is on a file system of the head's own.
+# The agent is there, too, since its path must have no blanks.
 home=/dev/shm/.vcluster
 
 make_head() {
@@ -60,7 +60,7 @@ make_head() {
     make_switches
 }
 
-# Starts all nodes, then waits until each has said its process number.
+# Starts all nodes, then waits until each has written its process number to the pipe.
 make_nodes() {
     local n pid
 

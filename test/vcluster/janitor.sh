@@ -2,9 +2,9 @@
 # Copyright (c) 2026 the gpuhier authors. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# janitor.sh MARK: makes a folder in /dev/shm and says its name, waits for the
-# end of its standard input, then kills every process whose environment holds
-# MARK until there is none, and removes the folder. Started by plain.sh.
+# janitor.sh MARK: makes a folder in /dev/shm and prints its name, waits for the
+# end of its standard input, then kills processes whose environment holds MARK
+# until there are none, and removes the folder. Started by plain.sh.
 set -u
 trap '' HUP INT TERM PIPE
 
@@ -14,7 +14,8 @@ echo "$folder" 2>/dev/null
 exec >/dev/null
 while read -r _; do :; done
 
-# Processes of other users and those that just ended cannot be read: not ours.
+# Prints the processes with the mark. Those of other users, and those that have just
+# ended, cannot be read and do not count.
 marked() {
     grep -lzxF -- "$mark" /proc/[0-9]*/environ 2>/dev/null | tr -dc '0-9\n'
 }

@@ -12,12 +12,12 @@
 #     rail1 ==== n0r1 --- [ switch1 ] --- n1r1 ==== rail1
 #        ^tbf     ^tbf                     ^tbf      ^tbf
 #
-# With a latency, each rail's switch is a process instead (vcluster_relay.c), which keeps the rate as well.
+# With a latency, each rail's switch is a process instead (vcluster_relay.c), which also shapes the rail to RATE.
 
 readonly mtu=9000
-# The bucket holds one burst: larger than the largest packet that is handed
-# down at once (64 KiB). A full queue drops packets: long enough that senders
-# which share a receiver's rail are slowed by TCP's windows before that.
+# The bucket holds one burst, which is larger than the largest packet that is
+# handed down at once (64 KiB). A full queue drops packets, so it is so long that
+# TCP's windows slow down senders that share a receiver's rail before it is full.
 readonly shape=(burst 256kb latency 200ms)
 
 # rail_address RAIL NODE: node -1 is the head.
@@ -99,8 +99,8 @@ relay_figures() {
     }'
 }
 
-# With a latency TCP must neither wait for acknowledgements before it fills a rail, nor take a long queue for a loss:
-# a rail stands for one on which hardware does all that.
+# With a latency, TCP must fill a rail without waiting for acknowledgements, and must not take a long queue for a loss:
+# the rail stands for one on which hardware does the work of TCP.
 tune_tcp() {
     echo 0 >/proc/sys/net/ipv4/tcp_slow_start_after_idle
     echo 1 >/proc/sys/net/ipv4/tcp_no_metrics_save

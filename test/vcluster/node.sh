@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # node.sh N: one node. Started by cluster.sh as the first process of the
-# node's own namespaces; gives them a host name and private file systems, says
-# its process number (as the head counts) into file descriptor 5, and stays,
-# since the namespaces live as long as their processes. Adopts and reaps what
-# daemons leave. Processes come in through agent.sh.
+# node's own namespaces. Gives them a host name and private file systems, writes
+# its process number (as the head sees it) to file descriptor 5, and stays, since
+# namespaces live as long as their processes. Reaps the processes that daemons
+# leave behind. Other processes enter the node through agent.sh.
 set -u
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
@@ -14,7 +14,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 n=$1
 read -r pid _ </proc/self/stat
 
-# What hwloc is to see on this node; agent.sh tells it so.
+# Writes the topology that hwloc is to see on this node. agent.sh names the file to hwloc.
 make_topology() {
     [[ -z ${VCLUSTER_TOPOLOGY_TOOL:-} ]] ||
         "$VCLUSTER_TOPOLOGY_TOOL" "$VCLUSTER_TOPOLOGY_XML" >/dev/shm/.vcluster/hwloc.xml
@@ -26,8 +26,8 @@ make_node() {
     hostname "node$n" &&
     mount -t sysfs sysfs /sys &&
     mount -t tmpfs -o "mode=1777$size" tmpfs /dev/shm &&
-    # A file system of its own: a full /dev/shm must not stop Open MPI's
-    # session files, nor these fill /dev/shm.
+    # Open MPI's session files have a file system of their own: a full /dev/shm
+    # must not stop them, and they must not fill /dev/shm.
     mkdir /dev/shm/.vcluster &&
     mount -t tmpfs -o mode=1777 tmpfs /dev/shm/.vcluster &&
     # The head's /proc shows the processes of all nodes: emulated GPUs need it
@@ -35,7 +35,7 @@ make_node() {
     mkdir /dev/shm/.vcluster/proc &&
     mount --bind /proc /dev/shm/.vcluster/proc &&
     mount -t proc proc /proc &&
-    # Open MPI's daemons look for it, though they start nothing.
+    # Open MPI's daemons look for the agent, although they start nothing.
     cp "$here/agent.sh" /dev/shm/.vcluster/agent && chmod +x /dev/shm/.vcluster/agent &&
     make_topology
 }
@@ -45,8 +45,8 @@ if ! make_node; then
     exit 125
 fi
 quiet_ipv6
-# The usual default of Linux: a host's own choice, such as bbr, keeps a short
-# shaped rail less full.
+# Sets the usual default of Linux, since a host's own choice, such as bbr, fills
+# a short shaped rail less well.
 if [[ -w /proc/sys/net/ipv4/tcp_congestion_control ]]; then
     echo cubic 2>/dev/null >/proc/sys/net/ipv4/tcp_congestion_control
 fi

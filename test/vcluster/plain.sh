@@ -2,10 +2,10 @@
 # Copyright (c) 2026 the gpuhier authors. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# One node without namespaces, for users who may not make any. Only /dev/shm
-# is shared with the rest of the machine then. A janitor, which outlives run
-# whatever happens to it, kills the processes of this run (they carry its mark
-# in their environment) and removes its folder.
+# One node without namespaces, for users who may not make any. A janitor process
+# outlives run, whatever happens to run. It kills the processes of this run, which
+# carry its mark in their environment, and removes the run's folder in /dev/shm.
+# /dev/shm is that of the machine, so other files of the program stay there.
 
 # run_plain MPIRUN-COMMAND... PROGRAM...: returns the status of the program.
 run_plain() {

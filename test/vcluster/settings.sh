@@ -5,7 +5,7 @@
 # The environment that run gives to Open MPI and to the program: which Open
 # MPI, the uninstalled component, the emulated GPUs. Everything goes through
 # the environment and not through mpirun's command line, so that what the user
-# says with --mca or in OMPI_MCA_... always wins.
+# says with --mca always wins. OMPI_MCA_... wins over what default_to sets.
 
 # default_to NAME VALUE: exports a value that the user's environment overrides.
 default_to() {
@@ -54,11 +54,12 @@ find_relay() {
   build it (./configure && make check), or say where with GPUHIER_BUILD=build-folder"
 }
 
-# Takes from the description what the command line leaves open: the number of
-# GPUs and of rails, which must agree with it otherwise, and of nodes. The tool
-# tells what is wrong with a description, and where. A description of a real
-# machine has NICs with names of their own: those that carry data are then the
-# rails, in the order in which they are listed, and the others are left out.
+# Takes the numbers of GPUs, rails and nodes from the description where the
+# command line leaves them open. If the command line names GPUs or rails, the
+# description must agree. The tool says what is wrong with a description, and
+# where. A description of a real machine has NICs with names of their own. The
+# NICs that carry data are then the rails, in the order of the description, and
+# the others are left out.
 read_topology() {
     local tool=$build/test/cudasim/cudasim_topo text word name gpus_there=0 nics_there=0 nodes_there
 
@@ -89,7 +90,7 @@ read_topology() {
     topology_tool=$tool
 }
 
-# The emulated GPUs: libraries, number, description, kernels' twins.
+# Sets up the emulated GPUs: their libraries, number and description, and the kernels' twins.
 set_gpus() {
     (( ! real && gpus > 0 )) || return 0
     [[ -e $emulator/libcuda.so.1 ]] || fail 2 "there are no emulated CUDA libraries in $emulator:
@@ -104,7 +105,7 @@ set_gpus() {
     fi
 }
 
-# The component. mca_base_component_path replaces Open MPI's own, hence both.
+# Sets up the component. mca_base_component_path replaces Open MPI's own path, so it gets both.
 set_component() {
     local own
 
@@ -120,14 +121,15 @@ set_component() {
     own=${own%\"}
     [[ -n $own ]] || fail 2 "$(type -P ompi_info || echo 'ompi_info (not on PATH)') does not tell its mca_base_component_path"
     export OMPI_MCA_mca_base_component_path=$component:$own
-    # Open MPI 5 hands that on to PMIx, which complains of every file there that is not its own: an empty folder.
+    # Open MPI 5 hands this path on to PMIx, which complains about files that are not its own. So PMIx gets an empty
+    # folder.
     mkdir -p "$build/test/none"
     default_to PMIX_MCA_mca_base_component_path "$build/test/none"
 }
 
-# How processes are placed. Ranks fill node after node (a promise, hence not
-# taken from the environment); nothing is bound, since all nodes share the same
-# processors.
+# Decides how processes are placed. Ranks fill node after node: run promises this,
+# so the environment cannot change it. Nothing is bound, since all nodes share the
+# same processors.
 set_open_mpi() {
     set_component
     default_to OMPI_MCA_pml ob1
@@ -149,8 +151,8 @@ set_open_mpi() {
     fi
 }
 
-# How processes find each other, on the rails of network.sh. The agent is
-# where cluster.sh puts it.
+# Lets processes find each other, on the rails of network.sh. cluster.sh puts the
+# agent where this says.
 set_network() {
     local agent=/dev/shm/.vcluster/agent
 

@@ -3,12 +3,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # start.sh RUN UNSHARE-OPTION... -- COMMAND...: becomes the unshare whose child is
-# cluster.sh, in a way that both die with process RUN, their grandparent.
+# cluster.sh. Both die with process RUN, the parent of unshare.
 #
 # Started by run under setpriv --pdeathsig KILL. The kernel sends that signal
-# only if the parent dies later than it was asked for, and the same holds for
-# unshare --kill-child: hence both children look whether their parent is
-# still there, this one for run, cluster.sh (by VCLUSTER_PARENT) for unshare.
+# only if the parent dies after the signal was asked for, and the same holds for
+# unshare --kill-child. So both children check that their parent is still there:
+# this script checks for run, and cluster.sh (by VCLUSTER_PARENT) for unshare.
 set -u
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
@@ -21,7 +21,7 @@ while [[ $1 != -- ]]; do
     shift
 done
 shift
-# The number that /proc tells, since it is /proc where cluster.sh looks.
+# Takes the number from /proc, since cluster.sh compares it with what /proc says.
 read -r VCLUSTER_PARENT _ </proc/self/stat
 export VCLUSTER_PARENT
 exec unshare ${options[@]+"${options[@]}"} --mount --uts --ipc --net --pid --fork --kill-child \

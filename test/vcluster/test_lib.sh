@@ -2,8 +2,8 @@
 # Copyright (c) 2026 the gpuhier authors. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# What the tests of run share; sourced by test_*.sh. These tests use neither the
-# component nor a GPU (--stock --gpus 0): they judge run alone.
+# What the tests of run share; sourced by test_*.sh. Most of these tests use
+# neither the component nor a GPU (--stock --gpus 0): they judge run alone.
 set -u
 
 here=$GPUHIER_SRC/test/vcluster

@@ -2,15 +2,15 @@
 # Copyright (c) 2026 the gpuhier authors. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# --topology NAME: MPI_Allreduce on known machines (test/golden/machines), with right results, and in the groups and over
-# the rails that the machine has.
+# --topology NAME: on known machines (test/golden/machines) the results of MPI_Allreduce are right, and the groups and
+# rails are those of the machine.
 . "$GPUHIER_SRC/test/vcluster/test_lib.sh"
 need_namespaces
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder" "$errors"' EXIT
 
-# runs_on NAME RANKS NODES PATTERN...: the program's results are right on so many ranks, and print_info says each pattern.
+# runs_on NAME RANKS NODES PATTERN...: the results are right on RANKS ranks, and the output matches each pattern.
 runs_on() {
     local name=$1 ranks=$2 nodes=$3 pattern
 

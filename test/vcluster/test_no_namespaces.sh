@@ -2,8 +2,8 @@
 # Copyright (c) 2026 the gpuhier authors. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Where no namespaces may be made (here: their allowed number is 0), one node
-# still runs, and two end with a message that says what to do.
+# Where no namespaces may be made (here their allowed number is 0), one node still
+# runs. What needs namespaces ends with a message that says what to do.
 . "$GPUHIER_SRC/test/vcluster/test_lib.sh"
 
 # Inside: a user namespace whose owner may not make any further ones.

@@ -26,8 +26,8 @@ marked() {
     grep -lzxF "VCLUSTER_TEST=$mark" /proc/[0-9]*/environ 2>/dev/null | tr -dc '0-9\n'
 }
 
-# The machine as seen from outside the run. Names of mark's own files only, so
-# that other users of the machine do not matter.
+# The machine as seen from outside the run. Of /dev/shm only files with the mark or
+# run's name count, so that other users of the machine do not matter.
 interfaces() {
     ip -o link | cut -d: -f2 | sort
 }
@@ -36,9 +36,9 @@ shared() {
     ls -A /dev/shm | grep -E "$mark|^vcluster" | sort
 }
 
-# ends WHAT STATUS-REGEX SIGNAL DELAY COMMAND...: starts run, sends it SIGNAL
-# (unless -) after DELAY seconds (started: as soon as the program runs), then
-# looks for what is left.
+# ends WHAT STATUS-REGEX SIGNAL DELAY ARGUMENT...: starts run with the arguments,
+# sends it SIGNAL (-: none) after DELAY seconds (-: at once; started: when the
+# program runs), then looks for what is left.
 ends() {
     local what=$1 regex=$2 signal=$3 delay=$4 status pid i before namespaces left tries=100
 

@@ -2,8 +2,8 @@
 # Copyright (c) 2026 the gpuhier authors. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# A node shares nothing with another one but its rails: run on each node, this
-# script looks for what the other node (or the machine) has.
+# Nodes share nothing but their rails. This script runs on each node, and looks
+# there for what the other node (or the machine) has.
 . "$GPUHIER_SRC/test/vcluster/test_lib.sh"
 
 # Leaves traces on every node, meets the other node, then looks at what it sees.

@@ -2,8 +2,8 @@
 # Copyright (c) 2026 the gpuhier authors. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Rails that are to be shaped are, and carry everything; the interface counters tell the payload.
-# How fast they are is for the suite (test/bench/suite.sh).
+# --rate shapes the rails, and they carry everything: the interface counters show the payload. The suite
+# (test/bench/suite.sh) measures how fast they are.
 . "$GPUHIER_SRC/test/vcluster/test_lib.sh"
 need_namespaces
 
@@ -11,7 +11,7 @@ program=$GPUHIER_BUILD/test/vcluster/vcluster_rate
 [[ -x $program ]] || { echo "there is no $program: make check builds it" >&2; exit 1; }
 
 # carries WHAT RAILS RATE BYTES OPTION...: each node's end of each rail is shaped to the rate, as tc prints it, and a
-# transfer counts its payload to payload + 1.5 %.
+# transfer counts between its payload and 1.5 % more.
 carries() {
     local what=$1 rails=$2 rate=$3 bytes=$4 payload=0 counted=0 mbit text n r wanted=
 

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # --topology: the description gives the numbers of GPUs, ranks and rails, and
-# reaches every node with its hwloc topology; a damaged or contradicting one ends
-# with a message before anything starts.
+# reaches every node with its hwloc topology. With a damaged or contradictory
+# description, run ends with a message before it starts anything.
 . "$GPUHIER_SRC/test/vcluster/test_lib.sh"
 need_namespaces
 

@@ -12,8 +12,9 @@
  *   leaves the sender  as soon as the sender's packets before it have left, and takes B * NS_PER_BYTE for that;
  *   arrives            LATENCY_NS later, but B * NS_PER_BYTE after the receiver's packet before it at the earliest.
  *
- * So each port carries the rate each way, however many share it, and nothing is dropped. The kernel notes when a packet
- * came in, so that a relay which wakes up late still delivers on time if it can. It runs until it is killed.
+ * So each port carries the rate each way, however many nodes send to it, and nothing is dropped. The kernel notes when
+ * a packet came in, so that a relay which wakes up late still delivers on time if it can. The relay runs until it is
+ * killed.
  */
 #define _GNU_SOURCE /* ppoll */
 #include <arpa/inet.h>
@@ -125,11 +126,11 @@ static void enqueue(struct port *from, struct port *to, uint64_t at, const unsig
     to->end = &packet->next;
 }
 
-/* One packet for one port, or for one of those that it floods. */
+/* Forwards a packet to one port. A packet that floods is handed over once for each port. */
 static void hand_over(struct port *from, struct port *to, uint64_t at, const unsigned char *data, size_t bytes)
 {
     if (from - ports < nfree || to - ports < nfree) {
-        send(to->fd, data, bytes, 0); /* what is lost is sent again */
+        send(to->fd, data, bytes, 0); /* the sender sends lost packets again */
     } else {
         enqueue(from, to, at, data, bytes);
     }

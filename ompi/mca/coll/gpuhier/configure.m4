@@ -1,19 +1,20 @@
 # Copyright (c) 2026 the gpuhier authors. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The component as one of Open MPI's own: this folder copied to ompi/mca/coll/gpuhier of Open MPI 5.0's source
-# tree, then autogen.pl and configure --with-cuda. Open MPI's configure calls the two MCA_ macros; this project's
-# own configure calls GPUHIER_CUDA_ARCHS only and does the rest by config/gpuhier_*.m4, with the same results:
+# Builds the component as one of Open MPI's own: copy this folder to ompi/mca/coll/gpuhier of Open MPI 5.0's source
+# tree, then run autogen.pl and configure --with-cuda. Open MPI's configure calls the two MCA_ macros. This project's
+# own configure calls GPUHIER_CUDA_ARCHS only, and does the rest by config/gpuhier_*.m4, with the same results:
 #
 #   coll_gpuhier_CPPFLAGS CFLAGS LDFLAGS LIBS   for the component
 #   coll_gpuhier_DSO_LIBS                       further ones, for a component that is loaded at run time
 #   NVCC NVCC_GENCODE NVCC_GENCODE_MULTICAST    for gpu/kernels/
 #   GPUHIER_OUT_OF_TREE                         conditional, and a macro with the value 0 or 1
 
-# Machine code of one minor version runs on all later ones of its major version, so the lowest of each major is enough,
-# from sm_70 (V100) on, where nvcc still knows it: up to CUDA 12; PTX serves what comes later. The kernels move memory and gain nothing from newer PTX,
-# so all are made from one PTX of the oldest: that halves the time that nvcc takes. Kernels for multicast addresses need
-# sm_90; where nvcc does not know it, they are made without any code.
+# Machine code for one minor version runs on all later minor versions of the same major version. So nvcc makes code for
+# the lowest minor version of each major version that it knows, from sm_70 (V100, up to CUDA 12) on. Later GPUs use PTX.
+# The kernels move memory and gain nothing from newer PTX, so all code is made from one PTX, of the oldest version. That
+# halves the time that nvcc takes. Kernels for multicast addresses need sm_90; if nvcc does not know it, their file has
+# no kernels.
 AC_DEFUN([GPUHIER_CUDA_ARCHS], [
     gpuhier_known=`"$NVCC" --list-gpu-code | sed -n 's/^sm_\(@<:@0-9@:>@*\)$/\1/p' | sort -n`
     gpuhier_codes=

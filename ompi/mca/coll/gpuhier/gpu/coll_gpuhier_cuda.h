@@ -90,8 +90,7 @@
     X(cuFlushGPUDirectRDMAWrites)                  \
     X(cuThreadExchangeStreamCaptureMode)
 
-/* The same for one feature: a driver may lack them, and then they are all NULL. Multicast objects came with CUDA 12.1.
- */
+/* Functions that a driver may lack, see has_multicast. Multicast objects came with CUDA 12.1. */
 #if CUDA_VERSION >= 12010
 #    define GPUHIER_CU_MULTICAST(X) \
         X(cuMulticastCreate)        \
@@ -139,8 +138,7 @@ CUresult gpuhier_cuda_last_error(void);
 /* CUDA_ERROR_... as in cuda.h. */
 const char *gpuhier_cuda_name(CUresult result);
 
-/* Does the result say that the driver or the context is gone or ending? At the end of the process it counts as success.
- */
+/* Does the result say that the driver or the context is gone or ending? As the process ends, this is no error. */
 bool gpuhier_cuda_gone(CUresult result);
 
 /*
@@ -168,7 +166,7 @@ typedef struct gpuhier_buffer {
     uint64_t id;       /* unique among this process's allocations, 0 when unknown */
     bool ipc_capable;  /* cuIpcGetMemHandle may be tried */
     bool shareable;    /* cuMemExportToShareableHandle may be tried; see gpuhier_buffer_identify() */
-    bool pooled;       /* it lies in a pool; the same */
+    bool pooled;       /* the memory lies in a pool; see gpuhier_buffer_identify() */
 } gpuhier_buffer_t;
 
 /* Is the allocation that had this address and buffer id gone? False where the driver does not answer. No context need
@@ -180,9 +178,9 @@ bool gpuhier_buffer_is_gone(CUdeviceptr address, uint64_t id);
 void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p);
 
 /*
- * Asks more about memory that legacy IPC cannot map, which gpuhier_buffer_inspect() has described: may it be exported
- * as a file descriptor? If so, its id becomes that of the memory, since other memory may be mapped at an address
- * (cuMemMap) that stays reserved. One more question to the driver, for such memory only.
+ * Fills in `shareable` and `pooled` of device memory that legacy IPC cannot map. gpuhier_buffer_inspect() has filled in
+ * the rest. If the memory is shareable, `id` becomes the id of the memory itself, because a program can map other
+ * memory (cuMemMap) at an address that stays reserved. Asks the driver twice, and only about such memory.
  */
 void gpuhier_buffer_identify(const void *address, gpuhier_buffer_t *buffer);
 

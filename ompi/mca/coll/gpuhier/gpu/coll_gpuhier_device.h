@@ -38,12 +38,13 @@
 typedef enum gpuhier_stage {
     GPUHIER_STAGE_IN, /* copies the user's input into scratch */
     /* Reduce-scatter; fused with the all-gather in a flat call of a single group. High priority, or all ranks would
-     * wait behind the program's kernels on one GPU. In levels this is level 0, and the others follow it, with highest
-     * priority. */
+     * wait behind the program's kernels on one GPU. In a call with levels this is level 0. The stages of the other
+     * levels follow it, with the highest priority. */
     GPUHIER_STAGE_RS,
     /* Reductions of the exchange; highest priority, or a slice would queue behind RS of the next one. */
     GPUHIER_STAGE_EXCHANGE = GPUHIER_STAGE_RS + GPUHIER_LEVELS_MAX,
-    /* All-gather; highest priority, too. In levels this is level 0, and the others precede it, the last one first. */
+    /* All-gather; highest priority, too. In a call with levels this is level 0. The other levels precede it, the last
+     * level first. */
     GPUHIER_STAGE_AG = GPUHIER_STAGE_EXCHANGE + GPUHIER_LEVELS_MAX,
     GPUHIER_STAGE_OUT, /* copies scratch into the user's output */
     GPUHIER_STAGES
@@ -87,8 +88,8 @@ typedef struct gpuhier_lane {
     opal_list_item_t super; /* in its device's list of free lanes of its kind, unless a call uses it */
     gpuhier_device_t *device;
     gpuhier_lane_kind_t kind;
-    CUdeviceptr scratch;             /* 0, as the next two members, in a SMALL lane */
-    gpuhier_memref_t ref;            /* names scratch to peers; its offset is 0 */
+    CUdeviceptr scratch;             /* 0 in a SMALL lane */
+    gpuhier_memref_t ref;            /* names scratch to peers; its offset is 0. All zero in a SMALL lane */
     CUstream stream[GPUHIER_STAGES]; /* NULL: not made. A SMALL lane has that of GPUHIER_STAGE_IN only */
     CUevent done[GPUHIER_STAGES][GPUHIER_SLICE_BUFFERS_MAX]; /* end of the stage of the slice in this buffer */
     /* Page-locked. SLICES: for one-shot kernels (gpuhier_oneshot.h); NULL: there is none. SMALL: for gpuhier_carry, a
@@ -123,11 +124,11 @@ struct gpuhier_device {
     int lanes_used;  /* by calls and set-ups; lanes that failed calls have left do not count */
     CUevent *events; /* [nevents] free events, for calls that have no lane yet */
     int nevents, events_room;
-    bool kernels_may_wait; /* for peers; not where the driver ends long kernels, or a launch waits for its kernel */
+    bool kernels_may_wait; /* for peers; false where the driver ends long kernels, or a launch waits for its kernel */
     bool host_maps;        /* the host reads and writes memory of this GPU, see coll_gpuhier_gdr.h */
     bool query_suffices;   /* with host_maps: a query of the default stream covers the blocking streams as well */
-    bool short_refused;    /* the driver has refused the memory of SHORT exchange buffers: kernels
-                              reduce in their place, in the same steps */
+    bool short_refused;    /* the driver has refused memory for SHORT exchange buffers: calls use others, and
+                              kernels reduce in place of the host, in the same steps */
     size_t memory_bytes;   /* of the GPU; 4 GiB where the driver does not say */
     gpuhier_flush_t flush; /* before kernels read what a NIC has written */
     gpuhier_flush_t flush_for_peers; /* before peers' copies read it, too */
@@ -169,8 +170,8 @@ bool gpuhier_device_check(gpuhier_device_t *device);
 
 /*
  * How many lost contexts gpuhier_device_check() has noticed. Any thread may ask. After a loss Open MPI 5 and UCX get no
- * device memory: Open MPI 5 keeps a stream of the first context that it met, and ends the job without it; UCX keeps
- * streams of the contexts in which it first copied, and copies nothing without them.
+ * device memory. Open MPI 5 keeps a stream of the first context that it met, and ends the job when that stream is gone.
+ * UCX keeps streams of the contexts in which it first copied, and copies nothing when they are gone.
  */
 unsigned gpuhier_devices_lost(void);
 
@@ -184,13 +185,13 @@ void gpuhier_device_trim(const gpuhier_device_t *device);
 /* gpuhier_device_check() of all devices. */
 void gpuhier_devices_check(void);
 
-/* Makes the streams and events that a call in so many levels needs, unless the lane has them. The context is current.
- * Returns an Open MPI code. */
+/* Makes the streams and events that a call with this many levels needs, unless the lane has them. The context is
+ * current. Returns an Open MPI code. */
 int gpuhier_lane_levels(gpuhier_lane_t *lane, int levels);
 
 /*
- * Takes a free lane of the kind, or makes one. The context is current. exchange_bytes: bytes that each exchange buffer
- * of that kind must have, if the lane has any. Lanes stay until MPI_Finalize: peers keep scratch mapped, and freeing a
+ * Takes a free lane of the kind, or makes one. The context is current. If the lane has exchange buffers of the kind
+ * `exchange`, each has at least exchange_bytes. Lanes stay until MPI_Finalize: peers keep scratch mapped, and freeing a
  * SMALL lane may wait for the GPU, which the end of a call inside progress must not do. Returns an Open MPI code.
  */
 int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhier_exchange_kind_t exchange,

@@ -22,10 +22,10 @@
 #include "opal/class/opal_list.h"
 #include "opal/util/output.h"
 
-#define PAGE_BYTES ((uint64_t) 65536) /* of the GPU: what is pinned begins and ends with one */
-#define WORD_BYTES 16                 /* a read of less is two reads of the GPU: docs/model.md */
-#define WINDOWS_MAX 64                /* with those of which only uses are counted */
-#define IDLE_LOOKUPS 1024             /* for which an unused window stays, so that many buffers in turn pin nothing */
+#define PAGE_BYTES ((uint64_t) 65536) /* a page of the GPU: whole pages are pinned */
+#define WORD_BYTES 16                 /* the GPU serves a shorter read as two reads: docs/model.md */
+#define WINDOWS_MAX 64                /* in the list, including those that only count uses */
+#define IDLE_LOOKUPS 1024             /* an unused window stays this long, so that many buffers in turn pin nothing */
 
 /* The library's types and functions. All but the first return 0 or an errno. */
 typedef struct pin {
@@ -131,8 +131,8 @@ static window_t *window_find(uint64_t begin, uint64_t end, uint64_t id)
     return NULL;
 }
 
-/* Closes windows of memory that was freed, and then the least recently used ones, until `bytes` fit the budget. False:
- * the others are in use. */
+/* Closes windows of memory that was freed, and then the least recently used ones, until `bytes` fit the budget. Returns
+ * false if they do not fit, since the other windows are in use. */
 static bool room_make(size_t bytes)
 {
     window_t *window, *next;
@@ -186,7 +186,7 @@ static bool window_open(window_t *window)
     return false;
 }
 
-/* Forgets the least recently used window of which only uses are counted. Windows that are open are few. */
+/* Forgets the least recently used window that only counts uses. There is one, since few windows are open. */
 static void count_forget(void)
 {
     window_t *window;

@@ -13,11 +13,11 @@
 #include "gpu/coll_gpuhier_gdr.h"
 #include "gpu/coll_gpuhier_host_trial.h"
 
-#define ROUNDS 10            /* for each stream: another thread's work may look like an answer, but not so often */
-#define PATIENCE_US 1000000u /* for all rounds, until the default stream has no work */
-#define HELD_US 100000u      /* at most, so that a driver that calls the host function at once does not hang */
-#define HELD_POLL_US 20u     /* the host function leaves the core to whoever launched it */
-#define MOST_VOID 3          /* rounds that showed nothing */
+#define ROUNDS 10            /* for each stream: another thread's work can look like an answer, but not in all rounds */
+#define PATIENCE_US 1000000u /* how long all rounds together wait for the default stream to become idle */
+#define HELD_US 100000u      /* the longest wait of hold(), or a driver that calls it inside the launch would hang */
+#define HELD_POLL_US 20u     /* hold() sleeps between looks, and leaves the core to the thread that launched it */
+#define MOST_VOID 3          /* void rounds that the trial puts up with, see is_seen() */
 
 static bool copy(CUdeviceptr to, CUdeviceptr from, CUstream stream)
 {
@@ -40,7 +40,7 @@ bool gpuhier_host_trial_maps(CUdeviceptr word, CUstream stream)
     return gpuhier_gdr_write(word, &ours, sizeof(ours), buffer.id) && copy(to, word, stream) && ours == seen;
 }
 
-/* A host function may still look at it when cuStreamSynchronize() has failed. */
+/* Static, because hold() may still read it after cuStreamSynchronize() has failed. */
 static _Atomic int held;
 enum { HELD, RELEASED, RAN_OUT };
 

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the file of shared host memory and its registration with the driver. Does not know who uses which lane when.
+ * Owns the file of shared host memory and its registration with the driver. Does not know which rank uses which lane.
  * Called by set-up, by the team's end and by the engine.
  */
 #include "ompi_config.h"
@@ -23,7 +23,7 @@
 #include "plan/coll_gpuhier_hierarchy.h"
 
 #define NAME_BYTES 48
-#define HEADER_BYTES 256 /* the proof word, and slice buffers on a boundary */
+#define HEADER_BYTES 256 /* room for the proof word; keeps the slice buffers aligned */
 
 static void name_of(uint64_t word, char name[NAME_BYTES])
 {

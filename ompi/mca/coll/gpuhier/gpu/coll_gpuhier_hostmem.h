@@ -44,11 +44,14 @@ typedef struct gpuhier_hostmem_size {
 } gpuhier_hostmem_size_t;
 
 /*
- * The steps that the ranks take in this order. Each step begins when all ranks have taken the one before. The first
- * rank creates the file, and the others attach it. Each reserves its own lane, so that the pages lie near its GPU, and
- * a full /dev/shm is an error here and not a SIGBUS later. Each registers the whole file with the driver and writes its
- * proof. Each reads all proofs by the GPU. word: a random one that all have been told. The steps return an Open MPI
- * code, and on an error the text of `reason` says why. gpuhier_hostmem_close() is due in any case.
+ * The steps by which the ranks make the memory:
+ *   1. create: the first rank creates the file.
+ *   2. attach: the other ranks attach it. reserve: each rank reserves its own lane, so that the pages lie near its GPU,
+ *      and a full /dev/shm is an error here and not a SIGBUS later.
+ *   3. register: each rank registers the whole file with the driver and writes its proof.
+ *   4. prove: each rank reads all proofs by the GPU.
+ * A step begins when all ranks have taken the one before. word: random, and known to all of them. The steps return an
+ * Open MPI code, and after an error `reason` says why. gpuhier_hostmem_close() is due in any case.
  */
 #define GPUHIER_HOSTMEM_REASON_BYTES 128
 int gpuhier_hostmem_create(gpuhier_hostmem_t *hostmem, uint64_t word, const gpuhier_hostmem_size_t *size, char *reason);

@@ -361,8 +361,8 @@ static bool unused_close(const map_key_t *key)
 }
 
 /*
- * The driver exports whole blocks, in which several allocations may lie. Where the owner has freed a block and got
- * another one at its place, an old mapping is in the way although no allocation of it overlaps the new one.
+ * The driver exports whole blocks, in which several allocations may lie. When a new block takes the place of one that
+ * the owner has freed, an old mapping is in the way even if its allocation does not overlap the new one.
  */
 static int handle_open(const gpuhier_memref_t *ref, const map_key_t *key, CUdeviceptr *address_p)
 {
@@ -418,7 +418,7 @@ int gpuhier_map(const gpuhier_memref_t *ref, bool keep, gpuhier_mapping_t **mapp
     } else {
         opal_list_remove_item(&recent, &mapping->super);
         opal_list_append(&recent, &mapping->super);
-        if (keep && !mapping->keep) { /* the last team had ended, or its owner was taken to have lost it */
+        if (keep && !mapping->keep) { /* no team held the owner, or the owner seemed to have lost the memory */
             mapping->keep = true;
             user_bytes -= mapping->key.bytes;
         }

@@ -13,7 +13,7 @@
 
 #include "gpu/coll_gpuhier_vmm.h"
 
-/* How an allocation comes to other processes. */
+/* How other processes get at an allocation. */
 typedef enum gpuhier_shared {
     GPUHIER_SHARED_IPC = 0, /* by the handle of CUDA IPC */
     GPUHIER_SHARED_FILE,    /* by a descriptor, which gpuhier_export_send() sends */
@@ -52,12 +52,13 @@ void gpuhier_export_fabric(CUdeviceptr base, size_t bytes, const gpuhier_fabric_
 
 /*
  * Sends descriptors of the memory to those peers that have none, before a reference with GPUHIER_SHARED_FILE is
- * published. peers: any reference of each. Does nothing for other references. A peer cannot map what could not be sent.
+ * published. peers: for each peer, a reference to any memory of it. Does nothing for references of other kinds. A peer
+ * cannot map memory whose descriptor could not be sent.
  */
 void gpuhier_export_send(const gpuhier_memref_t *ref, const gpuhier_memref_t *peers, int n);
 
-/* A peer could not map such a reference, or all peers could. Memory that peers fail to map several times in a row
- * counts as memory that IPC cannot map. */
+/* Notes that a peer could not map the memory of a reference, or that all peers could. Memory that peers fail to map
+ * several times in a row counts as memory that IPC cannot map. */
 void gpuhier_export_unmapped(const gpuhier_memref_t *ref, const gpuhier_memref_t *peer);
 void gpuhier_export_mapped(const gpuhier_memref_t *ref);
 
@@ -71,7 +72,7 @@ uint64_t gpuhier_process_word(void);
  */
 int gpuhier_map(const gpuhier_memref_t *ref, bool keep, gpuhier_mapping_t **mapping_p, CUdeviceptr *address_p);
 
-/* A number that changes when a mapping is closed or lost. While it stays, mappings that were found remain valid. */
+/* A number that changes when a mapping is closed or lost. Until it changes, all mappings that were found are valid. */
 uint64_t gpuhier_ipc_epoch(void);
 
 /* Pins n valid mappings once more, as gpuhier_map() does, without a look-up. NULL is ignored. */

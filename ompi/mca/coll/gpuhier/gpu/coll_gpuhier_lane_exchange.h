@@ -70,8 +70,7 @@ void gpuhier_lane_exchange_free(gpuhier_lane_exchange_t *exchange, gpuhier_excha
 /* Gives back what outlives a context. Called when the context, and with it everything else, is gone. */
 void gpuhier_lane_exchange_forget(gpuhier_lane_exchange_t *exchange);
 
-/* Allocates page-locked host memory. The user is told of an error, since a communicator may lose its place on the GPUs
- * by it. */
+/* Allocates page-locked host memory. Reports an error to the user, since the communicator may then leave the GPUs. */
 int gpuhier_pinned_alloc(void **memory_p, size_t bytes, unsigned flags);
 
 #endif /* GPUHIER_LANE_EXCHANGE_H */

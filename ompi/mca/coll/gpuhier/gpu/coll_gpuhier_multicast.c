@@ -49,9 +49,9 @@ static size_t round_up(size_t bytes, size_t unit)
 }
 
 /*
- * Notes the device and the length, which is the same on all members if their GPUs are alike. The driver recommends a
- * coarser granularity than the least, of half a GiB on an H100; each communicator with an object would then take that
- * much of every GPU.
+ * Notes the device and the length, which is the same on all members if their GPUs are alike. The length is a multiple
+ * of the least granularity. The granularity that the driver recommends is half a GiB on an H100, and each communicator
+ * with an object would take that much of every GPU.
  */
 static int begin(gpuhier_multicast_t *multicast, int device, int ngpus, size_t bytes)
 {

@@ -40,11 +40,14 @@ typedef struct gpuhier_multicast {
 bool gpuhier_multicast_is_possible(int device);
 
 /*
- * The steps of a group's members, in this order, each when all members have taken the one before. create: by one
- * member, for `ngpus` GPUs with copies of at least `bytes`; it sends a descriptor of the object to the other members,
- * whose processes are `to`. receive: by the others; process, id: of the member that created it, and the number that it
- * gave. join: adds this member's GPU. map: makes its copy, which the driver allows only when all GPUs have been added.
- * They return an Open MPI code; gpuhier_multicast_close() is due in any case. The device's context is current.
+ * The steps of a group's members, in this order:
+ *   create    One member makes an object for `ngpus` GPUs with copies of at least `bytes`, and sends a descriptor of it
+ *             to the other members, whose processes are `to`.
+ *   receive   The other members take the descriptor. process: the creator; id: the number that create was given.
+ *   join      Each member adds its GPU.
+ *   map       Each member makes its copy. The driver allows this only when all GPUs have been added.
+ * A step begins when all members have taken the one before, but join may follow receive at once. The steps return an
+ * Open MPI code; gpuhier_multicast_close() is due in any case. The device's context is current.
  */
 int gpuhier_multicast_create(gpuhier_multicast_t *multicast, int device, int ngpus, size_t bytes, uint64_t id,
                              const uint64_t *to);

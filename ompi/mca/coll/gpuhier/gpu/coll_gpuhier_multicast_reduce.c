@@ -46,9 +46,9 @@ bool gpuhier_multicast_can(int index, bool any_order)
 }
 
 /*
- * A block keeps at least 8 KiB of results on their way (8 loads of 4 bytes of 256 threads), and each byte of them is
- * one of every copy. A quarter of an H100's multiprocessors with a block each has 0.26 MiB on the way, where a link
- * brings in results at an eighth to a quarter of its rate, since the other bytes are stores.
+ * A block keeps at least 8 KiB of results in flight (8 loads of 4 bytes by 256 threads), and each byte of a result
+ * stands for a byte of every copy. A block on each of a quarter of an H100's multiprocessors makes 0.26 MiB in flight.
+ * A link brings in results at only an eighth to a quarter of its rate, since its other bytes are stores.
  */
 #define BLOCKS_MIN 8u
 

@@ -19,7 +19,7 @@
 enum { GPUHIER_MULTICAST_LIST(GPUHIER_MULTICAST_NUMBER) GPUHIER_MULTICAST_COUNT };
 #undef GPUHIER_MULTICAST_NUMBER
 
-/* The kernels as loaded into a CUDA context. As gpuhier_reduce_t. */
+/* The kernels as loaded into a CUDA context. Owned and used like gpuhier_reduce_t. */
 typedef struct gpuhier_multicast_kernels {
     CUmodule module;                                  /* NULL: not open */
     CUfunction function[GPUHIER_MULTICAST_COUNT + 1]; /* the last one is gpuhier_multicast_store */

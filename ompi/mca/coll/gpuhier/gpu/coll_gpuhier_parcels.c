@@ -98,7 +98,8 @@ static void arrived_add(const gpuhier_parcel_t *parcel, int file)
     arrived[narrived++] = (arrived_t){.parcel = *parcel, .file = file, .time = now()};
 }
 
-/* The one descriptor of a message whose sender is of the same user. Closes all if there are more; -1: none. */
+/* The descriptor in a message, if the message has exactly one and comes from a process of the same user. Otherwise
+ * closes all descriptors in it and returns -1. */
 static int descriptor_of(struct msghdr *message)
 {
     int file = -1, files = 0;

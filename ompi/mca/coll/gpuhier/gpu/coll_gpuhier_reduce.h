@@ -67,7 +67,7 @@ void gpuhier_reduce_close(gpuhier_reduce_t *r);
 int gpuhier_reduce_launch(gpuhier_reduce_t *r, int index, const gpuhier_kernel_args_t *args, CUstream stream);
 
 /*
- * Starts a one-shot kernel, see gpuhier_oneshot.h. It ends when those of all peers have been started, or when its host
+ * Starts a one-shot kernel, see gpuhier_oneshot.h. It ends once the kernels of all peers have started, or when its host
  * tells it to leave. Returns an Open MPI code: OMPI_ERR_BAD_PARAM for an index or number of ranks out of range, else
  * that of the driver's result.
  */
@@ -90,8 +90,9 @@ int gpuhier_reduce_copy(gpuhier_reduce_t *r, const gpuhier_kernel_args_t *args, 
 int gpuhier_reduce_push(gpuhier_reduce_t *r, int index, const gpuhier_kernel_args_t *args, CUstream stream);
 
 /*
- * The same to one destination without a kernel. Both may be memory of any kind, and kernels of the program that fill
- * the GPU do not delay the copy. Padded pairs take one or two strided copies, which are slower than a kernel.
+ * Does the same as gpuhier_reduce_push() for one destination, without a kernel. Source and destination may be memory of
+ * any kind, and kernels of the program that fill the GPU do not delay the copy. Padded pairs take one or two strided
+ * copies, which are slower than a kernel.
  */
 int gpuhier_reduce_store(int index, CUdeviceptr to, CUdeviceptr from, uint64_t count, CUstream stream);
 

@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Memory of cuMemCreate: addresses that show it, and how other processes come by it. Callers hold the engine's lock.
+ * Memory of cuMemCreate: mapping it at addresses of this process, and sharing it with other processes. To show memory
+ * is to reserve an address and map the memory there; to hide it is to undo both. Callers hold the engine's lock.
  */
 #ifndef GPUHIER_VMM_H
 #define GPUHIER_VMM_H
@@ -33,20 +34,21 @@ typedef struct gpuhier_fabric_handle {
 bool gpuhier_vmm_knows_fabric(int ordinal);
 
 /*
- * Makes memory on the current context's GPU that has a fabric handle, shown at *address_p. *bytes: what is needed; on
- * return, what was made. gpuhier_vmm_hide() gives it back; it lives on while others show it. Returns an Open MPI code.
+ * Makes memory with a fabric handle on the current context's GPU, and shows it at *address_p. *bytes: the length that
+ * is needed; on return, the length that was made. gpuhier_vmm_hide() gives the memory back, but it lives on while other
+ * processes show it. Returns an Open MPI code.
  */
 int gpuhier_vmm_fabric_make(size_t *bytes, CUdeviceptr *address_p, gpuhier_fabric_handle_t *handle_p);
 
 /*
- * Shows another process's memory of so many bytes at *address_p, to the current context's GPU: by a descriptor, which
- * stays the caller's, or by a fabric handle. Returns an Open MPI code.
+ * Shows `bytes` of another process's memory at *address_p, to the current context's GPU: by a descriptor, which stays
+ * the caller's, or by a fabric handle. Returns an Open MPI code.
  */
 int gpuhier_vmm_file_open(int file, size_t bytes, CUdeviceptr *address_p);
 int gpuhier_vmm_fabric_open(const gpuhier_fabric_handle_t *handle, size_t bytes, CUdeviceptr *address_p);
 
-/* Takes back an address, and with the last one the memory. No GPU work on it is left. No context need be current, and a
- * driver that is gone is no error. */
+/* Hides memory. It is freed when no process shows it any longer. No GPU work on it is left. No context need be current,
+ * and a driver that is gone is no error. */
 void gpuhier_vmm_hide(CUdeviceptr address, size_t bytes);
 
 /* A descriptor of the memory that is shown from `base` on, which the caller closes; -1 if there is none. */

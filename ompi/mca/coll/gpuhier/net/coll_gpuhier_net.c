@@ -30,11 +30,11 @@
 #include "ompi/constants.h"
 
 #define CONFIG_PREFIX "GPUHIER"
-/* Close waits for so many milliseconds without an event, so that connections that others are making come to rest. */
+/* Close waits until this many milliseconds have passed without an event, so that other processes finish connecting. */
 #define QUIET_MS 5
 /* Rounds of a rail's worker in a call of progress: enough for a burst, and a bound for the time under the lock. */
 #define PROGRESS_ROUNDS 16
-/* An idle rail is looked at once in so many calls of progress, because a look costs system calls. */
+/* One in this many calls of progress looks at idle rails, because a look costs system calls. */
 #define IDLE_RAIL_EVERY 16
 
 /*
@@ -243,7 +243,7 @@ static int rail_open(gpuhier_net_rail_t *rail, const char *device, gpuhier_net_c
     return OMPI_SUCCESS;
 }
 
-/* Readies the text of an open. Returns where it is. */
+/* Empties the error text of this thread, and returns its address. */
 static const char *error_begin(void)
 {
     open_error[0] = '\0';
@@ -433,7 +433,8 @@ void gpuhier_net_close(gpuhier_net_t *net)
         gpuhier_net_progress(net);
     }
     if (NULL != net->carrier && 0 != net->pending) {
-        /* A partner that comes late makes Open MPI read and write their memory. It is kept to the process's end. */
+        /* A late partner makes Open MPI read and write the memory of these operations. It is kept until the process
+         * ends. */
         return;
     }
     rails_close(net);

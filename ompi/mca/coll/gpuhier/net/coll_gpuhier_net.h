@@ -82,7 +82,7 @@ typedef struct gpuhier_net_op {
     gpuhier_net_t *net;
     struct gpuhier_net_connection *connection;
     void *request;
-    void *announcement; /* the next four over a carrier: the request of the word that precedes a payload */
+    void *announcement; /* over a carrier, like the next three: the request of the word that precedes a payload */
     uint64_t word[2];   /* the word: tag and bytes; of a receive, the bytes that it has room for */
     void *buffer;       /* of a receive */
     void *unasked;      /* of a receive whose payload came into memory of its own */
@@ -170,7 +170,7 @@ void gpuhier_net_set_error_handler(gpuhier_net_t *net, gpuhier_net_error_fn_t ha
 /* The number of rails, open or not: 1 to GPUHIER_RAILS_MAX. */
 int gpuhier_net_rails(const gpuhier_net_t *net);
 
-/* May is_cuda be true in a send or a receive? The answer, with its reason, is that of the first rail that cannot. */
+/* May is_cuda be true in a send or a receive? The second returns the answer of the first rail that cannot. */
 bool gpuhier_net_can_cuda(const gpuhier_net_t *net);
 gpuhier_net_gpu_t gpuhier_net_gpu(const gpuhier_net_t *net);
 

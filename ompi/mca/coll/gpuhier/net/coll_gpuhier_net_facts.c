@@ -6,9 +6,9 @@
  *
  * UCP offers no query for that: ucp_context_query() also counts cuda_copy. UCT has one, but promises no stable
  * interface. So UCX allocates a page of host memory and one of GPU memory, in the current CUDA context, and registers
- * them with all memory domains that take them. The packed keys show which domains did (coll_gpuhier_net_gpu.h). Those
- * of NICs have a key for host memory that is not empty. cuda_copy and tcp have empty ones, and gdr_copy has none for
- * host memory.
+ * them with all memory domains that take them. The packed keys show which domains did (coll_gpuhier_net_gpu.h). A
+ * domain of NICs has a key for host memory that is not empty. The keys of cuda_copy and tcp are empty, and gdr_copy has
+ * no key for host memory.
  *
  * Called by coll_gpuhier_net.c when it opens a rail.
  */

@@ -44,11 +44,11 @@ typedef enum {
 /* What is known of a rail. Bits stand for memory domains of its UCX context, by their index there. */
 typedef struct gpuhier_net_gpu_facts {
     bool takes_cuda; /* UCX takes CUDA memory, if only to copy it to the host piece by piece (cuda_copy) */
-    bool is_tcp;     /* certainly; then the rest is not filled */
-    bool is_known;   /* nics is known, and, if there are NICs, so are the last two */
+    bool is_tcp;     /* the rail is certainly tcp; then the members below are not filled in */
+    bool is_known;   /* `nics` is known, and, if it is not 0, so are the last two members */
     uint64_t nics;   /* domains whose devices need a key for host memory, as NICs do, and tcp does not */
     uint64_t on_gpu; /* domains whose devices have got a key for some GPU memory */
-    bool has_rc;     /* the transport whose connections, and with them all remote access, end with a peer */
+    bool has_rc;     /* the rail has rc, whose connections end with a peer, and all remote access with them */
 } gpuhier_net_gpu_facts_t;
 
 /*
@@ -69,8 +69,8 @@ static inline bool gpuhier_net_gpu_is_yes(gpuhier_net_gpu_t answer)
 }
 
 /*
- * Lets a rank hear the answer of another rank. If one of them cannot, none does. A forced answer stays as it is.
- * Returns true if the other answer is the one that counts from now on.
+ * Combines a rank's answer with that of another rank: if the other rank cannot give UCX GPU memory, neither does this
+ * one. A forced answer stays as it is. Returns true if *answer has become the other rank's answer.
  */
 bool gpuhier_net_gpu_hear(gpuhier_net_gpu_t *answer, gpuhier_net_gpu_t other);
 

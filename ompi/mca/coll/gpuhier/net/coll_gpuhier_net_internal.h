@@ -25,7 +25,7 @@
 #define GPUHIER_NET_DEVICE_MAX 64
 #define GPUHIER_NET_NAME_MAX 96
 
-/* UCX may still hold the last messages in its buffers: so many calls of progress after an operation send them out. */
+/* Calls of progress that look at a rail after an operation has ended, since UCX may still hold the last messages. */
 #define GPUHIER_NET_WARM_ROUNDS 256
 
 /* One network device with a UCX context and worker of its own, while it is open. Owned by the net. */
@@ -58,7 +58,7 @@ typedef struct gpuhier_net_carrier_address {
 struct gpuhier_net {
     int nrails;
     const gpuhier_net_carrier_t *carrier; /* NULL: UCX */
-    bool has_devices;                     /* or UCX chooses for the only rail */
+    bool has_devices;                     /* false: UCX chooses devices for the only rail */
     gpuhier_net_cuda_mode_t cuda_mode;
     bool has_new_failure; /* a connection failed and is not reaped yet */
     bool has_unused;      /* a reaped connection may be without use */
@@ -189,7 +189,7 @@ void gpuhier_net_stream_cancel(gpuhier_net_op_t *op);
 int gpuhier_net_stream_discard(gpuhier_net_t *net, uint64_t tag, uint64_t mask);
 int gpuhier_net_stream_progress(gpuhier_net_t *net);
 
-/* Stops to listen on a connection. */
+/* Stops listening on a connection. */
 void gpuhier_net_stream_close(gpuhier_net_connection_t *connection);
 
 /* Does the carrier still use memory of the connection's stream? */

@@ -5,11 +5,11 @@
  * Sends and receives over a carrier (gpuhier_net_carrier_t), in place of UCX. Owns the stream of each connection.
  *
  * How it works: a carrier has no tags of 64 bits, so a word {tag, bytes} precedes each payload, on stream 0. Words of
- * one process come in the order in which they are sent, and one receive at a time waits for the next. The n-th payload
- * follows on stream 1 + n modulo the number of streams; both sides count. A word that matches a posted receive starts
- * the receive of its payload, into the caller's buffer. Any other word is kept until its receive is posted, or until
- * it is discarded. Long before a later payload would come on the same stream, a payload that nothing has asked for is
- * received into memory of its own. A message of no bytes is its word alone.
+ * one process come in the order in which they are sent, and one receive at a time waits for the next. The payloads
+ * follow on the other streams in turn, and both sides count them. A word that matches a posted receive starts the
+ * receive of its payload, into the caller's buffer. Any other word is kept until its receive is posted, or until it is
+ * discarded. A payload that nothing asks for is received into memory of its own, long before a later payload comes on
+ * the same stream. A message of no bytes is its word alone.
  *
  * The carrier calls nothing back. Progress tests the requests that are under way, and an error of any of them marks the
  * connection as failed.
@@ -28,7 +28,7 @@
 #define WORDS 0u /* the stream of the words */
 /* Words that one call of progress takes from a connection. */
 #define WORDS_AT_ONCE 16
-/* Payloads after which an unasked one is received. */
+/* A payload that nothing has asked for is received when this many later ones have been announced. */
 #define LATE (GPUHIER_NET_CARRIER_STREAMS / 2)
 
 /* A payload that is received without a caller's buffer: late, or to be thrown away. */
@@ -332,7 +332,7 @@ int gpuhier_net_stream_send(gpuhier_net_peer_t *peer, uint64_t tag, const void *
     gpuhier_net_op_link(op, &peer->ops);
     if (0 != bytes) {
         op->status = carrier->send(stream->rank, payload_stream(stream->sent++), buf, bytes, &op->request);
-        op->request = OMPI_SUCCESS == op->status ? op->request : NULL; /* then the other process waits in vain */
+        op->request = OMPI_SUCCESS == op->status ? op->request : NULL; /* NULL: the other process waits in vain */
     }
     (void) op_poll(op);
     return OMPI_SUCCESS;

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns what is said of a team's way between groups; see the header. Called by set-up.
+ * Owns the warnings about how a team's groups exchange data; see the header. Called by set-up.
  */
 #include "ompi_config.h"
 

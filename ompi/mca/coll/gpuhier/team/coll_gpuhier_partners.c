@@ -42,7 +42,7 @@ typedef struct gpuhier_partners {
     int nnotices;
     notice_t *notices; /* [partners] */
     bool has_given_up;
-    int shares; /* that have not been given back: gpuhier_partners_share() */
+    int shares; /* calls of gpuhier_partners_share() that no unshare has undone */
     /* When a call has failed, or the team is gone: */
     gpuhier_kept_t kept;
     uint32_t team; /* its id */
@@ -50,12 +50,11 @@ typedef struct gpuhier_partners {
     double until; /* when the wait for the partners' last words ends; 0: no wait */
 } gpuhier_partners_t;
 
-#define LAST_WORDS_SECONDS 120.0 /* a partner that freed the communicator before it heard of a failure says none */
+#define LAST_WORDS_SECONDS 120.0 /* a partner that frees the communicator before it hears of a failure sends none */
 #define GREETING_SECONDS 30.0    /* partners have just voted, so they will soon greet */
 #define SETTLE_SECONDS 1.0       /* after an error, for connections that are being made */
 
-/* Expects a notice from every partner. A rank's own group sees in shared memory that it gives up; other groups do not.
- */
+/* Expects a notice from every partner. A rank that gives up tells its own group in shared memory. */
 static int notices_post(gpuhier_team_t *team, gpuhier_partners_t *partners)
 {
     for (int rank = 0; rank < team->nranks; ++rank) {
@@ -256,7 +255,7 @@ static bool any_has_given_up(const gpuhier_partners_t *partners)
     return any;
 }
 
-/* A partner that has given up discards what this rank sends, until it hears that nothing more comes. */
+/* If a partner has given up, it discards what this rank sends, until this rank says that nothing more comes. */
 void gpuhier_partners_fini(gpuhier_team_t *team)
 {
     gpuhier_partners_t *partners = team->partners;

@@ -37,8 +37,8 @@ int gpuhier_partners_connect(gpuhier_team_t *team);
 int gpuhier_partners_check(const gpuhier_team_t *team);
 
 /*
- * What a team has heard of its partners outlives the team as long as it is shared: what a call that failed has offered
- * to partners must stay as it is until they have taken it, or have given up as well.
+ * Keeps what the team has heard of its partners until it is unshared, even if the team ends before. Memory that a
+ * failed call has offered to partners must not change until they have taken it, or have given up as well.
  */
 struct gpuhier_partners *gpuhier_partners_share(const gpuhier_team_t *team);
 void gpuhier_partners_unshare(struct gpuhier_partners *partners);

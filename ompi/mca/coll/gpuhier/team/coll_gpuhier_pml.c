@@ -23,10 +23,10 @@
 #include "opal/runtime/opal_progress.h"
 
 /*
- * The tag of stream 0; those of the others follow. They are in the range that Open MPI leaves to HCOLL, which its own
- * collectives never use. Open MPI 6 has no HCOLL, and its own tags end above them. Some transports keep 20 or 24 bits
- * of a tag: there, too, these are negative, so that no program's tag is among them. They are near the end of the
- * negative ones, since the tags of nonblocking collectives begin at -27 and fall.
+ * The tag of stream 0; the tags of the other streams follow. All of them are in the range that Open MPI leaves to
+ * HCOLL, and that its own collectives never use. Open MPI 6 has no HCOLL, and its own tags end above this range. Some
+ * transports keep only 20 or 24 bits of a tag. There, too, these tags are negative, so no program uses them, and far
+ * below -27, where the tags of nonblocking collectives begin and from where they fall.
  */
 #define FIRST_TAG (-0x7f780000)
 
@@ -103,7 +103,7 @@ int gpuhier_pml_net_open(gpuhier_net_t **net_p, const char **error_p)
         return OMPI_ERR_NOT_SUPPORTED;
     }
     if (gpuhier_faults_are_told()) {
-        *error_p = "with fault tolerance on it drops such messages once a process has died";
+        *error_p = "with fault tolerance on, it drops such messages once a process has died";
         return OMPI_ERR_NOT_SUPPORTED;
     }
     const opal_process_name_t *me = &ompi_proc_local()->super.proc_name;

@@ -31,7 +31,7 @@ static struct {
     gpuhier_net_t *net;
     unsigned lost; /* contexts that had been lost when it was opened */
 } ways[GPUHIER_WAY_COUNT];
-static bool leaving; /* said to all connections */
+static bool leaving; /* all connections have been told */
 static int (*progress)(void);
 static gpuhier_way_t asked; /* the last way to which this process had to fall back */
 static char fall_reason[GPUHIER_WAY_COUNT][320], last_loss[320];
@@ -51,7 +51,7 @@ static void pci_parse(const char *text, gpuhier_pci_id_t *pci_p)
     }
 }
 
-/* How many other GPUs of this process a GPU reaches, but not over NVLink? Atomics of other GPUs need NVLink. */
+/* Counts the other GPUs of this process that a GPU reaches, but not over NVLink, which atomics need. */
 static int pcie_peers(CUdevice device)
 {
     int count = 0, found = 0;

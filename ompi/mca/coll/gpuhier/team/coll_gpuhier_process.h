@@ -36,8 +36,8 @@ void gpuhier_process_fall(gpuhier_way_t to, const char *reason);
 /* Tells the user that this process has had to fall back to that way, and why. */
 void gpuhier_process_fall_tell(gpuhier_way_t to);
 
-/* Tells the user, once, that there is no way between groups: why not over UCX, and why not in Open MPI's own messages
- * (reason; NULL: the reason for the connection that failed last). */
+/* Tells the user, once, that there is no way between groups, and why neither UCX nor Open MPI's own messages can serve.
+ * reason: why the latter cannot; NULL: the reason why the last connection failed. */
 void gpuhier_process_no_way_tell(const char *reason);
 
 /*
@@ -68,7 +68,7 @@ int gpuhier_process_net_open(const gpuhier_record_t *mine, gpuhier_way_t way, un
  */
 bool gpuhier_process_net_on_device(gpuhier_way_t way);
 
-/* The same for a device's memory, and the reason. The connections are open. */
+/* Can UCX be given memory of this device? Returns the answer with its reason. The connections are open. */
 gpuhier_net_gpu_t gpuhier_process_net_gpu(gpuhier_way_t way, const gpuhier_device_t *device);
 
 /* Sets the callback for Open MPI's progress that drives the connections once they exist. Called at each opening of the

@@ -2,9 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the shared memory file of a node's control block: its making, checking
- * and end, and the locks by which ranks show that they live. Does not know what the other words in it mean. Called by
- * the team.
+ * Owns the shared memory file of a node's control block: makes, checks and ends it, and takes the locks by which ranks
+ * show that they live. Does not know what the other words in it mean. Called by the team.
  */
 #include "ompi_config.h"
 
@@ -33,7 +32,7 @@
 /* A life word. Written by its rank only. */
 enum { LIFE_UNKNOWN, LIFE_LOCKED, LIFE_LEFT };
 
-/* The view of a segment that is not mapped yet: its sizes. */
+/* Fills in the sizes of a segment, which is not mapped yet. */
 static gpuhier_segment_t segment_plan(const gpuhier_segment_args_t *args, int place)
 {
     const size_t line = GPUHIER_CACHE_LINE, nranks = (size_t) args->nranks;
@@ -77,8 +76,9 @@ static struct flock lock_of(int place)
 }
 
 /*
- * Opens the file once more, since a lock does not show in the open file that holds it. A program that has used up half
- * of its descriptors needs the rest itself.
+ * Opens the file once more, to look at the locks of other ranks. The open file with this rank's lock must keep no
+ * descriptor, or a child of the process would inherit the lock. A program that has used up half of its descriptors
+ * needs the rest itself.
  */
 static int watch_open(const char *name)
 {

@@ -9,9 +9,9 @@
  *   | header | lives | rank 0: slot, slot | rank 1: slot, slot | .. | rank 0: area, area | ..
  *   +--------+-------+--------------------+--------------------+----+--------------------+---
  *
- * Call number s uses slot and area s % GPUHIER_SLOTS of every rank. Two are enough: a rank that
- * starts call s + 2 has seen all ranks arrive at s + 1, and so leave s. (In the small form with
- * several groups only the leader sees the arrivals; the others learn of them by the leader's word.)
+ * Call number s uses slot and area s % GPUHIER_SLOTS of every rank. Two of each are enough: a rank that starts call
+ * s + 2 has seen all ranks arrive at call s + 1, and so they have left call s. (In the small form with several groups
+ * only the leader sees the arrivals, and the other members learn of them by the leader's word.)
  *
  * Ranks in different pid namespaces cannot ask the kernel whether the other's process lives. Each of them locks the
  * byte of the file at the offset that equals its place, and says in its life word that it holds this lock. The lock
@@ -35,7 +35,7 @@
 
 /* What a rank says about itself and votes for. OR-ed over all ranks, it is the call's mask. */
 enum {
-    GPUHIER_MASK_HOST = 1u,   /* a buffer of this rank is host memory: the call is served, later ones go to HOST */
+    GPUHIER_MASK_HOST = 1u,   /* a buffer of this rank is host memory: gpuhier serves this call, mode HOST later ones */
     GPUHIER_MASK_FAIL = 2u,   /* this rank cannot take part: no rank writes a user's buffer, and all decline the call */
     GPUHIER_MASK_NO_LONG = 4u /* this rank has no long lane, or cannot map a peer's. All ranks begin the call again with
                                slices of at most slice_bytes, and keep to that. */
@@ -45,11 +45,11 @@ enum {
 typedef struct gpuhier_arrival {
     uint32_t mask;      /* GPUHIER_MASK_* */
     uint32_t direct;    /* 1: in and out may be mapped; 0: everything is in scratch */
-    uint32_t fresh;     /* 1: scratch is not the one that all have mapped at set-up */
+    uint32_t fresh;     /* 1: this is not the scratch that all members mapped at set-up */
     uint32_t flag;      /* not 0: the rank offers the one-shot form, and its kernel waits for words with this flag */
-    uint32_t in_switch; /* 1: the rank takes this call for one that NVSwitches reduce, as all ranks must */
+    uint32_t in_switch; /* 1: this rank would let NVSwitches reduce the call; all ranks must agree */
     uint32_t unused;
-    uint64_t known;       /* an earlier call on the same memory, whose mappings of all members this rank still has; 0:
+    uint64_t known;       /* number of an earlier call on the same memory, if this rank still has all its mappings; 0:
                              there is none (engine/coll_gpuhier_known.h) */
     gpuhier_memref_t in;  /* first element of the send buffer */
     gpuhier_memref_t out; /* first element of the receive buffer */

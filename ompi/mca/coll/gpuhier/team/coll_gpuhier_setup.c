@@ -10,10 +10,11 @@
  *   hello        kernels and scratch are there; what every rank is:    allgather
  *                process, node, GPU, scratch; or a failure
  *   node         lowest rank of each node makes the control block;
- *                kernels read and write in every neighbour's scratch,  vote
- *                unless they have before: then it is only mapped
- *                attach it; look for what neighbours have written      allgather
- *                here; what can be mapped and trusted, or a failure
+ *                kernels read and write every neighbour's scratch; it  vote
+ *                is only mapped if they have done so before
+ *                attach the control block; look for what neighbours
+ *                have written here; what can be mapped and trusted,    allgather
+ *                or a failure
  *   groups       cliques of those answers (hierarchy, shape). If there are several: ids that no other team of this rank
  *                has, the length of its UCX address; or a failure      allgather
  *   host_lanes   scratch in host memory for nodes where a rank can     a vote after each of four steps, if there is
@@ -23,8 +24,8 @@
  *   links        where partners may be able to map each other's
  *                memory: each makes some, with a pattern               allgather
  *                all look for their partners' patterns                 vote, and one more if that failed
- *                where that is not so, and groups share a node: host   a vote, one after each of up to four steps, and
- *                memory by which these exchange                        one for the exchange buffers
+ *                without links, where groups share a node: host        a vote, one after each of up to four steps, and
+ *                memory by which these groups exchange                 one for the exchange buffers
  *
  * If UCX cannot open the network devices of a rank, or connect them, all ranks begin anew with the next way between
  * groups (gpuhier_way_t): with interfaces only if there are RDMA ports among all ranks' devices, else with Open MPI's
@@ -48,7 +49,7 @@
 #include "team/coll_gpuhier_setup_internal.h"
 #include "opal/util/output.h"
 
-/* The voted steps. entered: OMPI_SUCCESS when the context is current; then it stays so. */
+/* Takes the voted steps. entered: OMPI_SUCCESS if the context is current, else a code; this rank then only votes. */
 static int steps_run(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, int entered)
 {
     gpuhier_team_t *team = setup->team;

@@ -51,9 +51,9 @@ static int members_note(gpuhier_setup_t *setup)
 }
 
 /*
- * Groups by what ranks can map. Then all ranks of a node where one is left alone can work together, through host
- * memory. Their slices are at most GPUHIER_HOSTMEM_SLICE_BYTES long, and so are those of all other groups. Returns an
- * errno.
+ * Makes the groups from what ranks can map. If that leaves a rank alone because it cannot map its neighbours, all ranks
+ * of its node work together through host memory. Slices are then at most GPUHIER_HOSTMEM_SLICE_BYTES long, in all
+ * groups. Returns an errno.
  */
 static int hierarchy_make(gpuhier_setup_t *setup)
 {

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the first step of set-up: what this rank tells all others about itself, and hearing the same of them. Does not
- * own what follows from their network devices (setup_net), nor from their nodes (setup_node).
+ * Owns the first step of set-up: every rank tells all others about itself. Does not own what follows from the ranks'
+ * network devices (setup_net) and nodes (setup_node).
  */
 #include "ompi_config.h"
 
@@ -14,7 +14,7 @@
 #include "team/coll_gpuhier_setup_internal.h"
 #include "team/coll_gpuhier_trial.h"
 
-/* This rank's own part. Returns an Open MPI code; hello is empty then, which is no valid one. */
+/* Fills in this rank's hello. Returns an Open MPI code. After an error the hello is all zero, which is not valid. */
 static int hello_fill(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, gpuhier_setup_hello_t *mine)
 {
     gpuhier_team_t *team = setup->team;
@@ -22,7 +22,7 @@ static int hello_fill(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, gp
     gpuhier_engine_lock();
     int rc = gpuhier_device_get(buffer->context, &team->device);
     if (OMPI_SUCCESS == rc) {
-        gpuhier_device_trim(team->device); /* of unused scratch as well, since few calls of the small form trim */
+        gpuhier_device_trim(team->device); /* unused scratch, too: few calls of the small form trim */
         rc = gpuhier_lane_take(team->device, GPUHIER_LANE_SLICES, GPUHIER_EXCHANGE_HOST, 0, &setup->lane);
     }
     if (OMPI_SUCCESS == rc) {

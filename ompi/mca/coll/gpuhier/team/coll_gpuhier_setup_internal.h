@@ -28,10 +28,10 @@
 #include "team/coll_gpuhier_team.h"
 #include "team/coll_gpuhier_verdicts.h"
 
-/* What each rank tells all others at set-up. Plain bytes of one build: gpuhier_agree() has seen to that. */
+/* What each rank tells all others at set-up, in plain bytes: gpuhier_agree() has found that all run the same build. */
 typedef struct gpuhier_setup_hello {
     uint64_t segment_word; /* names the control block, if this rank makes it */
-    uint32_t team_id;      /* what the id comes from, if this rank is rank 0 */
+    uint32_t team_id;      /* random; the team's id comes from that of rank 0 */
     uint8_t way;           /* gpuhier_way_t of the record */
     uint8_t asked;         /* the last way to which this rank had to fall back */
     uint8_t host_maps;     /* the host reads and writes memory of this rank's GPU */
@@ -57,10 +57,10 @@ typedef struct gpuhier_setup_link {
 
 /* What a rank tells all others when it knows the groups; all zero after a failure. */
 typedef struct gpuhier_setup_word {
-    uint32_t ids; /* free ones, see gpuhier_team_id_claim(); not 0 for one group */
+    uint32_t ids; /* candidates that are free, see gpuhier_team_id_claim(); with one group not 0 */
     int32_t address_bytes;
     int32_t gpu;    /* gpuhier_net_gpu_t: whether its messages between groups may lie in GPU memory */
-    int32_t no_net; /* the failure: UCX did not open its network devices */
+    int32_t no_net; /* 1: the failure is that UCX did not open the rank's network devices */
     int32_t reserved;
 } gpuhier_setup_word_t;
 
@@ -99,7 +99,7 @@ struct gpuhier_setup {
 
     /* links */
     gpuhier_setup_link_t *links; /* [nranks] */
-    char no_links[160];          /* why there are none, though they have been tried; else "" */
+    char no_links[160];          /* why the trial of links failed; "": it did not, or there was none */
 };
 
 /* Open MPI's saved allreduce: true on all ranks when it was true on all. */
@@ -109,16 +109,16 @@ bool gpuhier_setup_vote(const gpuhier_setup_t *setup, bool mine);
 int gpuhier_setup_gather(const gpuhier_setup_t *setup, const void *mine, void *all, size_t bytes);
 
 /*
- * The steps, in the order of their calls. All ranks take each of them, except where it says otherwise. rc: the outcome
- * of this rank's earlier steps; a rank that has failed only votes. They return an Open MPI code.
+ * The steps, in the order of their calls. All ranks take each step, unless it is for several groups or for `has_host`.
+ * rc: the outcome of this rank's earlier steps; a rank that has failed only votes. They return an Open MPI code.
  *
- * hello: takes scratch, and fills in `hello` and `records`. Each rank may return another code.
- * node: makes or attaches the control block, and fills in the verdicts. Each rank may return another code.
- * groups: makes the groups and chooses the team's id. A success on all ranks or on none.
- * host_lanes: if `has_host`, scratch in host memory on the nodes that need it. A success on all ranks or on none.
- * net_connect: if there are several groups, connects their partners. A success on all ranks or on none.
- * links: if there are several groups, tries whether partners can map each other's memory, and else makes a relay for
- * the groups of a node. It is a success if neither can be had. The same on all ranks.
+ * hello: takes scratch, and fills in `hello` and `records`. The code may differ between ranks.
+ * node: makes or attaches the control block, and fills in the verdicts. The code may differ between ranks.
+ * groups: makes the groups and chooses the team's id. Succeeds on all ranks or on none.
+ * host_lanes: if `has_host`, makes scratch in host memory on the nodes that need it. Succeeds on all ranks or on none.
+ * net_connect: if there are several groups, connects their partners. Succeeds on all ranks or on none.
+ * links: if there are several groups, tries whether partners can map each other's memory. If not, makes a relay for the
+ * groups of a node. Succeeds also if neither is possible. Succeeds on all ranks or on none.
  */
 int gpuhier_setup_hello(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, int rc);
 int gpuhier_setup_node(gpuhier_setup_t *setup, int rc);
@@ -142,16 +142,15 @@ int gpuhier_setup_exchange_buffers(const gpuhier_setup_t *setup);
  * anew with the last of them. */
 int gpuhier_setup_net_ways(gpuhier_setup_t *setup);
 
-/* The record of this rank, by the team's way. Without a device that the rank may use, the way becomes GPUHIER_WAY_MPI,
- * which needs none. It also becomes that where UCX has TCP only and Open MPI has a fabric. The engine's lock is held.
- */
+/* The record of this rank, by the team's way. The way becomes GPUHIER_WAY_MPI, which needs no device, if there is no
+ * device that the rank may use, or if UCX has TCP only and Open MPI has a fabric. The engine's lock is held. */
 int gpuhier_setup_net_record(gpuhier_team_t *team, gpuhier_record_t *record_p);
 
 /* When the groups are made and there are several: opens the rails. Fills in this rank's word: the ids that are free
  * here, the length of its address. */
 int gpuhier_setup_net_open(gpuhier_setup_t *setup, gpuhier_setup_word_t *mine);
 
-/* When the words of all ranks are there. */
+/* Takes lengths and failures from the words of all ranks. */
 void gpuhier_setup_net_hear(gpuhier_setup_t *setup);
 
 /* Are all ranks on one node? The same on all ranks. */
@@ -160,8 +159,8 @@ static inline bool gpuhier_setup_is_one_node(const gpuhier_setup_t *setup)
     return setup->nlocal == setup->team->nranks;
 }
 
-/* Where links are not used, and groups share a node: makes the host memory by which these exchange. A success if that
- * cannot be had. The same on all ranks. */
+/* If links are not used, makes the host memory by which the groups of a node exchange. Succeeds also if no groups share
+ * a node, or if there is no such memory. Succeeds on all ranks or on none. */
 int gpuhier_setup_relay(gpuhier_setup_t *setup);
 
 /* What this rank's hello says of links. */

@@ -80,7 +80,7 @@ bool gpuhier_setup_links_wanted(const gpuhier_setup_t *setup)
     return GPUHIER_EXCHANGE_HOST != kind_wanted(setup);
 }
 
-/* Is the rank one that this rank exchanges pieces with by a link, if there are links of this kind? */
+/* Does this rank exchange pieces with that rank over a link, if links are of this kind? */
 static bool is_linked(const gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind, int rank)
 {
     const gpuhier_team_t *team = setup->team;
@@ -220,7 +220,8 @@ static int64_t offers_verdict(const gpuhier_setup_t *setup)
     return GOOD;
 }
 
-/* The same on all ranks. Every rank takes both collectives, or, where the offers show an error, the first only. */
+/* Tries links. Returns the same verdict on all ranks. If the offers show an error, all ranks leave out the second
+ * collective. */
 static int64_t links_try(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind)
 {
     gpuhier_setup_link_t mine = {.error = CUDA_ERROR_OUT_OF_MEMORY};
@@ -242,7 +243,7 @@ static int64_t links_try(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind)
     return OMPI_SUCCESS == rc ? all : (int64_t) setup->team->rank << 32;
 }
 
-/* All ranks can. From now on UCX carries words only, unless some partners are on other nodes. */
+/* Makes the team use links. From then on UCX carries words only, unless partners on other nodes have no links. */
 static void links_take(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind)
 {
     gpuhier_team_t *team = setup->team;

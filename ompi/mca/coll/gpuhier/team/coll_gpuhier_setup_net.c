@@ -72,7 +72,7 @@ static bool is_first_fallen(const gpuhier_setup_t *setup, gpuhier_way_t way)
     return rank == setup->team->rank;
 }
 
-/* The lowest rank that has had to fall back to this way says so, unless the members have heard it for another
+/* The lowest rank that has had to fall back to this way tells the user so, unless it has been here for another
  * communicator. */
 static void fall_tell(const gpuhier_setup_t *setup, gpuhier_way_t way)
 {
@@ -221,7 +221,8 @@ static int peer_make(const gpuhier_setup_t *setup, int rank, const char *address
                                    &team->peers[rank]);
 }
 
-/* When both sides of each connection have it: a process that is bound waits for the other one's last word. */
+/* Binds the processes of all peers of this job, once all ranks have made their peers: a process that leaves waits for
+ * the word of each bound process. */
 static void peers_bind(const gpuhier_setup_t *setup)
 {
     gpuhier_team_t *team = setup->team;
@@ -277,7 +278,7 @@ static int addresses_exchange(gpuhier_setup_t *setup)
     gpu_decide(setup);
     team->limits.host_shard_bytes =
         gpuhier_choice_host_shard((uint64_t) gpuhier_params.host_shard_bytes, team->ngroups, team->net_all_on_device);
-    if (!gpuhier_setup_links_wanted(setup)) { /* else it is not known yet what they lie in */
+    if (!gpuhier_setup_links_wanted(setup)) { /* else the trial of links decides what the buffers lie in */
         rc = OMPI_SUCCESS != rc ? rc : gpuhier_setup_exchange_buffers(setup);
     }
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_partners_init(team);

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the steps of set-up among the ranks of one node: who is there, the control block that they share, and the trial
- * of what each can map (trial). What came of it on all nodes is in the verdicts when they end.
+ * Owns the steps of set-up among the ranks of one node: which ranks these are, the control block that they share, and
+ * the trial of what each can map (trial). When the steps have ended, the verdicts have the outcome on all nodes.
  */
 #include "ompi_config.h"
 
@@ -135,7 +135,7 @@ int gpuhier_setup_node(gpuhier_setup_t *setup, int rc)
         rc = gpuhier_segment_create(&args, &team->segment);
         made = OMPI_SUCCESS == rc;
     }
-    if (!gpuhier_setup_vote(setup, OMPI_SUCCESS == rc)) { /* with it, all kernels of the trial have ended */
+    if (!gpuhier_setup_vote(setup, OMPI_SUCCESS == rc)) { /* now all kernels of the trial have ended */
         if (made) {
             gpuhier_segment_unlink(args.word);
         }

@@ -86,7 +86,7 @@ void gpuhier_setup_print(const gpuhier_setup_t *setup)
     if (team->carries && gpuhier_params.small_bytes > 0) {
         opal_output(
             0,
-            "coll:gpuhier:   blocking calls of up to %llu bytes: a kernel brings the host input and takes the result",
+            "coll:gpuhier:   blocking calls of up to %llu bytes: a kernel carries input to the host and results back",
             (unsigned long long) (gpuhier_params.small_bytes < GPUHIER_CARRY_MOST ? gpuhier_params.small_bytes
                                                                                   : GPUHIER_CARRY_MOST));
     }

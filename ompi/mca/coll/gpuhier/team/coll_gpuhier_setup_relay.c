@@ -71,7 +71,7 @@ static void relay_take(gpuhier_setup_t *setup, int least)
     }
     team->limits.slice_bytes = slice_most(setup, least);
     team->limits.slice_bytes_max = 0;
-    team->limits.host_shard_bytes = 0; /* a chunk passes by copies of the GPU */
+    team->limits.host_shard_bytes = 0; /* GPUs copy chunks into and out of the relay */
     if (gpuhier_setup_is_one_node(setup)) {
         team->exchange_kind = GPUHIER_EXCHANGE_DEVICE;
         team->net_on_device = team->net_all_on_device = false;

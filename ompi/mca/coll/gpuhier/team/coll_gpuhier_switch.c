@@ -6,9 +6,9 @@
  * communicator follows each, and after a failure anywhere all ranks let go of it. Does not own the memory itself
  * (gpu/multicast). Called by coll, behind a probe to which all ranks have said that they are ready.
  *
- * The trial does what calls do. Each member has filled the beginning of its copy with words that come from its place
- * and the number of the control block; each has the switch add its part of them into all copies; and each finds the
- * sums of all members in the whole of its own copy.
+ * The trial does what calls do. Each member fills the beginning of its copy with words that come from its place and the
+ * random word of the control block. Each member then lets the switch add one part of these words, and store the sums
+ * into all copies. At the end each member must find the right sums for all parts in its own copy.
  */
 #include "ompi_config.h"
 
@@ -58,7 +58,7 @@ static size_t copy_bytes(const gpuhier_team_t *team)
     return gpuhier_switch_place(team, team->switch_buffers);
 }
 
-/* All load the kernels, and have a socket for what the leader will send. */
+/* Each member loads the kernels, and opens a socket for what the leader will send. */
 static int prepare_step(gpuhier_team_t *team)
 {
     int rc = gpuhier_multicast_kernels_open(&team->device->multicast);
@@ -88,7 +88,7 @@ static int join_step(gpuhier_team_t *team)
     return OMPI_SUCCESS != rc ? rc : gpuhier_multicast_join(&team->multicast);
 }
 
-/* By a stream of the lane: no other work of the program is waited for. */
+/* Copies on a stream of the lane, and so does not wait for other work of the program. */
 static int copy(CUstream stream, CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
     int rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to, from, bytes, stream), "cuMemcpyAsync of a trial");

@@ -17,8 +17,8 @@
 #include "base/coll_gpuhier_saved.h"
 #include "team/coll_gpuhier_team.h"
 
-/* Is a call of this kernel (coll_gpuhier_reduce.h) and length one for the switches, if the team has the memory? The
- * same on all ranks. */
+/* Should switches reduce a call of this kernel (coll_gpuhier_reduce.h) and length, if the team has the memory? Equal on
+ * all ranks. */
 bool gpuhier_switch_suits(const gpuhier_team_t *team, int kernel, uint64_t bytes);
 
 /*

@@ -11,10 +11,10 @@
  * owner, which are neighbours. In place of a slice, 255 marks a vote (piece 1023) or a message of the small form (piece
  * 1021).
  *
- * A message that a piece has been taken from the sender's memory goes the other way, with bit 9 of the step inverted.
- * That is unique, since the steps that are in flight are neighbours.
+ * A partner that has taken a piece from the sender's memory answers with the tag of the piece, but with bit 9 of the
+ * step inverted. That tag is unique, since the steps that are in flight are neighbours.
  *
- * 254 in that place marks the words that partners send each other outside their calls:
+ * In place of a slice, 254 marks the words that partners send each other outside their calls:
  *     63..32 team id   31..28 which word   27..20 254   19..0 the sender's rank
  */
 #ifndef GPUHIER_TAGS_H

@@ -62,17 +62,19 @@ typedef struct gpuhier_team {
     gpuhier_memref_t *scratch; /* [group_size] each member's first lane, kept mapped */
     gpuhier_hostmem_t hostmem; /* scratch of a group whose members cannot all map each other's, in place of that of
                                   lanes; all zero in other groups */
-    uint64_t *held;            /* [nheld] processes of this node: their scratch stays mapped while the team lives */
+    uint64_t *held;            /* [nheld] processes of this node, and of partners with links: what this rank has mapped
+                                  of their scratch and exchange buffers stays mapped while the team lives */
     int nheld;
     gpuhier_levels_t levels; /* of this rank's group */
     uint64_t oneshot_bytes;  /* longest message that one-shot kernels reduce, see gpuhier_choice_oneshot(); 0: there are
                                 several groups, or ranks share a GPU */
     uint64_t mapped_bytes; /* longest message that the small form gets in place of one-shot kernels, since the hosts of
                               all ranks read and write GPU memory themselves */
-    bool carries;          /* no rank of the node shares this rank's GPU: see coll_gpuhier_carry.h */
+    bool carries;          /* a kernel may carry short messages (engine/coll_gpuhier_carry.h): one-shot kernels reduce
+                              none, and no other rank of the node uses this rank's GPU */
     enum {
         GPUHIER_SWITCH_NONE,    /* no switch reduces for all groups */
-        GPUHIER_SWITCH_UNTRIED, /* it may be so: see coll_gpuhier_switch.h */
+        GPUHIER_SWITCH_UNTRIED, /* switches may be able to: see coll_gpuhier_switch.h */
         GPUHIER_SWITCH_READY
     } switch_state;                /* the same on all members; changes with a probe, as does multicast */
     uint64_t switch_from;          /* not NONE: bytes of the shortest message */

@@ -30,7 +30,7 @@
 
 #define HALF_BYTES_MAX ((size_t) 32 << 10) /* eight pages of a host, which an IOMMU maps */
 #define RATE_BYTES ((size_t) 1 << 20)      /* of the read that is timed ... */
-#define RATE_BYTES_MIN (RATE_BYTES / 4)    /* ... and the least where scratch is small: a launch must not count most */
+#define RATE_BYTES_MIN (RATE_BYTES / 4)    /* ... and its least length: a launch must not count most */
 #define RATE_ROUNDS 3                      /* the best counts, since a disturbance only makes a read slower */
 #define PART_BYTES 64                      /* from a neighbour's part of a stream to the next one's */
 
@@ -66,7 +66,7 @@ static size_t spot_of(int neighbour, int n)
     return 2 * half_bytes() + (size_t) neighbour * pattern_bytes(n);
 }
 
-/* Where the part of a stream begins that is for this neighbour, in bytes. */
+/* Where this neighbour's part of a stream begins, in bytes. */
 static size_t part_of(int neighbour)
 {
     return ((size_t) neighbour + 1) * PART_BYTES % half_bytes();
@@ -94,7 +94,7 @@ void gpuhier_trial_pattern(uint64_t *words, size_t bytes, uint64_t nonce)
     }
 }
 
-/* By a stream of the lane: no other work of the program is waited for. */
+/* Copies on a stream of the lane, and so does not wait for other work of the program. */
 static int copy(const gpuhier_lane_t *lane, CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
     CUstream stream = lane->stream[GPUHIER_STAGE_IN];
@@ -185,7 +185,7 @@ static int time_reads(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbour
     return rc;
 }
 
-/* Compares what came of the reads, and times those that are right. Waits for all that was started. */
+/* Waits for all kernels, checks what they have read, and times reads from the neighbours whose data was right. */
 static int finish(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbours, int n, int me, uint64_t *landings)
 {
     const size_t bytes = pattern_bytes(n);

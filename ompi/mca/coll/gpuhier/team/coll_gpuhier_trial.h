@@ -13,16 +13,15 @@
 
 #include "gpu/coll_gpuhier_device.h"
 
-/* A rank of this node. The set-up owns the array of them, in the same order on all of them, this rank's own included.
- */
+/* A rank of this node. The set-up owns an array of all of them, this rank included, in the same order on all ranks. */
 typedef struct gpuhier_neighbour {
     gpuhier_memref_t scratch;
     uint64_t nonce;             /* random, for one set-up: what the rank's patterns come from */
     bool passed;                /* in an earlier set-up: this rank maps the scratch, and starts no kernels */
-    gpuhier_mapping_t *mapping; /* while the trial runs, and where it is mapped */
-    CUdeviceptr address;
-    unsigned error; /* CUDA's, of the mapping or of work on it; 0: none */
-    bool reads;     /* this rank's kernels read what the neighbour wrote */
+    gpuhier_mapping_t *mapping; /* of scratch, while the trial runs */
+    CUdeviceptr address;        /* where scratch is mapped */
+    unsigned error;             /* CUDA's, of the mapping or of work on it; 0: none */
+    bool reads;                 /* this rank's kernels read what the neighbour wrote */
     double rate;  /* of a longer read by a kernel, in GB/s, as one clock saw it when the pair was tried; 0: not known */
     bool arrived; /* what the neighbour's kernels wrote arrived in this rank's scratch */
 } gpuhier_neighbour_t;
@@ -41,7 +40,7 @@ int gpuhier_trial_prepare(const gpuhier_lane_t *lane, uint64_t nonce);
 int gpuhier_trial_run(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbours, int n, int me);
 int gpuhier_trial_inspect(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbours, int n, int me);
 
-/* Fills in random words that come from a nonce; matches: are these words the same? bytes: > 0, of whole words. */
+/* The first writes random words that come from a nonce, and the second checks for them. bytes: > 0, of whole words. */
 void gpuhier_trial_pattern(uint64_t *words, size_t bytes, uint64_t nonce);
 bool gpuhier_trial_matches(const uint64_t *words, size_t bytes, uint64_t nonce);
 

@@ -21,8 +21,8 @@
 enum {
     FLAG_ATTACHED = 1, /* in the first cell of a row */
     FLAG_MAPPED = 2,   /* the rank has the other's scratch mapped, and its kernels have run, now or earlier */
-    FLAG_READS = 4,    /* they have read what is there */
-    FLAG_ARRIVED = 8,  /* what the other's kernels have written in this rank's scratch is there */
+    FLAG_READS = 4,    /* the kernels have read what the other has written there */
+    FLAG_ARRIVED = 8,  /* what the other's kernels have written has arrived in this rank's scratch */
     FLAG_PASSED = 16   /* the pair had passed both ways earlier, and the rank's kernels have not run now */
 };
 
@@ -88,8 +88,8 @@ bool gpuhier_verdicts_complete(const gpuhier_verdicts_t *verdicts)
     return complete;
 }
 
-/* Do a rank's writes arrive at another rank? If the first one remembers that they did, it has written nothing now, so
- * the other has not looked, or has looked in vain. */
+/* Do a rank's writes arrive at another rank? If the first rank remembers that they did, it has written nothing now, and
+ * the other rank's answer means nothing. */
 static bool arrives(const gpuhier_verdicts_t *verdicts, int rank, int other)
 {
     return 0 != (cell_of(verdicts, rank, other)->flags & FLAG_PASSED)

@@ -14,7 +14,7 @@
 #include "team/coll_gpuhier_trial.h"
 #include "topology/coll_gpuhier_topology.h"
 
-/* Of one rank about one rank of its node. Ranks exchange it. */
+/* What one rank has found about one rank of its node. Ranks exchange verdicts. */
 typedef struct gpuhier_verdict {
     uint16_t value; /* mapped: the rate of reads in units of 10 MB/s, 0 where it is not known; else CUDA's error */
     uint8_t flags;
@@ -23,8 +23,8 @@ typedef struct gpuhier_verdict {
 
 _Static_assert(4 == sizeof(gpuhier_verdict_t), "a verdict is exchanged between processes");
 
-/* Owned by the set-up. Rows of one length: each has a cell that says whether the rank has attached its node's control
- * block, then one for each rank of its node, by their places there. */
+/* Owned by the set-up. There is a row for each rank, and all rows are of one length. The first cell says whether the
+ * rank has attached its node's control block. A cell for each rank of its node follows, by the place there. */
 typedef struct gpuhier_verdicts {
     int nranks;
     int widest;               /* ranks on the fullest node */

@@ -117,8 +117,8 @@ static bool process_status(int pid, char *state_p, uint64_t *start_p)
 }
 
 /*
- * Has the process with this pid, in this pid namespace, ended? Asks the kernel, which hides no process. A zombie has
- * ended. The answer is false when the kernel cannot tell; *told_p: it could.
+ * Has the process with this pid, in this pid namespace, ended? Asks the kernel, which hides no process. False when the
+ * kernel cannot tell. *told_p becomes true if a pidfd was there to ask; only then does a zombie count as ended.
  */
 static bool process_ended(int pid, bool *told_p)
 {
@@ -201,7 +201,7 @@ bool gpuhier_record_process_lives(const gpuhier_record_t *mine, const gpuhier_re
     if (0 == mine->start_time || 0 == other->start_time || !process_status(other->pid, &state, &start)) {
         return true;
     }
-    /* The letter is the main thread's: Z, too, where that has left by pthread_exit and others still work. */
+    /* The letter is that of the main thread. It is Z also if that thread has left by pthread_exit() and others work. */
     return start == other->start_time && (told || ('Z' != state && 'X' != state));
 }
 

@@ -69,7 +69,7 @@ typedef struct gpuhier_nic {
  * One rank's record. gpuhier_topology_local() writes it, and then it is constant. It has the native byte order, since
  * all ranks run the same build. Unused entries are zero, so that records can be compared and hashed as bytes.
  *
- *     0  version, bytes          who can read this
+ *     0  version, bytes          of this format
  *     8  node                    48 bytes
  *    56  process                 pid, its namespace, start time
  *    80  GPU                     UUID, PCI, ordinal, compute capability, NUMA node, package, PCI switch
@@ -154,10 +154,9 @@ int gpuhier_topology_pick_rails(const gpuhier_record_t *const *records, int coun
 bool gpuhier_record_same_pids(const gpuhier_record_t *a, const gpuhier_record_t *b);
 
 /*
- * Does the process of the record `other` live? Nothing is known about a process of another node or pid namespace: then
- * the answer is true. Asks the kernel whether the pid has ended, as a zombie has. Then asks /proc, if it shows the
- * process, whether the pid has been given to another process since. The answer for a live process is always true,
- * whatever /proc hides.
+ * Does the process of the record `other` live? True for a process of another node or pid namespace, about which nothing
+ * is known. Asks the kernel whether the process has ended; a zombie has. Then asks /proc, if it shows the process,
+ * whether another process has the pid now. The answer for a live process is always true, whatever /proc hides.
  */
 bool gpuhier_record_process_lives(const gpuhier_record_t *mine, const gpuhier_record_t *other);
 

@@ -35,7 +35,7 @@ typedef struct {
     char reason[GPUHIER_NIC_REASON_MAX]; /* why it is taken, or why not */
 } gpuhier_found_nic_t;
 
-/* A text that grows. Zero it before the first use, free text at the end. Text that finds no memory is left out. */
+/* A text that grows. Zero it before the first use, free text at the end. Text is left out if memory runs out. */
 typedef struct {
     char *text;
     size_t length;
@@ -78,7 +78,7 @@ int gpuhier_nics_choose(gpuhier_found_nic_t *nics, int count, const char *list, 
 int gpuhier_topology_distances(hwloc_topology_t topology, const gpuhier_pci_id_t *gpu, gpuhier_found_nic_t *nics,
                                int count);
 
-/* The package (socket) of a GPU, by hwloc's number. -1 where the GPU is not in the topology, or on no one package. */
+/* The package (socket) of a GPU, by hwloc's number. -1 if the GPU is not in the topology or not on one package. */
 int gpuhier_topology_package(hwloc_topology_t topology, const gpuhier_pci_id_t *gpu);
 
 /*
@@ -100,8 +100,8 @@ void gpuhier_topology_leave_far(hwloc_topology_t topology, gpuhier_found_nic_t *
 hwloc_topology_t gpuhier_topology_load(void);
 
 /*
- * The record of a process of this machine on that GPU (NULL: without one), from the devices that were found and chosen.
- * Sets their distances in nics. topology may be NULL. gpuhier_topology_local() does this with what this machine has.
+ * Makes the record of a process of this machine that uses this GPU (NULL: none), from the devices that were found and
+ * chosen. Sets their distances in nics. topology may be NULL. gpuhier_topology_local() calls this for the real machine.
  */
 void gpuhier_topology_place(const gpuhier_gpu_info_t *gpu, const char *device_list, hwloc_topology_t topology,
                             gpuhier_found_nic_t *nics, int count, gpuhier_record_t *record_p);

@@ -71,7 +71,7 @@ static void read_line(char *line, size_t bytes, const char *folder, const char *
     line[strcspn(line, "\n")] = '\0';
 }
 
-/* Sets the PCI address, in which the target of the link "device" in a device's folder ends. */
+/* Sets the PCI address: the last part of the path to which the link "device" in a device's folder leads. */
 static void find_pci(gpuhier_found_nic_t *nic, const char *folder)
 {
     char path[PATH_MAX];
@@ -170,8 +170,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(left->device, right->device);
 }
 
-/* Adds a device, with port 0 an interface, under UCX's name. Returns NULL if there is no room or the name is too long.
- */
+/* Adds a device under UCX's name; port 0: an interface. Returns NULL if there is no room or the name is too long. */
 static gpuhier_found_nic_t *add(gpuhier_found_nic_t *nics, int *count, int max, const char *name, int port)
 {
     if (*count >= max) {

@@ -5,8 +5,9 @@
  * How far network devices are from a GPU, in hwloc's tree of PCI bridges, NUMA nodes and packages; which devices are
  * left out as too far where there are many; and a GPU's package and PCI switch.
  *
- * A device is looked up by its name first: hwloc knows "eth0" and "mlx5_0" as devices of the operating system. Its PCI
- * address comes second. So a topology from a file places interfaces, too, whose PCI address is not known here.
+ * A device is looked up by its name first, since hwloc knows "eth0" and "mlx5_0" as devices of the operating system,
+ * and by its PCI address second. So the lookup also works for interfaces whose PCI address is not known, in a topology
+ * from a file.
  *
  * Called by coll_gpuhier_topology.c, and by tests with topologies from files.
  */
@@ -89,7 +90,7 @@ static hwloc_obj_t common_bridge(hwloc_obj_t a, hwloc_obj_t b, int *hops_p)
     return NULL;
 }
 
-/* The package that an object which is not a device lies in, or is; NULL if it is larger. */
+/* The package that the object lies in, or that it is; NULL if the object is larger. The object is not a device. */
 static hwloc_obj_t package_of(hwloc_topology_t topology, hwloc_obj_t object)
 {
     return HWLOC_OBJ_PACKAGE == object->type ? object

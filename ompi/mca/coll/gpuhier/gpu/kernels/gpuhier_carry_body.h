@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * gpuhier_carry: how a thread moves its share, which the twin shares, and the entry point. Included by
- * gpuhier_kernels.cu behind gpuhier_oneshot_body.h, whose units of bytes it moves.
+ * gpuhier_carry: how a thread moves its share of the bytes, in code that the twin runs as well, and the entry point.
+ * Included by gpuhier_kernels.cu. The bytes move in units of gpuhier_oneshot_body.h.
  */
 #ifndef GPUHIER_CARRY_BODY_H
 #define GPUHIER_CARRY_BODY_H

@@ -304,7 +304,7 @@ template <class M> GPUHIER_WALK wide load_wide(const M &memory, uint64_t address
     wide value;
     __builtin_memcpy(w, &low, sizeof(low));
     __builtin_memcpy(w + 4, &high, sizeof(high));
-    /* By two words, by one, by bits: indices must be constants, or w would lie in memory. */
+    /* Shifts by two words, by one, and by bits. All indices are constants, or w would lie in memory. */
     GPUHIER_UNROLL
     for (int k = 0; k < 6; ++k) {
         w[k] = words & 2 ? w[k + 2] : w[k];
@@ -347,8 +347,8 @@ template <class M> GPUHIER_WALK void store_wide(const M &memory, uint64_t addres
 }
 
 /*
- * The same where some buffers are odd. Two chunks at a time, and source after source: this code is in every kernel, and
- * a loop as long as the one above would double the size of the kernels.
+ * The same as reduce_chunks() where some buffers are odd: two chunks at a time, one source after the other. This code
+ * is in every kernel, and a loop as long as that of reduce_chunks() would double the size of the kernels.
  */
 template <class M, class T, class Op, bool Padded = is_padded<T>::value> struct odd_chunks {
     static GPUHIER_WALK void reduce(const M &memory, const gpuhier_kernel_args_t &args, uint32_t nsrc, const layout &l,
@@ -396,7 +396,7 @@ template <class M, class T, class Op> struct odd_chunks<M, T, Op, true> {
     }
 };
 
-/* What thread number thread of threads does; every thread of the grid calls this once. */
+/* The work of one of `threads` threads. Every thread of the grid calls this once. */
 template <class M, class T, class Op>
 GPUHIER_WALK void reduce_thread(const M &memory, const gpuhier_kernel_args_t &args, uint64_t thread, uint64_t threads)
 {
@@ -450,7 +450,7 @@ struct op_copy {
     }
 };
 
-/* What thread number thread of threads does of gpuhier_copy. */
+/* The work of one of `threads` threads in gpuhier_copy. */
 template <class M>
 GPUHIER_WALK void copy_thread(const M &memory, const gpuhier_kernel_args_t &args, uint64_t thread, uint64_t threads)
 {

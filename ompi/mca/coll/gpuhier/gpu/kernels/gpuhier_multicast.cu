@@ -2,17 +2,17 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The GPU's entry points for multicast addresses, see gpuhier_multicast.h. A module of its own, since these
- * instructions need compute capability 9.0 and nvcc of CUDA 12.1; made without one of them it has no kernels, and the
- * component does without.
+ * The GPU's entry points for multicast addresses, see gpuhier_multicast.h. They are a module of their own, since these
+ * instructions need compute capability 9.0 and nvcc of CUDA 12.1. Without either, the module has no kernels, and the
+ * component does not use it.
  *
- * Order of memory. All accesses of one kernel to the copies go through multicast addresses, or those of
- * gpuhier_multicast_store to one place in one thread: first the load, and then the store that depends on it. So no
- * kernel mixes addresses that stand for the same memory, which would take a fence.proxy.alias. The other accesses to
- * the copies are those of copies and kernels that the hosts have seen to end before, or that start behind the end.
- * Accesses are relaxed at the scope of the system, since other GPUs make theirs beside, to other places. The fence at
- * the end makes a thread wait until its stores have come to all copies: that the end of a kernel does so for stores to
- * multicast addresses is not written anywhere.
+ * Order of memory. A kernel reaches the copies through multicast addresses only, with one exception:
+ * gpuhier_multicast_store may load from this GPU's own copy. The same thread then stores to the same place, and the
+ * store depends on the load. So no kernel needs a fence.proxy.alias, which is for addresses that stand for the same
+ * memory. All other work on these places ends before the kernel starts, or starts after its end. Accesses are relaxed
+ * at the scope of the system, because other GPUs work on other places meanwhile. The fence at the end makes a thread
+ * wait until its stores have come to all copies. It is not documented that the end of a kernel does the same for stores
+ * to multicast addresses.
  */
 #include "gpuhier_multicast.h"
 

@@ -74,7 +74,7 @@ GPUHIER_KERNEL_ASSERT(848 == sizeof(gpuhier_oneshot_args_t), "host and GPU must 
 GPUHIER_KERNEL_ASSERT(768 == offsetof(gpuhier_oneshot_args_t, own), "host and GPU must agree on the argument");
 GPUHIER_KERNEL_ASSERT(832 == offsetof(gpuhier_oneshot_args_t, nranks), "host and GPU must agree on the argument");
 
-/* Bytes of a mailbox's part that a message of so many bytes needs. Shorter units than the longest need no more. */
+/* Bytes that a message of `bytes` needs in a part of a mailbox. A type whose units are shorter needs no more. */
 static inline uint64_t gpuhier_oneshot_part(uint64_t bytes, uint32_t nranks, bool two_shots)
 {
     const uint64_t units = (bytes + GPUHIER_ONESHOT_UNIT - 1) / GPUHIER_ONESHOT_UNIT;

@@ -16,8 +16,8 @@
 namespace gpuhier
 {
 
-/* Elements are moved as in the other kernels; mailboxes and the host's words by accesses that other GPUs and the host
- * see. Vectors of two 64-bit words: each word is stored and loaded whole. */
+/* Elements are moved as in the other kernels. Other GPUs and the host see the accesses to mailboxes and to the host's
+ * words. A mailbox is accessed in vectors of two 64-bit words, and each word is stored and loaded whole. */
 struct shared_memory : device_memory {
     __device__ __forceinline__ void push(uint64_t address, const line &x) const
     {

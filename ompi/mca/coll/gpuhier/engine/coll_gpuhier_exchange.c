@@ -111,11 +111,20 @@ static bool piece_in_use(const gpuhier_exchange_t *exchange, piece_state_t *stat
     return in_use;
 }
 
+/* A program's thread may capture a graph meanwhile, which queries of events spoil outside gpuhier_cuda_enter(). */
 static bool pieces_in_use(const gpuhier_exchange_t *exchange)
 {
+    const bool asks = gpuhier_device_check(exchange->device);
+    gpuhier_cuda_scope_t scope;
     bool in_use = false;
+    if (asks && OMPI_SUCCESS != gpuhier_cuda_enter(exchange->device->context, &scope)) {
+        return true;
+    }
     for (int i = 0; i < exchange->npieces * exchange->slice_buffers; ++i) {
         in_use = piece_in_use(exchange, &exchange->pieces[i]) || in_use;
+    }
+    if (asks) {
+        gpuhier_cuda_leave(&scope);
     }
     return in_use;
 }

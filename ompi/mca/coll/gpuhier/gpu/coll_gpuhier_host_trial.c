@@ -90,7 +90,11 @@ static answer_t is_seen(CUstream stream, uint64_t until_us)
 bool gpuhier_host_trial_query(void)
 {
     const uint64_t until_us = gpuhier_clock_us() + PATIENCE_US;
+    CUstreamCaptureStatus status;
     CUstream stream;
+    if (CUDA_SUCCESS != gpuhier_cu.cuStreamIsCapturing(CU_STREAM_LEGACY, &status)) {
+        return false; /* a blocking stream captures a graph, which a query of the default stream would spoil */
+    }
     if (OMPI_SUCCESS
         != gpuhier_cuda_error(gpuhier_cu.cuStreamCreateWithPriority(&stream, CU_STREAM_DEFAULT, 0),
                               "cuStreamCreateWithPriority")) {

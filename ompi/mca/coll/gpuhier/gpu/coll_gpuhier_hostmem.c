@@ -106,12 +106,20 @@ int gpuhier_hostmem_reserve(gpuhier_hostmem_t *hostmem, int index, char *reason)
     return 0 == problem ? OMPI_SUCCESS : refuse(reason, "room in /dev/shm", strerror(problem));
 }
 
+/* Copies a word, and does not wait for other work of the program. */
+static int word_copy(CUdeviceptr to, CUdeviceptr from, CUstream stream, char *reason)
+{
+    int rc = driver_check(gpuhier_cu.cuMemcpyAsync(to, from, sizeof(uint64_t), stream), "cuMemcpyAsync", reason);
+    return OMPI_SUCCESS != rc ? rc
+                              : driver_check(gpuhier_cu.cuStreamSynchronize(stream), "cuStreamSynchronize", reason);
+}
+
 static uint64_t proof_of(uint64_t word, int index)
 {
     return word ^ ((uint64_t) index + 1) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-int gpuhier_hostmem_register(gpuhier_hostmem_t *hostmem, uint64_t word, int index, char *reason)
+int gpuhier_hostmem_register(gpuhier_hostmem_t *hostmem, uint64_t word, int index, CUstream stream, char *reason)
 {
     const unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
     int rc =
@@ -126,17 +134,15 @@ int gpuhier_hostmem_register(gpuhier_hostmem_t *hostmem, uint64_t word, int inde
         return driver_check(result, "cuMemHostGetDevicePointer", reason);
     }
     const uint64_t proof = proof_of(word, index);
-    return driver_check(gpuhier_cu.cuMemcpyHtoD(gpuhier_hostmem_lane(hostmem, index), &proof, sizeof(proof)),
-                        "cuMemcpyHtoD", reason);
+    return word_copy(gpuhier_hostmem_lane(hostmem, index), (CUdeviceptr) (uintptr_t) &proof, stream, reason);
 }
 
-int gpuhier_hostmem_prove(gpuhier_hostmem_t *hostmem, uint64_t word, int nlanes, char *reason)
+int gpuhier_hostmem_prove(gpuhier_hostmem_t *hostmem, uint64_t word, int nlanes, CUstream stream, char *reason)
 {
     int rc = OMPI_SUCCESS;
     for (int i = 0; i < nlanes && OMPI_SUCCESS == rc; ++i) {
         uint64_t proof = 0;
-        rc = driver_check(gpuhier_cu.cuMemcpyDtoH(&proof, gpuhier_hostmem_lane(hostmem, i), sizeof(proof)),
-                          "cuMemcpyDtoH", reason);
+        rc = word_copy((CUdeviceptr) (uintptr_t) &proof, gpuhier_hostmem_lane(hostmem, i), stream, reason);
         if (OMPI_SUCCESS == rc && proof_of(word, i) != proof) {
             rc = refuse(reason, "a file in /dev/shm", "it does not show what another process wrote");
         }

@@ -20,6 +20,7 @@ typedef struct gpuhier_hostlanes {
     gpuhier_hostmem_size_t size;
     int index;         /* of this rank's lane */
     uint64_t word;     /* a random one that the ranks of the memory share */
+    CUstream stream;   /* of a lane, without work */
     const char *topic; /* of the help text for a rank whose own part fails */
 } gpuhier_hostlanes_t;
 

@@ -94,19 +94,24 @@ int gpuhier_partners_init(gpuhier_team_t *team)
     return notices_post(team, partners);
 }
 
-/* How many greetings are still under way; *rc_p gets the error of one that ended with one. */
-static int greetings_pending(const gpuhier_partners_t *partners, int *rc_p)
+/* Is a greeting still under way? Sets *rc_p to the error of one that ended with one, or of a connection. Another thread
+ * may drive the connections. */
+static bool greetings_pending(const gpuhier_team_t *team, int *rc_p)
 {
-    int pending = 0;
+    const gpuhier_partners_t *partners = team->partners;
+    bool pending = false;
+    gpuhier_engine_lock();
     for (int i = 0; i < partners->nnotices; ++i) {
         for (int k = 0; k < 2 * GPUHIER_RAILS_MAX; ++k) {
             const gpuhier_net_op_t *op = &partners->notices[i].greeting[k];
-            pending += gpuhier_net_op_is_pending(op);
+            pending = pending || gpuhier_net_op_is_pending(op);
             if (GPUHIER_NET_OP_ERROR == op->state) {
                 *rc_p = op->status;
             }
         }
     }
+    *rc_p = !pending || OMPI_SUCCESS != *rc_p ? *rc_p : gpuhier_partners_check(team);
+    gpuhier_engine_unlock();
     return pending;
 }
 
@@ -159,9 +164,8 @@ static int greetings_wait(const gpuhier_team_t *team, int rc)
     const gpuhier_partners_t *partners = team->partners;
     double deadline = gpuhier_clock() + (OMPI_SUCCESS == rc ? GREETING_SECONDS : SETTLE_SECONDS);
     int error = rc;
-    while (greetings_pending(partners, &error) > 0) {
+    while (greetings_pending(team, &error)) {
         const double now = gpuhier_clock();
-        error = OMPI_SUCCESS != error ? error : gpuhier_partners_check(team);
         if (OMPI_SUCCESS == rc && OMPI_SUCCESS != error) {
             deadline = now + SETTLE_SECONDS;
             rc = error;

@@ -29,7 +29,7 @@
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 
-/* gpuhier's own version, which ompi_info shows; that of Open MPI is release_check()'s. As in configure.ac. */
+/* gpuhier's own version, as in configure.ac; ompi_info shows it. release_check() is about Open MPI's version. */
 #define GPUHIER_MAJOR 0
 #define GPUHIER_MINOR 1
 #define GPUHIER_RELEASE 0

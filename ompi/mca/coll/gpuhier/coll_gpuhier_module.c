@@ -120,7 +120,7 @@ mca_coll_base_module_t *gpuhier_comm_query(struct ompi_communicator_t *comm, int
     }
     char preference[256] = "";
     if (gpuhier_comm_preference(comm, preference, sizeof(preference)) && NULL == strstr(preference, "gpuhier")) {
-        opal_output_verbose(9, gpuhier_output(), "coll:gpuhier: communicator %s is for %s", comm->c_name, preference);
+        opal_output_verbose(9, gpuhier_output(), "coll:gpuhier: communicator %s prefers %s", comm->c_name, preference);
         return NULL;
     }
     gpuhier_module_t *module = OBJ_NEW(gpuhier_module_t);

@@ -11,8 +11,8 @@
  * are left to them (reasons), what a job prints and writes about its calls (report, trace, ranges), hashes, room
  * in shared memory (room), and limits. It uses Open MPI and libc, and no other folder. All folders use it.
  *
- * Parameters are constant once the component is registered, except `enable`. Any thread may count. kept is used under
- * the engine's lock; end, report and trace have locks of their own.
+ * Parameters are constant once the component is registered, except `enable`. Any thread may raise counters. kept is
+ * used under the engine's lock; end, report and trace have locks of their own.
  */
 #ifndef GPUHIER_COMPAT_H
 #define GPUHIER_COMPAT_H
@@ -178,7 +178,7 @@ static inline bool gpuhier_comm_preference(const struct ompi_communicator_t *com
 
 /*
  * Is there an MPI_COMM_SELF whose attributes MPI_Finalize deletes? A program that only has sessions has none: Open MPI
- * 5 never constructs it there, accepts an attribute all the same, and never deletes that.
+ * 5 does not construct MPI_COMM_SELF there. It still accepts an attribute, but never deletes it.
  */
 static inline bool gpuhier_comm_self_lives(void)
 {
@@ -202,14 +202,14 @@ static inline void gpuhier_at_last_session_end(void (*function)(void *))
 #endif
 }
 
-/* May threads call MPI at once? Open MPI 5 notes the thread level of MPI_Init, and of a session only that it is
- * MPI_THREAD_MULTIPLE. */
+/* May several threads call MPI at once? Open MPI 5 stores the thread level of MPI_Init. Of a session's level it only
+ * stores whether it is MPI_THREAD_MULTIPLE. */
 static inline bool gpuhier_threads_may_call(void)
 {
     return ompi_mpi_thread_multiple || opal_using_threads();
 }
 
-/* Has the program one thread, as far as Open MPI was told? */
+/* Does the program have only one thread, by the thread level of its MPI_Init? */
 static inline bool gpuhier_has_one_thread(void)
 {
     return gpuhier_comm_self_lives() && MPI_THREAD_SINGLE == ompi_mpi_thread_provided && !gpuhier_threads_may_call();

@@ -15,15 +15,15 @@
 #include "base/coll_gpuhier_limits.h"
 #include "base/coll_gpuhier_reasons.h"
 
-/* They only grow. No other memory is ordered by them. */
+/* Counters only grow. They are relaxed atomics, which order no other memory. */
 typedef struct gpuhier_counters {
     _Atomic uint64_t calls_accelerated; /* calls that ran on the engine to the end */
-    _Atomic uint64_t calls_small;       /* of these, calls in the small form */
-    _Atomic uint64_t calls_mapped;      /* of these, calls in which the host read and wrote GPU memory itself */
-    _Atomic uint64_t calls_oneshot;     /* of calls_accelerated, like the next three: calls in the one-shot form */
-    _Atomic uint64_t calls_long;        /* of these, calls with long messages between groups */
-    _Atomic uint64_t calls_switch;      /* of these, calls that NVSwitches reduced */
-    _Atomic uint64_t calls_nonblocking; /* of these, nonblocking calls and starts of persistent requests */
+    _Atomic uint64_t calls_small;       /* of calls_accelerated: calls in the small form */
+    _Atomic uint64_t calls_mapped;      /* of calls_small: calls in which the host read and wrote GPU memory itself */
+    _Atomic uint64_t calls_oneshot;     /* of calls_accelerated: calls in the one-shot form */
+    _Atomic uint64_t calls_long;        /* of calls_accelerated: calls with long messages between groups */
+    _Atomic uint64_t calls_switch;      /* of calls_accelerated: calls that NVSwitches reduced */
+    _Atomic uint64_t calls_nonblocking; /* of calls_accelerated: nonblocking calls and starts of persistent requests */
     _Atomic uint64_t calls_on_host;     /* nonblocking calls that were voted down and ended in the host form */
     _Atomic uint64_t saved_because[GPUHIER_REASON_COUNT]; /* calls handed to the saved collective, by reason */
     _Atomic uint64_t calls_staged;                        /* of these, calls whose device buffers had host copies */

@@ -19,7 +19,7 @@
 #include "ompi/runtime/mpiruntime.h"
 #include "ompi/runtime/params.h"
 
-static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT; /* of the registration. Staging does not take the engine's lock. */
+static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT; /* guards the registration; staging lacks the engine's lock */
 static void (*at_end)(void);
 static int keyval = MPI_KEYVAL_INVALID;
 static bool ends_with_session; /* end() is registered with Open MPI */
@@ -32,8 +32,8 @@ bool gpuhier_end_is_finalizing(void)
 }
 
 /*
- * `ended` is known to those ranks alone that have something to release. The state tells all: no process leaves
- * MPI_Finalize before all of its job have begun it, unless it was told not to wait (async_mpi_finalize).
+ * Only a rank that has something to release sets `ended`. Open MPI's state serves all ranks: no process leaves
+ * MPI_Finalize before all processes of its job have begun it, unless it was told not to wait (async_mpi_finalize).
  */
 bool gpuhier_end_has_come(void)
 {

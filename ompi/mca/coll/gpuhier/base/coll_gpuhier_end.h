@@ -11,8 +11,8 @@
 #include <stdbool.h>
 
 /*
- * Begins anew. `end` is the function to call at the end. The component calls this each time it is opened: its memory
- * outlives a closing where it is built into libmpi, or where the program keeps it loaded.
+ * Begins anew. `end` is the function to call at the end. The component calls this each time it is opened, since its
+ * variables outlive a closing where it is built into libmpi, or where the program keeps it loaded.
  */
 void gpuhier_end_open(void (*end)(void));
 
@@ -26,9 +26,9 @@ int gpuhier_end_arm(void);
 bool gpuhier_end_is_finalizing(void);
 
 /*
- * Has the end begun? The program's own callbacks on MPI_COMM_SELF may call collectives then, before or after everything
- * is released, and the order differs between ranks. The saved collectives serve all of these calls, and all that
- * sessions make after MPI_Finalize: only some ranks have released anything there.
+ * Has the end begun? The program's own callbacks on MPI_COMM_SELF may then call collectives, before or after everything
+ * is released, and the order differs between ranks. The saved collectives serve all of these calls. They also serve all
+ * calls that sessions make after MPI_Finalize, since by then some ranks have released what gpuhier needs.
  */
 bool gpuhier_end_has_come(void);
 

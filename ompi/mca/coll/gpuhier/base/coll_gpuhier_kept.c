@@ -11,7 +11,7 @@
 
 #include "base/coll_gpuhier_kept.h"
 
-#define POLL_EVERY 16 /* calls of progress: a look at the list queries the GPU and every message */
+#define POLL_EVERY 16 /* calls of progress between two looks at the list, which query the GPU and every message */
 
 gpuhier_kept_t *gpuhier_kept_list;
 

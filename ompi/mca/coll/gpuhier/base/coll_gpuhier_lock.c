@@ -12,7 +12,7 @@
 #include "base/coll_gpuhier_lock.h"
 
 static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
-static _Atomic unsigned waiting; /* threads */
+static _Atomic unsigned waiting; /* threads that wait for the lock */
 
 void gpuhier_engine_lock(void)
 {

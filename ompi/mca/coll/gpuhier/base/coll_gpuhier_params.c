@@ -5,7 +5,7 @@
  * Owns the MCA parameters of the component: their defaults, names, texts and bounds. Called once, when the component
  * is registered.
  *
- * Parameters stand in one table. What only an expert sets is a key of the parameter `tune`, in a second table.
+ * One table lists the parameters. Settings for experts are keys of the parameter `tune`, in a second table.
  */
 #include "ompi_config.h"
 
@@ -21,8 +21,8 @@
 #include "opal/util/show_help.h"
 
 #define SLICE_BYTES_MIN ((size_t) 4096)
-#define SLICE_BYTES_UNIT ((size_t) 128)     /* so what lies behind slice buffers is aligned for kernels */
-#define SLICE_BYTES_MOST ((size_t) 1 << 40) /* more than any GPU has; several of them are no overflow */
+#define SLICE_BYTES_UNIT ((size_t) 128)     /* keeps what follows a slice buffer aligned for kernels */
+#define SLICE_BYTES_MOST ((size_t) 1 << 40) /* more than any GPU has; a few times this does not overflow */
 #define SMALL_BYTES_MAX ((size_t) 1 << 20)  /* each rank has two areas of that length in each communicator */
 #define ALGORITHMS_MAX 15
 
@@ -116,7 +116,7 @@ static const struct param {
 static const struct tune_key {
     const char *name;
     double standard, least, most; /* values beyond are clamped */
-    int *whole;                   /* where the value goes: one of the two */
+    int *whole;                   /* where the value is stored: here or in `real`; the other is NULL */
     double *real;
 } tune_keys[] = {
     {"slices_in_flight", 4, 2, 4, &gpuhier_params.slices_in_flight, NULL},
@@ -150,7 +150,7 @@ static int param_register(const mca_base_component_t *component, const struct pa
     return index < 0 ? index : OMPI_SUCCESS;
 }
 
-/* By whatever means: a file, the environment, the command line. */
+/* Was the parameter set, in a file, in the environment or on the command line? */
 static bool was_set(const char *name)
 {
     const int index = mca_base_var_find("ompi", "coll", "gpuhier", name);
@@ -169,7 +169,7 @@ static void tune_set(const struct tune_key *key, double value)
     }
 }
 
-/* Reads one KEY=NUMBER. False: it is not one, and nothing is set. */
+/* Reads one KEY=NUMBER. Returns false, and sets nothing, if the entry is not one. */
 static bool tune_entry(const char *entry)
 {
     const char *sign = strchr(entry, '=');
@@ -223,7 +223,7 @@ int gpuhier_params_register(const mca_base_component_t *component, const char *c
         }
     }
     if (NULL != p->trace && '\0' == *p->trace) {
-        p->trace = NULL; /* none; the text stays Open MPI's */
+        p->trace = NULL; /* empty: no trace. Open MPI owns the string */
     }
     if (p->slice_bytes < SLICE_BYTES_MIN) {
         p->slice_bytes = SLICE_BYTES_MIN;
@@ -237,7 +237,7 @@ int gpuhier_params_register(const mca_base_component_t *component, const char *c
     p->slice_bytes -= p->slice_bytes % SLICE_BYTES_UNIT;
     p->slice_bytes_max -= p->slice_bytes_max % SLICE_BYTES_UNIT;
     if (p->slice_bytes_max < p->slice_bytes || (was_set("slice_bytes") && !was_set("slice_bytes_max"))) {
-        p->slice_bytes_max = p->slice_bytes; /* a length that the user chose is the length of all */
+        p->slice_bytes_max = p->slice_bytes; /* set alone, slice_bytes holds for long messages, too */
     }
     if (p->small_bytes > SMALL_BYTES_MAX) {
         p->small_bytes = SMALL_BYTES_MAX;

@@ -37,7 +37,7 @@ typedef struct gpuhier_params {
     int levels_bytes;     /* path, tune: messages of at least this many bytes run in levels; 0: none */
     bool reproducible;    /* path: results have the same bits in every run of one layout */
     int switch_bytes; /* path, tune: NVSwitches reduce messages of at least this many bytes, where they can; 0: none;
-                         -1: gpuhier_choice_switch_from() knows */
+                         -1: gpuhier_choice_switch_from() decides */
     int probe;        /* path: 0 leaves every call to the saved collective */
     int ipc_uses;     /* tune: calls that use a buffer before it is mapped */
     size_t ipc_cache_bytes; /* bytes of peers' user buffers kept mapped; 0: a quarter of the GPU's memory */

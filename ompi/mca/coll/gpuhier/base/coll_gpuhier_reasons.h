@@ -9,9 +9,9 @@
 #define GPUHIER_REASONS_H
 
 /*
- * X(name, text, remedy). The first one is that of a kind of call that has not been tried yet. The warning about calls
- * that are staged again and again gives the remedy. NULL: there is no remedy, or the user wants it so; then there is no
- * warning.
+ * X(name, text, remedy). The first reason is that of a kind of call that has not been tried yet. The warning about
+ * calls that are staged again and again prints the remedy. NULL: there is no remedy, or the user wants it so; then
+ * there is no warning.
  */
 #define GPUHIER_REASONS(X)                                                                                 \
     X(not_tried, "nonblocking, and no blocking call or barrier has asked the ranks since the first",       \
@@ -47,7 +47,7 @@ static inline const char *gpuhier_reason_text(gpuhier_reason_t reason)
     return texts[reason];
 }
 
-/* What to do about it; may be NULL. */
+/* What the user can do about a reason; may be NULL. */
 static inline const char *gpuhier_reason_remedy(gpuhier_reason_t reason)
 {
 #define GPUHIER_REASON_REMEDY(name, text, remedy) remedy,

@@ -43,7 +43,7 @@ static unsigned long long counted(_Atomic uint64_t *counter)
     return (unsigned long long) atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-/* Bytes as people write them: 64 KiB. Only powers of two are asked for. */
+/* Writes 2^log2 bytes with a unit, such as 64 KiB. */
 static const char *size_text(int log2, char text[16])
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

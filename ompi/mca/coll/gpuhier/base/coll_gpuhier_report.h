@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The report of coll_gpuhier_report: what this process's blocking calls took, by path and size. Without the parameter
- * nothing is measured. Any thread may count.
+ * The report of coll_gpuhier_report: how long this process's blocking calls took, by path and size. Without the
+ * parameter nothing is measured. Any thread may count.
  */
 #ifndef GPUHIER_REPORT_H
 #define GPUHIER_REPORT_H

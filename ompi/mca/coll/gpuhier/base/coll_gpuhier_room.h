@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Room for files in shared memory. What the file system cannot give is then known at once, and no later access ends
- * the process.
+ * Reserves room for files in shared memory. A lack of room is then an error at once, and no later access ends the
+ * process with SIGBUS.
  */
 #ifndef GPUHIER_ROOM_H
 #define GPUHIER_ROOM_H
@@ -14,11 +14,11 @@
 #include <signal.h>
 
 /*
- * Reserves the part of the file. Returns 0 or an errno value.
+ * Reserves `bytes` bytes of the file from `begin` on. Returns 0 or an errno value.
  *
- * On many kernels a pending signal ends the reservation with EINTR, and tmpfs gives back what it had. A profiler's
- * timer may be shorter than the whole takes, so signals wait meanwhile. Only what cannot wait, such as a debugger's
- * stop, interrupts it then, and the loop ends with the first turn that nothing does.
+ * On many kernels a pending signal ends the reservation with EINTR, and tmpfs gives back what it had reserved. A
+ * profiler's timer may fire before each attempt is complete, so all signals are blocked meanwhile. Then only a signal
+ * that cannot be blocked, such as a debugger's stop, interrupts an attempt, and the loop makes another one.
  */
 static inline int gpuhier_room_reserve(int file, off_t begin, off_t bytes)
 {

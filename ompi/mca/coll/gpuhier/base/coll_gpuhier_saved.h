@@ -19,7 +19,7 @@
 
 /*
  * Owned by the communicator's module, which retains these modules while it is enabled. Both fields of a collective are
- * NULL where the communicator had no such collective; gpuhier does not offer it either then.
+ * NULL where the communicator had no such collective; then gpuhier does not offer it either.
  */
 typedef struct gpuhier_saved {
 #define GPUHIER_SAVED_FIELDS(name)           \

@@ -4,9 +4,9 @@
  *
  * Memory ordering between processes, in one place.
  *
- * A progress word is (sequence number of the call << 24 | progress in it). 40 bits count calls of 10 microseconds
- * each for 127 days. One process writes the word, with release. A process that reads it with acquire therefore also
- * sees all that was written before: the arrival record, and what a kernel stored whose end the writer's host has seen.
+ * A progress word is (sequence number of the call << 24 | progress in it). 40 bits count calls of 10 microseconds each
+ * for 127 days. One process writes the word, with release. A process that reads it with acquire therefore also sees all
+ * that was written before: the arrival record, and the stores of kernels that the writer's host has seen end.
  */
 #ifndef GPUHIER_SYNC_H
 #define GPUHIER_SYNC_H

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the events of this process and their ring. What becomes of them is coll_gpuhier_trace_file.c's.
+ * Owns the events of this process and their ring. coll_gpuhier_trace_file.c writes them to the file.
  */
 #include "ompi_config.h"
 
@@ -38,7 +38,7 @@ void gpuhier_trace_open(void)
     ring.count = 0;
     ring.origin = gpuhier_clock();
     if (0 == OPAL_PROC_MY_NAME.vpid) {
-        FILE *file = fopen(gpuhier_params.trace, "a"); /* which makes it, and keeps what is there */
+        FILE *file = fopen(gpuhier_params.trace, "a"); /* creates the file, or keeps its contents */
         if (NULL == file) {
             opal_show_help("help-coll-gpuhier.txt", "no trace", true, gpuhier_params.trace, strerror(errno));
         } else {
@@ -63,7 +63,7 @@ static void name_copy(char *text, size_t bytes, const char *name)
     text[length] = '\0';
 }
 
-/* Open MPI's header that has an operation's name includes one that is not installed. */
+/* The name of an operation. Open MPI's header with the field for it includes a header that is not installed. */
 static const char *op_name(const struct ompi_op_t *op)
 {
     const struct {
@@ -90,7 +90,7 @@ void gpuhier_trace_begin(gpuhier_trace_event_t *event, gpuhier_trace_way_t way, 
     event->way = (uint8_t) way;
     event->count = count;
     event->bytes = count * dtype->super.size;
-    event->marks = 1; /* of the first phase, from the beginning */
+    event->marks = 1; /* the first phase begins with the call */
     name_copy(event->type, sizeof(event->type), dtype->name);
     name_copy(event->op, sizeof(event->op), op_name(op));
     name_copy(event->comm, sizeof(event->comm), comm->c_name);

@@ -5,8 +5,8 @@
  * The timeline of coll_gpuhier_trace: one event for each call of this process, with its path and its phases. Events are
  * kept in a ring, which overwrites the oldest. MPI_Finalize gathers all ranks' events in one file.
  *
- * An event is also what a range of NVTX is made of, see coll_gpuhier_ranges.h. A call has an event only if the
- * parameter is set or a profiler takes ranges; else its pointer is NULL, and only that is tested.
+ * NVTX ranges are made from events, too, see coll_gpuhier_ranges.h. A call has an event only if the parameter is set or
+ * a profiler takes ranges. Otherwise the pointer to its event is NULL, and testing that pointer is the only cost.
  */
 #ifndef GPUHIER_TRACE_H
 #define GPUHIER_TRACE_H
@@ -98,14 +98,14 @@ void gpuhier_trace_begin(gpuhier_trace_event_t *event, gpuhier_trace_way_t way, 
 /* The same for another start of a persistent request. */
 void gpuhier_trace_again(gpuhier_trace_event_t *event);
 
-/* The call is in this phase now. Nothing is noted if it was already. */
+/* Notes that the call enters a phase. Does nothing if the call is in that phase already. */
 void gpuhier_trace_phase(gpuhier_trace_event_t *event, gpuhier_trace_phase_t phase);
 
-/* A stage has begun on `begun` slices of `of`, and `done` are complete. */
+/* Notes that a stage has begun `begun` slices out of `of`, and has completed `done` of them. */
 void gpuhier_trace_stage(gpuhier_trace_event_t *event, int stage, uint64_t begun, uint64_t done, uint64_t of);
 
-/* The call has ended; puts the event into the ring. Any thread. left: the call was left to Open MPI, for this reason.
- */
+/* The call has ended: puts its event into the ring. Any thread may do so. left: the call was left to Open MPI, for this
+ * reason. */
 void gpuhier_trace_end(gpuhier_trace_event_t *event);
 void gpuhier_trace_end_left(gpuhier_trace_event_t *event, gpuhier_reason_t reason);
 

@@ -36,7 +36,7 @@
 #define TURN 2.0                     /* seconds for all that a rank sends, and for writing it; far less is usual */
 #define ASKS 10                      /* questions for a rank's clock */
 #define LINES 64                     /* lines of a rank; more calls than that at once share the last one */
-#define LINE_STEP 10                 /* numbers of a line's threads: the calls, then the stages */
+#define LINE_STEP 10                 /* thread numbers of a line: one for its calls, then one for each stage */
 
 /* What a rank says before its events. */
 typedef struct head {
@@ -54,8 +54,8 @@ typedef struct part {
     double unsure; /* seconds: how far `ahead` may be wrong */
 } part_t;
 
-/* Sends or receives. False if that failed, or took longer than `patience`: the data must stay then, since Open MPI may
- * still use them. */
+/* Sends or receives. Returns false if that failed, or took longer than `patience`. The data must then stay in place,
+ * since Open MPI may still use them. */
 static bool message_within(double patience, bool send, void *data, size_t bytes, int peer)
 {
     ompi_request_t *request = NULL;
@@ -89,8 +89,8 @@ static head_t head_make(const gpuhier_trace_kept_t *kept)
     return head;
 }
 
-/* A rank other than 0. What it sends lives as long as the process, in case a message fails. Before the first question
- * come the turns of all lower ranks; a question that is no number says that none follows. */
+/* A rank other than 0. What it sends lives as long as the process, in case a message fails. Its wait for the first
+ * question is longer, since rank 0 asks all lower ranks first. A question that is NaN says that none follows. */
 static void part_send(const gpuhier_trace_kept_t *kept, int rank)
 {
     static double asked, answer;
@@ -117,7 +117,7 @@ static void rest_dismiss(int rank, int nranks)
     }
 }
 
-/* Rank 0: asks a rank for its clock, and learns what it will send. events_p: room for the ring of a rank. */
+/* Rank 0: asks a rank for its clock, then receives its events. events: room for a rank's ring. */
 static bool part_receive(part_t *part, gpuhier_trace_event_t *events)
 {
     static double asked, answer;

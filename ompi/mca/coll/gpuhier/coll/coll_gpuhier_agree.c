@@ -111,8 +111,8 @@ static bool is_same(struct ompi_communicator_t *comm, int rank)
 /* What is known of all ranks in the sender's subtree, itself included; on the way down, of all members. */
 typedef struct verdict {
     int32_t agreed;    /* they have published the same values, with a driver present */
-    int32_t same;      /* they have brought the same ... */
-    uint64_t heritage; /* ... as the sender */
+    int32_t same;      /* they have all brought the heritage below, and it is not 0 */
+    uint64_t heritage; /* what the sender has brought; see gpuhier_agree() */
 } verdict_t;
 
 static verdict_t hear(struct ompi_communicator_t *comm, int peer)
@@ -133,7 +133,7 @@ bool gpuhier_agree(struct ompi_communicator_t *comm, uint64_t heritage, bool *sa
     const int rank = ompi_comm_rank(comm), nranks = ompi_comm_size(comm);
     gpuhier_tree_move_t move;
     verdict_t all = {.agreed = 1, .same = 0 != heritage, .heritage = heritage}, heard;
-    bool listens[8 * sizeof(int)]; /* published the same: a child, by log2 of its distance; last, the parent */
+    bool listens[8 * sizeof(int)]; /* peers that published the same: a child by log2 of its distance, the parent last */
     *same_p = false;
     if (0 == published.driver || !is_same(comm, rank)) {
         return false; /* the other ranks see that, too */

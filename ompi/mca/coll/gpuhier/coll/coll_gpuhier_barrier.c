@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * MPI_Barrier: a meeting, where one is due, then the saved barrier. A barrier waits for all ranks in any case, so a
- * program that calls only MPI_Iallreduce and MPI_Barrier is accelerated from here on.
+ * MPI_Barrier: a meeting if one is due (coll_gpuhier_path.h), then the saved barrier. A barrier waits for all ranks in
+ * any case, so a program that calls only MPI_Iallreduce and MPI_Barrier is accelerated from here on.
  *
  * Called by Open MPI.
  */

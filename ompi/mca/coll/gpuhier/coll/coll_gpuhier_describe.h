@@ -20,8 +20,8 @@
 /* The description for one rank. Ranks send it as bytes. */
 typedef struct gpuhier_description {
     uint32_t version, bytes;
-    int32_t serves;   /* gpuhier has the communicator's MPI_Allreduce; the rest is 0 if not */
-    int32_t has_team; /* a call has run on the GPUs, or could; the next fields are 0 if not */
+    int32_t serves;   /* gpuhier has the communicator's MPI_Allreduce; if not, all below but the counters is 0 */
+    int32_t has_team; /* a call has run on the GPUs, or could; if not, all below but the counters is 0 */
     int32_t ngroups, group, index;
     int32_t gpu;     /* CUDA's number in this process */
     int32_t on_host; /* the group works through scratch in host memory */

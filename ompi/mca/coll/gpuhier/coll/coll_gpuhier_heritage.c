@@ -22,8 +22,8 @@
 #include "coll/coll_gpuhier_heritage.h"
 
 typedef struct heritage {
-    const gpuhier_module_t *module; /* the communicator's own, whose table counts; NULL: there is a list */
-    gpuhier_modes_acc_t acc[];      /* [1], or none: after its first call a communicator needs no list */
+    const gpuhier_module_t *module; /* the communicator's own: duplicates inherit its table; NULL: they inherit `acc` */
+    gpuhier_modes_acc_t acc[];      /* [1] where module is NULL, else none */
 } heritage_t;
 
 static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT; /* of the key */
@@ -79,7 +79,7 @@ static int key_get(bool make)
     return key;
 }
 
-/* Sets the attribute of a communicator whose own table counts, in place of what it has. */
+/* Makes duplicates of the communicator inherit from its own table, in place of the list that it has. */
 static void own_set(gpuhier_module_t *module, struct ompi_communicator_t *comm, int key)
 {
     heritage_t *heritage = malloc(sizeof(*heritage));

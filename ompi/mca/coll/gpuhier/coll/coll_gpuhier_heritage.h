@@ -13,7 +13,7 @@
 /* Begins anew, when the component opens. */
 void gpuhier_heritage_open(void);
 
-/* From now on duplicates of the communicator inherit from it. Local; where it fails they do not. */
+/* From now on duplicates of the communicator inherit from it, unless this fails. Local. */
 void gpuhier_heritage_leave(gpuhier_module_t *module, struct ompi_communicator_t *comm);
 
 /*

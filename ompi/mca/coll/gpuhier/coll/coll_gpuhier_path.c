@@ -165,7 +165,7 @@ gpuhier_mode_entry_t *gpuhier_path_probe(gpuhier_module_t *module, struct ompi_c
     return entry;
 }
 
-/* Does an inherited kind of calls suit the switch? Equal on all ranks, as what they have inherited is. */
+/* Does an inherited kind of calls suit the switch? Equal on all ranks, since all have inherited the same. */
 static bool switch_suits_any(const gpuhier_team_t *team, const gpuhier_modes_acc_t *acc)
 {
     for (int kind = 0; kind < GPUHIER_MODE_KINDS; ++kind) {
@@ -181,9 +181,9 @@ static bool switch_suits_any(const gpuhier_team_t *team, const gpuhier_modes_acc
 }
 
 /*
- * The agreement, and what comes with it: if a rank could take part in a set-up at once, it brings the hash of what it
- * would inherit. If all members bring the same, nothing is left to ask, and the set-up follows. If not, the
- * communicator begins with an empty table.
+ * Finds out whether the members agree, and inherits if they do. A rank that could take part in a set-up at once brings
+ * the hash of what it would inherit. If all members bring the same, nothing is left to ask, and the set-up follows. If
+ * not, the communicator begins with an empty table.
  */
 static bool agree_and_inherit(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in,
                               const void *out)
@@ -240,8 +240,8 @@ void gpuhier_path_note(gpuhier_module_t *module, gpuhier_path_key_t key, const v
 }
 
 /*
- * A kind's entry counts meetings here as it counts blocking calls. The row is made here and not when the call is noted:
- * a rank that has no memory for it can say so at once, when all ranks make theirs.
+ * A kind's entry counts meetings as it counts blocking calls. The row is made here, where all ranks make theirs, and
+ * not when the call is noted: a rank without memory for it can say so at once.
  */
 void gpuhier_path_probe_noted(gpuhier_module_t *module, struct ompi_communicator_t *comm)
 {
@@ -308,7 +308,7 @@ gpuhier_team_t *gpuhier_path_persistent(gpuhier_module_t *module, struct ompi_co
     gpuhier_setup_t *setup;
     gpuhier_team_t *team = NULL;
     gpuhier_path_meet(module, comm);
-    if (!gpuhier_path_is_open(module, comm, NULL, NULL)) { /* the request gets a team of its own */
+    if (!gpuhier_path_is_open(module, comm, NULL, NULL)) { /* inherits nothing: the request gets its own team */
         *why_p = gpuhier_path_reason(module, NULL);
     } else if (PROBE_SET_UP == probe(module, comm, in, out, NULL, can ? PROBE_SET_UP : PROBE_NO, &owner, &setup, why_p)
                && OMPI_SUCCESS != gpuhier_team_create(setup, &module->saved, &owner, &team)) {

@@ -91,7 +91,7 @@ static inline void gpuhier_path_meet(gpuhier_module_t *module, struct ompi_commu
 /* Notes a nonblocking call of a kind whose mode is HOST. Local: allocates nothing, so it does the same on all ranks. */
 void gpuhier_path_note(gpuhier_module_t *module, gpuhier_path_key_t key, const void *in, const void *out);
 
-/* Why calls of the key are for the saved collective; of any key, if NULL. Local. */
+/* Why the saved collective serves calls of this key; where key is NULL, calls of any key. Local. */
 gpuhier_reason_t gpuhier_path_reason(const gpuhier_module_t *module, const gpuhier_path_key_t *key);
 
 /* The part of gpuhier_path_blocking() that asks the other ranks. entry: of the key, NULL when memory ran out for it. */

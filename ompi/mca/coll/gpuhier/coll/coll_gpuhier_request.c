@@ -231,7 +231,7 @@ OBJ_CLASS_INSTANCE(gpuhier_request_t, ompi_request_t, request_construct, NULL);
 
 void gpuhier_requests_close(void)
 {
-    gpuhier_requests_quiesce(); /* MPI_Finalize does not call it in a process without teams */
+    gpuhier_requests_quiesce(); /* gpuhier_finalize() does not run in every process */
     while (NULL != unused) {
         gpuhier_request_t *request = unused;
         unused = request->next;

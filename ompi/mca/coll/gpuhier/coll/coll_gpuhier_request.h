@@ -50,11 +50,11 @@ typedef struct gpuhier_request {
 
 OBJ_CLASS_DECLARATION(gpuhier_request_t);
 
-/* Frees all requests, when the component closes. */
+/* Forgets pending requests and frees unused ones, when the component closes. */
 void gpuhier_requests_close(void);
 
-/* Makes an inactive request, of neither kind yet; NULL when memory ran out. gpuhier_request_drop() takes back a request
- * that the user does not have. */
+/* Makes an inactive request, of neither kind yet; NULL when memory ran out. gpuhier_request_drop() releases what the
+ * request holds, and keeps its memory for another request. */
 gpuhier_request_t *gpuhier_request_get(struct ompi_communicator_t *comm, bool persistent);
 void gpuhier_request_drop(gpuhier_request_t *request);
 

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the names of a call's states, and what the trace calls them.
+ * Owns the names of a call's states, and their translation into the phases and paths of the trace.
  */
 #include "ompi_config.h"
 

@@ -26,7 +26,7 @@ typedef enum gpuhier_call_state {
     GPUHIER_CALL_DONE
 } gpuhier_call_state_t;
 
-/* Slices of each stage: launched (or started) and done. All stages take slices in order. */
+/* How many slices a stage has begun, and how many are done. All stages take slices in order. */
 typedef struct gpuhier_cursor {
     uint64_t begun;
     uint64_t done;
@@ -59,7 +59,7 @@ typedef struct gpuhier_call_args {
     gpuhier_trace_event_t *trace; /* NULL: none */
     /* The rest is zero for a call that a thread waits for (gpuhier_queue_run()). */
     void (*ended)(
-        struct gpuhier_call *call); /* called without the lock, once it is DONE; the call is the caller's again */
+        struct gpuhier_call *call); /* called without the lock once the call is DONE; the caller then owns it again */
     uint8_t *outcome_p;             /* the call's mask is OR-ed into it when it ends with a known outcome */
     struct ompi_op_t *op;           /* what `kernel` stands for, in case the call ends on the host */
     struct ompi_datatype_t *dtype;
@@ -86,35 +86,35 @@ typedef struct gpuhier_slices {
 /* How a call stays behind what the program had queued on its GPUs. coll_gpuhier_order.c decides. */
 typedef enum gpuhier_order {
     GPUHIER_ORDER_FAILED = 0, /* it could not be arranged: this rank votes against the call */
-    GPUHIER_ORDER_NEEDLESS,   /* the call touches no GPU, or that work had ended */
+    GPUHIER_ORDER_NEEDLESS,   /* the call touches no GPU, or the earlier work had ended */
     GPUHIER_ORDER_COPY,       /* its input is copied on the default stream, and `input` marks that copy */
     GPUHIER_ORDER_KERNEL,     /* its kernel runs on the default stream */
-    GPUHIER_ORDER_MARKED      /* `input` and `elsewhere` mark that work; what reads the input waits for them */
+    GPUHIER_ORDER_MARKED      /* `input` and `elsewhere` mark the earlier work; readers of the input wait for them */
 } gpuhier_order_t;
 
 /*
- * One call. gpuhier_engine_prepare() makes it. Its caller owns it until it is DONE. One thread at a time uses it, under
- * the engine's lock.
+ * One call. gpuhier_engine_prepare() makes it for the queue, which owns it until it is DONE. One thread at a time uses
+ * it, under the engine's lock.
  *
  * A call has one of two forms for as long as it lives: the small form (is_small) owns `small`, and slices own `slices`.
  * When the ranks decline a call that no thread waits for, it continues as a host call (the state HOST), which owns
- * `host`. It keeps its first form's part, which tells how the call ended if it fails.
+ * `host`. It keeps the part of its first form, which shows the outcome if the host call fails.
  */
 typedef struct gpuhier_call {
     struct gpuhier_call *next; /* in the team's queue, or among those that have ended */
     gpuhier_call_state_t state;
     _Atomic bool over; /* of a call that a thread waits for: it has left the queue, and belongs to the waiter again */
     int status;        /* DONE: OMPI_SUCCESS, an Open MPI code, or GPUHIER_DECLINED */
-    uint32_t mask;     /* DONE and not an error, or outcome_known: GPUHIER_MASK_*, equal on all ranks */
+    uint32_t mask;     /* GPUHIER_MASK_*; equal on all ranks once DONE without an error, or with outcome_known */
 
     /* What the call is to do. */
     gpuhier_team_t *team;
     int kernel; /* index, see coll_gpuhier_reduce.h */
     size_t elem_bytes;
-    bool has_gaps;                /* elements have bytes that belong to the program, see gpuhier_reduce_store() */
+    bool has_gaps;                /* elements have gaps, which belong to the program: gpuhier_reduce_has_gaps() */
     uint64_t count;               /* elements */
     CUdeviceptr in, out;          /* the user's buffers; in == out in place. In host memory the call goes via scratch */
-    gpuhier_buffer_t from, to;    /* what they are */
+    gpuhier_buffer_t from, to;    /* what kind of memory they are */
     gpuhier_trace_event_t *trace; /* this and the next five: as in the arguments */
     void (*ended)(struct gpuhier_call *call);
     uint8_t *outcome_p;
@@ -130,7 +130,7 @@ typedef struct gpuhier_call {
     uint64_t sequence;
     gpuhier_lane_t *lane;
     gpuhier_order_t order;
-    CUevent input;        /* what the program had queued before the call; NULL where `order` needs no event */
+    CUevent input;        /* an event behind the program's earlier work; NULL where `order` needs none */
     CUevent elsewhere[2]; /* the same in the contexts of from and to, where those are not the team's; else NULL */
     bool input_done;      /* what the program had queued before the call is complete, or the lane waits for it */
     bool net_on_device;   /* UCX moves messages of this team's calls from and to GPU memory */

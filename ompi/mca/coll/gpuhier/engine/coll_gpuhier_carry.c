@@ -13,9 +13,9 @@
 #include "engine/coll_gpuhier_call.h"
 #include "engine/coll_gpuhier_carry.h"
 
-#define PATIENCE_NS 200000   /* of the kernel; a peer that is later costs the host a copy */
+#define PATIENCE_NS 200000   /* how long the kernel waits; after that the host copies the result */
 #define POLLS_PER_QUERY 256u /* looks at the word between two queries of the driver, which reports faults */
-#define LOOKS 64             /* at the word in one step: giving up lock and context takes longer */
+#define LOOKS 64             /* at the kernel's word in one step; giving up lock and context takes longer */
 
 bool gpuhier_carry_suits(const gpuhier_call_t *call)
 {

@@ -5,8 +5,8 @@
  * A kernel that carries the input of a short message to the host and the result back (gpu/kernels/gpuhier_carry.h), in
  * place of two copies. Each rank decides for itself, since the others see its area in the control block only.
  *
- *   - The kernel runs on the legacy default stream, behind the program's own work. So the call must begin at once, and
- *     be one that a thread waits for, in a program of which one thread calls MPI.
+ *   - The kernel runs on the legacy default stream, behind the program's own work. So the call must begin at once, a
+ *     thread must wait for it, and only one thread of the program may call MPI.
  *   - It waits for this rank's host only, and leaves when that takes too long. Then the host copies the result.
  *   - Ranks that share a GPU do without: there a kernel that waits keeps the others' work from running.
  */

@@ -2,9 +2,9 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the end of a call: what the call lets go of, and what follows an error. After an error the other ranks hear of
- * it, and the call is over when no live member has GPU work left on this rank's buffers. Called by the engine and the
- * queue.
+ * Owns the end of a call: how it releases what it holds, and what follows an error. A rank whose call fails tells the
+ * other ranks. Its call is over when no live member has GPU work left on this rank's buffers. Called by the engine and
+ * the queue.
  */
 #include "ompi_config.h"
 
@@ -31,7 +31,7 @@ void gpuhier_engine_unmap(gpuhier_call_t *call)
     }
 }
 
-/* Lets go of the resources of a failed call, on which UCX and the GPU may still work. */
+/* Hands the resources of a failed call to the kept list, since UCX and the GPU may still work on them. */
 static void lane_leave(gpuhier_call_t *call)
 {
     gpuhier_lane_t *lane = call->lane;
@@ -75,8 +75,8 @@ void gpuhier_engine_drop(gpuhier_call_t *call, int status)
     gpuhier_engine_end(call, status);
 }
 
-/* Is this rank's GPU done with the call? It will be: kernels that wait for other ranks have been told to leave. A lost
- * context has no work. */
+/* Has this rank's GPU finished its work for the call? It soon will: kernels that wait for other ranks have been told to
+ * leave. A lost context has no work. */
 static bool streams_idle(const gpuhier_call_t *call)
 {
     for (int s = 0; NULL != call->lane && NULL != call->team->device->context && s < GPUHIER_STAGES; ++s) {
@@ -87,11 +87,11 @@ static bool streams_idle(const gpuhier_call_t *call)
     return !gpuhier_oneshot_runs(call) && !gpuhier_carry_runs(call);
 }
 
-#define LOOKS_APART 1024u  /* polls between two looks at the members' lives */
-#define NOTICE_POLLS 1000u /* for which a call waits for its notices to leave; connections deliver them later, too */
+#define LOOKS_APART 1024u  /* polls between two checks that the members live */
+#define NOTICE_POLLS 1000u /* polls that a call waits for its notices to leave; connections also deliver them later */
 
-/* Has every other member come to rest? Revokes the claim of members that have not begun. Those that have begun will see
- * that this rank failed, or are dead. */
+/* Has every other member come to rest: has it no GPU work on this rank's buffers? Revokes the claim of members that
+ * have not begun. A member that has begun will see that this rank failed, or is dead. */
 static bool members_quiet(gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;
@@ -157,8 +157,8 @@ void gpuhier_engine_fail(gpuhier_call_t *call, int status)
     }
     gpuhier_partners_give_up(team); /* the other groups wait for messages */
     /*
-     * Messages of this call may never be received, but their connections serve other communicators. Their memory
-     * outlives the call.
+     * Other communicators share the connections, so these stay open. Messages of this call may never be received, and
+     * their memory outlives the call.
      */
     for (int rank = 0; NULL != team->peers && rank < team->nranks; ++rank) {
         gpuhier_net_peer_abandon(team->peers[rank]);

@@ -122,7 +122,7 @@ void gpuhier_engine_begin(gpuhier_call_t *call)
         memset(call->slices.member, 0, sizeof(call->slices.member[0]) * (size_t) team->group_size);
     }
     if (OMPI_SUCCESS != team->failed) {
-        /* gpuhier_engine_fail() has told the other ranks for all later calls. */
+        /* The call that failed has told the other ranks for all later calls: quiet_say() in coll_gpuhier_ending.c. */
         gpuhier_engine_end(call, team->failed);
         return;
     }
@@ -177,9 +177,9 @@ static bool all_reached(const gpuhier_call_t *call, size_t word_offset)
 }
 
 /*
- * Finds where a member's lane is mapped. The place of a first lane is remembered until some mapping is closed. That may
- * be the lane's own mapping: when a rank has lost its context, the team is made anew and keeps the old scratch mapped
- * no longer.
+ * Finds the address of a member's scratch. The address of a first lane is remembered until any mapping is closed, which
+ * may be the lane's own: when a rank has lost its context, a team is made anew, and the old scratch is no longer kept
+ * mapped.
  */
 static int scratch_find(gpuhier_call_t *call, int index, const gpuhier_arrival_t *arrival)
 {
@@ -328,7 +328,7 @@ static int gather_step(gpuhier_call_t *call)
     if (gpuhier_known_use(call)) { /* all members work directly, and no mask has a bit */
         int rc = call->in_levels ? partners_find(call) : OMPI_SUCCESS;
         if (OMPI_SUCCESS != rc) {
-            return rc; /* as below */
+            return rc; /* an error, since no vote follows in which this rank could decline */
         }
         if (!gpuhier_known_plan(call)) {
             plan_make(call, false);
@@ -374,7 +374,8 @@ static int opened_step(gpuhier_call_t *call)
     return run_begin(call);
 }
 
-/* Ends a call that the ranks voted down. All ranks are in it, and none has written a user's buffer. */
+/* Ends a call that the ranks voted down, or continues it on the host. All ranks do so, and none has written a user's
+ * buffer. */
 static void decline(gpuhier_call_t *call)
 {
     if (NULL == call->ended) {
@@ -386,8 +387,8 @@ static void decline(gpuhier_call_t *call)
     call->state = GPUHIER_CALL_HOST;
 }
 
-/* Begins the call again as one that is not long, since a rank has no long lane or cannot map a peer's. All ranks have
- * left the call's pipeline. */
+/* Begins the call again as one that is not long, since a rank has no long lane or cannot map a peer's. All members of
+ * the group have left the call's pipeline. */
 static void begin_again(gpuhier_call_t *call)
 {
     gpuhier_engine_unmap(call);
@@ -407,7 +408,7 @@ static int host_step(gpuhier_call_t *call)
     bool done;
     int status, events = gpuhier_hostcall_step(call, &done, &status);
     if (events >= 0 && done) {
-        call->outcome_known = true; /* the copy to this rank's buffer may have failed, and no other rank hears of it */
+        call->outcome_known = true; /* even if the copy to this rank's buffer failed, which no other rank hears of */
         gpuhier_engine_end(call, status);
         call->on_host = true;
     }

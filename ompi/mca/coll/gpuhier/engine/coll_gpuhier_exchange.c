@@ -11,9 +11,9 @@
  *                           |    COPY, NONE, nothing received           ^
  *                           +-------------------------------------------+ sent and received
  *
- * A reduction waits for the send of its step, too, where it would overwrite what is sent. A kernel makes it, or the
- * host (gpuhier_plan_by_host()): in parts, so that UCX is driven in between and no thread keeps the lock for long.
- * A reduction in the last step is left to AG, see gpuhier_plan_last_action(): the piece is done without it.
+ * A reduction that would overwrite what its step sends also waits for that send. A kernel reduces, or the host does
+ * (gpuhier_plan_by_host()): in parts, so that UCX is driven in between and no thread keeps the lock for long. Where
+ * gpuhier_plan_last_action() says so, AG makes the reduction of the last step, and the piece is done without it.
  */
 #include "ompi_config.h"
 
@@ -66,7 +66,7 @@ static int exchange_make(gpuhier_team_t *team)
     gpuhier_exchange_t *exchange = team->exchange;
     exchange->device = team->device;
     exchange->partners = gpuhier_partners_share(team);
-    /* Set-up may still find a wire that has long messages. */
+    /* Allows for long messages even if the wire has none: set-up may still find links, which have them. */
     exchange->slice_buffers =
         gpuhier_choice_buffers(&team->limits, team->limits.slice_bytes_max > team->limits.slice_bytes);
     int first, end;
@@ -255,7 +255,7 @@ static int step_post(gpuhier_call_t *call, uint64_t slice, int piece, piece_stat
     return rc;
 }
 
-/* Launches shard = first op second on the received range. */
+/* Launches the kernel that computes shard = first op second on the received range. */
 static int reduce_launch(gpuhier_call_t *call, uint64_t slice, piece_state_t *state)
 {
     gpuhier_lane_t *lane = call->lane;
@@ -277,7 +277,7 @@ static int reduce_launch(gpuhier_call_t *call, uint64_t slice, piece_state_t *st
                                     "cuEventRecord");
 }
 
-/* Does the host reduce on this rank? A rank whose driver refuses the memory for it has kernels make the same steps. */
+/* Does the host reduce on this rank? Where the driver refuses the host memory for that, kernels make the same steps. */
 static bool by_host(const gpuhier_call_t *call)
 {
     return call->slices.plan.by_host && !gpuhier_lane_exchange_on_device(&call->lane->exchange);
@@ -286,7 +286,8 @@ static bool by_host(const gpuhier_call_t *call)
 /* What the host reduces in one look, in bytes: about a microsecond of its time. */
 #define HOST_PART_BYTES ((uint64_t) 8 << 10)
 
-/* Has the host make the next part of shard = first op second on the received range. Returns whether that is reduced. */
+/* Reduces the next part of the received range on the host: shard = first op second. Returns whether the whole range is
+ * done. */
 static bool host_reduce(const gpuhier_call_t *call, uint64_t slice, piece_state_t *state)
 {
     const gpuhier_transfer_t *t = &state->transfer;

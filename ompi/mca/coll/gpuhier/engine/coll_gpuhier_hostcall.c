@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the host all-reduce of calls that the ranks voted down. It is simple rather than fast:
- * it runs only after a failure of a rank's GPU. Called by the engine.
+ * Owns the host all-reduce of calls that the ranks voted down. It is simple rather than fast: it runs only when a rank
+ * could not run the call on its GPU. Called by the engine.
  */
 #include "ompi_config.h"
 

@@ -35,10 +35,10 @@ typedef struct gpuhier_verdicts {
 typedef struct gpuhier_hostcall {
     bool on_data;                   /* the verdict is known: data moves */
     int move;                       /* of this round, see coll_gpuhier_tree.h */
-    bool receiving;                 /* what `message` is, from a child: to be reduced */
+    bool receiving;                 /* `message` comes from a child, and must be reduced */
     struct ompi_request_t *message; /* in flight; NULL: none */
     gpuhier_verdicts_t *verdicts;   /* NULL: there was no memory even for that */
-    char *data, *heard_data;        /* the same for the data round: mine, a child's */
+    char *data, *heard_data;        /* in the data round: this rank's partial result, and a child's */
 } gpuhier_hostcall_t;
 
 /* Reserves a tag for one call. All ranks reserve tags in the same order. */

@@ -93,7 +93,7 @@ bool gpuhier_known_use(gpuhier_call_t *call)
     bool all = 0 != mine;
     for (int i = 0; i < team->group_size && all; ++i) {
         const gpuhier_arrival_t *arrival = &slot_of(call, i)->arrival;
-        all = mine == arrival->known && !(call->in_levels && 0 != arrival->fresh); /* that scratch may not be mapped */
+        all = mine == arrival->known && !(call->in_levels && 0 != arrival->fresh); /* fresh scratch may be unmapped */
         call->slices.member[i].in = arrival->in.offset;
         call->slices.member[i].out = arrival->out.offset;
     }
@@ -135,7 +135,7 @@ void gpuhier_known_add(const gpuhier_call_t *call)
     gpuhier_team_t *team = call->team;
     const gpuhier_arrival_t *arrival = &slot_of(call, team->index)->arrival;
     if (NULL == team->known && NULL == (team->known = calloc(1, sizeof(*team->known)))) {
-        return; /* this rank will never name a call, and the round takes place */
+        return; /* this rank will not name this call, so the round takes place */
     }
     gpuhier_known_call_t *entry = &team->known->call[++team->known->newest % KNOWN_MAX];
     entry->sequence = call->sequence;

@@ -27,7 +27,7 @@ bool gpuhier_known_use(gpuhier_call_t *call);
 bool gpuhier_known_plan(gpuhier_call_t *call);
 void gpuhier_known_plan_keep(const gpuhier_call_t *call);
 
-/* Remembers a call in which all members have mapped all buffers, which the members of the group know alike. */
+/* Remembers a call in which all members have mapped all buffers. All members of the group remember the same calls. */
 void gpuhier_known_add(const gpuhier_call_t *call);
 
 /* Forgets all. */

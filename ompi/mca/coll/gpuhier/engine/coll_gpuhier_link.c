@@ -151,7 +151,7 @@ static int copy(const gpuhier_call_t *call, gpuhier_link_t *link)
     return OMPI_SUCCESS;
 }
 
-/* The copy has ended. */
+/* The copy has ended: tells the partner that its chunk has been taken. */
 static int thank(const gpuhier_call_t *call, gpuhier_link_t *link)
 {
     gpuhier_unmap(link->mapping);

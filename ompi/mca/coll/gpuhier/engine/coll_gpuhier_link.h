@@ -12,8 +12,8 @@
  *        |                                  | copies it
  *        |  <-------  it has been taken     |
  *
- * A rank is both in one step, with two partners or one. No rank writes memory that another one writes. The sender's
- * step ends when its chunk has been taken: then it may write there.
+ * In one step a rank may send and receive, with one partner or two. No rank writes memory that another rank writes. The
+ * sender's step ends when its chunk has been taken: then the sender may write there.
  */
 #ifndef GPUHIER_LINK_H
 #define GPUHIER_LINK_H
@@ -54,12 +54,12 @@ static inline bool gpuhier_link_is_used(const gpuhier_team_t *team, int rank)
     return NULL != team->linked && 0 != team->linked[rank];
 }
 
-/* Makes what a link needs; it is zeroed before. The context is current. Returns an Open MPI code. fini: is harmless if
- * that failed, and needs no context. */
+/* Makes the events of a link that is zeroed. The context is current. Returns an Open MPI code. fini: harmless if that
+ * failed; needs no current context. */
 int gpuhier_link_init(gpuhier_link_t *link);
 void gpuhier_link_fini(gpuhier_link_t *link, bool context_is_there);
 
-/* Nothing is given or taken in this step, until the next two say so. */
+/* Begins a step in which nothing is given or taken, unless one of the next two functions is called. */
 void gpuhier_link_clear(gpuhier_link_t *link);
 
 /* Gives a chunk of `buffer`, one of the lane's shard buffers, to a partner: so many bytes, `offset` bytes from the

@@ -42,7 +42,7 @@ static void tell_unmappable(unmappable_t why)
     }
 }
 
-/* gpuhier_export() has refused the buffer, or it is not the device's. */
+/* Prints why peers cannot map a buffer that gpuhier_export() has refused, or that the team's device does not own. */
 static void tell_refused(const gpuhier_buffer_t *buffer, bool owned)
 {
     if (GPUHIER_BUFFER_MANAGED == buffer->kind) {
@@ -58,8 +58,8 @@ static void tell_refused(const gpuhier_buffer_t *buffer, bool owned)
 
 /*
  * May the peers map this buffer? A rank alone in its group needs no mapping. With ipc=auto the program must have used
- * the buffer several times, since mapping costs more than a copy. *bytes_p grows by the length of what the peers map,
- * the whole allocation, which may be a pool of gigabytes.
+ * the buffer several times, since mapping costs more than a copy. Adds to *bytes_p what the peers would map: the whole
+ * allocation, which may be gigabytes.
  */
 static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffer, CUdeviceptr address,
                        gpuhier_memref_t *ref_p, size_t *bytes_p)

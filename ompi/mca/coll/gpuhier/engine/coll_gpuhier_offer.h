@@ -19,11 +19,11 @@ void gpuhier_offer_identify(struct gpuhier_call *call);
 /* Offers the buffers if they may be mapped. */
 void gpuhier_offer_make(const struct gpuhier_call *call, struct gpuhier_arrival *arrival);
 
-/* Sends the peers what they need to map the offered buffers, in addition to the record, and do not have: a peer may
- * have closed its mapping since the last call. */
+/* Sends the descriptors of offered buffers to the peers that have none, see gpuhier_export_send(): a peer may have
+ * closed its mapping since the last call. */
 void gpuhier_offer_send(const struct gpuhier_call *call, const struct gpuhier_arrival *arrival);
 
-/* The members have said whether they could map this rank's buffers, which it had offered. all: all of them could. */
+/* Notes whether the members could map the buffers that this rank has offered. all: all of them could. */
 void gpuhier_offer_end(const struct gpuhier_call *call, bool all);
 
 #endif /* GPUHIER_OFFER_H */

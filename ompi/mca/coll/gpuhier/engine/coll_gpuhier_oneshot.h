@@ -13,13 +13,13 @@
  *     computes between two calls of MPI_Test would let the others' kernels wait. A kernel still waits for what the
  *     peers' programs had queued before the call, so it takes few of the GPU's multiprocessors.
  *   - A process has one such call at a time. With two, a driver call that waits for the whole GPU could hold up the
- *     start of one kernel until the other ends. A rank that is busy says so in its arrival record, and all take slices.
+ *     start of one kernel until the other ends. A rank that has one offers no other in its arrival record, and all take
+ *     slices.
  *   - When a call fails, its host tells the kernel to leave.
- *
  *   - Where the program may have several threads, a kernel waits on a stream of its lane, behind a mark. On the legacy
  *     default stream it would hold up what other threads queue, and a peer's kernel may wait for some of that. Where
- * the program has one thread (MPI_THREAD_SINGLE), all ranks' threads are in the call, and the kernel runs on the legacy
- *     default stream without a mark.
+ *     the program has one thread (MPI_THREAD_SINGLE), all ranks' threads are in the call, and the kernel runs on the
+ *     legacy default stream without a mark.
  *
  * A kernel reads and writes the user's buffers if they are memory of its GPU and context. Otherwise the input is first
  * copied to scratch, and the result from there.
@@ -66,7 +66,7 @@ void gpuhier_oneshot_abort(struct gpuhier_call *call);
  * members have started their kernels. The answer is the same on all members. */
 bool gpuhier_oneshot_all_started(const struct gpuhier_call *call);
 
-/* A call in slices ends: another one may take this form. Harmless if it did not offer to. */
+/* Called when a call in slices ends: another one may then take this form. Harmless if the call did not offer it. */
 void gpuhier_oneshot_release(struct gpuhier_call *call);
 
 #endif /* GPUHIER_ONESHOT_FORM_H */

@@ -2,11 +2,11 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the order of a call behind the program's own work: which way it is kept (gpuhier_order_t), and the events behind
- * all that the program had queued, in the team's context and in those of buffers that belong to another GPU.
+ * Owns the order of a call behind the program's own work: the way in which it is kept (gpuhier_order_t), and the events
+ * behind all that the program had queued, in the team's context and in those of buffers that belong to another GPU.
  *
- * What the program has queued is what a mark on the legacy default stream of a context covers: that stream waits for
- * all blocking streams of the context. The cheapest way that is safe is taken:
+ * What the program had queued means all that a mark on the legacy default stream of a context covers: that stream waits
+ * for all blocking streams of the context. A call takes the cheapest way that is safe:
  *
  *   - A call whose buffers the host reads and writes (small, is_mapped) needs nothing if a query of the default stream
  *     says that all has ended, where such a query covers blocking streams as well (device, query_suffices).
@@ -14,7 +14,7 @@
  *   - A kernel that carries a short message runs on the default stream itself.
  *   - A one-shot kernel runs on the default stream itself in a program of one thread. Work that another thread queued
  *     behind it, such as a collective of NCCL, could wait for work on a peer that waits for the peer's one-shot kernel.
- *   - All other calls are marked, and so are these with sync_before, which waits for the device before it marks.
+ *   - All other calls are marked. With sync_before these are marked as well, after a wait for the device.
  *
  * Called by the engine, when a call is posted, and by the stages that read the input.
  */
@@ -58,8 +58,8 @@ int gpuhier_order_mark_input(gpuhier_call_t *call)
 }
 
 /*
- * Marks the same point in the context of a buffer that belongs to another GPU: its default stream is another one. The
- * rank then goes via scratch, and the copy waits for the event.
+ * Marks the same point in the context of a buffer that belongs to another GPU, which has a default stream of its own.
+ * The rank then goes via scratch, and the copy waits for the event.
  */
 static int elsewhere_mark(const gpuhier_call_t *call, const gpuhier_buffer_t *buffer, CUevent *event_p)
 {
@@ -113,16 +113,16 @@ static bool may_copy(const gpuhier_call_t *call)
            && call->from.context == context && (!gpuhier_buffer_on_device(&call->to) || call->to.context == context);
 }
 
-/* While a blocking stream captures a graph, the driver refuses all use of the default stream, and what tries it spoils
- * the capture. This question does not. */
+/* Can work be queued on this stream? While a blocking stream captures a graph, the driver refuses all use of the
+ * default stream, and an attempt spoils the capture. This question does not. */
 static bool is_usable(CUstream stream)
 {
     CUstreamCaptureStatus status;
     return OMPI_SUCCESS == gpuhier_cuda_error(gpuhier_cu.cuStreamIsCapturing(stream, &status), "cuStreamIsCapturing");
 }
 
-/* Is it memory of another GPU that this GPU cannot copy? Plain copies between GPUs are for memory of cudaMalloc; pools
- * and cuMemCreate grant access for each GPU. */
+/* Is the buffer memory of another GPU that this GPU cannot copy? Plain copies between GPUs work for memory of
+ * cudaMalloc; pools and cuMemCreate grant access to each GPU separately. */
 static bool is_out_of_reach(const gpuhier_call_t *call, const gpuhier_buffer_t *buffer)
 {
     return GPUHIER_BUFFER_DEVICE == buffer->kind && !buffer->ipc_capable

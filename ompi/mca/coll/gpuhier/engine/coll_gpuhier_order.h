@@ -35,7 +35,8 @@ int gpuhier_order_queue(gpuhier_call_t *call);
  */
 int gpuhier_order_reached(gpuhier_call_t *call, int queries);
 
-/* Leaves to the lane of a failed call what a copy of the input on the default stream still uses. */
+/* For a failed call: hands its lane the event behind a copy of the input on the default stream, until which the lane
+ * stays in use. */
 void gpuhier_order_leave(gpuhier_call_t *call);
 
 /* Lets go of the marks. Harmless when there are none. */

@@ -24,7 +24,7 @@
  *   IN, RS of level 0      also wait until every member's last RS of k - S is done, since it reads that slice buffer
  *   RS of a later level    waits for RS of k at the level before, on the ranks of its circle; the last RS also waits
  *                          until the rank's shard buffer is free
- *   AG of the last level   waits for what AG above waits for
+ *   AG of the last level   waits for what AG in the list above waits for
  *   AG of a level before   waits for AG of k at the next level, on the ranks of the circle there
  *
  * With one group the last level's RS and AG and the AG of the level before are one kernel. It waits for RS of k at the
@@ -35,7 +35,7 @@
  *
  *   IN        waits for the rank's own OUT of k - S, before which every member's AG of k - S was done
  *
- * and a member's IN of k says that its copy is free for AG.
+ * and once a member's IN of k is done, its copy is free for AG.
  *
  * In place is safe: element i of all buffers is read by RS and written by AG of
  * one rank only, its shard's owner, in that order. In levels a rank that writes it
@@ -67,8 +67,8 @@ static bool fused(const gpuhier_call_t *call)
     return 1 == call->team->ngroups && !call->in_levels;
 }
 
-/* Have all members come to `slices` in the progress word at this offset? via_scratch_only: those that work directly do
- * not count. */
+/* Have all members reached `slices` in the progress word at this offset? via_scratch_only: members that work directly
+ * do not count. */
 static bool members_at(const gpuhier_call_t *call, size_t word_offset, uint64_t slices, bool via_scratch_only)
 {
     for (int i = 0; i < call->team->group_size; ++i) {
@@ -109,7 +109,7 @@ static bool has_predecessor(const gpuhier_call_t *call, uint64_t slice, uint64_t
     return slice >= buffers;
 }
 
-/* Ends a stage's work on a slice that has just been queued: an event, and the cursor moves. */
+/* Called when a stage has queued its work on a slice: records an event behind the work, and moves the cursor. */
 static int stage_queued(gpuhier_call_t *call, gpuhier_stage_t stage)
 {
     gpuhier_lane_t *lane = call->lane;
@@ -172,7 +172,7 @@ static int first_gather(const gpuhier_call_t *call)
     return gpuhier_call_levels(call) - (1 == call->team->ngroups ? 2 : 1);
 }
 
-/* Is a slice buffer for input free again, once so many slices have left it? */
+/* Are the slice buffers for input free again that the first `slices` slices have used? */
 static bool input_free(const gpuhier_call_t *call, uint64_t slices)
 {
     if (call->in_switch) {
@@ -185,7 +185,7 @@ static bool input_free(const gpuhier_call_t *call, uint64_t slices)
 static int stage_in(gpuhier_call_t *call)
 {
     if (call->slices.oneshot && !call->slices.member[call->team->index].via_scratch) {
-        return 0; /* the kernel's stream has the order */
+        return 0; /* the kernel's stream is ordered behind the program's work */
     }
     if (!call->slices.member[call->team->index].via_scratch) {
         return input_direct(call);
@@ -219,7 +219,7 @@ static int stage_in(gpuhier_call_t *call)
     return rc < 0 ? rc : events + rc;
 }
 
-/* Claims the right to work on the peers' buffers, before the first such work: the peers must still wait for it. */
+/* Claims the right to start work on the peers' buffers. Fails if a peer whose call failed has revoked it. */
 static int claim(gpuhier_call_t *call)
 {
     uint64_t word =
@@ -397,7 +397,7 @@ static int stage_exchange(gpuhier_call_t *call)
 }
 
 /* Queues the push of this rank's finished shard of a slice into the outputs of the circle: as it is, or reduced with
- * what the last step of the exchange has received, which mirrors it. */
+ * what the last step of the exchange has received, which lies at the same place of the receive buffer. */
 static int finished_push(const gpuhier_call_t *call, int level, uint64_t slice)
 {
     const gpuhier_plan_t *plan = &call->slices.plan;

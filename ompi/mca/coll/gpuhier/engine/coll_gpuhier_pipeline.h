@@ -17,9 +17,9 @@
 int gpuhier_pipeline_step(gpuhier_call_t *call, bool *done_p);
 
 /*
- * Comes to rest in a call of several groups that the ranks voted down: before the vote was known, the stages
- * may have reduced slices into scratch. *done_p: no member of this group still reads another's buffers.
- * Returns as the step does.
+ * Comes to rest in a call that the ranks voted down, or that begins again: before the vote was known, the stages may
+ * have reduced slices into scratch. *done_p: no member of this group still reads another's buffers. Returns as the step
+ * does.
  */
 int gpuhier_pipeline_quit(gpuhier_call_t *call, bool *done_p);
 

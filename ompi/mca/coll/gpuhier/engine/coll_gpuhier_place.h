@@ -96,8 +96,8 @@ static inline void gpuhier_circle_outputs(const gpuhier_call_t *call, const gpuh
  *     odd slices of RS  AG                      RS                       IN
  *     odd slices of AG  -                       EXCHANGE                 OUT
  *
- * With recursive doubling on two groups, EXCHANGE has no reductions. Links copy on the stream of EXCHANGE, and a relay
- * also on that of OUT.
+ * With two groups recursive doubling leaves EXCHANGE no reductions, so its stream is free, unless links copy on it. A
+ * relay also copies on the stream of OUT.
  */
 static inline CUstream gpuhier_place_stream(const gpuhier_call_t *call, gpuhier_stage_t stage, uint64_t slice)
 {

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the order of a team's calls and the waiting for them. What a call does when
- * it is driven is the engine's. Called by path, and by requests.
+ * Owns the order of a team's calls and the waiting for them. The engine owns what a call does when it is driven. Called
+ * by path, and by requests.
  */
 #include "ompi_config.h"
 
@@ -204,8 +204,9 @@ static void team_drive(gpuhier_team_t *team, round_t *round)
 }
 
 /*
- * Drives all teams, for all threads that wait for their calls. UCX comes last if no call has wanted it: it may still
- * hold the end of what earlier calls sent, or a message that other ranks wait for. thorough: drives UCX in this round.
+ * Drives all teams, for all threads that wait for their calls. Where no call has driven UCX, drives it last, every few
+ * rounds or, if thorough, in this one: UCX may still hold the end of what earlier calls sent, or a message that other
+ * ranks wait for.
  */
 static void all_drive(round_t *round, bool thorough)
 {
@@ -230,8 +231,8 @@ static void all_drive(round_t *round, bool thorough)
  * while the calls under way do not need UCX. The notices of partners arrive this way, too. Where UCX moves GPU memory,
  * only the calls for which it does so drive it, since they make the context current that its copies need.
  *
- * In MPI_Finalize a program's callback on MPI_COMM_SELF may run before gpuhier's and wait for a rank that waits, in its
- * own callback, for this rank to leave. So this rank leaves here.
+ * In MPI_Finalize a program's callback on MPI_COMM_SELF may run before gpuhier's, and wait for a rank that in turn
+ * waits, in gpuhier's callback, for this rank to leave. So this rank begins to leave here.
  */
 static int net_progress(void)
 {
@@ -265,7 +266,7 @@ static void tell(gpuhier_call_t *ended, visit_t *visit)
     }
 }
 
-/* Drives all teams once. The visit goes on. */
+/* Drives all teams once. The caller ends the visit. */
 static int drive(bool thorough, visit_t *visit)
 {
     round_t round = {.visit = visit};

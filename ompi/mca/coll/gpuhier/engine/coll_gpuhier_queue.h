@@ -2,9 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The queue of a team's calls. They run one after the other in the order in which
- * they were posted, which MPI makes the same on all ranks: so slots, tags and
- * exchange states are those of one call. Teams do not wait for each other.
+ * The queue of a team's calls. They run one after the other in the order in which they were posted, which MPI makes the
+ * same on all ranks. So slots, tags and exchange states serve one call at a time. Teams do not wait for each other.
  *
  *     post -> last .. first --begin--> runs --(DONE)--> out; the next one begins
  *

@@ -101,7 +101,7 @@ static __attribute__((noinline)) void windows_find(gpuhier_call_t *call)
     if (call->has_gaps || bytes_of(call) > (size_t) gpuhier_params.gdr_bytes) {
         return;
     }
-    const bool in = window_is_there(call, call->in, &call->from); /* both count their uses */
+    const bool in = window_is_there(call, call->in, &call->from); /* first, so that both buffers count a use */
     call->small.is_mapped =
         (call->in == call->out || out_on_host(call) || window_is_there(call, call->out, &call->to)) && in;
 }
@@ -313,7 +313,7 @@ static int output_begin(gpuhier_call_t *call, const void *result)
     return output_queue(call);
 }
 
-/* Has a member given up? All contributions may have come even so. */
+/* Has a member failed? All contributions may have come nevertheless. */
 static bool any_failed(const gpuhier_call_t *call)
 {
     for (int i = 0; i < call->team->group_size; ++i) {
@@ -449,7 +449,7 @@ bool gpuhier_small_outcome_known(gpuhier_call_t *call)
 {
     for (int i = 0; i < call->team->group_size; ++i) {
         if (gpuhier_word_reached(&gpuhier_team_slot(call->team, i, call->sequence)->undecided, call->sequence, 1)) {
-            return false; /* this member keeps its mode; no rank had all contributions before it said so */
+            return false; /* this member failed without knowing the mask, and keeps its mode */
         }
     }
     return gpuhier_small_mask_learn(call);

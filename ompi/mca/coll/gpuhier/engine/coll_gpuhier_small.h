@@ -27,7 +27,7 @@ typedef enum gpuhier_small_phase {
     GPUHIER_SMALL_OUTPUT    /* copies the result to the receive buffer */
 } gpuhier_small_phase_t;
 
-/* Part of a call; as long-lived, owned and locked as that. */
+/* Part of a call: it has the call's owner, life and lock. */
 typedef struct gpuhier_small {
     gpuhier_small_phase_t phase;
     bool is_mapped;  /* the host reads the input and writes the result itself (coll_gpuhier_gdr.h) */
@@ -58,7 +58,7 @@ bool gpuhier_small_mask_learn(struct gpuhier_call *call);
  * is the same on all ranks. */
 bool gpuhier_small_outcome_known(struct gpuhier_call *call);
 
-/* Nothing can move before another process of the node writes a word. Needs no lock and no context. */
+/* True only if nothing can move before another process of the node writes a word. Needs no lock and no context. */
 bool gpuhier_small_is_idle(const struct gpuhier_call *call);
 
 /* Can progress of the net help? A call that only waits for its group answers yes as well: messages of earlier calls may

@@ -5,8 +5,8 @@
  * Owns the choice of calls that NVSwitches reduce, and the work of their stages RS and AG. Called by the engine and the
  * pipeline.
  *
- * Kernels move whole units of 16 bytes. Shards begin on one, and only a slice's last shard may not end on one; what
- * lies behind it in a slice buffer belongs to no slice.
+ * Kernels move whole units of 16 bytes. Every shard begins on a unit, and only a slice's last shard may end elsewhere.
+ * The bytes behind that one in a slice buffer belong to no slice.
  */
 #include "ompi_config.h"
 

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns how a thread waits: when it polls, yields the core, and sleeps. What it polls is the queue's, which is the only
- * caller.
+ * Owns how a thread waits: when it polls, yields the core, and sleeps. The queue, the only caller, decides what is
+ * polled.
  *
  * On a shared core polling starves the process that the others wait for. Yielding does not help enough: the polling
  * process still looks busy to the kernel, which then moves no process to a free core, and the starved process may get
@@ -19,10 +19,10 @@
 #include <stdint.h>
 
 /*
- * Polling goes on for that time, and for that many polls, before the first nap. A poll ends with a yield, which takes
- * as long as the others on the core want to work: where the yield takes long it helps, and naps would only add to the
- * wait; where it returns at once it does not help. Between groups a wait of some 100 us is common, and needs polls on
- * both sides, as in the steps of a rendezvous (docs/decisions.md has the figures).
+ * A thread polls for at least this time, and at least this many times, before its first nap. A poll ends with a yield,
+ * which takes as long as the others on the core want to work: where the yield takes long it helps, and naps would only
+ * add to the wait; where it returns at once it does not help. Between groups a wait of some 100 us is common, and needs
+ * polls on both sides, as in the steps of a rendezvous (docs/decisions.md has the figures).
  */
 typedef struct gpuhier_patience {
     unsigned us;

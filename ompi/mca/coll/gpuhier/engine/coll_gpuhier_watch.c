@@ -2,9 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the clock of a call that waits, the look at its peers, the report of
- * their states, and the reason that MPI gives for a failure. Called by the queue, and by
- * path and requests for the last.
+ * Owns the clock of a call that waits, the checks of its peers, the report of their states, and the reason that MPI
+ * gives for a failure. Called by the queue and the engine, and by path and requests for the reason.
  *
  * Only time in which this process polls counts: a program that computes between
  * two calls of MPI_Test does not wait for other ranks.
@@ -21,9 +20,9 @@
 #include "opal/util/show_help.h"
 
 #define POLLS_PER_CLOCK 64u /* polls without an event between two readings of the clock */
-#define LOOK_EVERY 0.05     /* seconds between two looks at the peers' lives */
-#define GAP_MAX 1.0         /* seconds: a longer time without a poll is the program's own computing */
-#define GAPS_MIN 4 /* no single gap uses up coll_gpuhier_timeout, since the peers may have stood still as well */
+#define LOOK_EVERY 0.05     /* seconds between two checks that the peers live */
+#define GAP_MAX 1.0         /* seconds: a longer gap between polls counts as this, since the program computes */
+#define GAPS_MIN 4          /* coll_gpuhier_timeout takes at least so many gaps: the peers may have been stopped, too */
 
 /* Prints how far every member of the group has come, for a user who wonders why nothing moves. */
 static void report(const gpuhier_call_t *call, double waited)

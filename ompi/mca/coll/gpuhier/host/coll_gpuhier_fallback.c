@@ -2,12 +2,11 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the path through the saved collective. Does not decide when it is used
- * (allreduce) nor how device buffers get to host memory (staging).
+ * Owns the path through the saved collective. Does not decide when it is used (path) nor how device buffers get to host
+ * memory (staging).
  *
- * The saved collective sees the whole message in one call, since other ranks
- * may pass host memory and call it once. So a host copy is as long as the
- * user's buffer.
+ * The saved collective sees the whole message in one call, since other ranks may pass host memory and call it once. So
+ * a host copy is as long as the user's buffer.
  */
 #include "ompi_config.h"
 

@@ -28,10 +28,9 @@ typedef struct gpuhier_staged {
 } gpuhier_staged_t;
 
 /*
- * Finds out which buffers are device memory and makes their host copies, still without contents. Each buffer has its
- * own copy: with one copy for both this rank would reduce in place, and the other ranks, which may pass host memory,
- * would not. Returns an Open MPI code; the caller calls
- * gpuhier_staged_close() in any case.
+ * Finds out which buffers are device memory, and makes host copies for them, still without contents. Each buffer has
+ * its own copy. With one copy for both, this rank would reduce in place, and other ranks, which may pass host memory,
+ * would not. Returns an Open MPI code; the caller calls gpuhier_staged_close() in any case.
  */
 int gpuhier_staged_open(gpuhier_staged_t *staged, const void *sbuf, const void *rbuf, size_t count,
                         struct ompi_datatype_t *dtype);
@@ -62,12 +61,10 @@ void gpuhier_staged_count(const gpuhier_staged_t *staged, struct ompi_communicat
 void gpuhier_staged_abort(const gpuhier_staged_t *staged, struct ompi_communicator_t *comm, int code);
 
 /*
- * Runs the saved allreduce. Any type, operation and count; sbuf or rbuf may be
- * device memory on any subset of ranks. On an Open MPI without CUDA support
- * device buffers are copied to host memory first and back afterwards; gaps of a
- * derived type in rbuf keep what they held. reason: why the call is
- * not on the GPUs. trace: the call's event, or NULL.
- * Returns the collective's code, or that of a failed copy or allocation.
+ * Runs the saved allreduce. Any type, operation and count; sbuf or rbuf may be device memory on any subset of ranks.
+ * Device buffers that this Open MPI cannot take are copied to host memory first, and the result is copied back; gaps of
+ * a derived type in rbuf keep what they held. reason: why the call is not on the GPUs. trace: the call's event, or
+ * NULL. Returns the collective's code, or that of a failed copy or allocation.
  */
 int gpuhier_fallback_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
                                struct ompi_op_t *op, struct ompi_communicator_t *comm, const gpuhier_saved_t *saved,

@@ -19,7 +19,8 @@
 #include "base/coll_gpuhier_params.h"
 #include "host/coll_gpuhier_locked.h"
 
-/* Blocks are multiples of it, so that near sizes share one, and of every page size: the driver locks whole pages. */
+/* The length of a block is a multiple of this, so that similar lengths share a block. It is a multiple of every page
+ * size, since the driver locks whole pages. */
 #define BLOCK_ROUND ((size_t) 64 << 10)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the next two */
@@ -75,8 +76,8 @@ static gpuhier_locked_t *block_make(size_t bytes, CUcontext context)
         free(block);
         return NULL;
     }
-    /* After a fork the first write would move the page to another place, and the GPU would not know. Linux sees to that
-     * from 5.9 on. */
+    /* After a fork, the first write to a page would move it to another place, and the GPU would not know. Linux
+     * prevents that from 5.9 on. */
     (void) madvise(block->memory, bytes, MADV_DONTFORK);
     CUpointer_attribute name = CU_POINTER_ATTRIBUTE_BUFFER_ID;
     unsigned long long id = 0;

@@ -9,7 +9,7 @@
  *                                    transfer, at the full rate of the bus
  *   longer                           pageable memory; transfers alternate between two page-locked slices, while the
  *                                    processor copies the other slice
- *   a type with gaps                 its stretches, equally spaced ones at once; the gaps are not written
+ *   a type with gaps                 a transfer for each stretch, or for equally spaced ones; gaps are not written
  *
  * All transfers are queued on the legacy default stream, behind the program's earlier work there.
  */
@@ -173,7 +173,7 @@ static int stretches_transfer(const gpuhier_staging_t *s, bool to_host, const st
 
 #define PITCH_MAX ((size_t) INT32_MAX) /* of cuMemcpy2D, CU_DEVICE_ATTRIBUTE_MAX_PITCH on all GPUs so far */
 
-/* Adds a stretch to those before if it fits in with them. False: it begins new ones. */
+/* Adds a stretch to those of *p if it continues their pattern. Returns false if it does not. */
 static bool stretches_add(stretches_t *p, size_t offset, size_t length)
 {
     if (1 == p->count && offset >= p->offset + p->length && offset - p->offset <= PITCH_MAX && length == p->length) {

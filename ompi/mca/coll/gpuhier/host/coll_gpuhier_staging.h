@@ -23,7 +23,7 @@ typedef struct gpuhier_staging {
     struct ompi_datatype_t *dtype;
     gpuhier_buffer_t place;
     ptrdiff_t gap;                 /* bytes from user to the first byte that the type touches */
-    size_t bytes;                  /* from that one to the last; 0: nothing to stage */
+    size_t bytes;                  /* from that byte to the last one that it touches; 0: nothing to stage */
     bool dense;                    /* the type touches all of them, in order */
     char *host;                    /* stands for the first byte; NULL: the user's buffer is used itself */
     struct gpuhier_locked *locked; /* the page-locked block that host lies in, to be given back */

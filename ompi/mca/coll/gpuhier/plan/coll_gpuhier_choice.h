@@ -32,8 +32,8 @@
  */
 uint64_t gpuhier_choice_oneshot(int ranks, uint64_t oneshot_bytes, uint64_t slice_bytes);
 
-/* The same where GPUs reach each other over PCIe and not NVLink: pushes are twice the bytes of the direct kernel's
- * (docs/decisions.md). */
+/* The upper bound of that length where GPUs reach each other over PCIe and not NVLink: one-shot kernels push twice the
+ * bytes that the direct kernel moves (docs/decisions.md). */
 #define GPUHIER_ONESHOT_PCIE_BYTES ((uint64_t) 64 << 10)
 
 /*
@@ -80,10 +80,10 @@ bool gpuhier_choice_is_long(const gpuhier_shape_t *shape, uint64_t bytes, const 
 int gpuhier_choice_buffers(const gpuhier_limits_t *limits, bool is_long);
 
 /*
- * host_shard_bytes of the limits, from the key of coll_gpuhier_tune: the same where messages lie in host memory in any
- * case. Where UCX moves GPU memory (on_device), half of it, and up to 4 groups a quarter: there the host's reductions
- * save one kernel or two, while RS and AG have to reach over PCIe what would lie on the GPU. The factors come from
- * simulation (docs/scaling.md).
+ * host_shard_bytes of the limits, from the key of coll_gpuhier_tune. It is the key's value where messages lie in host
+ * memory in any case. Where UCX moves GPU memory (on_device) it is half of that, and with up to 4 groups a quarter:
+ * there the host's reductions save one kernel or two, while RS and AG reach over PCIe for data that would otherwise lie
+ * on the GPU. The factors come from simulation (docs/scaling.md).
  */
 uint64_t gpuhier_choice_host_shard(uint64_t host_shard_bytes, int ngroups, bool on_device);
 

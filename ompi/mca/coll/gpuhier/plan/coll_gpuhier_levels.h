@@ -5,11 +5,11 @@
  * The levels of a group whose GPUs share links. GPUs of one socket share the link to other sockets, and GPUs below one
  * PCI switch share the link above it. No MPI, no CUDA.
  *
- * At each level a rank works with a circle of ranks: at level 0 with those of its socket, at level 1 with those at its
- * place of all sockets; or at level 0 with those below its switch, then with those at its place of all switches of its
- * socket, and then of all sockets. A circle reduces what lies on its ranks, each rank a part of it, so what is left for
- * the next level is shorter by the size of the circle. Six ranks on two sockets, two levels, circles of 3 and then of
- * 2:
+ * At each level a rank works with a circle of ranks. Without levels for switches, the circle has the ranks of its
+ * socket at level 0, and those at the same place of all sockets at level 1. With them, it has the ranks below its
+ * switch at level 0, then those at the same place of all switches of its socket, and then of all sockets. A circle
+ * reduces what lies on its ranks, each rank a part of it, so what is left for the next level is shorter by the size of
+ * the circle. Six ranks on two sockets, two levels, circles of 3 and then of 2:
  *
  *     socket           first                 second
  *     rank             0     1     2         3     4     5
@@ -42,7 +42,7 @@
 /* The least bytes of a shard of a slice. Each slice costs a launch or two for each level, but no message. */
 #define GPUHIER_LEVELS_SHARD_MIN ((uint64_t) 128 << 10)
 
-/* How a group falls into circles. */
+/* How a group is divided into circles. */
 typedef struct gpuhier_parts {
     int sockets, switches, ranks;  /* of the group, of each socket, of each switch; 1 of what is no level */
     int levels;                    /* 1: the group is flat */
@@ -94,8 +94,8 @@ static inline bool gpuhier_levels_take(const gpuhier_levels_t *levels, uint64_t 
 }
 
 /*
- * Bytes of a slice in one group: by the rule between groups, since kernels follow each other on a slice as stages do
- * there. At most slice_bytes, which is what scratch holds.
+ * Bytes of a slice in levels with one group. The rule is that of several groups, since the kernels of a slice follow
+ * each other as stages do there. At most slice_bytes, which is what scratch holds.
  */
 uint64_t gpuhier_levels_slice_bytes(const gpuhier_levels_t *levels, uint64_t bytes, uint64_t slice_bytes);
 

@@ -73,7 +73,8 @@ extern const gpuhier_wire_row_t gpuhier_wires[GPUHIER_WIRE_COUNT];
 gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_wire_t wire, int ngroups,
                                            uint64_t piece_bytes, int slice_buffers, bool by_host);
 
-/* What an owner does with the chunk that it received, once its own send of that step is complete as well. */
+/* What an owner does with the chunk that it received. A reduction that would change what the same step sends waits for
+ * that send. */
 typedef enum gpuhier_action {
     GPUHIER_ACTION_NONE = 0,             /* nothing was received */
     GPUHIER_ACTION_COPY,                 /* finished values: receive straight into the shard buffer */
@@ -83,8 +84,8 @@ typedef enum gpuhier_action {
 
 /*
  * One step of an owner: it sends chunks of the piece to the owner in one group, and at the same time receives chunks
- * from the owner in another group, or in the same. Chunk i of m is gpuhier_cut(.., i, m) .. gpuhier_cut(.., i + 1, m)
- * of the piece.
+ * from the owner in that group or in a third one. Chunk i of m is gpuhier_cut(.., i, m) .. gpuhier_cut(.., i + 1, m) of
+ * the piece.
  *
  * The steps of a piece run one after the other. A step begins after the action of the step before, since it may send
  * the result, receive into the same receive buffer, or copy over what was being sent. Pieces and slices do not wait for
@@ -211,9 +212,9 @@ void gpuhier_plan_transfer(const gpuhier_plan_t *plan, uint64_t slice, int piece
 
 /*
  * What an owner does with a whole piece that the last step brings, where that step is a reduction in all groups:
- * REDUCE_LOCAL_FIRST or REDUCE_RECEIVED_FIRST. AG then makes it, from the shard and the receive buffer into the
- * outputs, so that one kernel does the work of two. NONE: the last step is not such a reduction, or in some group it
- * moves finished values.
+ * REDUCE_LOCAL_FIRST or REDUCE_RECEIVED_FIRST. AG then makes that reduction, from the shard and the receive buffer into
+ * the outputs, so that one kernel does the work of two. NONE: the last step is not such a reduction, or in some group
+ * it moves finished values.
  */
 gpuhier_action_t gpuhier_plan_last_action(const gpuhier_plan_t *plan);
 
@@ -245,8 +246,8 @@ static inline int gpuhier_plan_buffer(const gpuhier_plan_t *plan, uint64_t slice
 }
 
 /*
- * Bytes of one slice's shard of a rank in a group of group_size ranks, for every message and type (elem_bytes up to
- * 128) under these limits. So set-up can make the buffer. A mirrored receive buffer takes the same.
+ * The most bytes that a rank's shard of one slice has in a group of group_size ranks, for every message and type
+ * (elem_bytes up to 128) under these limits. A mirrored receive buffer takes the same.
  */
 static inline uint64_t gpuhier_shard_bytes_max(const gpuhier_limits_t *limits, int group_size)
 {

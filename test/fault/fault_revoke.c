@@ -5,13 +5,15 @@
  * Fault tolerance (Open MPI 5, with mpi_ft_enable): a rank that never calls revokes the communicator, or dies, while
  * the others wait in a call on it.
  *
- *   fault_revoke COUNT revoke | pending | dead | beside
+ *   fault_revoke COUNT revoke | pending | dead | late | beside
  *   fault_revoke            status 77 where Open MPI has no MPIX_Comm_revoke, else 0; no MPI call
  *
  * revoke: all others must get MPIX_ERR_REVOKED, from MPI_Allreduce; pending: from MPI_Wait for MPI_Iallreduce; dead:
- * MPIX_ERR_PROC_FAILED. Then the living ranks shrink the communicator, and a call on the new one must be right, and
- * accelerated. beside: a rank dies that is not in the communicator of the others, whose calls must stay right, although
- * Open MPI serves them. A rank on which all of that holds prints "rank N is content".
+ * MPIX_ERR_PROC_FAILED; late: the same, where all living ranks but rank 2 know of the death before they call, so that
+ * Open MPI gives them the error and gpuhier hears nothing from them. Then the living ranks shrink the communicator, and
+ * a call on the new one must be right, and accelerated. beside: a rank dies that is not in the communicator of the
+ * others, whose calls must stay right, although Open MPI serves them. A rank on which all of that holds prints "rank N
+ * is content".
  */
 #include <mpi.h>
 #include <mpi-ext.h>
@@ -57,6 +59,22 @@ static void expect_error(suite_t *suite, MPI_Comm comm, pair_t *pair, size_t cou
     }
 }
 
+/* Returns when Open MPI knows here that a member has died. */
+static void await_death(MPI_Comm comm)
+{
+    MPI_Group dead;
+    int ndead = 0, flag;
+
+    while (0 == ndead) {
+        MPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE); /* for its progress */
+        MPIX_Comm_failure_ack(comm);
+        MPIX_Comm_failure_get_acked(comm, &dead);
+        MPI_Group_size(dead, &ndead);
+        MPI_Group_free(&dead);
+        usleep(10000);
+    }
+}
+
 int main(int argc, char **argv)
 {
     suite_t suite;
@@ -70,7 +88,8 @@ int main(int argc, char **argv)
     suite_begin(&suite, "fault_revoke", &argc, &argv);
     const size_t count = strtoul(argv[1], NULL, 0);
     const char *how = argv[2];
-    const bool beside = 0 == strcmp(how, "beside"), dies = beside || 0 == strcmp(how, "dead");
+    const bool beside = 0 == strcmp(how, "beside"), late = 0 == strcmp(how, "late"),
+               dies = beside || late || 0 == strcmp(how, "dead");
     pair_alloc(&pair, count);
     MPI_Comm_split(MPI_COMM_WORLD, beside && 1 == suite.rank, 0, &comm);
     pvars_read(&before);
@@ -84,6 +103,9 @@ int main(int argc, char **argv)
             expect_right(&suite, comm, &pair, count, "beside a death");
         }
     } else if (1 != suite.rank) {
+        if (late && 2 != suite.rank) {
+            await_death(comm);
+        }
         expect_error(&suite, comm, &pair, count, 0 == strcmp(how, "pending"),
                      dies ? MPIX_ERR_PROC_FAILED : MPIX_ERR_REVOKED);
         expect_error(&suite, comm, &pair, count, false, dies ? MPIX_ERR_PROC_FAILED : MPIX_ERR_REVOKED);

@@ -77,14 +77,19 @@ static int look(gpuhier_call_t *call, double waited)
         return partners;
     }
     const int dead = gpuhier_team_find_dead(team);
+    /* Open MPI knows of a death anywhere. Ranks that know of it get the error from Open MPI, and never come here. */
+    const bool told = gpuhier_faults_are_told() && MPI_SUCCESS != gpuhier_comm_fault(team->comm, false);
     const bool was_dead = call->idle.found_dead;
-    call->idle.found_dead = dead >= 0;
-    if (dead >= 0 && !was_dead) {
+    call->idle.found_dead = dead >= 0 || told;
+    if (call->idle.found_dead && !was_dead) {
         /* It may have done its part before it died: steps come first, and then another look. */
         call->idle.next_look = waited;
     } else if (dead >= 0) {
         opal_show_help("help-coll-gpuhier.txt", "dead peer", true, ompi_process_info.nodename, dead,
                        (int) team->members[team->hierarchy.index_of[dead]].pid, gpuhier_call_state_name(call->state));
+        return OMPI_ERR_UNREACH;
+    } else if (told) {
+        gpuhier_watch_tell(call, OMPI_ERR_UNREACH);
         return OMPI_ERR_UNREACH;
     }
     if (gpuhier_params.timeout > 0 && waited > gpuhier_params.timeout) {

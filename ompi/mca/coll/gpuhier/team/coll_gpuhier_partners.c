@@ -161,7 +161,6 @@ static int greetings_post(const gpuhier_team_t *team, int rail)
  */
 static int greetings_wait(const gpuhier_team_t *team, int rc)
 {
-    const gpuhier_partners_t *partners = team->partners;
     double deadline = gpuhier_clock() + (OMPI_SUCCESS == rc ? GREETING_SECONDS : SETTLE_SECONDS);
     int error = rc;
     while (greetings_pending(team, &error)) {

@@ -23,6 +23,7 @@
 void gpuhier_finalize(void)
 {
     gpuhier_call_t *calls = NULL;
+    gpuhier_requests_leave_comms();
     gpuhier_process_leave();
     gpuhier_engine_lock();
     gpuhier_devices_check();

@@ -69,7 +69,7 @@ static int saved(gpuhier_module_t *module, const void *sbuf, void *rbuf, gpuhier
         request->trace.is_staged = true;
         gpuhier_trace_phase(&request->trace, GPUHIER_TRACE_OPEN_MPI);
     }
-    gpuhier_request_retain(request, dtype);
+    gpuhier_request_retain(request, dtype, op);
     rc = module->saved.iallreduce(gpuhier_staged_sbuf(&staged, sbuf), gpuhier_staged_rbuf(&staged, rbuf), count, dtype,
                                   op, comm, &request->saved, module->saved.iallreduce_module);
     if (OMPI_SUCCESS != rc) {

@@ -78,7 +78,7 @@ static int saved(gpuhier_module_t *module, gpuhier_request_t *request, const voi
                                           dtype, op, comm, info, &request->saved, module->saved.allreduce_init_module);
     }
     if (OMPI_SUCCESS == rc && gpuhier_staged_any(staged)) {
-        gpuhier_request_retain(request, dtype);
+        gpuhier_request_retain(request, dtype, op);
         request->base.super.req_start = start;
         *request_p = &request->base.super;
         return OMPI_SUCCESS;

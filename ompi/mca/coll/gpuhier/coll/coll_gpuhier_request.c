@@ -184,7 +184,19 @@ void gpuhier_requests_quiesce(void)
     }
 }
 
-/* Releases everything that the request holds. */
+static void comm_release(gpuhier_request_t *request)
+{
+    struct ompi_communicator_t *comm = request->comm;
+    request->comm = NULL;
+    if (NULL != comm) {
+        OBJ_RELEASE(comm);
+    }
+}
+
+/*
+ * Releases everything that the request holds. After an error Open MPI frees the request first, and then asks the
+ * communicator for its error handler: this request keeps the communicator until it is used again.
+ */
 static void resources_free(gpuhier_request_t *request)
 {
     if (request->owns_team) {
@@ -200,7 +212,19 @@ static void resources_free(gpuhier_request_t *request)
     if (NULL != request->dtype) {
         OBJ_RELEASE(request->dtype);
     }
-    OBJ_RELEASE(request->comm);
+    if (NULL != request->op) {
+        OBJ_RELEASE(request->op);
+    }
+    if (MPI_SUCCESS == request->base.super.req_status.MPI_ERROR) {
+        comm_release(request);
+    }
+}
+
+void gpuhier_requests_leave_comms(void)
+{
+    for (gpuhier_request_t *request = unused; NULL != request; request = request->next) {
+        comm_release(request);
+    }
 }
 
 static int request_free(ompi_request_t **request_p)
@@ -226,6 +250,7 @@ static void request_construct(gpuhier_request_t *request)
 {
     request->base.super.req_type = OMPI_REQUEST_COLL;
     request->base.super.req_cancel = request_cancel;
+    request->comm = NULL;
 }
 OBJ_CLASS_INSTANCE(gpuhier_request_t, ompi_request_t, request_construct, NULL);
 
@@ -249,6 +274,7 @@ gpuhier_request_t *gpuhier_request_get(struct ompi_communicator_t *comm, bool pe
     if (NULL == request) {
         return NULL;
     }
+    comm_release(request);
     OMPI_REQUEST_INIT(&request->base.super, persistent);
     request->base.super.req_free = request_free; /* set for each use: Open MPI may replace it */
     request->base.super.req_status = ompi_status_empty;
@@ -261,6 +287,7 @@ gpuhier_request_t *gpuhier_request_get(struct ompi_communicator_t *comm, bool pe
     request->saved = NULL;
     memset(&request->staged, 0, sizeof(request->staged));
     request->dtype = NULL;
+    request->op = NULL;
     OBJ_RETAIN(comm);
     request->comm = comm;
     return request;
@@ -273,12 +300,14 @@ void gpuhier_request_abort(struct ompi_communicator_t *comm)
     ompi_mpi_abort(comm, MPI_ERR_NO_MEM);
 }
 
-void gpuhier_request_retain(gpuhier_request_t *request, struct ompi_datatype_t *dtype)
+void gpuhier_request_retain(gpuhier_request_t *request, struct ompi_datatype_t *dtype, struct ompi_op_t *op)
 {
     if (!ompi_datatype_is_predefined(dtype)) {
         OBJ_RETAIN(dtype);
         request->dtype = dtype;
     }
+    request->op = (opal_object_t *) op; /* its own type is in a header that Open MPI does not install */
+    OBJ_RETAIN(request->op);
 }
 
 void gpuhier_request_drop(gpuhier_request_t *request)

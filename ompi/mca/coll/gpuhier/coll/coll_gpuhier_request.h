@@ -31,7 +31,7 @@ typedef struct gpuhier_request_base {
  */
 typedef struct gpuhier_request {
     gpuhier_request_base_t base;
-    struct ompi_communicator_t *comm; /* retained, which keeps its module, too */
+    struct ompi_communicator_t *comm; /* retained, which keeps its module, too. NULL: an unused request */
     _Atomic bool ended;               /* stored before Open MPI is told, by the thread that drove the call to its end */
     struct gpuhier_request *next; /* in the list of requests that wait for the saved collective, or of free requests */
 
@@ -46,12 +46,16 @@ typedef struct gpuhier_request {
     ompi_request_t *saved; /* the saved collective's; a persistent request keeps it for all starts */
     gpuhier_staged_t staged;
     struct ompi_datatype_t *dtype; /* of staged buffers, retained; NULL: no staged buffers, or a predefined type */
+    opal_object_t *op;             /* of staged buffers, retained */
 } gpuhier_request_t;
 
 OBJ_CLASS_DECLARATION(gpuhier_request_t);
 
 /* Forgets pending requests and frees unused ones, when the component closes. */
 void gpuhier_requests_close(void);
+
+/* In MPI_Finalize: releases the communicators that unused requests keep after errors. The engine's lock is not held. */
+void gpuhier_requests_leave_comms(void);
 
 /* Makes an inactive request, of neither kind yet; NULL when memory ran out. gpuhier_request_drop() releases what the
  * request holds, and keeps its memory for another request. */
@@ -63,7 +67,7 @@ void gpuhier_request_drop(gpuhier_request_t *request);
 void gpuhier_request_abort(struct ompi_communicator_t *comm);
 
 /* Retains the type for as long as the request lives. */
-void gpuhier_request_retain(gpuhier_request_t *request, struct ompi_datatype_t *dtype);
+void gpuhier_request_retain(gpuhier_request_t *request, struct ompi_datatype_t *dtype, struct ompi_op_t *op);
 
 /* Makes the request active. post: runs request->args on request->team. await_saved: waits for request->saved, which is
  * active already. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/coll_gpuhier_clock.h"
+#include "base/coll_gpuhier_compat.h"
 #include "engine/coll_gpuhier_wait.h"
 #include "opal/runtime/opal_progress.h"
 
@@ -20,14 +21,17 @@
 /* Did Open MPI find, or the user say, that processes share cores? (mpi_yield_when_idle) */
 static bool shares_cores(void)
 {
+    static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
     static _Atomic int shares = -1;
     if (shares < 0) {
+        opal_mutex_lock(&lock); /* a second thread would see the value that the first one sets */
         /* Open MPI tells the value only to a caller that sets a new one. It is final by the end of MPI_Init. */
         const bool yields = opal_progress_set_yield_when_idle(true);
         if (!yields) {
             opal_progress_set_yield_when_idle(false);
         }
         shares = yields;
+        opal_mutex_unlock(&lock);
     }
     return 0 != shares;
 }

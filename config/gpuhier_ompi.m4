@@ -50,8 +50,9 @@ AC_DEFUN([GPUHIER_OMPI_HEADERS], [
     OMPI_LIBS="-lmpi -lopen-pal"
     # Open MPI 6: libmpi has the bindings only.
     AS_IF([test -e "$gpuhier_ompi_libdir/libopen_mpi.so"], [OMPI_LIBS="-lmpi -lopen_mpi -lopen-pal"])
-    # Not the system's: found by the linker before another Open MPI's, and by programs when they run.
-    AS_CASE([$with_ompi], [""|yes|no], [],
+    # An Open MPI that is named is found by programs when they run, before any other. One on PATH need not be the
+    # system's either, but whoever put it there sees to that.
+    AS_CASE([$with_ompi], [""|yes|no], [OMPI_LIBS="$OMPI_LDFLAGS $OMPI_LIBS"],
         [OMPI_LIBS="$OMPI_LDFLAGS -Wl,-rpath,$gpuhier_ompi_libdir $OMPI_LIBS"])
     componentdir=$OMPI_COMPONENTS
     helpdir=$gpuhier_ompi_datadir

@@ -234,6 +234,7 @@ isolated=0
 if [ "$(id -u)" = 0 ] && unshare --mount --ipc --net true 2>/dev/null; then
     isolated=1
 fi
+export GPUHIER_CHECK_ISOLATED=$isolated
 if [ -z "$jobs" ]; then
     jobs=$((2 * $(nproc 2>/dev/null || echo 1)))
     [ "$jobs" -le 8 ] || jobs=8
@@ -250,10 +251,10 @@ if [ "$isolated" = 1 ]; then
     if command -v ip >/dev/null; then ip link set lo up; fi
 fi
 look() {
-    { ls -A /dev/shm | sed "s,^,file /dev/shm/,"
+    { find /dev/shm -mindepth 1 -maxdepth 1 -user "$(id -u)" -printf "file %p\n" 2>/dev/null
       ls -A /run/netns 2>/dev/null | sed "s,^,network namespace ,"
       sed -n "3,\$s,^ *\([^:]*\):.*,network interface \1,p" /proc/net/dev
-      ipcs -m -q -s 2>/dev/null | sed -n "s/^\(0x[0-9a-f]* *[0-9]*\) .*/System V object \1/p"
+      ipcs -m -q -s 2>/dev/null | awk -v me="$(id -un)" "/^0x/ && \$3 == me { print \"System V object\", \$1, \$2 }"
     } | sort
 }
 look >"$place/before"
@@ -324,6 +325,10 @@ run_test()
     read -r test deadline command <<<"$2"
     deadline=$((deadline * patience))
     dir=$GPUHIER_BUILD/test/${test%/*}
+    if [[ $test == unit/* && $command == ./test_* && ! -e $dir/${command%% *} ]] &&
+        grep -q '^S\["HAVE_CMOCKA_TRUE"\]="#"' "$GPUHIER_BUILD/config.status"; then
+        command='echo "configure found no cmocka"; exit 77'
+    fi
     mkdir -p "$dir" "$place"
     if [ $isolated = 1 ]; then
         wrap=(unshare --mount --ipc --net --propagation private)
@@ -340,6 +345,7 @@ run_test()
         case $status in
         0) verdict=PASS ;;
         77) verdict=SKIP ;;
+        125) ! grep -q 'need namespaces, which this user may not make' "$place/output" || verdict=SKIP ;;
         esac
     fi
     {

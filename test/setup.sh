@@ -101,6 +101,12 @@ need()
     esac
 }
 
+# What a configured build has found, wherever it was, is not looked for again.
+is_configured()
+{
+    [ -f "$build/config.status" ]
+}
+
 find_missing()
 {
     missing=()
@@ -112,15 +118,17 @@ find_missing()
     need command libtoolize libtool
     need command m4 m4
     need header stdio.h libc6-dev
-    case " ${configure_args[*]-} " in
-    *" --with-ompi="*) ;;
-    *)
-        need command mpicc libopenmpi-dev
-        need command mpirun openmpi-bin
-        ;;
-    esac
-    need header ucp/api/ucp.h libucx-dev
-    need header hwloc.h libhwloc-dev
+    if ! is_configured; then
+        case " ${configure_args[*]-} " in
+        *" --with-ompi="*) ;;
+        *)
+            need command mpicc libopenmpi-dev
+            need command mpirun openmpi-bin
+            ;;
+        esac
+        [[ " ${configure_args[*]-} " == *" --with-ucx="* ]] || need header ucp/api/ucp.h libucx-dev
+        [[ " ${configure_args[*]-} " == *" --with-hwloc="* ]] || need header hwloc.h libhwloc-dev
+    fi
     need command ip iproute2
     need command unshare util-linux
     need command gnuplot gnuplot-nox
@@ -166,7 +174,7 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 # nvcc is the one thing no Debian main package brings; configure says more about where it looked.
-if [ -z "${CUDA_HOME:-}" ] && ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
+if ! is_configured && [ -z "${CUDA_HOME:-}" ] && ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
     case " ${configure_args[*]-} " in
     *" --with-cuda="*) ;;
     *)
@@ -183,6 +191,11 @@ jobs=$(nproc 2>/dev/null || echo 2)
 if [ ! -x "$src/configure" ]; then
     echo "setup: autogen.sh"
     (cd "$src" && ./autogen.sh) >"$log" 2>&1 </dev/null 9>&- || fail "autogen.sh failed"
+fi
+if [ ! -f "$build/config.status" ] && [ -f "$src/config.status" ]; then
+    echo "setup: $src itself is configured, and so no other folder can be: run make distclean there," >&2
+    echo "    or use that build: --build $src" >&2
+    exit 1
 fi
 if [ ! -f "$build/config.status" ] || [ ! -f "$build/Makefile" ]; then
     echo "setup: configure"

@@ -15,6 +15,7 @@
 #include "ompi_config.h"
 
 #include <errno.h>
+#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -345,7 +346,13 @@ void gpuhier_trace_write(bool all)
     if (NULL == sink) {
         rest_dismiss(1, nranks);
     }
+    const locale_t c = newlocale(LC_NUMERIC_MASK, "C", (locale_t) 0); /* JSON has a point, whatever the program's has */
+    const locale_t before = uselocale(c);
     bool ok = NULL != sink && file_write(sink, &kept, nranks);
+    (void) uselocale(before);
+    if ((locale_t) 0 != c) {
+        freelocale(c);
+    }
     ok = NULL != sink && 0 == ferror(sink) && ok;
     ok = NULL != sink && 0 == fclose(sink) && ok;
     if (NULL == file || !ok) {

@@ -111,7 +111,7 @@ static bool piece_in_use(const gpuhier_exchange_t *exchange, piece_state_t *stat
     return in_use;
 }
 
-/* A program's thread may capture a graph meanwhile, which queries of events spoil outside gpuhier_cuda_enter(). */
+/* A thread of the program may be capturing a graph. The queries would spoil it outside of gpuhier_cuda_enter(). */
 static bool pieces_in_use(const gpuhier_exchange_t *exchange)
 {
     const bool asks = gpuhier_device_check(exchange->device);

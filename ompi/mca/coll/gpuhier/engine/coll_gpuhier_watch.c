@@ -77,7 +77,8 @@ static int look(gpuhier_call_t *call, double waited)
         return partners;
     }
     const int dead = gpuhier_team_find_dead(team);
-    /* Open MPI knows of a death anywhere. Ranks that know of it get the error from Open MPI, and never come here. */
+    /* Does Open MPI know that any member has died? A rank that knows gets the error from Open MPI, and never comes
+     * here. */
     const bool told = gpuhier_faults_are_told() && MPI_SUCCESS != gpuhier_comm_fault(team->comm, false);
     const bool was_dead = call->idle.found_dead;
     call->idle.found_dead = dead >= 0 || told;

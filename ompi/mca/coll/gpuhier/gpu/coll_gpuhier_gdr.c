@@ -243,7 +243,7 @@ bool gpuhier_gdr_map(const void *address, size_t bytes, const gpuhier_buffer_t *
 }
 
 /* Keeps the loads of the window behind the load that has shown the program's work to be done. Loads of write-combined
- * memory pass the locked instruction that is a fence in C on x86 (Intel's manual, volume 3, 8.1.2). */
+ * memory may pass the locked instruction that is a fence in C on x86 (Intel's manual, volume 3, 8.1.2). */
 static void read_fence(void)
 {
 #if defined(__x86_64__)

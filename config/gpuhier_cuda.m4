@@ -18,8 +18,18 @@ AC_DEFUN([GPUHIER_CHECK_CUDA], [
           [AC_MSG_RESULT([$CUDA_HOME])
            NVCC=$CUDA_HOME/bin/nvcc
            CUDA_CPPFLAGS="-isystem $CUDA_HOME/include"
-           CUDART_LIBS="-L$CUDA_HOME/lib64 -lcudart"
+           gpuhier_cuda_lib=
+           for gpuhier_dir in lib64 lib targets/*/lib; do
+               AS_IF([test -z "$gpuhier_cuda_lib"],
+                     [for gpuhier_file in "$CUDA_HOME"/$gpuhier_dir/libcudart.so; do
+                          AS_IF([test -f "$gpuhier_file"], [gpuhier_cuda_lib=`dirname "$gpuhier_file"`])
+                      done])
+           done
+           CUDART_LIBS="-L${gpuhier_cuda_lib:-$CUDA_HOME/lib64} -lcudart"
            gpuhier_cuda_version=`"$NVCC" --version | $SED -n 's/^.*release \(@<:@0-9.@:>@*\),.*/\1/p'`
+           AS_VERSION_COMPARE([${gpuhier_cuda_version:-0}], [11.8],
+               [GPUHIER_MISSING([CUDA 11.8 or newer ('$CUDA_HOME' has ${gpuhier_cuda_version:-an unknown version})],
+                                [install it and name it by --with-cuda=DIR or CUDA_HOME])])
            GPUHIER_CUDA_ARCHS],
           [AC_MSG_RESULT([no])
            GPUHIER_MISSING([the CUDA toolkit (nvcc and cuda.h; looked in '${CUDA_HOME:-nothing}')],

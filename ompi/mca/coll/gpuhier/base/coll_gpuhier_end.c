@@ -37,8 +37,12 @@ bool gpuhier_end_is_finalizing(void)
  */
 bool gpuhier_end_has_come(void)
 {
-    const bool all_finalized = !ompi_async_mpi_finalize && ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_COMPLETED;
-    return all_finalized || gpuhier_end_is_finalizing() || atomic_load_explicit(&ended, memory_order_relaxed);
+    const int state = ompi_mpi_state;
+    if (state >= OMPI_MPI_STATE_FINALIZE_STARTED
+        && (state < OMPI_MPI_STATE_FINALIZE_COMPLETED || !ompi_async_mpi_finalize)) {
+        return true;
+    }
+    return atomic_load_explicit(&ended, memory_order_relaxed);
 }
 
 /* May be called twice: at the end of the sessions, then in MPI_Finalize. */

@@ -284,10 +284,13 @@ int gpuhier_path_run(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, cons
     }
     if (OMPI_SUCCESS == rc) {
         gpuhier_count(&gpuhier_counters.calls_accelerated, 1);
-        gpuhier_count(&gpuhier_counters.calls_small, call.is_small);
-        gpuhier_count(&gpuhier_counters.calls_oneshot, gpuhier_call_is_oneshot(&call));
-        gpuhier_count(&gpuhier_counters.calls_switch, call.in_switch);
-        gpuhier_count(&gpuhier_counters.calls_long, call.is_long);
+        if (call.is_small) {
+            gpuhier_count(&gpuhier_counters.calls_small, 1);
+        } else {
+            gpuhier_count(&gpuhier_counters.calls_oneshot, gpuhier_call_is_oneshot(&call));
+            gpuhier_count(&gpuhier_counters.calls_switch, call.in_switch);
+            gpuhier_count(&gpuhier_counters.calls_long, call.is_long);
+        }
     }
     return gpuhier_watch_code(&call);
 }

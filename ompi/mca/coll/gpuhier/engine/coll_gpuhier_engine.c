@@ -64,8 +64,8 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
         gpuhier_small_map(call);
     } else {
         memset(&call->slices, 0, offsetof(gpuhier_slices_t, member));
+        call->in_switch = gpuhier_switched_suits(call);
     }
-    call->in_switch = gpuhier_switched_suits(call);
     gpuhier_order_decide(call);
 }
 

@@ -18,7 +18,7 @@ _Static_assert(0 == GPUHIER_UNIT_BYTES % GPUHIER_MULTICAST_UNIT, "shards begin o
 
 bool gpuhier_switched_suits(const gpuhier_call_t *call)
 {
-    return GPUHIER_SWITCH_READY == call->team->switch_state && !call->is_small
+    return GPUHIER_SWITCH_READY == call->team->switch_state
            && gpuhier_switch_suits(call->team, call->kernel, call->count * call->elem_bytes)
            && !gpuhier_oneshot_suits(call);
 }

@@ -10,7 +10,8 @@
 
 #include "engine/coll_gpuhier_call.h"
 
-/* Do NVSwitches reduce this call? All ranks get the same answer when they ask as the call is posted. */
+/* Do NVSwitches reduce this call, which has not the small form? All ranks get the same answer when they ask as the call
+ * is posted. */
 bool gpuhier_switched_suits(const gpuhier_call_t *call);
 
 /* Queue this rank's part of a slice, in stage RS or AG: the reduction of its shard, into all copies or, with several

@@ -442,7 +442,7 @@ int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhie
     gpuhier_lane_t *lane;
     gpuhier_kept_poll();
     OPAL_LIST_FOREACH (lane, &device->free_lanes[kind], gpuhier_lane_t) {
-        if (0 == lane->exchange.of[exchange].bytes || exchange_bytes <= lane->exchange.of[exchange].bytes) {
+        if (exchange_bytes <= lane->exchange.of[exchange].bytes || 0 == lane->exchange.of[exchange].bytes) {
             opal_list_remove_item(&device->free_lanes[kind], &lane->super);
             ++device->lanes_used;
             *lane_p = lane;

@@ -6,12 +6,12 @@
  *
  *   fault_death VICTIM HARM EXPECTED SECONDS [DOUBLES]
  *
- * HARM is "before" (the victim kills itself instead of calling), "late=S" (it comes S seconds late), or a plan of
- * the saboteur (saboteur.h), which strikes in the middle of the call. EXPECTED is "error" or "right": how
- * the call must end on every rank that lives, before the deadline of SECONDS. After an error the next call must end
- * with one, too; "last" is a call that ends right on all living ranks, while the next one ends with an error. Each such
- * rank prints "rank N is content"; the script `death` counts them. After an error no rank calls MPI_Finalize, where
- * Open MPI would wait for the dead one.
+ * HARM is "before" (the victim kills itself instead of calling), "late=S" (it comes S seconds late), a plan of the
+ * saboteur (saboteur.h), which strikes in the middle of the call, or "late=S+PLAN", both. EXPECTED is "error" or
+ * "right": how the call must end on every rank that lives, before the deadline of SECONDS. After an error the next call
+ * must end with one, too; "last" is a call that ends right on all living ranks, while the next one ends with an error.
+ * Each such rank prints "rank N is content"; the script `death` counts them. After an error no rank calls MPI_Finalize,
+ * where Open MPI would wait for the dead one.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -51,11 +51,15 @@ static int files_left(void)
 
 static void harm_self(const saboteur_t *saboteur, const char *harm)
 {
+    const char *plan = harm;
     if (0 == strcmp(harm, "before")) {
         raise(SIGKILL);
     } else if (0 == strncmp(harm, "late=", 5)) {
         sleep((unsigned) atoi(harm + 5));
-    } else if (0 != saboteur->arm(harm)) {
+        plan = strchr(harm, '+');
+        plan = NULL != plan ? plan + 1 : "";
+    }
+    if (0 != saboteur->arm(plan)) {
         _exit(2);
     }
 }

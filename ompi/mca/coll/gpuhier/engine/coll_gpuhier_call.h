@@ -157,6 +157,18 @@ static inline bool gpuhier_call_is_oneshot(const gpuhier_call_t *call)
     return !call->is_small && call->slices.oneshot;
 }
 
+/* Has a member of the group failed in this call? Its contribution may have come nevertheless. */
+static inline bool gpuhier_call_has_failed_member(const gpuhier_call_t *call)
+{
+    for (int i = 0; i < call->team->group_size; ++i) {
+        if (gpuhier_word_reached(&gpuhier_team_slot(call->team, i, call->sequence)->failed, call->sequence,
+                                 GPUHIER_FAILED_SAID)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* "moving slices" and the like, for messages. */
 const char *gpuhier_call_state_name(gpuhier_call_state_t state);
 

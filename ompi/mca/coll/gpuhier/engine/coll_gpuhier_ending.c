@@ -106,6 +106,7 @@ static bool members_quiet(gpuhier_call_t *call)
         }
         if (!gpuhier_word_reached(&slot->failed, call->sequence, GPUHIER_FAILED_QUIET)
             && !gpuhier_word_reached(&slot->ag_done[0], call->sequence, nslices)
+            && !gpuhier_word_reached(&slot->rs_done[0], call->sequence, GPUHIER_WORD_PROGRESS_MAX)
             && !(look && !gpuhier_team_member_lives(team, i))) {
             return false;
         }

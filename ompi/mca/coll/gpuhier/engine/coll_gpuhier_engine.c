@@ -286,7 +286,10 @@ static int run_begin(gpuhier_call_t *call)
         gpuhier_offer_end(call, 0 == (unmapped >> team->index & 1));
     }
     call->slices.oneshot = gpuhier_oneshot_agreed(call);
-    if (!call->slices.oneshot && GPUHIER_ORDER_KERNEL == call->order
+    if (0 != (call->mask & GPUHIER_MASK_FAIL) && gpuhier_call_has_failed_member(call)) {
+        return OMPI_ERROR; /* it has returned, and would be missing where the others continue */
+    }
+    if (!call->slices.oneshot && GPUHIER_ORDER_KERNEL == call->order && 0 == (call->mask & GPUHIER_MASK_FAIL)
         && GPUHIER_ORDER_FAILED == gpuhier_order_mark(call)) {
         return OMPI_ERROR;
     }

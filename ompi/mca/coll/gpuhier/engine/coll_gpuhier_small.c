@@ -313,18 +313,6 @@ static int output_begin(gpuhier_call_t *call, const void *result)
     return output_queue(call);
 }
 
-/* Has a member failed? All contributions may have come nevertheless. */
-static bool any_failed(const gpuhier_call_t *call)
-{
-    for (int i = 0; i < call->team->group_size; ++i) {
-        if (gpuhier_word_reached(&gpuhier_team_slot(call->team, i, call->sequence)->failed, call->sequence,
-                                 GPUHIER_FAILED_SAID)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static int arrive_step(gpuhier_call_t *call)
 {
     const int members = call->team->group_size;
@@ -332,7 +320,7 @@ static int arrive_step(gpuhier_call_t *call)
     if (call->small.arrived < members) {
         return 0;
     }
-    if (any_failed(call)) {
+    if (gpuhier_call_has_failed_member(call)) {
         return OMPI_ERROR;
     }
     const void *from[GPUHIER_GROUP_MAX];

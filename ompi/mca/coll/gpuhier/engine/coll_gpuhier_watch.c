@@ -65,11 +65,8 @@ static int look(gpuhier_call_t *call, double waited)
     if (gpuhier_comm_is_revoked(team->comm)) {
         return OMPI_ERR_NOT_AVAILABLE; /* the program revoked it: there is nothing to tell the user */
     }
-    for (int i = 0; i < team->group_size; ++i) {
-        if (gpuhier_word_reached(&gpuhier_team_slot(team, i, call->sequence)->failed, call->sequence,
-                                 GPUHIER_FAILED_SAID)) {
-            return OMPI_ERROR;
-        }
+    if (gpuhier_call_has_failed_member(call)) {
+        return OMPI_ERROR;
     }
     const int partners = gpuhier_partners_check(team);
     if (OMPI_SUCCESS != partners) {

@@ -88,7 +88,7 @@ int gpuhier_iallreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, stru
 {
     gpuhier_module_t *module = gpuhier_module_of(base);
     gpuhier_call_args_t args = {
-        .in = MPI_IN_PLACE == sbuf ? rbuf : sbuf, .out = rbuf, .count = (uint64_t) count, .op = op, .dtype = dtype};
+        .in = MPI_IN_PLACE == sbuf ? rbuf : sbuf, .out = rbuf, .count = (uint64_t) count, .dtype = dtype};
     gpuhier_trace_event_t event, *trace = NULL;
     if (gpuhier_trace_is_on() && dtype->super.size * (size_t) count > GPUHIER_PATH_NONBLOCKING_BYTES) {
         trace = &event;

@@ -95,7 +95,7 @@ int gpuhier_allreduce_init(const void *sbuf, void *rbuf, gpuhier_count_t count, 
 {
     gpuhier_module_t *module = gpuhier_module_of(base);
     gpuhier_call_args_t args = {
-        .in = MPI_IN_PLACE == sbuf ? rbuf : sbuf, .out = rbuf, .count = (uint64_t) count, .op = op, .dtype = dtype};
+        .in = MPI_IN_PLACE == sbuf ? rbuf : sbuf, .out = rbuf, .count = (uint64_t) count, .dtype = dtype};
     gpuhier_request_t *request = gpuhier_request_get(comm, true);
     args.kernel = 0 == count ? -1 : gpuhier_path_find(module, op, dtype, &args.elem_bytes);
     gpuhier_reason_t why = 0 == count ? GPUHIER_REASON_empty : GPUHIER_REASON_type;

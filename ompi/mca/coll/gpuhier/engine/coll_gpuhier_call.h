@@ -61,9 +61,8 @@ typedef struct gpuhier_call_args {
     void (*ended)(
         struct gpuhier_call *call); /* called without the lock once the call is DONE; the caller then owns it again */
     uint8_t *outcome_p;             /* the call's mask is OR-ed into it when it ends with a known outcome */
-    struct ompi_op_t *op;           /* what `kernel` stands for, in case the call ends on the host */
-    struct ompi_datatype_t *dtype;
-    int tag; /* gpuhier_hostcall_tag() */
+    struct ompi_datatype_t *dtype;  /* of the elements, in case the call ends on the host */
+    int tag;                        /* gpuhier_hostcall_tag() */
 } gpuhier_call_args_t;
 
 /*
@@ -115,10 +114,9 @@ typedef struct gpuhier_call {
     uint64_t count;               /* elements */
     CUdeviceptr in, out;          /* the user's buffers; in == out in place. In host memory the call goes via scratch */
     gpuhier_buffer_t from, to;    /* what kind of memory they are */
-    gpuhier_trace_event_t *trace; /* this and the next five: as in the arguments */
+    gpuhier_trace_event_t *trace; /* this and the next four: as in the arguments */
     void (*ended)(struct gpuhier_call *call);
     uint8_t *outcome_p;
-    struct ompi_op_t *op;
     struct ompi_datatype_t *dtype;
     int tag;
 

@@ -48,7 +48,6 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
     call->trace = args->trace;
     call->ended = args->ended;
     call->outcome_p = args->outcome_p;
-    call->op = args->op;
     call->dtype = args->dtype;
     call->tag = args->tag;
     gpuhier_buffer_inspect(args->in, &call->from);

@@ -7,10 +7,10 @@
  */
 #include "ompi_config.h"
 
-#include <limits.h>
 #include <stdlib.h>
 
 #include "engine/coll_gpuhier_call.h"
+#include "engine/coll_gpuhier_host_reduce.h"
 #include "engine/coll_gpuhier_hostcall.h"
 #include "host/coll_gpuhier_staging.h"
 #include "plan/coll_gpuhier_tree.h"
@@ -79,23 +79,17 @@ static int message_post(gpuhier_call_t *call, gpuhier_tree_move_t move, int peer
         isend(mine, bytes, MPI_BYTE, peer, call->tag, MCA_PML_BASE_SEND_STANDARD, call->team->comm, &host->message));
 }
 
-/* mine = a child's op mine. All operations that have kernels are commutative. */
-static int reduce(gpuhier_call_t *call)
+/* mine = a child's op mine. All operations that have kernels are commutative. MPI_Reduce_local would not do: it needs
+ * MPI_COMM_SELF, which a program with nothing but sessions lacks, and Open MPI 4.1 does some integers wrong. */
+static void reduce(gpuhier_call_t *call)
 {
     gpuhier_hostcall_t *host = &call->host;
-    if (!host->on_data) {
+    if (host->on_data) {
+        const void *from[] = {host->heard_data, host->data};
+        gpuhier_host_reduce(call->kernel, host->data, from, 2, call->count);
+    } else {
         host->verdicts->mine |= host->verdicts->heard;
-        return OMPI_SUCCESS;
     }
-    for (uint64_t begin = 0; begin < call->count; begin += INT_MAX) {
-        const uint64_t count = call->count - begin < INT_MAX ? call->count - begin : INT_MAX;
-        const size_t place = begin * call->elem_bytes;
-        if (MPI_SUCCESS
-            != PMPI_Reduce_local(host->heard_data + place, host->data + place, (int) count, call->dtype, call->op)) {
-            return OMPI_ERROR;
-        }
-    }
-    return OMPI_SUCCESS;
 }
 
 /* Has the message in flight, if any, ended? 1 if so, 0 if not, < 0 for an error. */
@@ -112,7 +106,7 @@ static int message_done(gpuhier_call_t *call)
     (void) ompi_request_free(&host->message);
     host->message = NULL;
     if (OMPI_SUCCESS == rc && host->receiving) {
-        rc = reduce(call);
+        reduce(call);
     }
     return OMPI_SUCCESS != rc ? rc : 1;
 }

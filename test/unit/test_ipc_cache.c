@@ -210,7 +210,10 @@ static void not_offered_for_ever(void **state)
     gpuhier_memref_t ref;
     unsigned uses, calls = 0;
     while (calls < 1000 && OMPI_SUCCESS == gpuhier_export((void *) (uintptr_t) 0x30010, &buffer, &ref, &uses)) {
-        gpuhier_export_unmapped(&ref, &ref);
+        for (int peer = 0; peer < 9; ++peer) { /* however many they are, it is one call */
+            gpuhier_export_unmapped(&ref, &ref);
+        }
+        gpuhier_export_failed(&ref);
         if (3 == ++calls) {
             gpuhier_export_mapped(&ref); /* and it begins to count anew */
         }

@@ -139,6 +139,10 @@ void gpuhier_offer_end(const gpuhier_call_t *call, bool all)
             gpuhier_export_unmapped(&arrival->out, &team->scratch[i]);
         }
     }
+    gpuhier_export_failed(&arrival->in);
+    if (arrival->in.base != arrival->out.base) {
+        gpuhier_export_failed(&arrival->out);
+    }
 }
 
 void gpuhier_offer_identify(gpuhier_call_t *call)

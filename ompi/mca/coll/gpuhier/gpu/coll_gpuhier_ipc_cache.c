@@ -241,10 +241,17 @@ void gpuhier_export_unmapped(const gpuhier_memref_t *ref, const gpuhier_memref_t
     if (NULL == entry) {
         return;
     }
-    ++entry->failures;
     const size_t i = receiver_find(entry, peer->process);
     if (i < entry->nreceivers) {
         entry->receivers[i] = entry->receivers[--entry->nreceivers];
+    }
+}
+
+void gpuhier_export_failed(const gpuhier_memref_t *ref)
+{
+    exported_t *entry = exported_find(ref);
+    if (NULL != entry) {
+        ++entry->failures;
     }
 }
 

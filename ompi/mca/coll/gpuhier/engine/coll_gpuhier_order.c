@@ -39,6 +39,14 @@ void gpuhier_order_forget(gpuhier_call_t *call)
     }
 }
 
+/* Can work be queued on this stream of the current context? While a blocking stream captures a graph, the driver
+ * refuses all use of the default stream, and an attempt spoils the capture. This question does not. */
+static bool is_usable(CUstream stream)
+{
+    CUstreamCaptureStatus status;
+    return OMPI_SUCCESS == gpuhier_cuda_error(gpuhier_cu.cuStreamIsCapturing(stream, &status), "cuStreamIsCapturing");
+}
+
 int gpuhier_order_mark_input(gpuhier_call_t *call)
 {
     gpuhier_device_t *device = call->team->device;
@@ -72,8 +80,9 @@ static int elsewhere_mark(const gpuhier_call_t *call, const gpuhier_buffer_t *bu
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
-    rc = gpuhier_params.sync_before ? gpuhier_cuda_error(gpuhier_cu.cuCtxSynchronize(), "cuCtxSynchronize")
-                                    : OMPI_SUCCESS;
+    rc = !is_usable(CU_STREAM_LEGACY) ? OMPI_ERROR
+         : gpuhier_params.sync_before ? gpuhier_cuda_error(gpuhier_cu.cuCtxSynchronize(), "cuCtxSynchronize")
+                                      : OMPI_SUCCESS;
     rc = OMPI_SUCCESS != rc
              ? rc
              : gpuhier_cuda_error(gpuhier_cu.cuEventCreate(event_p, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
@@ -111,14 +120,6 @@ static bool may_copy(const gpuhier_call_t *call)
     const CUcontext context = call->team->device->context;
     return NULL == call->team->first && !gpuhier_params.sync_before && gpuhier_buffer_on_device(&call->from)
            && call->from.context == context && (!gpuhier_buffer_on_device(&call->to) || call->to.context == context);
-}
-
-/* Can work be queued on this stream? While a blocking stream captures a graph, the driver refuses all use of the
- * default stream, and an attempt spoils the capture. This question does not. */
-static bool is_usable(CUstream stream)
-{
-    CUstreamCaptureStatus status;
-    return OMPI_SUCCESS == gpuhier_cuda_error(gpuhier_cu.cuStreamIsCapturing(stream, &status), "cuStreamIsCapturing");
 }
 
 /* Is the buffer memory of another GPU that this GPU cannot copy? Plain copies between GPUs work for memory of

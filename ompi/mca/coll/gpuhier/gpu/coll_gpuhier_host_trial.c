@@ -40,7 +40,8 @@ bool gpuhier_host_trial_maps(CUdeviceptr word, CUstream stream)
     return gpuhier_gdr_write(word, &ours, sizeof(ours), buffer.id) && copy(to, word, stream) && ours == seen;
 }
 
-/* Static, because hold() may still read it after cuStreamSynchronize() has failed. */
+/* Static, because hold() may still read it after the trial: the driver may run host functions of several streams one
+ * after the other, and the program's own may take long. */
 static _Atomic int held;
 enum { HELD, RELEASED, RAN_OUT };
 
@@ -58,11 +59,11 @@ static void CUDA_CB hold(void *arg)
     }
 }
 
-static bool default_becomes_idle(uint64_t until_us)
+static bool becomes_idle(CUstream stream, uint64_t until_us)
 {
     CUresult result;
     do {
-        result = gpuhier_cu.cuStreamQuery(CU_STREAM_LEGACY);
+        result = gpuhier_cu.cuStreamQuery(stream);
     } while (CUDA_ERROR_NOT_READY == result && gpuhier_clock_us() < until_us);
     return CUDA_SUCCESS == result;
 }
@@ -75,16 +76,18 @@ static answer_t is_seen(CUstream stream, uint64_t until_us)
 {
     int expected = HELD;
     atomic_store_explicit(&held, HELD, memory_order_release);
-    if (!default_becomes_idle(until_us)
+    if (!becomes_idle(CU_STREAM_LEGACY, until_us)
         || OMPI_SUCCESS != gpuhier_cuda_error(gpuhier_cu.cuLaunchHostFunc(stream, hold, NULL), "cuLaunchHostFunc")) {
         return NOT_SEEN;
     }
     const CUresult answer = gpuhier_cu.cuStreamQuery(CU_STREAM_LEGACY);
     const bool was_held = atomic_compare_exchange_strong(&held, &expected, RELEASED);
-    if (CUDA_SUCCESS != gpuhier_cu.cuStreamSynchronize(stream)) {
+    if (!becomes_idle(stream, until_us)) {
         return NOT_SEEN;
     }
-    return !was_held ? VOID : CUDA_ERROR_NOT_READY == answer && default_becomes_idle(until_us) ? SEEN : NOT_SEEN;
+    return !was_held                                                                    ? VOID
+           : CUDA_ERROR_NOT_READY == answer && becomes_idle(CU_STREAM_LEGACY, until_us) ? SEEN
+                                                                                        : NOT_SEEN;
 }
 
 bool gpuhier_host_trial_query(void)

@@ -10,8 +10,9 @@
  * Compiled only where the component is built beside an installed Open MPI: in Open MPI's own source tree a component
  * must not change what the user selects.
  *
- * Called while the MCA system registers gpuhier's parameters. The framework's list holds only gpuhier at that time, so
- * the system's walk of the list ends after gpuhier, whatever is appended here.
+ * Called while the MCA system registers gpuhier's parameters. In MPI_Init the framework's list holds only gpuhier at
+ * that time, so the system's walk of the list ends after gpuhier, whatever is appended here. MPI_T_init_thread and
+ * ompi_info register all components that there are, whatever is selected, and nothing is missing then.
  */
 #include "ompi_config.h"
 
@@ -31,8 +32,11 @@ int gpuhier_rescue_framework(void)
     if (rescuing || NULL == framework->framework_selection || 0 != strcmp("gpuhier", framework->framework_selection)) {
         return OMPI_SUCCESS;
     }
-    rescuing = true;
     framework->framework_selection = NULL; /* the MCA variable owns the string */
+    if (opal_list_get_size(&framework->framework_components) > 1) {
+        return OMPI_SUCCESS;
+    }
+    rescuing = true;
     int rc = mca_base_framework_components_register(framework, MCA_BASE_REGISTER_DEFAULT);
 
     bool seen = false;
@@ -47,5 +51,6 @@ int gpuhier_rescue_framework(void)
         }
         seen = true;
     }
+    rescuing = false;
     return rc;
 }

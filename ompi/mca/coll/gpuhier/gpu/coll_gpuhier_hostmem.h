@@ -48,18 +48,20 @@ typedef struct gpuhier_hostmem_size {
  *   1. create: the first rank creates the file.
  *   2. attach: the other ranks attach it. reserve: each rank reserves its own lane, so that the pages lie near its GPU,
  *      and a full /dev/shm is an error here and not a SIGBUS later.
- *   3. register: each rank registers the whole file with the driver and writes its proof.
+ *   3. register: each rank registers the whole file with the driver and writes its proof by the GPU.
  *   4. prove: each rank reads all proofs by the GPU.
- * A step begins when all ranks have taken the one before. word: random, and known to all of them. stream: a
- * non-blocking one, so that no work of the program is waited for. The steps return an Open MPI code, and after an error
+ * A step begins when all ranks have taken the one before. word: random, and known to all of them. lane: without work;
+ * the first word of its scratch is written over. The steps return an Open MPI code, and after an error
  * `reason` says why. gpuhier_hostmem_close() is due in any case.
  */
 #define GPUHIER_HOSTMEM_REASON_BYTES 128
 int gpuhier_hostmem_create(gpuhier_hostmem_t *hostmem, uint64_t word, const gpuhier_hostmem_size_t *size, char *reason);
 int gpuhier_hostmem_attach(gpuhier_hostmem_t *hostmem, uint64_t word, const gpuhier_hostmem_size_t *size, char *reason);
 int gpuhier_hostmem_reserve(gpuhier_hostmem_t *hostmem, int index, char *reason);
-int gpuhier_hostmem_register(gpuhier_hostmem_t *hostmem, uint64_t word, int index, CUstream stream, char *reason);
-int gpuhier_hostmem_prove(gpuhier_hostmem_t *hostmem, uint64_t word, int nlanes, CUstream stream, char *reason);
+int gpuhier_hostmem_register(gpuhier_hostmem_t *hostmem, uint64_t word, int index, const struct gpuhier_lane *lane,
+                             char *reason);
+int gpuhier_hostmem_prove(gpuhier_hostmem_t *hostmem, uint64_t word, int nlanes, const struct gpuhier_lane *lane,
+                          char *reason);
 
 /* Removes the file's name. The creator calls it once all have attached. */
 void gpuhier_hostmem_unlink(uint64_t word);

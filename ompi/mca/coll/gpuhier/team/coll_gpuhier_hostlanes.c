@@ -35,9 +35,9 @@ static int step_take(const gpuhier_hostlanes_t *lanes, int step, char *reason)
         rc = 0 == lanes->index ? rc : gpuhier_hostmem_attach(hostmem, lanes->word, &lanes->size, reason);
         return OMPI_SUCCESS != rc ? rc : gpuhier_hostmem_reserve(hostmem, lanes->index, reason);
     case STEP_REGISTER:
-        return gpuhier_hostmem_register(hostmem, lanes->word, lanes->index, lanes->stream, reason);
+        return gpuhier_hostmem_register(hostmem, lanes->word, lanes->index, lanes->lane, reason);
     default:
-        return gpuhier_hostmem_prove(hostmem, lanes->word, lanes->size.nlanes, lanes->stream, reason);
+        return gpuhier_hostmem_prove(hostmem, lanes->word, lanes->size.nlanes, lanes->lane, reason);
     }
 }
 

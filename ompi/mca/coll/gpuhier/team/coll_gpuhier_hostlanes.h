@@ -18,10 +18,10 @@ typedef struct gpuhier_hostlanes {
     bool mine;                  /* false: this rank has no such memory, and only votes */
     gpuhier_hostmem_t *hostmem; /* of the team */
     gpuhier_hostmem_size_t size;
-    int index;         /* of this rank's lane */
-    uint64_t word;     /* a random one that the ranks of the memory share */
-    CUstream stream;   /* of a lane, without work */
-    const char *topic; /* of the help text for a rank whose own part fails */
+    int index;                  /* of this rank's lane */
+    uint64_t word;              /* a random one that the ranks of the memory share */
+    const gpuhier_lane_t *lane; /* of GPU memory, without work */
+    const char *topic;          /* of the help text for a rank whose own part fails */
 } gpuhier_hostlanes_t;
 
 /*

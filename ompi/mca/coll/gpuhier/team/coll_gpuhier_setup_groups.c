@@ -285,7 +285,7 @@ int gpuhier_setup_host_lanes(gpuhier_setup_t *setup)
                  .buffer_bytes = team->limits.slice_bytes + 4 * GPUHIER_UNIT_BYTES}, /* as in lanes of GPU memory */
         .index = team->index,
         .word = setup->hello[leader].segment_word,
-        .stream = setup->lane->stream[GPUHIER_STAGE_IN],
+        .lane = setup->lane,
         .topic = "no host scratch"};
     int rc = gpuhier_hostlanes_make(team, setup->saved, &lanes);
     if (OMPI_SUCCESS == rc) {

@@ -100,7 +100,7 @@ int gpuhier_setup_relay(gpuhier_setup_t *setup)
         .index = lane_of(setup, team->rank),
         .word = ~setup->hello[setup->local[0]]
                      .segment_word, /* not the word itself, which scratch in host memory may have */
-        .stream = setup->lane->stream[GPUHIER_STAGE_IN],
+        .lane = setup->lane,
         .topic = "no relay"};
     team->linked = calloc((size_t) team->nranks, sizeof(*team->linked));
     if (!gpuhier_setup_vote(setup, NULL != team->linked)) {

@@ -172,13 +172,24 @@ bool gpuhier_record_same_node(const gpuhier_record_t *a, const gpuhier_record_t 
 
 void gpuhier_topology_number_nodes(const gpuhier_record_t *records, int count, uint64_t *nodes_p)
 {
+    /*
+     * Compares with the first rank of each node only. Until the end, these ranks are a list: the upper half of an entry
+     * is the next one, or 0 after the last one.
+     */
     for (int i = 0; i < count; ++i) {
-        int j = 0;
-        /* Compares with the first rank of each node only. */
-        while (j < i && ((uint64_t) j != nodes_p[j] || !gpuhier_record_same_node(&records[j], &records[i]))) {
-            j++;
+        int first = 0;
+        while (first != i && !gpuhier_record_same_node(&records[first], &records[i])) {
+            int next = (int) (nodes_p[first] >> 32);
+            if (0 == next) {
+                next = i;
+                nodes_p[first] |= (uint64_t) i << 32;
+            }
+            first = next;
         }
-        nodes_p[i] = (uint64_t) j;
+        nodes_p[i] = (uint64_t) first;
+    }
+    for (int i = 0; i < count; ++i) {
+        nodes_p[i] &= UINT32_MAX;
     }
 }
 

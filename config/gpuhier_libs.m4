@@ -1,6 +1,7 @@
 # The libraries other than Open MPI and CUDA.
 
 # GPUHIER_CHECK_LIB(NAME, package, header, library, function, how to get it)
+# The header may refuse a version that is too old, with an #error.
 # --with-name=DIR, else what the compiler finds. Substitutes NAME_CPPFLAGS and NAME_LIBS.
 AC_DEFUN([GPUHIER_CHECK_LIB], [
     AC_ARG_WITH([$2], [AS_HELP_STRING([--with-$2=DIR], [$2's installation prefix])])
@@ -25,16 +26,27 @@ AC_DEFUN([GPUHIER_CHECK_LIB], [
     AS_IF([test "$gpuhier_$2_version" = no], [$6])
 ])
 
+# ucp_config_modify() knows the options of transports since UCX 1.12.
 AC_DEFUN([GPUHIER_CHECK_UCX], [
-    GPUHIER_CHECK_LIB([UCX], [ucx], [#include <ucp/api/ucp.h>], [-lucp -luct -lucs],
+    GPUHIER_CHECK_LIB([UCX], [ucx], [#include <ucp/api/ucp.h>
+#if UCP_API_VERSION < UCP_VERSION(1, 12)
+#error "UCX is older than 1.12"
+#endif], [-lucp -luct -lucs],
         [ucp_request_param_t p; p.memory_type = UCS_MEMORY_TYPE_CUDA; ucp_get_version_string(); (void) p;],
-        [GPUHIER_MISSING([UCX 1.10 or newer], [install libucx-dev, or name its prefix by --with-ucx=DIR])])
+        [GPUHIER_MISSING([UCX 1.12 or newer (none or an older one was found)],
+                         [install libucx-dev, or name its prefix by --with-ucx=DIR])])
 ])
 
+# hwloc_topology_set_components() is new in hwloc 2.1.
 AC_DEFUN([GPUHIER_CHECK_HWLOC], [
-    GPUHIER_CHECK_LIB([HWLOC], [hwloc], [#include <hwloc.h>], [-lhwloc],
-        [hwloc_topology_t t; hwloc_topology_init(&t); hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_ALL);],
-        [GPUHIER_MISSING([hwloc 2], [install libhwloc-dev, or name its prefix by --with-hwloc=DIR])])
+    GPUHIER_CHECK_LIB([HWLOC], [hwloc], [#include <hwloc.h>
+#if HWLOC_API_VERSION < 0x00020100
+#error "hwloc is older than 2.1"
+#endif], [-lhwloc],
+        [hwloc_topology_t t; hwloc_topology_init(&t); hwloc_topology_set_io_types_filter(t, HWLOC_TYPE_FILTER_KEEP_ALL);
+         hwloc_topology_set_components(t, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "cuda");],
+        [GPUHIER_MISSING([hwloc 2.1 or newer (none or an older one was found)],
+                         [install libhwloc-dev, or name its prefix by --with-hwloc=DIR])])
 ])
 
 # cmocka is for the unit tests only.

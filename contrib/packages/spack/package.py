@@ -20,8 +20,8 @@ class OpenmpiCollGpuhier(AutotoolsPackage, CudaPackage):
     depends_on("c", type="build")
     depends_on("cxx", type="build")
     depends_on("openmpi@4.1:")
-    depends_on("ucx@1.10:+cuda")
-    depends_on("hwloc@2:")
+    depends_on("ucx@1.12:+cuda")
+    depends_on("hwloc@2.1:")
     depends_on("cuda@11.8:")
 
     def configure_args(self):

@@ -61,8 +61,9 @@ static const struct {
     /* A larger payload waits at the sender until the receive is posted. */
     {"RNDV_THRESH", "8256"},
     /*
-     * UCX's tcp (1.13 to 1.20) completes a partly sent zero-copy fragment twice when its peer dies, and then aborts
-     * the process. The option affects active messages only: a rendezvous by RDMA does not copy.
+     * UCX's tcp (1.13 to 1.22) completes a partly sent zero-copy fragment twice when its peer dies, and then aborts
+     * the process. The option keeps active messages from zero copy. The rendezvous of UCX 1.18 and later ignores it, so
+     * context_init() sets PROTOS as well. Neither option affects a rendezvous by RDMA.
      */
     {"ZCOPY_THRESH", "inf"},
     /* The time after which UCX notices the death of a peer that breaks no connection. */
@@ -136,6 +137,22 @@ static bool is_tcp(const char *device)
     return NULL != device && 0 != if_nametoindex(device);
 }
 
+/*
+ * UCX from 1.16 on passes over the interface of a bridge unless it is told not to. An older UCX uses it, and warns
+ * about the option, as about all that it does not know. UCX itself recognizes a bridge by this folder.
+ */
+static ucs_status_t config_set_bridge(ucp_config_t *config, const char *device)
+{
+    char path[GPUHIER_NET_DEVICE_MAX + 32];
+    unsigned major, minor, release;
+    snprintf(path, sizeof(path), "/sys/class/net/%s/bridge", device);
+    ucp_get_version(&major, &minor, &release);
+    if (0 != access(path, F_OK) || (1 == major && minor < 16)) {
+        return UCS_OK;
+    }
+    return config_set_of_tcp(config, "BRIDGE_ENABLE", "y");
+}
+
 /* Makes a context for one device, or for all when device is NULL. */
 static ucs_status_t context_init(const char *device, ucp_context_h *context_p)
 {
@@ -151,8 +168,15 @@ static ucs_status_t context_init(const char *device, ucp_context_h *context_p)
         /* On tcp the processor copies all payload, so a rendezvous costs more than it saves up to this size. */
         status = config_set(config, "RNDV_THRESH", "65600");
     }
+    if (UCS_OK == status && (NULL == device || is_tcp(device))) {
+        /* Since UCX 1.18 this rendezvous ignores ZCOPY_THRESH. Without it rndv/am/bcopy sends the same payload. */
+        status = config_set(config, "PROTOS", "^rndv/am/zcopy");
+    }
     if (UCS_OK == status) {
         status = config_set_tcp(config, device);
+    }
+    if (UCS_OK == status && is_tcp(device)) {
+        status = config_set_bridge(config, device);
     }
     if (UCS_OK == status && NULL != device) {
         status = ucp_config_modify(config, "NET_DEVICES", device);

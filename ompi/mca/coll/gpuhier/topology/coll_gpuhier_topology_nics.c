@@ -91,9 +91,10 @@ static void find_pci(gpuhier_found_nic_t *nic, const char *folder)
 /* Does the name come from a tool that makes interfaces without a wire? */
 static bool name_is_virtual(const char *name)
 {
-    static const char *const prefixes[] = {"docker", "virbr", "vmnet",   "br-",   "veth", "vnet",
-                                           "cni",    "cali",  "flannel", "lxc",   "lxd",  "podman",
-                                           "tun",    "tap",   "ifb",     "dummy", "wg",   "nerdctl"};
+    static const char *const prefixes[] = {"docker", "virbr",  "vmnet",     "br-",     "veth",   "vnet", "cni",
+                                           "cali",   "cilium", "flannel",   "vxlan",   "geneve", "kube", "nodelocaldns",
+                                           "lxc",    "lxd",    "podman",    "nerdctl", "tun",    "tap",  "gre",
+                                           "ipip",   "wg",     "tailscale", "zt",      "ifb",    "dummy"};
     for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); ++i) {
         if (0 == strncmp(name, prefixes[i], strlen(prefixes[i]))) {
             return true;
@@ -157,11 +158,14 @@ static void describe_port(gpuhier_found_nic_t *nic, const char *folder, int port
     find_pci(nic, folder);
 }
 
-/* Puts longer names after shorter ones, so that eth10 comes after eth9. */
-static int compare_names(const void *a, const void *b)
+/* Puts RDMA ports first, and longer names after shorter ones, so that eth10 comes after eth9. */
+static int compare_nics(const void *a, const void *b)
 {
     const gpuhier_found_nic_t *left = a;
     const gpuhier_found_nic_t *right = b;
+    if (left->is_rdma != right->is_rdma) {
+        return left->is_rdma ? -1 : 1;
+    }
     const size_t left_length = strlen(left->device);
     const size_t right_length = strlen(right->device);
     if (left_length != right_length) {
@@ -170,37 +174,42 @@ static int compare_names(const void *a, const void *b)
     return strcmp(left->device, right->device);
 }
 
-/* Adds a device under UCX's name; port 0: an interface. Returns NULL if there is no room or the name is too long. */
-static gpuhier_found_nic_t *add(gpuhier_found_nic_t *nics, int *count, int max, const char *name, int port)
+/* The devices that are found: first those that can be used, then as many others as there is room for. A host of
+ * containers or of virtual functions may have hundreds, in an order of its own. */
+typedef struct {
+    gpuhier_found_nic_t *nics;
+    int count, max;
+    bool usable; /* which ones are being added */
+} found_t;
+
+/* Begins a device under UCX's name; port 0: an interface. Returns false if there is no room or the name is too long. */
+static bool begin(const found_t *found, gpuhier_found_nic_t *nic, const char *name, int port)
 {
-    if (*count >= max) {
-        return NULL;
-    }
-    gpuhier_found_nic_t *nic = &nics[*count];
     memset(nic, 0, sizeof(*nic));
+    nic->distance = GPUHIER_DISTANCE_UNKNOWN;
     const int length = (0 == port) ? snprintf(nic->device, sizeof(nic->device), "%s", name)
                                    : snprintf(nic->device, sizeof(nic->device), "%s:%d", name, port);
-    if (length >= (int) sizeof(nic->device)) {
-        return NULL;
+    return found->count < found->max && length < (int) sizeof(nic->device);
+}
+
+static void add(found_t *found, const gpuhier_found_nic_t *nic)
+{
+    if (found->usable == nic->is_usable) {
+        found->nics[found->count++] = *nic;
     }
-    nic->distance = GPUHIER_DISTANCE_UNKNOWN;
-    (*count)++;
-    return nic;
 }
 
 /* Adds the ports of an RDMA device, which has one or two. */
-static void add_rdma_device(gpuhier_found_nic_t *nics, int *count, int max, const char *folder, const char *name,
-                            bool opens)
+static void add_rdma_device(found_t *found, const char *folder, const char *name, bool opens)
 {
     for (int port = 1; port <= 2; ++port) {
+        gpuhier_found_nic_t nic;
         char path[PATH_MAX];
         char leaf[32];
         snprintf(leaf, sizeof(leaf), "ports/%d", port);
-        if (join(path, folder, leaf) && 0 == access(path, F_OK)) {
-            gpuhier_found_nic_t *nic = add(nics, count, max, name, port);
-            if (NULL != nic) {
-                describe_port(nic, folder, port, opens);
-            }
+        if (join(path, folder, leaf) && 0 == access(path, F_OK) && begin(found, &nic, name, port)) {
+            describe_port(&nic, folder, port, opens);
+            add(found, &nic);
         }
     }
 }
@@ -209,12 +218,13 @@ int gpuhier_nics_find(const char *sys, const char *dev, bool (*up)(void *arg, co
                       gpuhier_found_nic_t *nics, int max)
 {
     static const char *const classes[] = {"class/infiniband", "class/net"};
-    int count = 0;
-    for (int i = 0; i < 2; ++i) {
-        const int begin = count;
+    found_t found = {.nics = nics, .max = max};
+    for (int round = 0; round < 4; ++round) {
+        const int i = round % 2;
         char path[PATH_MAX];
         struct dirent *entry;
         DIR *dir = join(path, sys, classes[i]) ? opendir(path) : NULL;
+        found.usable = round < 2;
 
         while (NULL != dir && NULL != (entry = readdir(dir))) {
             char folder[PATH_MAX];
@@ -222,20 +232,21 @@ int gpuhier_nics_find(const char *sys, const char *dev, bool (*up)(void *arg, co
                 continue;
             }
             if (0 == i) {
-                add_rdma_device(nics, &count, max, folder, entry->d_name, may_open(sys, dev, entry->d_name));
+                add_rdma_device(&found, folder, entry->d_name, may_open(sys, dev, entry->d_name));
                 continue;
             }
-            gpuhier_found_nic_t *nic = add(nics, &count, max, entry->d_name, 0);
-            if (NULL != nic) {
-                describe_interface(nic, folder, up(arg, entry->d_name));
+            gpuhier_found_nic_t nic;
+            if (begin(&found, &nic, entry->d_name, 0)) {
+                describe_interface(&nic, folder, up(arg, entry->d_name));
+                add(&found, &nic);
             }
         }
         if (NULL != dir) {
             closedir(dir);
         }
-        qsort(nics + begin, (size_t) (count - begin), sizeof(*nics), compare_names);
     }
-    return count;
+    qsort(nics, (size_t) found.count, sizeof(*nics), compare_nics);
+    return found.count;
 }
 
 bool gpuhier_nics_address_counts(const struct sockaddr *address)

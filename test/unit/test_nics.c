@@ -218,7 +218,7 @@ static void test_nics_interfaces(void **state)
     assert_int_equal(OMPI_SUCCESS, gpuhier_nics_choose(found, count, NULL, NULL));
     assert_string_equal("", taken(count));
     assert_int_equal(0, gpuhier_nics_find("/nonexistent", dev, up, "", found, GPUHIER_FOUND_NICS_MAX));
-    /* A machine may have more of them than there is room for. Those that can be used come first. */
+    /* A machine may have more of them than there is room for. Those that can be used have precedence. */
     assert_int_equal(3, gpuhier_nics_find(sys, dev, up, " eth0 ", found, 3));
     assert_int_equal(5, gpuhier_nics_find(sys, dev, up, " eth0 eth2 ", found, 5));
     assert_string_equal("mlx5_10:1", found[2].device);

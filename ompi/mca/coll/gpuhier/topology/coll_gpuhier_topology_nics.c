@@ -174,28 +174,37 @@ static int compare_nics(const void *a, const void *b)
     return strcmp(left->device, right->device);
 }
 
-/* The devices that are found: first those that can be used, then as many others as there is room for. A host of
- * containers or of virtual functions may have hundreds, in an order of its own. */
+/* The devices that are found. */
 typedef struct {
     gpuhier_found_nic_t *nics;
     int count, max;
-    bool usable; /* which ones are being added */
 } found_t;
 
-/* Begins a device under UCX's name; port 0: an interface. Returns false if there is no room or the name is too long. */
-static bool begin(const found_t *found, gpuhier_found_nic_t *nic, const char *name, int port)
+/* Begins a device under UCX's name; port 0: an interface. Returns false if the name is too long. */
+static bool begin(gpuhier_found_nic_t *nic, const char *name, int port)
 {
     memset(nic, 0, sizeof(*nic));
     nic->distance = GPUHIER_DISTANCE_UNKNOWN;
     const int length = (0 == port) ? snprintf(nic->device, sizeof(nic->device), "%s", name)
                                    : snprintf(nic->device, sizeof(nic->device), "%s:%d", name, port);
-    return found->count < found->max && length < (int) sizeof(nic->device);
+    return length < (int) sizeof(nic->device);
 }
 
+static int worth_of(const gpuhier_found_nic_t *nic)
+{
+    return !nic->is_usable ? 0 : nic->is_virtual ? 1 : 2;
+}
+
+/* Adds a device. Where there is no room left, as on a host of containers or of virtual functions, which lists hundreds
+ * in an order of its own, it takes the place of one that is worth less. */
 static void add(found_t *found, const gpuhier_found_nic_t *nic)
 {
-    if (found->usable == nic->is_usable) {
-        found->nics[found->count++] = *nic;
+    gpuhier_found_nic_t *place = found->count < found->max ? &found->nics[found->count++] : NULL;
+    for (int i = 0; NULL == place && i < found->count; ++i) {
+        place = worth_of(&found->nics[i]) < worth_of(nic) ? &found->nics[i] : NULL;
+    }
+    if (NULL != place) {
+        *place = *nic;
     }
 }
 
@@ -207,7 +216,7 @@ static void add_rdma_device(found_t *found, const char *folder, const char *name
         char path[PATH_MAX];
         char leaf[32];
         snprintf(leaf, sizeof(leaf), "ports/%d", port);
-        if (join(path, folder, leaf) && 0 == access(path, F_OK) && begin(found, &nic, name, port)) {
+        if (join(path, folder, leaf) && 0 == access(path, F_OK) && begin(&nic, name, port)) {
             describe_port(&nic, folder, port, opens);
             add(found, &nic);
         }
@@ -219,12 +228,10 @@ int gpuhier_nics_find(const char *sys, const char *dev, bool (*up)(void *arg, co
 {
     static const char *const classes[] = {"class/infiniband", "class/net"};
     found_t found = {.nics = nics, .max = max};
-    for (int round = 0; round < 4; ++round) {
-        const int i = round % 2;
+    for (int i = 0; i < 2; ++i) {
         char path[PATH_MAX];
         struct dirent *entry;
         DIR *dir = join(path, sys, classes[i]) ? opendir(path) : NULL;
-        found.usable = round < 2;
 
         while (NULL != dir && NULL != (entry = readdir(dir))) {
             char folder[PATH_MAX];
@@ -236,7 +243,7 @@ int gpuhier_nics_find(const char *sys, const char *dev, bool (*up)(void *arg, co
                 continue;
             }
             gpuhier_found_nic_t nic;
-            if (begin(&found, &nic, entry->d_name, 0)) {
+            if (begin(&nic, entry->d_name, 0)) {
                 describe_interface(&nic, folder, up(arg, entry->d_name));
                 add(&found, &nic);
             }

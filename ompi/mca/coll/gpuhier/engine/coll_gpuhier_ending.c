@@ -42,12 +42,17 @@ static void lane_leave(gpuhier_call_t *call)
     gpuhier_exchange_leave(call->team, lane);
 }
 
+static __attribute__((noinline)) void slices_give(gpuhier_call_t *call)
+{
+    gpuhier_oneshot_release(call);
+    gpuhier_engine_unmap(call);
+}
+
 void gpuhier_engine_give(gpuhier_call_t *call, bool failed)
 {
     if (!call->is_small) {
-        gpuhier_oneshot_release(call);
+        slices_give(call);
     }
-    gpuhier_engine_unmap(call);
     if (failed && OMPI_SUCCESS != call->team->failed) {
         lane_leave(call);
     } else if (NULL != call->lane) {

@@ -436,11 +436,10 @@ int gpuhier_device_get(CUcontext context, gpuhier_device_t **device_p)
     return rc;
 }
 
-int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhier_exchange_kind_t exchange,
-                      size_t exchange_bytes, gpuhier_lane_t **lane_p)
+static inline int lane_find(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhier_exchange_kind_t exchange,
+                            size_t exchange_bytes, gpuhier_lane_t **lane_p)
 {
     gpuhier_lane_t *lane;
-    gpuhier_kept_poll();
     OPAL_LIST_FOREACH (lane, &device->free_lanes[kind], gpuhier_lane_t) {
         if (exchange_bytes <= lane->exchange.of[exchange].bytes || 0 == lane->exchange.of[exchange].bytes) {
             opal_list_remove_item(&device->free_lanes[kind], &lane->super);
@@ -450,6 +449,22 @@ int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhie
         }
     }
     return lane_make(device, kind, lane_p);
+}
+
+/* Something is kept, which may be a lane. */
+static __attribute__((noinline)) int lane_find_kept(gpuhier_device_t *device, gpuhier_lane_kind_t kind,
+                                                    gpuhier_exchange_kind_t exchange, size_t exchange_bytes,
+                                                    gpuhier_lane_t **lane_p)
+{
+    gpuhier_kept_poll_all();
+    return lane_find(device, kind, exchange, exchange_bytes, lane_p);
+}
+
+int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhier_exchange_kind_t exchange,
+                      size_t exchange_bytes, gpuhier_lane_t **lane_p)
+{
+    return NULL != gpuhier_kept_list ? lane_find_kept(device, kind, exchange, exchange_bytes, lane_p)
+                                     : lane_find(device, kind, exchange, exchange_bytes, lane_p);
 }
 
 void gpuhier_lane_give(gpuhier_lane_t *lane)

@@ -248,10 +248,13 @@ static bool is_index(int index)
     return index >= 0 && index < GPUHIER_REDUCE_COUNT;
 }
 
-bool gpuhier_reduce_has_gaps(int index)
-{
-    return is_index(index) && fields_of_type[kernels[index].type].count > 0;
-}
+const bool gpuhier_reduce_gaps[GPUHIER_REDUCE_COUNT] = {
+#define GAPS(op, type)               \
+    [GPUHIER_REDUCE_##op##_##type] = \
+        TYPE_double_int == TYPE_##type || TYPE_long_int == TYPE_##type || TYPE_short_int == TYPE_##type,
+    GPUHIER_KERNEL_LIST(GAPS)
+#undef GAPS
+};
 
 size_t gpuhier_reduce_span(int index, uint64_t count)
 {

@@ -34,7 +34,11 @@ int gpuhier_reduce_find(const struct ompi_op_t *op, const struct ompi_datatype_t
 
 /* Is the kernel's type a padded pair? Bytes between its fields, or behind them, belong to the program and are never
  * written. */
-bool gpuhier_reduce_has_gaps(int index);
+extern const bool gpuhier_reduce_gaps[];
+static inline bool gpuhier_reduce_has_gaps(int index)
+{
+    return gpuhier_reduce_gaps[index];
+}
 
 /* Bytes from the first field of count > 0 elements to the end of the last field. Memory behind it need not exist. */
 size_t gpuhier_reduce_span(int index, uint64_t count);

@@ -29,13 +29,10 @@ bool gpuhier_oneshot_is_direct(const gpuhier_call_t *call)
     return gpuhier_device_owns(device, &call->from) && gpuhier_device_owns(device, &call->to);
 }
 
-/* A call of this process has a kernel that may wait for its peers. */
-static bool kernel_waits;
-
 void gpuhier_oneshot_offer(gpuhier_call_t *call, gpuhier_arrival_t *arrival)
 {
-    if (!kernel_waits && OMPI_SUCCESS == gpuhier_lane_mailbox_next(call->lane)) {
-        kernel_waits = true;
+    if (!gpuhier_kernel_waits && OMPI_SUCCESS == gpuhier_lane_mailbox_next(call->lane)) {
+        gpuhier_kernel_waits = true;
         call->slices.offers = true;
         arrival->flag = gpuhier_lane_mailbox_flag(call->lane);
     }
@@ -150,7 +147,7 @@ bool gpuhier_oneshot_all_started(const gpuhier_call_t *call)
 void gpuhier_oneshot_release(gpuhier_call_t *call)
 {
     if (call->slices.offers) {
-        kernel_waits = false;
+        gpuhier_kernel_waits = false;
         call->slices.offers = false;
     }
 }

@@ -396,8 +396,13 @@ size_t gpuhier_device_budget(const gpuhier_device_t *device)
     return 0 != given ? given : device->memory_bytes / 4;
 }
 
+bool gpuhier_kernel_waits;
+
 void gpuhier_device_trim(const gpuhier_device_t *device)
 {
+    if (gpuhier_kernel_waits) {
+        return;
+    }
     const size_t budget = gpuhier_device_budget(device);
     if (gpuhier_ipc_exceeds(budget, gpuhier_params.ipc_idle)) {
         gpuhier_devices_check(); /* mappings may belong to other contexts than the call's, which may be gone */

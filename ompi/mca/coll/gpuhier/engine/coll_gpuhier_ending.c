@@ -95,8 +95,9 @@ static bool streams_idle(const gpuhier_call_t *call)
 #define LOOKS_APART 1024u  /* polls between two checks that the members live */
 #define NOTICE_POLLS 1000u /* polls that a call waits for its notices to leave; connections also deliver them later */
 
-/* Has every other member come to rest: has it no GPU work on this rank's buffers? Revokes the claim of members that
- * have not begun. A member that has begun will see that this rank failed, or is dead. */
+/* Has every other member come to rest: has it no GPU work on this rank's buffers? One that has left the call by the
+ * vote on it has none. Revokes the claim of members that have not begun. A member that has begun will see that this
+ * rank failed, or is dead. */
 static bool members_quiet(gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;

@@ -285,9 +285,6 @@ static int run_begin(gpuhier_call_t *call)
         gpuhier_offer_end(call, 0 == (unmapped >> team->index & 1));
     }
     call->slices.oneshot = gpuhier_oneshot_agreed(call);
-    if (0 != (call->mask & GPUHIER_MASK_FAIL) && gpuhier_call_has_failed_member(call)) {
-        return OMPI_ERROR; /* it has returned, and would be missing where the others continue */
-    }
     if (!call->slices.oneshot && GPUHIER_ORDER_KERNEL == call->order && 0 == (call->mask & GPUHIER_MASK_FAIL)
         && GPUHIER_ORDER_FAILED == gpuhier_order_mark(call)) {
         return OMPI_ERROR;
@@ -443,6 +440,9 @@ static int run_step(gpuhier_call_t *call)
             1, gpuhier_output(),
             "coll:gpuhier: a rank of communicator %s has no GPU memory for long messages: all use set-up's scratch",
             call->team->comm->c_name);
+    }
+    if (done && failed && gpuhier_call_has_failed_member(call)) {
+        return OMPI_ERROR; /* it has returned, and would be missing where the others continue */
     }
     if (done && failed) {
         decline(call);

@@ -9,7 +9,7 @@
  *
  * Open MPI's own functions are not used: some of them give other results than MPI says (docs/decisions.md).
  *
- * Called by the small form, and by the exchange for short shards.
+ * Called by the small form, by the exchange for short shards, and by calls that continue on the host.
  */
 #include "engine/coll_gpuhier_host_reduce.h"
 

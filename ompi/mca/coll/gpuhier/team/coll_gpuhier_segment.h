@@ -90,7 +90,8 @@ typedef struct gpuhier_slot {
     gpuhier_word_t out_done; /* slices that it has copied out of its scratch */
     /* By level; a flat call has level 0 only, whose circle is the group. */
     gpuhier_word_t rs_done[GPUHIER_LEVELS_MAX]; /* slices that it has reduced: it reads the circle's inputs
-                                                   or partial sums of them no more */
+                                                   or partial sums of them no more. [0] at its limit: it has left the
+                                                   call by the vote on it, and has no GPU work */
     gpuhier_word_t ag_done[GPUHIER_LEVELS_MAX]; /* slices of which its shard lies in the outputs of the circle; [0]: it
                                                    no longer touches other members' memory for them */
 

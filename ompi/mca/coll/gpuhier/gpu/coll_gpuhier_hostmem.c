@@ -21,6 +21,7 @@
 #include "gpu/coll_gpuhier_device.h"
 #include "gpu/coll_gpuhier_hostmem.h"
 #include "plan/coll_gpuhier_hierarchy.h"
+#include "opal/util/error.h"
 
 #define NAME_BYTES 48
 #define HEADER_BYTES 256 /* room for the proof word; keeps the slice buffers aligned */

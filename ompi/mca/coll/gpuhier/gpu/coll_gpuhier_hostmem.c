@@ -107,27 +107,25 @@ int gpuhier_hostmem_reserve(gpuhier_hostmem_t *hostmem, int index, char *reason)
     return 0 == problem ? OMPI_SUCCESS : refuse(reason, "room in /dev/shm", strerror(problem));
 }
 
-/* Copies a word by way of the lane's scratch: a kernel moves it between there and the memory, since the driver's copy
- * from host memory to host memory could be the processor's. Does not wait for other work of the program. */
-static int word_copy(CUdeviceptr to, CUdeviceptr from, bool is_read, const gpuhier_lane_t *lane, char *reason)
+/* The next two queue work of one word. The driver's copies have one end in GPU memory, and kernels move the word from
+ * there to host memory or back, as in calls: the driver may let the processor copy from host memory to host memory. */
+static int word_copy(CUdeviceptr to, CUdeviceptr from, const gpuhier_lane_t *lane, char *reason)
 {
-    CUstream stream = lane->stream[GPUHIER_STAGE_IN];
-    gpuhier_kernel_args_t args = {.count = sizeof(uint64_t), .nsrc = 1, .ndst = 1};
-    args.src[0] = is_read ? from : lane->scratch;
-    args.dst[0] = is_read ? lane->scratch : to;
-    int rc = OMPI_SUCCESS;
-    for (int half = 0; half < 2 && OMPI_SUCCESS == rc; ++half) {
-        if ((0 == half) == is_read) {
-            rc = gpuhier_reduce_copy(&lane->device->reduce, &args, stream);
-            rc = OMPI_SUCCESS == rc ? rc : refuse(reason, "a kernel", opal_strerror(rc));
-        } else {
-            rc = driver_check(gpuhier_cu.cuMemcpyAsync(is_read ? to : lane->scratch, is_read ? lane->scratch : from,
-                                                       sizeof(uint64_t), stream),
-                              "cuMemcpyAsync", reason);
-        }
-    }
-    return OMPI_SUCCESS != rc ? rc
-                              : driver_check(gpuhier_cu.cuStreamSynchronize(stream), "cuStreamSynchronize", reason);
+    return driver_check(gpuhier_cu.cuMemcpyAsync(to, from, sizeof(uint64_t), lane->stream[GPUHIER_STAGE_IN]),
+                        "cuMemcpyAsync", reason);
+}
+
+static int word_move(CUdeviceptr to, CUdeviceptr from, const gpuhier_lane_t *lane, char *reason)
+{
+    const gpuhier_kernel_args_t args = {.src = {from}, .dst = {to}, .count = sizeof(uint64_t), .nsrc = 1, .ndst = 1};
+    int rc = gpuhier_reduce_copy(&lane->device->reduce, &args, lane->stream[GPUHIER_STAGE_IN]);
+    return OMPI_SUCCESS == rc ? rc : refuse(reason, "a kernel", opal_strerror(rc));
+}
+
+/* Waits for the two above, and for no other work of the program. */
+static int words_wait(const gpuhier_lane_t *lane, char *reason)
+{
+    return driver_check(gpuhier_cu.cuStreamSynchronize(lane->stream[GPUHIER_STAGE_IN]), "cuStreamSynchronize", reason);
 }
 
 static uint64_t proof_of(uint64_t word, int index)
@@ -151,7 +149,9 @@ int gpuhier_hostmem_register(gpuhier_hostmem_t *hostmem, uint64_t word, int inde
         return driver_check(result, "cuMemHostGetDevicePointer", reason);
     }
     const uint64_t proof = proof_of(word, index);
-    return word_copy(gpuhier_hostmem_lane(hostmem, index), (CUdeviceptr) (uintptr_t) &proof, false, lane, reason);
+    rc = word_copy(lane->scratch, (CUdeviceptr) (uintptr_t) &proof, lane, reason);
+    rc = OMPI_SUCCESS != rc ? rc : word_move(gpuhier_hostmem_lane(hostmem, index), lane->scratch, lane, reason);
+    return OMPI_SUCCESS != rc ? rc : words_wait(lane, reason);
 }
 
 int gpuhier_hostmem_prove(gpuhier_hostmem_t *hostmem, uint64_t word, int nlanes, const gpuhier_lane_t *lane,
@@ -160,7 +160,9 @@ int gpuhier_hostmem_prove(gpuhier_hostmem_t *hostmem, uint64_t word, int nlanes,
     int rc = OMPI_SUCCESS;
     for (int i = 0; i < nlanes && OMPI_SUCCESS == rc; ++i) {
         uint64_t proof = 0;
-        rc = word_copy((CUdeviceptr) (uintptr_t) &proof, gpuhier_hostmem_lane(hostmem, i), true, lane, reason);
+        rc = word_move(lane->scratch, gpuhier_hostmem_lane(hostmem, i), lane, reason);
+        rc = OMPI_SUCCESS != rc ? rc : word_copy((CUdeviceptr) (uintptr_t) &proof, lane->scratch, lane, reason);
+        rc = OMPI_SUCCESS != rc ? rc : words_wait(lane, reason);
         if (OMPI_SUCCESS == rc && proof_of(word, i) != proof) {
             rc = refuse(reason, "a file in /dev/shm", "it does not show what another process wrote");
         }

@@ -44,9 +44,9 @@ typedef struct {
 __attribute__((format(printf, 2, 3))) void gpuhier_text_add(gpuhier_text_t *text, const char *format, ...);
 
 /*
- * Finds the network devices below sys and dev: "/sys" and "/dev", or a test's own folders. At most max of them: usable
- * ones first of all, and of these such that are not virtual. An interface is usable when up(arg, name) says so. Returns
- * the number of devices, which are sorted: RDMA ports first, then by name.
+ * Finds the network devices below sys and dev: "/sys" and "/dev", or a test's own folders. If there are more than
+ * max, usable ones have precedence. An interface is usable when up(arg, name) says so. Returns the number of devices,
+ * which are sorted: RDMA ports first, then by name.
  */
 int gpuhier_nics_find(const char *sys, const char *dev, bool (*up)(void *arg, const char *name), void *arg,
                       gpuhier_found_nic_t *nics, int max);

@@ -8,10 +8,11 @@
  *   links  (counters of the emulated driver) Within a node of P ranks on GPUs of their own, the owner of a
  *          shard reads it from every peer and writes the result to every peer, so memory of GPU j
  *          gives |shard of i| + |shard of j| bytes to GPU i, over all ranks' kernels and copies.
- *   rails  (the component's counters of payload bytes) Between N nodes every piece of the message
- *          is exchanged: 2 (N - 1) B bytes over all ranks, or (p log2 p + 2 r) B by recursive doubling with
- *          p the largest power of two up to N, r = N - p. With two nodes every rank sends its
- *          own shard once.
+ *   one-shot kernels, on one node: each rank sends its whole message to each peer, or, where the message is too long
+ *          for a mailbox, a shard of units there and its own shard of the result. A unit is 16 bytes of elements, or
+ * one padded pair, and travels with flags of the same size. rails  (the component's counters of payload bytes) Between
+ * N nodes every piece of the message is exchanged: 2 (N - 1) B bytes over all ranks, or (p log2 p + 2 r) B by recursive
+ * doubling with p the largest power of two up to N, r = N - p. With two nodes every rank sends its own shard once.
  *   short  messages of at most coll_gpuhier_small_bytes are reduced by the hosts: nothing crosses a link, and one
  *          rank of each node exchanges them by recursive doubling.
  *   wires  (the kernel's counters of the node's interfaces) From 1 MiB on, no less than the node's payload
@@ -32,6 +33,8 @@
 #include <unistd.h>
 
 #define UNIT_BYTES 128
+#define ONESHOT_UNIT 16
+#define ONESHOT_MAILBOX ((size_t) 1 << 20) /* bytes of data, of all ranks */
 #define WIRE_FROM_BYTES ((size_t) 1 << 20)
 #define WIRE_EXCESS 0.08
 #define MAX_GPUS 64
@@ -205,6 +208,34 @@ static uint64_t shard_elements(const bench_traffic_t *t, const bench_row_t *row,
     return sum;
 }
 
+/* What a one-shot call sends over a link, both ways of use together. */
+static uint64_t oneshot_bytes(const bench_row_t *row, uint64_t from, uint64_t to, uint64_t nranks)
+{
+    const bool padded = value_has_gaps(row->type);
+    uint64_t elements = padded ? 1 : ONESHOT_UNIT / row->type->extent;
+    uint64_t units = units_of(row->count, elements), room = ONESHOT_MAILBOX / nranks;
+    bool fits = nranks > 4 ? row->bytes < room / 2 : row->bytes <= room / ONESHOT_UNIT * ONESHOT_UNIT;
+
+    if (!fits) {
+        units = 2 * (units / nranks) + (from < units % nranks) + (to < units % nranks);
+    }
+    return units * 2 * (padded ? row->type->extent : ONESHOT_UNIT);
+}
+
+/* What the memory of GPU `from` gives to GPU `to`. */
+static uint64_t link_bytes(const bench_traffic_t *t, const bench_row_t *row, bool is_oneshot, int from, int to)
+{
+    const int nranks = t->place->local_size;
+
+    if (is_oneshot) {
+        return oneshot_bytes(row, (uint64_t) from, (uint64_t) to, (uint64_t) nranks);
+    }
+    if (is_short(t, row)) {
+        return 0;
+    }
+    return (shard_elements(t, row, from, nranks) + shard_elements(t, row, to, nranks)) * row->type->extent;
+}
+
 /* -- links ------------------------------------------------------------------------------ */
 
 /* Appends to row->traffic. */
@@ -215,7 +246,7 @@ static void say(bench_row_t *row, const char *format, const char *what, uint64_t
              (unsigned long long) want);
 }
 
-static void check_links(const bench_traffic_t *t, bench_row_t *row)
+static void check_links(const bench_traffic_t *t, bench_row_t *row, bool is_oneshot)
 {
     const bench_place_t *p = t->place;
     uint64_t sum[2] = {0, 0}; /* got, want: over all links of all nodes */
@@ -237,11 +268,7 @@ static void check_links(const bench_traffic_t *t, bench_row_t *row)
                 mine = 0;
             }
             MPI_Allreduce(&mine, &all, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, p->on_node);
-            uint64_t want =
-                is_short(t, row)
-                    ? 0
-                    : (shard_elements(t, row, from, p->local_size) + shard_elements(t, row, to, p->local_size))
-                          * row->type->extent;
+            uint64_t want = link_bytes(t, row, is_oneshot, from, to);
             wrong |= want != all;
             if (0 == p->local_rank) {
                 sum[0] += all;
@@ -338,7 +365,7 @@ void bench_traffic_end(bench_traffic_t *t, bench_row_t *row)
     row->traffic[0] = 0;
     row->traffic_is_right = true;
     /* First, while the driver has counted nothing else. */
-    check_links(t, row);
+    check_links(t, row, after.oneshot > t->before.oneshot);
     if (p->nnodes > 1) {
         uint64_t sent = pvars_net_bytes(&t->before, &after);
         check_rails(t, row, sent);

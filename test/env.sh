@@ -3,15 +3,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # The environment in which tests run MPI programs from a build tree; sourced by bash
-# scripts (test/check.sh, test/ranks/run_alone). It sets variables and functions only, starts nothing.
+# scripts (test/check.sh, test/vcluster/run). It sets variables and functions only, starts nothing.
 #
 # In:  GPUHIER_SRC, GPUHIER_BUILD (top source and top build folder)
-# Out: gpuhier_env_mpi       settings of Open MPI for a small machine and for root
+# Out: PATH                  with the folders of system tools
+#      gpuhier_env_mpi       settings of Open MPI for a small machine and for root
 #      gpuhier_env_component the uninstalled component in front of Open MPI's own
 #      gpuhier_env_sanitizers how a sanitized build reports; leaks are errors
 #      gpuhier_env_emulator  the emulated CUDA libraries in front of everything else
 #      gpuhier_env_kernels   copies what nvcc has made for the build under test into another build
 #      gpuhier_env_twin      copies the kernels for emulated GPUs into another build
+
+# Debian's users have no folder on their PATH that has tc or ldconfig.
+case :$PATH: in
+*:/usr/sbin:*) ;;
+*) PATH=$PATH:/usr/sbin:/sbin ;;
+esac
 
 # Lets root run programs. Ranks may outnumber the processors: none is bound, and a rank that waits yields.
 gpuhier_env_mpi()

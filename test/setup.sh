@@ -19,6 +19,7 @@
 # end is shown when the step fails.
 set -u
 src=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "$src/test/env.sh"
 build=${GPUHIER_BUILD:-$src/build}
 with_check=0
 packages_only=0
@@ -130,6 +131,7 @@ find_missing()
         [[ " ${configure_args[*]-} " == *" --with-hwloc="* ]] || need header hwloc.h libhwloc-dev
     fi
     need command ip iproute2
+    need command tc iproute2
     need command unshare util-linux
     need command gnuplot gnuplot-nox
     if [ "$with_check" = 1 ]; then

@@ -113,10 +113,11 @@ try_namespaces() {
 }
 
 # Sets namespaces to unshare's options ('' for root, '--user --map-root-user'
-# for others), or to 'none' for one node on a machine that permits neither.
-choose_namespaces() {
-    local tool why missing=()
+# for others), or to 'none' and why to the reason.
+find_namespaces() {
+    local tool missing=()
 
+    namespaces=none
     for tool in hostname:hostname unshare:util-linux nsenter:util-linux setpriv:util-linux mount:mount ip:iproute2 tc:iproute2; do
         type -P "${tool%:*}" >/dev/null || missing+=("${tool%:*} (package ${tool#*:})")
     done
@@ -126,12 +127,17 @@ choose_namespaces() {
         why='VCLUSTER_PLAIN is set'
     elif (( EUID == 0 )) && why=$(try_namespaces ''); then
         namespaces=
-        return 0
     elif why=$(try_namespaces '--user --map-root-user'); then
         namespaces='--user --map-root-user'
-        return 0
     fi
-    namespaces=none
+}
+
+# One node needs no namespaces.
+choose_namespaces() {
+    local why
+
+    find_namespaces
+    [[ $namespaces == none ]] || return 0
     (( nodes == 1 && rails == 1 )) && [[ -z $rate && -z $latency && -z $shm ]] && return 0
     fail 125 "more than one node, rail, --rate, --latency and --shm need namespaces, which this user may not make here (${why//$'\n'/; }).
   Run it as root (in a container: with CAP_SYS_ADMIN and CAP_NET_ADMIN, for instance docker run --privileged),

@@ -11,6 +11,7 @@
 
 #include <float.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,7 +132,8 @@ static const struct tune_key {
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-static int param_register(const mca_base_component_t *component, const struct param *p)
+/* If Open MPI refuses the value that the user gave, the parameter is registered all the same and keeps its default. */
+static int param_register(const mca_base_component_t *component, const struct param *p, bool *refused_p)
 {
     mca_base_var_enum_t *values = NULL;
     if (NULL != p->choices) {
@@ -147,7 +149,29 @@ static int param_register(const mca_base_component_t *component, const struct pa
     if (NULL != values) {
         OBJ_RELEASE(values);
     }
-    return index < 0 ? index : OMPI_SUCCESS;
+    *refused_p = index < 0 && mca_base_var_find("ompi", "coll", "gpuhier", p->name) >= 0;
+    return index < 0 && !*refused_p ? index : OMPI_SUCCESS;
+}
+
+/* Registers all parameters, and names those whose values Open MPI refuses. */
+static int params_register(const mca_base_component_t *component)
+{
+    char names[512] = "";
+    for (size_t i = 0; i < COUNT_OF(params); ++i) {
+        bool refused;
+        int rc = param_register(component, &params[i], &refused);
+        if (OMPI_SUCCESS != rc) {
+            return rc;
+        }
+        if (refused) {
+            const size_t length = strlen(names);
+            (void) snprintf(names + length, sizeof(names) - length, " coll_gpuhier_%s", params[i].name);
+        }
+    }
+    if ('\0' != names[0]) {
+        opal_show_help("help-coll-gpuhier.txt", "bad value", true, names);
+    }
+    return OMPI_SUCCESS;
 }
 
 /* Was the parameter set, in a file, in the environment or on the command line? */
@@ -216,11 +240,9 @@ int gpuhier_params_register(const mca_base_component_t *component, const char *c
     for (int i = 0; i < count; ++i) {
         algorithms[i] = (mca_base_var_enum_value_t){i, names[i]};
     }
-    for (size_t i = 0; i < COUNT_OF(params); ++i) {
-        int rc = param_register(component, &params[i]);
-        if (OMPI_SUCCESS != rc) {
-            return rc;
-        }
+    int rc = params_register(component);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
     }
     if (NULL != p->trace && '\0' == *p->trace) {
         p->trace = NULL; /* empty: no trace. Open MPI owns the string */

@@ -8,11 +8,13 @@
  *   links  (counters of the emulated driver) Within a node of P ranks on GPUs of their own, the owner of a
  *          shard reads it from every peer and writes the result to every peer, so memory of GPU j
  *          gives |shard of i| + |shard of j| bytes to GPU i, over all ranks' kernels and copies.
- *   one-shot kernels, on one node: each rank sends its whole message to each peer, or, where the message is too long
- *          for a mailbox, a shard of units there and its own shard of the result. A unit is 16 bytes of elements, or
- * one padded pair, and travels with flags of the same size. rails  (the component's counters of payload bytes) Between
- * N nodes every piece of the message is exchanged: 2 (N - 1) B bytes over all ranks, or (p log2 p + 2 r) B by recursive
- * doubling with p the largest power of two up to N, r = N - p. With two nodes every rank sends its own shard once.
+ *   one    (the same, of one-shot kernels) Each rank sends its whole message to each peer, or, where the message
+ *          is too long for a mailbox, a shard of units there and its own shard of the result. A unit is 16 bytes
+ *          of elements, or one padded pair, and travels with flags of the same size.
+ *   rails  (the component's counters of payload bytes) Between N nodes every piece of the message
+ *          is exchanged: 2 (N - 1) B bytes over all ranks, or (p log2 p + 2 r) B by recursive doubling with
+ *          p the largest power of two up to N, r = N - p. With two nodes every rank sends its
+ *          own shard once.
  *   short  messages of at most coll_gpuhier_small_bytes are reduced by the hosts: nothing crosses a link, and one
  *          rank of each node exchanges them by recursive doubling.
  *   wires  (the kernel's counters of the node's interfaces) From 1 MiB on, no less than the node's payload

@@ -51,12 +51,12 @@ typedef struct world {
 } world_t;
 
 /*
- * Functions that leave a device pointer unreadable, or not even recognised, if they fail each time: no collective can
- * serve such a pointer. A single failure of them must be survived.
+ * Functions that leave a device pointer unreadable if they fail each time: no collective can serve such a pointer. A
+ * single failure of them must be survived.
  */
 static bool is_vital(const char *function)
 {
-    static const char *const vital[] = {"cuPointerGetAttributes", "cuMemcpyDtoH", "cuMemcpyHtoD"};
+    static const char *const vital[] = {"cuMemcpyDtoH", "cuMemcpyHtoD"};
     for (size_t i = 0; i < sizeof(vital) / sizeof(vital[0]); ++i) {
         if (0 == strcmp(function, vital[i])) {
             return true;

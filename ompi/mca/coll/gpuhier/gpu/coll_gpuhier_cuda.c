@@ -8,11 +8,14 @@
 #include "ompi_config.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/coll_gpuhier_compat.h"
 #include "gpu/coll_gpuhier_cuda.h"
@@ -206,6 +209,31 @@ static CUresult attributes_of(const void *address, unsigned n, CUpointer_attribu
                : gpuhier_cu.cuPointerGetAttributes(n, names, values, (CUdeviceptr) (uintptr_t) address);
 }
 
+/* Can the host read there? The kernel copies the signal set from the address before it refuses `how`. */
+static bool is_readable(const void *address)
+{
+    const uint64_t *word = (const uint64_t *) ((uintptr_t) address & ~(uintptr_t) (sizeof(*word) - 1));
+    return 0 == syscall(SYS_rt_sigprocmask, ~0, word, NULL, sizeof(*word)) || EFAULT != errno;
+}
+
+static _Atomic bool refused;
+
+bool gpuhier_cuda_answers(void)
+{
+    return !atomic_load_explicit(&refused, memory_order_relaxed);
+}
+
+/* What is an address about which the driver answers with an error? Device memory, if the host cannot read it. */
+static bool is_refused_device(CUresult result, const void *address)
+{
+    if (CUDA_ERROR_NOT_INITIALIZED == result || is_readable(address)) {
+        return false;
+    }
+    (void) gpuhier_cuda_error(result, "cuPointerGetAttributes");
+    atomic_store_explicit(&refused, true, memory_order_relaxed);
+    return true;
+}
+
 bool gpuhier_address_on_device(const void *address)
 {
     if (NULL == address || on_heap(address) || !gpuhier_cuda_present()) {
@@ -216,12 +244,14 @@ bool gpuhier_address_on_device(const void *address)
     /* The driver only reads the names. */
     static CUpointer_attribute names[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
     void *values[] = {&type, &managed};
-    return CUDA_SUCCESS == attributes_of(address, 2, names, values) && (CU_MEMORYTYPE_DEVICE == type || managed);
+    const CUresult result = attributes_of(address, 2, names, values);
+    return CUDA_SUCCESS == result ? CU_MEMORYTYPE_DEVICE == type || managed : is_refused_device(result, address);
 }
 
 void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p)
 {
     static const gpuhier_buffer_t host = {.kind = GPUHIER_BUFFER_HOST, .device = -1};
+    static const gpuhier_buffer_t unknown = {.kind = GPUHIER_BUFFER_DEVICE, .device = -1};
     *buffer_p = host;
     if (NULL == address || on_heap(address) || !gpuhier_cuda_present()) {
         return;
@@ -235,7 +265,7 @@ void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p)
     void *values[] = {&type, &buffer_p->context, &managed, &buffer_p->id, &buffer_p->device, &capable};
     CUresult result = attributes_of(address, sizeof(names) / sizeof(names[0]), names, values);
     if (CUDA_SUCCESS != result || (CU_MEMORYTYPE_DEVICE != type && !managed)) {
-        *buffer_p = host;
+        *buffer_p = CUDA_SUCCESS != result && is_refused_device(result, address) ? unknown : host;
         return;
     }
     buffer_p->kind = managed ? GPUHIER_BUFFER_MANAGED : GPUHIER_BUFFER_DEVICE;

@@ -162,7 +162,7 @@ typedef enum gpuhier_buffer_kind {
 typedef struct gpuhier_buffer {
     gpuhier_buffer_kind_t kind;
     CUcontext context; /* owner of the memory; where it has none, a context of its device; NULL for host memory */
-    int device;        /* ordinal, -1 for host memory */
+    int device;        /* ordinal, -1 where unknown or host memory */
     uint64_t id;       /* unique among this process's allocations, 0 when unknown */
     bool ipc_capable;  /* cuIpcGetMemHandle may be tried */
     bool shareable;    /* cuMemExportToShareableHandle may be tried; see gpuhier_buffer_identify() */
@@ -173,8 +173,11 @@ typedef struct gpuhier_buffer {
  * be current. */
 bool gpuhier_buffer_is_gone(CUdeviceptr address, uint64_t id);
 
-/* Classifies the address. Never fails: memory that the driver does not know counts as host memory, and so does all
- * memory while no code of the program has initialised the driver. */
+/*
+ * Classifies the address. Never fails: memory that the driver does not know counts as host memory, and so does all
+ * memory while no code of the program has initialised the driver. If the driver answers with an error, memory that the
+ * host cannot read counts as device memory without a context, which the engine declines and staging tries to copy.
+ */
 void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p);
 
 /*
@@ -186,6 +189,9 @@ void gpuhier_buffer_identify(const void *address, gpuhier_buffer_t *buffer);
 
 /* Is the address in device or managed memory? Costs less than gpuhier_buffer_inspect(). */
 bool gpuhier_address_on_device(const void *address);
+
+/* False once the driver has refused to classify device memory: Open MPI would take such memory for the host's. */
+bool gpuhier_cuda_answers(void);
 
 static inline bool gpuhier_buffer_on_device(const gpuhier_buffer_t *buffer)
 {

@@ -94,13 +94,13 @@ static bool on_device(const void *user, const struct ompi_datatype_t *dtype)
 }
 
 /*
- * Can this Open MPI take the call's buffers as they are? A CUDA-aware one can, except for derived types: coll/cuda
+ * Can this Open MPI take device buffers as they are? A CUDA-aware one can, except for derived types: coll/cuda
  * takes element 0 for the first byte, which is wrong with a negative lower bound, and it writes into gaps.
  */
 static bool open_mpi_takes(struct ompi_datatype_t *dtype)
 {
-    return !gpuhier_cuda_present()
-           || (gpuhier_ompi_is_cuda_aware() && 0 == gpuhier_devices_lost() && ompi_datatype_is_predefined(dtype));
+    return gpuhier_cuda_answers() && gpuhier_ompi_is_cuda_aware() && 0 == gpuhier_devices_lost()
+           && ompi_datatype_is_predefined(dtype);
 }
 
 static void note(gpuhier_trace_event_t *trace, gpuhier_trace_phase_t phase)
@@ -137,7 +137,7 @@ int gpuhier_fallback_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t cou
                                struct ompi_op_t *op, struct ompi_communicator_t *comm, const gpuhier_saved_t *saved,
                                gpuhier_reason_t reason, gpuhier_trace_event_t *trace)
 {
-    if (open_mpi_takes(dtype) || (!on_device(rbuf, dtype) && !on_device(sbuf, dtype))) {
+    if ((!on_device(rbuf, dtype) && !on_device(sbuf, dtype)) || open_mpi_takes(dtype)) {
         note(trace, GPUHIER_TRACE_OPEN_MPI);
         return saved->allreduce(sbuf, rbuf, count, dtype, op, comm, saved->allreduce_module);
     }

@@ -87,6 +87,14 @@ have_header()
     printf '#include <%s>\n' "$1" | ${CC:-cc} ${CPPFLAGS:-} -E - >/dev/null 2>&1
 }
 
+# What gpu/sass wants. Not every toolkit has one; PyPI has.
+have_disassembler()
+{
+    local bins
+    bins=$(printf '%s:' "$build"/disassembler/nvidia/*/bin)
+    (PATH=$bins${CUDA_HOME:-/usr/local/cuda}/bin:$PATH && command -v cuobjdump && command -v nvdisasm) >/dev/null 2>&1
+}
+
 missing=()
 need()
 {
@@ -144,6 +152,7 @@ find_missing()
             need command shellcheck shellcheck
             need command clang-format clang-format
             need command valgrind valgrind # brings libc6-dbg, too, which compile/asan wants
+            have_disassembler || need command pip3 python3-pip
         fi
     fi
 }
@@ -212,7 +221,13 @@ if ! make -C "$build" -q >/dev/null 2>&1 9>&-; then
 fi
 make -C "$build" -j"$jobs" >"$log" 2>&1 </dev/null 9>&- || fail "make failed" 40
 
-# Tests have no network, so what they want from one is fetched here.
+# Tests have no network, so what they want from one is fetched here. They are skipped without it.
+if [ "$with_check" = 1 ] && ! have_disassembler; then
+    echo "setup: fetching a disassembler for the kernels"
+    timeout 120 pip3 install --quiet --no-deps --target "$build/disassembler" \
+        nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm >"$log" 2>&1 </dev/null 9>&- ||
+        echo "setup: PyPI has no disassembler for this machine, or cannot be reached"
+fi
 if [ "$with_check" = 1 ] && [ "${GPUHIER_BUILD_PEERS:-0}" = 1 ]; then
     "$src/test/peers/build-ompi5" >"$log" 9>&-
     status=$?

@@ -417,7 +417,7 @@ template <class M>
 GPUHIER_WALK void copy_chunks(const M &memory, const gpuhier_kernel_args_t &args, const layout &l, uint64_t thread,
                               uint64_t threads)
 {
-    constexpr int batch = 4;
+    constexpr int batch = 8;
 
     for (uint64_t c = thread; c < l.chunks; c += batch * threads) {
         wide value[batch] = {};

@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define CUDASIM_TWIN_ABI 4
+#define CUDASIM_TWIN_ABI 5
 #define CUDASIM_MULTICAST_MAX 32 /* GPUs of a multicast team */
 
 /*
@@ -55,10 +55,11 @@ typedef struct cudasim_launch {
     int exact;
     /* Says that the kernel moved bytes at device_ptr (an untranslated address, device or host). */
     void (*traffic)(const struct cudasim_launch *launch, uintptr_t device_ptr, size_t bytes, int is_write);
-    /* Behind cudasim_push, cudasim_wait, cudasim_shape and cudasim_clock, which twins call. NULL: a test runs the twin
-     * by itself. */
+    /* Behind cudasim_push, cudasim_wait, cudasim_await, cudasim_shape and cudasim_clock, which twins call. NULL: a test
+     * runs the twin by itself. */
     void (*push)(const struct cudasim_launch *launch, uintptr_t to, const void *from, size_t bytes);
     void (*wait)(const struct cudasim_launch *launch);
+    void (*await)(const struct cudasim_launch *launch, uintptr_t address, uint32_t seen);
     void (*shape)(const struct cudasim_launch *launch, const cudasim_shape_t *shape);
     uint64_t (*clock)(void); /* the GPU's global timer, ns: modelled time under a model */
     /* Behind cudasim_multicast and cudasim_multimem. */
@@ -72,8 +73,8 @@ typedef struct cudasim_kernel {
     const uint32_t *param_bytes; /* size in bytes of each parameter; copied by the emulator at launch */
     void (*run)(const cudasim_launch_t *launch, void **params);
     /*
-     * 1: the kernel may wait for something that other work, a host or another process does (cudasim_wait). It gets a
-     * thread of its own whatever CUDASIM_ASYNC says, so that the launch returns before the kernel ends.
+     * 1: the kernel may wait for something that other work, a host or another process does (cudasim_wait). Then the
+     * launch returns before the kernel ends, whatever CUDASIM_ASYNC says.
      */
     uint32_t waits;
 } cudasim_kernel_t;
@@ -148,6 +149,17 @@ static inline void cudasim_wait(const cudasim_launch_t *launch)
 {
     if (NULL != launch->wait) {
         launch->wait(launch);
+    }
+}
+
+/*
+ * The same for a kernel that waits for the push of a peer's kernel into memory of a GPU: sleeps until that push, for a
+ * moment at most. A push begins with the 64-bit word at `address`, whose upper half, where flags are, was `seen`.
+ */
+static inline void cudasim_await(const cudasim_launch_t *launch, uintptr_t address, uint32_t seen)
+{
+    if (NULL != launch->await) {
+        launch->await(launch, address, seen);
     }
 }
 

@@ -18,28 +18,39 @@
  *           asks for. Work that was left alone for CUDASIM_LAZY_MS is executed by a
  *           background thread, since a GPU gets there sometime without being asked.
  *
- * A stream that a waiting kernel (cudasim_twin.h) was submitted to has a worker in every mode, without delays.
+ * A kernel that waits (cudasim_twin.h) is executed by a worker in lazy mode too, and so is what is queued behind it. In
+ * eager mode it runs on a stack of its own (sim_fiber.c), so that threads can take turns at it: first the one that
+ * submits it. This one stays with it while it waits for other GPUs' kernels, for ATTEND_NS at most, and leaves it at
+ * once when it waits for the host. A kernel that was left goes on when a thread asks the driver whether work is done,
+ * and by a worker, which sleeps until the word that the kernel waits for changes, or looks at it at times.
  *
  * One lock guards all queues; work is executed outside it, with the stream marked busy.
  */
 #include "sim_engine.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "sim_fiber.h"
 #include "sim_model.h"
 #include "sim_trace.h"
 
 #define DEFAULT_MAX_DELAY_US 200
 #define DEFAULT_LAZY_MS 50
 #define WORKER_STACK ((size_t) 1 << 20)
-#define KEEP_PAYLOAD 256 /* items with a payload up to this are kept for reuse */
+#define KEEP_PAYLOAD 2048 /* items with a payload up to this are kept for reuse */
+#define ATTEND_NS 500000  /* how long a launch stays with a kernel that waits for others */
+#define ATTEND_YIELDS 8   /* .. and yields that often before it sleeps */
+#define LOOK_NS 1000000   /* a worker looks so often at a kernel that was left, */
+#define LOOKS 8           /* and so many times for the next one */
 
 static pthread_mutex_t engine_mutex = PTHREAD_MUTEX_INITIALIZER;
 static enum sim_mode mode;
@@ -240,6 +251,10 @@ static void stream_advance(CUstream stream, struct sim_item *item)
     atomic_store_explicit(&stream->completed, item->seq, memory_order_release);
     item_free(item);
     pthread_cond_broadcast(&stream->done);
+    stream->threaded = stream->threaded && NULL != stream->head;
+    if (stream->threaded) {
+        pthread_cond_signal(&stream->work);
+    }
     if (stream->destroyed && NULL == stream->head) {
         sim_stream_retire(stream);
     }
@@ -277,6 +292,154 @@ static void stream_run(CUstream stream, uint64_t seq)
         item->run(item);
         sim_engine_lock();
         stream_advance(stream, item);
+    }
+}
+
+/* ---- kernels that wait ---- */
+
+static _Atomic unsigned nleft; /* streams with a kernel that waits; changed under the lock */
+
+static void word_sleep(const _Atomic uint32_t *word, uint32_t seen, uint64_t ns)
+{
+    const struct timespec most = {.tv_sec = (time_t) (ns / 1000000000u), .tv_nsec = (long) (ns % 1000000000u)};
+
+    syscall(SYS_futex, word, FUTEX_WAIT, seen, &most, NULL, 0);
+}
+
+void sim_word_wake(const void *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+static bool word_changed(const _Atomic uint32_t *word, uint32_t seen)
+{
+    return seen != atomic_load_explicit(word, memory_order_acquire);
+}
+
+void sim_item_wait(struct sim_item *item, const _Atomic uint32_t *word, uint32_t seen)
+{
+    if (NULL != item->fiber) {
+        item->word = word;
+        item->seen = seen;
+        sim_fiber_park(item->fiber);
+    } else if (NULL == word || word_changed(word, seen)) {
+        nap(20);
+    } else {
+        word_sleep(word, seen, LOOK_NS);
+    }
+}
+
+static void fiber_main(void *argument)
+{
+    struct sim_item *item = argument;
+
+    item->run(item);
+}
+
+/* Under the lock: a turn of the stream's kernel, at which no other thread is. Returns whether it has ended. */
+static bool left_resume(CUstream stream)
+{
+    struct sim_item *item = stream->left;
+    bool ended;
+
+    sim_engine_unlock();
+    ended = sim_fiber_resume(item->fiber);
+    sim_engine_lock();
+    if (ended) {
+        stream->left = NULL;
+        nleft--;
+        stream_advance(stream, item);
+    }
+    return ended;
+}
+
+/* Under the lock: one turn, unless another thread is at it. */
+static void left_turn(CUstream stream)
+{
+    if (NULL != stream->left && !stream->resumed) {
+        stream->resumed = true;
+        left_resume(stream);
+        stream->resumed = false;
+    }
+}
+
+/* One turn of every kernel that was left. */
+static void all_turn(void)
+{
+    CUstream stream;
+
+    if (0 == atomic_load_explicit(&nleft, memory_order_relaxed)) {
+        return;
+    }
+    sim_engine_lock();
+    for (stream = sim_all_streams; NULL != stream; stream = stream->all_next) {
+        left_turn(stream);
+    }
+    sim_engine_unlock();
+}
+
+/* Under the lock: the thread that submits a kernel that waits, with nothing before it in its stream, begins it. */
+static void stream_attend(CUstream stream)
+{
+    struct sim_item *item = stream_pop(stream);
+    const uint64_t until = sim_now_ns() + ATTEND_NS;
+    unsigned turns = 0;
+    uint64_t now;
+
+    item->fiber = sim_fiber_new(fiber_main, item);
+    stream->left = item;
+    stream->resumed = true;
+    nleft++;
+    /* Another kernel that was left may be the one that this one waits for. */
+    while (!left_resume(stream) && NULL != item->word && 1 == nleft && (now = sim_now_ns()) < until) {
+        sim_engine_unlock();
+        if (turns++ < ATTEND_YIELDS || word_changed(item->word, item->seen)) {
+            sched_yield();
+        } else {
+            word_sleep(item->word, item->seen, until - now);
+        }
+        sim_engine_lock();
+    }
+    stream->resumed = false;
+}
+
+/* Under the lock: the worker waits for news of its queue; ns: for no longer than that, 0: for ever. */
+static void worker_rest(CUstream stream, uint64_t ns)
+{
+    struct timespec until;
+
+    if (0 == ns) {
+        stream->asleep = true;
+        pthread_cond_wait(&stream->work, &engine_mutex);
+        stream->asleep = false;
+        return;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long) ns;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    pthread_cond_clockwait(&stream->work, &engine_mutex, CLOCK_MONOTONIC, &until);
+}
+
+/* Under the lock: the worker looks at a kernel that was left, and sleeps. */
+static void left_attend(CUstream stream)
+{
+    left_turn(stream);
+    if (NULL == stream->left) {
+        return;
+    }
+    const _Atomic uint32_t *word = stream->resumed ? NULL : stream->left->word;
+    const uint32_t seen = stream->left->seen;
+    if (NULL == word) {
+        worker_rest(stream, LOOK_NS);
+    } else if (word_changed(word, seen)) {
+        worker_rest(stream, LOOK_NS / 20); /* the push is under way */
+    } else {
+        sim_engine_unlock();
+        word_sleep(word, seen, LOOK_NS);
+        sim_engine_lock();
     }
 }
 
@@ -326,7 +489,7 @@ static void *worker(void *argument)
     CUstream stream = argument;
     struct sim_item *item;
     uint64_t delay;
-    unsigned i;
+    unsigned i, looks = 0;
 
     if (sim_model.on) {
         /* Where we may: a busy machine wakes such a thread at once, others after milliseconds. */
@@ -335,11 +498,17 @@ static void *worker(void *argument)
     }
     sim_engine_lock();
     for (;;) {
-        if (NULL == stream->head) {
-            if (stream->destroyed) {
+        if (NULL != stream->left) {
+            left_attend(stream);
+            looks = LOOKS;
+            continue;
+        }
+        if (NULL == stream->head || stream->busy || (SIM_THREAD != mode && !stream->threaded)) {
+            if (NULL == stream->head && stream->destroyed) {
                 break;
             }
-            pthread_cond_wait(&stream->work, &engine_mutex);
+            worker_rest(stream, looks > 0 ? LOOK_NS : 0); /* to wake it for the next kernel costs more than the looks */
+            looks -= looks > 0;
             continue;
         }
         item = stream_pop(stream);
@@ -463,15 +632,23 @@ uint64_t sim_submit_locked(CUstream stream, struct sim_item *item)
         stream->tail->next = item;
     }
     stream->tail = item;
-    stream->threaded = stream->threaded || item->waits || follows_threaded(item);
+    stream->threaded = stream->threaded || follows_threaded(item);
+    if (SIM_HAS_FIBERS && SIM_EAGER == mode && item->waits && !stream->threaded && !stream->busy) {
+        stream_attend(stream);
+        if (sim_stream_done(stream, seq)) {
+            return seq;
+        }
+    }
+    stream->threaded = stream->threaded || item->waits;
     if (SIM_EAGER == mode && !stream->threaded) {
         stream_run(stream, seq);
     } else if (SIM_THREAD == mode || stream->threaded) {
         if (!stream->has_worker) {
             stream->has_worker = true;
             thread_start(worker, stream);
+        } else if (stream->asleep || NULL != stream->head) {
+            pthread_cond_signal(&stream->work);
         }
-        pthread_cond_signal(&stream->work);
     } else {
         item->queued_ns = sim_now_ns();
         if (!ager_started) {
@@ -565,6 +742,7 @@ void sim_device_drain(int physical)
 
 bool sim_stream_poll(CUstream stream, uint64_t seq)
 {
+    all_turn();
     bool done =
         sim_stream_done(stream, seq) && (!sim_model.on || 0 == seq || sim_model_is_visible(end_of(stream, seq)));
 

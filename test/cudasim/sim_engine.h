@@ -41,7 +41,10 @@ struct CUstream_st {
     bool destroyed; /* by the program; goes when its work is done */
     bool busy;      /* an item is being executed */
     bool has_worker;
-    bool threaded; /* its worker does all its work, whatever the mode: a kernel in it may wait for the host */
+    bool asleep;           /* the worker is, until it is woken */
+    bool threaded;         /* its worker does the work that it has now, whatever the mode: a kernel in it waits */
+    struct sim_item *left; /* the kernel that is being executed, and that no thread may be at: it waits */
+    bool resumed;          /* a thread is at it */
     uint64_t id;
     uint64_t thread; /* 0, or the thread whose per-thread default stream it is */
     uint64_t submitted;
@@ -87,6 +90,7 @@ struct sim_dep {
 };
 
 struct sim_item;
+struct sim_fiber;
 
 /* Executes an item's work; runs without locks, on any thread. Its payload follows the item. */
 typedef void (*sim_run_fn_t)(struct sim_item *item);
@@ -98,13 +102,16 @@ struct sim_item {
     uint64_t seq;
     uint64_t queued_ns;
     sim_run_fn_t run;
-    bool is_kernel;    /* model: it follows other work after a gap */
-    bool is_mark;      /* model: an event or a wait, which does nothing that could be late */
-    const char *name;  /* model: in the timeline */
-    uint64_t ready_ns; /* model: when the GPU has got it */
-    uint64_t start_ns; /* model: when its work starts, and.. */
-    uint64_t end_ns;   /* ..ends; run() moves it */
-    bool waits;        /* may wait for the host or for other work: a worker executes it in every mode */
+    bool is_kernel;          /* model: it follows other work after a gap */
+    bool is_mark;            /* model: an event or a wait, which does nothing that could be late */
+    const char *name;        /* model: in the timeline */
+    uint64_t ready_ns;       /* model: when the GPU has got it */
+    uint64_t start_ns;       /* model: when its work starts, and.. */
+    uint64_t end_ns;         /* ..ends; run() moves it */
+    bool waits;              /* may wait for the host or for other work: the submission does not wait for its end */
+    struct sim_fiber *fiber; /* its kernel's, if threads may take turns at it */
+    const _Atomic uint32_t *word; /* parked: what it waits for, which was.. NULL: something unknown */
+    uint32_t seen;                /* ..this */
     unsigned ndeps;
     unsigned deps_room;
     struct sim_dep deps_inline[SIM_DEPS_INLINE];
@@ -146,6 +153,13 @@ void sim_item_drop(struct sim_item *item); /* one that was not submitted */
 void sim_item_depend(struct sim_item *item, CUstream stream, uint64_t seq);
 
 uint64_t sim_submit_locked(CUstream stream, struct sim_item *item);
+
+/* A turn of a kernel that waits (it calls this itself): until a word of memory that other processes may share is not
+ * what was seen, or, if word is NULL, for the host. Returns early at times. */
+void sim_item_wait(struct sim_item *item, const _Atomic uint32_t *word, uint32_t seen);
+
+/* Wakes kernels that wait for the word. */
+void sim_word_wake(const void *word);
 
 /* Waits until work number seq of the stream is done; do not hold the lock. */
 void sim_stream_wait(CUstream stream, uint64_t seq);

@@ -13,10 +13,10 @@
 #include "sim_launch.h"
 
 #include <dlfcn.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cudasim.h"
 #include "sim_counters.h"
@@ -249,6 +249,7 @@ static void push(const cudasim_launch_t *launch, uintptr_t to, const void *from,
 {
     const struct launch_work *work = (const void *) launch;
     const struct sim_alloc *alloc = sim_memory_find(to);
+    unsigned char *view = cudasim_host_view(launch, to);
 
     if (NULL != alloc && SIM_KIND_MULTICAST == alloc->kind) {
         push_team(work, to, from, bytes);
@@ -265,19 +266,39 @@ static void push(const cudasim_launch_t *launch, uintptr_t to, const void *from,
     if (NULL != time) {
         sim_kernel_push(time, to, from, bytes);
     } else {
-        sim_deliver(cudasim_host_view(launch, to), from, bytes);
+        sim_deliver(view, from, bytes);
+        if (NULL != alloc && alloc->kind < SIM_KIND_HOST) {
+            sim_word_wake(view + sizeof(uint32_t)); /* as cudasim_await() sleeps */
+        }
     }
+}
+
+/* The piece of work that a launch is. */
+static struct sim_item *item_of(const struct launch_work *work)
+{
+    return (struct sim_item *) ((uintptr_t) work - offsetof(struct sim_item, payload));
 }
 
 static void wait(const cudasim_launch_t *launch)
 {
     const struct launch_work *work = (const void *) launch;
-    const struct timespec pause = {.tv_nsec = 20000};
 
     if (NULL != work->time) {
         sim_kernel_wait(work->time);
     } else {
-        nanosleep(&pause, NULL);
+        sim_item_wait(item_of(work), NULL, 0);
+    }
+}
+
+static void await(const cudasim_launch_t *launch, uintptr_t address, uint32_t seen)
+{
+    const struct launch_work *work = (const void *) launch;
+    unsigned char *view = cudasim_host_view(launch, address);
+
+    if (NULL != work->time) {
+        sim_kernel_wait(work->time);
+    } else {
+        sim_item_wait(item_of(work), (const _Atomic uint32_t *) (void *) (view + sizeof(uint32_t)), seen);
     }
 }
 
@@ -370,6 +391,7 @@ CUresult sim_launch(const cudasim_kernel_t *kernel, const uint32_t grid[3], cons
     work->launch.traffic = traffic;
     work->launch.push = push;
     work->launch.wait = wait;
+    work->launch.await = await;
     work->launch.shape = shape;
     work->launch.multicast = multicast;
     work->launch.multimem = multimem;

@@ -36,7 +36,8 @@ struct runs {
 struct oneshot_memory : twin_memory {
     const gpuhier_oneshot_args_t *args;
     runs *open;
-    mutable uint64_t unread; /* bytes of the mailbox that were waited for, and whose loads have taken no time so far */
+    mutable uint64_t missing; /* the line that did not have its flag */
+    mutable uint64_t unread;  /* bytes of the mailbox that were waited for, and whose loads have taken no time so far */
 
     void flush() const
     {
@@ -80,14 +81,27 @@ struct oneshot_memory : twin_memory {
     {
         twin_demand_aligned(address, sizeof(line));
         const uint64_t *word = (const uint64_t *) cudasim_host_view(launch, (uintptr_t) address);
-        return line{{__atomic_load_n(word, __ATOMIC_ACQUIRE), __atomic_load_n(word + 1, __ATOMIC_ACQUIRE)}};
+        const line x{{__atomic_load_n(word, __ATOMIC_ACQUIRE), __atomic_load_n(word + 1, __ATOMIC_ACQUIRE)}};
+        if (x.word[0] >> 32 != args->flag[args->index] || x.word[1] >> 32 != args->flag[args->index]) {
+            missing = address;
+        }
+        return x;
+    }
+    /* Sleeps until the peer whose line is missing begins to push, or for a moment if it has begun. */
+    void rest() const
+    {
+        const uint64_t half = args->two_shots ? args->part_bytes / 2 : args->part_bytes;
+        const uint64_t first = missing - (missing - args->own) % half;
+        const auto *word = (const uint64_t *) cudasim_host_view(launch, (uintptr_t) first);
+        const uint32_t seen = (uint32_t) (__atomic_load_n(word, __ATOMIC_ACQUIRE) >> 32);
+        cudasim_await(launch, (uintptr_t) first, seen == args->flag[args->index] ? ~seen : seen);
     }
     bool stops(const gpuhier_oneshot_args_t &args, uint32_t) const
     {
         const uint64_t *word =
             (const uint64_t *) cudasim_host_view(launch, (uintptr_t) args.words + GPUHIER_ONESHOT_ABORT);
         flush();
-        cudasim_wait(launch);
+        rest();
         return args.number == __atomic_load_n(word, __ATOMIC_ACQUIRE);
     }
 };
@@ -95,7 +109,7 @@ struct oneshot_memory : twin_memory {
 template <class T, class Op> static void oneshot_run(const cudasim_launch_t *launch, const gpuhier_oneshot_args_t &args)
 {
     const std::unique_ptr<runs> open(new runs);
-    const oneshot_memory memory = {{launch}, &args, open.get(), 0};
+    const oneshot_memory memory = {{launch}, &args, open.get(), 0, 0};
     const uint64_t threads = launch->exact ? (uint64_t) launch->grid[0] * launch->block[0] : 1;
     const size_t bytes = (size_t) args.count * sizeof(T);
     const uint64_t mine = (units_of<T>(args.count) + args.nranks - 1 - args.index) / args.nranks; /* my shard's units */

@@ -9,6 +9,7 @@
  * Images' global variables do not exist here.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,7 @@ struct CUfunc_st {
     CUmodule module;
     const cudasim_kernel_t *kernel;
     int max_dynamic_shared;
+    _Atomic bool loaded;
     struct CUfunc_st *next;
 };
 
@@ -163,6 +165,46 @@ CUresult sim_cuModuleGetLoadingMode(CUmoduleLoadingMode *mode_p)
     return CUDA_SUCCESS;
 }
 
+static CUresult function_check(CUfunction function)
+{
+    return (NULL == function || FUNCTION_MAGIC != function->magic) ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
+}
+
+CUresult sim_cuFuncIsLoaded(CUfunctionLoadingState *state_p, CUfunction function)
+{
+    CUresult rc = function_check(function);
+
+    if (CUDA_SUCCESS == rc && NULL == state_p) {
+        rc = CUDA_ERROR_INVALID_VALUE;
+    }
+    if (CUDA_SUCCESS == rc) {
+        *state_p =
+            atomic_load(&function->loaded) ? CU_FUNCTION_LOADING_STATE_LOADED : CU_FUNCTION_LOADING_STATE_UNLOADED;
+    }
+    return rc;
+}
+
+CUresult sim_cuFuncLoad(CUfunction function)
+{
+    CUresult rc = function_check(function);
+
+    if (CUDA_SUCCESS == rc && !atomic_load(&function->loaded)) {
+        if (atomic_load(&function->module->ctx->alive)) {
+            sim_context_drain(function->module->ctx);
+        }
+        atomic_store(&function->loaded, true);
+    }
+    return rc;
+}
+
+/* Does a kernel stay unloaded until its first launch, as CUDASIM_LOAD=launch asks? */
+static bool is_loaded_by_launch(void)
+{
+    const char *when = getenv("CUDASIM_LOAD");
+
+    return NULL != when && 0 == strcmp(when, "launch");
+}
+
 CUresult sim_cuModuleGetFunction(CUfunction *function_p, CUmodule module, const char *name)
 {
     const cudasim_kernel_t *kernel;
@@ -196,7 +238,10 @@ CUresult sim_cuModuleGetFunction(CUfunction *function_p, CUmodule module, const 
     }
     pthread_mutex_unlock(&module_mutex);
     *function_p = function;
-    return NULL != function ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    if (NULL == function) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return is_loaded_by_launch() ? CUDA_SUCCESS : sim_cuFuncLoad(function);
 }
 
 CUresult sim_cuModuleGetGlobal_v2(CUdeviceptr *pointer_p, size_t *bytes_p, CUmodule module, const char *name)
@@ -207,11 +252,6 @@ CUresult sim_cuModuleGetGlobal_v2(CUdeviceptr *pointer_p, size_t *bytes_p, CUmod
         return CUDA_ERROR_INVALID_HANDLE;
     }
     return NULL == name ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_FOUND;
-}
-
-static CUresult function_check(CUfunction function)
-{
-    return (NULL == function || FUNCTION_MAGIC != function->magic) ? CUDA_ERROR_INVALID_HANDLE : CUDA_SUCCESS;
 }
 
 CUresult sim_cuFuncGetModule(CUmodule *module_p, CUfunction function)
@@ -362,6 +402,7 @@ CUresult sim_cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned i
     if (shared_bytes > (function->max_dynamic_shared > 49152 ? (unsigned) function->max_dynamic_shared : 49152)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
+    (void) sim_cuFuncLoad(function);
     return sim_launch(function->kernel, grid, block, shared_bytes, stream, params, packed, packed_bytes);
 }
 

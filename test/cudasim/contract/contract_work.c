@@ -233,6 +233,7 @@ void contract_modules(const char *fatbin)
     CUdeviceptr device;
     CUmodule module;
     CUfunction add, missing;
+    CUfunctionLoadingState state = CU_FUNCTION_LOADING_STATE_UNLOADED;
     CUstream stream;
     int count = COUNT, term = 5, blocks = 0, value = -1;
     void *params[] = {&device, &count, &term};
@@ -250,6 +251,10 @@ void contract_modules(const char *fatbin)
     CALL(cuModuleLoad(&module, fatbin));
     CALL(cuModuleGetFunction(&missing, module, "no_such_kernel"));
     CALL(cuModuleGetFunction(&add, module, "contract_add"));
+    CALL(cuFuncIsLoaded(&state, add));
+    HOLDS("the look-up has loaded the kernel", CU_FUNCTION_LOADING_STATE_LOADED == state);
+    CALL(cuFuncLoad(add));
+    CALL(cuFuncLoad(NULL));
     CALL(cuMemAlloc(&device, BYTES));
     CALL(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     CALL(cuMemsetD32Async(device, 10, COUNT, stream));

@@ -67,6 +67,9 @@ static void driver_find(void)
     GPUHIER_CU_MULTICAST(FIND)
     gpuhier_cu.has_multicast = CUDA_VERSION >= 12010 && NULL == missing;
     missing = NULL;
+    GPUHIER_CU_LOADING(FIND)
+    gpuhier_cu.has_loading = CUDA_VERSION >= 12040 && NULL == missing;
+    missing = NULL;
     GPUHIER_CU_FUNCTIONS(FIND)
 #undef FIND
 #undef NAME_OF
@@ -130,6 +133,35 @@ bool gpuhier_cuda_gone(CUresult result)
 {
     return CUDA_ERROR_DEINITIALIZED == result || CUDA_ERROR_CONTEXT_IS_DESTROYED == result
            || CUDA_ERROR_INVALID_CONTEXT == result || CUDA_ERROR_NOT_INITIALIZED == result;
+}
+
+/* Older drivers load a kernel when it is looked up. */
+static CUresult kernel_load(CUfunction function)
+{
+#if CUDA_VERSION >= 12040
+    CUfunctionLoadingState state = CU_FUNCTION_LOADING_STATE_UNLOADED;
+    if (gpuhier_cu.has_loading) {
+        CUresult result = gpuhier_cu.cuFuncLoad(function);
+        result = CUDA_SUCCESS != result ? result : gpuhier_cu.cuFuncIsLoaded(&state, function);
+        return CUDA_SUCCESS != result || CU_FUNCTION_LOADING_STATE_LOADED == state ? result
+                                                                                   : CUDA_ERROR_FUNCTION_NOT_LOADED;
+    }
+#else
+    (void) function;
+#endif
+    return CUDA_SUCCESS;
+}
+
+CUresult gpuhier_cuda_kernel(CUmodule module, const char *name, int threads, CUfunction *function_p, int *blocks_p)
+{
+    int blocks = 0;
+    CUresult result = gpuhier_cu.cuModuleGetFunction(function_p, module, name);
+    result = CUDA_SUCCESS != result ? result : kernel_load(*function_p);
+    result = CUDA_SUCCESS != result
+                 ? result
+                 : gpuhier_cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, *function_p, threads, 0);
+    *blocks_p = blocks > 0 ? blocks : 1;
+    return result;
 }
 
 int gpuhier_cuda_enter(CUcontext context, gpuhier_cuda_scope_t *scope)

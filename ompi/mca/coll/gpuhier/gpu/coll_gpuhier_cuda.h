@@ -102,14 +102,25 @@
 #    define GPUHIER_CU_MULTICAST(X)
 #endif
 
+/* The same, see has_loading. They came with CUDA 12.4. */
+#if CUDA_VERSION >= 12040
+#    define GPUHIER_CU_LOADING(X) \
+        X(cuFuncIsLoaded)         \
+        X(cuFuncLoad)
+#else
+#    define GPUHIER_CU_LOADING(X)
+#endif
+
 #define GPUHIER_CU_ALL(X)   \
     GPUHIER_CU_FUNCTIONS(X) \
-    GPUHIER_CU_MULTICAST(X)
+    GPUHIER_CU_MULTICAST(X) \
+    GPUHIER_CU_LOADING(X)
 
 #define GPUHIER_CU_FIELD(symbol) __typeof__(symbol) *symbol;
 typedef struct gpuhier_cu {
     GPUHIER_CU_ALL(GPUHIER_CU_FIELD)
     bool has_multicast; /* all functions of GPUHIER_CU_MULTICAST are there */
+    bool has_loading;   /* all functions of GPUHIER_CU_LOADING are there */
 } gpuhier_cu_t;
 #undef GPUHIER_CU_FIELD
 
@@ -140,6 +151,13 @@ const char *gpuhier_cuda_name(CUresult result);
 
 /* Does the result say that the driver or the context is gone or ending? As the process ends, this is no error. */
 bool gpuhier_cuda_gone(CUresult result);
+
+/*
+ * Finds a kernel by its name and loads it, so that its first launch does not: a driver that loads lazily may wait for
+ * the whole context there, and so for ever behind a kernel that waits for a peer. *blocks_p becomes the number of
+ * blocks of `threads` threads that fit on a multiprocessor, at least 1.
+ */
+CUresult gpuhier_cuda_kernel(CUmodule module, const char *name, int threads, CUfunction *function_p, int *blocks_p);
 
 /*
  * Makes the context current until gpuhier_cuda_leave(), and relaxes the thread's capture mode, so that calls made

@@ -75,16 +75,13 @@ int gpuhier_multicast_kernels_open(gpuhier_multicast_kernels_t *kernels)
     }
     CUresult result = CUDA_SUCCESS;
     for (int i = 0; i <= INDEX_STORE && CUDA_SUCCESS == result; ++i) {
-        int blocks = 0; /* the query makes a driver that loads lazily load the code */
-        result = gpuhier_cu.cuModuleGetFunction(&kernels->function[i], kernels->module, names[i]);
-        result = CUDA_SUCCESS != result ? result
-                                        : gpuhier_cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                                            &blocks, kernels->function[i], GPUHIER_KERNEL_BLOCK, 0);
+        int blocks;
+        result = gpuhier_cuda_kernel(kernels->module, names[i], GPUHIER_KERNEL_BLOCK, &kernels->function[i], &blocks);
     }
     const unsigned quarter = (unsigned) multiprocessors / 4;
     kernels->most_blocks = quarter > BLOCKS_MIN ? quarter : BLOCKS_MIN;
     if (CUDA_SUCCESS != result) {
-        rc = gpuhier_cuda_error(result, "looking up the kernels for multicast addresses");
+        rc = gpuhier_cuda_error(result, "loading the kernels for multicast addresses");
         gpuhier_multicast_kernels_close(kernels);
         return CUDA_ERROR_NOT_FOUND == result ? OMPI_ERR_NOT_SUPPORTED : rc;
     }

@@ -274,42 +274,28 @@ size_t gpuhier_reduce_span(int index, uint64_t count)
  */
 #define BLOCKS_MIN 8u
 
-/* Finds all kernels. The query for a kernel's occupancy makes a driver that loads lazily load its code. */
+/* Finds and loads all kernels. */
 static CUresult resolve(gpuhier_reduce_t *r)
 {
     CUdevice device;
-    int multiprocessors = 0;
+    int multiprocessors = 0, blocks;
     CUresult result = gpuhier_cu.cuCtxGetDevice(&device);
 
     if (CUDA_SUCCESS == result) {
         result = gpuhier_cu.cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
     }
+    multiprocessors = multiprocessors > 0 ? multiprocessors : 1;
     for (int i = 0; i <= INDEX_COPY && CUDA_SUCCESS == result; ++i) {
-        int blocks = 0;
-        result = gpuhier_cu.cuModuleGetFunction(&r->function[i], r->module, kernels[i].name);
-        if (CUDA_SUCCESS == result) {
-            result = gpuhier_cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, r->function[i],
-                                                                            GPUHIER_KERNEL_BLOCK, 0);
-        }
-        r->all_blocks[i] = blocks > 0 && multiprocessors > 0 ? (unsigned) blocks * (unsigned) multiprocessors : 1;
+        result = gpuhier_cuda_kernel(r->module, kernels[i].name, GPUHIER_KERNEL_BLOCK, &r->function[i], &blocks);
+        r->all_blocks[i] = (unsigned) blocks * (unsigned) multiprocessors;
     }
     for (int i = 0; i < GPUHIER_REDUCE_COUNT && CUDA_SUCCESS == result; ++i) {
-        int blocks = 0;
-        result = gpuhier_cu.cuModuleGetFunction(&r->oneshot[i], r->module, oneshot_names[i]);
-        if (CUDA_SUCCESS == result) {
-            result =
-                gpuhier_cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, r->oneshot[i], GPUHIER_KERNEL_BLOCK, 0);
-        }
+        result = gpuhier_cuda_kernel(r->module, oneshot_names[i], GPUHIER_KERNEL_BLOCK, &r->oneshot[i], &blocks);
     }
-    if (CUDA_SUCCESS == result) {
-        int blocks = 0;
-        result = gpuhier_cu.cuModuleGetFunction(&r->carry, r->module, "gpuhier_carry");
-        result =
-            CUDA_SUCCESS != result
-                ? result
-                : gpuhier_cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, r->carry, GPUHIER_CARRY_BLOCK, 0);
-    }
-    const unsigned quarter = multiprocessors > 0 ? (unsigned) multiprocessors / 4 : 1;
+    result = CUDA_SUCCESS != result
+                 ? result
+                 : gpuhier_cuda_kernel(r->module, "gpuhier_carry", GPUHIER_CARRY_BLOCK, &r->carry, &blocks);
+    const unsigned quarter = (unsigned) multiprocessors / 4;
     r->enough_blocks = quarter > BLOCKS_MIN ? quarter : BLOCKS_MIN;
     return result;
 }
@@ -317,18 +303,19 @@ static CUresult resolve(gpuhier_reduce_t *r)
 int gpuhier_reduce_open(gpuhier_reduce_t *r)
 {
     CUresult result = gpuhier_cu.cuModuleLoadData(&r->module, gpuhier_fatbin);
+    const char *what = "cuModuleLoadData of the kernels";
 
     if (CUDA_SUCCESS != result) {
         r->module = NULL;
-        return gpuhier_cuda_error(result, "cuModuleLoadData of the kernels");
+    } else {
+        result = resolve(r);
+        what = "loading the kernels";
     }
-    result = resolve(r);
-    if (CUDA_SUCCESS != result) {
-        int rc = gpuhier_cuda_error(result, "looking up the kernels");
+    const int rc = gpuhier_cuda_error(result, what);
+    if (OMPI_SUCCESS != rc) {
         gpuhier_reduce_close(r);
-        return rc;
     }
-    return OMPI_SUCCESS;
+    return rc;
 }
 
 void gpuhier_reduce_close(gpuhier_reduce_t *r)

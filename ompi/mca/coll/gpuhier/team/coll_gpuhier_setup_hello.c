@@ -34,7 +34,9 @@ static int hello_fill(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, gp
         mine->host_maps = team->device->host_maps;
         mine->may_wait = team->device->kernels_may_wait;
         mine->links = gpuhier_setup_links_offer(team);
-        mine->multicast = gpuhier_multicast_is_possible(team->device->ordinal);
+        /* Before any kernel waits for a peer, see gpuhier_cuda_kernel(). */
+        mine->multicast = gpuhier_multicast_is_possible(team->device->ordinal)
+                          && OMPI_SUCCESS == gpuhier_multicast_kernels_open(&team->device->multicast);
     }
     gpuhier_engine_unlock();
     if (sizeof(mine->segment_word) != getrandom(&mine->segment_word, sizeof(mine->segment_word), 0)

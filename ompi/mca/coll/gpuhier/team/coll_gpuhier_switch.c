@@ -58,11 +58,10 @@ static size_t copy_bytes(const gpuhier_team_t *team)
     return gpuhier_switch_place(team, team->switch_buffers);
 }
 
-/* Each member loads the kernels, and opens a socket for what the leader will send. */
-static int prepare_step(gpuhier_team_t *team)
+/* Each member opens a socket for what the leader will send. */
+static int prepare_step(void)
 {
-    int rc = gpuhier_multicast_kernels_open(&team->device->multicast);
-    return OMPI_SUCCESS != rc ? rc : gpuhier_parcels_open(gpuhier_process_word()) ? OMPI_SUCCESS : OMPI_ERR_UNREACH;
+    return gpuhier_parcels_open(gpuhier_process_word()) ? OMPI_SUCCESS : OMPI_ERR_UNREACH;
 }
 
 /* The leader makes the object. */
@@ -128,7 +127,7 @@ static int check_step(const gpuhier_team_t *team, CUstream stream, uint64_t *wor
 
 enum { STEP_PREPARE, STEP_CREATE, STEP_JOIN, STEP_MAP, STEP_TRY, STEP_CHECK, STEPS };
 static const char *const step_names[STEPS] = {
-    "loading its kernels",  "making a multicast object", "joining it",
+    "opening a socket",     "making a multicast object", "joining it",
     "making memory for it", "a reduction in the switch", "the result of a reduction in the switch"};
 
 /* The engine's lock is held. */
@@ -142,7 +141,7 @@ static int step_take(gpuhier_team_t *team, int step, CUstream stream, uint64_t *
     }
     switch (step) {
     case STEP_PREPARE:
-        rc = prepare_step(team);
+        rc = prepare_step();
         break;
     case STEP_CREATE:
         rc = create_step(team);

@@ -176,6 +176,9 @@ CUDASIM_FAIL=cuLaunchKernel:1:CUDA_ERROR_LAUNCH_FAILED runs 1 doctor --root "$fo
 says '^problem +peer data: memory of GPU1, which the driver lets GPU0 reach: CUDA_ERROR_LAUNCH_FAILED$'
 CUDASIM_TWINS='' runs 1 doctor --root "$folder/good"
 keeps_quiet 'peer data: memory'
+CUDASIM_FAIL=cuModuleLoadData:2:CUDA_ERROR_UNSUPPORTED_PTX_VERSION runs 1 doctor --root "$folder/good"
+says '^problem +kernels: GPU1 does not load .* CUDA [0-9]+\.[0-9] built: CUDA_ERROR_UNSUPPORTED_PTX_VERSION$'
+[ "$(grep -cE '^problem +kernels' <<<"$output")" = 1 ] || fail "one GPU does not load the kernels: $output"
 CUDASIM_FAIL=cuIpcGetMemHandle:2:CUDA_ERROR_NOT_SUPPORTED runs 1 doctor --root "$folder/good"
 says '^problem +CUDA IPC: GPU1 gives no handle .*: cuIpcGetMemHandle returns CUDA_ERROR_NOT_SUPPORTED$'
 says '^ok +CUDA IPC: 3 GPUs give handles'

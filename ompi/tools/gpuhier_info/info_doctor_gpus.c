@@ -94,6 +94,26 @@ static void check_peers(info_visit_t *visit)
     }
 }
 
+/* Does the driver take kernels of this build? */
+static void check_kernels(info_visit_t *visit)
+{
+    const info_machine_t *machine = visit->machine;
+
+    for (int i = 0; i < machine->ngpus; ++i) {
+        info_side_t side = {0};
+        if ('\0' == machine->gpu[i].failure[0] && CUDA_SUCCESS == info_side_open(&side, i, TRIAL_BYTES)
+            && NULL == side.kernel) {
+            info_find(
+                visit, PROBLEM, "kernels",
+                "update the driver, or build gpuhier with a toolkit of the driver's major version or an older one "
+                "(configure --with-cuda=DIR)",
+                "GPU%d does not load gpuhier's kernels, which the toolkit of CUDA %d.%d built: %s", i,
+                CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10, info_driver_error(side.no_kernel));
+        }
+        info_side_close(&side, i);
+    }
+}
+
 /* Does a GPU give a handle to some memory of its own? In a job, other processes open it. */
 static CUresult try_handle(const info_driver_t *driver, int gpu, const char **call_p)
 {
@@ -278,6 +298,7 @@ static void check_gdr(info_visit_t *visit)
 void info_doctor_gpus(info_visit_t *visit)
 {
     check_gpus(visit);
+    check_kernels(visit);
     check_peers(visit);
     check_ipc(visit);
     check_gdr(visit);

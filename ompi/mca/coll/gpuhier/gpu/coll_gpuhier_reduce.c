@@ -12,6 +12,7 @@
  */
 #include "ompi_config.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,6 +26,8 @@
 #include "gpu/coll_gpuhier_cuda.h"
 #include "gpu/coll_gpuhier_elements.h"
 #include "gpu/coll_gpuhier_reduce.h"
+#include "opal/util/proc.h"
+#include "opal/util/show_help.h"
 
 /* From ompi/op/op.h, which includes a header that Open MPI 4.1 does not install: dtype->id -> OMPI_OP_BASE_TYPE_*. */
 OMPI_DECLSPEC extern int ompi_op_ddt_map[];
@@ -300,6 +303,25 @@ static CUresult resolve(gpuhier_reduce_t *r)
     return result;
 }
 
+static bool is_misfit(CUresult result)
+{
+    return CUDA_ERROR_INVALID_IMAGE == result || CUDA_ERROR_NO_BINARY_FOR_GPU == result
+           || CUDA_ERROR_UNSUPPORTED_PTX_VERSION == result;
+}
+
+/* Says once that this driver does not take kernels of this build. */
+static void misfit_tell(CUresult result)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    int driver = 0;
+    if (!atomic_flag_test_and_set(&told)) {
+        (void) gpuhier_cu.cuDriverGetVersion(&driver);
+        opal_show_help("help-coll-gpuhier.txt", "no kernels", true, opal_process_info.nodename,
+                       gpuhier_cuda_name(result), driver / 1000, driver % 1000 / 10, CUDA_VERSION / 1000,
+                       CUDA_VERSION % 1000 / 10);
+    }
+}
+
 int gpuhier_reduce_open(gpuhier_reduce_t *r)
 {
     CUresult result = gpuhier_cu.cuModuleLoadData(&r->module, gpuhier_fatbin);
@@ -310,6 +332,9 @@ int gpuhier_reduce_open(gpuhier_reduce_t *r)
     } else {
         result = resolve(r);
         what = "loading the kernels";
+    }
+    if (is_misfit(result)) {
+        misfit_tell(result);
     }
     const int rc = gpuhier_cuda_error(result, what);
     if (OMPI_SUCCESS != rc) {

@@ -7,9 +7,11 @@
  */
 #include "ompi_config.h"
 
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
@@ -117,12 +119,91 @@ static unsigned rails_driven(const gpuhier_team_t *team)
     return rails;
 }
 
-/* Opens the rails. The reason of a failure is told later, see fall_tell(). */
-static int rails_open(gpuhier_setup_t *setup, gpuhier_setup_word_t *mine)
+/* The groups whose ranks this rank exchanges messages with: [ngroups] each. */
+typedef struct partner_groups {
+    bool *owners;  /* of the same piece */
+    bool *leaders; /* if this rank is one */
+} partner_groups_t;
+
+/* Does this rank exchange messages with that rank of another group? */
+static bool is_partner(const gpuhier_team_t *team, const partner_groups_t *groups, int rank)
+{
+    const gpuhier_hierarchy_t *h = &team->hierarchy;
+    const int group = h->group_of[rank];
+    if (group == team->group) {
+        return false;
+    }
+    if (0 == team->index && 0 == h->index_of[rank] && groups->leaders[group]) {
+        return true;
+    }
+    int first, end;
+    gpuhier_shape_pieces(&team->shape, team->rank, &first, &end);
+    for (int piece = first; piece < end && groups->owners[group]; ++piece) {
+        if (rank == gpuhier_shape_owner(&team->shape, piece, group)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Returns false if there is no memory; else the caller frees groups_p->owners. */
+static bool partner_groups_make(const gpuhier_team_t *team, partner_groups_t *groups_p)
+{
+    bool *flags = calloc(2 * (size_t) team->ngroups, sizeof(*flags));
+    if (NULL == flags) {
+        return false;
+    }
+    *groups_p = (partner_groups_t){.owners = flags, .leaders = flags + team->ngroups};
+    gpuhier_schedule_partners(team->limits.algorithm, team->ngroups, team->group, groups_p->owners);
+    gpuhier_schedule_leader_partners(team->ngroups, team->group, groups_p->leaders);
+    return true;
+}
+
+/*
+ * What UCX needs at most, rounded up: a rail on TCP has 7 descriptors, and opens 3 more while it starts. A verbs device
+ * has several for each transport. Two partners that connect to each other at the same time have two sockets for a
+ * while.
+ */
+#define DESCRIPTORS_OF_RAIL 16
+#define DESCRIPTORS_OF_CONNECTION 2
+#define DESCRIPTORS_SPARE 8 /* for Open MPI, and for other threads */
+
+/* How many more descriptors may the process open? Counts to `most`. */
+static int descriptors_left(int most)
+{
+    struct rlimit limit;
+    int left = 0;
+    if (0 != getrlimit(RLIMIT_NOFILE, &limit)) {
+        return most;
+    }
+    for (int file = 0; left < most && (rlim_t) file < limit.rlim_cur; ++file) {
+        left += -1 == fcntl(file, F_GETFD);
+    }
+    return left;
+}
+
+/*
+ * Opens the rails, if the process may open all descriptors that the team will need: a UCX that lacks one for a
+ * connection ends the process. The reason of a failure is told later, see fall_tell().
+ */
+static int rails_open(gpuhier_setup_t *setup, const partner_groups_t *groups, gpuhier_setup_word_t *mine)
 {
     gpuhier_team_t *team = setup->team;
+    const unsigned rails = rails_driven(team);
     const char *error = NULL;
-    const int rc = gpuhier_process_net_open(&setup->records[team->rank], team->way, rails_driven(team), &error);
+    char few[96];
+    int partners = 0, rc = OMPI_SUCCESS;
+    for (int rank = 0; rank < team->nranks; ++rank) {
+        partners += is_partner(team, groups, rank);
+    }
+    const int wanted =
+        __builtin_popcount(rails) * (DESCRIPTORS_OF_RAIL + partners * DESCRIPTORS_OF_CONNECTION) + DESCRIPTORS_SPARE;
+    if (GPUHIER_WAY_MPI != team->way && descriptors_left(wanted) < wanted) {
+        snprintf(few, sizeof(few), "UCX may need %d file descriptors, and fewer are left (ulimit -n)", wanted);
+        error = few;
+        rc = OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_process_net_open(&setup->records[team->rank], team->way, rails, &error);
     if (OMPI_SUCCESS != rc && GPUHIER_WAY_MPI != team->way) {
         mine->no_net = 1;
         gpuhier_process_fall(setup->next_way, error);
@@ -144,8 +225,13 @@ int gpuhier_setup_net_open(gpuhier_setup_t *setup, gpuhier_setup_word_t *mine)
     if (0 != gpuhier_rails_plan(&team->shape, setup->records, team->rails)) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
+    partner_groups_t groups;
+    if (!partner_groups_make(team, &groups)) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
     gpuhier_engine_lock();
-    int rc = rails_open(setup, mine);
+    int rc = rails_open(setup, &groups, mine);
+    free(groups.owners);
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_net_address(gpuhier_process_net(team->way), &setup->address, &bytes);
     if (OMPI_SUCCESS == rc) {
         *mine = (gpuhier_setup_word_t){.ids = gpuhier_team_id_claim(team, setup->hello[0].team_id),
@@ -185,33 +271,6 @@ static void gpu_decide(gpuhier_setup_t *setup)
     setup->team->exchange_kind = setup->team->net_on_device ? GPUHIER_EXCHANGE_DEVICE : GPUHIER_EXCHANGE_HOST;
 }
 
-/* The groups whose ranks this rank exchanges messages with: [ngroups] each. */
-typedef struct partner_groups {
-    bool *owners;  /* of the same piece */
-    bool *leaders; /* if this rank is one */
-} partner_groups_t;
-
-/* Does this rank exchange messages with that rank of another group? */
-static bool is_partner(const gpuhier_team_t *team, const partner_groups_t *groups, int rank)
-{
-    const gpuhier_hierarchy_t *h = &team->hierarchy;
-    const int group = h->group_of[rank];
-    if (group == team->group) {
-        return false;
-    }
-    if (0 == team->index && 0 == h->index_of[rank] && groups->leaders[group]) {
-        return true;
-    }
-    int first, end;
-    gpuhier_shape_pieces(&team->shape, team->rank, &first, &end);
-    for (int piece = first; piece < end && groups->owners[group]; ++piece) {
-        if (rank == gpuhier_shape_owner(&team->shape, piece, group)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static int peer_make(const gpuhier_setup_t *setup, int rank, const char *address)
 {
     gpuhier_team_t *team = setup->team;
@@ -240,20 +299,14 @@ static int peers_make(const gpuhier_setup_t *setup, const char *all)
 {
     gpuhier_team_t *team = setup->team;
     const int *places = setup->counts + team->nranks;
-    bool *flags = calloc(2 * (size_t) team->ngroups, sizeof(*flags));
-    if (NULL == flags) {
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    const partner_groups_t groups = {.owners = flags, .leaders = flags + team->ngroups};
-    gpuhier_schedule_partners(team->limits.algorithm, team->ngroups, team->group, groups.owners);
-    gpuhier_schedule_leader_partners(team->ngroups, team->group, groups.leaders);
-    int rc = OMPI_SUCCESS;
+    partner_groups_t groups = {NULL, NULL};
+    int rc = partner_groups_make(team, &groups) ? OMPI_SUCCESS : OMPI_ERR_OUT_OF_RESOURCE;
     for (int rank = 0; rank < team->nranks && OMPI_SUCCESS == rc; ++rank) {
         if (is_partner(team, &groups, rank)) {
             rc = peer_make(setup, rank, all + places[rank]);
         }
     }
-    free(flags);
+    free(groups.owners);
     return rc;
 }
 

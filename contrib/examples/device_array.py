@@ -9,8 +9,20 @@ DeviceArray below, which needs only the CUDA runtime and stands for them here.
 """
 import array
 import ctypes
+import os
+import sys
 
-from mpi4py import MPI
+
+def give_up(reason):
+    """Ends all ranks; rank 0 says why."""
+    sys.exit(reason if os.environ.get("OMPI_COMM_WORLD_RANK", "0") == "0" else 1)
+
+
+try:
+    from mpi4py import MPI
+except ImportError as error:
+    give_up("%s cannot import mpi4py (%s): install it for this Python, or use one that has it (Debian: python3-mpi4py, "
+            "for /usr/bin/python3)" % (sys.executable, error))
 
 DEVICE_TO_HOST, HOST_TO_DEVICE = 2, 1
 
@@ -22,7 +34,7 @@ def load_cudart():
             return ctypes.CDLL("libcudart.so." + version)
         except OSError:
             pass
-    raise OSError("there is no libcudart.so.13, .12 or .11.0: name its folder in LD_LIBRARY_PATH")
+    give_up("there is no libcudart.so.13, .12 or .11.0: name its folder in LD_LIBRARY_PATH")
 
 
 cudart = load_cudart()
@@ -69,7 +81,9 @@ class DeviceArray:
 def choose_gpu(comm):
     """One GPU for each rank of a node, in turn."""
     gpus = ctypes.c_int()
-    check(cudart.cudaGetDeviceCount(ctypes.byref(gpus)))
+    if cudart.cudaGetDeviceCount(ctypes.byref(gpus)) != 0 or gpus.value == 0:
+        print("rank %d finds no GPU" % comm.rank, file=sys.stderr)
+        comm.Abort(1)
     node = comm.Split_type(MPI.COMM_TYPE_SHARED)
     check(cudart.cudaSetDevice(node.rank % gpus.value))
     node.Free()

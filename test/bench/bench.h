@@ -106,8 +106,8 @@ typedef struct bench_row {
 /* bench_options.c: status 0, or 2 with a message on rank 0; 1: only help was asked for. */
 int bench_options_parse(bench_options_t *options, int argc, char **argv, bool is_speaker);
 
-/* bench_place.c */
-void bench_place_init(bench_place_t *place);
+/* bench_place.c; init is collective, and false, with a message, where a rank has no GPU. */
+bool bench_place_init(bench_place_t *place);
 void bench_place_free(bench_place_t *place);
 
 /* bench_stock.c: what a program does without the component. */

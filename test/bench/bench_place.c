@@ -47,7 +47,29 @@ static void choose_gpu(bench_place_t *p)
     }
 }
 
-void bench_place_init(bench_place_t *p)
+/* Collective. One rank that has no GPU says so. */
+static bool all_have_gpus(bench_place_t *p)
+{
+    const cudaError_t error = cudaGetDeviceCount(&p->ngpus);
+    int first = cudaSuccess == error && p->ngpus > 0 ? p->nranks : p->rank;
+    char host[MPI_MAX_PROCESSOR_NAME] = "";
+    int length;
+
+    MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (first == p->rank) {
+        MPI_Get_processor_name(host, &length);
+        fprintf(stderr, "gpuhier_bench: rank %d on %s has no GPU: ", p->rank, host);
+        if (cudaErrorInsufficientDriver == error) {
+            fprintf(stderr, "there is no driver (libcuda.so.1) of CUDA %d.%d or newer\n", CUDART_VERSION / 1000,
+                    CUDART_VERSION % 1000 / 10);
+        } else {
+            fprintf(stderr, "%s\n", cudaSuccess == error ? "the driver shows none" : cudaGetErrorString(error));
+        }
+    }
+    return first == p->nranks;
+}
+
+bool bench_place_init(bench_place_t *p)
 {
     const char *local = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
     pvars_t counters;
@@ -56,8 +78,10 @@ void bench_place_init(bench_place_t *p)
     memset(p, 0, sizeof(*p));
     MPI_Comm_rank(MPI_COMM_WORLD, &p->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &p->nranks);
+    if (!all_have_gpus(p)) {
+        return false;
+    }
     /* Open MPI 5's CUDA support fails MPI_Comm_split_type before the first CUDA call. */
-    CUDA_MUST(cudaGetDeviceCount(&p->ngpus));
     CUDA_MUST(cudaSetDevice((NULL == local ? p->rank : atoi(local)) % p->ngpus));
 
     pvars_read(&counters);
@@ -78,6 +102,7 @@ void bench_place_init(bench_place_t *p)
     present = counters.present;
     MPI_Allreduce(MPI_IN_PLACE, &present, 1, MPI_INT, MPI_MIN, p->control);
     p->has_component = 0 != present;
+    return true;
 }
 
 void bench_place_free(bench_place_t *p)

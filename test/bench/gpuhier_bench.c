@@ -6,7 +6,7 @@
  *
  * Owns: the order of rows, and the exit status: 0 when every row is right, 1 when one is
  * not (a wrong element, another path than the component promises, other traffic than
- * computed), 2 for a bad command line.
+ * computed), 2 for a bad command line, 3 where a rank has no GPU.
  *
  *   gpuhier_bench (rows) -> bench_measure (one row) -> bench_stock | bench_floor | bench_traffic -> bench_report
  */
@@ -122,9 +122,12 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     int status = bench_options_parse(&options, argc, argv, 0 == rank);
     if (0 == status) {
-        bench_place_init(&place);
-        failures = measure_rows(&options, &place);
-        bench_place_free(&place);
+        if (bench_place_init(&place)) {
+            failures = measure_rows(&options, &place);
+            bench_place_free(&place);
+        } else {
+            status = 3;
+        }
         pvars_close();
     }
     MPI_Finalize();

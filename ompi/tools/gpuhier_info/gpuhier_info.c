@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #ifndef GPUHIER_VERSION
 #    define GPUHIER_VERSION "unknown"
@@ -97,7 +98,7 @@ static const struct verb {
     const char *help;
 } verbs[] = {
     {"topo", topo_options, info_topo, "GPUs, network devices, the ways between them, groups and rails",
-     "  --machine FILE        a described machine instead of this one (test/cudasim/README has the format)\n"
+     "  --machine FILE        a described machine instead of this one, or the name of a known one: dgx-a100\n"
      "  --svg FILE            also draw it\n"
      "  --devices LIST        network devices, as coll_gpuhier_devices\n"
      "  --root DIR            read /sys and /dev below DIR\n"},
@@ -110,7 +111,7 @@ static const struct verb {
      "  --rail-gbit G         rate of one rail in Gbit/s: says how long the wire needs at least\n"
      "  --memory-gbyte M      rate of a GPU's memory in Gbyte/s: the same for the GPUs\n"},
     {"predict", predict_options, info_predict, "expected time and bus bandwidth by size, beside a flat ring",
-     "  --machine FILE        a described machine\n"
+     "  --machine FILE        a described machine, or the name of a known one: dgx-a100\n"
      "  -n, --count N         one size only; -t, --type TYPE: its elements (default double)\n"
      "  --nodes N             nodes (default 1, or as the description says)\n"
      "  --ranks R             ranks on each node (default: one on each GPU of the machine)\n"
@@ -139,6 +140,17 @@ int info_fail(int status, const char *format, ...)
     va_end(args);
     fprintf(stderr, "\n");
     return status;
+}
+
+void info_own_folder(char folder[PATH_MAX])
+{
+    const ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+
+    folder[length > 0 ? length : 0] = '\0';
+    char *slash = strrchr(folder, '/');
+    if (NULL != slash) {
+        *slash = '\0';
+    }
 }
 
 const char *info_bytes_text(double bytes, char *text)

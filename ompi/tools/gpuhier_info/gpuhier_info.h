@@ -7,6 +7,7 @@
 #ifndef GPUHIER_INFO_H
 #define GPUHIER_INFO_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -49,6 +50,9 @@ typedef struct info_options {
 
 /* Prints "gpuhier_info: " and the text to stderr. Returns status. */
 __attribute__((format(printf, 2, 3))) int info_fail(int status, const char *format, ...);
+
+/* The folder of this program; empty if it cannot be told. */
+void info_own_folder(char folder[PATH_MAX]);
 
 int info_topo(const info_options_t *options);
 int info_plan(const info_options_t *options);

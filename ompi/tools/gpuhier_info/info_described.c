@@ -3,15 +3,18 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * A machine from a description file. The format, its parser, and the hwloc topology that follows from a file are those
- * of the emulated GPUs (test/cudasim), so that the same file makes an emulated machine.
+ * of the emulated GPUs (test/cudasim), so that the same file makes an emulated machine. Files of known machines are
+ * installed in share/gpuhier/machines.
  */
 #include "ompi_config.h"
 
 #include "info_machine.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sim_topology.h"
 
@@ -93,15 +96,36 @@ static int make_topology(const sim_topology_t *file, hwloc_topology_t *topology_
     return rc;
 }
 
+/* The file of a known machine. False: there is none of that name. */
+static bool find_known(const char *name, char path[PATH_MAX + 64])
+{
+    char folder[PATH_MAX];
+
+    info_own_folder(folder);
+    snprintf(path, PATH_MAX + 64, "%s/../share/gpuhier/machines/%s.topo", folder, name); /* moved as a whole */
+    if (0 != access(path, R_OK)) {
+        snprintf(path, PATH_MAX + 64, "%s/%s.topo", GPUHIER_MACHINES, name);
+    }
+    return 0 == access(path, R_OK);
+}
+
 int info_described_load(const char *path, info_machine_t *machine, hwloc_topology_t *topology_p)
 {
     static sim_topology_t file;
+    char known[PATH_MAX + 64];
 
+    if (NULL == strchr(path, '/') && 0 != access(path, F_OK)) {
+        if (!find_known(path, known)) {
+            return info_fail(INFO_BAD_USAGE, "--machine: there is no file '%s', and no machine of that name in %s",
+                             path, GPUHIER_MACHINES);
+        }
+        path = known;
+    }
     sim_topology_speaker = "gpuhier_info";
     if (0 != sim_topology_read(path, &file)) {
         return INFO_BAD_USAGE;
     }
-    snprintf(machine->title, sizeof(machine->title), "%s", '\0' != file.title[0] ? file.title : path);
+    snprintf(machine->title, sizeof(machine->title), "%.127s", '\0' != file.title[0] ? file.title : path);
     machine->is_described = true;
     machine->nodes = file.nodes;
     machine->nvlink_generation = file.nvlink_generation;

@@ -10,23 +10,10 @@
 #include "gpuhier_info.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* The folder of this program; empty if it cannot be told. */
-static void own_folder(char folder[PATH_MAX])
-{
-    const ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
-
-    folder[length > 0 ? length : 0] = '\0';
-    char *slash = strrchr(folder, '/');
-    if (NULL != slash) {
-        *slash = '\0';
-    }
-}
 
 int info_job(const info_options_t *options)
 {
@@ -39,7 +26,7 @@ int info_job(const info_options_t *options)
             return info_fail(INFO_FAILED, "cannot set %s: %s", name, strerror(errno));
         }
     }
-    own_folder(folder);
+    info_own_folder(folder);
     for (int place = 0; place < 3; ++place) {
         if (0 == place) {
             snprintf(program, sizeof(program), "%s/gpuhier_job", folder);

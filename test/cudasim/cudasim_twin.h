@@ -53,6 +53,7 @@ typedef struct cudasim_launch {
      * Both must report the same sums; a test compares them.
      */
     int exact;
+    int timed; /* under a model: the order and the lengths of pushes and traffic are what the kernel's are */
     /* Says that the kernel moved bytes at device_ptr (an untranslated address, device or host). */
     void (*traffic)(const struct cudasim_launch *launch, uintptr_t device_ptr, size_t bytes, int is_write);
     /* Behind cudasim_push, cudasim_wait, cudasim_await, cudasim_shape and cudasim_clock, which twins call. NULL: a test

@@ -388,6 +388,7 @@ CUresult sim_launch(const cudasim_kernel_t *kernel, const uint32_t grid[3], cons
     work->launch.alias_offset = sim_damage_alias(stream->ctx->physical);
     work->launch.device = stream->ctx->physical;
     work->launch.exact = exact;
+    work->launch.timed = sim_model.on;
     work->launch.traffic = traffic;
     work->launch.push = push;
     work->launch.wait = wait;

@@ -186,9 +186,19 @@ static void run_copy(const cudasim_launch_t *launch, void **params)
     (launch->exact ? twin_copy_exact : copy_folded)(launch, args);
 }
 
-template <int Number> static void run_oneshot(const cudasim_launch_t *launch, void **params)
+template <class T, class Op> static void combine_any(void *to, const void *const *from, uint32_t nsrc, uint64_t n)
 {
-    twin_oneshot[Number](launch, *(const gpuhier_oneshot_args_t *) params[0]);
+    combine<T, Op>((loose<T> *) to, (const loose<T> *const *) from, nsrc, n);
+}
+
+template <class T, class Op, int Number> static void run_oneshot(const cudasim_launch_t *launch, void **params)
+{
+    const gpuhier_oneshot_args_t &args = *(const gpuhier_oneshot_args_t *) params[0];
+    if (launch->exact || launch->timed || is_padded<T>::value) {
+        twin_oneshot[Number](launch, args);
+    } else {
+        twin_oneshot_folded(launch, args, sizeof(T), combine_any<T, Op>);
+    }
 }
 
 /* What all threads of the block move. Only the exact form reports it. */
@@ -244,8 +254,9 @@ static const uint32_t multicast_bytes[1] = {sizeof(gpuhier_multicast_args_t)};
 
 #define GPUHIER_TWIN(op, type) \
     {"gpuhier_" #op "_" #type, 1, param_bytes, run<t_##type, op_##op<t_##type>, number_##op##_##type>, 0},
-#define GPUHIER_TWIN_ONESHOT(op, type) \
-    {"gpuhier_oneshot_" #op "_" #type, 1, oneshot_bytes, run_oneshot<number_##op##_##type>, 1},
+#define GPUHIER_TWIN_ONESHOT(op, type)                   \
+    {"gpuhier_oneshot_" #op "_" #type, 1, oneshot_bytes, \
+     run_oneshot<t_##type, op_##op<t_##type>, number_##op##_##type>, 1},
 #define GPUHIER_TWIN_MULTICAST(name, type, op) \
     {"gpuhier_multicast_" #name, 1, multicast_bytes, twin_multicast_##name, 0},
 static const cudasim_kernel_t kernels[] = {

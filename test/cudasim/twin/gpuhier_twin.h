@@ -58,6 +58,9 @@ struct twin_memory {
 typedef void (*twin_form_t)(const cudasim_launch_t *launch, const gpuhier_kernel_args_t &args);
 typedef void (*twin_oneshot_t)(const cudasim_launch_t *launch, const gpuhier_oneshot_args_t &args);
 
+/* to[i] = op over nsrc sources, for n elements. */
+typedef void (*twin_combine_t)(void *to, const void *const *from, uint32_t nsrc, uint64_t n);
+
 extern const twin_form_t twin_exact[];
 extern const twin_oneshot_t twin_oneshot[];
 #define GPUHIER_TWIN_MULTICAST(name, type, op) \
@@ -65,6 +68,10 @@ extern const twin_oneshot_t twin_oneshot[];
 GPUHIER_MULTICAST_LIST(GPUHIER_TWIN_MULTICAST)
 #undef GPUHIER_TWIN_MULTICAST
 void twin_multicast_store(const cudasim_launch_t *launch, void **params);
+
+/* A one-shot kernel of a type without gaps, where no modelled time is kept. */
+void twin_oneshot_folded(const cudasim_launch_t *launch, const gpuhier_oneshot_args_t &args, uint32_t elem_bytes,
+                         twin_combine_t combine);
 
 void twin_copy_exact(const cudasim_launch_t *launch, const gpuhier_kernel_args_t &args);
 

@@ -1,0 +1,235 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The one-shot kernels' folded form where no modelled time is kept: the whole grid as loops over blocks of units, which
+ * are as fast as host code can move them. It is for all types without gaps; of a type it needs the size of an element
+ * only, and the loop that combines elements (gpuhier_twin.cc). Called by gpuhier_twin_oneshot.cc.
+ *
+ * Blocks are pushed from the last to the first, so a part of a mailbox is complete once its first word has arrived, and
+ * a peer can sleep on that word.
+ */
+#ifndef __clang__
+#    pragma GCC optimize("O3")
+#endif
+
+#include "gpuhier_twin.h"
+
+#include <memory>
+
+#ifndef GPUHIER_ONESHOT_PLACES
+#    define GPUHIER_ONESHOT_PLACES 1
+#endif
+
+namespace [[gnu::visibility("hidden")]] gpuhier
+{
+
+static constexpr uint64_t unit_size = GPUHIER_ONESHOT_UNIT;
+static constexpr uint64_t place_size = unit_size * GPUHIER_ONESHOT_WIRE; /* of a unit, in a mailbox */
+static constexpr uint64_t words_together =
+    GPUHIER_ONESHOT_PLACES * unit_size / 8; /* from a unit's first line to its second */
+static constexpr uint64_t block_units = 256;
+
+struct block {
+    uint32_t word[block_units * unit_size / 4];
+};
+
+struct folded {
+    const cudasim_launch_t *launch;
+    const gpuhier_oneshot_args_t &args;
+    uint64_t bytes, units;
+
+    uint64_t half() const
+    {
+        return args.two_shots ? args.part_bytes / 2 : args.part_bytes;
+    }
+    /* Units that lie in a shard, and the number of one of them. */
+    uint64_t places(uint32_t shard) const
+    {
+        return args.two_shots ? (units + args.nranks - 1 - shard) / args.nranks : units;
+    }
+    uint64_t unit_at(uint32_t shard, uint64_t place) const
+    {
+        return args.two_shots ? place * args.nranks + shard : place;
+    }
+    uint64_t length(uint64_t unit) const
+    {
+        return bytes - unit * unit_size < unit_size ? bytes - unit * unit_size : unit_size;
+    }
+
+    /* The input's units at n places, one behind the other; the last one is filled up with zeros. */
+    void load(block &to, uint32_t shard, uint64_t place, uint64_t n) const
+    {
+        const char *in = (const char *) cudasim_host_view(launch, (uintptr_t) args.in);
+        char *at = (char *) to.word;
+        memset(at + (n - 1) * unit_size, 0, unit_size);
+        if (!args.two_shots) {
+            memcpy(at, in + place * unit_size, (n - 1) * unit_size + length(place + n - 1));
+            return;
+        }
+        for (uint64_t k = 0; k < n; ++k) {
+            const uint64_t u = unit_at(shard, place + k);
+            memcpy(at + k * unit_size, in + u * unit_size, length(u));
+        }
+    }
+    void store(const block &from, uint32_t shard, uint64_t place, uint64_t n) const
+    {
+        char *out = (char *) cudasim_host_view(launch, (uintptr_t) args.out);
+        const char *at = (const char *) from.word;
+        if (!args.two_shots) {
+            memcpy(out + place * unit_size, at, (n - 1) * unit_size + length(place + n - 1));
+            return;
+        }
+        for (uint64_t k = 0; k < n; ++k) {
+            const uint64_t u = unit_at(shard, place + k);
+            memcpy(out + u * unit_size, at + k * unit_size, length(u));
+        }
+    }
+
+    /* Pushes n units to places from `to` on, where a group of lines begins. */
+    void push(uint64_t to, uint32_t flag, const block &from, uint64_t n) const
+    {
+        constexpr uint64_t group = GPUHIER_ONESHOT_PLACES;
+        uint64_t lines[block_units * place_size / 8];
+        const uint64_t high = (uint64_t) flag << 32;
+        for (uint64_t k = 0; k < n; ++k) {
+            const uint32_t *data = from.word + 4 * k;
+            uint64_t *line = lines + k / group * 2 * words_together + k % group * 2;
+            line[0] = high | data[0];
+            line[1] = high | data[1];
+            line[words_together] = high | data[2];
+            line[words_together + 1] = high | data[3];
+        }
+        const uint64_t whole = n / group * group, rest = n - whole, words = whole * place_size / 8;
+        if (rest > 0) {
+            const uint64_t end = to + whole * place_size;
+            cudasim_push(launch, (uintptr_t) (end + 8 * words_together), lines + words + words_together,
+                         (size_t) (rest * unit_size));
+            cudasim_push(launch, (uintptr_t) end, lines + words, (size_t) (rest * unit_size));
+        }
+        if (whole > 0) {
+            cudasim_push(launch, (uintptr_t) to, lines, (size_t) (whole * place_size));
+        }
+    }
+    /* To the same places for all peers. */
+    void push_all(uint64_t offset, const block &from, uint64_t n) const
+    {
+        for (uint32_t k = 1; k < args.nranks; ++k) {
+            const uint32_t peer = (args.index + k) % args.nranks;
+            push(args.box[peer] + offset, args.flag[peer], from, n);
+        }
+    }
+
+    /* Takes n units out of the mailbox. False: not all of them are there. */
+    bool look(block &to, uint64_t from, uint64_t n) const
+    {
+        constexpr uint64_t group = GPUHIER_ONESHOT_PLACES;
+        const auto *lines = (const uint64_t *) cudasim_host_view(launch, (uintptr_t) from);
+        const uint32_t flag = args.flag[args.index];
+        uint32_t wrong = 0;
+        for (uint64_t k = 0; k < n; ++k) {
+            const uint64_t *line = lines + k / group * 2 * words_together + k % group * 2;
+            for (uint32_t w = 0; w < 4; ++w) {
+                const uint64_t word = __atomic_load_n(line + w / 2 * words_together + w % 2, __ATOMIC_RELAXED);
+                wrong |= flag ^ (uint32_t) (word >> 32);
+                to.word[4 * k + w] = (uint32_t) word;
+            }
+        }
+        return 0 == wrong;
+    }
+    /* Waits until they are there, for the part of the mailbox that begins at `part`. False: the kernel must leave. */
+    bool take(block &to, uint64_t part, uint64_t place, uint64_t n) const
+    {
+        const auto *stop = (const uint64_t *) cudasim_host_view(launch, (uintptr_t) args.words + GPUHIER_ONESHOT_ABORT);
+        const auto *first = (const uint64_t *) cudasim_host_view(launch, (uintptr_t) part);
+        const uint32_t flag = args.flag[args.index];
+        for (;;) {
+            const uint32_t seen = (uint32_t) (__atomic_load_n(first, __ATOMIC_ACQUIRE) >> 32);
+            if (flag == seen && look(to, part + place * place_size, n)) {
+                return true;
+            }
+            cudasim_await(launch, (uintptr_t) part, flag == seen ? ~seen : seen);
+            if (args.number == __atomic_load_n(stop, __ATOMIC_ACQUIRE)) {
+                return false;
+            }
+        }
+    }
+    uint64_t part_of(uint32_t rank) const
+    {
+        return args.own + rank * args.part_bytes;
+    }
+
+    void push_input(block &data) const
+    {
+        for (uint32_t shard = 0; shard < (args.two_shots ? args.nranks : 1); ++shard) {
+            for (uint64_t left = places(shard), n; left > 0; left -= n) {
+                n = 0 == left % block_units ? block_units : left % block_units;
+                const uint64_t place = left - n;
+                if (!args.two_shots || shard != args.index) {
+                    load(data, shard, place, n);
+                }
+                if (!args.two_shots) {
+                    push_all(place * place_size, data, n);
+                } else if (shard != args.index) {
+                    push(args.box[shard] + place * place_size, args.flag[shard], data, n);
+                }
+            }
+        }
+    }
+    bool reduce(block *data, uint32_t elem_bytes, twin_combine_t combine) const
+    {
+        block &result = data[args.nranks];
+        const void *from[GPUHIER_KERNEL_MAX_PEERS];
+        for (uint64_t left = places(args.index), n; left > 0; left -= n) {
+            n = 0 == left % block_units ? block_units : left % block_units;
+            const uint64_t place = left - n;
+            load(data[args.index], args.index, place, n);
+            for (uint32_t s = 0; s < args.nranks; ++s) {
+                from[s] = data + s;
+                if (s != args.index && !take(data[s], part_of(s), place, n)) {
+                    return false;
+                }
+            }
+            combine(&result, from, args.nranks, n * unit_size / elem_bytes);
+            if (args.two_shots) {
+                push_all(half() + place * place_size, result, n);
+            }
+            store(result, args.index, place, n);
+        }
+        return true;
+    }
+    bool gather(block &data) const
+    {
+        for (uint32_t shard = 0; args.two_shots && shard < args.nranks; ++shard) {
+            for (uint64_t left = shard == args.index ? 0 : places(shard), n; left > 0; left -= n) {
+                n = 0 == left % block_units ? block_units : left % block_units;
+                if (!take(data, part_of(shard) + half(), left - n, n)) {
+                    return false;
+                }
+                store(data, shard, left - n, n);
+            }
+        }
+        return true;
+    }
+};
+
+void twin_oneshot_folded(const cudasim_launch_t *launch, const gpuhier_oneshot_args_t &args, uint32_t elem_bytes,
+                         twin_combine_t combine)
+{
+    const uint64_t bytes = args.count * elem_bytes;
+    const folded all = {launch, args, bytes, (bytes + unit_size - 1) / unit_size};
+    const std::unique_ptr<block[]> data(new block[args.nranks + 1]);
+    const uint64_t shard = all.places(args.index) * unit_size;
+
+    launch->traffic(launch, (uintptr_t) args.in, (size_t) bytes, 0);
+    all.push_input(data[0]);
+    launch->traffic(launch, (uintptr_t) args.in, (size_t) (shard < bytes ? shard : bytes), 0);
+    const bool complete = all.reduce(data.get(), elem_bytes, combine) && all.gather(data[0]);
+    if (complete) {
+        launch->traffic(launch, (uintptr_t) args.out, (size_t) bytes, 1);
+    }
+    const uint64_t done = args.number << 2 | (complete ? GPUHIER_ONESHOT_COMPLETE : GPUHIER_ONESHOT_LEFT);
+    cudasim_push(launch, (uintptr_t) args.words + GPUHIER_ONESHOT_DONE, &done, sizeof(done));
+}
+
+} /* namespace gpuhier */

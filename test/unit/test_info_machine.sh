@@ -138,7 +138,7 @@ says '^ok +GPUDirect RDMA: nvidia_peermem is loaded$'
 says '^warning +network: UCX .* cannot use the RDMA ports, so that .* TCP: there is no network device named mlx5_0:1'
 says '^ok +peer access: granted between all 6 pairs$'
 says '^ok +peer data: kernels read and write right data, tried 12 ways$'
-says '^ok +Open MPI: gpuhier is found, and nothing stands above its priority of 95$'
+says '^ok +Open MPI: gpuhier is found, and nothing stands above its priority of 100$'
 says '^note +GDRCopy: libgdrapi 2\.5 cannot be opened; else short messages would need neither a kernel nor a copy engine$'
 keeps_quiet '^(warning|problem) +(GPUs|GPUDirect|PCIe|peer|MPI|Open MPI|settings)'
 CUDASIM_GDR=16M runs 1 doctor --root "$folder/good"
@@ -202,8 +202,13 @@ OMPI_MCA_coll=tuned,basic,libnbc runs 1 doctor --root "$folder/good"
 says '^problem +settings: coll is'
 OMPI_MCA_coll_gpuhier_probe=0 runs 1 doctor --root "$folder/good"
 says '^warning +settings: gpuhier is switched off: coll_gpuhier_probe is 0$'
-OMPI_MCA_coll_tuned_priority=100 runs 1 doctor --root "$folder/good"
-says "^warning +Open MPI: components of the same or a higher priority than gpuhier's 95 .*: tuned \(100\)$"
+# Open MPI takes more than 100 for 100, and of equal components gpuhier gets the calls.
+OMPI_MCA_coll_tuned_priority=120 runs 1 doctor --root "$folder/good"
+says '^ok +Open MPI: gpuhier is found, and nothing stands above its priority of 100$'
+OMPI_MCA_coll_gpuhier_priority=20 runs 1 doctor --root "$folder/good"
+says "^warning +Open MPI: components of a higher priority than gpuhier's 20 get the calls that they serve: .*tuned \(30\)"
+runs 1 doctor --root "$folder/good" --mca coll_gpuhier_priority 40 --mca coll_tuned_priority 41
+says "^warning +Open MPI: components of a higher priority than gpuhier's 40 .*: .*tuned \(41\)"
 OMPI_MCA_mca_base_component_path=$folder/none runs 1 doctor --root "$folder/good"
 says '^(problem|warning) +Open MPI: '
 PATH=$folder/none:/nonexistent runs 1 doctor --root "$folder/good"

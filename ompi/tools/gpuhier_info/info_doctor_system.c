@@ -78,52 +78,100 @@ static bool is_excluded(const char *list)
     return '\0' != *list && named == negative;
 }
 
-/* What ompi_info says of the components of coll: is gpuhier there, and which ones stand above it? */
-static void check_components(info_visit_t *visit)
+/* A component of coll, as ompi_info tells of it. */
+typedef struct component {
+    char name[64];
+    int priority;
+    bool is_off; /* by its parameter `enable`, as UCC is by default */
+} component_t;
+
+#define COMPONENTS_MAX 64
+
+/* The entry of a component; a new one has priority -1. NULL: there are too many. */
+static component_t *component_entry(component_t *list, int *count, const char *name)
 {
-    static const char before[] = "mca:coll:", after[] = "_priority:value:";
-    const int priority = visit->options->mca.priority;
+    for (int i = 0; i < *count; ++i) {
+        if (0 == strcmp(name, list[i].name)) {
+            return &list[i];
+        }
+    }
+    if (COMPONENTS_MAX == *count) {
+        return NULL;
+    }
+    list[*count] = (component_t){.priority = -1};
+    snprintf(list[*count].name, sizeof(list[*count].name), "%.63s", name);
+    return &list[(*count)++];
+}
+
+/* Asks ompi_info, with the settings of the command line. Returns false if it does not run. */
+static bool components_read(const info_visit_t *visit, component_t *list, int *count)
+{
+    static const char before[] = "mca:coll:";
+    const info_mca_t *mca = &visit->options->mca;
+    char line[1024], name[256];
+    bool any = false;
+
+    *count = 0;
+    for (int i = 0; i < mca->options; ++i) {
+        snprintf(name, sizeof(name), "OMPI_MCA_%s", mca->option[i][0]);
+        (void) setenv(name, mca->option[i][1], 1);
+    }
     FILE *said = popen("ompi_info --parsable --param coll all --level 9 2>/dev/null", "re");
-    char line[1024], above[256] = "";
-    bool any = false, here = false;
-
     while (NULL != said && NULL != fgets(line, sizeof(line), said)) {
-        const char *value = strstr(line, after);
-        char name[64];
-
         any = true;
         if (0 != strncmp(line, before, sizeof(before) - 1) || 1 != sscanf(line + sizeof(before) - 1, "%63[^:]", name)) {
             continue;
         }
-        here = here || 0 == strcmp(name, "gpuhier");
-        if (NULL != value && 0 != strcmp(name, "gpuhier") && atoi(value + sizeof(after) - 1) >= priority) {
-            snprintf(above + strlen(above), sizeof(above) - strlen(above),
-                     "%s%s "
-                     "(%d)",
-                     '\0' == above[0] ? "" : ", ", name, atoi(value + sizeof(after) - 1));
+        component_t *own = component_entry(list, count, name);
+        const char *priority = strstr(line, "_priority:value:"), *enable = strstr(line, "_enable:value:");
+        if (NULL != own && NULL != priority) {
+            own->priority = atoi(strrchr(priority, ':') + 1);
+            own->priority = own->priority < 100 ? own->priority : 100;
+        }
+        if (NULL != own && NULL != enable) {
+            own->is_off = '0' == strrchr(enable, ':')[1] || 'f' == strrchr(enable, ':')[1];
         }
     }
     if (NULL != said) {
         (void) pclose(said);
     }
-    if (!any) {
+    return any;
+}
+
+/* Is gpuhier there, and which components stand above it? Open MPI takes more than 100 for 100, and of equal ones
+ * gpuhier gets the calls. */
+static void check_components(info_visit_t *visit)
+{
+    const int priority = visit->options->mca.priority < 100 ? visit->options->mca.priority : 100;
+    component_t list[COMPONENTS_MAX];
+    char above[256] = "";
+    bool here = false;
+    int count;
+
+    if (!components_read(visit, list, &count)) {
         info_find(visit, WARNING, "Open MPI", "put Open MPI's bin folder on PATH (module load openmpi)",
                   "ompi_info does not run: nothing is known of Open MPI and its components");
         return;
+    }
+    for (int i = 0; i < count; ++i) {
+        const size_t at = strlen(above);
+        here = here || 0 == strcmp(list[i].name, "gpuhier");
+        if (list[i].priority > priority && !list[i].is_off && 0 != strcmp(list[i].name, "gpuhier")) {
+            snprintf(above + at, sizeof(above) - at, "%s%.63s (%d)", 0 == at ? "" : ", ", list[i].name,
+                     list[i].priority);
+        }
     }
     if (!here) {
         info_find(visit, PROBLEM, "Open MPI",
                   "install it into that Open MPI (make install), or name its folder in "
                   "OMPI_MCA_mca_base_component_path; run with --mca mca_base_component_show_load_errors 1",
                   "this Open MPI does not load the component gpuhier");
-        return;
-    }
-    if ('\0' != above[0]) {
-        info_find(visit, WARNING, "Open MPI",
-                  "raise coll_gpuhier_priority above them, or leave them out with --mca coll ^NAME",
-                  "components of the same or a higher priority than gpuhier's %d get the calls first: "
-                  "%s",
-                  priority, above);
+    } else if ('\0' != above[0]) {
+        info_find(
+            visit, WARNING, "Open MPI",
+            "raise coll_gpuhier_priority above them, or leave them out with --mca coll ^NAME; mpirun gpuhier_info "
+            "job says who serves each collective",
+            "components of a higher priority than gpuhier's %d get the calls that they serve: %s", priority, above);
     } else {
         info_find(visit, OK, "Open MPI", "", "gpuhier is found, and nothing stands above its priority of %d", priority);
     }

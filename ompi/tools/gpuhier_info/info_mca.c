@@ -271,7 +271,7 @@ int info_mca_load(info_mca_t *mca)
     mca->oneshot_bytes = tuned(mca, "oneshot_bytes=", 256 << 10, 0, 1 << 20);
     mca->levels_bytes = tuned(mca, "levels_bytes=", 512 << 10, 0, INT_MAX);
     mca->host_shard_bytes = tuned(mca, "host_shard_bytes=", 64 << 10, 0, 1 << 20);
-    mca->priority = 95;
+    mca->priority = 100;
     mca->enable = true;
     mca->probe = 1;
     mca->devices = own(mca, "devices", &where);

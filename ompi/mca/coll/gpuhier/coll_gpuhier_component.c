@@ -21,6 +21,7 @@
 #include "coll_gpuhier_component.h"
 #include "coll_gpuhier_release.h"
 #include "coll/coll_gpuhier_agree.h"
+#include "coll/coll_gpuhier_serving.h"
 #include "coll/coll_gpuhier_heritage.h"
 #include "plan/coll_gpuhier_schedule.h"
 #include "coll/coll_gpuhier_request.h"
@@ -38,12 +39,7 @@ static int component_register(void);
 static int component_open(void);
 static int component_close(void);
 
-static int init_query(bool progress_threads, bool mpi_threads)
-{
-    (void) progress_threads;
-    (void) mpi_threads;
-    return OMPI_SUCCESS; /* at all thread levels */
-}
+static int init_query(bool progress_threads, bool mpi_threads);
 
 /* The one symbol that Open MPI looks up. */
 __attribute__((visibility("default"))) gpuhier_component_t mca_coll_gpuhier_component = {
@@ -114,20 +110,71 @@ static int component_register(void)
     return rc;
 }
 
+/*
+ * Open MPI sorts components by priority, takes more than 100 for 100, and among equals the last one of its list gets
+ * the calls. So gpuhier goes to the end of the list: then UCC, whose guide sets its priority to 100, serves the calls
+ * that gpuhier leaves. Only monitoring stays behind gpuhier, since it counts calls and passes them on.
+ *
+ * Open MPI may be walking the list, and then has looked up the next entry before it calls init_query().
+ */
+static void go_last(void)
+{
+    opal_list_t *list = &ompi_coll_base_framework.framework_components;
+    mca_base_component_list_item_t *item, *own = NULL;
+    opal_list_item_t *behind = opal_list_get_end(list);
+    OPAL_LIST_FOREACH (item, list, mca_base_component_list_item_t) {
+        if (&mca_coll_gpuhier_component.super.collm_version == item->cli_component) {
+            own = item;
+        } else if (0 == strcmp("monitoring", item->cli_component->mca_component_name)) {
+            behind = &item->super;
+        }
+    }
+    if (NULL != own) {
+        opal_list_remove_item(list, &own->super);
+        opal_list_insert_pos(list, behind, &own->super);
+    }
+}
+
+static int init_query(bool progress_threads, bool mpi_threads)
+{
+    (void) progress_threads;
+    (void) mpi_threads;
+    go_last();
+    return OMPI_SUCCESS; /* at all thread levels */
+}
+
+/* Open MPI calls this last in MPI_Init. */
+static void init_ends(int argc, char **argv, int requested, int *provided)
+{
+    (void) argc;
+    (void) argv;
+    (void) requested;
+    (void) provided;
+    gpuhier_serving_tell(MPI_COMM_WORLD);
+}
+
 /* Open MPI calls this first in MPI_Finalize, on all ranks of MPI_COMM_WORLD, so all of Open MPI still works. */
 static void finalize_begins(void)
 {
     bool same;
-    gpuhier_trace_write(gpuhier_agree(MPI_COMM_WORLD, 0, &same));
+    if (NULL != gpuhier_params.trace) {
+        gpuhier_trace_write(gpuhier_agree(MPI_COMM_WORLD, 0, &same));
+    }
 }
 
 static ompi_hook_base_component_t hook = {.hookm_version = {.mca_component_name = "gpuhier"},
+                                          .hookm_mpi_init_bottom = init_ends,
                                           .hookm_mpi_finalize_top = finalize_begins};
+
+static bool hook_is_wanted(void)
+{
+    return NULL != gpuhier_params.trace || gpuhier_params.print_info || gpuhier_params.report;
+}
 
 static int component_open(void)
 {
     gpuhier_trace_open();
-    if (NULL != gpuhier_params.trace) {
+    if (hook_is_wanted()) {
         (void) ompi_hook_base_register_callbacks(&hook);
     }
     gpuhier_end_open(gpuhier_finalize);
@@ -146,7 +193,7 @@ static int component_open(void)
 static int component_close(void)
 {
     gpuhier_report_print();
-    if (NULL != gpuhier_params.trace) {
+    if (hook_is_wanted()) {
         (void) ompi_hook_base_deregister_callbacks(&hook);
     }
     gpuhier_trace_close();

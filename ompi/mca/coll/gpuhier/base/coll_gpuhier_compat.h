@@ -28,6 +28,15 @@
 #include "ompi/mca/coll/base/base.h"
 #include "ompi/mca/coll/coll.h"
 
+/* An entry of a communicator's list of modules: mca_coll_base_avail_coll_t, which is the same in 4.1.0 to 6.0. Its
+ * header includes one that Open MPI 4.1 does not install. */
+typedef struct gpuhier_avail {
+    opal_list_item_t super;
+    int ac_priority;
+    mca_coll_base_module_t *ac_module;
+    const char *ac_component_name;
+} gpuhier_avail_t;
+
 /* The version macro that opens a coll component, and the type of element counts in its functions. */
 #if defined(MCA_COLL_BASE_VERSION_3_0_0)
 #    define GPUHIER_COLL_VERSION MCA_COLL_BASE_VERSION_3_0_0

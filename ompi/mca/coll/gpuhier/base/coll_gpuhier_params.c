@@ -28,7 +28,7 @@
 #define ALGORITHMS_MAX 15
 
 gpuhier_params_t gpuhier_params = {
-    .priority = 95,
+    .priority = 100,
     .enable = true,
     .slice_bytes = 4u << 20,
     .slice_bytes_max = 8u << 20,
@@ -63,8 +63,8 @@ static const struct param {
     const char *text;
 } params[] = {
     {"priority", MCA_BASE_VAR_TYPE_INT, SITE, FIXED, &gpuhier_params.priority, NULL,
-     "Priority among Open MPI's coll components: the highest gets the calls. Below 0 gpuhier is not used. Must be "
-     "equal on all ranks"},
+     "Priority among Open MPI's coll components: the highest gets the calls, of equal ones gpuhier. More than 100 is "
+     "100. Below 0 gpuhier is not used. Must be equal on all ranks"},
     {"enable", MCA_BASE_VAR_TYPE_BOOL, USER, MCA_BASE_VAR_SCOPE_ALL, &gpuhier_params.enable, NULL,
      "Whether gpuhier serves communicators made from now on. MPI_T may change it, on all ranks at once"},
     {"probe", MCA_BASE_VAR_TYPE_INT, SITE, FIXED, &gpuhier_params.probe, NULL,

@@ -38,6 +38,13 @@ void gpuhier_report_add(gpuhier_report_path_t path, size_t bytes, int nranks, do
     opal_mutex_unlock(&lock);
 }
 
+static char served[512];
+
+void gpuhier_report_served(const char *text)
+{
+    snprintf(served, sizeof(served), "%s", text);
+}
+
 static unsigned long long counted(_Atomic uint64_t *counter)
 {
     return (unsigned long long) atomic_load_explicit(counter, memory_order_relaxed);
@@ -74,10 +81,13 @@ void gpuhier_report_print(void)
 {
     gpuhier_counters_t *c = &gpuhier_counters;
     if (!gpuhier_params.report || 0 != OPAL_PROC_MY_NAME.vpid
-        || 0 == counted(&c->calls_accelerated) + gpuhier_calls_saved()) {
+        || ('\0' == served[0] && 0 == counted(&c->calls_accelerated) + gpuhier_calls_saved())) {
         return;
     }
     opal_output(0, "coll:gpuhier: report of rank 0");
+    if ('\0' != served[0]) {
+        opal_output(0, "coll:gpuhier: MPI_COMM_WORLD: %s", served);
+    }
     opal_output(
         0,
         "coll:gpuhier: on the GPUs %llu calls: %llu nonblocking or persistent, %llu reduced by the host, %llu by "
@@ -95,4 +105,5 @@ void gpuhier_report_print(void)
     print_rows(GPUHIER_REPORT_GPUS, "on the GPUs, from");
     print_rows(GPUHIER_REPORT_SAVED, "left to Open MPI, from");
     memset(rows, 0, sizeof(rows)); /* a component that is opened again begins anew */
+    served[0] = '\0';
 }

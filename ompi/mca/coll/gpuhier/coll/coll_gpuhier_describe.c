@@ -8,6 +8,7 @@
  */
 #include "ompi_config.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,8 +17,17 @@
 #include "coll/coll_gpuhier_allreduce.h"
 #include "coll/coll_gpuhier_describe.h"
 #include "coll/coll_gpuhier_module.h"
+#include "coll/coll_gpuhier_serving.h"
 #include "plan/coll_gpuhier_choice.h"
 #include "team/coll_gpuhier_team.h"
+
+#if __has_include("ompi/mpi/fortran/base/fint_2_int.h")
+#    include "ompi/mca/coll/base/coll_base_util.h"
+_Static_assert(sizeof(mca_coll_base_avail_coll_t) == sizeof(gpuhier_avail_t)
+                   && offsetof(mca_coll_base_avail_coll_t, ac_component_name)
+                          == offsetof(gpuhier_avail_t, ac_component_name),
+               "Open MPI's struct is as base/compat says");
+#endif
 
 _Static_assert(GPUHIER_RAILS_MAX <= GPUHIER_DESCRIBED_RAILS, "there is room for all rails");
 _Static_assert(GPUHIER_CHOICES_MAX <= GPUHIER_DESCRIBED_SIZES, "there is room for all sizes");
@@ -75,6 +85,9 @@ __attribute__((visibility("default"))) int gpuhier_describe(MPI_Comm comm, gpuhi
     memset(d, 0, sizeof(*d));
     d->version = GPUHIER_DESCRIPTION_VERSION;
     d->bytes = sizeof(*d);
+    gpuhier_serving_find(comm, d->served);
+    d->enable = gpuhier_params.enable;
+    d->priority = gpuhier_params.priority;
     d->serves = gpuhier_allreduce == comm->c_coll->coll_allreduce;
     if (d->serves) {
         const gpuhier_module_t *module = gpuhier_module_of(comm->c_coll->coll_allreduce_module);

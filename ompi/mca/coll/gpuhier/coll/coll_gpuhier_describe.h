@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * What gpuhier has made of a communicator, for `gpuhier_info job`: a program in the job finds the function in the
- * loaded component by its name. Plain C, so that the program needs none of Open MPI's internal headers.
+ * loaded component by its name.
  */
 #ifndef GPUHIER_DESCRIBE_H
 #define GPUHIER_DESCRIBE_H
@@ -12,14 +12,17 @@
 #include <stdint.h>
 
 #include "base/coll_gpuhier_reasons.h"
+#include "base/coll_gpuhier_served.h"
 
-#define GPUHIER_DESCRIPTION_VERSION 2 /* of the struct: a program cannot read a later version than its own */
+#define GPUHIER_DESCRIPTION_VERSION 3 /* of the struct: a program cannot read a later version than its own */
 #define GPUHIER_DESCRIBED_RAILS 8
 #define GPUHIER_DESCRIBED_SIZES 48
 
 /* The description for one rank. Ranks send it as bytes. */
 typedef struct gpuhier_description {
     uint32_t version, bytes;
+    gpuhier_served_t served[GPUHIER_SERVED_COUNT];
+    int32_t enable, priority; /* parameters */
     int32_t serves;   /* gpuhier has the communicator's MPI_Allreduce; if not, all below but the counters is 0 */
     int32_t has_team; /* a call has run on the GPUs, or could; if not, all below but the counters is 0 */
     int32_t ngroups, group, index;

@@ -17,6 +17,7 @@
 #include "coll/coll_gpuhier_agree.h"
 #include "coll/coll_gpuhier_heritage.h"
 #include "coll/coll_gpuhier_path.h"
+#include "coll/coll_gpuhier_serving.h"
 #include "engine/coll_gpuhier_queue.h"
 #include "engine/coll_gpuhier_watch.h"
 #include "gpu/coll_gpuhier_cuda.h"
@@ -120,6 +121,9 @@ static void team_renew(gpuhier_module_t *module, gpuhier_setup_t *setup, const g
         module->team = NULL;
     }
     module->team_failed = OMPI_SUCCESS != gpuhier_team_create(setup, &module->saved, owner, &module->team);
+    if (NULL != module->team && MPI_COMM_WORLD != module->team->comm) {
+        gpuhier_serving_tell(module->team->comm);
+    }
     if (had_switch && NULL != module->team) {
         gpuhier_switch_make(module->team, &module->saved); /* for kinds whose mode is ACC */
     }

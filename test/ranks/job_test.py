@@ -3,6 +3,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # mpirun gpuhier_info job: what it says of jobs whose groups, rails and paths are known.
+#
+#   job_test.py            jobs that gpuhier serves
+#   job_test.py unserved   jobs on GPUs that it does not serve: no GPU memory may reach Open MPI
 import json
 import os
 import subprocess
@@ -19,15 +22,15 @@ def check(what, found, wanted):
         sys.exit(1)
 
 
-def run(options, status, command=()):
+def run(options, status, command=(), rows=4):
     line = [SRC + "/test/vcluster/run", *options, "--", *command, INFO, "job"]
     text = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     check("status of %s\n%s%s" % (line, text.stdout, text.stderr), text.returncode, status)
     done = subprocess.run(line + ["--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     check("status with --json", done.returncode, status)
     job = json.loads(done.stdout.lstrip("\0"))  # Open MPI 5 sends a null byte to stdout with each of its messages
-    check("wrong elements", [r["wrong"] for r in job["self_test"]], [0, 0, 0, 0])
-    check("bytes", [r["bytes"] for r in job["self_test"]], [8, 65536, 4194304, 4194304])
+    check("wrong elements", [r["wrong"] for r in job["self_test"]], [0, 0, 0, 0][:rows])
+    check("bytes", [r["bytes"] for r in job["self_test"]], [8, 65536, 4194304, 4194304][:rows])
     return job, text.stdout
 
 
@@ -35,12 +38,40 @@ def paths(job):
     return [r["path"] for r in job["self_test"]]
 
 
+def unserved(options, why, loaded, by, command=(), rank=0):
+    job, text = run(["--nodes", "1", "--gpus", "2", *options], 1, command, rows=0)
+    check("loaded, serves", (job["loaded"], job["serves"]), (loaded, False))
+    check("MPI_Allreduce", (job["collectives"][0]["call"], job["collectives"][0]["by"]), ("MPI_Allreduce", by))
+    check("why not: " + str(job["ranks"][rank]["not_served"]), why in job["ranks"][rank]["not_served"], True)
+    for line in "gpuhier does not serve MPI_Allreduce on rank %d on node0: " % rank, why, "no self-test":
+        check("the text has '%s'\n%s" % (line, text), line in text, True)
+    return text
+
+
+if sys.argv[1:] == ["unserved"]:
+    asked = subprocess.run(["ompi_info", "--param", "mca", "base", "--level", "9", "--parsable"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    key = "mca:mca:base:param:mca_base_component_path:value:"
+    default = [line[len(key):].strip('"') for line in asked.splitlines() if line.startswith(key)][0]
+    component, shadow = BUILD + "/ompi/mca/coll/gpuhier/component", BUILD + "/test/ranks/shadow/.libs"
+    unserved(["--mca", "mca_base_component_path", default], "not loaded: ompi_info", False, "tuned")
+    text = unserved(["--mca", "coll", "^gpuhier"], "the parameter coll is '^gpuhier'", False, "tuned")
+    check("the text names the others\n" + text, "MPI_COMM_WORLD: MPI_Allreduce by tuned (priority 30); MPI_Iallreduce by libnbc (" in text, True)
+    unserved(["--mca", "coll_gpuhier_enable", "0"], "coll_gpuhier_enable is 0", True, "tuned")
+    unserved(["--mca", "coll_gpuhier_priority", "-1"], "coll_gpuhier_priority is below 0", True, "tuned")
+    unserved(["--mca", "mca_base_component_path", ":".join([shadow, component, default]), "--mca", "coll_gpuhier_priority", "50"],
+             "shadow's priority 100 is above gpuhier's 50: raise coll_gpuhier_priority", True, "shadow")
+    # On one rank of two.
+    unserved([], "the parameter coll is '^gpuhier'", True, "gpuhier", [SRC + "/test/fault/on_rank", "1", "OMPI_MCA_coll=^gpuhier"], 1)
+    print("job_test: right")
+    sys.exit(0)
+
 # Two groups, and a wire between them.
 job, text = run(["--nodes", "2", "--gpus", "2"], 0)
 check("groups", (job["groups"], [r["group"] for r in job["ranks"]], [r["index"] for r in job["ranks"]]), (2, [0, 0, 1, 1], [0, 1, 0, 1]))
 check("between groups", job["between_groups"], "pinned host memory over UCX")
 check("rails", [r["rails"] for r in job["ranks"]], [[{"name": "rail0", "driven": True}]] * 4)
 check("GPUs", len({r["pci"] for r in job["ranks"]}), 2)
+check("collectives", job["collectives"][0], {"call": "MPI_Allreduce", "by": "gpuhier", "else": "tuned"})
 check("sizes", (job["sizes"][0], job["sizes"][1]["from_bytes"]), ({"from_bytes": 8, "path": "from 8 bytes: reduced by the host"}, 16384))
 check("paths", paths(job), REDUCED)
 for line in "2 groups; between groups: pinned host memory over UCX", "    rank 3 on node1, pid ", "no benchmark", "rails: rail0":
@@ -61,9 +92,6 @@ job, text = run(["--nodes", "1", "--gpus", "2"], 1, [SRC + "/test/nodes/as", "no
 check("no GPU", (job["ranks"][0]["no_gpu"], job["ranks"][1]["no_gpu"] is None), (None, False))
 check("no GPU, paths", set(p[:16] for p in paths(job)), {"left to Open MPI"})
 check("the text names the rank\n" + text, "rank 1 on node0 has no GPU: " in text, True)
-job, text = run(["--nodes", "1", "--gpus", "0", "--ranks", "2", "--stock"], 1)
-check("stock", (job["loaded"], job["serves"]), (False, False))
-check("the text says so\n" + text, "gpuhier is not loaded" in text, True)
 job, _ = run(["--nodes", "1", "--gpus", "2"], 0, [SRC + "/test/nodes/as", "isolated"])
 check("isolated", [r["through_host_memory"] for r in job["ranks"]], [True, True])
 

@@ -7,15 +7,18 @@
  *
  * Each rank takes the GPU of its local rank. The component says what it has made of MPI_COMM_WORLD
  * (coll_gpuhier_describe.h), so nothing is computed a second time here. The counters say where each call of the
- * self-test ran. Rank 0 prints.
+ * self-test ran. Where gpuhier does not serve all ranks there is no self-test, since the Open MPI below may not be able
+ * to take GPU memory. Rank 0 prints.
  *
- * Exit status: 0; 1: a call ran elsewhere than on the GPUs, or a result is wrong; 3: failed.
+ * Exit status: 0; 1: gpuhier does not serve the job, a call ran elsewhere than on the GPUs, or a result is wrong; 3:
+ * failed.
  */
 #define _GNU_SOURCE /* dl_iterate_phdr() */
 
 #include "coll/coll_gpuhier_describe.h"
 #include "info_driver.h"
 #include "info_json.h"
+#include "job_serving.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -33,6 +36,9 @@ typedef struct told {
     int32_t pid;
     int32_t on_gpu; /* its buffers are GPU memory */
     char why_not[128];
+    int32_t is_served; /* by gpuhier */
+    char why_not_served[320];
+    gpuhier_served_t served[GPUHIER_SERVED_COUNT];
     gpuhier_description_t gpuhier;
 } told_t;
 
@@ -72,11 +78,15 @@ static void component_find(void)
     }
 }
 
-static void describe_now(gpuhier_description_t *d)
+/* Returns false, and fills in zeros, if the component is not loaded. */
+static bool describe_now(gpuhier_description_t *d)
 {
-    if (NULL == describe || 0 != describe(MPI_COMM_WORLD, d) || GPUHIER_DESCRIPTION_VERSION != d->version) {
+    const bool known =
+        NULL != describe && 0 == describe(MPI_COMM_WORLD, d) && GPUHIER_DESCRIPTION_VERSION == d->version;
+    if (!known) {
         memset(d, 0, sizeof(*d));
     }
+    return known;
 }
 
 /* Makes the context of this rank's GPU current. Returns NULL, or why there is none. */
@@ -174,7 +184,7 @@ static bool row_run(row_t *row, bool nonblocking, bool on_gpu)
     MPI_Bcast(&all, 1, MPI_INT, 0, MPI_COMM_WORLD);
     for (int call = -1; call < CALLS && all; ++call) {
         if (0 == call) {
-            describe_now(&before);
+            (void) describe_now(&before);
         }
         MPI_Request request = MPI_REQUEST_NULL;
         MPI_Barrier(MPI_COMM_WORLD);
@@ -192,7 +202,7 @@ static bool row_run(row_t *row, bool nonblocking, bool on_gpu)
         }
     }
     if (all) {
-        describe_now(&after);
+        (void) describe_now(&after);
         path_tell(&before, &after, row);
         qsort(seconds, CALLS, sizeof(seconds[0]), by_value);
         row->us = 1e6 * seconds[CALLS / 2];
@@ -220,20 +230,37 @@ static const char *rails_text(const gpuhier_description_t *d, char *text, size_t
     return 0 == d->nrails ? " none" : text;
 }
 
+/* The first rank that gpuhier does not serve; NULL: it serves all. */
+static const told_t *outsider(const told_t *told)
+{
+    for (int i = 0; i < nranks; ++i) {
+        if (!told[i].is_served) {
+            return &told[i];
+        }
+    }
+    return NULL;
+}
+
 static void print_text(const told_t *told, const row_t *rows, int nrows, const char *mpi)
 {
     const gpuhier_description_t *first = &told[0].gpuhier;
+    char served[512];
     printf("job of %d rank%s, %s\n", nranks, 1 == nranks ? "" : "s", mpi);
     for (int i = 0; i < nranks; ++i) {
         if (!told[i].on_gpu) {
             printf("rank %d on %s has no GPU: %s\n", i, told[i].host, told[i].why_not);
         }
     }
-    if (NULL == describe) {
-        printf("gpuhier is not loaded: ompi_info --param coll gpuhier --level 9 says whether Open MPI finds it\n");
-    } else if (!first->serves) {
-        printf("gpuhier does not serve MPI_COMM_WORLD: it is switched off, or a component of a higher priority does\n");
-    } else if (!first->has_team) {
+    const told_t *outside = outsider(told);
+    printf("MPI_COMM_WORLD: %s\n",
+           gpuhier_served_text(NULL != outside ? outside->served : told[0].served, served, sizeof(served)));
+    if (NULL != outside) {
+        printf("gpuhier does not serve MPI_Allreduce on rank %d on %s: %s\n", (int) (outside - told), outside->host,
+               outside->why_not_served);
+        printf("no self-test: without gpuhier Open MPI may be unable to take GPU memory\n");
+        return;
+    }
+    if (!first->has_team) {
         printf("gpuhier has not run any call on the GPUs; the self-test says why\n");
     } else {
         printf("%d group%s; between groups: %s\n", first->ngroups, 1 == first->ngroups ? "" : "s", first->between);
@@ -277,7 +304,17 @@ static void print_json(const told_t *told, const row_t *rows, int nrows, const c
     info_json_open(NULL, '{');
     info_json_text("mpi", mpi);
     info_json_bool("loaded", NULL != describe);
-    info_json_bool("serves", first->serves);
+    info_json_bool("serves", NULL == outsider(told));
+    info_json_open("collectives", '[');
+    for (int i = 0; i < GPUHIER_SERVED_COUNT; ++i) {
+        const gpuhier_served_t *served = &told[0].served[i];
+        info_json_open(NULL, '{');
+        info_json_text("call", served->call);
+        info_json_text("by", '\0' != served->by[0] ? served->by : NULL);
+        info_json_text("else", '\0' != served->below[0] ? served->below : NULL);
+        info_json_close();
+    }
+    info_json_close();
     info_json_bool("on_gpus", first->has_team);
     info_json_int("groups", first->ngroups);
     info_json_text("between_groups", first->has_team ? first->between : NULL);
@@ -289,6 +326,7 @@ static void print_json(const told_t *told, const row_t *rows, int nrows, const c
         info_json_text("host", told[i].host);
         info_json_int("pid", told[i].pid);
         info_json_text("no_gpu", told[i].on_gpu ? NULL : told[i].why_not);
+        info_json_text("not_served", told[i].is_served ? NULL : told[i].why_not_served);
         if (d->has_team) {
             info_json_int("group", d->group);
             info_json_int("index", d->index);
@@ -330,37 +368,51 @@ static void print_json(const told_t *told, const row_t *rows, int nrows, const c
     info_json_close();
 }
 
+/* What rank 0 gets from each rank. Returns NULL on the others. */
+static told_t *tell(told_t *mine)
+{
+    told_t *told = NULL;
+    (void) gethostname(mine->host, sizeof(mine->host) - 1);
+    if (0 == rank && NULL == (told = malloc(sizeof(*told) * (size_t) nranks))) {
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    }
+    MPI_Gather(mine, sizeof(*mine), MPI_BYTE, told, sizeof(*mine), MPI_BYTE, 0, MPI_COMM_WORLD);
+    return told;
+}
+
 int main(int argc, char **argv)
 {
     row_t rows[] = {{.call = "MPI_Allreduce", .count = 1},
                     {.call = "MPI_Allreduce", .count = 8 << 10},
                     {.call = "MPI_Allreduce", .count = 512 << 10},
                     {.call = "MPI_Iallreduce", .count = 512 << 10}};
-    const int nrows = sizeof(rows) / sizeof(rows[0]);
     char mpi[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    int length = 0, status = 0;
+    int length = 0, status = 0, nrows = sizeof(rows) / sizeof(rows[0]), is_served, all_served;
+    told_t mine = {.pid = (int32_t) getpid()}, *told;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
     MPI_Get_library_version(mpi, &length);
     mpi[strcspn(mpi, ",\n")] = '\0';
     component_find();
+    mine.is_served = is_served = job_serving(describe_now(&mine.gpuhier) ? &mine.gpuhier : NULL, mine.served,
+                                             mine.why_not_served, sizeof(mine.why_not_served));
+    MPI_Reduce(&is_served, &all_served, 1, MPI_INT, MPI_MIN, 0, MPI_COMM_WORLD);
+    MPI_Bcast(&all_served, 1, MPI_INT, 0, MPI_COMM_WORLD);
     const char *why_not = gpu_take();
+    mine.on_gpu = NULL == why_not;
+    snprintf(mine.why_not, sizeof(mine.why_not), "%s", NULL == why_not ? "" : why_not);
+    nrows = all_served ? nrows : 0;
     for (int i = 0; i < nrows && 0 == status; ++i) {
         status = row_run(&rows[i], 0 == strcmp(rows[i].call, "MPI_Iallreduce"), NULL == why_not) ? 0 : 3;
     }
-    told_t mine = {.pid = (int32_t) getpid(), .on_gpu = NULL == why_not}, *told = NULL;
-    (void) gethostname(mine.host, sizeof(mine.host) - 1);
-    snprintf(mine.why_not, sizeof(mine.why_not), "%s", NULL == why_not ? "" : why_not);
-    describe_now(&mine.gpuhier);
-    if (0 == rank && NULL == (told = malloc(sizeof(*told) * (size_t) nranks))) {
-        MPI_Abort(MPI_COMM_WORLD, 3);
-    }
-    MPI_Gather(&mine, sizeof(mine), MPI_BYTE, told, sizeof(mine), MPI_BYTE, 0, MPI_COMM_WORLD);
+    (void) describe_now(&mine.gpuhier);
+    told = tell(&mine);
     if (0 == rank && 0 != status) {
         fprintf(stderr, "gpuhier_info: out of memory\n");
     } else if (0 == rank) {
         (argc > 1 && 0 == strcmp(argv[1], "--json") ? print_json : print_text)(told, rows, nrows, mpi);
+        status = all_served ? 0 : 1;
         for (int i = 0; i < nrows; ++i) {
             status = 0 != rows[i].wrong || !rows[i].on_gpus ? 1 : status;
         }

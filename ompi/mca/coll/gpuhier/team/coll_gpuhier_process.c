@@ -28,6 +28,7 @@
 static struct {
     gpuhier_record_t record; /* made once: finding the devices takes milliseconds */
     bool record_known;
+    char *report; /* what print_info says of the record, until it has said so; else NULL */
     gpuhier_net_t *net;
     unsigned lost; /* contexts that had been lost when it was opened */
 } ways[GPUHIER_WAY_COUNT];
@@ -134,6 +135,15 @@ void gpuhier_process_no_way_tell(const char *reason)
     }
 }
 
+void gpuhier_process_record_tell(gpuhier_way_t way)
+{
+    if (NULL != ways[way].report) {
+        opal_output(0, "coll:gpuhier: %s", ways[way].report);
+    }
+    free(ways[way].report);
+    ways[way].report = NULL;
+}
+
 int gpuhier_process_record(int ordinal, gpuhier_way_t way, gpuhier_record_t *record_p)
 {
     gpuhier_record_t *record = &ways[way].record;
@@ -142,19 +152,20 @@ int gpuhier_process_record(int ordinal, gpuhier_way_t way, gpuhier_record_t *rec
         return OMPI_SUCCESS;
     }
     gpuhier_gpu_info_t gpu;
-    char *report = NULL;
+    char **report = &ways[way].report;
+    free(*report);
+    *report = NULL;
     int rc = gpu_describe(ordinal, &gpu);
     if (OMPI_SUCCESS == rc && GPUHIER_WAY_MPI == way) {
         gpuhier_topology_local_bare(&gpu, record);
     } else if (OMPI_SUCCESS == rc) {
         rc = (GPUHIER_WAY_TCP == way ? gpuhier_topology_local_tcp
-                                     : gpuhier_topology_local)(&gpu, gpuhier_params.devices, record, &report);
+                                     : gpuhier_topology_local)(&gpu, gpuhier_params.devices, record, report);
     }
     const bool record_known = ways[way].record_known = OMPI_SUCCESS == rc;
-    if (NULL != report && (gpuhier_params.print_info || OMPI_SUCCESS != rc)) {
-        opal_output(0, "coll:gpuhier: %s", report);
+    if (!record_known) {
+        gpuhier_process_record_tell(way);
     }
-    free(report);
     if (record_known) {
         *record_p = *record;
     }

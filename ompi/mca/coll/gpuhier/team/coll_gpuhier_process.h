@@ -46,6 +46,9 @@ void gpuhier_process_no_way_tell(const char *reason);
  */
 int gpuhier_process_record(int ordinal, gpuhier_way_t way, gpuhier_record_t *record_p);
 
+/* Prints the record's network devices, and why each one is a rail or not. Once for each record. */
+void gpuhier_process_record_tell(gpuhier_way_t way);
+
 /* The process's connections; NULL before gpuhier_process_net_open(). */
 gpuhier_net_t *gpuhier_process_net(gpuhier_way_t way);
 

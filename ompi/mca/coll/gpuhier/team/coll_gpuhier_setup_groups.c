@@ -229,6 +229,9 @@ int gpuhier_setup_groups(gpuhier_setup_t *setup, int rc)
     gpuhier_setup_word_t mine = {0};
     rc = OMPI_SUCCESS != rc ? rc : groups_make(setup);
     if (OMPI_SUCCESS == rc && team->ngroups > 1) {
+        if (gpuhier_params.print_info) {
+            gpuhier_process_record_tell(team->way);
+        }
         rc = gpuhier_setup_net_open(setup, &mine);
     } else if (OMPI_SUCCESS == rc) {
         mine.ids = UINT32_MAX;

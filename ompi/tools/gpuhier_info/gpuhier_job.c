@@ -261,7 +261,8 @@ static void print_text(const told_t *told, const row_t *rows, int nrows, const c
         return;
     }
     if (!first->has_team) {
-        printf("gpuhier has not run any call on the GPUs; the self-test says why\n");
+        printf("gpuhier has not run any call on the GPUs%s%s; the self-test says why\n",
+               '\0' != first->members[0] ? ", since " : "", first->members);
     } else {
         printf("%d group%s; between groups: %s\n", first->ngroups, 1 == first->ngroups ? "" : "s", first->between);
         for (int group = 0; group < first->ngroups; ++group) {
@@ -317,6 +318,7 @@ static void print_json(const told_t *told, const row_t *rows, int nrows, const c
     info_json_close();
     info_json_bool("on_gpus", first->has_team);
     info_json_int("groups", first->ngroups);
+    info_json_text("members", '\0' != first->members[0] ? first->members : NULL);
     info_json_text("between_groups", first->has_team ? first->between : NULL);
     info_json_open("ranks", '[');
     for (int i = 0; i < nranks; ++i) {

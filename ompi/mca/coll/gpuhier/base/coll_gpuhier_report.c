@@ -11,14 +11,13 @@
 
 #include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_report.h"
+#include "base/coll_gpuhier_spread.h"
 #include "opal/util/output.h"
 #include "opal/util/proc.h"
 
 /* One row of sizes: from 2^i bytes to below 2^(i+1). */
 typedef struct row {
-    uint64_t calls;
-    double bytes;     /* of all messages */
-    double seconds;   /* in all calls */
+    gpuhier_spread_t times;
     double bus_bytes; /* 2 (n - 1) / n times the bytes, as nccl-tests counts an all-reduce of n ranks */
 } row_t;
 
@@ -31,18 +30,23 @@ void gpuhier_report_add(gpuhier_report_path_t path, size_t bytes, int nranks, do
     const double seconds = gpuhier_clock() - begin;
     row_t *row = &rows[path][0 == bytes ? 0 : 63 - __builtin_clzll((unsigned long long) bytes)];
     opal_mutex_lock(&lock);
-    row->calls += 1;
-    row->bytes += (double) bytes;
-    row->seconds += seconds;
+    gpuhier_spread_add(&row->times, seconds);
     row->bus_bytes += 2.0 * (nranks - 1) / nranks * (double) bytes;
     opal_mutex_unlock(&lock);
 }
 
-static char served[512];
+static char served[512], members[128];
 
 void gpuhier_report_served(const char *text)
 {
     snprintf(served, sizeof(served), "%s", text);
+}
+
+void gpuhier_report_members(const char *text)
+{
+    opal_mutex_lock(&lock);
+    snprintf(members, sizeof(members), "%s", text);
+    opal_mutex_unlock(&lock);
 }
 
 static unsigned long long counted(_Atomic uint64_t *counter)
@@ -64,16 +68,22 @@ static void print_rows(gpuhier_report_path_t path, const char *title)
     for (int i = 0; i < ROWS; ++i) {
         const row_t *row = &rows[path][i];
         char from[16];
-        if (0 == row->calls) {
+        if (0 == row->times.calls) {
             continue;
         }
         if (!any) {
-            opal_output(0, "coll:gpuhier: %-26s %12s %14s %12s", title, "calls", "mean us", "busbw GB/s");
+            opal_output(0, "coll:gpuhier: %-26s %12s %14s %14s %14s %12s", title, "calls", "first us", "median us",
+                        "least us", "busbw GB/s");
             any = true;
         }
-        opal_output(0, "coll:gpuhier:   %-24s %12llu %14.1f %12.3f", size_text(i, from),
-                    (unsigned long long) row->calls, 1e6 * row->seconds / (double) row->calls,
-                    row->seconds > 0 ? 1e-9 * row->bus_bytes / row->seconds : 0);
+        const double median = gpuhier_spread_median(&row->times);
+        char later[64] = "             -              -            -";
+        if (median > 0) {
+            snprintf(later, sizeof(later), "%14.1f %14.1f %12.3f", 1e6 * median, 1e6 * row->times.least,
+                     1e-9 * row->bus_bytes / (double) row->times.calls / median);
+        }
+        opal_output(0, "coll:gpuhier:   %-24s %12llu %14.1f %s", size_text(i, from),
+                    (unsigned long long) row->times.calls, 1e6 * row->times.first, later);
     }
 }
 
@@ -99,11 +109,13 @@ void gpuhier_report_print(void)
                 (unsigned long long) gpuhier_calls_saved(), counted(&c->calls_staged));
     for (int i = 0; i < GPUHIER_REASON_COUNT; ++i) {
         if (0 != counted(&c->saved_because[i])) {
-            opal_output(0, "coll:gpuhier:   %12llu  %s", counted(&c->saved_because[i]), gpuhier_reason_text(i));
+            const bool differ = GPUHIER_REASON_members == i && '\0' != members[0];
+            opal_output(0, "coll:gpuhier:   %12llu  %s%s%s", counted(&c->saved_because[i]), gpuhier_reason_text(i),
+                        differ ? ": " : "", differ ? members : "");
         }
     }
     print_rows(GPUHIER_REPORT_GPUS, "on the GPUs, from");
     print_rows(GPUHIER_REPORT_SAVED, "left to Open MPI, from");
     memset(rows, 0, sizeof(rows)); /* a component that is opened again begins anew */
-    served[0] = '\0';
+    served[0] = members[0] = '\0';
 }

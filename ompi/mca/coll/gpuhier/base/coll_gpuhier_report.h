@@ -38,6 +38,9 @@ static inline void gpuhier_report_end(gpuhier_report_path_t path, size_t bytes, 
 /* What the report says of who serves the collectives of MPI_COMM_WORLD. */
 void gpuhier_report_served(const char *text);
 
+/* What it says of a member that keeps a communicator from the GPUs. */
+void gpuhier_report_members(const char *text);
+
 /* Prints the report, on rank 0 of the job and if it was asked for. */
 void gpuhier_report_print(void);
 

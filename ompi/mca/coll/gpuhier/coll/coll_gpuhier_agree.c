@@ -19,6 +19,7 @@
  */
 #include "ompi_config.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,6 +104,30 @@ static bool is_same(struct ompi_communicator_t *comm, int rank)
         opal_mutex_unlock(&answers_lock);
     }
     return ANSWER_SAME == said;
+}
+
+#define TOLD_SECONDS 1 /* the value is here, or does not exist */
+
+bool gpuhier_agree_who(struct ompi_communicator_t *comm, char *text, size_t room)
+{
+    const char *what = 0 == published.driver ? "has no CUDA driver" : NULL;
+    int rank = NULL != what ? ompi_comm_rank(comm) : -1;
+    while (NULL == what && ++rank < ompi_comm_size(comm)) {
+        const opal_process_name_t name = ompi_group_get_proc_name(comm->c_local_group, rank);
+        agree_word_t *word = NULL;
+        size_t bytes = 0;
+        if (OPAL_SUCCESS != gpuhier_modex_recv(component, &name, TOLD_SECONDS, (void **) &word, &bytes)) {
+            what = "has no gpuhier";
+        } else {
+            what = sizeof(published) != bytes || published.version != word->version ? "has another version of gpuhier"
+                   : published.driver != word->driver                               ? "has no CUDA driver"
+                   : published.params_hash != word->params_hash                     ? "has other parameters"
+                                                                                    : NULL;
+            free(word);
+        }
+    }
+    snprintf(text, room, "rank %d %s", rank, NULL != what ? what : "");
+    return NULL != what;
 }
 
 /* A tag of blocking collectives, which MPI orders on a communicator. No allreduce uses this one. */

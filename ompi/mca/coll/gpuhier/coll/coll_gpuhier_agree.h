@@ -9,6 +9,7 @@
 #define GPUHIER_AGREE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/coll_gpuhier_compat.h"
@@ -22,6 +23,12 @@ int gpuhier_agree_publish(const mca_base_component_t *self);
  * brought the same; equal on all members.
  */
 bool gpuhier_agree(struct ompi_communicator_t *comm, uint64_t heritage, bool *same_p);
+
+/*
+ * Which member differs from this rank, and in what. Local, but asks the modex for one member after the other: for
+ * messages only. text: [room] "rank 3 has other parameters". Returns false if none is found.
+ */
+bool gpuhier_agree_who(struct ompi_communicator_t *comm, char *text, size_t room);
 
 /* Forgets what is remembered of other processes, when the component closes. */
 void gpuhier_agree_forget(void);

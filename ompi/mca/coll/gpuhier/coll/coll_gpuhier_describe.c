@@ -14,6 +14,7 @@
 
 #include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_params.h"
+#include "coll/coll_gpuhier_agree.h"
 #include "coll/coll_gpuhier_allreduce.h"
 #include "coll/coll_gpuhier_describe.h"
 #include "coll/coll_gpuhier_module.h"
@@ -93,6 +94,9 @@ __attribute__((visibility("default"))) int gpuhier_describe(MPI_Comm comm, gpuhi
         const gpuhier_module_t *module = gpuhier_module_of(comm->c_coll->coll_allreduce_module);
         if (NULL != module->team) {
             team_describe(module->team, d);
+        } else if (GPUHIER_AGREE_NO == module->agree && GPUHIER_REASON_members == module->why
+                   && !gpuhier_agree_who(comm, d->members, sizeof(d->members))) {
+            d->members[0] = '\0';
         }
     }
     d->accelerated = counted(&gpuhier_counters.calls_accelerated);

@@ -30,6 +30,7 @@ typedef struct gpuhier_description {
     int32_t on_host; /* the group works through scratch in host memory */
     int32_t reserved;
     int32_t nrails, nsizes;
+    char members[64];  /* "rank 3 has other parameters": a member that keeps all from the GPUs; or empty */
     uint32_t driven;   /* rails that this rank drives, by bit; none with one group */
     char pci[16];      /* of the GPU: 0000:3b:00.0 */
     char between[128]; /* what carries data between groups, in words */

@@ -14,6 +14,7 @@
 #include "base/coll_gpuhier_hash.h"
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
+#include "base/coll_gpuhier_report.h"
 #include "coll/coll_gpuhier_agree.h"
 #include "coll/coll_gpuhier_heritage.h"
 #include "coll/coll_gpuhier_path.h"
@@ -216,12 +217,28 @@ static bool agree_and_inherit(gpuhier_module_t *module, struct ompi_communicator
     return !module->team_failed;
 }
 
+/* Says on rank 0, for print_info and the report, which member keeps the communicator from the GPUs. */
+static void members_tell(struct ompi_communicator_t *comm)
+{
+    char who[128];
+    if ((gpuhier_params.print_info || gpuhier_params.report) && 0 == ompi_comm_rank(comm)
+        && gpuhier_agree_who(comm, who, sizeof(who))) {
+        gpuhier_report_members(who);
+        if (gpuhier_params.print_info) {
+            opal_output(0, "coll:gpuhier: communicator %s: %s", comm->c_name, who);
+        }
+    }
+}
+
 bool gpuhier_path_agree(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in, const void *out)
 {
     const bool asks = gpuhier_params.probe && gpuhier_cuda_present();
     const bool yes = asks && agree_and_inherit(module, comm, in, out);
     module->agree = yes || module->team_failed ? GPUHIER_AGREE_YES : GPUHIER_AGREE_NO;
     module->why = gpuhier_params.probe ? GPUHIER_REASON_members : GPUHIER_REASON_off;
+    if (GPUHIER_AGREE_NO == module->agree && gpuhier_params.probe) {
+        members_tell(comm);
+    }
     return yes;
 }
 

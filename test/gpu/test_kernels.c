@@ -271,6 +271,7 @@ static void print_bandwidths(void)
         {"gpuhier_sum_float", 8, 8, 0},
         {"gpuhier_sum_float", 2, 1, 4},
         {"gpuhier_sum_double", 2, 1, 0},
+        {"gpuhier_sum_double", 4, 4, 0},
         {"gpuhier_sum_double", 8, 8, 0},
         {"gpuhier_max_int8", 4, 1, 0},
         {"gpuhier_prod_double_complex", 4, 1, 0},

@@ -701,29 +701,39 @@ void sim_stream_drain(CUstream stream)
     model_await(stream, seq);
 }
 
-/* Under the lock: all that the chosen streams have now; what is submitted meanwhile is not waited for. */
+/*
+ * Under the lock: all that the chosen streams have now; what is submitted meanwhile is not waited for. The lock is open
+ * now and then, and other threads may drain other streams, so each drain has a list of its own.
+ */
 static void drain_locked(CUcontext ctx, int physical)
 {
+    struct sim_dep *targets;
+    size_t most = 0, n = 0;
     CUstream stream;
 
     for (stream = sim_all_streams; NULL != stream; stream = stream->all_next) {
-        if (0 != stream->magic && (NULL == ctx || stream->ctx == ctx)
+        most++;
+    }
+    if (0 == most) {
+        return;
+    }
+    targets = must(malloc(most * sizeof(*targets)));
+    for (stream = sim_all_streams; NULL != stream; stream = stream->all_next) {
+        if (0 != stream->magic && stream->submitted > 0 && (NULL == ctx || stream->ctx == ctx)
             && (physical < 0 || stream->ctx->physical == physical)) {
-            stream->drain_to = stream->submitted;
-        } else {
-            stream->drain_to = 0;
+            targets[n++] = (struct sim_dep){.stream = stream, .seq = stream->submitted};
         }
     }
-    /* The list only grows, and at its head: going on after the lock was open is safe. */
-    for (stream = sim_all_streams; NULL != stream; stream = stream->all_next) {
-        stream_run(stream, stream->drain_to);
-        if (sim_model.on && stream->drain_to > 0) {
-            const uint64_t end = end_of(stream, stream->drain_to);
+    for (size_t i = 0; i < n; i++) {
+        stream_run(targets[i].stream, targets[i].seq);
+        if (sim_model.on) {
+            const uint64_t end = end_of(targets[i].stream, targets[i].seq);
             sim_engine_unlock();
             sim_model_await(end);
             sim_engine_lock();
         }
     }
+    free(targets);
 }
 
 void sim_context_drain(CUcontext ctx)

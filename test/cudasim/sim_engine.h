@@ -56,7 +56,6 @@ struct CUstream_st {
     pthread_cond_t work; /* for the worker: something was queued */
     pthread_cond_t done; /* completed or busy changed */
     uint64_t kicked;     /* lazy mode: work up to this number is to be done soon */
-    uint64_t drain_to;   /* what a drain in progress waits for */
     CUstream next;       /* in the context's list, or the free list */
     CUstream all_next;   /* in the list of all streams ever made */
 };

@@ -20,7 +20,8 @@
 #define BYTES (COUNT * sizeof(uint32_t))
 
 static _Atomic int failures;
-static CUcontext ctx;
+static CUcontext contexts[2]; /* of as many GPUs, if there are two */
+static int ngpus;
 static int rounds;
 static uint64_t seed;
 
@@ -51,6 +52,7 @@ struct place {
     CUevent event;
     uint32_t *pinned;
     int heard;
+    int ended[3]; /* pieces of work that ended, by stream */
 };
 
 /* Fill in one stream, copy in a second that waits for it, and look. */
@@ -94,13 +96,35 @@ static void one_round(struct place *place, uint64_t *state)
     OK(cuMemFree(b));
 }
 
+/* Work in all streams, and a call that waits for all of it, whatever other threads wait for. */
+static void wait_round(struct place *place, uint64_t *state)
+{
+    const size_t count = (size_t) 1 << 18;
+    CUdeviceptr a;
+    int i, before[3];
+
+    OK(cuMemAlloc(&a, 3 * count * sizeof(uint32_t)));
+    for (i = 0; i < 3; i++) {
+        before[i] = place->ended[i];
+        OK(cuMemsetD32Async(a + i * count * sizeof(uint32_t), draw(state), count, place->streams[i]));
+        OK(cuLaunchHostFunc(place->streams[i], count_up, &place->ended[i]));
+    }
+    if (draw(state) % 2) {
+        OK(cuCtxSynchronize());
+    }
+    OK(cuMemFree(a));
+    for (i = 0; i < 3; i++) {
+        EXPECT(before[i] + 1 == place->ended[i]);
+    }
+}
+
 static void *thread_main(void *argument)
 {
     uint64_t state = seed * 1000 + (uintptr_t) argument;
     struct place place = {0};
     int round, i;
 
-    OK(cuCtxSetCurrent(ctx));
+    OK(cuCtxSetCurrent(contexts[(uintptr_t) argument % (unsigned) ngpus]));
     OK(cuMemAllocHost((void **) &place.pinned, BYTES));
     for (round = 0; round < rounds && failures < 10; round++) {
         if (0 == round % 10) {
@@ -116,8 +140,8 @@ static void *thread_main(void *argument)
             OK(cuEventCreate(&place.event, CU_EVENT_DISABLE_TIMING));
         }
         one_round(&place, &state);
-        if (0 == draw(&state) % 16) {
-            OK(cuCtxSynchronize());
+        if (0 == draw(&state) % 4) {
+            wait_round(&place, &state);
         }
     }
     OK(cuMemFreeHost(place.pinned));
@@ -136,13 +160,19 @@ int main(int argc, char **argv)
         return 2;
     }
     OK(cuInit(0));
-    OK(cuDevicePrimaryCtxRetain(&ctx, 0));
+    OK(cuDeviceGetCount(&ngpus));
+    ngpus = ngpus < 2 ? 1 : 2;
+    for (i = 0; i < ngpus; i++) {
+        OK(cuDevicePrimaryCtxRetain(&contexts[i], i));
+    }
     for (i = 0; i < nthreads; i++) {
         pthread_create(&threads[i], NULL, thread_main, (void *) (uintptr_t) i);
     }
     for (i = 0; i < nthreads; i++) {
         pthread_join(threads[i], NULL);
     }
-    OK(cuDevicePrimaryCtxRelease(0));
+    for (i = 0; i < ngpus; i++) {
+        OK(cuDevicePrimaryCtxRelease(i));
+    }
     return failures > 0;
 }

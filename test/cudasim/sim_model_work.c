@@ -265,19 +265,18 @@ static void kernel_charge(struct sim_kernel_time *time)
 void sim_deliver(void *to, const void *from, size_t bytes)
 {
     unsigned char *at = to;
-    const unsigned char *byte = from;
+    const unsigned char *byte = from, *end = byte + bytes;
     uint64_t word;
-    size_t i = 0;
 
-    while (i < bytes) {
-        if (0 == (uintptr_t) (at + i) % sizeof(word) && bytes - i >= sizeof(word)) {
-            memcpy(&word, byte + i, sizeof(word));
-            __atomic_store_n((uint64_t *) (void *) (at + i), word, __ATOMIC_RELEASE);
-            i += sizeof(word);
-        } else {
-            __atomic_store_n(at + i, byte[i], __ATOMIC_RELEASE);
-            i++;
-        }
+    for (; byte < end && 0 != (uintptr_t) at % sizeof(word); at++, byte++) {
+        __atomic_store_n(at, *byte, __ATOMIC_RELEASE);
+    }
+    for (; (size_t) (end - byte) >= sizeof(word); at += sizeof(word), byte += sizeof(word)) {
+        memcpy(&word, byte, sizeof(word));
+        __atomic_store_n((uint64_t *) (void *) at, word, __ATOMIC_RELEASE);
+    }
+    for (; byte < end; at++, byte++) {
+        __atomic_store_n(at, *byte, __ATOMIC_RELEASE);
     }
 }
 

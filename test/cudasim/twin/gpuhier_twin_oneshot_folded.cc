@@ -30,7 +30,21 @@ static constexpr uint64_t words_together =
     GPUHIER_ONESHOT_PLACES * unit_size / 8; /* from a unit's first line to its second */
 static constexpr uint64_t block_units = 256;
 
-struct block {
+/* A line, or the data of a unit. As in the kernels, each half of a line is loaded whole. */
+typedef uint32_t words __attribute__((vector_size(16), may_alias));
+
+static inline words mixed(words a, words b, words order)
+{
+#ifdef __clang__
+    words all[2] = {a, b};
+    return words{((uint32_t *) all)[order[0]], ((uint32_t *) all)[order[1]], ((uint32_t *) all)[order[2]],
+                 ((uint32_t *) all)[order[3]]};
+#else
+    return __builtin_shuffle(a, b, order);
+#endif
+}
+
+struct alignas(16) block {
     uint32_t word[block_units * unit_size / 4];
 };
 
@@ -90,15 +104,13 @@ struct folded {
     void push(uint64_t to, uint32_t flag, const block &from, uint64_t n) const
     {
         constexpr uint64_t group = GPUHIER_ONESHOT_PLACES;
-        uint64_t lines[block_units * place_size / 8];
-        const uint64_t high = (uint64_t) flag << 32;
+        alignas(16) uint64_t lines[block_units * place_size / 8];
+        const words flags = {flag, flag, flag, flag};
         for (uint64_t k = 0; k < n; ++k) {
-            const uint32_t *data = from.word + 4 * k;
+            const words data = *(const words *) (from.word + 4 * k);
             uint64_t *line = lines + k / group * 2 * words_together + k % group * 2;
-            line[0] = high | data[0];
-            line[1] = high | data[1];
-            line[words_together] = high | data[2];
-            line[words_together + 1] = high | data[3];
+            *(words *) line = mixed(data, flags, words{0, 4, 1, 5});
+            *(words *) (line + words_together) = mixed(data, flags, words{2, 6, 3, 7});
         }
         const uint64_t whole = n / group * group, rest = n - whole, words = whole * place_size / 8;
         if (rest > 0) {
@@ -126,16 +138,15 @@ struct folded {
         constexpr uint64_t group = GPUHIER_ONESHOT_PLACES;
         const auto *lines = (const uint64_t *) cudasim_host_view(launch, (uintptr_t) from);
         const uint32_t flag = args.flag[args.index];
-        uint32_t wrong = 0;
+        const words flags = {0, flag, 0, flag}, upper = {0, ~0u, 0, ~0u};
+        words wrong = {};
         for (uint64_t k = 0; k < n; ++k) {
             const uint64_t *line = lines + k / group * 2 * words_together + k % group * 2;
-            for (uint32_t w = 0; w < 4; ++w) {
-                const uint64_t word = __atomic_load_n(line + w / 2 * words_together + w % 2, __ATOMIC_RELAXED);
-                wrong |= flag ^ (uint32_t) (word >> 32);
-                to.word[4 * k + w] = (uint32_t) word;
-            }
+            const words one = *(const volatile words *) line, two = *(const volatile words *) (line + words_together);
+            wrong |= ((one ^ flags) | (two ^ flags)) & upper;
+            *(words *) (to.word + 4 * k) = mixed(one, two, words{0, 2, 4, 6});
         }
-        return 0 == wrong;
+        return 0 == (wrong[1] | wrong[3]);
     }
     /* Waits until they are there, for the part of the mailbox that begins at `part`. False: the kernel must leave. */
     bool take(block &to, uint64_t part, uint64_t place, uint64_t n) const

@@ -15,21 +15,26 @@
 
 #include "gpuhier_oneshot_body.h"
 
+#include <bitset>
 #include <memory>
 
 namespace [[gnu::visibility("hidden")]] gpuhier
 {
 
-/* Lines that the folded form pushes at a time: a push of one line costs the emulator more than the line. */
+/* Lines that the folded form pushes at a time: a push of one line costs the emulator more than the line. They fill a
+ * stretch of a mailbox, in any order. */
 struct run {
-    uint64_t address, bytes;
-    line lines[512];
+    static constexpr uint64_t most = 512;
+    uint64_t address;         /* of lines[0] */
+    std::bitset<most> filled; /* lines[] to push */
+    line lines[most];
 };
 
-/* The runs under way, one for each peer at most, and where the last line went. */
+/* The runs under way, and where the last line went. */
 struct runs {
     run at[GPUHIER_KERNEL_MAX_PEERS];
     uint32_t used, last;
+    bool full;      /* one of them */
     uint32_t first; /* to be pushed: kernels that begin with the same peer would queue for its link */
 };
 
@@ -46,10 +51,22 @@ struct oneshot_memory : twin_memory {
             unread = 0;
         }
         for (uint32_t k = 0; k < open->used; ++k) {
-            const run &r = open->at[(open->first + k) % open->used];
-            cudasim_push(launch, (uintptr_t) r.address, r.lines, (size_t) r.bytes);
+            run_push(open->at[(open->first + k) % open->used]);
         }
         open->used = 0;
+        open->full = false;
+    }
+    /* Pushes what is filled, without the gaps. */
+    void run_push(const run &r) const
+    {
+        for (uint64_t end, begin = 0; begin < run::most; begin = end) {
+            for (end = begin + 1; end < run::most && r.filled[end] == r.filled[begin]; ++end) {
+            }
+            if (r.filled[begin]) {
+                cudasim_push(launch, (uintptr_t) (r.address + begin * sizeof(line)), &r.lines[begin],
+                             (size_t) (end - begin) * sizeof(line));
+            }
+        }
     }
     void push(uint64_t address, const line &x) const
     {
@@ -58,24 +75,30 @@ struct oneshot_memory : twin_memory {
             cudasim_push(launch, (uintptr_t) address, x.word, sizeof(x.word));
             return;
         }
-        /* The line goes on where the last run ends, or one after it, or begins a run. */
-        uint32_t i = open->used;
-        for (uint32_t k = 0; k < open->used && i == open->used; ++k) {
-            const uint32_t next = (open->last + k) % open->used;
-            i = open->at[next].address + open->at[next].bytes == address ? next : i;
+        run &r = run_of(address);
+        const uint64_t at = (address - r.address) / sizeof(line);
+        r.lines[at] = x;
+        r.filled.set(at);
+        open->full = open->full || r.filled.all();
+    }
+    /* The run in whose stretch the address lies: the last one, or one after it, or a new one. Where one is full, so are
+     * those of the other peers before a new one is needed. */
+    run &run_of(uint64_t address) const
+    {
+        for (uint32_t k = 0; k < open->used; ++k) {
+            const uint32_t i = (open->last + k) % open->used;
+            if (address - open->at[i].address < sizeof(open->at[i].lines)) {
+                open->last = i;
+                return open->at[i];
+            }
         }
-        run &r = open->at[i];
-        if (i == open->used) {
-            ++open->used;
-            r.address = address;
-            r.bytes = 0;
-        }
-        open->last = i;
-        r.lines[r.bytes / sizeof(line)] = x;
-        r.bytes += sizeof(line);
-        if (sizeof(r.lines) == r.bytes) {
+        if (open->full || GPUHIER_KERNEL_MAX_PEERS == open->used) {
             flush();
         }
+        run &r = open->at[open->last = open->used++];
+        r.address = address;
+        r.filled.reset();
+        return r;
     }
     line take(uint64_t address) const
     {
@@ -116,6 +139,7 @@ template <class T, class Op> static void oneshot_run(const cudasim_launch_t *lau
     bool complete = true;
 
     open->used = open->last = 0;
+    open->full = false;
     open->first = args.two_shots ? args.index : 0;
 
     cudasim_shape(launch, 64, 4);

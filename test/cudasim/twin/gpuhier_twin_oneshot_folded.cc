@@ -17,10 +17,6 @@
 
 #include <memory>
 
-#ifndef GPUHIER_ONESHOT_PLACES
-#    define GPUHIER_ONESHOT_PLACES 1
-#endif
-
 namespace [[gnu::visibility("hidden")]] gpuhier
 {
 

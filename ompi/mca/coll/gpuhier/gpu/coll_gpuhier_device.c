@@ -65,7 +65,8 @@ size_t gpuhier_scratch_out(bool is_long, int buffer)
 }
 
 _Static_assert(GPUHIER_MAILBOX_WIRE == GPUHIER_ONESHOT_WIRE, "plan and kernels must agree on the mailbox");
-_Static_assert(GPUHIER_MAILBOX_UNIT == GPUHIER_ONESHOT_UNIT, "plan and kernels must agree on the mailbox");
+_Static_assert(GPUHIER_MAILBOX_UNIT == GPUHIER_ONESHOT_UNIT * GPUHIER_ONESHOT_PLACES,
+               "plan and kernels must agree on the mailbox");
 
 size_t gpuhier_scratch_mailbox(void)
 {

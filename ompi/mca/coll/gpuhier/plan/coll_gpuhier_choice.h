@@ -20,10 +20,10 @@
 #define GPUHIER_SLICE_STEPS 21
 
 /* The mailbox that one-shot kernels use: its length in bytes, for all ranks together, how many bytes of it one byte of
- * a message takes, and how many bytes of a message travel together. */
+ * a message takes, and how many bytes of a message lie together there: parts are multiples of that. */
 #define GPUHIER_MAILBOX_BYTES ((uint64_t) 2 << 20)
 #define GPUHIER_MAILBOX_WIRE 2
-#define GPUHIER_MAILBOX_UNIT 16
+#define GPUHIER_MAILBOX_UNIT 512
 
 /*
  * Bytes of the longest message that one-shot kernels reduce, on `ranks` ranks in one group with a GPU each: the least

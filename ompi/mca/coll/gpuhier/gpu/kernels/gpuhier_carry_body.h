@@ -70,7 +70,6 @@ extern "C" __global__ void __launch_bounds__(GPUHIER_CARRY_BLOCK)
     const gpuhier::device_memory memory;
     bool result = false;
     gpuhier::carry_bytes(memory, args.pinned, args.in, args.bytes, threadIdx.x, blockDim.x);
-    __threadfence_system();
     __syncthreads();
     if (0 == threadIdx.x) {
         gpuhier::carry_say(args, GPUHIER_CARRY_INPUT);
@@ -79,7 +78,6 @@ extern "C" __global__ void __launch_bounds__(GPUHIER_CARRY_BLOCK)
     const bool comes = 0 != __syncthreads_or(result);
     if (comes) {
         gpuhier::carry_bytes(memory, args.out, args.pinned, args.bytes, threadIdx.x, blockDim.x);
-        __threadfence_system();
         __syncthreads();
     }
     if (0 == threadIdx.x) {

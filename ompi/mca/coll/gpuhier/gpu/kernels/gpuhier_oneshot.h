@@ -24,6 +24,14 @@
  * shots unit u is in shard u mod nranks, so that neighbouring threads use different links, and has place u / nranks
  * there. The first half of a part is for input then, the second for results.
  *
+ * The lines of 32 places lie together: first the first line of each place, then the second line of each. So the threads
+ * of a warp store and load 512 bytes side by side (an estimate of what that gains is in docs/decisions.md):
+ *
+ *       0        16              496       512      528             1008      1024
+ *     +--------+--------+-----+---------+--------+--------+-----+---------+----------
+ *     | 0, 1st | 1, 1st | ... | 31, 1st | 0, 2nd | 1, 2nd | ... | 31, 2nd | 32, 1st ..   places and their lines
+ *     +--------+--------+-----+---------+--------+--------+-----+---------+----------
+ *
  * out may be in (in place), at the same address. Any alignment works. A peer's program sees no store of these kernels:
  * they write to mailboxes, to their own rank's `out`, and to its host's words.
  *
@@ -42,6 +50,7 @@
 #define GPUHIER_ONESHOT_BLOCKS 32 /* most blocks of a grid: enough to fill the links, few beside the program's own */
 #define GPUHIER_ONESHOT_UNIT 16   /* bytes of data in a unit, at most */
 #define GPUHIER_ONESHOT_WIRE 2    /* bytes in a mailbox for each byte of data */
+#define GPUHIER_ONESHOT_PLACES 32 /* units whose lines lie together, one for each thread of a warp */
 
 /* A rank's words in page-locked host memory: bytes from their address. */
 #define GPUHIER_ONESHOT_DONE 0   /* 64 bits: the call's number << 2 | how the kernel ended */
@@ -78,8 +87,9 @@ GPUHIER_KERNEL_ASSERT(832 == offsetof(gpuhier_oneshot_args_t, nranks), "host and
 static inline uint64_t gpuhier_oneshot_part(uint64_t bytes, uint32_t nranks, bool two_shots)
 {
     const uint64_t units = (bytes + GPUHIER_ONESHOT_UNIT - 1) / GPUHIER_ONESHOT_UNIT;
-    const uint64_t used = two_shots ? (units + nranks - 1) / nranks * 2 : units;
-    return used * GPUHIER_ONESHOT_UNIT * GPUHIER_ONESHOT_WIRE;
+    const uint64_t used = two_shots ? (units + nranks - 1) / nranks : units;
+    const uint64_t places = (used + GPUHIER_ONESHOT_PLACES - 1) / GPUHIER_ONESHOT_PLACES * GPUHIER_ONESHOT_PLACES;
+    return places * GPUHIER_ONESHOT_UNIT * GPUHIER_ONESHOT_WIRE * (two_shots ? 2 : 1);
 }
 
 #endif /* GPUHIER_ONESHOT_H */

@@ -165,11 +165,19 @@ template <class T> GPUHIER_WALK uint64_t units_of(uint64_t count)
     return (count + unit<T>::elements - 1) / unit<T>::elements;
 }
 
-/* Bytes from one unit to the next: in a buffer, and in a mailbox. */
+/* Bytes of a unit, in a buffer and in a mailbox. */
 template <class T> struct unit_bytes {
     static constexpr uint64_t buffer = unit<T>::elements * sizeof(T);
     static constexpr uint64_t box = unit<T>::lines * sizeof(line);
 };
+
+/* From the beginning of a part to the first line at a place. The unit's next line is next_line further. */
+template <class T> GPUHIER_WALK uint64_t place_at(uint64_t place)
+{
+    constexpr uint64_t together = GPUHIER_ONESHOT_PLACES;
+    return place / together * together * unit_bytes<T>::box + place % together * sizeof(line);
+}
+constexpr uint64_t next_line = GPUHIER_ONESHOT_PLACES * sizeof(line);
 
 template <class M, class T>
 GPUHIER_WALK unit<T> unit_load(const M &memory, const gpuhier_oneshot_args_t &args, uint64_t u)
@@ -185,11 +193,12 @@ GPUHIER_WALK void unit_push(const M &memory, uint64_t address, uint32_t flag, co
     GPUHIER_UNROLL
     for (uint32_t l = 0; l < unit<T>::lines; ++l) {
         const line x = {{flagged(flag, data[2 * l]), flagged(flag, data[2 * l + 1])}};
-        memory.push(address + l * sizeof(line), x);
+        memory.push(address + l * next_line, x);
     }
 }
 
-/* Pushes a unit to the same place for all peers, each rank beginning with the next one, so that no link is used by all.
+/* Pushes a unit to where a place lies, the same for all peers, each rank beginning with the next one, so that no link
+ * is used by all.
  */
 template <class M, class T>
 GPUHIER_WALK void unit_push_all(const M &memory, const gpuhier_oneshot_args_t &args, uint64_t place,
@@ -212,10 +221,10 @@ GPUHIER_WALK void oneshot_push(const M &memory, const gpuhier_oneshot_args_t &ar
         uint32_t data[2 * unit<T>::lines];
         if (0 == args.two_shots) {
             unit_load<M, T>(memory, args, u).pack(data);
-            unit_push_all<M, T>(memory, args, u * unit_bytes<T>::box, data);
+            unit_push_all<M, T>(memory, args, place_at<T>(u), data);
         } else if (peer != args.index) {
             unit_load<M, T>(memory, args, u).pack(data);
-            unit_push<M, T>(memory, args.box[peer] + place * unit_bytes<T>::box, args.flag[peer], data);
+            unit_push<M, T>(memory, args.box[peer] + place_at<T>(place), args.flag[peer], data);
         }
     }
 }
@@ -227,7 +236,7 @@ GPUHIER_WALK bool unit_take(const M &memory, uint64_t address, uint32_t flag, ui
     bool there = true;
     GPUHIER_UNROLL
     for (uint32_t l = 0; l < unit<T>::lines; ++l) {
-        const line x = memory.take(address + l * sizeof(line));
+        const line x = memory.take(address + l * next_line);
         GPUHIER_UNROLL
         for (uint32_t k = 0; k < 2; ++k) {
             there = there && flag == (uint32_t) (x.word[k] >> 32);
@@ -252,7 +261,7 @@ GPUHIER_WALK bool oneshot_reduce(const M &memory, const gpuhier_oneshot_args_t &
         if (0 != args.two_shots && args.index != (uint32_t) u % args.nranks) {
             continue;
         }
-        const uint64_t place = (0 == args.two_shots ? u : (uint32_t) u / args.nranks) * unit_bytes<T>::box;
+        const uint64_t place = place_at<T>(0 == args.two_shots ? u : (uint32_t) u / args.nranks);
         const unit<T> mine = unit_load<M, T>(memory, args, u);
         unit<T> acc = mine;
         for (uint32_t first = 0; first < args.nranks; first += group) {
@@ -308,7 +317,7 @@ GPUHIER_WALK bool oneshot_gather(const M &memory, const gpuhier_oneshot_args_t &
 
     for (uint64_t u = thread; u < units; u += threads) {
         const uint32_t peer = (uint32_t) u % args.nranks, place = (uint32_t) u / args.nranks;
-        const uint64_t from = args.own + peer * args.part_bytes + args.part_bytes / 2 + place * unit_bytes<T>::box;
+        const uint64_t from = args.own + peer * args.part_bytes + args.part_bytes / 2 + place_at<T>(place);
         uint32_t data[2 * unit<T>::lines];
         uint32_t turns = 0;
         if (peer == args.index) {

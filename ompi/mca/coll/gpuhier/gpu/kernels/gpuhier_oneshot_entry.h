@@ -47,25 +47,34 @@ struct shared_memory : device_memory {
     }
 };
 
-/* The last block to come here tells the host, when all blocks' stores are visible to it. The counter's low half counts
- * blocks, its high half those that have left. */
+/*
+ * The last block to come here tells the host, when all blocks' stores are visible to it. What a block's threads have
+ * stored comes before its barrier, and that before what its thread 0 releases: to the last block by the counter, which
+ * acquires it, and by the word to the host. Each of these steps is one of the causality order of PTX's memory model,
+ * and that order is transitive. The counter's low half counts blocks, its high half those that have left. A block that
+ * is alone needs no counter.
+ */
 __device__ __forceinline__ void grid_end(const gpuhier_oneshot_args_t &args, bool complete)
 {
     const int left = __syncthreads_or(!complete);
     if (0 != threadIdx.x) {
         return;
     }
-    uint32_t *counter = static_cast<uint32_t *>(__cvta_global_to_generic(args.counter));
-    __threadfence_system();
-    const uint32_t before = atomicAdd(counter, left ? 0x10001u : 1u);
-    if (gridDim.x - 1 == (before & 0xffff)) {
-        const uint64_t how = left || before >> 16 ? GPUHIER_ONESHOT_LEFT : GPUHIER_ONESHOT_COMPLETE;
-        atomicExch(counter, 0u);
-        __threadfence_system();
-        asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(args.words + GPUHIER_ONESHOT_DONE),
-                     "l"(args.number << 2 | how)
+    uint32_t before = 0;
+    if (gridDim.x > 1) {
+        asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;"
+                     : "=r"(before)
+                     : "l"(args.counter), "r"(left ? 0x10001u : 1u)
                      : "memory");
+        if (gridDim.x - 1 != (before & 0xffff)) {
+            return;
+        }
+        asm volatile("st.relaxed.gpu.global.u32 [%0], 0;" ::"l"(args.counter) : "memory");
     }
+    const uint64_t how = left || before >> 16 ? GPUHIER_ONESHOT_LEFT : GPUHIER_ONESHOT_COMPLETE;
+    asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(args.words + GPUHIER_ONESHOT_DONE),
+                 "l"(args.number << 2 | how)
+                 : "memory");
 }
 
 } /* namespace gpuhier */

@@ -123,7 +123,8 @@ def without_setup(path, folder):
 
 
 def run(options, ranks, size, program, extra, trace=None, nodes=1):
-    """One run: median and least time in modelled us, and by how much the emulator was late at worst."""
+    """One run: median and least time in modelled us of a sum of double, the median of a sum of float, and by how much the
+    emulator was late at worst."""
     dilation, warmups, calls, train = pace_of(size, ranks, 0 < len(extra), nodes)
     dilation = options.dilation or dilation
     command = [os.path.join(SRC, "test/vcluster/run"), "--nodes", str(nodes), "--timeout", "400"]
@@ -144,10 +145,12 @@ def run(options, ranks, size, program, extra, trace=None, nodes=1):
         command += ["-x", "CUDASIM_GDR=4M", "-x", f"CUDASIM_LEGACY_QUERY={options.gdr}"]
     command += extra + ["--", program, str(size), str(warmups), str(calls), str(train)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = re.search(r"^model_calls \d+ ([\d.]+) ([\d.]+) ([\d.]+)$", done.stdout, re.MULTILINE)
-    if 0 != done.returncode or found is None:
+    found = re.findall(r"^model_calls (?:double|float) \d+ ([\d.]+) ([\d.]+) ([\d.]+)$", done.stdout, re.MULTILINE)
+    if 0 != done.returncode or 2 != len(found):
         sys.exit(f"model: {nodes} x {ranks} ranks, {size_text(size)}: {' '.join(command)}\n{done.stdout}{done.stderr}")
-    return dict(zip(("time_us", "least_us", "late_us"), map(float, found.groups()))) | {"dilation": dilation}
+    doubles, floats = (tuple(map(float, texts)) for texts in found)
+    return {"time_us": doubles[0], "least_us": doubles[1], "float_us": floats[0], "float_least_us": floats[1],
+            "late_us": max(doubles[2], floats[2]), "dilation": dilation}
 
 
 def stock_of(folder):
@@ -232,13 +235,13 @@ def main():
         options.model_without_setup = without_setup(options.model_file, folder)
         stock, why = (None, "not asked for") if options.no_stock else stock_of(folder)
         print(f"# modelled times ({name}), not measured ones: docs/model.md.")
-        print("# microseconds, median over calls of the slowest rank")
+        print("# microseconds, median over calls of the slowest rank: sums of double, and in the column float sums of float")
         print(f"# host: {INSTRUCTIONS} instructions at {INSTRUCTIONS_PER_NS} per ns, to be added: they run undilated")
         for kind, source in NCCL_SOURCE.items():
             print(f"# {kind}, measured and not modelled: {source}")
         known = "Open MPI 5.0.7's own CUDA path; it reduces on the host, which is not modelled: a lower bound"
         print("# stock: " + (known if stock else f"none, {why}"))
-        heads = ("gpuhier", "least", "+host", "stock", "NCCL", "symmetric", "late")
+        heads = ("gpuhier", "least", "float", "+host", "stock", "NCCL", "symmetric", "late")
         print(f"# between nodes: a rail for each GPU, {model_figure(options.model_file, 'rail.rate'):g} GB/s each way, "
               f"{model_figure(options.model_file, 'rail.latency'):g} us")
         print(f"{'ranks':>5} {'size':>8}" + "".join(f"{head:>11}" for head in heads))
@@ -258,7 +261,7 @@ def main():
                 if stock and 1 == nodes:
                     row["stock_us"] = run(options, ranks, size, stock[1], stock[0])["time_us"]
                 rows.append(row)
-                figures = [row["time_us"], row["least_us"], row["host_us"], row.get("stock_us")]
+                figures = [row["time_us"], row["least_us"], row["float_us"], row["host_us"], row.get("stock_us")]
                 figures += [row["nccl_us"].get(kind) for kind in NCCL] + [row["late_us"]]
                 texts = ["-" if figure is None else f"{figure:.1f}" for figure in figures]
                 print(f"{layout:>5} {size_text(size):>8}" + "".join(f"{text:>11}" for text in texts), flush=True)

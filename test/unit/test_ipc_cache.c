@@ -142,7 +142,7 @@ static void pinned_outlives_its_context(void **state)
     gpuhier_mapping_t *first = map(&ref, true);
     assert_ptr_equal(first, map(&ref, true));
     watched = first;
-    gpuhier_ipc_forget(current);
+    gpuhier_ipc_forget(current, 0);
     assert_int_equal(0, freed);
     gpuhier_mapping_t *second = map(&ref, true); /* in a new context with the old one's handle */
     assert_ptr_not_equal(first, second);
@@ -164,7 +164,7 @@ static void unpinned_goes_at_once(void **state)
     gpuhier_mapping_t *mapping = map(&ref, false);
     gpuhier_unmap(mapping);
     watched = mapping;
-    gpuhier_ipc_forget(current);
+    gpuhier_ipc_forget(current, 0);
     assert_int_equal(1, freed);
     assert_int_equal(0, closed);
 }

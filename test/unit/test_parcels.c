@@ -20,8 +20,8 @@
 
 #include "gpu/coll_gpuhier_parcels.h"
 
-#define MANY 200
-#define KEPT 64 /* descriptors that stay when they are not taken */
+#define MANY 800
+#define KEPT 256 /* descriptors that stay when they are not taken */
 
 static uint64_t parent_word, child_word;
 static int failures;
@@ -67,7 +67,8 @@ static int send_number(uint64_t id)
 {
     const gpuhier_parcel_t parcel = parcel_of(id);
     int file = memfd_create("parcel", MFD_CLOEXEC);
-    const bool sent = sizeof(id) == write(file, &id, sizeof(id)) && gpuhier_parcel_send(&parcel, file, parent_word);
+    const bool sent =
+        sizeof(id) == write(file, &id, sizeof(id)) && 0 == gpuhier_parcel_send(&parcel, file, parent_word);
     close(file);
     return sent;
 }
@@ -155,11 +156,11 @@ static uint64_t take_number(uint64_t id)
 static void run_one(void)
 {
     check(0 == in_child(send_one), "a process without a socket got something");
-    check(-1 == take(7), "a descriptor that was never sent");
+    check(GPUHIER_PARCEL_MISSING == take(7), "a descriptor that was never sent");
     check(1 == in_child(send_one), "nothing could be sent");
-    check(-1 == take(8), "another descriptor than that which was asked for");
+    check(GPUHIER_PARCEL_MISSING == take(8), "another descriptor than that which was asked for");
     check(7 == take_number(7), "the descriptor has not come");
-    check(-1 == take(7), "it came twice");
+    check(GPUHIER_PARCEL_MISSING == take(7), "it came twice");
 }
 
 static void run_many(void)
@@ -173,19 +174,20 @@ static void run_many(void)
     int sent = 0;
     for (int round = 0; round < MANY && sent < 3 * KEPT; ++round) {
         sent += in_child(send_many);
-        check(-1 == take(1), "a descriptor that was never sent"); /* makes room in the socket */
+        check(GPUHIER_PARCEL_MISSING == take(1), "a descriptor that was never sent"); /* makes room in the socket */
     }
     check(sent >= 3 * KEPT && files + KEPT == open_files(), "descriptors stay that no peer takes");
     gpuhier_parcels_finalize();
     check(files - 1 == open_files(), "a descriptor is open at the end");
-    check(-1 == take(1000) && files == open_files(), "the socket cannot be had again");
+    check(GPUHIER_PARCEL_MISSING == take(1000) && files == open_files(), "the socket cannot be had again");
 }
 
 static void run_junk(void)
 {
     const int files = open_files();
     check(1 == in_child(send_all_junk), "junk could not be sent");
-    check(-1 == take(5), "junk was taken for a descriptor");
+    check(-1 == take(5), "what comes without a descriptor is not told apart");
+    check(GPUHIER_PARCEL_MISSING == take(5), "junk was taken for a descriptor");
     check(files == open_files(), "descriptors that came with junk are open");
 }
 

@@ -80,8 +80,8 @@ static int lane_take(gpuhier_call_t *call)
         : call->is_long
             ? gpuhier_choice_longest(&team->shape, &team->limits) / (size_t) team->group_size + 4 * GPUHIER_UNIT_BYTES
             : gpuhier_slice_buffer_bytes(false);
-    int rc = gpuhier_lane_take(team->device, call->is_long ? GPUHIER_LANE_LONG : GPUHIER_LANE_SLICES, kind,
-                               exchange_bytes, &call->lane);
+    int rc = gpuhier_lane_take(team->device, call->is_long ? GPUHIER_LANE_LONG : GPUHIER_LANE_SLICES, team->by_ipc,
+                               kind, exchange_bytes, &call->lane);
     if (OMPI_SUCCESS == rc && call->in_levels) {
         rc = gpuhier_lane_levels(call->lane, team->levels.count);
     }
@@ -144,6 +144,9 @@ void gpuhier_engine_begin(gpuhier_call_t *call)
         arrival->scratch = call->lane->ref;
         if (!gpuhier_hostmem_is_used(&team->hostmem) && !call->in_switch) {
             arrival->fresh = 0 != memcmp(&call->lane->ref, &team->scratch[team->index], sizeof(call->lane->ref));
+            if (arrival->fresh) {
+                gpuhier_export_send(&arrival->scratch, team->scratch, team->group_size);
+            }
             if (gpuhier_oneshot_suits(call)) {
                 gpuhier_oneshot_offer(call, arrival);
             } else {
@@ -258,6 +261,17 @@ static void run_enter(gpuhier_call_t *call)
     call->state = GPUHIER_CALL_RUN;
 }
 
+/* A member that could not map this rank's scratch is sent another descriptor before the next call. */
+static void scratch_unsent(const gpuhier_call_t *call)
+{
+    const gpuhier_team_t *team = call->team;
+    for (int i = 0; i < team->group_size; ++i) {
+        if (0 != gpuhier_team_slot(team, i, call->sequence)->opened_mask) {
+            gpuhier_export_unmapped(&call->lane->ref, &team->scratch[i]);
+        }
+    }
+}
+
 /* All records are known: decides which members go via scratch, and makes the group's mask and the plan. */
 static int run_begin(gpuhier_call_t *call)
 {
@@ -280,6 +294,9 @@ static int run_begin(gpuhier_call_t *call)
         const gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
         call->slices.member[i].via_scratch = !slot->arrival.direct || 0 != (unmapped >> i & 1);
         any_via_scratch = any_via_scratch || call->slices.member[i].via_scratch;
+    }
+    if (opened && my_slot(call)->arrival.fresh) {
+        scratch_unsent(call);
     }
     if (opened && my_slot(call)->arrival.direct) {
         gpuhier_offer_end(call, 0 == (unmapped >> team->index & 1));
@@ -318,6 +335,18 @@ static int partners_find(gpuhier_call_t *call)
     return rc;
 }
 
+/* Maps scratch that the call does not need while its descriptors are there. Later calls may need it. */
+static void fresh_find(gpuhier_call_t *call)
+{
+    const gpuhier_team_t *team = call->team;
+    for (int i = 0; i < team->group_size; ++i) {
+        const gpuhier_arrival_t *arrival = &gpuhier_team_slot(team, i, call->sequence)->arrival;
+        if (0 != arrival->fresh && i != team->index) {
+            (void) scratch_find(call, i, arrival);
+        }
+    }
+}
+
 static int gather_step(gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;
@@ -325,6 +354,7 @@ static int gather_step(gpuhier_call_t *call)
         return 0;
     }
     if (gpuhier_known_use(call)) { /* all members work directly, and no mask has a bit */
+        fresh_find(call);
         int rc = call->in_levels ? partners_find(call) : OMPI_SUCCESS;
         if (OMPI_SUCCESS != rc) {
             return rc; /* an error, since no vote follows in which this rank could decline */

@@ -186,7 +186,7 @@ void gpuhier_small_begin(gpuhier_call_t *call)
     }
     rc = OMPI_SUCCESS != rc
              ? rc
-             : gpuhier_lane_take(team->device, GPUHIER_LANE_SMALL, GPUHIER_EXCHANGE_HOST, 0, &call->lane);
+             : gpuhier_lane_take(team->device, GPUHIER_LANE_SMALL, false, GPUHIER_EXCHANGE_HOST, 0, &call->lane);
     if (OMPI_SUCCESS == rc && !in_on_host(call)) {
         rc = input_queue(call);
     }

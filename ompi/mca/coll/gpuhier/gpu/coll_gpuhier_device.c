@@ -121,12 +121,9 @@ int gpuhier_lane_levels(gpuhier_lane_t *lane, int levels)
     return rc;
 }
 
-/* cuMemAlloc, since IPC maps no other kind of device memory. */
-static int scratch_make(gpuhier_lane_t *lane)
+/* Memory of cuMemAlloc, since CUDA IPC maps no other kind of device memory. */
+static int scratch_alloc(gpuhier_lane_t *lane, size_t bytes)
 {
-    const bool is_long = GPUHIER_LANE_LONG == lane->kind;
-    const size_t bytes = gpuhier_scratch_out(is_long, slice_buffers(is_long))
-                         + (is_long ? 0 : GPUHIER_SCRATCH_COUNTER_BYTES + GPUHIER_MAILBOX_BYTES);
     int rc = gpuhier_cuda_error(gpuhier_cu.cuMemAlloc(&lane->scratch, bytes), "cuMemAlloc");
     if (OMPI_SUCCESS != rc) {
         return rc;
@@ -135,6 +132,20 @@ static int scratch_make(gpuhier_lane_t *lane)
     unsigned uses;
     gpuhier_buffer_inspect((void *) (uintptr_t) lane->scratch, &buffer);
     return gpuhier_export((void *) (uintptr_t) lane->scratch, &buffer, &lane->ref, &uses);
+}
+
+/* A driver that refuses memory of cuMemCreate may still give memory of cuMemAlloc. */
+static int scratch_make(gpuhier_lane_t *lane, bool by_ipc)
+{
+    const bool is_long = GPUHIER_LANE_LONG == lane->kind;
+    const size_t bytes = gpuhier_scratch_out(is_long, slice_buffers(is_long))
+                         + (is_long ? 0 : GPUHIER_SCRATCH_COUNTER_BYTES + GPUHIER_MAILBOX_BYTES);
+    size_t made = bytes;
+    if (by_ipc || !lane->device->knows_files || OMPI_SUCCESS != gpuhier_vmm_file_new(&made, &lane->scratch)) {
+        return scratch_alloc(lane, bytes);
+    }
+    gpuhier_export_own(lane->scratch, made, NULL, &lane->ref);
+    return OMPI_SUCCESS;
 }
 
 /* A flag is 32 bits of a number. Numbers begin near the end of that range, so that a lane first clears its mailbox
@@ -222,13 +233,15 @@ static void lane_destroy(gpuhier_lane_t *lane)
     if (NULL != lane->words && NULL == lane->pinned) {
         note(gpuhier_cu.cuMemFreeHost((void *) lane->words), "cuMemFreeHost");
     }
-    if (0 != lane->scratch) {
+    if (GPUHIER_SHARED_FILE == lane->ref.shared) {
+        gpuhier_vmm_hide(lane->scratch, lane->ref.bytes);
+    } else if (0 != lane->scratch) {
         note(gpuhier_cu.cuMemFree(lane->scratch), "cuMemFree");
     }
     OBJ_RELEASE(lane);
 }
 
-static int lane_make(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhier_lane_t **lane_p)
+static int lane_make(gpuhier_device_t *device, gpuhier_lane_kind_t kind, bool by_ipc, gpuhier_lane_t **lane_p)
 {
     gpuhier_lane_t *lane = OBJ_NEW(gpuhier_lane_t);
     if (NULL == lane) {
@@ -239,7 +252,7 @@ static int lane_make(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhier
     lane->exchange.count = slice_buffers(GPUHIER_LANE_LONG == kind);
     int rc = streams_make(lane);
     if (OMPI_SUCCESS == rc) {
-        rc = GPUHIER_LANE_SMALL == kind ? pinned_make(lane) : scratch_make(lane);
+        rc = GPUHIER_LANE_SMALL == kind ? pinned_make(lane) : scratch_make(lane, by_ipc);
     }
     if (OMPI_SUCCESS == rc && GPUHIER_LANE_SLICES == kind) {
         rc = mailbox_make(lane);
@@ -256,6 +269,9 @@ static int lane_make(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhier
 static void lane_forget(gpuhier_lane_t *lane)
 {
     gpuhier_lane_exchange_forget(&lane->exchange);
+    if (GPUHIER_SHARED_FILE == lane->ref.shared) {
+        gpuhier_vmm_hide(lane->scratch, lane->ref.bytes); /* it belongs to no context */
+    }
     OBJ_RELEASE(lane); /* no other CUDA call: the driver has freed the rest, and its handles may have other owners */
 }
 
@@ -309,26 +325,35 @@ static size_t memory_of(CUdevice handle)
     return CUDA_SUCCESS == gpuhier_cu.cuDeviceTotalMem(&bytes, handle) ? bytes : (size_t) 4 << 30;
 }
 
+static int witness_make(gpuhier_device_t *device)
+{
+    gpuhier_buffer_t buffer;
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemAlloc(&device->witness, sizeof(uint64_t)), "cuMemAlloc");
+    if (OMPI_SUCCESS == rc) {
+        gpuhier_buffer_inspect((void *) (uintptr_t) device->witness, &buffer);
+        device->witness_id = buffer.id;
+    }
+    return rc;
+}
+
 /* Makes the lanes that calls surely need. A call that makes its own lane may wait for the whole GPU. */
 static int first_lanes_make(gpuhier_device_t *device)
 {
     gpuhier_lane_t *slices, *small;
-    int rc = lane_make(device, GPUHIER_LANE_SLICES, &slices);
+    int rc = lane_make(device, GPUHIER_LANE_SLICES, false, &slices);
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
     if (gpuhier_params.small_bytes > 0) {
-        rc = lane_make(device, GPUHIER_LANE_SMALL, &small);
+        rc = lane_make(device, GPUHIER_LANE_SMALL, false, &small);
         if (OMPI_SUCCESS != rc) {
             lane_destroy(slices);
             return rc;
         }
         gpuhier_lane_give(small);
     }
-    device->witness = slices->scratch;
-    device->witness_id = slices->ref.id;
     device->host_maps =
-        gpuhier_params.gdr_bytes > 0 && gpuhier_host_trial_maps(slices->scratch, slices->stream[GPUHIER_STAGE_RS]);
+        gpuhier_params.gdr_bytes > 0 && gpuhier_host_trial_maps(device->witness, slices->stream[GPUHIER_STAGE_RS]);
     device->query_suffices = device->host_maps && gpuhier_host_trial_query();
     gpuhier_lane_give(slices);
     return OMPI_SUCCESS;
@@ -351,9 +376,14 @@ static int device_make(CUcontext context, gpuhier_device_t **device_p)
     }
     device->memory_bytes = memory_of(handle);
     device->kernels_may_wait = kernels_may_wait(device->ordinal);
+    device->knows_files = gpuhier_vmm_knows_files(device->ordinal);
     flush_decide(device);
-    rc = first_lanes_make(device);
+    rc = witness_make(device);
+    rc = OMPI_SUCCESS != rc ? rc : first_lanes_make(device);
     if (OMPI_SUCCESS != rc) {
+        if (0 != device->witness) {
+            note(gpuhier_cu.cuMemFree(device->witness), "cuMemFree");
+        }
         gpuhier_reduce_close(&device->reduce);
         OBJ_RELEASE(device);
         return rc;
@@ -377,7 +407,7 @@ bool gpuhier_device_check(gpuhier_device_t *device)
     opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: the CUDA context of GPU %d was destroyed or reset",
                         device->ordinal);
     atomic_fetch_add_explicit(&lost, 1, memory_order_relaxed);
-    gpuhier_ipc_forget(device->context);
+    gpuhier_ipc_forget(device->context, device->ordinal);
     device->context = NULL;
     device->nevents = 0;
     gpuhier_lane_t *lane;
@@ -442,11 +472,14 @@ int gpuhier_device_get(CUcontext context, gpuhier_device_t **device_p)
     return rc;
 }
 
-static inline int lane_find(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhier_exchange_kind_t exchange,
-                            size_t exchange_bytes, gpuhier_lane_t **lane_p)
+static inline int lane_find(gpuhier_device_t *device, gpuhier_lane_kind_t kind, bool by_ipc,
+                            gpuhier_exchange_kind_t exchange, size_t exchange_bytes, gpuhier_lane_t **lane_p)
 {
     gpuhier_lane_t *lane;
     OPAL_LIST_FOREACH (lane, &device->free_lanes[kind], gpuhier_lane_t) {
+        if (by_ipc && GPUHIER_SHARED_IPC != lane->ref.shared) {
+            continue;
+        }
         if (exchange_bytes <= lane->exchange.of[exchange].bytes || 0 == lane->exchange.of[exchange].bytes) {
             opal_list_remove_item(&device->free_lanes[kind], &lane->super);
             ++device->lanes_used;
@@ -454,23 +487,23 @@ static inline int lane_find(gpuhier_device_t *device, gpuhier_lane_kind_t kind, 
             return OMPI_SUCCESS;
         }
     }
-    return lane_make(device, kind, lane_p);
+    return lane_make(device, kind, by_ipc, lane_p);
 }
 
 /* Something is kept, which may be a lane. */
-static __attribute__((noinline)) int lane_find_kept(gpuhier_device_t *device, gpuhier_lane_kind_t kind,
+static __attribute__((noinline)) int lane_find_kept(gpuhier_device_t *device, gpuhier_lane_kind_t kind, bool by_ipc,
                                                     gpuhier_exchange_kind_t exchange, size_t exchange_bytes,
                                                     gpuhier_lane_t **lane_p)
 {
     gpuhier_kept_poll_all();
-    return lane_find(device, kind, exchange, exchange_bytes, lane_p);
+    return lane_find(device, kind, by_ipc, exchange, exchange_bytes, lane_p);
 }
 
-int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhier_exchange_kind_t exchange,
+int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, bool by_ipc, gpuhier_exchange_kind_t exchange,
                       size_t exchange_bytes, gpuhier_lane_t **lane_p)
 {
-    return NULL != gpuhier_kept_list ? lane_find_kept(device, kind, exchange, exchange_bytes, lane_p)
-                                     : lane_find(device, kind, exchange, exchange_bytes, lane_p);
+    return NULL != gpuhier_kept_list ? lane_find_kept(device, kind, by_ipc, exchange, exchange_bytes, lane_p)
+                                     : lane_find(device, kind, by_ipc, exchange, exchange_bytes, lane_p);
 }
 
 void gpuhier_lane_give(gpuhier_lane_t *lane)
@@ -588,6 +621,7 @@ void gpuhier_device_finalize(void)
             note(gpuhier_cu.cuEventDestroy(device->events[--device->nevents]), "cuEventDestroy");
         }
         if (entered) {
+            note(gpuhier_cu.cuMemFree(device->witness), "cuMemFree");
             gpuhier_multicast_kernels_close(&device->multicast);
             gpuhier_reduce_close(&device->reduce);
             gpuhier_cuda_leave(&scope);

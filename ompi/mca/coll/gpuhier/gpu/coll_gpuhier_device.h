@@ -6,10 +6,10 @@
  * call at a time. It has scratch memory that peers have mapped, streams and events.
  *
  * This folder, gpu, owns the CUDA driver's entry points (cuda), devices and lanes (device), a lane's buffers for the
- * exchange between groups (lane_exchange), what this process exports and has mapped of its peers (ipc_cache, vmm,
- * parcels), memory that all GPUs of a group reach at one address (multicast), page-locked host memory that a node's
- * ranks share in place of scratch (hostmem), what the host has mapped (gdr, host_trial), whether NICs' writes are
- * flushed (flush), the tables of kernels and their launches (reduce, multicast_reduce, elements), and the kernels
+ * exchange between groups (lane_exchange), what this process exports (exports) and has mapped of its peers (ipc_cache,
+ * vmm, parcels), memory that all GPUs of a group reach at one address (multicast), page-locked host memory that a
+ * node's ranks share in place of scratch (hostmem), what the host has mapped (gdr, host_trial), whether NICs' writes
+ * are flushed (flush), the tables of kernels and their launches (reduce, multicast_reduce, elements), and the kernels
  * themselves (kernels/). It uses base, and plan for limits. Set-up, the engine, host and coll use it.
  *
  * Calls to device and ipc_cache are made under the engine's lock. A device's kernels are constant, so any thread may
@@ -70,7 +70,9 @@ typedef enum gpuhier_lane_kind {
 } gpuhier_lane_kind_t;
 
 /*
- * Scratch of a lane lies in device memory, and peers map it (S: slice buffers of the lane, B: bytes of each):
+ * Scratch of a lane lies in device memory, and peers map it: memory of cuMemCreate by descriptors, which a process maps
+ * once for all its GPUs; where there is none, memory of cuMemAlloc by CUDA IPC (S: slice buffers of the lane, B: bytes
+ * of each):
  *
  *   0                         S·B                          2·S·B
  *   | in of slice 0, 1 .. S-1 | out of slice 0, 1 .. S-1   | counter | mailbox |
@@ -115,7 +117,7 @@ OBJ_CLASS_DECLARATION(gpuhier_lane_t);
 struct gpuhier_device {
     opal_list_item_t super;
     CUcontext context;   /* NULL once it is gone */
-    CUdeviceptr witness; /* scratch of the first lane, which exists as long as the context does ... */
+    CUdeviceptr witness; /* a word of cuMemAlloc, which exists as long as the context does ... */
     uint64_t witness_id; /* ... under this buffer id */
     int ordinal;
     gpuhier_reduce_t reduce;
@@ -124,6 +126,7 @@ struct gpuhier_device {
     int lanes_used;  /* by calls and set-ups; lanes that failed calls have left do not count */
     CUevent *events; /* [nevents] free events, for calls that have no lane yet */
     int nevents, events_room;
+    bool knows_files;      /* the driver makes memory that peers map by descriptors */
     bool kernels_may_wait; /* for peers; false where the driver ends long kernels, or a launch waits for its kernel */
     bool host_maps;        /* the host reads and writes memory of this GPU, see coll_gpuhier_gdr.h */
     bool query_suffices;   /* with host_maps: a query of the default stream covers the blocking streams as well */
@@ -194,11 +197,12 @@ void gpuhier_devices_check(void);
 int gpuhier_lane_levels(gpuhier_lane_t *lane, int levels);
 
 /*
- * Takes a free lane of the kind, or makes one. The context is current. If the lane has exchange buffers of the kind
+ * Takes a free lane of the kind, or makes one. The context is current. by_ipc: peers cannot map its scratch by
+ * descriptors. If the lane has exchange buffers of the kind
  * `exchange`, each has at least exchange_bytes. Lanes stay until MPI_Finalize: peers keep scratch mapped, and freeing a
  * SMALL lane may wait for the GPU, which the end of a call inside progress must not do. Returns an Open MPI code.
  */
-int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, gpuhier_exchange_kind_t exchange,
+int gpuhier_lane_take(gpuhier_device_t *device, gpuhier_lane_kind_t kind, bool by_ipc, gpuhier_exchange_kind_t exchange,
                       size_t exchange_bytes, gpuhier_lane_t **lane_p);
 void gpuhier_lane_give(gpuhier_lane_t *lane);
 

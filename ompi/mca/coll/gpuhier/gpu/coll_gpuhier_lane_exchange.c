@@ -111,7 +111,7 @@ static int fabric_make(gpuhier_exchange_buffers_t *buffers, size_t bytes)
         return rc;
     }
     buffers->fabric_bytes = all;
-    gpuhier_export_fabric(base, all, &handle, &buffers->ref[0]);
+    gpuhier_export_own(base, all, &handle, &buffers->ref[0]);
     for (int b = 0; b < n; ++b) {
         buffers->shard[b] = (void *) (uintptr_t) (base + (size_t) b * stride);
         buffers->ref[b] = buffers->ref[0];

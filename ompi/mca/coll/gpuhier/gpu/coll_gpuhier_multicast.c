@@ -85,7 +85,7 @@ static int send_to_all(const gpuhier_multicast_t *multicast, uint64_t id, const 
         gpuhier_cu.cuMemExportToShareableHandle(&file, multicast->object, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
         "cuMemExportToShareableHandle of a multicast object");
     for (int i = 0; i < n && OMPI_SUCCESS == rc; ++i) {
-        rc = gpuhier_parcel_send(&parcel, file, to[i]) ? OMPI_SUCCESS : OMPI_ERR_UNREACH;
+        rc = gpuhier_parcel_send(&parcel, file, to[i]);
     }
     if (file >= 0) {
         close(file);

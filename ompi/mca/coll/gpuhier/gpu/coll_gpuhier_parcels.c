@@ -11,9 +11,11 @@
 #include "ompi_config.h"
 
 #include "gpu/coll_gpuhier_parcels.h"
+#include "ompi/constants.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,9 +24,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PARCELS_MAX 64    /* descriptors that were not taken */
+#define PARCELS_MAX 256   /* descriptors that were not taken */
 #define PARCEL_SECONDS 60 /* how long they stay */
-#define LETTERS_MAX 256   /* read at a time */
+#define LETTERS_MAX 128   /* read at a time */
 #define LETTER_MAGIC 0x67707568696c6531ull
 
 /* What comes with a descriptor. */
@@ -40,7 +42,7 @@ typedef union control {
 
 typedef struct arrived {
     gpuhier_parcel_t parcel;
-    int file;
+    int file; /* -1: the sender has none, or this process may open no more */
     time_t time;
 } arrived_t;
 
@@ -89,18 +91,25 @@ static void arrived_drop(int i)
     memmove(&arrived[i], &arrived[i + 1], sizeof(arrived[0]) * (size_t) (narrived - i));
 }
 
+static void arrived_close(int i)
+{
+    if (arrived[i].file >= 0) {
+        close(arrived[i].file);
+    }
+    arrived_drop(i);
+}
+
 static void arrived_add(const gpuhier_parcel_t *parcel, int file)
 {
     if (PARCELS_MAX == narrived) {
-        close(arrived[0].file);
-        arrived_drop(0);
+        arrived_close(0);
     }
     arrived[narrived++] = (arrived_t){.parcel = *parcel, .file = file, .time = now()};
 }
 
-/* The descriptor in a message, if the message has exactly one and comes from a process of the same user. Otherwise
- * closes all descriptors in it and returns -1. */
-static int descriptor_of(struct msghdr *message)
+/* The descriptor in a message; -1: it has none, or several, which are closed. *trusted_p: it comes from a process of
+ * the same user, and has at most one. */
+static int descriptor_of(struct msghdr *message, bool *trusted_p)
 {
     int file = -1, files = 0;
     bool trusted = false;
@@ -119,7 +128,8 @@ static int descriptor_of(struct msghdr *message)
             }
         }
     }
-    if (files > 0 && (!trusted || 1 != files)) {
+    *trusted_p = trusted && files <= 1;
+    if (files > 0 && !*trusted_p) {
         close(file);
         file = -1;
     }
@@ -138,8 +148,9 @@ static bool receive(void)
     if (bytes < 0) {
         return EINTR == errno;
     }
-    const int file = descriptor_of(&message);
-    if (file >= 0 && (ssize_t) sizeof(letter) == bytes && LETTER_MAGIC == letter.magic) {
+    bool trusted;
+    const int file = descriptor_of(&message, &trusted);
+    if (trusted && (ssize_t) sizeof(letter) == bytes && LETTER_MAGIC == letter.magic) {
         arrived_add(&letter.parcel, file);
     } else if (file >= 0) {
         close(file);
@@ -152,15 +163,14 @@ static void receive_all(void)
     for (int i = 0; i < LETTERS_MAX && receive(); ++i) {
     }
     while (narrived > 0 && arrived[0].time + PARCEL_SECONDS < now()) {
-        close(arrived[0].file);
-        arrived_drop(0);
+        arrived_close(0);
     }
 }
 
-bool gpuhier_parcel_send(const gpuhier_parcel_t *parcel, int file, uint64_t to)
+int gpuhier_parcel_send(const gpuhier_parcel_t *parcel, int file, uint64_t to)
 {
     if (!gpuhier_parcels_open(parcel->process)) {
-        return false;
+        return OMPI_ERR_UNREACH;
     }
     struct sockaddr_un name;
     letter_t letter = {.magic = LETTER_MAGIC, .parcel = *parcel};
@@ -175,20 +185,23 @@ bool gpuhier_parcel_send(const gpuhier_parcel_t *parcel, int file, uint64_t to)
                                    .msg_namelen = name_of(to, &name),
                                    .msg_iov = &data,
                                    .msg_iovlen = 1,
-                                   .msg_control = &control,
-                                   .msg_controllen = CMSG_SPACE(sizeof(file))};
+                                   .msg_control = file >= 0 ? &control : NULL,
+                                   .msg_controllen = file >= 0 ? CMSG_SPACE(sizeof(file)) : 0};
     receive_all();
     ssize_t bytes;
     do {
         bytes = sendmsg(the_socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     } while (bytes < 0 && EINTR == errno);
-    return (ssize_t) sizeof(letter) == bytes;
+    /* ETOOMANYREFS: the user's processes have sent each other as many descriptors as they may, and not taken them. */
+    return (ssize_t) sizeof(letter) == bytes          ? OMPI_SUCCESS
+           : EAGAIN == errno || ETOOMANYREFS == errno ? OMPI_ERR_RESOURCE_BUSY
+                                                      : OMPI_ERR_UNREACH;
 }
 
 int gpuhier_parcel_take(const gpuhier_parcel_t *parcel, uint64_t me)
 {
     if (!gpuhier_parcels_open(me)) {
-        return -1;
+        return GPUHIER_PARCEL_MISSING;
     }
     receive_all();
     for (int i = narrived - 1; i >= 0; --i) {
@@ -198,7 +211,13 @@ int gpuhier_parcel_take(const gpuhier_parcel_t *parcel, uint64_t me)
             return file;
         }
     }
-    return -1;
+    return GPUHIER_PARCEL_MISSING;
+}
+
+void gpuhier_parcels_wait(int milliseconds)
+{
+    struct pollfd wanted = {.fd = the_socket, .events = POLLIN};
+    (void) poll(&wanted, 1, milliseconds);
 }
 
 void gpuhier_parcels_finalize(void)
@@ -209,7 +228,7 @@ void gpuhier_parcels_finalize(void)
         the_socket = -1;
     }
     while (narrived > 0) {
-        close(arrived[--narrived].file);
+        arrived_close(narrived - 1);
     }
     refused = false;
 }

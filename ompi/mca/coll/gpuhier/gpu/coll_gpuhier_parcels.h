@@ -6,9 +6,10 @@
  *
  * A process has one socket, named after its random word in the abstract namespace, so that nothing is left behind when
  * it is killed. It makes the socket when it first sends, or asks for, a descriptor. A descriptor is sent before the
- * record that mentions it is published, and so it has come when a peer asks for it. No process waits: what cannot be
- * sent or has not come is missing, and the sender may try again. Descriptors pass between processes of one network
- * namespace and one user; their pid namespaces may differ, and no process needs the right to trace another.
+ * record that mentions it is published, and so it has come when a peer asks for it. No call waits: what cannot be
+ * sent or has not come is missing, and the sender may try again. At set-up a rank does not know its peers' words before
+ * they know its record, so there it tries until all is sent and has come. Descriptors pass between processes of one
+ * network namespace and one user; their pid namespaces may differ, and no process needs the right to trace another.
  */
 #ifndef GPUHIER_PARCELS_H
 #define GPUHIER_PARCELS_H
@@ -25,11 +26,19 @@ typedef struct gpuhier_parcel {
  * is one. */
 bool gpuhier_parcels_open(uint64_t me);
 
-/* Sends a copy of file, which the caller keeps, to the process with the word `to`. Returns whether it is on its way. */
-bool gpuhier_parcel_send(const gpuhier_parcel_t *parcel, int file, uint64_t to);
+/* Sends a copy of file, which the caller keeps, to the process with the word `to`; -1 says that there is none. Returns
+ * an Open MPI code:
+ * OMPI_ERR_RESOURCE_BUSY if its socket is full, OMPI_ERR_UNREACH if there is no way to it. */
+int gpuhier_parcel_send(const gpuhier_parcel_t *parcel, int file, uint64_t to);
 
-/* A descriptor that has come for this process, whose word is `me`. The caller closes it. -1: there is none. */
+#define GPUHIER_PARCEL_MISSING (-2) /* nothing has come */
+
+/* A descriptor that has come for this process, whose word is `me`. The caller closes it. -1: the sender has none, or it
+ * was lost since this process may open no more. */
 int gpuhier_parcel_take(const gpuhier_parcel_t *parcel, uint64_t me);
+
+/* Waits until something comes for this process, or so many milliseconds. The engine's lock is not held. */
+void gpuhier_parcels_wait(int milliseconds);
 
 /* Closes the socket, and what has come and was not taken. */
 void gpuhier_parcels_finalize(void);

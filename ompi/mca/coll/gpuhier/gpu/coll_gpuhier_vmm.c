@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns the driver calls for memory of cuMemCreate: making it, showing it at an address, handing it to other processes.
- * Does not own what is made: ipc_cache keeps the memory of other processes that is shown here, and lane_exchange keeps
- * what this process makes.
+ * Does not own what is made: ipc_cache keeps the memory of other processes that is shown here; the device and
+ * lane_exchange keep what this process makes.
  *
  * A handle of the driver is let go as soon as its memory is shown, and the memory lives as long as any process shows
  * it.
@@ -13,16 +13,23 @@
 
 #include "gpu/coll_gpuhier_vmm.h"
 
+/* A driver that is older than an attribute does not know it. */
+static bool knows(int ordinal, CUdevice_attribute attribute)
+{
+    int value = 0;
+    CUdevice device;
+    return CUDA_SUCCESS == gpuhier_cu.cuDeviceGet(&device, ordinal)
+           && CUDA_SUCCESS == gpuhier_cu.cuDeviceGetAttribute(&value, attribute, device) && 0 != value;
+}
+
 bool gpuhier_vmm_knows_fabric(int ordinal)
 {
-    int knows = 0;
-    CUdevice device;
-    /* A driver that is older than fabric handles does not know the attribute. */
-    return CUDA_SUCCESS == gpuhier_cu.cuDeviceGet(&device, ordinal)
-           && CUDA_SUCCESS
-                  == gpuhier_cu.cuDeviceGetAttribute(
-                      &knows, (CUdevice_attribute) CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, device)
-           && 0 != knows;
+    return knows(ordinal, (CUdevice_attribute) CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED);
+}
+
+bool gpuhier_vmm_knows_files(int ordinal)
+{
+    return knows(ordinal, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
 }
 
 void gpuhier_vmm_hide(CUdeviceptr address, size_t bytes)
@@ -37,15 +44,23 @@ void gpuhier_vmm_hide(CUdeviceptr address, size_t bytes)
     }
 }
 
+int gpuhier_vmm_allow(CUdeviceptr address, size_t bytes)
+{
+    CUdevice device;
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuCtxGetDevice(&device), "cuCtxGetDevice");
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    const CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int) device},
+                                    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    return gpuhier_cuda_error(gpuhier_cu.cuMemSetAccess(address, bytes, &access, 1), "cuMemSetAccess");
+}
+
 /* Shows memory at an address of this process, to the current context's GPU. */
 static int show(CUmemGenericAllocationHandle memory, size_t bytes, CUdeviceptr *address_p)
 {
-    CUdevice device;
     CUdeviceptr address;
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuCtxGetDevice(&device), "cuCtxGetDevice");
-    rc = OMPI_SUCCESS != rc
-             ? rc
-             : gpuhier_cuda_error(gpuhier_cu.cuMemAddressReserve(&address, bytes, 0, 0, 0), "cuMemAddressReserve");
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemAddressReserve(&address, bytes, 0, 0, 0), "cuMemAddressReserve");
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
@@ -54,9 +69,7 @@ static int show(CUmemGenericAllocationHandle memory, size_t bytes, CUdeviceptr *
         (void) gpuhier_cuda_error(gpuhier_cu.cuMemAddressFree(address, bytes), "cuMemAddressFree");
         return rc;
     }
-    const CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int) device},
-                                    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    rc = gpuhier_cuda_error(gpuhier_cu.cuMemSetAccess(address, bytes, &access, 1), "cuMemSetAccess");
+    rc = gpuhier_vmm_allow(address, bytes);
     if (OMPI_SUCCESS != rc) {
         gpuhier_vmm_hide(address, bytes);
         return rc;
@@ -109,9 +122,8 @@ int gpuhier_vmm_file_make(CUdeviceptr base)
 }
 
 /* Makes the memory, in whole pieces of what the driver gives. *bytes: as in gpuhier_vmm_fabric_make(). */
-static int create(size_t *bytes, CUmemGenericAllocationHandle *memory_p)
+static int create(CUmemAllocationHandleType type, size_t *bytes, CUmemGenericAllocationHandle *memory_p)
 {
-    const CUmemAllocationHandleType type = (CUmemAllocationHandleType) CU_MEM_HANDLE_TYPE_FABRIC;
     CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .requestedHandleTypes = type};
     CUdevice device;
     size_t unit = 0;
@@ -133,7 +145,7 @@ static int create(size_t *bytes, CUmemGenericAllocationHandle *memory_p)
 int gpuhier_vmm_fabric_make(size_t *bytes, CUdeviceptr *address_p, gpuhier_fabric_handle_t *handle_p)
 {
     CUmemGenericAllocationHandle memory;
-    int rc = create(bytes, &memory);
+    int rc = create((CUmemAllocationHandleType) CU_MEM_HANDLE_TYPE_FABRIC, bytes, &memory);
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
@@ -141,6 +153,18 @@ int gpuhier_vmm_fabric_make(size_t *bytes, CUdeviceptr *address_p, gpuhier_fabri
                                 handle_p, memory, (CUmemAllocationHandleType) CU_MEM_HANDLE_TYPE_FABRIC, 0),
                             "cuMemExportToShareableHandle");
     rc = OMPI_SUCCESS != rc ? rc : show(memory, *bytes, address_p);
+    (void) gpuhier_cuda_error(gpuhier_cu.cuMemRelease(memory), "cuMemRelease");
+    return rc;
+}
+
+int gpuhier_vmm_file_new(size_t *bytes, CUdeviceptr *address_p)
+{
+    CUmemGenericAllocationHandle memory;
+    int rc = create(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, bytes, &memory);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    rc = show(memory, *bytes, address_p);
     (void) gpuhier_cuda_error(gpuhier_cu.cuMemRelease(memory), "cuMemRelease");
     return rc;
 }

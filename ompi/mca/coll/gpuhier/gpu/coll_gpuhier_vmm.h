@@ -33,6 +33,12 @@ typedef struct gpuhier_fabric_handle {
  */
 bool gpuhier_vmm_knows_fabric(int ordinal);
 
+/* Does the driver make memory of this GPU that may be exported as a descriptor? */
+bool gpuhier_vmm_knows_files(int ordinal);
+
+/* Makes memory that may be exported as a descriptor. Else as gpuhier_vmm_fabric_make(). */
+int gpuhier_vmm_file_new(size_t *bytes, CUdeviceptr *address_p);
+
 /*
  * Makes memory with a fabric handle on the current context's GPU, and shows it at *address_p. *bytes: the length that
  * is needed; on return, the length that was made. gpuhier_vmm_hide() gives the memory back, but it lives on while other
@@ -46,6 +52,9 @@ int gpuhier_vmm_fabric_make(size_t *bytes, CUdeviceptr *address_p, gpuhier_fabri
  */
 int gpuhier_vmm_file_open(int file, size_t bytes, CUdeviceptr *address_p);
 int gpuhier_vmm_fabric_open(const gpuhier_fabric_handle_t *handle, size_t bytes, CUdeviceptr *address_p);
+
+/* Lets the current context's GPU, too, work on memory that is shown. Returns an Open MPI code. */
+int gpuhier_vmm_allow(CUdeviceptr address, size_t bytes);
 
 /* Hides memory. It is freed when no process shows it any longer. No GPU work on it is left. No context need be current,
  * and a driver that is gone is no error. */

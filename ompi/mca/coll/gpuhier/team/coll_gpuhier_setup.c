@@ -29,7 +29,8 @@
  *
  * If UCX cannot open the network devices of a rank, or connect them, all ranks begin anew with the next way between
  * groups (gpuhier_way_t): with interfaces only if there are RDMA ports among all ranks' devices, else with Open MPI's
- * own messages. They do so as well when the hellos show that some ranks have had to fall back to another way before.
+ * own messages. They do so as well when the hellos show that some ranks have had to fall back to another way before,
+ * and when a rank could not map a neighbour's scratch by a descriptor: then they make scratch for CUDA IPC.
  *
  * The memory for the first steps is there before a rank says that it can take part, so they need no vote of their own.
  *
@@ -149,6 +150,7 @@ static gpuhier_setup_t *begin_anew(gpuhier_setup_t *failed)
     if (all) {
         setup->saved = failed->saved;
         setup->team->way = failed->next_way;
+        setup->team->by_ipc = failed->team->by_ipc || failed->is_to_use_ipc;
     } else {
         gpuhier_setup_drop(setup);
         setup = NULL;
@@ -165,7 +167,11 @@ int gpuhier_team_create(gpuhier_setup_t *setup, const gpuhier_saved_t *saved, co
     int rc = run(setup, buffer);
     while (OMPI_SUCCESS != rc && NULL != setup && setup->is_to_fall) {
         opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: set-up of communicator %s begins anew without %s (%d)",
-                            setup->comm->c_name, GPUHIER_WAY_TCP == setup->next_way ? "RDMA ports" : "UCX", rc);
+                            setup->comm->c_name,
+                            setup->is_to_use_ipc                 ? "descriptors of GPU memory"
+                            : GPUHIER_WAY_TCP == setup->next_way ? "RDMA ports"
+                                                                 : "UCX",
+                            rc);
         setup = begin_anew(setup);
         rc = NULL == setup ? OMPI_ERR_OUT_OF_RESOURCE : run(setup, buffer);
     }

@@ -11,6 +11,7 @@
 #include <sys/random.h>
 
 #include "base/coll_gpuhier_lock.h"
+#include "gpu/coll_gpuhier_parcels.h"
 #include "team/coll_gpuhier_setup_internal.h"
 #include "team/coll_gpuhier_trial.h"
 
@@ -23,7 +24,9 @@ static int hello_fill(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, gp
     int rc = gpuhier_device_get(buffer->context, &team->device);
     if (OMPI_SUCCESS == rc) {
         gpuhier_device_trim(team->device); /* unused scratch, too: few calls of the small form trim */
-        rc = gpuhier_lane_take(team->device, GPUHIER_LANE_SLICES, GPUHIER_EXCHANGE_HOST, 0, &setup->lane);
+        /* Peers send descriptors when they know this rank's word. Without a socket for them none can come. */
+        team->by_ipc = team->by_ipc || gpuhier_setup_files_given_up() || !gpuhier_parcels_open(gpuhier_process_word());
+        rc = gpuhier_lane_take(team->device, GPUHIER_LANE_SLICES, team->by_ipc, GPUHIER_EXCHANGE_HOST, 0, &setup->lane);
     }
     if (OMPI_SUCCESS == rc) {
         mine->scratch = setup->lane->ref;

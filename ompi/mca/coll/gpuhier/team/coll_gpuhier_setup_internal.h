@@ -8,6 +8,7 @@
  *   coll_gpuhier_setup_vote.c    the collectives that the steps share
  *   coll_gpuhier_setup_hello.c   what every rank is: the first step
  *   coll_gpuhier_setup_node.c    the ranks of a node: control block and trial
+ *   coll_gpuhier_setup_files.c   descriptors of scratch, and the fall to CUDA IPC
  *   coll_gpuhier_setup_groups.c  the groups that follow from the trials, their id, scratch in host memory
  *   coll_gpuhier_setup_net.c     between groups: devices, addresses, connections, the fall to another way
  *   coll_gpuhier_setup_links.c   whether partners map each other's memory, and the trial of that
@@ -96,6 +97,7 @@ struct gpuhier_setup {
     bool has_rdma;          /* a rank has RDMA ports */
     gpuhier_way_t next_way; /* the way with which all ranks begin anew ... */
     bool is_to_fall;        /* ... after a failure that makes them do so */
+    bool is_to_use_ipc;     /* ... which is that a rank could not map memory by a descriptor */
 
     /* links */
     gpuhier_setup_link_t *links; /* [nranks] */
@@ -123,6 +125,19 @@ int gpuhier_setup_gather(const gpuhier_setup_t *setup, const void *mine, void *a
 int gpuhier_setup_hello(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, int rc);
 int gpuhier_setup_node(gpuhier_setup_t *setup, int rc);
 int gpuhier_setup_groups(gpuhier_setup_t *setup, int rc);
+
+/* Parts of the step `node`. */
+
+/* Sends the neighbours descriptors of this rank's scratch, and maps theirs. What could not be mapped shows in the
+ * trial. */
+void gpuhier_setup_files_exchange(const gpuhier_setup_t *setup);
+
+/* When all verdicts are there: has a rank failed to map memory by a descriptor, where CUDA IPC may do? Then all ranks
+ * begin anew, with other scratch. The same on all ranks. */
+bool gpuhier_setup_files_failed(gpuhier_setup_t *setup);
+
+/* Has this process failed so often that it does not try descriptors again? */
+bool gpuhier_setup_files_given_up(void);
 
 /* The last step, when the wire between the groups is known: decides from which length on NVSwitches reduce, and lays
  * out their memory.

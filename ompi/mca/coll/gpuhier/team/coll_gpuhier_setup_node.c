@@ -129,6 +129,9 @@ int gpuhier_setup_node(gpuhier_setup_t *setup, int rc)
         rc = gpuhier_verdicts_init(&setup->verdicts, team->nranks, setup->widest, setup->places);
     }
     rc = OMPI_SUCCESS != rc ? rc : neighbours_make(setup);
+    if (OMPI_SUCCESS == rc) {
+        gpuhier_setup_files_exchange(setup);
+    }
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_trial_run(setup->lane, setup->neighbours, setup->nlocal, me);
     bool made = false;
     if (OMPI_SUCCESS == rc && maker) { /* last, since a job that is killed now leaves the file */
@@ -154,6 +157,9 @@ int gpuhier_setup_node(gpuhier_setup_t *setup, int rc)
     rc = OMPI_SUCCESS != rc ? rc : gathered;
     if (OMPI_SUCCESS == rc && !gpuhier_verdicts_complete(&setup->verdicts)) {
         rc = OMPI_ERR_NOT_AVAILABLE;
+    }
+    if (OMPI_SUCCESS == rc && gpuhier_setup_files_failed(setup)) {
+        rc = OMPI_ERR_NOT_SUPPORTED;
     }
     if (OMPI_SUCCESS == rc) {
         neighbours_remember(setup);

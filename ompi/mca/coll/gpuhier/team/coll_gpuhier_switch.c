@@ -202,7 +202,7 @@ void gpuhier_switch_make(gpuhier_team_t *team, const gpuhier_saved_t *saved)
     gpuhier_engine_lock();
     gpuhier_cuda_scope_t scope;
     if (OMPI_SUCCESS == gpuhier_cuda_enter(team->device->context, &scope)) {
-        (void) gpuhier_lane_take(team->device, GPUHIER_LANE_SLICES, GPUHIER_EXCHANGE_HOST, 0, &lane);
+        (void) gpuhier_lane_take(team->device, GPUHIER_LANE_SLICES, false, GPUHIER_EXCHANGE_HOST, 0, &lane);
         gpuhier_cuda_leave(&scope);
     }
     gpuhier_engine_unlock();

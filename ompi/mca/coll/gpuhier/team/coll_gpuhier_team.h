@@ -60,6 +60,7 @@ typedef struct gpuhier_team {
     int *node_index;           /* [group_size] a member's place in the segment */
     gpuhier_record_t *members; /* [group_size] */
     gpuhier_memref_t *scratch; /* [group_size] each member's first lane, kept mapped */
+    bool by_ipc; /* peers map this rank's scratch by CUDA IPC, since descriptors do not pass between all ranks */
     gpuhier_hostmem_t hostmem; /* scratch of a group whose members cannot all map each other's, in place of that of
                                   lanes; all zero in other groups */
     uint64_t *held;            /* [nheld] processes of this node, and of partners with links: what this rank has mapped

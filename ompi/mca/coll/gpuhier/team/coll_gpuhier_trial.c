@@ -146,7 +146,7 @@ static void map(gpuhier_neighbour_t *neighbour)
     gpuhier_engine_lock();
     int rc = gpuhier_map(&neighbour->scratch, true, &neighbour->mapping, &neighbour->address);
     gpuhier_engine_unlock();
-    neighbour->error = OMPI_SUCCESS != rc ? error_now() : 0;
+    neighbour->error = OMPI_ERR_NOT_FOUND == rc ? GPUHIER_NO_DESCRIPTOR : OMPI_SUCCESS != rc ? error_now() : 0;
 }
 
 /* Maps the scratch of neighbour k, and starts both kernels. */

@@ -13,6 +13,8 @@
 
 #include "gpu/coll_gpuhier_device.h"
 
+#define GPUHIER_NO_DESCRIPTOR UINT16_MAX /* none of CUDA's errors: the neighbour's descriptor has not come */
+
 /* A rank of this node. The set-up owns an array of all of them, this rank included, in the same order on all ranks. */
 typedef struct gpuhier_neighbour {
     gpuhier_memref_t scratch;
@@ -20,7 +22,7 @@ typedef struct gpuhier_neighbour {
     bool passed;                /* in an earlier set-up: this rank maps the scratch, and starts no kernels */
     gpuhier_mapping_t *mapping; /* of scratch, while the trial runs */
     CUdeviceptr address;        /* where scratch is mapped */
-    unsigned error;             /* CUDA's, of the mapping or of work on it; 0: none */
+    unsigned error;             /* CUDA's, or GPUHIER_NO_DESCRIPTOR, of the mapping or of work on it; 0: none */
     bool reads;                 /* this rank's kernels read what the neighbour wrote */
     double rate;  /* of a longer read by a kernel, in GB/s, as one clock saw it when the pair was tried; 0: not known */
     bool arrived; /* what the neighbour's kernels wrote arrived in this rank's scratch */

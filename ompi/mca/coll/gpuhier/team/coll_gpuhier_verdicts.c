@@ -112,6 +112,12 @@ unsigned gpuhier_verdicts_error(const gpuhier_verdicts_t *verdicts, int rank)
     return 0;
 }
 
+unsigned gpuhier_verdicts_pair_error(const gpuhier_verdicts_t *verdicts, int rank, int other)
+{
+    const gpuhier_verdict_t *cell = cell_of(verdicts, rank, other);
+    return 0 == (cell->flags & FLAG_MAPPED) ? cell->value : 0;
+}
+
 static bool lies(const gpuhier_verdicts_t *verdicts, int rank, int other)
 {
     return 0 != (cell_of(verdicts, rank, other)->flags & FLAG_MAPPED) && !gpuhier_verdicts_reach(verdicts, rank, other);

@@ -50,6 +50,9 @@ bool gpuhier_verdicts_reach(const gpuhier_verdicts_t *verdicts, int rank, int ot
 /* CUDA's error of the first neighbour that the rank could not map. 0: there is none. */
 unsigned gpuhier_verdicts_error(const gpuhier_verdicts_t *verdicts, int rank);
 
+/* The error with which a rank failed to map another rank of its node, or GPUHIER_NO_DESCRIPTOR. 0: it did not. */
+unsigned gpuhier_verdicts_pair_error(const gpuhier_verdicts_t *verdicts, int rank, int other);
+
 /*
  * Tells the user, once a process, of mappings among the ranks of this node that lie: they were opened, but kernels read
  * or write other memory by them. The first rank that has one says so. records: [nranks]; local: this node's ranks,

@@ -1,0 +1,134 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the exchange of descriptors of scratch among the ranks of a node, and the decision to do without. Does not own
+ * the socket by which they come (gpu/parcels), nor the memory (gpu/device).
+ *
+ * Each rank knows from the hellos whose memory comes by a descriptor, and sends its own to all neighbours at every
+ * set-up: a neighbour may have closed what it had mapped. A rank that cannot reach a neighbour's socket is in another
+ * network namespace, so that nothing comes from there either. All others have just left the gather of the hellos, and
+ * so the wait is short. It ends when a neighbour has died, and after WAIT_SECONDS in any case.
+ *
+ * If descriptors fail, CUDA IPC may still do: it asks for other rights, and other parts of the driver. A process whose
+ * set-ups have failed so FAILURES_MAX times in a row does not try descriptors again.
+ */
+#include "ompi_config.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/coll_gpuhier_clock.h"
+#include "base/coll_gpuhier_lock.h"
+#include "gpu/coll_gpuhier_parcels.h"
+#include "team/coll_gpuhier_setup_internal.h"
+
+#define WAIT_SECONDS 10.0
+#define LOOK_MS 20 /* between two looks whether the neighbours live */
+#define FAILURES_MAX 3
+
+static _Atomic int failures; /* of set-ups in a row */
+
+bool gpuhier_setup_files_given_up(void)
+{
+    return failures >= FAILURES_MAX;
+}
+
+/* What is left to do with a neighbour. */
+typedef struct todo {
+    bool send, receive;
+} todo_t;
+
+/* One attempt. Returns whether nothing is left. file: of this rank's scratch; -1: it has none. The engine's
+ * lock is held. */
+static bool attempt(const gpuhier_setup_t *setup, todo_t *todo, int file)
+{
+    const gpuhier_memref_t *mine = &setup->hello[setup->team->rank].scratch;
+    const gpuhier_parcel_t parcel = {mine->process, mine->base, mine->id};
+    bool all = true;
+    for (int k = 0; k < setup->nlocal; ++k) {
+        const gpuhier_memref_t *theirs = &setup->neighbours[k].scratch;
+        if (todo[k].send) {
+            const int rc = gpuhier_parcel_send(&parcel, file, theirs->process);
+            todo[k].send = OMPI_ERR_RESOURCE_BUSY == rc;
+            todo[k].receive = todo[k].receive && OMPI_ERR_UNREACH != rc;
+        }
+        if (todo[k].receive) {
+            todo[k].receive = OMPI_ERR_NOT_FOUND == gpuhier_map_received(theirs);
+        }
+        all = all && !todo[k].send && !todo[k].receive;
+    }
+    return all;
+}
+
+static bool all_live(const gpuhier_setup_t *setup)
+{
+    bool all = true;
+    for (int k = 0; k < setup->nlocal && all; ++k) {
+        all = gpuhier_record_process_lives(&setup->records[setup->team->rank], &setup->records[setup->local[k]]);
+    }
+    return all;
+}
+
+void gpuhier_setup_files_exchange(const gpuhier_setup_t *setup)
+{
+    const int me = setup->places[setup->team->rank];
+    const gpuhier_memref_t *mine = &setup->neighbours[me].scratch;
+    todo_t *todo = calloc((size_t) setup->nlocal, sizeof(*todo));
+    if (NULL == todo) {
+        return;
+    }
+    gpuhier_engine_lock();
+    const bool has_socket = gpuhier_parcels_open(gpuhier_process_word());
+    const bool gives = GPUHIER_SHARED_FILE == mine->shared;
+    const int file = gives && setup->nlocal > 1 ? gpuhier_vmm_file_make(mine->base) : -1;
+    gpuhier_engine_unlock();
+    for (int k = 0; k < setup->nlocal; ++k) {
+        todo[k].receive = k != me && has_socket && GPUHIER_SHARED_FILE == setup->neighbours[k].scratch.shared;
+        todo[k].send = k != me && has_socket && (gives || todo[k].receive); /* which shows whether there is a way */
+    }
+    const double until = gpuhier_clock() + WAIT_SECONDS;
+    bool done = false;
+    while (!done) {
+        gpuhier_engine_lock();
+        done = attempt(setup, todo, file);
+        gpuhier_engine_unlock();
+        if (!done) {
+            gpuhier_parcels_wait(LOOK_MS);
+            done = gpuhier_clock() > until || !all_live(setup);
+        }
+    }
+    if (file >= 0) {
+        close(file);
+    }
+    free(todo);
+}
+
+/* Has this rank of the node failed to map a descriptor's memory? GPUs that do not reach each other fail by CUDA IPC,
+ * too. */
+static bool has_failed(const gpuhier_setup_t *setup, int rank)
+{
+    bool failed = false;
+    for (int other = 0; other < setup->team->nranks && !failed; ++other) {
+        if (setup->nodes[rank] == setup->nodes[other] && GPUHIER_SHARED_FILE == setup->hello[other].scratch.shared) {
+            const unsigned error = gpuhier_verdicts_pair_error(&setup->verdicts, rank, other);
+            failed = 0 != error && CUDA_ERROR_PEER_ACCESS_UNSUPPORTED != error;
+        }
+    }
+    return failed;
+}
+
+bool gpuhier_setup_files_failed(gpuhier_setup_t *setup)
+{
+    for (int rank = 0; rank < setup->team->nranks && !setup->is_to_use_ipc; ++rank) {
+        setup->is_to_use_ipc = 0 != gpuhier_verdicts_error(&setup->verdicts, rank) && has_failed(setup, rank);
+    }
+    if (setup->is_to_use_ipc) {
+        setup->is_to_fall = true;
+        setup->next_way = setup->team->way;
+        ++failures;
+    } else if (!setup->team->by_ipc) {
+        failures = 0;
+    }
+    return setup->is_to_use_ipc;
+}

@@ -254,6 +254,31 @@ int gpuhier_setup_groups(gpuhier_setup_t *setup, int rc)
     return OMPI_SUCCESS != rc ? rc : chosen ? OMPI_SUCCESS : OMPI_ERR_NOT_AVAILABLE;
 }
 
+/* The message with the remedy for an error of a mapping. */
+static const char *no_mapping_topic(unsigned error)
+{
+    static const struct {
+        CUresult error;
+        const char *topic;
+    } topics[] = {{CUDA_ERROR_ALREADY_MAPPED, "no mapping, several GPUs"},
+                  {CUDA_ERROR_INVALID_VALUE, "no mapping, hidden GPU"},
+                  {CUDA_ERROR_INVALID_DEVICE, "no mapping, hidden GPU"},
+                  {CUDA_ERROR_INVALID_CONTEXT, "no mapping, hidden GPU"},
+                  {CUDA_ERROR_MAP_FAILED, "no mapping, namespaces"},
+                  {CUDA_ERROR_OPERATING_SYSTEM, "no mapping, namespaces"},
+                  {CUDA_ERROR_NOT_PERMITTED, "no mapping, namespaces"},
+                  {CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, "no mapping, no peer access"},
+                  {CUDA_ERROR_TOO_MANY_PEERS, "no mapping, no peer access"},
+                  {CUDA_ERROR_NOT_SUPPORTED, "no mapping, not supported"},
+                  {CUDA_ERROR_OUT_OF_MEMORY, "no mapping, no memory"}};
+    for (size_t i = 0; i < sizeof(topics) / sizeof(topics[0]); ++i) {
+        if ((unsigned) topics[i].error == error) {
+            return topics[i].topic;
+        }
+    }
+    return "no mapping";
+}
+
 /* The lowest rank of the first node that works through host memory says so, once a process. Where all memory could be
  * mapped, gpuhier_verdicts_tell() has said why it is not used. */
 static void host_tell(const gpuhier_setup_t *setup)
@@ -271,7 +296,7 @@ static void host_tell(const gpuhier_setup_t *setup)
         error = gpuhier_verdicts_error(&setup->verdicts, setup->local[k]);
     }
     if (0 != error && !atomic_flag_test_and_set(&told)) {
-        opal_show_help("help-coll-gpuhier.txt", "no mapping", true, ompi_process_info.nodename,
+        opal_show_help("help-coll-gpuhier.txt", no_mapping_topic(error), true, ompi_process_info.nodename,
                        gpuhier_cuda_name((CUresult) error));
     }
 }

@@ -156,9 +156,10 @@ static void init_ends(int argc, char **argv, int requested, int *provided)
 /* Open MPI calls this first in MPI_Finalize, on all ranks of MPI_COMM_WORLD, so all of Open MPI still works. */
 static void finalize_begins(void)
 {
-    bool same;
+    bool agreed, same;
     if (NULL != gpuhier_params.trace) {
-        gpuhier_trace_write(gpuhier_agree(MPI_COMM_WORLD, 0, &same));
+        (void) gpuhier_agree(MPI_COMM_WORLD, 0, &agreed, &same);
+        gpuhier_trace_write(agreed);
     }
 }
 

@@ -89,6 +89,7 @@ static void module_construct(gpuhier_module_t *module)
     module->saved.name##_module = NULL;
     GPUHIER_COLLECTIVES(CLEAR)
 #undef CLEAR
+    module->saved.failure = OMPI_SUCCESS;
     module->agree = GPUHIER_AGREE_UNKNOWN;
     module->last = (gpuhier_found_t){.dtype = NULL};
     module->team = NULL;

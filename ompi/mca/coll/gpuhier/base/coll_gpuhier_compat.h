@@ -54,20 +54,6 @@ typedef int gpuhier_count_t;
 #    error "this Open MPI's coll interface is not known: 4.1, 5.0 and 6.0 are"
 #endif
 
-/* The communicator's own allgatherv of bytes. counts, places: [ranks] in bytes. Returns an Open MPI code. */
-static inline int gpuhier_comm_allgatherv(const void *mine, int bytes, void *all, const int *counts, const int *places,
-                                          struct ompi_communicator_t *comm)
-{
-#if defined(MCA_COLL_BASE_VERSION_3_0_0)
-    return comm->c_coll->coll_allgatherv(mine, (size_t) bytes, MPI_BYTE, all, ompi_count_array_create(counts),
-                                         ompi_disp_array_create(places), MPI_BYTE, comm,
-                                         comm->c_coll->coll_allgatherv_module);
-#else
-    return comm->c_coll->coll_allgatherv(mine, bytes, MPI_BYTE, all, counts, places, MPI_BYTE, comm,
-                                         comm->c_coll->coll_allgatherv_module);
-#endif
-}
-
 #if OMPI_MAJOR_VERSION >= 5
 #    include "opal/mca/pmix/pmix-internal.h"
 #    define GPUHIER_MODEX_SCOPE PMIX_GLOBAL

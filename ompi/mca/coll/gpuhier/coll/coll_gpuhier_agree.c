@@ -140,56 +140,53 @@ typedef struct verdict {
     uint64_t heritage; /* what the sender has brought; see gpuhier_agree() */
 } verdict_t;
 
-static verdict_t hear(struct ompi_communicator_t *comm, int peer)
+static int hear(struct ompi_communicator_t *comm, int peer, verdict_t *verdict_p)
 {
-    verdict_t verdict = {0};
-    int rc = MCA_PML_CALL(recv(&verdict, sizeof(verdict), MPI_BYTE, peer, AGREE_TAG, comm, MPI_STATUS_IGNORE));
-    return OMPI_SUCCESS == rc ? verdict : (verdict_t){0};
+    return MCA_PML_CALL(recv(verdict_p, sizeof(*verdict_p), MPI_BYTE, peer, AGREE_TAG, comm, MPI_STATUS_IGNORE));
 }
 
-/* A failure is not reported: the next message on this communicator fails, too. */
-static void tell(struct ompi_communicator_t *comm, int peer, const verdict_t *verdict)
+static int tell(struct ompi_communicator_t *comm, int peer, const verdict_t *verdict)
 {
-    (void) MCA_PML_CALL(send(verdict, sizeof(*verdict), MPI_BYTE, peer, AGREE_TAG, MCA_PML_BASE_SEND_STANDARD, comm));
+    return MCA_PML_CALL(send(verdict, sizeof(*verdict), MPI_BYTE, peer, AGREE_TAG, MCA_PML_BASE_SEND_STANDARD, comm));
 }
 
-bool gpuhier_agree(struct ompi_communicator_t *comm, uint64_t heritage, bool *same_p)
+int gpuhier_agree(struct ompi_communicator_t *comm, uint64_t heritage, bool *agreed_p, bool *same_p)
 {
     const int rank = ompi_comm_rank(comm), nranks = ompi_comm_size(comm);
     gpuhier_tree_move_t move;
     verdict_t all = {.agreed = 1, .same = 0 != heritage, .heritage = heritage}, heard;
     bool listens[8 * sizeof(int)]; /* peers that published the same: a child by log2 of its distance, the parent last */
-    *same_p = false;
+    int rc = OMPI_SUCCESS;
+    *agreed_p = *same_p = false;
     if (0 == published.driver || !is_same(comm, rank)) {
-        return false; /* the other ranks see that, too */
+        return OMPI_SUCCESS; /* the other ranks see that, too */
     }
-    for (int i = 0, peer; gpuhier_tree_move(rank, nranks, i, &move, &peer); ++i) {
+    for (int i = 0, peer; OMPI_SUCCESS == rc && gpuhier_tree_move(rank, nranks, i, &move, &peer); ++i) {
         bool *same = &listens[peer < rank ? 8 * (int) sizeof(int) - 1 : __builtin_ctz((unsigned) (peer - rank))];
         switch (move) {
         case GPUHIER_TREE_FROM_CHILD:
             *same = is_same(comm, peer);
-            heard = *same ? hear(comm, peer) : (verdict_t){0};
+            heard = (verdict_t){0};
+            rc = *same ? hear(comm, peer, &heard) : rc;
             all.agreed = all.agreed && heard.agreed;
             all.same = all.same && heard.same && heritage == heard.heritage;
             break;
         case GPUHIER_TREE_TO_PARENT:
             *same = is_same(comm, peer);
-            if (*same) {
-                tell(comm, peer, &all);
-            }
+            rc = *same ? tell(comm, peer, &all) : rc;
             break;
         case GPUHIER_TREE_FROM_PARENT:
-            all = *same ? hear(comm, peer) : (verdict_t){0};
+            all = (verdict_t){0};
+            rc = *same ? hear(comm, peer, &all) : rc;
             break;
         case GPUHIER_TREE_TO_CHILD:
-            if (*same) {
-                tell(comm, peer, &all);
-            }
+            rc = *same ? tell(comm, peer, &all) : rc;
             break;
         }
     }
-    *same_p = 0 != all.agreed && 0 != all.same;
-    return 0 != all.agreed;
+    *agreed_p = OMPI_SUCCESS == rc && 0 != all.agreed;
+    *same_p = *agreed_p && 0 != all.same;
+    return rc;
 }
 
 void gpuhier_agree_forget(void)

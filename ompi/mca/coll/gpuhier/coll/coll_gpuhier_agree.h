@@ -19,10 +19,11 @@ int gpuhier_agree_publish(const mca_base_component_t *self);
 
 /*
  * Have all members published the same values, with a driver present? All members ask in the same call, and get the same
- * answer. heritage: what this rank brings to compare, 0 for nothing. *same_p: the answer is yes, and all members have
- * brought the same; equal on all members.
+ * answer in *agreed_p. heritage: what this rank brings to compare, 0 for nothing. *same_p: the answer is yes, and all
+ * members have brought the same; equal on all members. Returns the code of a message that failed: then this rank has
+ * sent no others, and both answers are no.
  */
-bool gpuhier_agree(struct ompi_communicator_t *comm, uint64_t heritage, bool *same_p);
+int gpuhier_agree(struct ompi_communicator_t *comm, uint64_t heritage, bool *agreed_p, bool *same_p);
 
 /*
  * Which member differs from this rank, and in what. Local, but asks the modex for one member after the other: for

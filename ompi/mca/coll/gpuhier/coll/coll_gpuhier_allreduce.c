@@ -24,6 +24,7 @@ static inline __attribute__((always_inline)) int run(const void *sbuf, void *rbu
     gpuhier_reason_t reason = 0 == count ? GPUHIER_REASON_empty : GPUHIER_REASON_type;
     size_t elem_bytes = 0;
     const int kernel = 0 == count ? -1 : gpuhier_path_find(module, op, dtype, &elem_bytes);
+    int rc = GPUHIER_DECLINED;
     if (kernel >= 0) {
         const gpuhier_path_key_t key = {kernel, (size_t) count * elem_bytes};
         gpuhier_mode_entry_t *entry = gpuhier_path_blocking(module, comm, key, in, rbuf, &reason);
@@ -37,19 +38,21 @@ static inline __attribute__((always_inline)) int run(const void *sbuf, void *rbu
             if (NULL != trace) {
                 gpuhier_trace_phase(trace, GPUHIER_TRACE_QUEUED);
             }
-            int rc = gpuhier_path_run(module, entry, &args);
-            if (GPUHIER_DECLINED != rc) {
-                gpuhier_report_end(GPUHIER_REPORT_GPUS, key.bytes, ompi_comm_size(comm), begin);
-                if (NULL != trace) {
-                    gpuhier_trace_end(trace);
-                }
-                return rc;
-            }
+            rc = gpuhier_path_run(module, entry, &args);
             reason = GPUHIER_REASON_declined;
+        } else if (OMPI_SUCCESS != module->saved.failure) {
+            rc = module->saved.failure;
+        }
+        if (GPUHIER_DECLINED != rc) {
+            gpuhier_report_end(GPUHIER_REPORT_GPUS, key.bytes, ompi_comm_size(comm), begin);
+            if (NULL != trace) {
+                gpuhier_trace_end(trace);
+            }
+            return rc;
         }
     }
     gpuhier_path_saved(module, comm, dtype, (size_t) count, reason);
-    int rc = gpuhier_fallback_allreduce(sbuf, rbuf, count, dtype, op, comm, &module->saved, reason, trace);
+    rc = gpuhier_fallback_allreduce(sbuf, rbuf, count, dtype, op, comm, &module->saved, reason, trace);
     gpuhier_report_end(GPUHIER_REPORT_SAVED, dtype->super.size * (size_t) count, ompi_comm_size(comm), begin);
     if (NULL != trace) {
         gpuhier_trace_end_left(trace, reason);

@@ -15,6 +15,6 @@
 int gpuhier_barrier(struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
 {
     gpuhier_module_t *module = gpuhier_module_of(base);
-    gpuhier_path_meet(module, comm);
-    return module->saved.barrier(comm, module->saved.barrier_module);
+    return gpuhier_path_meet(module, comm) ? module->saved.barrier(comm, module->saved.barrier_module)
+                                           : module->saved.failure;
 }

@@ -81,10 +81,10 @@ static probe_answer_t answer(gpuhier_team_t *team, const gpuhier_buffer_t *from,
  * Asks all ranks what they pass, through the saved allreduce, and returns the lowest answer: the same on all ranks.
  * team: to run on, or NULL. at_most: an upper bound for this rank's answer. *owner_p: the buffer whose context a new
  * team is set up in. *setup_p: if the answer is PROBE_SET_UP, the set-up that now takes place, else NULL. *why_p: the
- * reason if the answer is PROBE_NO.
+ * reason if the answer is PROBE_NO, which it is if the probe itself fails.
  */
-static probe_answer_t probe(const gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in,
-                            const void *out, gpuhier_team_t *team, probe_answer_t at_most, gpuhier_buffer_t *owner_p,
+static probe_answer_t probe(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in, const void *out,
+                            gpuhier_team_t *team, probe_answer_t at_most, gpuhier_buffer_t *owner_p,
                             gpuhier_setup_t **setup_p, gpuhier_reason_t *why_p)
 {
     gpuhier_buffer_t from, to;
@@ -99,8 +99,7 @@ static probe_answer_t probe(const gpuhier_module_t *module, struct ompi_communic
         mine = PROBE_NO; /* another rank may need a set-up */
     }
     gpuhier_count(&gpuhier_counters.probes, 1);
-    int rc = module->saved.allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm, module->saved.allreduce_module);
-    all = OMPI_SUCCESS == rc ? all : PROBE_NO;
+    all = OMPI_SUCCESS == gpuhier_saved_least(&module->saved, comm, &mine, &all, MPI_INT) ? all : PROBE_NO;
     if (PROBE_SET_UP != all) {
         gpuhier_setup_drop(*setup_p);
         *setup_p = NULL;
@@ -164,6 +163,9 @@ gpuhier_mode_entry_t *gpuhier_path_probe(gpuhier_module_t *module, struct ompi_c
     }
     if (gpuhier_switch_suits(module->team, key.kind, longest_of(key.bytes))) {
         gpuhier_switch_make(module->team, &module->saved);
+        if (OMPI_SUCCESS != module->saved.failure) {
+            return NULL;
+        }
     }
     gpuhier_modes_to_acc(entry);
     gpuhier_heritage_leave(module, comm);
@@ -196,7 +198,7 @@ static bool agree_and_inherit(gpuhier_module_t *module, struct ompi_communicator
     gpuhier_modes_acc_t acc;
     gpuhier_buffer_t from, to;
     gpuhier_setup_t *setup = NULL;
-    bool same;
+    bool yes, same;
     if (NULL != in && gpuhier_heritage_take(module, comm, &acc)) {
         gpuhier_buffer_inspect(in, &from);
         gpuhier_buffer_inspect(out, &to);
@@ -204,7 +206,8 @@ static bool agree_and_inherit(gpuhier_module_t *module, struct ompi_communicator
             setup = gpuhier_setup_prepare(comm);
         }
     }
-    const bool yes = gpuhier_agree(comm, NULL == setup ? 0 : gpuhier_hash(&acc, sizeof(acc)), &same);
+    const uint64_t heritage = NULL == setup ? 0 : gpuhier_hash(&acc, sizeof(acc));
+    module->saved.failure = gpuhier_agree(comm, heritage, &yes, &same);
     if (!same) {
         gpuhier_setup_drop(setup);
         gpuhier_modes_fini(&module->modes);
@@ -214,7 +217,7 @@ static bool agree_and_inherit(gpuhier_module_t *module, struct ompi_communicator
     if (NULL != module->team && switch_suits_any(module->team, &acc)) {
         gpuhier_switch_make(module->team, &module->saved);
     }
-    return !module->team_failed;
+    return !module->team_failed && OMPI_SUCCESS == module->saved.failure;
 }
 
 /* Says on rank 0, for print_info and the report, which member keeps the communicator from the GPUs. */
@@ -264,14 +267,14 @@ void gpuhier_path_note(gpuhier_module_t *module, gpuhier_path_key_t key, const v
  * A kind's entry counts meetings as it counts blocking calls. The row is made here, where all ranks make theirs, and
  * not when the call is noted: a rank without memory for it can say so at once.
  */
-void gpuhier_path_probe_noted(gpuhier_module_t *module, struct ompi_communicator_t *comm)
+bool gpuhier_path_probe_noted(gpuhier_module_t *module, struct ompi_communicator_t *comm)
 {
     const int nnotes = module->nnotes;
     module->nnotes = 0;
     for (int i = 0; i < nnotes; ++i) {
         const gpuhier_note_t *note = &module->notes[i];
         if (!gpuhier_path_is_open(module, comm, note->in, note->out)) {
-            return;
+            break;
         }
         gpuhier_mode_entry_t *entry = gpuhier_modes_entry(&module->modes, note->kind, (size_t) 1 << note->size);
         if (NULL == entry || (GPUHIER_MODE_HOST == entry->mode && gpuhier_modes_probe_due(entry))) {
@@ -279,6 +282,7 @@ void gpuhier_path_probe_noted(gpuhier_module_t *module, struct ompi_communicator
             (void) gpuhier_path_probe(module, comm, key, entry, note->in, note->out);
         }
     }
+    return OMPI_SUCCESS == module->saved.failure;
 }
 
 #define TRIM_EVERY 64 /* short calls between two trims, since they map nothing */
@@ -331,7 +335,9 @@ gpuhier_team_t *gpuhier_path_persistent(gpuhier_module_t *module, struct ompi_co
     gpuhier_buffer_t owner;
     gpuhier_setup_t *setup;
     gpuhier_team_t *team = NULL;
-    gpuhier_path_meet(module, comm);
+    if (!gpuhier_path_meet(module, comm)) {
+        return NULL;
+    }
     if (!gpuhier_path_is_open(module, comm, NULL, NULL)) { /* inherits nothing: the request gets its own team */
         *why_p = gpuhier_path_reason(module, NULL);
     } else if (PROBE_SET_UP == probe(module, comm, in, out, NULL, can ? PROBE_SET_UP : PROBE_NO, &owner, &setup, why_p)
@@ -340,6 +346,12 @@ gpuhier_team_t *gpuhier_path_persistent(gpuhier_module_t *module, struct ompi_co
     }
     if (NULL != team && gpuhier_switch_suits(team, key.kind, key.bytes)) {
         gpuhier_switch_make(team, &module->saved);
+    }
+    if (NULL != team && OMPI_SUCCESS != module->saved.failure) {
+        gpuhier_engine_lock();
+        gpuhier_team_destroy(team);
+        gpuhier_engine_unlock();
+        team = NULL;
     }
     return team;
 }

@@ -77,15 +77,13 @@ static inline bool gpuhier_path_is_open(gpuhier_module_t *module, struct ompi_co
 }
 
 /* The part of gpuhier_path_meet() that asks the other ranks. */
-void gpuhier_path_probe_noted(gpuhier_module_t *module, struct ompi_communicator_t *comm);
+bool gpuhier_path_probe_noted(gpuhier_module_t *module, struct ompi_communicator_t *comm);
 
 /* A meeting. Collective, and waits for all ranks if they have noted kinds of nonblocking calls, which are the same on
- * all of them. */
-static inline void gpuhier_path_meet(gpuhier_module_t *module, struct ompi_communicator_t *comm)
+ * all of them. false: it failed, and the program's call ends with module->saved.failure. */
+static inline bool gpuhier_path_meet(gpuhier_module_t *module, struct ompi_communicator_t *comm)
 {
-    if (0 != module->nnotes) {
-        gpuhier_path_probe_noted(module, comm);
-    }
+    return 0 == module->nnotes || gpuhier_path_probe_noted(module, comm);
 }
 
 /* Notes a nonblocking call of a kind whose mode is HOST. Local: allocates nothing, so it does the same on all ranks. */
@@ -101,14 +99,17 @@ gpuhier_mode_entry_t *gpuhier_path_probe(gpuhier_module_t *module, struct ompi_c
 
 /*
  * The path of a blocking call: the key's entry when the call runs on the engine, by gpuhier_path_run(); NULL when it
- * is for the saved collective, for the reason *why_p. in, out: this rank's buffers, which matter in a probe only.
+ * ends with module->saved.failure, or else is for the saved collective, for the reason *why_p. in, out: this rank's
+ * buffers, which matter in a probe only.
  */
 static inline gpuhier_mode_entry_t *gpuhier_path_blocking(gpuhier_module_t *module, struct ompi_communicator_t *comm,
                                                           gpuhier_path_key_t key, const void *in, const void *out,
                                                           gpuhier_reason_t *why_p)
 {
     gpuhier_mode_entry_t *entry = NULL;
-    gpuhier_path_meet(module, comm);
+    if (!gpuhier_path_meet(module, comm)) {
+        return NULL;
+    }
     if (gpuhier_path_is_open(module, comm, in, out)) {
         entry = gpuhier_modes_entry(&module->modes, key.kind, key.bytes);
         if (NULL == entry || (GPUHIER_MODE_HOST == entry->mode && gpuhier_modes_probe_due(entry))) {
@@ -138,9 +139,9 @@ gpuhier_mode_entry_t *gpuhier_path_nonblocking(gpuhier_module_t *module, gpuhier
 
 /*
  * The path of a persistent request, for good: a team for this request alone when it runs on the engine, which the
- * caller destroys; NULL when it is for the saved collective. Collective; all ranks get a team, or none does.
- * in, out: this rank's buffers. can: this rank has what it needs for a request on the engine. *why_p: the reason where
- * there is no team.
+ * caller destroys; NULL when the call ends with module->saved.failure, or else is for the saved collective. Collective;
+ * all ranks get a team, or none does. in, out: this rank's buffers. can: this rank has what it needs for a request on
+ * the engine. *why_p: the reason where there is no team.
  */
 struct gpuhier_team *gpuhier_path_persistent(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in,
                                              const void *out, gpuhier_path_key_t key, bool can,

@@ -106,6 +106,10 @@ int gpuhier_allreduce_init(const void *sbuf, void *rbuf, gpuhier_count_t count, 
         gpuhier_request_abort(comm);
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
+    if (args.kernel >= 0 && OMPI_SUCCESS != module->saved.failure) {
+        gpuhier_request_drop(request);
+        return module->saved.failure;
+    }
     if (gpuhier_trace_is_on()) {
         gpuhier_trace_begin(&request->trace, GPUHIER_TRACE_PERSISTENT, comm, dtype, op, (size_t) count);
     }

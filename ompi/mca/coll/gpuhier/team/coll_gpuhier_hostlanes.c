@@ -14,14 +14,6 @@
 #include "team/coll_gpuhier_hostlanes.h"
 #include "opal/util/show_help.h"
 
-/* True on all ranks when it was true on all. */
-static bool vote(const gpuhier_team_t *team, const gpuhier_saved_t *saved, bool mine)
-{
-    int ok = mine, all = 0;
-    int rc = saved->allreduce(&ok, &all, 1, MPI_INT, MPI_MIN, team->comm, saved->allreduce_module);
-    return OMPI_SUCCESS == rc && 0 != all;
-}
-
 enum { STEP_CREATE, STEP_ATTACH, STEP_REGISTER, STEP_PROVE, STEPS };
 
 static int step_take(const gpuhier_hostlanes_t *lanes, int step, char *reason)
@@ -41,7 +33,7 @@ static int step_take(const gpuhier_hostlanes_t *lanes, int step, char *reason)
     }
 }
 
-int gpuhier_hostlanes_make(gpuhier_team_t *team, const gpuhier_saved_t *saved, const gpuhier_hostlanes_t *lanes)
+int gpuhier_hostlanes_make(gpuhier_team_t *team, gpuhier_saved_t *saved, const gpuhier_hostlanes_t *lanes)
 {
     char reason[GPUHIER_HOSTMEM_REASON_BYTES] = "";
     bool ok = true;
@@ -53,7 +45,7 @@ int gpuhier_hostlanes_make(gpuhier_team_t *team, const gpuhier_saved_t *saved, c
             opal_show_help("help-coll-gpuhier.txt", lanes->topic, true, ompi_process_info.nodename,
                            lanes->hostmem->bytes, reason);
         }
-        ok = vote(team, saved, OMPI_SUCCESS == rc);
+        ok = gpuhier_saved_vote(saved, team->comm, OMPI_SUCCESS == rc);
         if (lanes->mine && 0 == lanes->index && (STEP_ATTACH == step || !ok)) {
             gpuhier_hostmem_unlink(lanes->word);
         }

@@ -28,6 +28,6 @@ typedef struct gpuhier_hostlanes {
  * Makes the memory. Collective over the communicator. Returns the same outcome on all ranks; a rank whose own part
  * failed has said why, and no rank has such memory then. The context is current.
  */
-int gpuhier_hostlanes_make(gpuhier_team_t *team, const gpuhier_saved_t *saved, const gpuhier_hostlanes_t *lanes);
+int gpuhier_hostlanes_make(gpuhier_team_t *team, gpuhier_saved_t *saved, const gpuhier_hostlanes_t *lanes);
 
 #endif /* GPUHIER_HOSTLANES_H */

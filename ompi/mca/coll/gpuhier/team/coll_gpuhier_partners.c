@@ -165,6 +165,9 @@ static int greetings_wait(const gpuhier_team_t *team, int rc)
     int error = rc;
     while (greetings_pending(team, &error)) {
         const double now = gpuhier_clock();
+        if (OMPI_SUCCESS == error && MPI_SUCCESS != gpuhier_comm_fault(team->comm, false)) {
+            error = OMPI_ERROR; /* a partner may have left the set-up, and the next vote fails */
+        }
         if (OMPI_SUCCESS == rc && OMPI_SUCCESS != error) {
             deadline = now + SETTLE_SECONDS;
             rc = error;

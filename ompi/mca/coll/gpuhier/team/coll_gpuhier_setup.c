@@ -5,7 +5,8 @@
  * Owns the order of a set-up's steps, the memory of a set-up, and beginning anew. The steps themselves are in the files
  * that coll_gpuhier_setup_internal.h lists. All members take the same steps, each a collective of the saved components.
  * A member whose own part fails goes on to the step's vote and says so there; then the whole communicator gives up
- * together.
+ * together. Where a collective itself fails, the set-up ends on this rank, and so does the program's call, with an
+ * error.
  *
  *   hello        kernels and scratch are there; what every rank is:    allgather
  *                process, node, GPU, scratch; or a failure
@@ -19,7 +20,7 @@
  *                has, the length of its UCX address; or a failure      allgather
  *   host_lanes   scratch in host memory for nodes where a rank can     a vote after each of four steps, if there is
  *                map no other                                          such a node
- *   net_connect  if there are several groups: addresses                vote, allgatherv, vote
+ *   net_connect  if there are several groups: addresses                vote, allgather, vote
  *                a word with each partner: UCX connects                vote
  *   links        where partners may be able to map each other's
  *                memory: each makes some, with a pattern               allgather
@@ -75,15 +76,19 @@ static int run(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer)
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_cuda_enter(buffer->context, &scope);
     bool entered = OMPI_SUCCESS == rc;
     rc = steps_run(setup, buffer, rc);
+    const int failure = setup->saved->failure;
     gpuhier_engine_lock();
-    if (NULL != setup->lane) {
+    if (NULL != setup->lane && OMPI_SUCCESS == failure) {
         gpuhier_lane_give(setup->lane);
+    } else if (NULL != setup->lane) {
+        setup->lane->peers_work = true; /* no vote says that their trials have ended */
+        gpuhier_lane_keep(setup->lane);
     }
     gpuhier_engine_unlock();
     if (entered) {
         gpuhier_cuda_leave(&scope);
     }
-    return rc;
+    return OMPI_SUCCESS != failure ? failure : rc;
 }
 
 gpuhier_setup_t *gpuhier_setup_prepare(struct ompi_communicator_t *comm)
@@ -100,10 +105,9 @@ gpuhier_setup_t *gpuhier_setup_prepare(struct ompi_communicator_t *comm)
     setup->hello = malloc(sizeof(*setup->hello) * n);
     setup->records = malloc(sizeof(*setup->records) * n);
     setup->words = malloc(sizeof(*setup->words) * n);
-    setup->counts = malloc(sizeof(*setup->counts) * n * 2);
     setup->links = malloc(sizeof(*setup->links) * n);
     if (NULL == setup->team || NULL == setup->hello || NULL == setup->records || NULL == setup->words
-        || NULL == setup->counts || NULL == setup->links) {
+        || NULL == setup->links) {
         gpuhier_setup_drop(setup);
         return NULL;
     }
@@ -133,7 +137,6 @@ void gpuhier_setup_drop(gpuhier_setup_t *setup)
     free(setup->nodes);
     free(setup->places);
     free(setup->local);
-    free(setup->counts);
     gpuhier_verdicts_fini(&setup->verdicts);
     free(setup->neighbours);
     free(setup->is_host);
@@ -159,7 +162,7 @@ static gpuhier_setup_t *begin_anew(gpuhier_setup_t *failed)
     return setup;
 }
 
-int gpuhier_team_create(gpuhier_setup_t *setup, const gpuhier_saved_t *saved, const gpuhier_buffer_t *buffer,
+int gpuhier_team_create(gpuhier_setup_t *setup, gpuhier_saved_t *saved, const gpuhier_buffer_t *buffer,
                         gpuhier_team_t **team_p)
 {
     setup->saved = saved;
@@ -181,7 +184,7 @@ int gpuhier_team_create(gpuhier_setup_t *setup, const gpuhier_saved_t *saved, co
     if (OMPI_SUCCESS == rc) {
         *team_p = setup->team;
         setup->team = NULL;
-    } else {
+    } else if (OMPI_SUCCESS == saved->failure) {
         opal_output_verbose(
             1, gpuhier_output(),
             "coll:gpuhier: set-up of communicator %s failed here or on another rank (%d): Open MPI's own "

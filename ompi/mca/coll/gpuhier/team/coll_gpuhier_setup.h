@@ -23,9 +23,9 @@ void gpuhier_setup_drop(gpuhier_setup_t *setup);
  * Sets up a team, and frees the set-up: collective over the communicator, through its saved
  * collectives. buffer: a device buffer of this call, which gives the context.
  * Every member returns the same outcome: OMPI_SUCCESS, or a code when any of
- * them failed (each has said why).
+ * them failed (each has said why). Outcomes differ only where saved->failure is set.
  */
-int gpuhier_team_create(gpuhier_setup_t *setup, const gpuhier_saved_t *saved, const gpuhier_buffer_t *buffer,
+int gpuhier_team_create(gpuhier_setup_t *setup, gpuhier_saved_t *saved, const gpuhier_buffer_t *buffer,
                         gpuhier_team_t **team_p);
 
 #endif /* GPUHIER_SETUP_H */

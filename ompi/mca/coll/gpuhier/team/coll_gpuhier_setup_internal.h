@@ -5,7 +5,6 @@
  * The state of a set-up, and what its files do for each other. Only they include it.
  *
  *   coll_gpuhier_setup.c         the order of the steps; memory of a set-up; beginning anew
- *   coll_gpuhier_setup_vote.c    the collectives that the steps share
  *   coll_gpuhier_setup_hello.c   what every rank is: the first step
  *   coll_gpuhier_setup_node.c    the ranks of a node: control block and trial
  *   coll_gpuhier_setup_files.c   descriptors of scratch, and the fall to CUDA IPC
@@ -68,7 +67,7 @@ typedef struct gpuhier_setup_word {
 /* Owned by the path until set-up begins; freed when it ends. Each part names the file that fills it in. */
 struct gpuhier_setup {
     gpuhier_team_t *team;
-    const gpuhier_saved_t *saved;
+    gpuhier_saved_t *saved;
     struct ompi_communicator_t *comm;
 
     /* hello */
@@ -91,7 +90,6 @@ struct gpuhier_setup {
 
     /* net */
     void *address;          /* of this rank's UCX; several groups */
-    int *counts;            /* [2 * nranks] for addresses: their lengths, and places in one block of memory */
     gpuhier_net_gpu_t gpu;  /* the answer that decides where messages between groups lie ... */
     int gpu_rank;           /* ... and the rank that gave it */
     bool has_rdma;          /* a rank has RDMA ports */
@@ -104,11 +102,15 @@ struct gpuhier_setup {
     char no_links[160];          /* why the trial of links failed; "": it did not, or there was none */
 };
 
-/* Open MPI's saved allreduce: true on all ranks when it was true on all. */
-bool gpuhier_setup_vote(const gpuhier_setup_t *setup, bool mine);
+static inline bool gpuhier_setup_vote(const gpuhier_setup_t *setup, bool mine)
+{
+    return gpuhier_saved_vote(setup->saved, setup->comm, mine);
+}
 
-/* Its allgather: `bytes` of each rank. Returns an Open MPI code. */
-int gpuhier_setup_gather(const gpuhier_setup_t *setup, const void *mine, void *all, size_t bytes);
+static inline int gpuhier_setup_gather(const gpuhier_setup_t *setup, const void *mine, void *all, size_t bytes)
+{
+    return gpuhier_saved_gather(setup->saved, setup->comm, mine, all, bytes);
+}
 
 /*
  * The steps, in the order of their calls. All ranks take each step, unless it is for several groups or for `has_host`.

@@ -229,7 +229,7 @@ static int64_t links_try(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind)
     int rc = NULL == words ? OMPI_ERR_OUT_OF_RESOURCE : buffers_offer(setup, kind, words, &mine);
     if (OMPI_SUCCESS != gpuhier_setup_gather(setup, &mine, setup->links, sizeof(mine))) {
         free(words);
-        return (int64_t) setup->team->rank << 32; /* MPI itself has failed; the next vote will as well */
+        return (int64_t) setup->team->rank << 32; /* the next vote fails, too */
     }
     int64_t verdict = offers_verdict(setup), all = 0;
     if (GOOD != verdict) {
@@ -239,7 +239,7 @@ static int64_t links_try(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind)
     const unsigned error = OMPI_SUCCESS == rc ? partners_try(setup, kind, words) : (unsigned) mine.error;
     free(words);
     verdict = 0 == error ? GOOD : (int64_t) setup->team->rank << 32 | error;
-    rc = setup->saved->allreduce(&verdict, &all, 1, MPI_INT64_T, MPI_MIN, setup->comm, setup->saved->allreduce_module);
+    rc = gpuhier_saved_least(setup->saved, setup->comm, &verdict, &all, MPI_INT64_T);
     return OMPI_SUCCESS == rc ? all : (int64_t) setup->team->rank << 32;
 }
 
@@ -292,7 +292,7 @@ static bool links_make(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind)
     failure_note(setup, verdict);
     gpuhier_engine_lock();
     partners_forget(setup, nheld);
-    if (!had && team->exchange_kind != kind) {
+    if (!had && team->exchange_kind != kind && OMPI_SUCCESS == setup->saved->failure) { /* no partner copies */
         gpuhier_lane_exchange_free(&setup->lane->exchange, kind);
     }
     gpuhier_engine_unlock();

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 
 #include "base/coll_gpuhier_lock.h"
@@ -246,7 +247,6 @@ void gpuhier_setup_net_hear(gpuhier_setup_t *setup)
 {
     for (int rank = 0; rank < setup->team->nranks; ++rank) {
         setup->is_to_fall = setup->is_to_fall || 0 != setup->words[rank].no_net;
-        setup->counts[rank] = setup->words[rank].address_bytes;
     }
 }
 
@@ -276,8 +276,8 @@ static int peer_make(const gpuhier_setup_t *setup, int rank, const char *address
     gpuhier_team_t *team = setup->team;
     char name[64];
     snprintf(name, sizeof(name), "rank %d", rank);
-    return gpuhier_net_peer_create(gpuhier_process_net(team->way), address, (size_t) setup->counts[rank], name,
-                                   &team->peers[rank]);
+    return gpuhier_net_peer_create(gpuhier_process_net(team->way), address, (size_t) setup->words[rank].address_bytes,
+                                   name, &team->peers[rank]);
 }
 
 /* Binds the processes of all peers of this job, once all ranks have made their peers: a process that leaves waits for
@@ -294,16 +294,15 @@ static void peers_bind(const gpuhier_setup_t *setup)
     gpuhier_engine_unlock();
 }
 
-/* Makes the peers; connections follow with the first message. all: the addresses, by the places of setup->counts. */
-static int peers_make(const gpuhier_setup_t *setup, const char *all)
+/* Makes the peers; connections follow with the first message. all: an address of each rank, in `most` bytes. */
+static int peers_make(const gpuhier_setup_t *setup, const char *all, size_t most)
 {
     gpuhier_team_t *team = setup->team;
-    const int *places = setup->counts + team->nranks;
     partner_groups_t groups = {NULL, NULL};
     int rc = partner_groups_make(team, &groups) ? OMPI_SUCCESS : OMPI_ERR_OUT_OF_RESOURCE;
     for (int rank = 0; rank < team->nranks && OMPI_SUCCESS == rc; ++rank) {
         if (is_partner(team, &groups, rank)) {
-            rc = peer_make(setup, rank, all + places[rank]);
+            rc = peer_make(setup, rank, all + (size_t) rank * most);
         }
     }
     free(groups.owners);
@@ -314,20 +313,20 @@ static int peers_make(const gpuhier_setup_t *setup, const char *all)
 static int addresses_exchange(gpuhier_setup_t *setup)
 {
     gpuhier_team_t *team = setup->team;
-    int *counts = setup->counts, *places = counts + team->nranks;
-    size_t total = 0;
+    size_t most = 0;
     for (int rank = 0; rank < team->nranks; ++rank) {
-        places[rank] = (int) total;
-        total += (size_t) counts[rank];
+        const size_t bytes = (size_t) setup->words[rank].address_bytes;
+        most = bytes > most ? bytes : most;
     }
-    char *all = malloc(total + 1);
+    char *all = calloc((size_t) team->nranks, most + 1);
     if (!gpuhier_setup_vote(setup, NULL != all)) {
         free(all);
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    int rc = gpuhier_comm_allgatherv(setup->address, counts[team->rank], all, counts, places, setup->comm);
+    memcpy(all + (size_t) team->rank * most, setup->address, (size_t) setup->words[team->rank].address_bytes);
+    int rc = gpuhier_setup_gather(setup, MPI_IN_PLACE, all, most);
     gpuhier_engine_lock();
-    rc = OMPI_SUCCESS != rc ? rc : peers_make(setup, all);
+    rc = OMPI_SUCCESS != rc ? rc : peers_make(setup, all, most);
     gpu_decide(setup);
     team->limits.host_shard_bytes =
         gpuhier_choice_host_shard((uint64_t) gpuhier_params.host_shard_bytes, team->ngroups, team->net_all_on_device);
@@ -357,8 +356,7 @@ static int vote_connected(gpuhier_setup_t *setup, int rc)
         gpuhier_process_fall(setup->next_way, NULL);
         gpuhier_engine_unlock();
     }
-    if (OMPI_SUCCESS
-        != setup->saved->allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, setup->comm, setup->saved->allreduce_module)) {
+    if (OMPI_SUCCESS != gpuhier_saved_least(setup->saved, setup->comm, &mine, &all, MPI_INT)) {
         all = FAILED;
     }
     setup->is_to_fall = LOST == all && !last;

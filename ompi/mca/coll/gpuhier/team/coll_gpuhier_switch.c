@@ -31,14 +31,6 @@ bool gpuhier_switch_suits(const gpuhier_team_t *team, int kernel, uint64_t bytes
            && gpuhier_multicast_can(kernel, !gpuhier_params.reproducible);
 }
 
-/* True on all ranks when it was true on all. */
-static bool vote(const gpuhier_team_t *team, const gpuhier_saved_t *saved, bool mine)
-{
-    int ok = mine, all = 0;
-    int rc = saved->allreduce(&ok, &all, 1, MPI_INT, MPI_MIN, team->comm, saved->allreduce_module);
-    return OMPI_SUCCESS == rc && 0 != all;
-}
-
 /* Random, and known to the ranks of this node. */
 static uint64_t word_of_team(const gpuhier_team_t *team)
 {
@@ -174,14 +166,14 @@ static void descriptor_drop(const gpuhier_team_t *team)
 }
 
 /* All steps and their votes. A rank that lacks what it needs still votes. */
-static bool steps_take(gpuhier_team_t *team, const gpuhier_saved_t *saved, CUstream stream, uint64_t *words)
+static bool steps_take(gpuhier_team_t *team, gpuhier_saved_t *saved, CUstream stream, uint64_t *words)
 {
     bool ok = true;
     for (int step = STEP_PREPARE; step < STEPS && ok; ++step) {
         gpuhier_engine_lock();
         int rc = NULL == words || NULL == stream ? OMPI_ERR_OUT_OF_RESOURCE : step_take(team, step, stream, words);
         gpuhier_engine_unlock();
-        ok = vote(team, saved, OMPI_SUCCESS == rc);
+        ok = gpuhier_saved_vote(saved, team->comm, OMPI_SUCCESS == rc);
         if (OMPI_SUCCESS != rc) {
             opal_output_verbose(1, gpuhier_output(),
                                 "coll:gpuhier: communicator %s goes on without the NVSwitch: %s "
@@ -192,7 +184,7 @@ static bool steps_take(gpuhier_team_t *team, const gpuhier_saved_t *saved, CUstr
     return ok;
 }
 
-void gpuhier_switch_make(gpuhier_team_t *team, const gpuhier_saved_t *saved)
+void gpuhier_switch_make(gpuhier_team_t *team, gpuhier_saved_t *saved)
 {
     gpuhier_lane_t *lane = NULL;
     if (GPUHIER_SWITCH_UNTRIED != team->switch_state) {
@@ -212,7 +204,7 @@ void gpuhier_switch_make(gpuhier_team_t *team, const gpuhier_saved_t *saved)
     team->switch_state = ok ? GPUHIER_SWITCH_READY : GPUHIER_SWITCH_NONE;
     if (!ok) {
         descriptor_drop(team);
-        gpuhier_multicast_close(&team->multicast);
+        (OMPI_SUCCESS == saved->failure ? gpuhier_multicast_close : gpuhier_multicast_leave)(&team->multicast);
     }
     if (NULL != lane) {
         gpuhier_lane_give(lane);

@@ -23,9 +23,10 @@ bool gpuhier_switch_suits(const gpuhier_team_t *team, int kernel, uint64_t bytes
 
 /*
  * Makes the memory, if the team is one that may have it and has not tried. Collective: all ranks of the communicator
- * call it at the same place, and know that all do. Afterwards all have it, or none.
+ * call it at the same place, and know that all do. Afterwards all have it, or none, unless
+ * saved->failure is set.
  */
-void gpuhier_switch_make(gpuhier_team_t *team, const gpuhier_saved_t *saved);
+void gpuhier_switch_make(gpuhier_team_t *team, gpuhier_saved_t *saved);
 
 /* Where a slice buffer begins, in bytes from the start of a copy. */
 static inline uint64_t gpuhier_switch_place(const gpuhier_team_t *team, int buffer)

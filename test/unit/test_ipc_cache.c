@@ -4,18 +4,23 @@
  *
  * The cache of what is mapped of other processes, on a driver that only counts: what is pinned outlives its
  * context, and a mapping that is to be kept is kept again after another user has let go of it. Memory that peers fail
- * to map again and again is not offered any more.
+ * to map again and again is not offered any more. Memory of cuMemCreate is mapped once for all GPUs of a process, other
+ * memory in one context only.
  */
+#define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "gpu/coll_gpuhier_ipc_cache.h"
+#include "gpu/coll_gpuhier_parcels.h"
 
 /* free() of the objects in this program, by the linker's --wrap: how often this address was freed. */
 static const void *watched;
@@ -95,9 +100,97 @@ static CUresult fake_set(const void *value, CUpointer_attribute name, CUdevicept
     return CUDA_SUCCESS;
 }
 
+static CUdevice device; /* of the current context */
+static int imported, hidden;
+static uint64_t allowed; /* devices, by their numbers, since the last look */
+
+static CUresult fake_device(CUdevice *device_p)
+{
+    *device_p = device;
+    return CUDA_SUCCESS;
+}
+
+static CUresult fake_name(CUresult result, const char **name_p)
+{
+    (void) result;
+    *name_p = "CUDA_ERROR";
+    return CUDA_SUCCESS;
+}
+
+static CUresult fake_import(CUmemGenericAllocationHandle *handle_p, void *shareable, CUmemAllocationHandleType type)
+{
+    (void) shareable;
+    (void) type;
+    *handle_p = (CUmemGenericAllocationHandle) ++imported;
+    return CUDA_SUCCESS;
+}
+
+static CUresult fake_reserve(CUdeviceptr *address_p, size_t bytes, size_t alignment, CUdeviceptr wish,
+                             unsigned long long flags)
+{
+    (void) bytes;
+    (void) alignment;
+    (void) wish;
+    (void) flags;
+    *address_p = 0x10000000 * (CUdeviceptr) imported;
+    return CUDA_SUCCESS;
+}
+
+static CUresult fake_show(CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+                          unsigned long long flags)
+{
+    (void) address;
+    (void) bytes;
+    (void) offset;
+    (void) handle;
+    (void) flags;
+    return CUDA_SUCCESS;
+}
+
+static CUresult fake_allow(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access, size_t count)
+{
+    (void) address;
+    (void) bytes;
+    assert_int_equal(1, count);
+    allowed |= (uint64_t) 1 << access->location.id;
+    return CUDA_SUCCESS;
+}
+
+static CUresult fake_release(CUmemGenericAllocationHandle handle)
+{
+    (void) handle;
+    return CUDA_SUCCESS;
+}
+
+static CUresult fake_hide(CUdeviceptr address, size_t bytes)
+{
+    (void) address;
+    (void) bytes;
+    ++hidden;
+    return CUDA_SUCCESS;
+}
+
+static CUresult fake_unreserve(CUdeviceptr address, size_t bytes)
+{
+    (void) address;
+    (void) bytes;
+    return CUDA_SUCCESS;
+}
+
 static int driver_make(void **state)
 {
     (void) state;
+    gpuhier_cu.cuCtxGetDevice = fake_device;
+    gpuhier_cu.cuGetErrorName = fake_name;
+    gpuhier_cu.cuMemImportFromShareableHandle = fake_import;
+    gpuhier_cu.cuMemAddressReserve = fake_reserve;
+    gpuhier_cu.cuMemMap = fake_show;
+    gpuhier_cu.cuMemSetAccess = fake_allow;
+    gpuhier_cu.cuMemRelease = fake_release;
+    gpuhier_cu.cuMemUnmap = fake_hide;
+    gpuhier_cu.cuMemAddressFree = fake_unreserve;
+    imported = hidden = device = 0;
+    allowed = 0;
     gpuhier_cu.cuMemGetAddressRange = fake_range;
     gpuhier_cu.cuIpcGetMemHandle = fake_handle;
     gpuhier_cu.cuPointerSetAttribute = fake_set;
@@ -223,6 +316,96 @@ static void not_offered_for_ever(void **state)
     assert_int_equal(OMPI_SUCCESS, gpuhier_export((void *) (uintptr_t) 0x30010, &other, &ref, &uses));
 }
 
+static CUcontext other_context(void)
+{
+    return (CUcontext) (uintptr_t) 0x2000;
+}
+
+/* What a peer sends: a descriptor of the memory. */
+static void send_descriptor(const gpuhier_memref_t *ref)
+{
+    const gpuhier_parcel_t parcel = {ref->process, ref->base, ref->id};
+    const int file = memfd_create("memory", MFD_CLOEXEC);
+    assert_true(gpuhier_parcels_open(gpuhier_process_word()));
+    assert_int_equal(OMPI_SUCCESS, gpuhier_parcel_send(&parcel, file, gpuhier_process_word()));
+    close(file);
+}
+
+static void mapped_once_for_all_gpus(void **state)
+{
+    (void) state;
+    const CUcontext first_context = current;
+    gpuhier_memref_t ref = ref_of(0x10000, 4096);
+    ref.shared = GPUHIER_SHARED_FILE;
+    gpuhier_mapping_t *mapping = NULL;
+    CUdeviceptr address = 0;
+    assert_int_equal(OMPI_ERR_NOT_FOUND, gpuhier_map(&ref, true, &mapping, &address));
+    send_descriptor(&ref);
+    gpuhier_mapping_t *first = map(&ref, true);
+    assert_int_equal(1, allowed);
+    current = other_context();
+    device = 3;
+    assert_ptr_equal(first, map(&ref, true));
+    assert_int_equal(1 | 1 << 3, allowed);
+    allowed = 0;
+    assert_ptr_equal(first, map(&ref, true));
+    assert_int_equal(0, allowed);
+    gpuhier_ipc_forget(first_context, 0); /* the other GPU still works on it */
+    assert_int_equal(0, hidden);
+    current = first_context;
+    device = 0;
+    assert_ptr_equal(first, map(&ref, true)); /* in a new context */
+    assert_int_equal(1, allowed);
+    for (int i = 0; i < 4; ++i) {
+        gpuhier_unmap(first);
+    }
+    gpuhier_ipc_forget(first_context, 0);
+    gpuhier_ipc_forget(other_context(), 3);
+    assert_ptr_equal(first, map(&ref, true));
+    gpuhier_unmap(first);
+    assert_int_equal(1, imported);
+    assert_int_equal(0, hidden);
+    gpuhier_ipc_unkeep(&ref);
+    gpuhier_ipc_trim(0, 0);
+    assert_int_equal(1, hidden);
+}
+
+/* A set-up sends descriptors to those who have the memory mapped, too. */
+static void received_again(void **state)
+{
+    (void) state;
+    gpuhier_memref_t ref = ref_of(0x10000, 4096);
+    ref.shared = GPUHIER_SHARED_FILE;
+    assert_int_equal(OMPI_ERR_NOT_FOUND, gpuhier_map_received(&ref));
+    for (int i = 0; i < 3; ++i) {
+        send_descriptor(&ref);
+        assert_int_equal(OMPI_SUCCESS, gpuhier_map_received(&ref));
+        assert_int_equal(OMPI_ERR_NOT_FOUND, gpuhier_map_received(&ref));
+        gpuhier_unmap(map(&ref, true));
+    }
+    assert_int_equal(1, imported);
+}
+
+static void not_tried_in_a_second_context(void **state)
+{
+    (void) state;
+    const CUcontext first_context = current;
+    const gpuhier_memref_t ref = ref_of(0x10000, 4096);
+    gpuhier_mapping_t *mapping = NULL;
+    CUdeviceptr address = 0;
+    gpuhier_unmap(map(&ref, false));
+    current = other_context();
+    assert_int_not_equal(OMPI_SUCCESS, gpuhier_map(&ref, false, &mapping, &address));
+    assert_int_equal(CUDA_ERROR_ALREADY_MAPPED, gpuhier_cuda_last_error());
+    assert_int_equal(1, opened);
+    current = first_context;
+    gpuhier_ipc_trim(0, 0);
+    current = other_context();
+    gpuhier_unmap(map(&ref, false));
+    assert_int_equal(2, opened);
+    current = first_context;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +414,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(kept_again, driver_make, cache_end),
         cmocka_unit_test_setup_teardown(unkept_is_user_memory, driver_make, cache_end),
         cmocka_unit_test_setup_teardown(not_offered_for_ever, driver_make, cache_end),
+        cmocka_unit_test_setup_teardown(mapped_once_for_all_gpus, driver_make, cache_end),
+        cmocka_unit_test_setup_teardown(received_again, driver_make, cache_end),
+        cmocka_unit_test_setup_teardown(not_tried_in_a_second_context, driver_make, cache_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -377,6 +377,10 @@ static int device_make(CUcontext context, gpuhier_device_t **device_p)
     device->memory_bytes = memory_of(handle);
     device->kernels_may_wait = kernels_may_wait(device->ordinal);
     device->knows_files = gpuhier_vmm_knows_files(device->ordinal);
+    if (!device->knows_files) {
+        opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: the driver shares memory of GPU %d by CUDA IPC only",
+                            device->ordinal);
+    }
     flush_decide(device);
     rc = witness_make(device);
     rc = OMPI_SUCCESS != rc ? rc : first_lanes_make(device);

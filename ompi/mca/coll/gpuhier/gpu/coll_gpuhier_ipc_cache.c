@@ -332,8 +332,10 @@ void gpuhier_ipc_forget(CUcontext context, int ordinal)
         return;
     }
     OPAL_LIST_FOREACH_SAFE (mapping, next, &recent, gpuhier_mapping_t) {
-        mapping->devices &= ~(ordinal < 64 ? (uint64_t) 1 << ordinal : 0);
-        if (mapping->shared ? 0 == mapping->devices : context == mapping->context) {
+        if (mapping->shared) {
+            mapping->devices &= ~(ordinal < 64 ? (uint64_t) 1 << ordinal : 0); /* what it may do now is not known */
+            ++epoch;
+        } else if (context == mapping->context) {
             mapping_drop(mapping);
         }
     }

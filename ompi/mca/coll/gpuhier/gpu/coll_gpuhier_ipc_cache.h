@@ -49,7 +49,7 @@ void gpuhier_ipc_trim(size_t budget, double idle);
 bool gpuhier_ipc_exceeds(size_t budget, double idle);
 
 /* Counts a kept mapping as user memory from now on, since its owner may have lost the memory. The context of the
- * mapping is current. */
+ * mapping is current, unless it has none (memory of cuMemCreate). */
 void gpuhier_ipc_unkeep(const gpuhier_memref_t *ref);
 
 /* The same for all mappings of a process. */
@@ -62,8 +62,8 @@ void gpuhier_ipc_unkeep_all(uint64_t process);
 void gpuhier_ipc_hold(uint64_t process);
 void gpuhier_ipc_release(uint64_t process);
 
-/* Forgets the mappings of a context that is gone, on the GPU with that number. Those by legacy IPC get no CUDA call:
- * the addresses may have other owners. */
+/* Forgets the mappings of a context that is gone, on the GPU with that number, without a CUDA call: the addresses may
+ * have other owners. Memory of cuMemCreate stays mapped, for other contexts. */
 void gpuhier_ipc_forget(CUcontext context, int ordinal);
 
 /* Closes everything, at the end of the process's life in MPI. A driver that is already gone is no error. */

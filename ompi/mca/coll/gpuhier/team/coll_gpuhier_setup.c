@@ -10,7 +10,8 @@
  *
  *   hello        kernels and scratch are there; what every rank is:    allgather
  *                process, node, GPU, scratch; or a failure
- *   node         lowest rank of each node makes the control block;
+ *   node         ranks of a node pass each other descriptors of
+ *                scratch; the lowest one makes the control block;
  *                kernels read and write every neighbour's scratch; it  vote
  *                is only mapped if they have done so before
  *                attach the control block; look for what neighbours

@@ -24,7 +24,8 @@
 #include "team/coll_gpuhier_setup_internal.h"
 
 #define WAIT_SECONDS 10.0
-#define LOOK_MS 20 /* between two looks whether the neighbours live */
+#define ROUND_MS 1     /* at most, between two attempts: a neighbour's socket may have been full */
+#define LOOK_ROUNDS 20 /* from one look whether the neighbours live to the next */
 #define FAILURES_MAX 3
 
 static _Atomic int failures; /* of set-ups in a row */
@@ -38,6 +39,16 @@ bool gpuhier_setup_files_given_up(void)
 typedef struct todo {
     bool send, receive;
 } todo_t;
+
+/* The error that the trial finds: CUDA's, or that the neighbour could give no descriptor. */
+static unsigned error_of(int rc)
+{
+    const CUresult last = gpuhier_cuda_last_error();
+    return OMPI_SUCCESS == rc || OMPI_ERR_NOT_FOUND == rc ? 0
+           : OMPI_ERR_NOT_AVAILABLE == rc                 ? GPUHIER_NO_DESCRIPTOR
+           : CUDA_SUCCESS == last                         ? CUDA_ERROR_UNKNOWN
+                                                          : (unsigned) last;
+}
 
 /* One attempt. Returns whether nothing is left. file: of this rank's scratch; -1: it has none. The engine's
  * lock is held. */
@@ -54,7 +65,9 @@ static bool attempt(const gpuhier_setup_t *setup, todo_t *todo, int file)
             todo[k].receive = todo[k].receive && OMPI_ERR_UNREACH != rc;
         }
         if (todo[k].receive) {
-            todo[k].receive = OMPI_ERR_NOT_FOUND == gpuhier_map_received(theirs);
+            const int rc = gpuhier_map_received(theirs);
+            todo[k].receive = OMPI_ERR_NOT_FOUND == rc;
+            setup->neighbours[k].error = error_of(rc);
         }
         all = all && !todo[k].send && !todo[k].receive;
     }
@@ -89,13 +102,13 @@ void gpuhier_setup_files_exchange(const gpuhier_setup_t *setup)
     }
     const double until = gpuhier_clock() + WAIT_SECONDS;
     bool done = false;
-    while (!done) {
+    for (int round = 1; !done; ++round) {
         gpuhier_engine_lock();
         done = attempt(setup, todo, file);
         gpuhier_engine_unlock();
         if (!done) {
-            gpuhier_parcels_wait(LOOK_MS);
-            done = gpuhier_clock() > until || !all_live(setup);
+            gpuhier_parcels_wait(ROUND_MS);
+            done = 0 == round % LOOK_ROUNDS && (gpuhier_clock() > until || !all_live(setup));
         }
     }
     if (file >= 0) {

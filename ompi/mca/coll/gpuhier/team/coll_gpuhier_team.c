@@ -107,12 +107,12 @@ gpuhier_team_t *gpuhier_teams_next(const gpuhier_team_t *team)
 void gpuhier_team_outlived(gpuhier_team_t *team)
 {
     gpuhier_cuda_scope_t scope;
-    if (OMPI_SUCCESS != gpuhier_cuda_enter(team->device->context, &scope)) {
-        return; /* this rank's own context is gone, and its mappings with it */
-    }
-    for (int i = 0; i < team->group_size; ++i) {
-        gpuhier_ipc_unkeep(&team->scratch[i]);
-        gpuhier_ipc_unkeep(&team->long_scratch[i]);
+    const bool entered = OMPI_SUCCESS == gpuhier_cuda_enter(team->device->context, &scope);
+    for (int i = 0; i < 2 * team->group_size; ++i) {
+        const gpuhier_memref_t *ref = i % 2 == 0 ? &team->scratch[i / 2] : &team->long_scratch[i / 2];
+        if (entered || GPUHIER_SHARED_IPC != ref->shared) { /* else its mapping has gone with this rank's own context */
+            gpuhier_ipc_unkeep(ref);
+        }
     }
     const bool maps = NULL != team->linked && !team->has_relay;
     for (int rank = 0; maps && rank < team->nranks; ++rank) {
@@ -120,7 +120,9 @@ void gpuhier_team_outlived(gpuhier_team_t *team)
             gpuhier_ipc_unkeep_all(team->linked[rank]); /* its exchange buffers */
         }
     }
-    gpuhier_cuda_leave(&scope);
+    if (entered) {
+        gpuhier_cuda_leave(&scope);
+    }
 }
 
 bool gpuhier_team_check(gpuhier_team_t *team)

@@ -143,6 +143,9 @@ static bool tries(const gpuhier_neighbour_t *neighbours, int n, int me)
 
 static void map(gpuhier_neighbour_t *neighbour)
 {
+    if (0 != neighbour->error) {
+        return;
+    }
     gpuhier_engine_lock();
     int rc = gpuhier_map(&neighbour->scratch, true, &neighbour->mapping, &neighbour->address);
     gpuhier_engine_unlock();

@@ -34,9 +34,9 @@ typedef struct gpuhier_neighbour {
  *
  * prepare: writes this rank's own pattern into its scratch. Neighbours read it, so it ends before they know the nonce.
  * run: maps each neighbour's scratch, reads there and writes there by kernels, and fills in `error`, `reads` and
- *      `rate`. One that cannot be mapped is no error of the step. me: this rank's place among the n neighbours.
- *      Where `passed` is set it only maps, and `rate` stays.
- * inspect: when all neighbours have run, looks for what they have written here, and fills in `arrived`.
+ *      `rate`. One that cannot be mapped, or has an `error` already, is no error of the step. me: this rank's place
+ * among the n neighbours. Where `passed` is set it only maps, and `rate` stays. inspect: when all neighbours have run,
+ * looks for what they have written here, and fills in `arrived`.
  */
 int gpuhier_trial_prepare(const gpuhier_lane_t *lane, uint64_t nonce);
 int gpuhier_trial_run(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbours, int n, int me);

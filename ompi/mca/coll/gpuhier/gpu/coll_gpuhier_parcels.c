@@ -187,15 +187,29 @@ int gpuhier_parcel_send(const gpuhier_parcel_t *parcel, int file, uint64_t to)
                                    .msg_iovlen = 1,
                                    .msg_control = file >= 0 ? &control : NULL,
                                    .msg_controllen = file >= 0 ? CMSG_SPACE(sizeof(file)) : 0};
-    receive_all();
     ssize_t bytes;
     do {
         bytes = sendmsg(the_socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     } while (bytes < 0 && EINTR == errno);
+    if ((ssize_t) sizeof(letter) == bytes) {
+        return OMPI_SUCCESS;
+    }
     /* ETOOMANYREFS: the user's processes have sent each other as many descriptors as they may, and not taken them. */
-    return (ssize_t) sizeof(letter) == bytes          ? OMPI_SUCCESS
-           : EAGAIN == errno || ETOOMANYREFS == errno ? OMPI_ERR_RESOURCE_BUSY
-                                                      : OMPI_ERR_UNREACH;
+    const bool is_busy = EAGAIN == errno || ETOOMANYREFS == errno;
+    if (is_busy) {
+        receive_all(); /* the peer may be waiting for room here */
+    }
+    return is_busy ? OMPI_ERR_RESOURCE_BUSY : OMPI_ERR_UNREACH;
+}
+
+/* Place in the list, of the latest one; -1: it is not there. */
+static int arrived_find(const gpuhier_parcel_t *parcel)
+{
+    int i = narrived - 1;
+    while (i >= 0 && 0 != memcmp(parcel, &arrived[i].parcel, sizeof(*parcel))) {
+        --i;
+    }
+    return i;
 }
 
 int gpuhier_parcel_take(const gpuhier_parcel_t *parcel, uint64_t me)
@@ -203,15 +217,16 @@ int gpuhier_parcel_take(const gpuhier_parcel_t *parcel, uint64_t me)
     if (!gpuhier_parcels_open(me)) {
         return GPUHIER_PARCEL_MISSING;
     }
-    receive_all();
-    for (int i = narrived - 1; i >= 0; --i) {
-        if (0 == memcmp(parcel, &arrived[i].parcel, sizeof(*parcel))) {
-            const int file = arrived[i].file;
-            arrived_drop(i);
-            return file;
-        }
+    int i = arrived_find(parcel);
+    if (i < 0) {
+        receive_all();
+        i = arrived_find(parcel);
     }
-    return GPUHIER_PARCEL_MISSING;
+    const int file = i < 0 ? GPUHIER_PARCEL_MISSING : arrived[i].file;
+    if (i >= 0) {
+        arrived_drop(i);
+    }
+    return file;
 }
 
 void gpuhier_parcels_wait(int milliseconds)

@@ -43,11 +43,12 @@ AC_DEFUN([GPUHIER_CUDA_ARCHS], [
 
 # MCA_ompi_coll_gpuhier_CONFIG([action-if-can-compile], [action-if-cant-compile])
 #
-# Needs --with-cuda, nvcc and UCX. hwloc is part of every Open MPI, and its flags are in all compilations.
+# Needs --with-cuda, nvcc, UCX and hwloc, which is part of every Open MPI; its flags are in all compilations. Both may be
+# older than the component needs: config/gpuhier_libs.m4 gives the reasons.
 AC_DEFUN([MCA_ompi_coll_gpuhier_CONFIG], [
     AC_CONFIG_FILES([ompi/mca/coll/gpuhier/Makefile
                      ompi/mca/coll/gpuhier/gpu/kernels/Makefile])
-    OPAL_VAR_SCOPE_PUSH([gpuhier_cuda gpuhier_happy])
+    OPAL_VAR_SCOPE_PUSH([gpuhier_cuda gpuhier_happy gpuhier_save_cppflags])
 
     gpuhier_cuda=
     AS_IF([test "$CUDA_SUPPORT" = 1],
@@ -64,6 +65,22 @@ AC_DEFUN([MCA_ompi_coll_gpuhier_CONFIG], [
            gpuhier_happy=no])
     AS_IF([test "$gpuhier_happy" = yes],
           [OMPI_CHECK_UCX([coll_gpuhier], [], [gpuhier_happy=no])])
+    AS_IF([test "$gpuhier_happy" = yes],
+          [gpuhier_save_cppflags=$CPPFLAGS
+           CPPFLAGS="$coll_gpuhier_CPPFLAGS $opal_hwloc_CPPFLAGS $CPPFLAGS"
+           AC_MSG_CHECKING([for UCX 1.12 and hwloc 2.1, or newer])
+           AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[#include <ucp/api/ucp.h>
+#include <hwloc.h>
+#if UCP_API_VERSION < UCP_VERSION(1, 12)
+#error "UCX is older than 1.12"
+#endif
+#if HWLOC_API_VERSION < 0x00020100
+#error "hwloc is older than 2.1"
+#endif]], [])],
+               [AC_MSG_RESULT([yes])],
+               [AC_MSG_RESULT([no])
+                gpuhier_happy=no])
+           CPPFLAGS=$gpuhier_save_cppflags])
 
     coll_gpuhier_CPPFLAGS="-DGPUHIER_OUT_OF_TREE=0 -isystem $gpuhier_cuda/include $coll_gpuhier_CPPFLAGS"
     coll_gpuhier_CFLAGS=

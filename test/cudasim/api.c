@@ -20,6 +20,7 @@
 
 #include "sim_context.h"
 #include "sim_driver.h"
+#include "sim_engine.h"
 #include "sim_fault.h"
 #include "sim_model.h"
 
@@ -59,6 +60,7 @@ static CUresult enter(int needs, enum call call, const char *name, const char *s
         sim_model_pay(call);
     }
     rc = (CUresult) atomic_load_explicit(&sim_driver.state, memory_order_acquire);
+    sim_kernels_turn();
     if (CUDA_SUCCESS != rc || NEEDS_INIT == needs) {
         return rc;
     }

@@ -155,7 +155,8 @@ static inline void cudasim_wait(const cudasim_launch_t *launch)
 
 /*
  * The same for a kernel that waits for the push of a peer's kernel into memory of a GPU: sleeps until that push, for a
- * moment at most. A push begins with the 64-bit word at `address`, whose upper half, where flags are, was `seen`.
+ * moment at most. A push begins with the 64-bit word at `address`, whose upper half, where flags are, was `seen`. What
+ * is in its lower half is lost.
  */
 static inline void cudasim_await(const cudasim_launch_t *launch, uintptr_t address, uint32_t seen)
 {

@@ -299,24 +299,36 @@ static void stream_run(CUstream stream, uint64_t seq)
 
 static _Atomic unsigned nleft; /* streams with a kernel that waits; changed under the lock */
 
-static void word_sleep(const _Atomic uint32_t *word, uint32_t seen, uint64_t ns)
+/* In the lower half of a word for which a kernel sleeps; its upper half is what the kernel waits for. */
+#define SLEEPER 0x7a7a5eedu
+
+static bool word_changed(const _Atomic uint64_t *word, uint32_t seen)
+{
+    return seen != (uint32_t) (atomic_load_explicit(word, memory_order_acquire) >> 32);
+}
+
+static void word_sleep(_Atomic uint64_t *word, uint32_t seen, uint64_t ns)
 {
     const struct timespec most = {.tv_sec = (time_t) (ns / 1000000000u), .tv_nsec = (long) (ns % 1000000000u)};
+    uint64_t was = atomic_load_explicit(word, memory_order_relaxed);
 
-    syscall(SYS_futex, word, FUTEX_WAIT, seen, &most, NULL, 0);
+    /* The push whose exchange finds the mark wakes; one that came before it makes the wait return at once. */
+    if (seen == (uint32_t) (was >> 32) && atomic_compare_exchange_strong(word, &was, (uint64_t) seen << 32 | SLEEPER)) {
+        syscall(SYS_futex, (uint32_t *) (void *) word + 1, FUTEX_WAIT, seen, &most, NULL, 0);
+    }
 }
 
-void sim_word_wake(const void *word)
+bool sim_word_push(void *to, uint64_t word)
 {
-    syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    return SLEEPER == (uint32_t) atomic_exchange_explicit((_Atomic uint64_t *) to, word, memory_order_seq_cst);
 }
 
-static bool word_changed(const _Atomic uint32_t *word, uint32_t seen)
+void sim_word_wake(void *to)
 {
-    return seen != atomic_load_explicit(word, memory_order_acquire);
+    syscall(SYS_futex, (uint32_t *) to + 1, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-void sim_item_wait(struct sim_item *item, const _Atomic uint32_t *word, uint32_t seen)
+void sim_item_wait(struct sim_item *item, _Atomic uint64_t *word, uint32_t seen)
 {
     if (NULL != item->fiber) {
         item->word = word;
@@ -363,8 +375,7 @@ static void left_turn(CUstream stream)
     }
 }
 
-/* One turn of every kernel that was left. */
-static void all_turn(void)
+void sim_kernels_turn(void)
 {
     CUstream stream;
 
@@ -430,7 +441,7 @@ static void left_attend(CUstream stream)
     if (NULL == stream->left) {
         return;
     }
-    const _Atomic uint32_t *word = stream->resumed ? NULL : stream->left->word;
+    _Atomic uint64_t *word = stream->resumed ? NULL : stream->left->word;
     const uint32_t seen = stream->left->seen;
     if (NULL == word) {
         worker_rest(stream, LOOK_NS);
@@ -752,7 +763,6 @@ void sim_device_drain(int physical)
 
 bool sim_stream_poll(CUstream stream, uint64_t seq)
 {
-    all_turn();
     bool done =
         sim_stream_done(stream, seq) && (!sim_model.on || 0 == seq || sim_model_is_visible(end_of(stream, seq)));
 

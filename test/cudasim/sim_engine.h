@@ -109,8 +109,8 @@ struct sim_item {
     uint64_t end_ns;         /* ..ends; run() moves it */
     bool waits;              /* may wait for the host or for other work: the submission does not wait for its end */
     struct sim_fiber *fiber; /* its kernel's, if threads may take turns at it */
-    const _Atomic uint32_t *word; /* parked: what it waits for, which was.. NULL: something unknown */
-    uint32_t seen;                /* ..this */
+    _Atomic uint64_t *word;  /* parked: what it waits for, which was.. NULL: something unknown */
+    uint32_t seen;           /* ..this */
     unsigned ndeps;
     unsigned deps_room;
     struct sim_dep deps_inline[SIM_DEPS_INLINE];
@@ -153,12 +153,17 @@ void sim_item_depend(struct sim_item *item, CUstream stream, uint64_t seq);
 
 uint64_t sim_submit_locked(CUstream stream, struct sim_item *item);
 
-/* A turn of a kernel that waits (it calls this itself): until a word of memory that other processes may share is not
- * what was seen, or, if word is NULL, for the host. Returns early at times. */
-void sim_item_wait(struct sim_item *item, const _Atomic uint32_t *word, uint32_t seen);
+/* A turn of a kernel that waits (it calls this itself): until a word of memory that other processes may share has
+ * another upper half than was seen, or, if word is NULL, for the host. Returns early at times. The word's lower half
+ * may be lost. */
+void sim_item_wait(struct sim_item *item, _Atomic uint64_t *word, uint32_t seen);
 
-/* Wakes kernels that wait for the word. */
-void sim_word_wake(const void *word);
+/* Stores a word, at a multiple of its size; true: a kernel sleeps until that, and is to be woken. */
+bool sim_word_push(void *to, uint64_t word);
+void sim_word_wake(void *to);
+
+/* A turn of each kernel that waits without a thread. */
+void sim_kernels_turn(void);
 
 /* Waits until work number seq of the stream is done; do not hold the lock. */
 void sim_stream_wait(CUstream stream, uint64_t seq);

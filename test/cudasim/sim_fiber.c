@@ -8,9 +8,13 @@
  * A fiber may be parked by one thread and resumed by another, so its function keeps no pointer to a thread's own data
  * (errno) while it parks. A stack is kept for the next fiber, and has a page without access below it.
  */
+/* The checked longjmp() takes a jump to another stack for an error. */
+#undef _FORTIFY_SOURCE
+
 #include "sim_fiber.h"
 
 #include <pthread.h>
+#include <setjmp.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,13 +24,16 @@
 
 #define STACK_BYTES ((size_t) 256 << 10)
 #define GUARD_BYTES ((size_t) 4096)
+#define USED_BYTES (STACK_BYTES - ((sizeof(struct sim_fiber) + 63) & ~(size_t) 63))
 
-/* Lies at the top of its stack. */
+/* Lies at the top of its stack. The stack begins with a loop that runs one function after the other. It is entered by
+ * ucontext once; later switches do not ask the kernel for the signal mask. */
 struct sim_fiber {
-    ucontext_t self, resumer;
+    jmp_buf self, resumer;
     void (*run)(void *argument);
     void *argument;
-    bool ended;
+    bool begun;             /* the loop is */
+    bool ended;             /* the function has */
     struct sim_fiber *next; /* in the list of free ones */
 };
 
@@ -38,8 +45,11 @@ static void entry(unsigned high, unsigned low)
 {
     struct sim_fiber *fiber = (struct sim_fiber *) ((uintptr_t) high << 32 | low);
 
-    fiber->run(fiber->argument);
-    fiber->ended = true;
+    for (;;) {
+        fiber->run(fiber->argument);
+        fiber->ended = true;
+        sim_fiber_park(fiber);
+    }
 }
 
 static struct sim_fiber *fiber_make(void)
@@ -70,19 +80,33 @@ struct sim_fiber *sim_fiber_new(void (*run)(void *argument), void *argument)
     fiber->run = run;
     fiber->argument = argument;
     fiber->ended = false;
-    getcontext(&fiber->self);
-    const size_t below = STACK_BYTES - ((sizeof(*fiber) + 63) & ~63ul);
-    fiber->self.uc_stack.ss_sp = (char *) fiber - below;
-    fiber->self.uc_stack.ss_size = below;
-    fiber->self.uc_link = &fiber->resumer;
-    makecontext(&fiber->self, (void (*)(void)) entry, 2, (unsigned) ((uintptr_t) fiber >> 32),
-                (unsigned) (uintptr_t) fiber);
     return fiber;
+}
+
+/* Does not return here. */
+static void begin(struct sim_fiber *fiber)
+{
+    ucontext_t context;
+
+    fiber->begun = true;
+    getcontext(&context);
+    context.uc_stack.ss_sp = (char *) fiber - USED_BYTES;
+    context.uc_stack.ss_size = USED_BYTES;
+    context.uc_link = NULL;
+    makecontext(&context, (void (*)(void)) entry, 2, (unsigned) ((uintptr_t) fiber >> 32),
+                (unsigned) (uintptr_t) fiber);
+    setcontext(&context);
+    abort();
 }
 
 bool sim_fiber_resume(struct sim_fiber *fiber)
 {
-    swapcontext(&fiber->resumer, &fiber->self);
+    if (0 == _setjmp(fiber->resumer)) {
+        if (fiber->begun) {
+            _longjmp(fiber->self, 1);
+        }
+        begin(fiber);
+    }
     if (!fiber->ended) {
         return false;
     }
@@ -95,5 +119,7 @@ bool sim_fiber_resume(struct sim_fiber *fiber)
 
 void sim_fiber_park(struct sim_fiber *fiber)
 {
-    swapcontext(&fiber->self, &fiber->resumer);
+    if (0 == _setjmp(fiber->self)) {
+        _longjmp(fiber->resumer, 1);
+    }
 }

@@ -266,9 +266,16 @@ static void push(const cudasim_launch_t *launch, uintptr_t to, const void *from,
     if (NULL != time) {
         sim_kernel_push(time, to, from, bytes);
     } else {
-        sim_deliver(view, from, bytes);
-        if (NULL != alloc && alloc->kind < SIM_KIND_HOST) {
-            sim_word_wake(view + sizeof(uint32_t)); /* as cudasim_await() sleeps */
+        uint64_t first;
+        if (NULL == alloc || alloc->kind >= SIM_KIND_HOST || 0 != to % sizeof(first) || bytes < sizeof(first)) {
+            sim_deliver(view, from, bytes);
+            return;
+        }
+        memcpy(&first, from, sizeof(first));
+        const bool sleeps = sim_word_push(view, first);
+        sim_deliver(view + sizeof(first), (const unsigned char *) from + sizeof(first), bytes - sizeof(first));
+        if (sleeps) {
+            sim_word_wake(view);
         }
     }
 }
@@ -298,7 +305,7 @@ static void await(const cudasim_launch_t *launch, uintptr_t address, uint32_t se
     if (NULL != work->time) {
         sim_kernel_wait(work->time);
     } else {
-        sim_item_wait(item_of(work), (const _Atomic uint32_t *) (void *) (view + sizeof(uint32_t)), seen);
+        sim_item_wait(item_of(work), (_Atomic uint64_t *) (void *) view, seen);
     }
 }
 

@@ -4,7 +4,7 @@
 AC_DEFUN([GPUHIER_CHECK_OMPI], [
     AC_ARG_WITH([ompi], [AS_HELP_STRING([--with-ompi=DIR], [Open MPI's installation prefix (default: mpicc on PATH)])])
     AC_ARG_WITH([ompi-src], [AS_HELP_STRING([--with-ompi-src=DIR],
-                [Open MPI's configured source tree, for internal headers that an installation lacks])])
+                [Open MPI's source tree, configured by contrib/ompi-headers, for internal headers that an installation lacks])])
     AC_ARG_WITH([component-dir], [AS_HELP_STRING([--with-component-dir=DIR],
                 [where to install mca_coll_gpuhier.so (default: LIBDIR/openmpi with --prefix, else where that Open MPI looks; a user's own: ~/.openmpi/components)])])
 
@@ -44,6 +44,10 @@ AC_DEFUN([GPUHIER_OMPI_HEADERS], [
         AS_IF([test ! -f "$with_ompi_src/ompi/mca/coll/coll.h"],
               [AC_MSG_ERROR([--with-ompi-src=$with_ompi_src is not an Open MPI source tree (no ompi/mca/coll/coll.h)])])
         OMPI_CPPFLAGS="$OMPI_CPPFLAGS -I$with_ompi_src -I$with_ompi_src/ompi/include -I$with_ompi_src/opal/include"
+        # Open MPI 4, and the PMIx that Open MPI 5 may have brought along.
+        for gpuhier_dir in "$with_ompi_src/orte/include" "$with_ompi_src/3rd-party/openpmix/include"; do
+            AS_IF([test -d "$gpuhier_dir"], [OMPI_CPPFLAGS="$OMPI_CPPFLAGS -I$gpuhier_dir"])
+        done
         gpuhier_ompi_headers="$gpuhier_ompi_headers, then $with_ompi_src"
     ])
     OMPI_LDFLAGS="-L$gpuhier_ompi_libdir"
@@ -75,7 +79,7 @@ AC_DEFUN([GPUHIER_OMPI_HEADERS], [
         [AC_MSG_RESULT([$gpuhier_ompi_headers])],
         [AC_MSG_RESULT([no])
          GPUHIER_MISSING([internal headers of Open MPI $OMPI_VERSION],
-            [install libopenmpi-dev (Open MPI 5 needs libpmix-dev too), or name that release's configured source tree by --with-ompi-src=DIR])])
+            [install libopenmpi-dev (Open MPI 5 needs libpmix-dev too). An Open MPI that was configured without --with-devel-headers has none: run contrib/ompi-headers PREFIX SOURCE on the unpacked source of that release, and add --with-ompi-src=SOURCE])])
     CPPFLAGS=$gpuhier_save_cppflags
     LDFLAGS=$gpuhier_save_ldflags
     LIBS=$gpuhier_save_libs

@@ -110,8 +110,9 @@ static const struct param {
     {"sync_before", MCA_BASE_VAR_TYPE_BOOL, USER, FIXED, &gpuhier_params.sync_before, NULL,
      "Synchronise the device before the send buffer is read. This finds programs that forgot to"},
     {"tune", MCA_BASE_VAR_TYPE_STRING, EXPERT, FIXED, &tune, NULL,
-     "For experts: KEY=NUMBER,... Keys are slices_in_flight, oneshot_bytes, gdr_bytes, levels_bytes, host_shard_bytes "
-     "and switch_bytes, which must be equal on all ranks, ipc_uses and ipc_idle; docs/tuning.md explains them"},
+     "For experts: KEY=NUMBER,... Keys are slices_in_flight, oneshot_bytes, oneshot_shared, gdr_bytes, levels_bytes, "
+     "host_shard_bytes and switch_bytes, which must be equal on all ranks, ipc_uses and ipc_idle; docs/tuning.md "
+     "explains them"},
 };
 
 static const struct tune_key {
@@ -122,6 +123,7 @@ static const struct tune_key {
 } tune_keys[] = {
     {"slices_in_flight", 4, 2, 4, &gpuhier_params.slices_in_flight, NULL},
     {"oneshot_bytes", 256 << 10, 0, 1 << 20, &gpuhier_params.oneshot_bytes, NULL},
+    {"oneshot_shared", 0, 0, 1, &gpuhier_params.oneshot_shared, NULL},
     {"gdr_bytes", 1024, 0, 65536, &gpuhier_params.gdr_bytes, NULL},
     {"levels_bytes", 512 << 10, 0, INT_MAX, &gpuhier_params.levels_bytes, NULL},
     {"host_shard_bytes", 64 << 10, 0, 1 << 20, &gpuhier_params.host_shard_bytes, NULL},
@@ -278,6 +280,7 @@ uint64_t gpuhier_params_hash(void)
                                (uint64_t) gpuhier_params.probe,
                                gpuhier_params.small_bytes,
                                (uint64_t) gpuhier_params.oneshot_bytes,
+                               (uint64_t) gpuhier_params.oneshot_shared,
                                (uint64_t) gpuhier_params.gdr_bytes,
                                (uint64_t) gpuhier_params.levels_bytes,
                                (uint64_t) gpuhier_params.host_shard_bytes,

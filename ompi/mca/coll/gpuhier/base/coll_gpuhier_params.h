@@ -30,6 +30,7 @@ typedef struct gpuhier_params {
     int slices_in_flight;   /* path, tune: slice buffers of a lane, 2 to 4 */
     size_t small_bytes;     /* path: the host reduces messages of at most this many bytes; 0: none */
     int oneshot_bytes;    /* path, tune: kernels that wait for each other reduce messages of at most this many bytes */
+    int oneshot_shared;   /* path, tune: 1: also those of ranks that share a GPU, for tests */
     int gdr_bytes;        /* path, tune: the host reads and writes GPU memory for messages of at most this many bytes;
                              0: none */
     int host_shard_bytes; /* path, tune: between groups the host reduces messages of at most this many bytes for each

@@ -185,7 +185,7 @@ static int groups_make(gpuhier_setup_t *setup)
     team->group = team->hierarchy.group_of[team->rank];
     team->index = team->hierarchy.index_of[team->rank];
     team->group_size = gpuhier_hierarchy_group_size(&team->hierarchy, team->group);
-    if (1 == team->ngroups && !setup->has_host && gpus_differ(setup)) {
+    if (1 == team->ngroups && !setup->has_host && (0 != gpuhier_params.oneshot_shared || gpus_differ(setup))) {
         team->oneshot_bytes = !kernels_may_wait(setup)
                                   ? 0
                                   : gpuhier_choice_oneshot(team->group_size, (uint64_t) gpuhier_params.oneshot_bytes,

@@ -92,6 +92,62 @@ says 2 "^gpuhier_info: coll_gpuhier_small_bytes is 'much' \(--mca\); a number of
 OMPI_MCA_coll_gpuhier_algorithm=best says 2 \
     "^gpuhier_info: coll_gpuhier_algorithm is 'best' \(the environment\); one of .* ring " "${call[@]}"
 
+# Settings that no job would take as they are meant: one line, also from verbs that do not use them.
+for verb in 'topo' 'doctor' 'plan --ranks 4 -n 1' 'predict --link nvlink4 --ranks 4'; do
+    # shellcheck disable=SC2086 # a verb and its options
+    set -- $verb
+    says 2 "^gpuhier_info: coll_gpuhier_ipc is 'foo' \(--mca\); one of auto scratch user is expected$" "$@" --mca coll_gpuhier_ipc foo
+    says 2 "^gpuhier_info: coll_gpuhier_tune is 'ipc_uses=1,oneshot_bytes=abc' .*; not 'oneshot_bytes=abc', but KEY=NUMBER, .* oneshot_bytes .* is expected$" \
+        "$@" --mca coll_gpuhier_tune ipc_uses=1,oneshot_bytes=abc
+    says 2 "^gpuhier_info: coll_gpuhier_tune is 'oneshot_byte=1' " "$@" --mca coll_gpuhier_tune oneshot_byte=1
+    says 2 '^gpuhier_info: there is no parameter coll_gpuhier_ipcs \(--mca\); man 7 gpuhier lists them$' "$@" --mca coll_gpuhier_ipcs auto
+    OMPI_MCA_coll_gpuhier_smallbytes=1 says 2 '^gpuhier_info: there is no parameter coll_gpuhier_smallbytes \(the environment\)' "$@"
+    OMPI_MCA_coll_gpuhier_timeout=soon says 2 "^gpuhier_info: coll_gpuhier_timeout is 'soon' \(the environment\); a number is expected$" "$@"
+    says 2 "^gpuhier_info: coll_gpuhier_enable is 'maybe' \(--mca\); true or false is expected$" "$@" --mca coll_gpuhier_enable maybe
+    says 2 "^gpuhier_info: coll_gpuhier_probe is '1x' \(--mca\); a whole number is expected$" "$@" --mca coll_gpuhier_probe 1x
+done
+printf 'coll_gpuhier_reprot = 1\n' >"$folder/site"
+OMPI_MCA_mca_base_param_files=$folder/site says 2 "^gpuhier_info: there is no parameter coll_gpuhier_reprot \($folder/site\)" "${call[@]}"
+# What is right stays so: all parameters by their names, values as Open MPI takes them, and those of other components.
+names=$(sed -nE 's/^    X\(([a-z_]+), (INT|BOOL|SIZE_T|DOUBLE|STRING), .*/\1/p' "$GPUHIER_SRC/ompi/mca/coll/gpuhier/base/coll_gpuhier_params_list.h")
+[ "$(wc -w <<<"$names")" -gt 15 ] || { echo "the list of parameters is not read: $names"; failures=$((failures + 1)); }
+for name in $names; do
+    [ "$name" = tune ] || says 0 '^8388608 elements' "${call[@]}" --mca "coll_gpuhier_$name" 1
+done
+says 0 '^8388608 elements' "${call[@]}" --mca coll_gpuhier_report enabled --mca coll_gpuhier_ipc user --mca coll_gpuhier_timeout 2.5 \
+    --mca coll_gpuhier_stage_bytes 64M --mca coll_tuned_priority 3 --mca coll_gpuhier_tune 'ipc_idle=0.5, gdr_bytes=0'
+# A call that gpuhier would not run is not planned.
+for off in enable probe; do
+    says 2 "^gpuhier_info: gpuhier is switched off, so it runs no such call: coll_gpuhier_$off is " "${call[@]}" --mca coll_gpuhier_$off 0
+done
+OMPI_MCA_coll_gpuhier_priority=-1 says 2 'coll_gpuhier_priority is below 0$' "${call[@]}"
+OMPI_MCA_coll_gpuhier_enable=no says 2 'coll_gpuhier_enable is false$' predict --link nvlink4 --ranks 4
+for verb in topo doctor measure; do
+    says 2 '^gpuhier_info: --root /nonexistent is no folder$' $verb --root /nonexistent
+done
+
+# With --json an error is JSON, and nothing else is printed.
+fails_in_json() {
+    local text=$1 rc
+    shift
+    "$info" "$@" >"$folder/out" 2>"$folder/err"
+    rc=$?
+    if [ $rc -ne 2 ] || [ -s "$folder/err" ] ||
+        ! python3 -c 'import json, sys; sys.exit(sys.argv[1] not in json.load(sys.stdin)["error"])' "$text" <"$folder/out"; then
+        echo "gpuhier_info $*: status $rc, and no error in JSON alone that has: $text"
+        cat "$folder/out" "$folder/err"
+        failures=$((failures + 1))
+    fi
+}
+fails_in_json "coll_gpuhier_ipc is 'foo'" topo --json --mca coll_gpuhier_ipc foo
+fails_in_json "is no folder" doctor --root /nonexistent --json
+fails_in_json "has no option --frob" plan --frob --json
+fails_in_json "there is no verb 'frob'" frob --json
+fails_in_json "switched off" "${call[@]}" --json --mca coll_gpuhier_enable 0
+OMPI_COMM_WORLD_RANK=0 fails_in_json "coll_gpuhier_ipc is 'foo'" job --json --mca coll_gpuhier_ipc foo
+# Of a job's ranks only one speaks.
+[ -z "$(OMPI_COMM_WORLD_RANK=1 "$info" job --mca coll_gpuhier_ipc foo 2>&1)" ] || { echo "job: rank 1 speaks, too"; failures=$((failures + 1)); }
+
 # Every verb has help, and says what it does not understand, in one line.
 for verb in topo plan predict measure doctor; do
     says 0 "^usage: gpuhier_info $verb " $verb --help

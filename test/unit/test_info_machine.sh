@@ -16,7 +16,8 @@ folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 # Without the caller's own settings.
 unset OMPI_MCA_coll
-export OMPI_MCA_mca_base_param_files=$folder/none
+export OMPI_MCA_mca_base_param_files=$folder/none/file
+mkdir "$folder/none"
 failures=0
 
 fail() {
@@ -310,6 +311,6 @@ good = low < float(picture.get("height")) and wide <= float(picture.get("width")
 sys.exit(0 if good and sum(text.startswith("rank ") for text in texts) == int(sys.argv[2]) else 1)
 END
 done
-runs 3 topo --machine "$machines/pcie2.topo" --svg "$folder/none/x.svg"
+runs 3 topo --machine "$machines/pcie2.topo" --svg "$folder/nowhere/x.svg"
 says '^gpuhier_info: --svg: cannot write .*No such file'
 exit $((failures > 0))

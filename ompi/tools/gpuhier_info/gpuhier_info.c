@@ -11,6 +11,8 @@
 
 #include "gpuhier_info.h"
 
+#include "info_json.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
@@ -18,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef GPUHIER_VERSION
@@ -130,15 +133,24 @@ static const struct verb {
     {"job", job_options, info_job, "groups, rails and paths of a job, and a self-test: mpirun gpuhier_info job", ""},
 };
 
+static bool fails_in_json; /* errors are for programs, too */
+static bool is_silent;     /* another rank of the job says the same */
+
 int info_fail(int status, const char *format, ...)
 {
     va_list args;
+    char text[1024];
 
-    fprintf(stderr, "gpuhier_info: ");
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    fprintf(stderr, "\n");
+    if (fails_in_json && !is_silent) {
+        info_json_open(NULL, '{');
+        info_json_text("error", text);
+        info_json_close();
+    } else if (!is_silent) {
+        fprintf(stderr, "gpuhier_info: %s\n", text);
+    }
     return status;
 }
 
@@ -409,6 +421,17 @@ static int parse(const struct verb *verb, info_options_t *options, int argc, cha
     return INFO_OK;
 }
 
+/* Is there such a folder? */
+static int check_root(const char *root)
+{
+    struct stat status;
+
+    if (NULL == root || (0 == stat(root, &status) && S_ISDIR(status.st_mode))) {
+        return INFO_OK;
+    }
+    return info_fail(INFO_BAD_USAGE, "--root %s is no folder", root);
+}
+
 int main(int argc, char **argv)
 {
     info_options_t options = {.elem_bytes = 8};
@@ -422,16 +445,26 @@ int main(int argc, char **argv)
         printf("gpuhier_info %s\n", GPUHIER_VERSION);
         return INFO_OK;
     }
+    for (int i = 1; i < argc; ++i) {
+        fails_in_json = fails_in_json || 0 == strcmp(argv[i], "--json"); /* wherever it stands */
+    }
     const struct verb *verb = find_verb(name);
     if (NULL == verb) {
-        if (argc >= 2) {
-            fprintf(stderr, "gpuhier_info: there is no verb '%s'\n", name);
+        (void) (argc < 2 ? 0 : info_fail(INFO_BAD_USAGE, "there is no verb '%s'", name));
+        if (!fails_in_json) {
+            print_usage(stderr);
         }
-        print_usage(stderr);
         return INFO_BAD_USAGE;
     }
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+    is_silent = info_job == verb->run && NULL != rank && 0 != strcmp(rank, "0");
     int rc = parse(verb, &options, argc, argv);
+    rc = INFO_OK != rc ? rc : check_root(options.root);
     rc = INFO_OK != rc ? rc : info_mca_load(&options.mca);
+    if (INFO_OK == rc && (info_plan == verb->run || info_predict == verb->run) && NULL != info_mca_off(&options.mca)) {
+        rc = info_fail(INFO_BAD_USAGE, "gpuhier is switched off, so it runs no such call: %s",
+                       info_mca_off(&options.mca));
+    }
     rc = INFO_OK != rc ? rc : verb->run(&options);
     free(options.ranks);
     if (0 != fflush(stdout) || 0 != ferror(stdout)) {

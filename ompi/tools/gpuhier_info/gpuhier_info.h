@@ -48,7 +48,7 @@ typedef struct info_options {
     info_mca_t mca;
 } info_options_t;
 
-/* Prints "gpuhier_info: " and the text to stderr. Returns status. */
+/* Prints "gpuhier_info: " and the text to stderr, or with --json {"error": text} to stdout. Returns status. */
 __attribute__((format(printf, 2, 3))) int info_fail(int status, const char *format, ...);
 
 /* The folder of this program; empty if it cannot be told. */

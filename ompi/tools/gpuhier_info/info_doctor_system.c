@@ -207,13 +207,10 @@ static void check_mpi(info_visit_t *visit)
         info_find(visit, PROBLEM, "settings", "change coll there, or override it with --mca coll",
                   "coll is '%s' (%s), which leaves gpuhier out", list, where);
     }
-    if (mca->priority < 0 || !mca->enable || 0 == mca->probe) {
+    if (NULL != info_mca_off(mca)) {
         info_find(visit, WARNING, "settings",
                   "remove the setting; gpuhier_info reads the same files and environment as a job",
-                  "gpuhier is switched off: coll_gpuhier_%s",
-                  mca->priority < 0 ? "priority is below 0"
-                  : !mca->enable    ? "enable is false"
-                                    : "probe is 0");
+                  "gpuhier is switched off: %s", info_mca_off(mca));
     }
 }
 

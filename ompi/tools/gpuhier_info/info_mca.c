@@ -16,13 +16,49 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
+#include <unistd.h>
 
+#include "base/coll_gpuhier_params_list.h"
 #include "plan/coll_gpuhier_schedule.h"
 
 #define SMALL_BYTES_MAX ((uint64_t) 1 << 20) /* as coll_gpuhier_params.c */
 #define SLICE_BYTES_MOST ((uint64_t) 1 << 40)
 #define PREFIX "coll_gpuhier_"
+
+extern char **environ;
+
+typedef enum kind { KIND_INT, KIND_BOOL, KIND_SIZE_T, KIND_DOUBLE, KIND_STRING } kind_t;
+
+static const char *const ipc_names[] = {GPUHIER_IPC_NAMES, NULL};
+static const char *const net_names[] = {GPUHIER_NET_NAMES, NULL};
+static const char *algorithm_names[GPUHIER_ALGORITHM_COUNT + 1]; /* filled by info_mca_load() */
+
+#define ANY NULL
+#define IPC ipc_names
+#define NET net_names
+#define ALGORITHM algorithm_names
+
+/* The parameters of the component. */
+static const struct param {
+    const char *name;
+    kind_t kind;
+    const char *const *choices; /* NULL: any value of the kind */
+} params[] = {
+#define PARAM(name, type, level, scope, choices, text) {#name, KIND_##type, choices},
+    GPUHIER_PARAMS(PARAM)
+#undef PARAM
+};
+
+static const struct tune_key {
+    const char *name;
+    double standard, least, most;
+} tune_keys[] = {
+#define TUNE_KEY(name, standard, least, most) {#name, standard, least, most},
+    GPUHIER_TUNE_KEYS(TUNE_KEY)
+#undef TUNE_KEY
+};
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 /* A line of a file of parameters. */
 typedef struct setting {
@@ -166,126 +202,213 @@ static const char *own(const info_mca_t *mca, const char *name, const char **whe
     return info_mca_find(mca, full, where_p);
 }
 
-static int bad(const char *name, const char *value, const char *where, const char *expected)
+/* As Open MPI reads it: a number, or one of its words. */
+static bool parse_bool(const char *text, bool *value_p)
 {
-    return info_fail(INFO_BAD_USAGE, PREFIX "%s is '%s' (%s); %s is expected", name, value, where, expected);
-}
-
-static int load_bytes(const info_mca_t *mca, const char *name, uint64_t *value_p)
-{
-    const char *where;
-    const char *text = own(mca, name, &where);
-
-    if (NULL != text && !info_parse_bytes(text, 0, value_p)) {
-        return bad(name, text, where, "a number of bytes");
-    }
-    return 0;
-}
-
-static int load_int(const info_mca_t *mca, const char *name, int *value_p)
-{
-    const char *where;
-    const char *text = own(mca, name, &where);
+    static const char *const words[] = {"false", "f", "disabled", "no", "n", "true", "t", "enabled", "yes", "y"};
     char *end;
+    const long number = strtol(text, &end, 10);
 
-    if (NULL == text) {
-        return 0;
+    if ('\0' == *end) {
+        *value_p = 0 != number;
+        return true;
     }
-    errno = 0;
-    const long value = strtol(text, &end, 0);
-    if (0 != errno || end == text || '\0' != *end || value < INT_MIN || value > INT_MAX) {
-        return bad(name, text, where, "a whole number");
-    }
-    *value_p = (int) value;
-    return 0;
-}
-
-static int load_bool(const info_mca_t *mca, const char *name, bool *value_p)
-{
-    static const char *const words[] = {"0", "false", "no", "n", "1", "true", "yes", "y"};
-    const char *where;
-    const char *text = own(mca, name, &where);
-
-    if (NULL == text) {
-        return 0;
-    }
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); ++i) {
-        if (0 == strcasecmp(words[i], text)) {
-            *value_p = i >= 4;
-            return 0;
+    for (size_t i = 0; i < COUNT_OF(words); ++i) {
+        if (0 == strcmp(words[i], text)) {
+            *value_p = i >= COUNT_OF(words) / 2;
+            return true;
         }
     }
-    return bad(name, text, where, "true or false");
+    return false;
 }
 
-/* A name of the list, or its number. */
-static int load_name(const info_mca_t *mca, const char *name, const char *const *names, int count, int *value_p)
+/* The number of a name of the list, or the number itself; -1: it is neither. */
+static int choice_of(const char *text, const char *const *choices)
 {
-    const char *where;
-    const char *text = own(mca, name, &where);
-    char expected[256] = "one of";
-
-    if (NULL == text) {
-        return 0;
-    }
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; NULL != choices[i]; ++i) {
         char number[16];
         snprintf(number, sizeof(number), "%d", i);
-        if (0 == strcmp(text, names[i]) || 0 == strcmp(text, number)) {
-            *value_p = i;
-            return 0;
+        if (0 == strcmp(text, choices[i]) || 0 == strcmp(text, number)) {
+            return i;
         }
-        snprintf(expected + strlen(expected), sizeof(expected) - strlen(expected), " %s", names[i]);
     }
-    return bad(name, text, where, expected);
+    return -1;
 }
 
-/* A key of the list `tune`. A job reports and ignores entries that it cannot read, and clamps values. */
-static int tuned(const info_mca_t *mca, const char *key, int standard, int least, int most)
+static const struct tune_key *tune_key(const char *name, size_t length)
 {
-    const char *where;
-    int chosen = standard;
-    const char *text = own(mca, "tune", &where);
-    for (text = NULL == text ? NULL : strstr(text, key); NULL != text; text = strstr(text, key)) {
-        char *end;
-        text += strlen(key);
-        const double value = strtod(text, &end);
-        if (end != text && ('\0' == *end || NULL != strchr(", ", *end))) {
-            chosen = value < least ? least : value > most ? most : (int) value;
+    for (size_t i = 0; i < COUNT_OF(tune_keys); ++i) {
+        if (strlen(tune_keys[i].name) == length && 0 == strncmp(tune_keys[i].name, name, length)) {
+            return &tune_keys[i];
         }
+    }
+    return NULL;
+}
+
+/* The value of a key of the list `tune`, clamped. wanted: NULL: none. bad: [room] the last entry that cannot be read,
+ * or empty. */
+static double tuned(const char *list, const char *wanted, char *bad, size_t room)
+{
+    const struct tune_key *own = NULL != wanted ? tune_key(wanted, strlen(wanted)) : NULL;
+    double chosen = NULL != own ? own->standard : 0;
+    bad[0] = '\0';
+    while (NULL != list && '\0' != *(list += strspn(list, ", "))) {
+        const size_t length = strcspn(list, ", ");
+        const char *sign = memchr(list, '=', length);
+        const struct tune_key *key = NULL != sign ? tune_key(list, (size_t) (sign - list)) : NULL;
+        char *end = NULL;
+        const double value = NULL != key ? strtod(sign + 1, &end) : 0;
+        if (NULL == key || end == sign + 1 || end != list + length || value != value) {
+            snprintf(bad, room, "%.*s", (int) length, list);
+        } else if (key == own) {
+            chosen = value < key->least ? key->least : value > key->most ? key->most : value;
+        }
+        list += length;
     }
     return chosen;
 }
 
-int info_mca_load(info_mca_t *mca)
+/* What is expected instead of the value; NULL: it is right. */
+static const char *expected(const struct param *param, const char *text)
 {
-    static const char *const nets[] = {"auto", "direct", "staged"};
+    static char list[256];
+    char *end, bad_entry[96];
+    bool truth;
+    uint64_t bytes;
+
+    if (NULL != param->choices) {
+        int length = snprintf(list, sizeof(list), "one of");
+        for (int i = 0; NULL != param->choices[i]; ++i) {
+            length += snprintf(list + length, sizeof(list) - (size_t) length, " %s", param->choices[i]);
+        }
+        return choice_of(text, param->choices) < 0 ? list : NULL;
+    }
+    switch (param->kind) {
+    case KIND_BOOL:
+        return parse_bool(text, &truth) ? NULL : "true or false";
+    case KIND_SIZE_T:
+        return info_parse_bytes(text, 0, &bytes) ? NULL : "a number of bytes";
+    case KIND_DOUBLE:
+        (void) strtod(text, &end);
+        return end != text && '\0' == *end ? NULL : "a number";
+    case KIND_INT:
+        errno = 0;
+        const long value = strtol(text, &end, 0);
+        return 0 == errno && end != text && '\0' == *end && value >= INT_MIN && value <= INT_MAX ? NULL
+                                                                                                 : "a whole number";
+    default:
+        if (0 == strcmp(param->name, "tune")) {
+            (void) tuned(text, NULL, bad_entry, sizeof(bad_entry));
+            snprintf(list, sizeof(list), "not '%s', but KEY=NUMBER, where KEY is one of", bad_entry);
+            for (size_t i = 0; i < COUNT_OF(tune_keys); ++i) {
+                const size_t length = strlen(list);
+                snprintf(list + length, sizeof(list) - length, " %s", tune_keys[i].name);
+            }
+            return '\0' != bad_entry[0] ? list : NULL;
+        }
+        return NULL;
+    }
+}
+
+/* Is there such a parameter of gpuhier, if the name is one of gpuhier's? Returns 0, or 2 after a message. */
+static int check_name(const char *name, size_t length, const char *where)
+{
+    if (0 != strncmp(name, PREFIX, sizeof(PREFIX) - 1)) {
+        return 0;
+    }
+    for (size_t i = 0; i < COUNT_OF(params); ++i) {
+        if (strlen(params[i].name) + sizeof(PREFIX) - 1 == length
+            && 0 == strncmp(params[i].name, name + sizeof(PREFIX) - 1, length - sizeof(PREFIX) + 1)) {
+            return 0;
+        }
+    }
+    return info_fail(INFO_BAD_USAGE, "there is no parameter %.*s (%s); man 7 gpuhier lists them", (int) length, name,
+                     where);
+}
+
+/* Looks at all settings of gpuhier, those that this tool does not use, too. */
+static int check_all(const info_mca_t *mca)
+{
+    static const char variable[] = "OMPI_MCA_";
     const char *where;
     int rc = 0;
 
-    /* The defaults of coll_gpuhier_params.c. */
-    mca->small_bytes = 8 << 10;
-    mca->slice_bytes = 4 << 20;
-    mca->slice_bytes_max = 8 << 20;
-    mca->slices_in_flight = tuned(mca, "slices_in_flight=", 4, 2, 4);
-    mca->oneshot_bytes = tuned(mca, "oneshot_bytes=", 256 << 10, 0, 1 << 20);
-    mca->levels_bytes = tuned(mca, "levels_bytes=", 512 << 10, 0, INT_MAX);
-    mca->host_shard_bytes = tuned(mca, "host_shard_bytes=", 64 << 10, 0, 1 << 20);
-    mca->priority = 100;
-    mca->enable = true;
-    mca->probe = 1;
-    mca->devices = own(mca, "devices", &where);
-    rc = load_bytes(mca, "small_bytes", &mca->small_bytes);
-    rc = 0 != rc ? rc : load_bytes(mca, "slice_bytes", &mca->slice_bytes);
-    rc = 0 != rc ? rc : load_bytes(mca, "slice_bytes_max", &mca->slice_bytes_max);
-    rc = 0 != rc ? rc : load_int(mca, "priority", &mca->priority);
-    rc = 0 != rc ? rc : load_int(mca, "probe", &mca->probe);
-    rc = 0 != rc ? rc : load_bool(mca, "enable", &mca->enable);
-    rc = 0 != rc ? rc : load_name(mca, "net", nets, 3, &mca->net);
-    rc = 0 != rc ? rc : load_name(mca, "algorithm", gpuhier_algorithm_names, GPUHIER_ALGORITHM_COUNT, &mca->algorithm);
+    for (int i = 0; i < mca->options && 0 == rc; ++i) {
+        rc = check_name(mca->option[i][0], strlen(mca->option[i][0]), "--mca");
+    }
+    for (char **one = environ; NULL != *one && 0 == rc; ++one) {
+        if (0 == strncmp(*one, variable, sizeof(variable) - 1)) {
+            const char *name = *one + sizeof(variable) - 1;
+            rc = check_name(name, strcspn(name, "="), "the environment");
+        }
+    }
+    if (!settings_read) {
+        files_read();
+    }
+    for (const setting_t *s = settings; NULL != s && 0 == rc; s = s->next) {
+        rc = NULL != s->name ? check_name(s->name, strlen(s->name), s->file) : 0;
+    }
+    for (size_t i = 0; i < COUNT_OF(params) && 0 == rc; ++i) {
+        const char *text = own(mca, params[i].name, &where);
+        const char *wanted = NULL != text ? expected(&params[i], text) : NULL;
+        rc = NULL != wanted ? info_fail(INFO_BAD_USAGE, PREFIX "%s is '%s' (%s); %s is expected", params[i].name, text,
+                                        where, wanted)
+                            : 0;
+    }
+    return rc;
+}
+
+const char *info_mca_off(const info_mca_t *mca)
+{
+    return mca->priority < 0 ? "coll_gpuhier_priority is below 0"
+           : !mca->enable    ? "coll_gpuhier_enable is false"
+           : 0 == mca->probe ? "coll_gpuhier_probe is 0"
+                             : NULL;
+}
+
+/* A value that has been checked; the standard where it is not set. */
+static uint64_t bytes_of(const info_mca_t *mca, const char *name, uint64_t standard)
+{
+    const char *where, *text = own(mca, name, &where);
+    uint64_t value = standard;
+    (void) (NULL != text && info_parse_bytes(text, 0, &value));
+    return value;
+}
+
+static int int_of(const info_mca_t *mca, const char *name, int standard, const char *const *choices)
+{
+    const char *where, *text = own(mca, name, &where);
+    return NULL == text ? standard : NULL != choices ? choice_of(text, choices) : (int) strtol(text, NULL, 0);
+}
+
+int info_mca_load(info_mca_t *mca)
+{
+    const char *where, *list = own(mca, "tune", &where), *enable;
+    char bad[96];
+
+    for (int i = 0; i < GPUHIER_ALGORITHM_COUNT; ++i) {
+        algorithm_names[i] = gpuhier_algorithm_names[i];
+    }
+    const int rc = check_all(mca);
     if (0 != rc) {
         return rc;
     }
+    mca->slices_in_flight = (int) tuned(list, "slices_in_flight", bad, sizeof(bad));
+    mca->oneshot_bytes = (int) tuned(list, "oneshot_bytes", bad, sizeof(bad));
+    mca->levels_bytes = (int) tuned(list, "levels_bytes", bad, sizeof(bad));
+    mca->host_shard_bytes = (int) tuned(list, "host_shard_bytes", bad, sizeof(bad));
+    mca->devices = own(mca, "devices", &where);
+    /* The defaults and bounds of coll_gpuhier_params.c. */
+    mca->small_bytes = bytes_of(mca, "small_bytes", 8 << 10);
+    mca->slice_bytes = bytes_of(mca, "slice_bytes", 4 << 20);
+    mca->slice_bytes_max = bytes_of(mca, "slice_bytes_max", 8 << 20);
+    mca->priority = int_of(mca, "priority", 100, NULL);
+    mca->probe = int_of(mca, "probe", 1, NULL);
+    mca->net = int_of(mca, "net", 0, net_names);
+    mca->algorithm = int_of(mca, "algorithm", 0, algorithm_names);
+    mca->enable = true;
+    enable = own(mca, "enable", &where);
+    (void) (NULL != enable && parse_bool(enable, &mca->enable));
     mca->slice_bytes = mca->slice_bytes < 4096 ? 4096 : mca->slice_bytes;
     mca->slice_bytes = mca->slice_bytes > SLICE_BYTES_MOST ? SLICE_BYTES_MOST : mca->slice_bytes;
     mca->slice_bytes_max = mca->slice_bytes_max > SLICE_BYTES_MOST ? SLICE_BYTES_MOST : mca->slice_bytes_max;

@@ -38,8 +38,11 @@ typedef struct info_mca {
  */
 const char *info_mca_find(const info_mca_t *mca, const char *name, const char **where_p);
 
-/* Fills in the parameters. Returns 0, or 2 after a message about a value that gpuhier would not take. */
+/* Fills in the parameters. Returns 0, or 2 after a message about a name or a value that gpuhier does not know. */
 int info_mca_load(info_mca_t *mca);
+
+/* The setting that keeps gpuhier from running any call; NULL: there is none. */
+const char *info_mca_off(const info_mca_t *mca);
 
 /* Open MPI's folder with openmpi-mca-params.conf. */
 const char *info_mca_folder(void);

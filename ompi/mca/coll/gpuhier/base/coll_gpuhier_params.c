@@ -9,13 +9,12 @@
  */
 #include "ompi_config.h"
 
-#include <float.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/coll_gpuhier_params.h"
+#include "base/coll_gpuhier_params_list.h"
 
 #include "base/coll_gpuhier_hash.h"
 #include "opal/mca/base/mca_base_var.h"
@@ -25,7 +24,6 @@
 #define SLICE_BYTES_UNIT ((size_t) 128)     /* keeps what follows a slice buffer aligned for kernels */
 #define SLICE_BYTES_MOST ((size_t) 1 << 40) /* more than any GPU has; a few times this does not overflow */
 #define SMALL_BYTES_MAX ((size_t) 1 << 20)  /* each rank has two areas of that length in each communicator */
-#define ALGORITHMS_MAX 15
 
 gpuhier_params_t gpuhier_params = {
     .priority = 100,
@@ -39,19 +37,24 @@ gpuhier_params_t gpuhier_params = {
     .report_after = 30.0,
 };
 
-static char *tune; /* as the user writes it */
+#define CHOICES_MAX 15
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-static mca_base_var_enum_value_t ipc_modes[] = {
-    {GPUHIER_IPC_AUTO, "auto"}, {GPUHIER_IPC_SCRATCH, "scratch"}, {GPUHIER_IPC_USER, "user"}, {0, NULL}};
-static mca_base_var_enum_value_t net_modes[] = {
-    {GPUHIER_NET_AUTO, "auto"}, {GPUHIER_NET_DIRECT, "direct"}, {GPUHIER_NET_STAGED, "staged"}, {0, NULL}};
-static mca_base_var_enum_value_t algorithms[ALGORITHMS_MAX + 1]; /* filled at registration */
+/* Names of values; the last one is NULL. That of algorithms is filled at registration. */
+static const char *const ipc_names[] = {GPUHIER_IPC_NAMES, NULL};
+static const char *const net_names[] = {GPUHIER_NET_NAMES, NULL};
+static const char *algorithm_names[CHOICES_MAX + 1];
 
 #define FIXED MCA_BASE_VAR_SCOPE_READONLY
+#define OPEN MCA_BASE_VAR_SCOPE_ALL
 #define USER OPAL_INFO_LVL_1
 #define SITE OPAL_INFO_LVL_3
 #define TUNER OPAL_INFO_LVL_5
 #define EXPERT OPAL_INFO_LVL_9
+#define ANY NULL
+#define IPC ipc_names
+#define NET net_names
+#define ALGORITHM algorithm_names
 
 static const struct param {
     const char *name;
@@ -59,60 +62,13 @@ static const struct param {
     mca_base_var_info_lvl_t level; /* its audience: ompi_info shows level 1 by default */
     mca_base_var_scope_t scope;
     void *storage;
-    mca_base_var_enum_value_t *choices; /* NULL: any value of the type */
+    const char *const *choices; /* NULL: any value of the type */
     const char *text;
 } params[] = {
-    {"priority", MCA_BASE_VAR_TYPE_INT, SITE, FIXED, &gpuhier_params.priority, NULL,
-     "Priority among Open MPI's coll components: the highest gets the calls, of equal ones gpuhier. More than 100 is "
-     "100. Below 0 gpuhier is not used. Must be equal on all ranks"},
-    {"enable", MCA_BASE_VAR_TYPE_BOOL, USER, MCA_BASE_VAR_SCOPE_ALL, &gpuhier_params.enable, NULL,
-     "Whether gpuhier serves communicators made from now on. MPI_T may change it, on all ranks at once"},
-    {"probe", MCA_BASE_VAR_TYPE_INT, SITE, FIXED, &gpuhier_params.probe, NULL,
-     "Whether to ask all ranks now and then if they pass device memory (1), or never (0), so that no call runs on the "
-     "GPUs. Must be equal on all ranks"},
-    {"print_info", MCA_BASE_VAR_TYPE_BOOL, USER, FIXED, &gpuhier_params.print_info, NULL,
-     "Print groups, rails, what messages of each size get, and why calls are left to Open MPI, for each communicator"},
-    {"report", MCA_BASE_VAR_TYPE_BOOL, USER, FIXED, &gpuhier_params.report, NULL,
-     "Print a page at the end: rank 0's calls by path, size and time, and why calls were left to Open MPI"},
-    {"trace", MCA_BASE_VAR_TYPE_STRING, USER, FIXED, &gpuhier_params.trace, NULL,
-     "Write a timeline of all ranks' calls into this file at the end, for Perfetto or chrome://tracing. Must be set on "
-     "all ranks or on none"},
-    {"devices", MCA_BASE_VAR_TYPE_STRING, SITE, FIXED, &gpuhier_params.devices, NULL,
-     "Network devices to use, by UCX's names, for example mlx5_0:1,mlx5_1:1. Default: the nearest to each GPU"},
-    {"net", MCA_BASE_VAR_TYPE_INT, TUNER, FIXED, &gpuhier_params.net, net_modes,
-     "How data reaches the network: from GPU memory (direct), through page-locked host memory (staged), or direct if "
-     "the NICs of all ranks reach GPU memory (auto)"},
-    {"ipc", MCA_BASE_VAR_TYPE_INT, TUNER, FIXED, &gpuhier_params.ipc, ipc_modes,
-     "How peers on the node reach a user's buffer: through a copy in scratch memory (scratch), mapped at its first use "
-     "(user), or mapped once it was used a few times (auto)"},
-    {"algorithm", MCA_BASE_VAR_TYPE_INT, TUNER, FIXED, &gpuhier_params.algorithm, algorithms,
-     "Exchange between groups of GPUs. auto chooses by the number of groups and the length of the message; "
-     "gpuhier_info shows the choice. Must be equal on all ranks"},
-    {"reproducible", MCA_BASE_VAR_TYPE_BOOL, USER, FIXED, &gpuhier_params.reproducible, NULL,
-     "Whether results have the same bits in every run with the same ranks on the same nodes. If not, NVSwitches may "
-     "add floating-point numbers, in an order of their own. Must be equal on all ranks"},
-    {"slice_bytes", MCA_BASE_VAR_TYPE_SIZE_T, TUNER, FIXED, &gpuhier_params.slice_bytes, NULL,
-     "Messages pass in slices of at most this many bytes, at least 4096. Each GPU spends eight of them on scratch "
-     "memory. Must be equal on all ranks"},
-    {"slice_bytes_max", MCA_BASE_VAR_TYPE_SIZE_T, TUNER, FIXED, &gpuhier_params.slice_bytes_max, NULL,
-     "As slice_bytes, for long messages between groups of GPUs. The first one spends 16 of them on scratch memory. "
-     "Default: 8388608, or slice_bytes where that is set. Must be equal on all ranks"},
-    {"small_bytes", MCA_BASE_VAR_TYPE_SIZE_T, TUNER, FIXED, &gpuhier_params.small_bytes, NULL,
-     "Messages of at most this many bytes, 0 to 1048576, are reduced by the host. Must be equal on all ranks"},
-    {"ipc_cache_bytes", MCA_BASE_VAR_TYPE_SIZE_T, TUNER, FIXED, &gpuhier_params.ipc_cache_bytes, NULL,
-     "Bytes of peers' buffers that stay mapped from call to call. 0: a quarter of the GPU's memory"},
-    {"stage_bytes", MCA_BASE_VAR_TYPE_SIZE_T, TUNER, FIXED, &gpuhier_params.stage_bytes, NULL,
-     "Bytes of page-locked host memory kept for calls that run in host memory. 0: none"},
-    {"timeout", MCA_BASE_VAR_TYPE_DOUBLE, SITE, FIXED, &gpuhier_params.timeout, NULL,
-     "Seconds without progress after which a call fails. 0: never, since MPI lets a rank be late"},
-    {"report_after", MCA_BASE_VAR_TYPE_DOUBLE, SITE, FIXED, &gpuhier_params.report_after, NULL,
-     "Seconds without progress after which the state of all ranks is printed. 0: never"},
-    {"sync_before", MCA_BASE_VAR_TYPE_BOOL, USER, FIXED, &gpuhier_params.sync_before, NULL,
-     "Synchronise the device before the send buffer is read. This finds programs that forgot to"},
-    {"tune", MCA_BASE_VAR_TYPE_STRING, EXPERT, FIXED, &tune, NULL,
-     "For experts: KEY=NUMBER,... Keys are slices_in_flight, oneshot_bytes, oneshot_shared, gdr_bytes, levels_bytes, "
-     "host_shard_bytes and switch_bytes, which must be equal on all ranks, ipc_uses and ipc_idle; docs/tuning.md "
-     "explains them"},
+#define PARAM(name, type, level, scope, choices, text) \
+    {#name, MCA_BASE_VAR_TYPE_##type, level, scope, &gpuhier_params.name, choices, text},
+    GPUHIER_PARAMS(PARAM)
+#undef PARAM
 };
 
 static const struct tune_key {
@@ -121,25 +77,24 @@ static const struct tune_key {
     int *whole;                   /* where the value is stored: here or in `real`; the other is NULL */
     double *real;
 } tune_keys[] = {
-    {"slices_in_flight", 4, 2, 4, &gpuhier_params.slices_in_flight, NULL},
-    {"oneshot_bytes", 256 << 10, 0, 1 << 20, &gpuhier_params.oneshot_bytes, NULL},
-    {"oneshot_shared", 0, 0, 1, &gpuhier_params.oneshot_shared, NULL},
-    {"gdr_bytes", 1024, 0, 65536, &gpuhier_params.gdr_bytes, NULL},
-    {"levels_bytes", 512 << 10, 0, INT_MAX, &gpuhier_params.levels_bytes, NULL},
-    {"host_shard_bytes", 64 << 10, 0, 1 << 20, &gpuhier_params.host_shard_bytes, NULL},
-    {"switch_bytes", -1, -1, INT_MAX, &gpuhier_params.switch_bytes, NULL},
-    {"ipc_uses", 3, 0, INT_MAX, &gpuhier_params.ipc_uses, NULL},
-    {"ipc_idle", 10, 0, DBL_MAX, NULL, &gpuhier_params.ipc_idle},
+#define WHOLE(value) _Generic((value), int : &(value), default : NULL)
+#define REAL(value) _Generic((value), double : &(value), default : NULL)
+#define TUNE_KEY(key, standard, least, most) \
+    {#key, standard, least, most, WHOLE(gpuhier_params.key), REAL(gpuhier_params.key)},
+    GPUHIER_TUNE_KEYS(TUNE_KEY)
+#undef TUNE_KEY
 };
-
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 /* If Open MPI refuses the value that the user gave, the parameter is registered all the same and keeps its default. */
 static int param_register(const mca_base_component_t *component, const struct param *p, bool *refused_p)
 {
     mca_base_var_enum_t *values = NULL;
     if (NULL != p->choices) {
-        int rc = mca_base_var_enum_create(p->name, p->choices, &values);
+        mca_base_var_enum_value_t choices[CHOICES_MAX + 1] = {{0, NULL}}; /* Open MPI copies them */
+        for (int i = 0; NULL != p->choices[i]; ++i) {
+            choices[i] = (mca_base_var_enum_value_t){i, p->choices[i]};
+        }
+        int rc = mca_base_var_enum_create(p->name, choices, &values);
         if (OPAL_SUCCESS != rc) {
             return rc;
         }
@@ -220,7 +175,7 @@ static int tune_read(void)
     for (size_t i = 0; i < COUNT_OF(tune_keys); ++i) {
         tune_set(&tune_keys[i], tune_keys[i].standard);
     }
-    char *list = strdup(NULL != tune ? tune : ""), *rest = NULL;
+    char *list = strdup(NULL != gpuhier_params.tune ? gpuhier_params.tune : ""), *rest = NULL;
     if (NULL == list) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
@@ -236,11 +191,11 @@ static int tune_read(void)
 int gpuhier_params_register(const mca_base_component_t *component, const char *const *names, int count)
 {
     gpuhier_params_t *p = &gpuhier_params;
-    if (count > ALGORITHMS_MAX) {
+    if (count > CHOICES_MAX) {
         return OMPI_ERR_BAD_PARAM;
     }
     for (int i = 0; i < count; ++i) {
-        algorithms[i] = (mca_base_var_enum_value_t){i, names[i]};
+        algorithm_names[i] = names[i];
     }
     int rc = params_register(component);
     if (OMPI_SUCCESS != rc) {

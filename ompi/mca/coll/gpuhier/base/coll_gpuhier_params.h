@@ -49,6 +49,7 @@ typedef struct gpuhier_params {
     bool sync_before;       /* synchronise the device before the send buffer is read */
     bool print_info;        /* print groups and rails, and why a call is left to the saved collective */
     bool report;            /* measure blocking calls, and print the report at the end */
+    char *tune;             /* the list of those marked "tune", as the user writes it */
     char *trace;            /* path, whether it is set: the file of the timeline; NULL: none */
 } gpuhier_params_t;
 

@@ -17,9 +17,10 @@
 #include "plan/coll_gpuhier_levels.h"
 #include "pure_world.h"
 
-/* Ranks of one node or more, in groups that are whole nodes unless max_group says otherwise. */
+/* Ranks of one node or more, in groups that are whole nodes unless max_group says otherwise. clique: NVLink joins the
+ * GPUs of one number, but for 0; -1: not known. */
 typedef struct facts {
-    int node, package, pcie_peers, pci_switch;
+    int node, package, clique, pci_switch;
 } facts_t;
 
 static gpuhier_record_t records[GPUHIER_GROUP_MAX];
@@ -41,8 +42,15 @@ static void world_make(const facts_t *facts, int nranks)
     for (int rank = 0; rank < nranks; ++rank) {
         nodes[rank].node = (uint64_t) facts[rank].node;
         records[rank].package = facts[rank].package;
-        records[rank].pcie_peers = (uint8_t) facts[rank].pcie_peers;
         records[rank].pci_switch = facts[rank].pci_switch;
+        records[rank].gpu_pci.bus = (uint8_t) rank;
+        records[rank].nvlinks = facts[rank].clique < 0 ? GPUHIER_NVLINKS_UNKNOWN : 0;
+        for (int other = 0; other < nranks && facts[rank].clique > 0; ++other) {
+            if (other != rank && facts[other].clique == facts[rank].clique && facts[other].node == facts[rank].node) {
+                const gpuhier_pci_id_t pci = {.bus = (uint8_t) other};
+                records[rank].nvlink[records[rank].nvlinks++] = gpuhier_pci_place(&pci);
+            }
+        }
     }
     assert_int_equal(gpuhier_hierarchy_init(&h, nranks, nodes, all_map, NULL, GPUHIER_GROUP_MAX), 0);
     assert_int_equal(gpuhier_shape_init(&shape, &h), 0);
@@ -74,8 +82,8 @@ static bool has_levels(const facts_t *facts, int nranks)
 
 #define ARRAY(facts) (facts), (int) (sizeof(facts) / sizeof((facts)[0]))
 
-static const facts_t pcie8[] = {{0, 0, 7, 0}, {0, 0, 7, 0}, {0, 0, 7, 0}, {0, 0, 7, 0},
-                                {0, 1, 7, 0}, {0, 1, 7, 0}, {0, 1, 7, 0}, {0, 1, 7, 0}};
+static const facts_t pcie8[] = {{0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0},
+                                {0, 1, 0, 0}, {0, 1, 0, 0}, {0, 1, 0, 0}, {0, 1, 0, 0}};
 
 static void two_sockets(void **state)
 {
@@ -118,8 +126,8 @@ static void two_sockets(void **state)
  * sockets have the numbers of their lowest ranks, and dealing again changes nothing. */
 static void in_turn(void **state)
 {
-    static const facts_t facts[] = {{0, 1, 5, 0}, {0, 0, 5, 0}, {0, 1, 5, 0}, {0, 0, 5, 0}, {0, 1, 5, 0}, {0, 0, 5, 0}};
-    static const facts_t mixed[] = {{0, 1, 5, 0}, {0, 1, 5, 0}, {0, 0, 5, 0}, {0, 1, 5, 0}, {0, 0, 5, 0}, {0, 0, 5, 0}};
+    static const facts_t facts[] = {{0, 1, 0, 0}, {0, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 0, 0}};
+    static const facts_t mixed[] = {{0, 1, 0, 0}, {0, 1, 0, 0}, {0, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}};
     static const int order[] = {0, 2, 1, 4, 3, 5};
 
     (void) state;
@@ -140,12 +148,13 @@ static void in_turn(void **state)
 
 static void flat(void **state)
 {
-    static const facts_t switched[] = {{0, 0, 0, 0}, {0, 0, 0, 0}, {0, 1, 0, 0}, {0, 1, 0, 0}};
-    static const facts_t one_socket[] = {{0, 0, 3, 0}, {0, 0, 3, 0}, {0, 0, 3, 0}, {0, 0, 3, 0}};
-    static const facts_t uneven[] = {{0, 0, 4, 0}, {0, 0, 4, 0}, {0, 0, 4, 0}, {0, 1, 4, 0}, {0, 1, 4, 0}};
-    static const facts_t one_each[] = {{0, 0, 1, 0}, {0, 1, 1, 0}};
-    static const facts_t unknown[] = {{0, -1, 3, 0}, {0, -1, 3, 0}, {0, 1, 3, 0}, {0, 1, 3, 0}};
-    static const facts_t one_has_links[] = {{0, 0, 3, 0}, {0, 0, 3, 0}, {0, 1, 3, 0}, {0, 1, 1, 0}};
+    static const facts_t switched[] = {{0, 0, 1, 0}, {0, 0, 1, 0}, {0, 1, 1, 0}, {0, 1, 1, 0}};
+    static const facts_t one_socket[] = {{0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}};
+    static const facts_t uneven[] = {{0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 1, 0, 0}, {0, 1, 0, 0}};
+    static const facts_t one_each[] = {{0, 0, 0, 0}, {0, 1, 0, 0}};
+    static const facts_t unknown[] = {{0, -1, 0, 0}, {0, -1, 0, 0}, {0, 1, 0, 0}, {0, 1, 0, 0}};
+    static const facts_t one_has_links[] = {{0, 0, 0, 0}, {0, 0, 1, 0}, {0, 1, 0, 0}, {0, 1, 1, 0}};
+    static const facts_t one_is_blind[] = {{0, 0, 0, 0}, {0, 0, 0, 0}, {0, 1, 0, 0}, {0, 1, -1, 0}};
 
     (void) state;
     assert_false(has_levels(ARRAY(switched)));
@@ -154,6 +163,7 @@ static void flat(void **state)
     assert_false(has_levels(ARRAY(one_each)));
     assert_false(has_levels(ARRAY(unknown)));
     assert_false(has_levels(ARRAY(one_has_links)));
+    assert_false(has_levels(ARRAY(one_is_blind)));
     assert_true(has_levels(ARRAY(pcie8)));
 }
 
@@ -171,20 +181,20 @@ static void expect_text(const facts_t *facts, int nranks, const char *expected)
 /* Switches are a level where all sockets have equal ones, of two ranks or more; on one socket, too. */
 static void switches(void **state)
 {
-    static const facts_t three[] = {{0, 0, 7, 5}, {0, 0, 7, 5}, {0, 0, 7, 9}, {0, 0, 7, 9},
-                                    {0, 1, 7, 1}, {0, 1, 7, 2}, {0, 1, 7, 1}, {0, 1, 7, 2}};
+    static const facts_t three[] = {{0, 0, 0, 5}, {0, 0, 0, 5}, {0, 0, 0, 9}, {0, 0, 0, 9},
+                                    {0, 1, 0, 1}, {0, 1, 0, 2}, {0, 1, 0, 1}, {0, 1, 0, 2}};
     static const int owners[] = {0, 4, 2, 5, 1, 6, 3, 7};
-    static const facts_t bridged[] = {{0, 0, 6, 5}, {0, 0, 6, 5}, {0, 0, 6, 9}, {0, 0, 6, 9},
-                                      {0, 1, 6, 1}, {0, 1, 6, 1}, {0, 1, 6, 2}, {0, 1, 6, 2}};
-    static const facts_t cliques[] = {{0, 0, 4, 5}, {0, 0, 4, 5}, {0, 0, 4, 9}, {0, 0, 4, 9},
-                                      {0, 1, 4, 1}, {0, 1, 4, 1}, {0, 1, 4, 2}, {0, 1, 4, 2}};
-    static const facts_t uneven[] = {{0, 0, 7, 5}, {0, 0, 7, 9}, {0, 0, 7, 9}, {0, 0, 7, 5},
-                                     {0, 1, 7, 1}, {0, 1, 7, 1}, {0, 1, 7, 1}, {0, 1, 7, 2}};
-    static const facts_t unlike[] = {{0, 0, 7, 5}, {0, 0, 7, 9}, {0, 0, 7, 9}, {0, 0, 7, 5},
-                                     {0, 1, 7, 1}, {0, 1, 7, 1}, {0, 1, 7, 1}, {0, 1, 7, 1}};
-    static const facts_t alone[] = {{0, 0, 3, 1}, {0, 0, 3, 2}, {0, 1, 3, 3}, {0, 1, 3, 4}};
-    static const facts_t unknown[] = {{0, 0, 3, -1}, {0, 0, 3, -1}, {0, 0, 3, -1}, {0, 0, 3, -1}};
-    static const facts_t one_socket[] = {{0, 0, 3, 1}, {0, 0, 3, 2}, {0, 0, 3, 1}, {0, 0, 3, 2}};
+    static const facts_t bridged[] = {{0, 0, 1, 5}, {0, 0, 1, 5}, {0, 0, 2, 9}, {0, 0, 2, 9},
+                                      {0, 1, 3, 1}, {0, 1, 3, 1}, {0, 1, 4, 2}, {0, 1, 4, 2}};
+    static const facts_t cliques[] = {{0, 0, 1, 5}, {0, 0, 1, 5}, {0, 0, 1, 9}, {0, 0, 1, 9},
+                                      {0, 1, 2, 1}, {0, 1, 2, 1}, {0, 1, 2, 2}, {0, 1, 2, 2}};
+    static const facts_t uneven[] = {{0, 0, 0, 5}, {0, 0, 0, 9}, {0, 0, 0, 9}, {0, 0, 0, 5},
+                                     {0, 1, 0, 1}, {0, 1, 0, 1}, {0, 1, 0, 1}, {0, 1, 0, 2}};
+    static const facts_t unlike[] = {{0, 0, 0, 5}, {0, 0, 0, 9}, {0, 0, 0, 9}, {0, 0, 0, 5},
+                                     {0, 1, 0, 1}, {0, 1, 0, 1}, {0, 1, 0, 1}, {0, 1, 0, 1}};
+    static const facts_t alone[] = {{0, 0, 0, 1}, {0, 0, 0, 2}, {0, 1, 0, 3}, {0, 1, 0, 4}};
+    static const facts_t unknown[] = {{0, 0, 0, -1}, {0, 0, 0, -1}, {0, 0, 0, -1}, {0, 0, 0, -1}};
+    static const facts_t one_socket[] = {{0, 0, 0, 1}, {0, 0, 0, 2}, {0, 0, 0, 1}, {0, 0, 0, 2}};
 
     (void) state;
     expect_text(ARRAY(three), "in three levels, 2 sockets of 2 PCI switches of 2 ranks");
@@ -203,8 +213,8 @@ static void switches(void **state)
 /* Each group by itself: one with levels, one on one socket, one whose ranks are uneven. */
 static void several_groups(void **state)
 {
-    static const facts_t facts[] = {{0, 0, 3, 0}, {0, 0, 3, 0}, {1, 0, 3, 0}, {1, 0, 3, 0}, {0, 1, 3, 0},
-                                    {0, 1, 3, 0}, {2, 0, 2, 0}, {2, 0, 2, 0}, {2, 1, 2, 0}};
+    static const facts_t facts[] = {{0, 0, 0, 0}, {0, 0, 0, 0}, {1, 0, 0, 0}, {1, 0, 0, 0}, {0, 1, 0, 0},
+                                    {0, 1, 0, 0}, {2, 0, 0, 0}, {2, 0, 0, 0}, {2, 1, 0, 0}};
     static const int members[] = {0, 1, 4, 5, 2, 3, 6, 7, 8}, owners[] = {0, 4, 1, 5, 2, 3, 6, 7, 8};
     gpuhier_levels_t levels;
 
@@ -378,7 +388,7 @@ static void facts_draw(facts_t *facts, const gpuhier_parts_t *wanted, int ranks,
             at = (at + 1) % runs;
         }
         --left[at];
-        facts[rank] = (facts_t){.package = 10 - at / wanted->switches, .pcie_peers = ranks - 1, .pci_switch = 100 - at};
+        facts[rank] = (facts_t){.package = 10 - at / wanted->switches, .pci_switch = 100 - at};
     }
 }
 

@@ -26,6 +26,21 @@ static gpuhier_pci_id_t pci_of(const sim_pci_t *pci)
                               .function = (uint8_t) pci->function};
 }
 
+/* As NVML would tell it. */
+static void copy_nvlinks(const sim_topology_t *file, int gpu, gpuhier_nvlinks_t *nvlinks)
+{
+    nvlinks->others = file->ngpus - 1;
+    if (file->nvswitch > 0) {
+        nvlinks->to[nvlinks->count++] = (gpuhier_nvlink_t){.links = file->nvswitch, .is_switch = true};
+    }
+    for (int j = 0; j < file->ngpus && nvlinks->count < GPUHIER_NVLINKS_MAX; ++j) {
+        if (file->nvlinks[gpu][j] > 0) {
+            nvlinks->to[nvlinks->count++] =
+                (gpuhier_nvlink_t){.pci = pci_of(&file->gpus[j].pci), .links = file->nvlinks[gpu][j]};
+        }
+    }
+}
+
 static void copy_gpus(info_machine_t *machine, const sim_topology_t *file)
 {
     /* Compute capabilities of the GPUs with this generation of NVLink. */
@@ -42,6 +57,7 @@ static void copy_gpus(info_machine_t *machine, const sim_topology_t *file)
         gpu->id.ordinal = i;
         gpu->id.cc_major = majors[file->nvlink_generation];
         gpu->memory = file->gpus[i].memory;
+        copy_nvlinks(file, i, &gpu->id.nvlinks);
         for (int j = 0; j < file->ngpus; ++j) {
             machine->links[i][j] = i == j ? 0 : (uint8_t) sim_topology_links(file, i, j);
             machine->peer[i][j] = i != j && 0 != file->peers[i][j];

@@ -8,9 +8,7 @@
 #include "ompi_config.h"
 
 #include "info_machine.h"
-#include "info_nvlink.h"
 
-#include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,24 +81,25 @@ static bool same_place(const gpuhier_pci_id_t *a, const gpuhier_pci_id_t *b)
 /* Links between GPUs: direct ones, else as many as both have to NVSwitches. */
 static void find_links(info_machine_t *machine)
 {
-    static info_nvlink_t links[INFO_GPUS_MAX][INFO_NVLINKS_MAX];
-    int counts[INFO_GPUS_MAX], to_switch[INFO_GPUS_MAX] = {0};
+    int to_switch[INFO_GPUS_MAX] = {0};
 
     for (int i = 0; i < machine->ngpus; ++i) {
-        counts[i] = '\0' != machine->gpu[i].failure[0]
-                        ? 0
-                        : info_nvlinks_find(machine->gpu[i].id.uuid, links[i], INFO_NVLINKS_MAX);
-        for (int l = 0; l < counts[i]; ++l) {
-            to_switch[i] += links[i][l].is_switch ? links[i][l].links : 0;
+        gpuhier_nvlinks_t *nvlinks = &machine->gpu[i].id.nvlinks;
+        if ('\0' == machine->gpu[i].failure[0]) {
+            gpuhier_nvlinks_find(machine->gpu[i].id.uuid, nvlinks);
+        }
+        for (int l = 0; l < nvlinks->count; ++l) {
+            to_switch[i] += nvlinks->to[l].is_switch ? nvlinks->to[l].links : 0;
         }
         machine->switch_links = to_switch[i] > machine->switch_links ? to_switch[i] : machine->switch_links;
     }
     for (int i = 0; i < machine->ngpus; ++i) {
+        const gpuhier_nvlinks_t *nvlinks = &machine->gpu[i].id.nvlinks;
         for (int j = 0; j < machine->ngpus; ++j) {
             machine->links[i][j] = (uint8_t) (i == j ? 0 : to_switch[i] < to_switch[j] ? to_switch[i] : to_switch[j]);
-            for (int l = 0; i != j && l < counts[i]; ++l) {
-                if (!links[i][l].is_switch && same_place(&links[i][l].pci, &machine->gpu[j].id.pci)) {
-                    machine->links[i][j] = links[i][l].links;
+            for (int l = 0; i != j && l < nvlinks->count; ++l) {
+                if (!nvlinks->to[l].is_switch && same_place(&nvlinks->to[l].pci, &machine->gpu[j].id.pci)) {
+                    machine->links[i][j] = (uint8_t) nvlinks->to[l].links;
                 }
             }
         }
@@ -130,12 +129,9 @@ static void find_gpus(info_machine_t *machine)
         describe_gpu(driver, i, &machine->gpu[i]);
     }
     find_peers(driver, machine);
-    void *nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (NULL == nvml) {
-        info_machine_blind(machine, "NVLink: not known: there is no NVML (libnvidia-ml.so.1)");
-    } else {
-        dlclose(nvml);
-        find_links(machine);
+    find_links(machine);
+    if (machine->gpu[0].id.nvlinks.count < 0) {
+        info_machine_blind(machine, "NVLink: not known: there is no NVML (libnvidia-ml.so.1), or it does not answer");
     }
     /* P100, V100, A100, H100, B200. */
     const int major = machine->gpu[0].id.cc_major;

@@ -105,12 +105,6 @@ static int make_records(info_machine_t *machine, const char *devices, hwloc_topo
     gpuhier_text_t report = {0};
     int rc = INFO_OK;
 
-    for (int i = 0; i < machine->ngpus; ++i) {
-        machine->gpu[i].id.pcie_peers = 0;
-        for (int j = 0; j < machine->ngpus; ++j) {
-            machine->gpu[i].id.pcie_peers += i != j && machine->peer[i][j] && 0 == machine->links[i][j];
-        }
-    }
     machine->has_tcp = OMPI_SUCCESS == choose(machine, devices, true, topology, nics, machine->tcp, &report);
     free(report.text);
     report = (gpuhier_text_t){0};

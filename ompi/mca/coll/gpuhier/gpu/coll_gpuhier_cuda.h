@@ -26,10 +26,8 @@
     X(cuGetErrorName)                              \
     X(cuDeviceGet)                                 \
     X(cuDeviceGetAttribute)                        \
-    X(cuDeviceGetCount)                            \
     X(cuDeviceGetName)                             \
     X(cuDeviceGetPCIBusId)                         \
-    X(cuDeviceGetP2PAttribute)                     \
     X(cuDeviceGetUuid)                             \
     X(cuDeviceTotalMem)                            \
     X(cuCtxPushCurrent)                            \

@@ -62,15 +62,16 @@ static int switches_make(int *list, int count, int on_socket, const gpuhier_reco
     return switches;
 }
 
-/* Does each of these ranks know of so many GPUs that no NVLink joins with its own? */
-static bool are_apart(const gpuhier_record_t *records, const int *list, int count, int others)
+/* Does no NVLink join GPUs of different circles? A circle is `size` ranks side by side in the list. */
+static bool are_apart(const gpuhier_record_t *records, const int *list, int count, int size)
 {
+    bool any = false;
     for (int i = 0; i < count; ++i) {
-        if (records[list[i]].pcie_peers < others) {
-            return false;
+        for (int j = 0; j < i / size * size; ++j) {
+            any = any || gpuhier_record_linked(&records[list[i]], &records[list[j]]);
         }
     }
-    return true;
+    return !any;
 }
 
 bool gpuhier_levels_find(const gpuhier_hierarchy_t *h, int group, const gpuhier_record_t *records,
@@ -87,10 +88,10 @@ bool gpuhier_levels_find(const gpuhier_hierarchy_t *h, int group, const gpuhier_
     const int sockets = runs_make(by_socket, size, records, false), on_socket = sockets > 0 ? size / sockets : 0;
     memcpy(by_switch, by_socket, sizeof(by_switch));
     const int switches = on_socket > 1 ? switches_make(by_switch, size, on_socket, records) : 1;
-    if (switches > 1 && are_apart(records, by_switch, size, size - on_socket / switches)) {
+    if (switches > 1 && are_apart(records, by_switch, size, on_socket / switches)) {
         list = by_switch;
         parts = (gpuhier_parts_t){.sockets = sockets, .switches = switches, .ranks = on_socket / switches};
-    } else if (sockets > 1 && on_socket > 1 && are_apart(records, by_socket, size, size - on_socket)) {
+    } else if (sockets > 1 && on_socket > 1 && are_apart(records, by_socket, size, on_socket)) {
         parts = (gpuhier_parts_t){.sockets = sockets, .switches = 1, .ranks = on_socket};
     }
     parts.size[parts.levels++] = parts.ranks;

@@ -53,9 +53,9 @@ typedef struct gpuhier_parts {
 /*
  * Finds the parts of a group. Sockets are a level if there are at least two, all with the same number of ranks, two or
  * more. PCI switches are a level if all sockets have the same number of them, two or more, and all switches have the
- * same number of ranks, two or more. Each rank must also know of as many GPUs without NVLink as there are ranks beyond
- * level 0. So GPUs that are joined by NVLink switches get no levels, nor do GPUs of which nothing is known. records:
- * [nranks]. Returns whether there are levels.
+ * same number of ranks, two or more. No NVLink may join GPUs of different circles of level 0. So GPUs that are joined
+ * by NVLink switches get no levels, nor do GPUs of which nothing is known. records: [nranks]. Returns whether there are
+ * levels.
  */
 bool gpuhier_levels_find(const gpuhier_hierarchy_t *h, int group, const gpuhier_record_t *records,
                          gpuhier_parts_t *parts_p);

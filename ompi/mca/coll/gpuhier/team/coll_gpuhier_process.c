@@ -52,29 +52,6 @@ static void pci_parse(const char *text, gpuhier_pci_id_t *pci_p)
     }
 }
 
-/* Counts the other GPUs of this process that a GPU reaches, but not over NVLink, which atomics need. */
-static int pcie_peers(CUdevice device)
-{
-    int count = 0, found = 0;
-    if (CUDA_SUCCESS != gpuhier_cu.cuDeviceGetCount(&count)) {
-        return 0;
-    }
-    for (int i = 0; i < count; ++i) {
-        CUdevice other;
-        int reaches = 0, has_atomics = 1;
-        if (CUDA_SUCCESS == gpuhier_cu.cuDeviceGet(&other, i) && other != device
-            && CUDA_SUCCESS
-                   == gpuhier_cu.cuDeviceGetP2PAttribute(&reaches, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, device,
-                                                         other)
-            && CUDA_SUCCESS
-                   == gpuhier_cu.cuDeviceGetP2PAttribute(&has_atomics, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED,
-                                                         device, other)) {
-            found += reaches && !has_atomics;
-        }
-    }
-    return found;
-}
-
 static int gpu_describe(int ordinal, gpuhier_gpu_info_t *gpu_p)
 {
     CUdevice device;
@@ -100,7 +77,7 @@ static int gpu_describe(int ordinal, gpuhier_gpu_info_t *gpu_p)
         memcpy(gpu_p->uuid, &uuid, sizeof(gpu_p->uuid));
         pci_parse(pci, &gpu_p->pci);
         gpu_p->ordinal = ordinal;
-        gpu_p->pcie_peers = pcie_peers(device);
+        gpuhier_nvlinks_find(gpu_p->uuid, &gpu_p->nvlinks);
     }
     return rc;
 }

@@ -128,14 +128,16 @@ static bool switches_may_reduce(const gpuhier_setup_t *setup)
     return !setup->has_host;
 }
 
-/* Do GPUs reach each other over PCIe? */
+/* Do some of the GPUs, which are one group, reach each other over PCIe? */
 static bool over_pcie(const gpuhier_setup_t *setup)
 {
-    int peers = 0;
+    bool all = true;
     for (int rank = 0; rank < setup->team->nranks; ++rank) {
-        peers += setup->records[rank].pcie_peers;
+        for (int other = 0; other < rank; ++other) {
+            all = all && gpuhier_record_linked(&setup->records[rank], &setup->records[other]);
+        }
     }
-    return peers > 0;
+    return !all;
 }
 
 /* Can the hosts of all ranks read and write their GPUs' memory? */

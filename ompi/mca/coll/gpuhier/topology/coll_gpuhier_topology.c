@@ -154,7 +154,8 @@ bool gpuhier_record_is_valid(const void *data, size_t bytes)
     }
     memcpy(&record, data, sizeof(record));
     if (GPUHIER_FORMAT_VERSION != record.version || sizeof(record) != record.bytes
-        || record.nics > GPUHIER_RECORD_NICS_MAX) {
+        || record.nics > GPUHIER_RECORD_NICS_MAX
+        || (record.nvlinks > GPUHIER_NVLINKS_MAX && GPUHIER_NVLINKS_UNKNOWN != record.nvlinks)) {
         return false;
     }
     for (int i = 0; i < record.nics; ++i) {
@@ -405,7 +406,14 @@ static void fill_gpu(gpuhier_record_t *record, const gpuhier_gpu_info_t *gpu)
     record->gpu_ordinal = gpu->ordinal;
     record->cc_major = (int16_t) gpu->cc_major;
     record->cc_minor = (int16_t) gpu->cc_minor;
-    record->pcie_peers = (uint8_t) (gpu->pcie_peers < UINT8_MAX ? gpu->pcie_peers : UINT8_MAX);
+    record->nvlinks = gpu->nvlinks.count < 0 ? GPUHIER_NVLINKS_UNKNOWN : 0;
+    for (int i = 0; i < gpu->nvlinks.count; ++i) {
+        if (gpu->nvlinks.to[i].is_switch) {
+            record->nvswitch = 1;
+        } else {
+            record->nvlink[record->nvlinks++] = gpuhier_pci_place(&gpu->nvlinks.to[i].pci);
+        }
+    }
 }
 
 void gpuhier_topology_place(const gpuhier_gpu_info_t *gpu, const char *device_list, hwloc_topology_t topology,
@@ -435,6 +443,16 @@ void gpuhier_topology_place(const gpuhier_gpu_info_t *gpu, const char *device_li
     *record_p = record;
 }
 
+/* May NVLink leave out a GPU of the machine? Then packages and PCI switches decide how calls run. */
+static bool is_apart(const gpuhier_gpu_info_t *gpu)
+{
+    bool has_switch = false;
+    for (int i = 0; i < gpu->nvlinks.count; ++i) {
+        has_switch = has_switch || gpu->nvlinks.to[i].is_switch;
+    }
+    return gpu->nvlinks.count >= 0 && !has_switch && gpu->nvlinks.others > gpu->nvlinks.count;
+}
+
 static int make_local(const gpuhier_gpu_info_t *gpu, const char *device_list, bool with_rdma,
                       gpuhier_record_t *record_p, char **report_p)
 {
@@ -454,9 +472,8 @@ static int make_local(const gpuhier_gpu_info_t *gpu, const char *device_list, bo
     gpuhier_text_t report = {0};
     int rc = gpuhier_nics_choose(nics, count, device_list, &report);
     if (OMPI_SUCCESS == rc) {
-        /* hwloc takes long on large machines. Distances decide nothing without a GPU, or with one device. Packages
-         * decide nothing where NVLink joins all GPUs. */
-        const bool is_needed = NULL != gpu && (count >= 2 || gpu->pcie_peers > 0);
+        /* hwloc takes long on large machines. Distances decide nothing without a GPU, or with one device. */
+        const bool is_needed = NULL != gpu && (count >= 2 || is_apart(gpu));
         hwloc_topology_t topology = is_needed ? gpuhier_topology_load() : NULL;
         gpuhier_topology_place(gpu, device_list, topology, nics, count, record_p);
         if (NULL != topology) {
@@ -487,7 +504,7 @@ int gpuhier_topology_local_tcp(const gpuhier_gpu_info_t *gpu, const char *device
 
 void gpuhier_topology_local_bare(const gpuhier_gpu_info_t *gpu, gpuhier_record_t *record_p)
 {
-    hwloc_topology_t topology = gpu->pcie_peers > 0 ? gpuhier_topology_load() : NULL; /* see make_local() */
+    hwloc_topology_t topology = is_apart(gpu) ? gpuhier_topology_load() : NULL; /* see make_local() */
     gpuhier_topology_place(gpu, NULL, topology, NULL, 0, record_p);
     if (NULL != topology) {
         hwloc_topology_destroy(topology);

@@ -6,9 +6,9 @@
  *
  * The folder owns the record: the rank's node, process, GPU and network devices, in a fixed number of bytes that ranks
  * exchange. It also says what follows from the records of a node: whether a process lives, and which rails each rank
- * drives. It reads /proc, /sys and /dev, asks hwloc, and uses base/. It calls no MPI, no CUDA and no UCX: the caller
- * names the GPU, and devices have the names that UCX gives them. plan/ numbers nodes and chooses rails with it, team/
- * makes the record and asks whether a process lives, and gpuhier_info prints what it finds.
+ * drives. It reads /proc, /sys and /dev, asks hwloc and NVML, and uses base/. It calls no MPI, no CUDA and no UCX: the
+ * caller names the GPU, and devices have the names that UCX gives them. plan/ numbers nodes and chooses rails with it,
+ * team/ makes the record and asks whether a process lives, and gpuhier_info prints what it finds.
  *
  * Threads and locks. There are none, and no state: any thread may call. Making a record takes milliseconds; all other
  * functions are cheap. Errors are Open MPI codes.
@@ -36,14 +36,33 @@ typedef struct gpuhier_pci_id {
     uint8_t reserved;
 } gpuhier_pci_id_t;
 
-/* What the caller has learnt about its GPU from CUDA. */
+#define GPUHIER_NVLINKS_MAX 18      /* NVLinks of a GPU, and so its neighbours */
+#define GPUHIER_NVLINKS_UNKNOWN 255 /* in a record: NVML does not tell */
+
+/* A neighbour by NVLink. */
+typedef struct gpuhier_nvlink {
+    gpuhier_pci_id_t pci;
+    int links; /* to it */
+    bool is_switch;
+} gpuhier_nvlink_t;
+
+typedef struct gpuhier_nvlinks {
+    int count;  /* of neighbours; -1: not known */
+    int others; /* other GPUs of the machine, whether this process may use them or not */
+    gpuhier_nvlink_t to[GPUHIER_NVLINKS_MAX];
+} gpuhier_nvlinks_t;
+
+/* Asks NVML for the neighbours of the GPU with this UUID. */
+void gpuhier_nvlinks_find(const uint8_t uuid[16], gpuhier_nvlinks_t *nvlinks_p);
+
+/* What the caller has learnt about its GPU. */
 typedef struct gpuhier_gpu_info {
     uint8_t uuid[16];
     gpuhier_pci_id_t pci;
     int ordinal; /* CUDA's number of the GPU in this process */
     int cc_major;
     int cc_minor;
-    int pcie_peers; /* other GPUs of this process that it reaches, but not over NVLink */
+    gpuhier_nvlinks_t nvlinks;
 } gpuhier_gpu_info_t;
 
 /*
@@ -72,8 +91,8 @@ typedef struct gpuhier_nic {
  *     0  version, bytes          of this format
  *     8  node                    48 bytes
  *    56  process                 pid, its namespace, start time
- *    80  GPU                     UUID, PCI, ordinal, compute capability, NUMA node, package, PCI switch
- *   128  network devices         16 x 40 bytes, nearest first
+ *    80  GPU                     UUID, PCI, ordinal, compute capability, NUMA node, package, PCI switch, NVLinks
+ *   200  network devices         16 x 40 bytes, nearest first
  */
 typedef struct gpuhier_record {
     uint32_t version;
@@ -85,8 +104,8 @@ typedef struct gpuhier_record {
     int32_t pid;
     uint8_t has_gpu;
     uint8_t nics;
-    uint8_t pcie_peers; /* other GPUs of its process that the GPU reaches, but not over NVLink */
-    uint8_t reserved;
+    uint8_t nvlinks;  /* GPUs in nvlink[], or GPUHIER_NVLINKS_UNKNOWN */
+    uint8_t nvswitch; /* 1: NVLinks lead to a switch, which joins all GPUs that have such links */
     uint8_t gpu_uuid[16];
     gpuhier_pci_id_t gpu_pci;
     int32_t gpu_ordinal;
@@ -95,6 +114,7 @@ typedef struct gpuhier_record {
     int32_t numa_node;  /* of the GPU, -1 unknown */
     int32_t package;    /* the socket of the GPU, by hwloc's number; -1 unknown */
     int32_t pci_switch; /* what GPUs below one PCI switch have in common, see gpuhier_topology_switch(); -1: nothing */
+    uint32_t nvlink[GPUHIER_NVLINKS_MAX]; /* places on the PCI bus of the GPUs to which NVLinks lead */
     int32_t unused;
     gpuhier_nic_t nic[GPUHIER_RECORD_NICS_MAX];
 } gpuhier_record_t;
@@ -104,8 +124,8 @@ _Static_assert(40 == sizeof(gpuhier_nic_t), "gpuhier_record_t is a wire format")
 _Static_assert(8 == offsetof(gpuhier_record_t, node), "gpuhier_record_t is a wire format");
 _Static_assert(56 == offsetof(gpuhier_record_t, start_time), "gpuhier_record_t is a wire format");
 _Static_assert(80 == offsetof(gpuhier_record_t, gpu_uuid), "gpuhier_record_t is a wire format");
-_Static_assert(128 == offsetof(gpuhier_record_t, nic), "gpuhier_record_t is a wire format");
-_Static_assert(768 == sizeof(gpuhier_record_t), "gpuhier_record_t is a wire format");
+_Static_assert(200 == offsetof(gpuhier_record_t, nic), "gpuhier_record_t is a wire format");
+_Static_assert(840 == sizeof(gpuhier_record_t), "gpuhier_record_t is a wire format");
 
 /*
  * Makes this process's record. gpu is NULL for a rank without a GPU. device_list, "mlx5_0:1,mlx5_1:1", restricts the
@@ -129,6 +149,29 @@ bool gpuhier_record_is_valid(const void *data, size_t bytes);
 
 /* Are both ranks on one node? */
 bool gpuhier_record_same_node(const gpuhier_record_t *a, const gpuhier_record_t *b);
+
+/* A place on the PCI bus, as nvlink[] has it. */
+static inline uint32_t gpuhier_pci_place(const gpuhier_pci_id_t *pci)
+{
+    return pci->domain << 16 | (uint32_t) pci->bus << 8 | pci->device;
+}
+
+static inline bool gpuhier_record_leads_to(const gpuhier_record_t *record, const gpuhier_pci_id_t *pci)
+{
+    bool any = false;
+    for (int i = 0; i < record->nvlinks; ++i) {
+        any = any || gpuhier_pci_place(pci) == record->nvlink[i];
+    }
+    return any;
+}
+
+/* Does NVLink join the two GPUs, directly or by a switch? True, too, where that is not known. */
+static inline bool gpuhier_record_linked(const gpuhier_record_t *a, const gpuhier_record_t *b)
+{
+    return GPUHIER_NVLINKS_UNKNOWN == a->nvlinks || GPUHIER_NVLINKS_UNKNOWN == b->nvlinks
+           || (a->nvswitch && b->nvswitch) || gpuhier_record_leads_to(a, &b->gpu_pci)
+           || gpuhier_record_leads_to(b, &a->gpu_pci);
+}
 
 /*
  * Numbers the nodes of `count` ranks: nodes_p[i] becomes the lowest rank on the node of rank i. Takes

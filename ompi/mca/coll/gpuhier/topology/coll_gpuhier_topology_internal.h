@@ -7,6 +7,7 @@
  *   coll_gpuhier_topology.c          the record, nodes, processes, choice of rails
  *   coll_gpuhier_topology_nics.c     which network devices there are
  *   coll_gpuhier_topology_pci.c      how far they are from the GPU (hwloc)
+ *   coll_gpuhier_topology_nvlink.c   the GPU's neighbours (NVML)
  */
 #ifndef GPUHIER_TOPOLOGY_INTERNAL_H
 #define GPUHIER_TOPOLOGY_INTERNAL_H

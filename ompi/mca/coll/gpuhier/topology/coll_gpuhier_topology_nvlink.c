@@ -2,21 +2,23 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Asks NVML for the NVLink neighbours of a GPU.
+ * Asks NVML for the NVLink neighbours of a GPU. NVML shows what CUDA_VISIBLE_DEVICES hides, so all ranks of a machine
+ * see the same.
  *
  * NVML is optional: libnvidia-ml.so.1 comes with the driver and is opened when asked for. This file declares the few
- * functions that it uses, after NVIDIA's documentation, so that the build needs no header of NVML. The answer only
- * informs the reader: the component finds out by trying whether memory can be mapped.
+ * functions that it uses, after NVIDIA's documentation, so that the build needs no header of NVML. Whether memory can
+ * be mapped is not asked here: set-up tries that.
  */
 #include "ompi_config.h"
 
-#include "info_nvlink.h"
+#include "topology/coll_gpuhier_topology.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
 #define NVML_SUCCESS 0
+#define NVML_REMOTE_IS_GPU 0    /* NVML_NVLINK_DEVICE_TYPE_GPU */
 #define NVML_REMOTE_IS_SWITCH 2 /* NVML_NVLINK_DEVICE_TYPE_SWITCH */
 #define UUID_TEXT 48
 
@@ -39,6 +41,7 @@ _Static_assert(68 == sizeof(nvml_pci_t), "the layout is NVML's");
 #define NVML_SYMBOLS(X)                                                                    \
     X(init, "nvmlInit_v2", int, (void) )                                                   \
     X(shutdown, "nvmlShutdown", int, (void) )                                              \
+    X(count, "nvmlDeviceGetCount_v2", int, (unsigned *) )                                  \
     X(by_uuid, "nvmlDeviceGetHandleByUUID", int, (const char *, nvml_device_t *) )         \
     X(link_state, "nvmlDeviceGetNvLinkState", int, (nvml_device_t, unsigned, unsigned *) ) \
     X(link_remote, "nvmlDeviceGetNvLinkRemotePciInfo_v2", int, (nvml_device_t, unsigned, nvml_pci_t *) )
@@ -81,65 +84,65 @@ static void uuid_text(const uint8_t uuid[16], char *text)
     }
 }
 
-/* Count one link in the neighbour's entry, which is made if need be. */
-static int add_link(info_nvlink_t *links, int count, int max, const nvml_pci_t *pci, bool is_switch)
+/* Counts one link in the neighbour's entry, which is made if need be. */
+static void add_link(gpuhier_nvlinks_t *nvlinks, const nvml_pci_t *pci, bool is_switch)
 {
-    int i;
-
-    for (i = 0; i < count; ++i) {
-        if (links[i].pci.domain == pci->domain && links[i].pci.bus == pci->bus && links[i].pci.device == pci->device) {
-            links[i].links++;
-            return count;
-        }
+    int i = 0;
+    while (i < nvlinks->count
+           && (nvlinks->to[i].pci.domain != pci->domain || nvlinks->to[i].pci.bus != pci->bus
+               || nvlinks->to[i].pci.device != pci->device)) {
+        ++i;
     }
-    if (count == max) {
-        return count;
+    if (i == nvlinks->count && i < GPUHIER_NVLINKS_MAX) {
+        nvlinks->to[nvlinks->count++] = (gpuhier_nvlink_t){
+            .pci = {.domain = pci->domain, .bus = (uint8_t) pci->bus, .device = (uint8_t) pci->device},
+            .is_switch = is_switch};
     }
-    memset(&links[i], 0, sizeof(links[i]));
-    links[i].pci.domain = pci->domain;
-    links[i].pci.bus = (uint8_t) pci->bus;
-    links[i].pci.device = (uint8_t) pci->device;
-    links[i].links = 1;
-    links[i].is_switch = is_switch;
-    return count + 1;
+    if (i < nvlinks->count) {
+        nvlinks->to[i].links++;
+    }
 }
 
-int info_nvlinks_find(const uint8_t uuid[16], info_nvlink_t *links, int max)
+static void add_links(const nvml_t *nvml, nvml_device_t device, gpuhier_nvlinks_t *nvlinks)
+{
+    for (unsigned link = 0; link < GPUHIER_NVLINKS_MAX; ++link) {
+        nvml_pci_t pci = {{0}, 0, 0, 0, 0, 0, {0}};
+        unsigned active;
+        int type = NVML_REMOTE_IS_GPU;
+
+        if (NVML_SUCCESS != nvml->link_state(device, link, &active) || 0 == active
+            || NVML_SUCCESS != nvml->link_remote(device, link, &pci)) {
+            continue;
+        }
+        if (NULL != nvml->link_type && NVML_SUCCESS != nvml->link_type(device, link, &type)) {
+            type = NVML_REMOTE_IS_GPU;
+        }
+        if (NVML_REMOTE_IS_GPU == type || NVML_REMOTE_IS_SWITCH == type) {
+            add_link(nvlinks, &pci, NVML_REMOTE_IS_SWITCH == type);
+        }
+    }
+}
+
+void gpuhier_nvlinks_find(const uint8_t uuid[16], gpuhier_nvlinks_t *nvlinks_p)
 {
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     nvml_t nvml = {0};
-    int count = 0;
 
+    *nvlinks_p = (gpuhier_nvlinks_t){.count = -1};
     if (NULL == library) {
-        return 0;
+        return;
     }
-    if (!nvml_load(library, &nvml) || NVML_SUCCESS != nvml.init()) {
-        goto close_library;
-    }
-    char text[UUID_TEXT];
-    uuid_text(uuid, text);
-    nvml_device_t device;
-    if (NVML_SUCCESS != nvml.by_uuid(text, &device)) {
-        goto shut_down;
-    }
-    for (unsigned link = 0; link < INFO_NVLINKS_MAX; ++link) {
-        nvml_pci_t pci = {{0}, 0, 0, 0, 0, 0, {0}};
-        unsigned active;
-        int type = 0;
-
-        if (NVML_SUCCESS != nvml.link_state(device, link, &active) || 0 == active
-            || NVML_SUCCESS != nvml.link_remote(device, link, &pci)) {
-            continue;
+    if (nvml_load(library, &nvml) && NVML_SUCCESS == nvml.init()) {
+        char text[UUID_TEXT];
+        nvml_device_t device;
+        unsigned gpus = 0;
+        uuid_text(uuid, text);
+        if (NVML_SUCCESS == nvml.count(&gpus) && NVML_SUCCESS == nvml.by_uuid(text, &device)) {
+            nvlinks_p->count = 0;
+            nvlinks_p->others = (int) gpus - 1;
+            add_links(&nvml, device, nvlinks_p);
         }
-        if (NULL != nvml.link_type && NVML_SUCCESS != nvml.link_type(device, link, &type)) {
-            type = 0;
-        }
-        count = add_link(links, count, max, &pci, NVML_REMOTE_IS_SWITCH == type);
+        (void) nvml.shutdown();
     }
-
-shut_down:
-    (void) nvml.shutdown();
-close_library:
     dlclose(library);
-    return count;
 }

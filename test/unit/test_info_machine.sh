@@ -247,8 +247,8 @@ sed '/^gpu 5/d' "$machines/dgx1v.topo" >"$folder/damaged" && refused '[0-9]+: gp
 head -c 5000 /dev/urandom >"$folder/damaged"
 runs 2 topo --machine "$folder/damaged"
 runs 2 topo --machine "$folder"
-runs 2 topo --machine "$folder/none"
-says '^gpuhier_info: cannot read the topology file .*none: No such file'
+runs 2 topo --machine "$folder/nowhere"
+says '^gpuhier_info: cannot read the topology file .*nowhere: No such file'
 CUDASIM_TOPOLOGY=$folder/damaged runs 0 topo
 says '^GPUs: none: cuInit returns '
 

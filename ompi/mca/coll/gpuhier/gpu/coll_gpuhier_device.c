@@ -124,14 +124,11 @@ int gpuhier_lane_levels(gpuhier_lane_t *lane, int levels)
 /* Memory of cuMemAlloc, since CUDA IPC maps no other kind of device memory. */
 static int scratch_alloc(gpuhier_lane_t *lane, size_t bytes)
 {
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemAlloc(&lane->scratch, bytes), "cuMemAlloc");
-    if (OMPI_SUCCESS != rc) {
-        return rc;
+    const int rc = gpuhier_cuda_error(gpuhier_cu.cuMemAlloc(&lane->scratch, bytes), "cuMemAlloc");
+    if (OMPI_SUCCESS == rc) {
+        gpuhier_export_scratch(lane->scratch, bytes, &lane->ref);
     }
-    gpuhier_buffer_t buffer;
-    unsigned uses;
-    gpuhier_buffer_inspect((void *) (uintptr_t) lane->scratch, &buffer);
-    return gpuhier_export((void *) (uintptr_t) lane->scratch, &buffer, &lane->ref, &uses);
+    return rc;
 }
 
 /* A driver that refuses memory of cuMemCreate may still give memory of cuMemAlloc. */
@@ -481,7 +478,7 @@ static inline int lane_find(gpuhier_device_t *device, gpuhier_lane_kind_t kind, 
 {
     gpuhier_lane_t *lane;
     OPAL_LIST_FOREACH (lane, &device->free_lanes[kind], gpuhier_lane_t) {
-        if (by_ipc && GPUHIER_SHARED_IPC != lane->ref.shared) {
+        if (by_ipc && GPUHIER_SHARED_FILE == lane->ref.shared) {
             continue;
         }
         if (exchange_bytes <= lane->exchange.of[exchange].bytes || 0 == lane->exchange.of[exchange].bytes) {

@@ -148,6 +148,22 @@ int gpuhier_export(const void *address, const gpuhier_buffer_t *buffer, gpuhier_
 
 #define OWN_ID ((uint64_t) 1 << 62) /* no allocation of the driver's has such an id */
 
+void gpuhier_export_scratch(CUdeviceptr base, size_t bytes, gpuhier_memref_t *ref_p)
+{
+    const void *address = (const void *) (uintptr_t) base;
+    gpuhier_buffer_t buffer;
+    unsigned uses;
+    gpuhier_buffer_inspect(address, &buffer);
+    if (OMPI_SUCCESS != gpuhier_export(address, &buffer, ref_p, &uses)) {
+        const CUresult why = buffer.ipc_capable ? gpuhier_cuda_last_error() : CUDA_ERROR_NOT_SUPPORTED;
+        *ref_p = (gpuhier_memref_t){.process = gpuhier_process_word(),
+                                    .base = base,
+                                    .bytes = bytes,
+                                    .id = buffer.id,
+                                    .shared = GPUHIER_SHARED_NONE + (uint64_t) why};
+    }
+}
+
 void gpuhier_export_own(CUdeviceptr base, size_t bytes, const gpuhier_fabric_handle_t *handle, gpuhier_memref_t *ref_p)
 {
     static uint64_t exported;

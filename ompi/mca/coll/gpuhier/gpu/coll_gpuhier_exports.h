@@ -16,7 +16,8 @@
 typedef enum gpuhier_shared {
     GPUHIER_SHARED_IPC = 0, /* by the handle of CUDA IPC */
     GPUHIER_SHARED_FILE,    /* by a descriptor, which gpuhier_export_send() sends */
-    GPUHIER_SHARED_FABRIC   /* by a fabric handle, which is in `handle` */
+    GPUHIER_SHARED_FABRIC,  /* by a fabric handle, which is in `handle` */
+    GPUHIER_SHARED_NONE     /* and more: not at all, since the driver gave no handle; the error is added */
 } gpuhier_shared_t;
 
 /*
@@ -42,6 +43,12 @@ _Static_assert(112 == sizeof(gpuhier_memref_t), "a memref is shared between proc
  * OMPI_ERR_NOT_SUPPORTED for memory that IPC cannot map.
  */
 int gpuhier_export(const void *address, const gpuhier_buffer_t *buffer, gpuhier_memref_t *ref_p, unsigned *uses_p);
+
+/*
+ * The reference to scratch of cuMemAlloc at this address, of so many bytes. Where the driver gives no handle, peers get
+ * its error when they map the reference, and a later export may succeed.
+ */
+void gpuhier_export_scratch(CUdeviceptr base, size_t bytes, gpuhier_memref_t *ref_p);
 
 /* The reference to memory of cuMemCreate that gpuhier has made, which no earlier reference names. handle: NULL for
  * memory that peers map by a descriptor. */

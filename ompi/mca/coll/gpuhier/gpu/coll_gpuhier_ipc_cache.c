@@ -275,6 +275,9 @@ int gpuhier_map(const gpuhier_memref_t *ref, bool keep, gpuhier_mapping_t **mapp
         *address_p = ref->base + ref->offset;
         return OMPI_SUCCESS;
     }
+    if (ref->shared >= GPUHIER_SHARED_NONE) {
+        return gpuhier_cuda_failed((CUresult) (ref->shared - GPUHIER_SHARED_NONE), "the export of a peer's memory");
+    }
     map_key_t key = key_of(ref);
     gpuhier_mapping_t *mapping = mapping_find(&key);
     int rc = NULL == mapping   ? mapping_open(ref, &key, keep, &mapping)

@@ -29,6 +29,9 @@ static int hello_fill(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, gp
         rc = gpuhier_lane_take(team->device, GPUHIER_LANE_SLICES, team->by_ipc, GPUHIER_EXCHANGE_HOST, 0, &setup->lane);
     }
     if (OMPI_SUCCESS == rc) {
+        if (setup->lane->ref.shared >= GPUHIER_SHARED_NONE) {
+            gpuhier_export_scratch(setup->lane->scratch, setup->lane->ref.bytes, &setup->lane->ref);
+        }
         mine->scratch = setup->lane->ref;
         mine->context = team->device->witness_id;
         rc = gpuhier_setup_net_record(team, &mine->record);

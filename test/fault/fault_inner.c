@@ -14,7 +14,7 @@
  * kind), barrier (one that asks about nonblocking calls), init (MPI_Allreduce_init).
  *
  * Each round has a communicator of its own, and harms one rank in its operation number K of Open MPI's point-to-point
- * layer there: K is FIRST, FIRST + STEP, ... Open MPI's and gpuhier's own operations count alike.
+ * layer there, but for those of a barrier of Open MPI's: K is FIRST, FIRST + STEP, ...
  *
  * told: the operation fails, as if a death were known, and the other ranks' fail once they are told. Each rank must get
  * an error if one of its operations failed, and have attempted no other one since. Ends when the call has less than K.
@@ -35,6 +35,8 @@
 #include <unistd.h>
 
 #include "fault_lib.h"
+#include "ompi/mca/coll/base/coll_tags.h"
+#include "ompi/mca/pml/base/pml_base_request.h"
 #include "ompi/mca/pml/pml.h"
 #include "ompi/request/request.h"
 #include "opal/runtime/opal_progress.h"
@@ -84,8 +86,36 @@ static bool is_told(void)
     return MPI_REQUEST_NULL != word_request && REQUEST_COMPLETE(word_request) && 1 == word;
 }
 
+/* Open MPI uses the memory of a request again for others. */
+static bool still_waits(const ompi_request_t *request)
+{
+    return OMPI_REQUEST_ACTIVE == request->req_state && !REQUEST_COMPLETE(request)
+           && harmed == (const void *) ((const mca_pml_base_request_t *) request)->req_comm;
+}
+
+/* Ends all receives that wait, so that no message is written to memory that is not theirs any longer. */
+static int waits_end(void)
+{
+    int ended = 0;
+    for (int i = 0; i < nwaits; ++i) {
+        if (still_waits(waits[i]) && OMPI_SUCCESS == ompi_request_cancel(waits[i]) && REQUEST_COMPLETE(waits[i])) {
+            waits[i]->req_status.MPI_ERROR = MPI_ERR_OTHER;
+            ++ended;
+        }
+    }
+    return ended;
+}
+
+/* Part of Open MPI's progress. */
+static int told_progress(void)
+{
+    const int ended = NULL != harmed && is_told() ? waits_end() : 0;
+    has_failed = has_failed || ended > 0;
+    return ended;
+}
+
 /* Does the operation fail? */
-static bool fails(const void *comm)
+static bool fails(const void *comm, int tag)
 {
     if (NULL == harmed || comm != harmed) {
         return false;
@@ -93,6 +123,9 @@ static bool fails(const void *comm)
     if (has_failed) {
         ++after;
         return true;
+    }
+    if (MCA_COLL_BASE_TAG_BARRIER == tag) {
+        return false; /* all of gpuhier's own are over */
     }
     const bool strikes = ++operations == strike_at;
     if (strikes && by_death) {
@@ -103,6 +136,9 @@ static bool fails(const void *comm)
         tell_others(1);
     }
     has_failed = strikes || is_told();
+    if (has_failed) {
+        (void) waits_end();
+    }
     return has_failed;
 }
 
@@ -120,28 +156,11 @@ static void note(ompi_request_t *request, const void *comm)
 static int hooked_irecv(void *buf, size_t count, struct ompi_datatype_t *type, int source, int tag,
                         struct ompi_communicator_t *comm, struct ompi_request_t **request_p)
 {
-    const int rc = fails(comm) ? OMPI_ERR_UNREACH : real.pml_irecv(buf, count, type, source, tag, comm, request_p);
+    const int rc = fails(comm, tag) ? OMPI_ERR_UNREACH : real.pml_irecv(buf, count, type, source, tag, comm, request_p);
     if (OMPI_SUCCESS == rc) {
         note(*request_p, comm);
     }
     return rc;
-}
-
-/* Part of Open MPI's progress: ends the receives that still wait, once this rank is told. */
-static int end_waits(void)
-{
-    int ended = 0;
-    for (int i = 0; NULL != harmed && is_told() && i < nwaits; ++i) {
-        if (!REQUEST_COMPLETE(waits[i])) {
-            (void) ompi_request_cancel(waits[i]);
-            if (REQUEST_COMPLETE(waits[i])) {
-                waits[i]->req_status.MPI_ERROR = MPI_ERR_OTHER;
-                has_failed = true;
-                ++ended;
-            }
-        }
-    }
-    return ended;
 }
 
 /* Waits by itself, so that the request can be ended. */
@@ -150,7 +169,7 @@ static int hooked_recv(void *buf, size_t count, struct ompi_datatype_t *type, in
 {
     ompi_request_t *request;
     if (NULL == harmed || (const void *) comm != harmed || by_death) {
-        (void) fails(comm);
+        (void) fails(comm, tag);
         return real.pml_recv(buf, count, type, source, tag, comm, status);
     }
     const int rc = hooked_irecv(buf, count, type, source, tag, comm, &request);
@@ -161,13 +180,13 @@ static int hooked_isend(const void *buf, size_t count, struct ompi_datatype_t *t
                         mca_pml_base_send_mode_t mode, struct ompi_communicator_t *comm,
                         struct ompi_request_t **request_p)
 {
-    return fails(comm) ? OMPI_ERR_UNREACH : real.pml_isend(buf, count, type, target, tag, mode, comm, request_p);
+    return fails(comm, tag) ? OMPI_ERR_UNREACH : real.pml_isend(buf, count, type, target, tag, mode, comm, request_p);
 }
 
 static int hooked_send(const void *buf, size_t count, struct ompi_datatype_t *type, int target, int tag,
                        mca_pml_base_send_mode_t mode, struct ompi_communicator_t *comm)
 {
-    return fails(comm) ? OMPI_ERR_UNREACH : real.pml_send(buf, count, type, target, tag, mode, comm);
+    return fails(comm, tag) ? OMPI_ERR_UNREACH : real.pml_send(buf, count, type, target, tag, mode, comm);
 }
 
 static void error_note(MPI_Comm *comm, int *code, ...)
@@ -322,7 +341,7 @@ int main(int argc, char **argv)
     mca_pml.pml_recv = hooked_recv;
     mca_pml.pml_isend = hooked_isend;
     mca_pml.pml_send = hooked_send;
-    opal_progress_register(end_waits);
+    opal_progress_register(told_progress);
     MPI_Comm_dup(MPI_COMM_WORLD, &base);
     if (0 == strcmp(what, "heirs")) {
         if (OUTCOME_RIGHT != pair_call(&suite, base, &pair, COUNT, ++suite.salt)) {

@@ -8,8 +8,7 @@
  *   last_call COUNT [free | callback | callback_mixed]   doubles; the last rank is the slow one
  *
  * free: the call's communicator is freed before, and others than MPI_COMM_WORLD are not used. callback: more calls are
- * made in a callback of MPI_COMM_SELF, with which MPI_Finalize begins, after the component's own; callback_mixed:
- * before it on every other rank.
+ * made in a callback of MPI_COMM_SELF, with which MPI_Finalize begins; callback_mixed: set later on every other rank.
  */
 #include "flight.h"
 

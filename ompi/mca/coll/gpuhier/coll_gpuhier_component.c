@@ -150,7 +150,12 @@ static void init_ends(int argc, char **argv, int requested, int *provided)
     (void) argv;
     (void) requested;
     (void) provided;
-    gpuhier_serving_tell(MPI_COMM_WORLD);
+    if (gpuhier_params.enable && gpuhier_cuda_present()) {
+        (void) gpuhier_end_arm(); /* else the first set-up does */
+    }
+    if (NULL != gpuhier_params.trace || gpuhier_params.print_info || gpuhier_params.report) {
+        gpuhier_serving_tell(MPI_COMM_WORLD);
+    }
 }
 
 /* Open MPI calls this first in MPI_Finalize, on all ranks of MPI_COMM_WORLD, so all of Open MPI still works. */
@@ -167,17 +172,10 @@ static ompi_hook_base_component_t hook = {.hookm_version = {.mca_component_name 
                                           .hookm_mpi_init_bottom = init_ends,
                                           .hookm_mpi_finalize_top = finalize_begins};
 
-static bool hook_is_wanted(void)
-{
-    return NULL != gpuhier_params.trace || gpuhier_params.print_info || gpuhier_params.report;
-}
-
 static int component_open(void)
 {
     gpuhier_trace_open();
-    if (hook_is_wanted()) {
-        (void) ompi_hook_base_register_callbacks(&hook);
-    }
+    (void) ompi_hook_base_register_callbacks(&hook);
     gpuhier_end_open(gpuhier_finalize);
     gpuhier_heritage_open();
     gpuhier_queue_open();
@@ -194,9 +192,7 @@ static int component_open(void)
 static int component_close(void)
 {
     gpuhier_report_print();
-    if (hook_is_wanted()) {
-        (void) ompi_hook_base_deregister_callbacks(&hook);
-    }
+    (void) ompi_hook_base_deregister_callbacks(&hook);
     gpuhier_trace_close();
     gpuhier_requests_close();
     gpuhier_agree_forget();

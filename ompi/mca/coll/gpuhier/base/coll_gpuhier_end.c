@@ -5,9 +5,10 @@
  * Owns the moment at which everything is released.
  *
  * MPI_Finalize begins by deleting the attributes of MPI_COMM_SELF, while all of Open MPI still works; an attribute of
- * gpuhier's there has a callback. The closing of components would be too late: other ranks and CUDA may be gone by
- * then. A program that has sessions and no MPI_Init has no MPI_COMM_SELF. Its last MPI_Session_finalize calls a
- * function that gpuhier registers with Open MPI instead.
+ * gpuhier's there has a callback. It is set at the end of MPI_Init, since the attribute that was set first is deleted
+ * last: the program's own callbacks may wait for calls in flight. The closing of components would be too late: other
+ * ranks and CUDA may be gone by then. A program that has sessions and no MPI_Init has no MPI_COMM_SELF. Its last
+ * MPI_Session_finalize calls a function that gpuhier registers with Open MPI instead.
  */
 #include "ompi_config.h"
 

@@ -16,14 +16,17 @@
  */
 #include "sim_copy.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sim_counters.h"
 #include "sim_engine.h"
 #include "sim_memory.h"
 #include "sim_model.h"
 #include "sim_pool.h"
+#include "sim_vmm.h"
 
 #define STAGING_BYTES ((size_t) 64 << 10) /* what the real driver takes along when the call returns */
 
@@ -218,14 +221,41 @@ CUresult sim_copy(const struct sim_copy *copy, CUstream stream, bool async)
     return after(stream);
 }
 
+/* Is it memory that nothing has been written to? It reads as zero, and to write zeros would have the system make its
+ * pages one by one. */
+static bool is_untouched(uintptr_t address, size_t bytes)
+{
+    const struct sim_alloc *alloc = sim_memory_find(address);
+    struct sim_backing backing = {.fd = -1};
+    off_t data;
+
+    if (bytes < SIM_BLOCK_BYTES / 2 || NULL == alloc) {
+        return false;
+    }
+    sim_memory_lock();
+    if (SIM_KIND_DEVICE == alloc->kind || SIM_KIND_POOL == alloc->kind) {
+        backing = (struct sim_backing){.fd = sim_window.fd, .offset = SIM_SHARED_BYTES + (address - sim_window.base)};
+        backing.bytes = alloc->base + alloc->size - address;
+    } else if (!sim_backing_at(address, &backing)) {
+        backing.fd = -1;
+    }
+    sim_memory_unlock();
+    if (backing.fd < 0 || bytes > backing.bytes) {
+        return false;
+    }
+    data = lseek(backing.fd, (off_t) backing.offset, SEEK_DATA);
+    return data < 0 ? ENXIO == errno : (uint64_t) data >= backing.offset + bytes;
+}
+
 static void run_fill(struct sim_item *item)
 {
     const struct fill_work *work = (const void *) item->payload;
     unsigned char *row = sim_host_view(work->to);
     uint16_t value16 = (uint16_t) work->value;
+    const bool done = 0 == work->value && 1 == work->height && is_untouched(work->to, work->element * work->count);
     size_t y, x;
 
-    for (y = 0; y < work->height; y++, row += work->pitch) {
+    for (y = 0; y < work->height && !done; y++, row += work->pitch) {
         if (1 == work->element) {
             memset(row, (int) (work->value & 0xff), work->count);
         } else if (2 == work->element) {

@@ -12,10 +12,9 @@
  * "key = value" under a heading with the hardware and the date. Returns 77 without a GPU. On an emulated driver the
  * lines say so: they show that the program works, and tell nothing about hardware.
  */
-#include "gpu/coll_gpuhier_cuda.h"
 #include "gpu/coll_gpuhier_gdr.h"
 #include "gpu/coll_gpuhier_host_trial.h"
-#include "gpu/coll_gpuhier_reduce.h"
+#include "kernel_driver.h"
 
 #include <dlfcn.h>
 #include <signal.h>
@@ -61,16 +60,6 @@ static gpuhier_reduce_t kernels;
 static CUdeviceptr memory;         /* nine blocks */
 static volatile uint64_t *word;    /* pinned host memory */
 static CUdeviceptr word_on_device; /* the same, as kernels see it */
-
-static void must(CUresult result, const char *what)
-{
-    if (CUDA_SUCCESS != result) {
-        const char *name = "?";
-        gpuhier_cu.cuGetErrorName(result, &name);
-        fprintf(stderr, "calibrate: %s: %s\n", what, name);
-        exit(1);
-    }
-}
 
 static double now_us(void)
 {
@@ -361,11 +350,10 @@ static int export_block(int out, int in)
     CUcontext own;
     CUdeviceptr given;
     CUipcMemHandle handle;
-    int gpus = 0;
     char byte;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (!gpuhier_cuda_present() || CUDA_SUCCESS != gpuhier_cu.cuInit(0)
-        || CUDA_SUCCESS != gpuhier_cu.cuDeviceGetCount(&gpus) || 0 == gpus) {
+    const int gpus = gpus_found();
+    if (0 == gpus) {
         return 77;
     }
     must(gpuhier_cu.cuDeviceGet(&device, gpus - 1), "take the last GPU");
@@ -523,7 +511,7 @@ static void describe(int gpus)
 
 int main(int argc, char **argv)
 {
-    int to_parent[2], to_child[2], gpus = 0;
+    int to_parent[2], to_child[2];
     if ((1 != argc && 3 != argc) || (3 == argc && 0 != strcmp(argv[1], "--model"))) {
         fprintf(stderr, "usage: calibrate [--model FILE]\n");
         return 2;
@@ -541,8 +529,8 @@ int main(int argc, char **argv)
     }
     close(to_parent[1]);
     close(to_child[0]);
-    if (!gpuhier_cuda_present() || CUDA_SUCCESS != gpuhier_cu.cuInit(0)
-        || CUDA_SUCCESS != gpuhier_cu.cuDeviceGetCount(&gpus) || 0 == gpus) {
+    const int gpus = gpus_found();
+    if (0 == gpus) {
         printf("no GPU\n");
         return 77;
     }

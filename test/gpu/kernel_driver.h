@@ -23,17 +23,27 @@ static inline void must(CUresult result, const char *what)
     if (CUDA_SUCCESS != result) {
         const char *name = "?";
         gpuhier_cu.cuGetErrorName(result, &name);
-        printf("%s: %s\n", what, name);
+        fprintf(stderr, "%s: %s\n", what, name);
         exit(1);
     }
+}
+
+/* How many GPUs the driver shows; 0 where there is none. */
+static inline int gpus_found(void)
+{
+    int gpus = 0;
+    CUdevice device;
+    while (gpuhier_cuda_present() && CUDA_SUCCESS == gpuhier_cu.cuInit(0)
+           && CUDA_SUCCESS == gpuhier_cu.cuDeviceGet(&device, gpus)) {
+        ++gpus;
+    }
+    return gpus;
 }
 
 /* Loads the kernels in GPU 0's primary context, and enters it. Returns the test's status where it ends here, else 0. */
 static inline int kernels_open(gpuhier_reduce_t *kernels, CUdevice *device_p, CUcontext *context_p)
 {
-    int gpus = 0;
-    if (!gpuhier_cuda_present() || CUDA_SUCCESS != gpuhier_cu.cuInit(0)
-        || CUDA_SUCCESS != gpuhier_cu.cuDeviceGetCount(&gpus) || 0 == gpus) {
+    if (0 == gpus_found()) {
         printf("no GPU\n");
         return 77;
     }

@@ -246,8 +246,8 @@ static void copies_make(void)
 /* GPUs that have multicast objects; the test wants two or more. */
 static int gpus_count(void)
 {
-    int gpus = 0, supported = 1, n = 0;
-    must(gpuhier_cu.cuDeviceGetCount(&gpus), "count GPUs");
+    const int gpus = gpus_found();
+    int supported = 1, n = 0;
     for (int g = 0; g < gpus && g < GPUS_MAX && supported && gpuhier_cu.has_multicast; ++g) {
         must(gpuhier_cu.cuDeviceGetAttribute(&supported, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, g), "ask a GPU");
         n += supported;

@@ -41,6 +41,7 @@ static const struct {
     {SIM_NVML_NOT_FOUND, "Not Found"},
     {SIM_NVML_INSUFFICIENT_SIZE, "Insufficient Size"},
     {SIM_NVML_DRIVER_NOT_LOADED, "Driver Not Loaded"},
+    {SIM_NVML_VERSION_MISMATCH, "Argument Version Mismatch"},
 };
 
 __attribute__((visibility("default"))) const char *nvmlErrorString(sim_nvml_return_t result);
@@ -129,6 +130,27 @@ NVML(nvmlSystemGetDriverVersion, char *text_p, unsigned length)
 NVML(nvmlSystemGetCudaDriverVersion, int *version_p)
 {
     *version_p = 13000;
+    return SIM_NVML_SUCCESS;
+}
+
+NVML(nvmlSystemGetConfComputeSettings, sim_nvml_confidential_t *settings_p)
+{
+    const char *mode = getenv("CUDASIM_CC");
+    const int is_pcie = NULL != mode && 0 == strcmp(mode, "pcie");
+
+    if (0 == users) {
+        return SIM_NVML_UNINITIALIZED;
+    }
+    if (NULL == settings_p) {
+        return SIM_NVML_INVALID_ARGUMENT;
+    }
+    if (SIM_NVML_CONFIDENTIAL_V1 != settings_p->version) {
+        return SIM_NVML_VERSION_MISMATCH;
+    }
+    settings_p->environment = NULL != mode ? 2 : 0; /* in production */
+    settings_p->feature = NULL != mode && !is_pcie;
+    settings_p->tools = 0;
+    settings_p->multi_gpu = (unsigned) is_pcie;
     return SIM_NVML_SUCCESS;
 }
 

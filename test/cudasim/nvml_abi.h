@@ -21,6 +21,7 @@ typedef enum sim_nvml_return {
     SIM_NVML_NOT_FOUND = 6,
     SIM_NVML_INSUFFICIENT_SIZE = 7,
     SIM_NVML_DRIVER_NOT_LOADED = 9,
+    SIM_NVML_VERSION_MISMATCH = 25,
     SIM_NVML_UNKNOWN = 999
 } sim_nvml_return_t;
 
@@ -76,6 +77,13 @@ typedef struct sim_nvml_field {
 #define SIM_NVML_P2P_NVLINK 2
 #define SIM_NVML_P2P_ATOMICS 3
 #define SIM_NVML_P2P_CAPS 5
+
+/* nvmlSystemConfComputeSettings_v1_t. The first word is the caller's: this version of the structure. */
+typedef struct sim_nvml_confidential {
+    unsigned version, environment, feature, tools, multi_gpu;
+} sim_nvml_confidential_t;
+
+#define SIM_NVML_CONFIDENTIAL_V1 (1u << 24 | (unsigned) sizeof(sim_nvml_confidential_t))
 
 #define SIM_NVML_LEVEL_INTERNAL 0
 #define SIM_NVML_LEVEL_NODE 40

@@ -7,12 +7,14 @@
  */
 #include <cuda.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../nvml_abi.h"
 
 sim_nvml_return_t nvmlInit_v2(void);
 sim_nvml_return_t nvmlShutdown(void);
+sim_nvml_return_t nvmlSystemGetConfComputeSettings(sim_nvml_confidential_t *);
 sim_nvml_return_t nvmlDeviceGetCount_v2(unsigned *);
 sim_nvml_return_t nvmlDeviceGetHandleByIndex_v2(unsigned, sim_nvml_device_t *);
 sim_nvml_return_t nvmlDeviceGetHandleByUUID(const char *, sim_nvml_device_t *);
@@ -56,6 +58,22 @@ static void same_identity(CUdevice ordinal)
     EXPECT(SIM_NVML_SUCCESS == nvmlDeviceGetHandleByUUID(driver, &by_uuid) && by_uuid == by_bus);
 }
 
+static void confidential(void)
+{
+    sim_nvml_confidential_t settings = {.version = 0};
+
+    EXPECT(SIM_NVML_VERSION_MISMATCH == nvmlSystemGetConfComputeSettings(&settings));
+    settings.version = SIM_NVML_CONFIDENTIAL_V1;
+    EXPECT(SIM_NVML_SUCCESS == nvmlSystemGetConfComputeSettings(&settings));
+    EXPECT(0 == settings.feature && 0 == settings.multi_gpu);
+    setenv("CUDASIM_CC", "1", 1);
+    EXPECT(SIM_NVML_SUCCESS == nvmlSystemGetConfComputeSettings(&settings));
+    EXPECT(1 == settings.feature && 0 == settings.multi_gpu);
+    setenv("CUDASIM_CC", "pcie", 1);
+    EXPECT(SIM_NVML_SUCCESS == nvmlSystemGetConfComputeSettings(&settings));
+    EXPECT(0 == settings.feature && 1 == settings.multi_gpu);
+}
+
 int main(void)
 {
     sim_nvml_field_t field = {.field = SIM_NVML_FIELD_NVLINK_COUNT};
@@ -91,6 +109,7 @@ int main(void)
            && SIM_NVML_LEVEL_SYSTEM == value);
     EXPECT(SIM_NVML_SUCCESS == nvmlDeviceGetTopologyCommonAncestor(devices[1], devices[2], &value)
            && SIM_NVML_LEVEL_NODE == value);
+    confidential();
     EXPECT(SIM_NVML_SUCCESS == nvmlShutdown());
     return failures > 0;
 }

@@ -200,7 +200,8 @@ static int groups_make(gpuhier_setup_t *setup)
             team->mapped_bytes = gpuhier_params.small_bytes;
         }
     }
-    team->carries = gpuhier_params.oneshot_bytes > 0 && 0 == team->oneshot_bytes && gpu_is_own(setup);
+    team->carries = gpuhier_params.oneshot_bytes > 0 && 0 == team->oneshot_bytes
+                    && 0 != setup->hello[team->rank].may_wait && gpu_is_own(setup);
     const int rc = gpuhier_lane_levels(setup->lane, team->levels.count); /* a call that made them might have to wait */
     return OMPI_SUCCESS != rc ? rc : members_note(setup);
 }

@@ -38,7 +38,7 @@ static int hello_fill(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, gp
         mine->way = (uint8_t) team->way;
         mine->asked = (uint8_t) gpuhier_process_way();
         mine->host_maps = team->device->host_maps;
-        mine->may_wait = team->device->kernels_may_wait;
+        mine->may_wait = team->device->kernels_may_wait && !mine->record.is_confidential;
         mine->links = gpuhier_setup_links_offer(team);
         /* Before any kernel waits for a peer, see gpuhier_cuda_kernel(). */
         mine->multicast = gpuhier_multicast_is_possible(team->device->ordinal)

@@ -406,6 +406,7 @@ static void fill_gpu(gpuhier_record_t *record, const gpuhier_gpu_info_t *gpu)
     record->gpu_ordinal = gpu->ordinal;
     record->cc_major = (int16_t) gpu->cc_major;
     record->cc_minor = (int16_t) gpu->cc_minor;
+    record->is_confidential = gpu->nvlinks.is_confidential;
     record->nvlinks = gpu->nvlinks.count < 0 ? GPUHIER_NVLINKS_UNKNOWN : 0;
     for (int i = 0; i < gpu->nvlinks.count; ++i) {
         if (gpu->nvlinks.to[i].is_switch) {

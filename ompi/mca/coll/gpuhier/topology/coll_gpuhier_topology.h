@@ -47,12 +47,13 @@ typedef struct gpuhier_nvlink {
 } gpuhier_nvlink_t;
 
 typedef struct gpuhier_nvlinks {
-    int count;  /* of neighbours; -1: not known */
-    int others; /* other GPUs of the machine, whether this process may use them or not */
+    int count;            /* of neighbours; -1: not known */
+    int others;           /* other GPUs of the machine, whether this process may use them or not */
+    bool is_confidential; /* the machine hides the host's memory from its GPUs */
     gpuhier_nvlink_t to[GPUHIER_NVLINKS_MAX];
 } gpuhier_nvlinks_t;
 
-/* Asks NVML for the neighbours of the GPU with this UUID. */
+/* Asks NVML for the neighbours of the GPU with this UUID, and about its machine. */
 void gpuhier_nvlinks_find(const uint8_t uuid[16], gpuhier_nvlinks_t *nvlinks_p);
 
 /* What the caller has learnt about its GPU. */
@@ -115,7 +116,8 @@ typedef struct gpuhier_record {
     int32_t package;    /* the socket of the GPU, by hwloc's number; -1 unknown */
     int32_t pci_switch; /* what GPUs below one PCI switch have in common, see gpuhier_topology_switch(); -1: nothing */
     uint32_t nvlink[GPUHIER_NVLINKS_MAX]; /* places on the PCI bus of the GPUs to which NVLinks lead */
-    int32_t unused;
+    uint8_t is_confidential;              /* 1: the machine hides the host's memory from its GPUs */
+    uint8_t unused[3];
     gpuhier_nic_t nic[GPUHIER_RECORD_NICS_MAX];
 } gpuhier_record_t;
 

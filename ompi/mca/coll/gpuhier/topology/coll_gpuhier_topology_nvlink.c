@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Asks NVML for the NVLink neighbours of a GPU. NVML shows what CUDA_VISIBLE_DEVICES hides, so all ranks of a machine
- * see the same.
+ * Asks NVML for the NVLink neighbours of a GPU, and whether the machine computes confidentially. NVML shows what
+ * CUDA_VISIBLE_DEVICES hides, so all ranks of a machine see the same.
  *
  * NVML is optional: libnvidia-ml.so.1 comes with the driver and is opened when asked for. This file declares the few
  * functions that it uses, after NVIDIA's documentation, so that the build needs no header of NVML. Whether memory can
@@ -37,6 +37,17 @@ typedef struct {
 
 _Static_assert(68 == sizeof(nvml_pci_t), "the layout is NVML's");
 
+/* nvmlSystemConfComputeSettings_v1_t. */
+typedef struct {
+    unsigned version;
+    unsigned environment;
+    unsigned feature;
+    unsigned tools;
+    unsigned multi_gpu; /* not 0: protected PCIe, or encrypted NVLink */
+} nvml_confidential_t;
+
+_Static_assert(20 == sizeof(nvml_confidential_t), "the layout is NVML's");
+
 /* X(member, symbol, result, arguments) */
 #define NVML_SYMBOLS(X)                                                                    \
     X(init, "nvmlInit_v2", int, (void) )                                                   \
@@ -52,6 +63,8 @@ typedef struct {
 #undef NVML_MEMBER
     /* Since driver 470; without it a neighbour counts as a GPU. */
     int (*link_type)(nvml_device_t, unsigned, int *);
+    /* Since driver 550, the first that supports confidential computing in production. */
+    int (*confidential)(nvml_confidential_t *);
 } nvml_t;
 
 /* Through memcpy, because ISO C converts no object pointer to a function's. */
@@ -71,6 +84,7 @@ static bool nvml_load(void *library, nvml_t *nvml)
     NVML_SYMBOLS(NVML_FIND)
 #undef NVML_FIND
     (void) find_symbol(library, "nvmlDeviceGetNvLinkRemoteDeviceType", &nvml->link_type);
+    (void) find_symbol(library, "nvmlSystemGetConfComputeSettings", &nvml->confidential);
     return all;
 }
 
@@ -123,6 +137,14 @@ static void add_links(const nvml_t *nvml, nvml_device_t device, gpuhier_nvlinks_
     }
 }
 
+static bool is_confidential(const nvml_t *nvml)
+{
+    nvml_confidential_t settings = {.version = 1u << 24 | (unsigned) sizeof(settings)};
+
+    return NULL != nvml->confidential && NVML_SUCCESS == nvml->confidential(&settings)
+           && (0 != settings.feature || 0 != settings.multi_gpu);
+}
+
 void gpuhier_nvlinks_find(const uint8_t uuid[16], gpuhier_nvlinks_t *nvlinks_p)
 {
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -136,6 +158,7 @@ void gpuhier_nvlinks_find(const uint8_t uuid[16], gpuhier_nvlinks_t *nvlinks_p)
         char text[UUID_TEXT];
         nvml_device_t device;
         unsigned gpus = 0;
+        nvlinks_p->is_confidential = is_confidential(&nvml);
         uuid_text(uuid, text);
         if (NVML_SUCCESS == nvml.count(&gpus) && NVML_SUCCESS == nvml.by_uuid(text, &device)) {
             nvlinks_p->count = 0;

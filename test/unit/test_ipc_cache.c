@@ -4,8 +4,8 @@
  *
  * The cache of what is mapped of other processes, on a driver that only counts: what is pinned outlives its
  * context, and a mapping that is to be kept is kept again after another user has let go of it. Memory that peers fail
- * to map again and again is not offered any more. Memory of cuMemCreate is mapped once for all GPUs of a process, other
- * memory in one context only.
+ * to map again and again is not offered any more. Nothing is closed while a kernel waits for its peers. Memory of
+ * cuMemCreate is mapped once for all GPUs of a process, other memory in one context only.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -38,6 +38,7 @@ void __wrap_free(void *memory)
 
 static CUcontext current = (CUcontext) (uintptr_t) 0x1000;
 static int opened, closed;
+static bool blocked; /* an old mapping is in the way: nothing is opened until one is closed */
 
 static CUresult fake_current(CUcontext *context_p)
 {
@@ -67,6 +68,9 @@ static CUresult fake_open(CUdeviceptr *address_p, CUipcMemHandle handle, unsigne
 {
     (void) handle;
     (void) flags;
+    if (blocked) {
+        return CUDA_ERROR_ALREADY_MAPPED;
+    }
     *address_p = 0x100000 * (CUdeviceptr) ++opened;
     return CUDA_SUCCESS;
 }
@@ -74,7 +78,9 @@ static CUresult fake_open(CUdeviceptr *address_p, CUipcMemHandle handle, unsigne
 static CUresult fake_close(CUdeviceptr address)
 {
     (void) address;
+    assert_false(gpuhier_kernel_waits);
     ++closed;
+    blocked = false;
     return CUDA_SUCCESS;
 }
 
@@ -201,12 +207,14 @@ static int driver_make(void **state)
     gpuhier_cu.cuIpcOpenMemHandle = fake_open;
     gpuhier_cu.cuIpcCloseMemHandle = fake_close;
     opened = closed = freed = 0;
+    blocked = gpuhier_kernel_waits = false;
     return 0;
 }
 
 static int cache_end(void **state)
 {
     (void) state;
+    gpuhier_kernel_waits = false;
     gpuhier_ipc_finalize();
     watched = NULL;
     return 0;
@@ -406,6 +414,34 @@ static void not_tried_in_a_second_context(void **state)
     current = first_context;
 }
 
+/* New memory of the user waits for a later call. What is mapped, and what needs no closing, is mapped as ever. */
+static void not_closed_while_a_kernel_waits(void **state)
+{
+    (void) state;
+    const gpuhier_memref_t old = ref_of(0x10000, 4096), beside = ref_of(0x30000, 4096);
+    gpuhier_memref_t renewed = ref_of(0x10800, 4096);
+    gpuhier_mapping_t *mapping = NULL;
+    CUdeviceptr address = 0;
+    gpuhier_unmap(map(&old, false));
+    gpuhier_kernel_waits = true;
+    assert_int_equal(OMPI_ERR_NOT_AVAILABLE, gpuhier_map(&renewed, false, &mapping, &address));
+    gpuhier_unmap(map(&old, false));
+    assert_int_equal(1, opened);
+    blocked = true;
+    assert_int_equal(OMPI_ERR_NOT_AVAILABLE, gpuhier_map(&beside, false, &mapping, &address));
+    blocked = false;
+    gpuhier_unmap(map(&beside, false));
+    assert_int_equal(2, opened);
+    gpuhier_kernel_waits = false;
+    gpuhier_unmap(map(&renewed, false));
+    assert_int_equal(1, closed);
+    assert_int_equal(3, opened);
+    blocked = true;
+    renewed = ref_of(0x40000, 4096);
+    gpuhier_unmap(map(&renewed, false));
+    assert_int_equal(3, closed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -417,6 +453,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(mapped_once_for_all_gpus, driver_make, cache_end),
         cmocka_unit_test_setup_teardown(received_again, driver_make, cache_end),
         cmocka_unit_test_setup_teardown(not_tried_in_a_second_context, driver_make, cache_end),
+        cmocka_unit_test_setup_teardown(not_closed_while_a_kernel_waits, driver_make, cache_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -428,8 +428,6 @@ size_t gpuhier_device_budget(const gpuhier_device_t *device)
     return 0 != given ? given : device->memory_bytes / 4;
 }
 
-bool gpuhier_kernel_waits;
-
 void gpuhier_device_trim(const gpuhier_device_t *device)
 {
     if (gpuhier_kernel_waits) {

@@ -181,12 +181,8 @@ unsigned gpuhier_devices_lost(void);
 /* Bytes of peers' user memory that may stay mapped between calls. */
 size_t gpuhier_device_budget(const gpuhier_device_t *device);
 
-/* A call of this process has a kernel that may wait for its peers. Under the engine's lock. */
-extern bool gpuhier_kernel_waits;
-
 /* Closes mappings of peers' user buffers that exceed the budget or are idle, see gpuhier_ipc_trim(). Not for use inside
- * progress. Does nothing while a kernel waits for its peers: to close one is to wait for the GPU, with the lock that
- * ends the kernel when a peer is dead. */
+ * progress. Does nothing while gpuhier_kernel_waits. */
 void gpuhier_device_trim(const gpuhier_device_t *device);
 
 /* gpuhier_device_check() of all devices. */

@@ -54,6 +54,8 @@ static size_t user_bytes; /* mapped, of user memory */
 static uint64_t epoch;    /* mappings closed or lost so far */
 static bool ready;
 
+bool gpuhier_kernel_waits;
+
 static void tables_make(void)
 {
     if (!ready) {
@@ -125,18 +127,23 @@ static void mapping_close(gpuhier_mapping_t *mapping)
 
 /*
  * Closes mappings of allocations that their owner has freed: those whose addresses the new allocation has. Only then is
- * the owner's memory free, and the driver may refuse to map the new allocation beside the old one.
+ * the owner's memory free, and the driver may refuse to map the new allocation beside the old one. Returns false if
+ * there is such a mapping and none may be closed.
  */
-static void stale_close(const map_key_t *key)
+static bool stale_close(const map_key_t *key, bool may_close)
 {
     gpuhier_mapping_t *mapping, *next;
     OPAL_LIST_FOREACH_SAFE (mapping, next, &recent, gpuhier_mapping_t) {
         const map_key_t *old = &mapping->key;
         if (0 == mapping->pins && key->process == old->process && key->context == old->context
             && key->base < old->base + old->bytes && old->base < key->base + key->bytes) {
+            if (!may_close) {
+                return false;
+            }
             mapping_close(mapping);
         }
     }
+    return true;
 }
 
 /* The bit of the current context's GPU; 0 if it is not known. */
@@ -196,12 +203,15 @@ static bool is_open_elsewhere(const map_key_t *key)
  * The driver exports whole blocks, in which several allocations may lie. When a new block takes the place of one that
  * the owner has freed, an old mapping is in the way even if its allocation does not overlap the new one.
  */
-static int handle_open(const gpuhier_memref_t *ref, const map_key_t *key, CUdeviceptr *address_p)
+static int handle_open(const gpuhier_memref_t *ref, const map_key_t *key, bool may_close, CUdeviceptr *address_p)
 {
     if (is_open_elsewhere(key)) {
         return gpuhier_cuda_error(CUDA_ERROR_ALREADY_MAPPED, "opening memory in a second context");
     }
     CUresult result = gpuhier_cu.cuIpcOpenMemHandle(address_p, ref->handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    if (CUDA_ERROR_ALREADY_MAPPED == result && !may_close) {
+        return OMPI_ERR_NOT_AVAILABLE;
+    }
     if (CUDA_ERROR_ALREADY_MAPPED == result && unused_close(key)) {
         result = gpuhier_cu.cuIpcOpenMemHandle(address_p, ref->handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
     }
@@ -210,11 +220,14 @@ static int handle_open(const gpuhier_memref_t *ref, const map_key_t *key, CUdevi
 
 static int mapping_open(const gpuhier_memref_t *ref, const map_key_t *key, bool keep, gpuhier_mapping_t **mapping_p)
 {
+    const bool may_close = keep || !gpuhier_kernel_waits;
+    if (!stale_close(key, may_close)) {
+        return OMPI_ERR_NOT_AVAILABLE;
+    }
     gpuhier_mapping_t *mapping = OBJ_NEW(gpuhier_mapping_t);
     if (NULL == mapping) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    stale_close(key);
     mapping->key = *key;
     mapping->context = (CUcontext) (uintptr_t) key->context;
     mapping->used = now();
@@ -223,7 +236,7 @@ static int mapping_open(const gpuhier_memref_t *ref, const map_key_t *key, bool 
     mapping->gone = false;
     mapping->shared = GPUHIER_SHARED_IPC != ref->shared;
     mapping->devices = mapping->shared ? device_bit() : 0;
-    int rc = mapping->shared ? shared_map(ref, &mapping->address) : handle_open(ref, key, &mapping->address);
+    int rc = mapping->shared ? shared_map(ref, &mapping->address) : handle_open(ref, key, may_close, &mapping->address);
     if (OMPI_SUCCESS != rc) {
         OBJ_RELEASE(mapping);
         return rc;

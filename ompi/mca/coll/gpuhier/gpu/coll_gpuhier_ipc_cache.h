@@ -14,6 +14,10 @@
 
 typedef struct gpuhier_mapping gpuhier_mapping_t;
 
+/* A call of this process has a kernel that may wait for its peers. To close a mapping is to wait for the GPU, with the
+ * lock that ends the kernel when a peer is dead. Under the engine's lock. */
+extern bool gpuhier_kernel_waits;
+
 /*
  * Takes the descriptor of a reference with GPUHIER_SHARED_FILE, and maps the memory by it, unless it is mapped already.
  * Returns an Open MPI code: OMPI_ERR_NOT_FOUND if the descriptor has not come.
@@ -25,7 +29,8 @@ int gpuhier_map_received(const gpuhier_memref_t *ref);
  * Memory of cuMemCreate is mapped once for all GPUs of this process. Another allocation is mapped in one context only:
  * in a second one this fails with CUDA_ERROR_ALREADY_MAPPED, and the driver is not asked. *address_p is the address of
  * the place. A reference to this process's own memory gives that memory, and a NULL mapping. keep: scratch of a process
- * that is held, which is not closed to make room. Returns an Open MPI code.
+ * that is held, which is not closed to make room. Other memory is refused (OMPI_ERR_NOT_AVAILABLE) while
+ * gpuhier_kernel_waits, if an old mapping is in its way. Returns an Open MPI code.
  */
 int gpuhier_map(const gpuhier_memref_t *ref, bool keep, gpuhier_mapping_t **mapping_p, CUdeviceptr *address_p);
 

@@ -159,11 +159,11 @@ static void check_ipc(info_visit_t *visit)
         given += CUDA_SUCCESS == result;
         if (CUDA_SUCCESS != result) {
             info_find(
-                visit, PROBLEM, "CUDA IPC",
+                visit, WARNING, "CUDA IPC",
                 "free the GPU's memory where that is what fails; else use whole GPUs of a driver for Linux, without "
                 "confidential computing",
-                "GPU%d gives no handle to its memory, so no rank can map it: %s returns %s", i, call,
-                info_driver_error(result));
+                "GPU%d gives no handle to its memory, so calls copy it to memory that ranks share: %s returns %s", i,
+                call, info_driver_error(result));
         }
     }
     if (given > 0) {

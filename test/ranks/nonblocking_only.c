@@ -6,7 +6,9 @@
  * MPI_Barrier, and later calls run on the GPUs. Calls are never held up: one rank may post two before another one
  * posts the first.
  *
- *   nonblocking_only [--stock] [host]     host: odd ranks pass host memory, so all calls stay with Open MPI
+ *   nonblocking_only [--stock] [host | reset]
+ *     host:   odd ranks pass host memory, so all calls stay with Open MPI
+ *     reset:  rank 0 loses its context, and one blocking call is what it takes to come back to the GPUs
  */
 #include "flight.h"
 
@@ -133,6 +135,38 @@ static void gone_or_blocking(suite_t *suite)
     must(suite, MPI_Comm_free(&comm), "MPI_Comm_free");
 }
 
+/* While rank 0 has lost its context, the ranks vote down each call and reduce it in host memory. Barriers do not change
+ * that. After a blocking call of the kind the next barrier does. */
+static void reset(suite_t *suite)
+{
+    MPI_Comm comm;
+    flight_t flight;
+    must(suite, MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
+    flight_make(suite, &flight, comm, "double", "sum", 30000, BUFFER_DEVICE, BUFFER_DEVICE, false);
+    one(suite, &flight, false, "before the barrier");
+    must(suite, MPI_Barrier(comm), "MPI_Barrier");
+    one(suite, &flight, true, "before the reset");
+    flight_free(&flight);
+    must(suite, MPI_Barrier(comm), "MPI_Barrier");
+    if (0 == suite->rank) {
+        CUDA_MUST(cudaDeviceReset());
+        CUDA_MUST(cudaFree(NULL));
+    }
+    flight_make(suite, &flight, comm, "double", "sum", 30000, BUFFER_DEVICE, BUFFER_DEVICE, false);
+    for (int i = 0; i < 5; ++i) {
+        one(suite, &flight, false, "after the reset");
+        must(suite, MPI_Barrier(comm), "MPI_Barrier");
+    }
+    flight_fill(suite, &flight);
+    flight_reduce(suite, &flight);
+    flight_check(suite, &flight, "a blocking call after the reset");
+    one(suite, &flight, false, "after the blocking call");
+    must(suite, MPI_Barrier(comm), "MPI_Barrier");
+    one(suite, &flight, true, "after the blocking call and a barrier");
+    flight_free(&flight);
+    must(suite, MPI_Comm_free(&comm), "MPI_Comm_free");
+}
+
 /* The last call before MPI_Finalize, whose own barrier must ask nothing. */
 static void last(suite_t *suite, buffer_kind_t kind)
 {
@@ -153,6 +187,10 @@ int main(int argc, char **argv)
     }
     const bool host = argc > 1 && 0 == strcmp(argv[1], "host");
     const buffer_kind_t kind = 0 == gpus || (host && 1 == suite.rank % 2) ? BUFFER_HOST : BUFFER_DEVICE;
+    if (argc > 1 && 0 == strcmp(argv[1], "reset")) {
+        reset(&suite);
+        return suite_end(&suite);
+    }
     come_to_gpus(&suite, kind, !host);
     if (!host) {
         many_kinds(&suite);

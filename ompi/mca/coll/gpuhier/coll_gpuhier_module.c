@@ -104,9 +104,11 @@ static void module_construct(gpuhier_module_t *module)
 
 static void module_destruct(gpuhier_module_t *module)
 {
-    gpuhier_engine_lock();
-    gpuhier_team_destroy(module->team);
-    gpuhier_engine_unlock();
+    if (NULL != module->team) { /* else Open MPI may free the communicator in a thread that has the lock */
+        gpuhier_engine_lock();
+        gpuhier_team_destroy(module->team);
+        gpuhier_engine_unlock();
+    }
     gpuhier_modes_fini(&module->modes);
     saved_release(module);
 }

@@ -53,7 +53,7 @@ int main(int argc, char **argv)
     }
     usleep(IDLE);
     if (1 == suite.rank) {
-        saboteur.arm("cuIpcOpenMemHandle:*:201");
+        saboteur.arm("cuMemImportFromShareableHandle:*:201,cuIpcOpenMemHandle:*:201");
     }
     deadline(PATIENCE, "calls after the reset");
     calls(&suite, other, &pair, IDLE, "the duplicate after the reset");

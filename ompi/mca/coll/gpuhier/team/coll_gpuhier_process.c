@@ -296,6 +296,7 @@ void gpuhier_process_close(void)
     (void) opal_progress_unregister(progress);
     for (int way = 0; way < GPUHIER_WAY_COUNT; ++way) {
         gpuhier_net_close(ways[way].net);
+        free(ways[way].report);
     }
     memset(ways, 0, sizeof(ways));
     leaving = false;

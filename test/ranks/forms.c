@@ -1,0 +1,131 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Prints the form that warm calls take, a line for each kind of memory and way to call, as rank 0 sees it from outside:
+ * by the component's counters, and the emulator's counts of kernels (k) and copies (c). Results are checked. unit/forms
+ * compares the lines with a golden file.
+ *
+ *   forms BYTES...
+ *
+ *   device blocking: 8 one-shot 1k 0c, 16384 slices 1k 0c
+ */
+#include "calls.h"
+#include "flight.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WARM 6 /* calls before the one that is looked at: by then buffers are mapped, and probes have been answered */
+
+static const struct memory {
+    const char *name;
+    buffer_kind_t kind;  /* of rank 0 */
+    buffer_kind_t other; /* of the other ranks */
+    const char *type;    /* of which a sum is made */
+} memories[] = {
+    {"device", BUFFER_DEVICE, BUFFER_DEVICE, "int64"},
+    {"device, doubles,", BUFFER_DEVICE, BUFFER_DEVICE, "double"},
+    {"pool on rank 0,", BUFFER_POOL, BUFFER_DEVICE, "int64"},
+    {"host", BUFFER_HOST, BUFFER_HOST, "int64"},
+};
+#define NMEMORIES (sizeof(memories) / sizeof(memories[0]))
+
+/* What one call added to all that is counted. */
+typedef struct counts {
+    pvars_t pvars;
+    uint64_t in_switch, linked;
+    unsigned long long kernels, copies;
+} counts_t;
+
+static counts_t counts_read(void)
+{
+    counts_t counts = {0};
+    pvars_read(&counts.pvars);
+    (void) pvars_counter("coll_gpuhier_calls_switch", &counts.in_switch);
+    (void) pvars_counter("coll_gpuhier_link_bytes", &counts.linked);
+    (void) buffer_emulator_count("launches", &counts.kernels);
+    (void) buffer_emulator_count("copies", &counts.copies);
+    return counts;
+}
+
+static const char *form_of(const counts_t *a, const counts_t *b)
+{
+    const unsigned long long kernels = b->kernels - a->kernels;
+    if (b->pvars.saved > a->pvars.saved) {
+        return b->pvars.staged > a->pvars.staged ? "staged" : "saved";
+    }
+    if (b->pvars.on_host > a->pvars.on_host) {
+        return "declined";
+    }
+    if (b->pvars.accelerated == a->pvars.accelerated) {
+        return "uncounted";
+    }
+    if (b->pvars.small > a->pvars.small) {
+        return b->pvars.mapped > a->pvars.mapped ? "words by the host"
+               : kernels > 0                     ? "words by a kernel"
+                                                 : "words by copies";
+    }
+    return b->pvars.oneshot > a->pvars.oneshot ? "one-shot" : b->in_switch > a->in_switch ? "switched" : "slices";
+}
+
+static void one(suite_t *suite, flight_t *flight, bool blocking)
+{
+    if (blocking) {
+        flight_reduce(suite, flight);
+    } else {
+        flight_post(suite, flight);
+        MPI_Wait(&flight->request, MPI_STATUS_IGNORE);
+    }
+}
+
+static void show(suite_t *suite, const struct memory *memory, bool blocking, size_t bytes)
+{
+    const buffer_kind_t kind = 0 == suite->rank ? memory->kind : memory->other;
+    flight_t flight;
+    counts_t before = {0}, after = {0};
+
+    flight_make(suite, &flight, MPI_COMM_WORLD, memory->type, "sum", bytes / 8, kind, kind, false);
+    for (int i = 0; i <= WARM; ++i) {
+        flight_fill(suite, &flight);
+        MPI_Barrier(MPI_COMM_WORLD);
+        before = counts_read();
+        one(suite, &flight, blocking || i < WARM / 2); /* a nonblocking call finds what blocking ones have learned */
+        after = counts_read();
+        flight_check(suite, &flight, memory->name);
+    }
+    flight_free(&flight);
+    if (0 == suite->rank) {
+        const char *form = form_of(&before, &after);
+        printf(" %zu %s", bytes, form);
+        if (0 != strncmp(form, "words", 5)) { /* whose kernel leaves if the result comes late, and then it is copied */
+            printf(" %lluk %lluc", after.kernels - before.kernels, after.copies - before.copies);
+        }
+        if (after.pvars.net_steps_sent > before.pvars.net_steps_sent) {
+            printf(" %llu steps", (unsigned long long) (after.pvars.net_steps_sent - before.pvars.net_steps_sent));
+        }
+        printf("%s%s", after.pvars.in_long_slices > before.pvars.in_long_slices ? " long" : "",
+               after.linked > before.linked ? " linked" : "");
+    }
+}
+
+int main(int argc, char **argv)
+{
+    suite_t suite;
+    suite_begin(&suite, "forms", &argc, &argv);
+    for (size_t m = 0; m < NMEMORIES; ++m) {
+        for (int blocking = 1; blocking >= 0; --blocking) {
+            if (0 == suite.rank) {
+                printf("%s %s:", memories[m].name, blocking ? "blocking" : "nonblocking");
+            }
+            for (int i = 1; i < argc; ++i) {
+                show(&suite, &memories[m], blocking, strtoul(argv[i], NULL, 0));
+                if (0 == suite.rank) {
+                    printf("%s", i + 1 < argc ? "," : "\n");
+                }
+            }
+        }
+    }
+    return suite_end(&suite);
+}

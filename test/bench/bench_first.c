@@ -7,9 +7,8 @@
  *
  *   bench_first [communicators [calls on each]]       (default 41 and 2)
  *
- * MPI_COMM_WORLD is told apart: there the devices and the network are opened, too. Duplicates inherit its modes. How
- * many messages a first call needs is the difference of what Open MPI's monitoring counts with calls and without:
- * bench/first_messages.
+ * MPI_COMM_WORLD is told apart: there the devices and the network are opened, too. How many messages a first call needs
+ * is the difference of what Open MPI's monitoring counts with calls and without: bench/first_messages.
  */
 #include <mpi.h>
 #include <stdio.h>

@@ -10,8 +10,8 @@
  *   fault_inner dead WHAT FIRST STEP    needs fault tolerance (Open MPI 5, with mpi_ft_enable)
  *   fault_inner                         status 77 where Open MPI has none, else 0; no MPI call
  *
- * WHAT: first (the first call of a communicator), heirs (the same, of one that inherits), probe (the first call of a
- * kind), barrier (one that asks about nonblocking calls), init (MPI_Allreduce_init).
+ * WHAT: first (the first call of a communicator), probe (the first call of a kind), barrier (one that asks about
+ * nonblocking calls), init (MPI_Allreduce_init).
  *
  * Each round has a communicator of its own, and harms one rank in its operation number K of Open MPI's point-to-point
  * layer there, but for those of a barrier of Open MPI's: K is FIRST, FIRST + STEP, ...
@@ -330,7 +330,7 @@ int main(int argc, char **argv)
     }
     suite_begin(&suite, "fault_inner", &argc, &argv);
     if (argc != 5) {
-        fprintf(stderr, "fault_inner told|dead first|heirs|probe|barrier|init FIRST STEP\n");
+        fprintf(stderr, "fault_inner told|dead first|probe|barrier|init FIRST STEP\n");
         return 2;
     }
     const char *what = argv[2];
@@ -343,11 +343,6 @@ int main(int argc, char **argv)
     mca_pml.pml_send = hooked_send;
     opal_progress_register(told_progress);
     MPI_Comm_dup(MPI_COMM_WORLD, &base);
-    if (0 == strcmp(what, "heirs")) {
-        if (OUTCOME_RIGHT != pair_call(&suite, base, &pair, COUNT, ++suite.salt)) {
-            suite_fail(&suite, "a call before any harm failed");
-        }
-    }
     deadline(120, "in a call that is harmed");
     (0 == strcmp(argv[1], "dead") ? dead : told)(&suite, base, &pair, what, first, step);
     printf("rank %d is %s\n", suite.rank, 0 == suite.failures ? "content" : "not content");

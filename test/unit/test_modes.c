@@ -102,45 +102,12 @@ static void never_is_for_good(void **state)
     assert_null(modes.row[3]);
 }
 
-/* What a duplicate inherits: all that is in ACC, and nothing else. */
-static void acc_is_inherited(void **state)
-{
-    gpuhier_modes_t modes, heir;
-    gpuhier_modes_acc_t acc, again;
-    (void) state;
-    gpuhier_modes_init(&modes);
-    gpuhier_modes_init(&heir);
-    assert_false(gpuhier_modes_list(&modes, &acc));
-    assert_true(gpuhier_modes_make(&heir, &acc));
-    for (int kind = 0; kind < GPUHIER_MODE_KINDS; ++kind) {
-        assert_null(heir.row[kind]);
-    }
-    gpuhier_modes_to_acc(gpuhier_modes_entry(&modes, 0, 0));
-    gpuhier_modes_to_acc(gpuhier_modes_entry(&modes, GPUHIER_MODE_KINDS - 1, SIZE_MAX));
-    gpuhier_modes_to_acc(gpuhier_modes_entry(&modes, 7, 4096));
-    gpuhier_modes_to_acc(gpuhier_modes_entry(&modes, 8, 4096));
-    gpuhier_modes_to_host(gpuhier_modes_entry(&modes, 8, 4096), GPUHIER_REASON_host_here);
-    gpuhier_modes_never(&modes, 9);
-    assert_true(gpuhier_modes_list(&modes, &acc));
-    assert_true(gpuhier_modes_make(&heir, &acc));
-    assert_int_equal(GPUHIER_MODE_ACC, gpuhier_modes_mode(&heir, 0, 1));
-    assert_int_equal(GPUHIER_MODE_HOST, gpuhier_modes_mode(&heir, 0, 2));
-    assert_int_equal(GPUHIER_MODE_ACC, gpuhier_modes_mode(&heir, GPUHIER_MODE_KINDS - 1, SIZE_MAX));
-    assert_int_equal(GPUHIER_MODE_ACC, gpuhier_modes_mode(&heir, 7, 5000));
-    assert_null(heir.row[8]);
-    assert_null(heir.row[9]);
-    gpuhier_modes_list(&heir, &again);
-    assert_memory_equal(&acc, &again, sizeof(acc));
-    gpuhier_modes_fini(&modes);
-    gpuhier_modes_fini(&heir);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(probes_get_rarer),      cmocka_unit_test(flips_stretch_the_interval),
         cmocka_unit_test(flips_do_not_overflow), cmocka_unit_test(kinds_are_separate),
-        cmocka_unit_test(never_is_for_good),     cmocka_unit_test(acc_is_inherited),
+        cmocka_unit_test(never_is_for_good),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,6 @@
 #include "coll_gpuhier_release.h"
 #include "coll/coll_gpuhier_agree.h"
 #include "coll/coll_gpuhier_serving.h"
-#include "coll/coll_gpuhier_heritage.h"
 #include "plan/coll_gpuhier_schedule.h"
 #include "coll/coll_gpuhier_request.h"
 #include "engine/coll_gpuhier_queue.h"
@@ -161,9 +160,9 @@ static void init_ends(int argc, char **argv, int requested, int *provided)
 /* Open MPI calls this first in MPI_Finalize, on all ranks of MPI_COMM_WORLD, so all of Open MPI still works. */
 static void finalize_begins(void)
 {
-    bool agreed, same;
+    bool agreed;
     if (NULL != gpuhier_params.trace) {
-        (void) gpuhier_agree(MPI_COMM_WORLD, 0, &agreed, &same);
+        (void) gpuhier_agree(MPI_COMM_WORLD, &agreed);
         gpuhier_trace_write(agreed);
     }
 }
@@ -177,7 +176,6 @@ static int component_open(void)
     gpuhier_trace_open();
     (void) ompi_hook_base_register_callbacks(&hook);
     gpuhier_end_open(gpuhier_finalize);
-    gpuhier_heritage_open();
     gpuhier_queue_open();
     int rc = gpuhier_agree_publish(&mca_coll_gpuhier_component.super.collm_version);
     if (OMPI_SUCCESS != rc) {

@@ -94,7 +94,6 @@ static void module_construct(gpuhier_module_t *module)
     module->last = (gpuhier_found_t){.dtype = NULL};
     module->team = NULL;
     module->team_failed = false;
-    module->leaves = false;
     module->why = GPUHIER_REASON_not_tried;
     module->nnotes = 0;
     atomic_init(&module->told, 0);

@@ -9,11 +9,8 @@
  *
  * A rank looks up only its neighbours in a binomial tree. Messages along the tree then collect the verdicts and spread
  * the result. Two neighbours that published different things exchange no message; both see the difference, so neither
- * waits for the other. A process therefore looks up itself and at most log2 of the ranks, two on average. It gets to
- * know hardly more processes than Open MPI's own collectives require.
- *
- * The same messages compare what the members have inherited (heritage): each rank compares itself with its children,
- * so in the end all are compared.
+ * waits for the other. A process therefore looks up itself and at most log2 of the ranks, two on average. Open MPI
+ * learns of few processes that its own collectives would not have told it of.
  *
  * Called by the component when it opens, and by path at a communicator's first eligible call.
  */
@@ -133,31 +130,26 @@ bool gpuhier_agree_who(struct ompi_communicator_t *comm, char *text, size_t room
 /* A tag of blocking collectives, which MPI orders on a communicator. No allreduce uses this one. */
 #define AGREE_TAG MCA_COLL_BASE_TAG_EXSCAN
 
-/* What is known of all ranks in the sender's subtree, itself included; on the way down, of all members. */
-typedef struct verdict {
-    int32_t agreed;    /* they have published the same values, with a driver present */
-    int32_t same;      /* they have all brought the heritage below, and it is not 0 */
-    uint64_t heritage; /* what the sender has brought; see gpuhier_agree() */
-} verdict_t;
-
-static int hear(struct ompi_communicator_t *comm, int peer, verdict_t *verdict_p)
+/* The message on the tree: 1 if all ranks in the sender's subtree, itself included, have published the same values with
+ * a driver present. On the way down it is the verdict on all members. */
+static int hear(struct ompi_communicator_t *comm, int peer, int32_t *agreed_p)
 {
-    return MCA_PML_CALL(recv(verdict_p, sizeof(*verdict_p), MPI_BYTE, peer, AGREE_TAG, comm, MPI_STATUS_IGNORE));
+    return MCA_PML_CALL(recv(agreed_p, sizeof(*agreed_p), MPI_BYTE, peer, AGREE_TAG, comm, MPI_STATUS_IGNORE));
 }
 
-static int tell(struct ompi_communicator_t *comm, int peer, const verdict_t *verdict)
+static int tell(struct ompi_communicator_t *comm, int peer, const int32_t *agreed)
 {
-    return MCA_PML_CALL(send(verdict, sizeof(*verdict), MPI_BYTE, peer, AGREE_TAG, MCA_PML_BASE_SEND_STANDARD, comm));
+    return MCA_PML_CALL(send(agreed, sizeof(*agreed), MPI_BYTE, peer, AGREE_TAG, MCA_PML_BASE_SEND_STANDARD, comm));
 }
 
-int gpuhier_agree(struct ompi_communicator_t *comm, uint64_t heritage, bool *agreed_p, bool *same_p)
+int gpuhier_agree(struct ompi_communicator_t *comm, bool *agreed_p)
 {
     const int rank = ompi_comm_rank(comm), nranks = ompi_comm_size(comm);
     gpuhier_tree_move_t move;
-    verdict_t all = {.agreed = 1, .same = 0 != heritage, .heritage = heritage}, heard;
+    int32_t all = 1, heard;
     bool listens[8 * sizeof(int)]; /* peers that published the same: a child by log2 of its distance, the parent last */
     int rc = OMPI_SUCCESS;
-    *agreed_p = *same_p = false;
+    *agreed_p = false;
     if (0 == published.driver || !is_same(comm, rank)) {
         return OMPI_SUCCESS; /* the other ranks see that, too */
     }
@@ -166,17 +158,16 @@ int gpuhier_agree(struct ompi_communicator_t *comm, uint64_t heritage, bool *agr
         switch (move) {
         case GPUHIER_TREE_FROM_CHILD:
             *same = is_same(comm, peer);
-            heard = (verdict_t){0};
+            heard = 0;
             rc = *same ? hear(comm, peer, &heard) : rc;
-            all.agreed = all.agreed && heard.agreed;
-            all.same = all.same && heard.same && heritage == heard.heritage;
+            all = all && heard;
             break;
         case GPUHIER_TREE_TO_PARENT:
             *same = is_same(comm, peer);
             rc = *same ? tell(comm, peer, &all) : rc;
             break;
         case GPUHIER_TREE_FROM_PARENT:
-            all = (verdict_t){0};
+            all = 0;
             rc = *same ? hear(comm, peer, &all) : rc;
             break;
         case GPUHIER_TREE_TO_CHILD:
@@ -184,8 +175,7 @@ int gpuhier_agree(struct ompi_communicator_t *comm, uint64_t heritage, bool *agr
             break;
         }
     }
-    *agreed_p = OMPI_SUCCESS == rc && 0 != all.agreed;
-    *same_p = *agreed_p && 0 != all.same;
+    *agreed_p = OMPI_SUCCESS == rc && 0 != all;
     return rc;
 }
 

@@ -10,7 +10,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "base/coll_gpuhier_compat.h"
 
@@ -19,11 +18,10 @@ int gpuhier_agree_publish(const mca_base_component_t *self);
 
 /*
  * Have all members published the same values, with a driver present? All members ask in the same call, and get the same
- * answer in *agreed_p. heritage: what this rank brings to compare, 0 for nothing. *same_p: the answer is yes, and all
- * members have brought the same; equal on all members. Returns the code of a message that failed: then this rank has
- * sent no others, and both answers are no.
+ * answer in *agreed_p. Returns the code of a message that failed: then this rank has sent no others, and the answer is
+ * no.
  */
-int gpuhier_agree(struct ompi_communicator_t *comm, uint64_t heritage, bool *agreed_p, bool *same_p);
+int gpuhier_agree(struct ompi_communicator_t *comm, bool *agreed_p);
 
 /*
  * Which member differs from this rank, and in what. Local, but asks the modex for one member after the other: for

@@ -51,36 +51,6 @@ gpuhier_mode_entry_t *gpuhier_modes_row(gpuhier_modes_t *modes, int kind)
     return modes->row[kind];
 }
 
-bool gpuhier_modes_list(const gpuhier_modes_t *modes, gpuhier_modes_acc_t *acc)
-{
-    bool any = false;
-    memset(acc, 0, sizeof(*acc));
-    for (int kind = 0; kind < GPUHIER_MODE_KINDS; ++kind) {
-        for (int size = 0; NULL != modes->row[kind] && size < GPUHIER_MODE_SIZES; ++size) {
-            const bool is_acc = GPUHIER_MODE_ACC == modes->row[kind][size].mode;
-            acc->sizes[kind] |= (uint64_t) is_acc << size;
-            any = any || is_acc;
-        }
-    }
-    return any;
-}
-
-bool gpuhier_modes_make(gpuhier_modes_t *modes, const gpuhier_modes_acc_t *acc)
-{
-    for (int kind = 0; kind < GPUHIER_MODE_KINDS; ++kind) {
-        if (0 != acc->sizes[kind] && NULL == gpuhier_modes_row(modes, kind)) {
-            gpuhier_modes_fini(modes);
-            return false;
-        }
-        for (int size = 0; 0 != acc->sizes[kind] && size < GPUHIER_MODE_SIZES; ++size) {
-            if (0 != (acc->sizes[kind] >> size & 1)) {
-                gpuhier_modes_to_acc(&modes->row[kind][size]);
-            }
-        }
-    }
-    return true;
-}
-
 /* The number of calls between two probes, a power of two, for an entry with this number of calls. */
 static uint64_t interval(const gpuhier_mode_entry_t *entry, uint64_t calls)
 {

@@ -49,18 +49,6 @@ typedef struct gpuhier_modes {
 void gpuhier_modes_init(gpuhier_modes_t *modes);
 void gpuhier_modes_fini(gpuhier_modes_t *modes);
 
-/* The entries in ACC of a table: for each kind a bit for each size. */
-typedef struct gpuhier_modes_acc {
-    uint64_t sizes[GPUHIER_MODE_KINDS];
-} gpuhier_modes_acc_t;
-
-/* Lists a table's entries in ACC. Returns whether there are any. */
-bool gpuhier_modes_list(const gpuhier_modes_t *modes, gpuhier_modes_acc_t *acc);
-
-/* Makes the entries of such a list, and no others, in a table without rows. Returns false when memory ran out: then the
- * table still has no rows. */
-bool gpuhier_modes_make(gpuhier_modes_t *modes, const gpuhier_modes_acc_t *acc);
-
 /* Makes the row of a kind; NULL when memory ran out. */
 gpuhier_mode_entry_t *gpuhier_modes_row(gpuhier_modes_t *modes, int kind);
 

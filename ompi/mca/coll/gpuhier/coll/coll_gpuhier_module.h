@@ -48,7 +48,6 @@ typedef struct gpuhier_module {
     gpuhier_reason_t why;      /* where agree is no */
     _Atomic uint32_t told;     /* reasons that print_info has printed, by bit */
     bool team_failed;          /* set-up failed on some rank: it is not tried again */
-    bool leaves;               /* duplicates of the communicator inherit from it; see coll_gpuhier_heritage.h */
     int nnotes;                /* kinds and sizes are the same on all ranks, in the same order */
     gpuhier_note_t notes[GPUHIER_NOTES];
     _Atomic bool enabled;  /* stored last when the communicator is made, by any thread that drives Open MPI's

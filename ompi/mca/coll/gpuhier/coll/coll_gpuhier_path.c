@@ -11,12 +11,10 @@
 #include "ompi_config.h"
 
 #include "base/coll_gpuhier_counters.h"
-#include "base/coll_gpuhier_hash.h"
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
 #include "base/coll_gpuhier_report.h"
 #include "coll/coll_gpuhier_agree.h"
-#include "coll/coll_gpuhier_heritage.h"
 #include "coll/coll_gpuhier_path.h"
 #include "coll/coll_gpuhier_serving.h"
 #include "engine/coll_gpuhier_queue.h"
@@ -168,56 +166,7 @@ gpuhier_mode_entry_t *gpuhier_path_probe(gpuhier_module_t *module, struct ompi_c
         }
     }
     gpuhier_modes_to_acc(entry);
-    gpuhier_heritage_leave(module, comm);
     return entry;
-}
-
-/* Does an inherited kind of calls suit the switch? Equal on all ranks, since all have inherited the same. */
-static bool switch_suits_any(const gpuhier_team_t *team, const gpuhier_modes_acc_t *acc)
-{
-    for (int kind = 0; kind < GPUHIER_MODE_KINDS; ++kind) {
-        if (0 == acc->sizes[kind]) {
-            continue;
-        }
-        const int longest = 63 - __builtin_clzll((unsigned long long) acc->sizes[kind]); /* log2 of its bytes */
-        if (gpuhier_switch_suits(team, kind, longest_of((size_t) 1 << longest))) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/*
- * Finds out whether the members agree, and inherits if they do. A rank that could take part in a set-up at once brings
- * the hash of what it would inherit. If all members bring the same, nothing is left to ask, and the set-up follows. If
- * not, the communicator begins with an empty table.
- */
-static bool agree_and_inherit(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in,
-                              const void *out)
-{
-    gpuhier_modes_acc_t acc;
-    gpuhier_buffer_t from, to;
-    gpuhier_setup_t *setup = NULL;
-    bool yes, same;
-    if (NULL != in && gpuhier_heritage_take(module, comm, &acc)) {
-        gpuhier_buffer_inspect(in, &from);
-        gpuhier_buffer_inspect(out, &to);
-        if (PROBE_SET_UP == answer(NULL, &from, &to) && gpuhier_modes_make(&module->modes, &acc)) {
-            setup = gpuhier_setup_prepare(comm);
-        }
-    }
-    const uint64_t heritage = NULL == setup ? 0 : gpuhier_hash(&acc, sizeof(acc));
-    module->saved.failure = gpuhier_agree(comm, heritage, &yes, &same);
-    if (!same) {
-        gpuhier_setup_drop(setup);
-        gpuhier_modes_fini(&module->modes);
-        return yes;
-    }
-    team_renew(module, setup, NULL != from.context ? &from : &to);
-    if (NULL != module->team && switch_suits_any(module->team, &acc)) {
-        gpuhier_switch_make(module->team, &module->saved);
-    }
-    return !module->team_failed && OMPI_SUCCESS == module->saved.failure;
 }
 
 /* Says on rank 0, for print_info and the report, which member keeps the communicator from the GPUs. */
@@ -233,11 +182,13 @@ static void members_tell(struct ompi_communicator_t *comm)
     }
 }
 
-bool gpuhier_path_agree(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in, const void *out)
+bool gpuhier_path_agree(gpuhier_module_t *module, struct ompi_communicator_t *comm)
 {
-    const bool asks = gpuhier_params.probe && gpuhier_cuda_present();
-    const bool yes = asks && agree_and_inherit(module, comm, in, out);
-    module->agree = yes || module->team_failed ? GPUHIER_AGREE_YES : GPUHIER_AGREE_NO;
+    bool yes = false;
+    if (gpuhier_params.probe && gpuhier_cuda_present()) {
+        module->saved.failure = gpuhier_agree(comm, &yes);
+    }
+    module->agree = yes ? GPUHIER_AGREE_YES : GPUHIER_AGREE_NO;
     module->why = gpuhier_params.probe ? GPUHIER_REASON_members : GPUHIER_REASON_off;
     if (GPUHIER_AGREE_NO == module->agree && gpuhier_params.probe) {
         members_tell(comm);
@@ -273,7 +224,7 @@ bool gpuhier_path_probe_noted(gpuhier_module_t *module, struct ompi_communicator
     module->nnotes = 0;
     for (int i = 0; i < nnotes; ++i) {
         const gpuhier_note_t *note = &module->notes[i];
-        if (!gpuhier_path_is_open(module, comm, note->in, note->out)) {
+        if (!gpuhier_path_is_open(module, comm)) {
             break;
         }
         gpuhier_mode_entry_t *entry = gpuhier_modes_entry(&module->modes, note->kind, (size_t) 1 << note->size);
@@ -338,7 +289,7 @@ gpuhier_team_t *gpuhier_path_persistent(gpuhier_module_t *module, struct ompi_co
     if (!gpuhier_path_meet(module, comm)) {
         return NULL;
     }
-    if (!gpuhier_path_is_open(module, comm, NULL, NULL)) { /* inherits nothing: the request gets its own team */
+    if (!gpuhier_path_is_open(module, comm)) {
         *why_p = gpuhier_path_reason(module, NULL);
     } else if (PROBE_SET_UP == probe(module, comm, in, out, NULL, can ? PROBE_SET_UP : PROBE_NO, &owner, &setup, why_p)
                && OMPI_SUCCESS != gpuhier_team_create(setup, &module->saved, &owner, &team)) {

@@ -58,21 +58,17 @@ static inline int gpuhier_path_find(gpuhier_module_t *module, const struct ompi_
 
 /*
  * Finds out whether the members agree, once for each communicator: all of them ask in the same call, and get the same
- * answer, which stays in module->agree. Where all have inherited the same, and pass device memory, they also set up the
- * team, and take the modes. in, out: this rank's buffers; NULL on all ranks: they inherit nothing. Returns whether
- * calls may run on the GPUs.
+ * answer, which stays in module->agree. Returns whether calls may run on the GPUs.
  */
-bool gpuhier_path_agree(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in, const void *out);
+bool gpuhier_path_agree(gpuhier_module_t *module, struct ompi_communicator_t *comm);
 
-/* May any call of this communicator run on the GPUs? The same answer on all ranks, except once the end has come.
- * in, out: as above. */
-static inline bool gpuhier_path_is_open(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in,
-                                        const void *out)
+/* May any call of this communicator run on the GPUs? The same answer on all ranks, except once the end has come. */
+static inline bool gpuhier_path_is_open(gpuhier_module_t *module, struct ompi_communicator_t *comm)
 {
     if (module->team_failed || gpuhier_end_has_come()) {
         return false;
     }
-    return GPUHIER_AGREE_UNKNOWN == module->agree ? gpuhier_path_agree(module, comm, in, out)
+    return GPUHIER_AGREE_UNKNOWN == module->agree ? gpuhier_path_agree(module, comm)
                                                   : GPUHIER_AGREE_YES == module->agree;
 }
 
@@ -110,7 +106,7 @@ static inline gpuhier_mode_entry_t *gpuhier_path_blocking(gpuhier_module_t *modu
     if (!gpuhier_path_meet(module, comm)) {
         return NULL;
     }
-    if (gpuhier_path_is_open(module, comm, in, out)) {
+    if (gpuhier_path_is_open(module, comm)) {
         entry = gpuhier_modes_entry(&module->modes, key.kind, key.bytes);
         if (NULL == entry || (GPUHIER_MODE_HOST == entry->mode && gpuhier_modes_probe_due(entry))) {
             entry = gpuhier_path_probe(module, comm, key, entry, in, out);

@@ -15,7 +15,6 @@
  */
 #include "gpuhier_twin.h"
 
-#include "gpuhier_carry_body.h"
 #include "gpuhier_kernel_ops.h"
 
 #include <string.h>
@@ -201,55 +200,8 @@ template <class T, class Op, int Number> static void run_oneshot(const cudasim_l
     }
 }
 
-/* What all threads of the block move. Only the exact form reports it. */
-static void carry_move(const cudasim_launch_t *launch, uint64_t to, uint64_t from, uint64_t bytes)
-{
-    const twin_memory memory = {launch};
-    const uint64_t threads = launch->exact ? launch->block[0] : 1;
-    for (uint64_t thread = 0; thread < threads; ++thread) {
-        carry_bytes(memory, to, from, bytes, thread, threads);
-    }
-}
-
-/* gpuhier_carry. The folded form is one logical thread, whose input is pushed at once. */
-static void run_carry(const cudasim_launch_t *launch, void **params)
-{
-    const gpuhier_carry_args_t &args = *(const gpuhier_carry_args_t *) params[0];
-    const auto *host = (const uint64_t *) cudasim_host_view(launch, (uintptr_t) args.words + GPUHIER_CARRY_HOST);
-    uint64_t word = args.number << 2 | GPUHIER_CARRY_INPUT;
-
-    cudasim_shape(launch, GPUHIER_ONESHOT_UNIT, 0);
-    if (launch->exact) {
-        carry_move(launch, args.pinned, args.in, args.bytes);
-    } else {
-        launch->traffic(launch, (uintptr_t) args.in, (size_t) args.bytes, 0);
-        cudasim_push(launch, (uintptr_t) args.pinned, cudasim_host_view(launch, (uintptr_t) args.in),
-                     (size_t) args.bytes);
-    }
-    cudasim_push(launch, (uintptr_t) args.words + GPUHIER_CARRY_KERNEL, &word, sizeof(word));
-
-    const uint64_t begin = cudasim_clock(launch);
-    uint64_t answer = __atomic_load_n(host, __ATOMIC_ACQUIRE);
-    while (args.number != answer >> 2 && cudasim_clock(launch) - begin < args.patience) {
-        launch->traffic(launch, (uintptr_t) args.words + GPUHIER_CARRY_HOST, sizeof(answer), 0);
-        cudasim_wait(launch);
-        answer = __atomic_load_n(host, __ATOMIC_ACQUIRE);
-    }
-    const bool comes = (args.number << 2 | GPUHIER_CARRY_RESULT) == answer;
-    if (comes) {
-        carry_move(launch, args.out, args.pinned, args.bytes);
-        if (!launch->exact) {
-            launch->traffic(launch, (uintptr_t) args.pinned, (size_t) args.bytes, 0);
-            launch->traffic(launch, (uintptr_t) args.out, (size_t) args.bytes, 1);
-        }
-    }
-    word = args.number << 2 | (comes ? GPUHIER_CARRY_COMPLETE : GPUHIER_CARRY_LEFT);
-    cudasim_push(launch, (uintptr_t) args.words + GPUHIER_CARRY_KERNEL, &word, sizeof(word));
-}
-
 static const uint32_t param_bytes[1] = {sizeof(gpuhier_kernel_args_t)};
 static const uint32_t oneshot_bytes[1] = {sizeof(gpuhier_oneshot_args_t)};
-static const uint32_t carry_args_bytes[1] = {sizeof(gpuhier_carry_args_t)};
 static const uint32_t multicast_bytes[1] = {sizeof(gpuhier_multicast_args_t)};
 
 #define GPUHIER_TWIN(op, type) \
@@ -266,7 +218,6 @@ static const cudasim_kernel_t kernels[] = {
     GPUHIER_MULTICAST_LIST(GPUHIER_TWIN_MULTICAST)
     {"gpuhier_multicast_store", 1, multicast_bytes, twin_multicast_store, 0},
     {"gpuhier_copy", 1, param_bytes, run_copy, 0},
-    {"gpuhier_carry", 1, carry_args_bytes, run_carry, 1},
     /* clang-format on */
 };
 

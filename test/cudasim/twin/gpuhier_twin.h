@@ -10,7 +10,6 @@
 #define GPUHIER_TWIN_H
 
 #include "cudasim_twin.h"
-#include "gpuhier_carry.h"
 #include "gpuhier_kernels.h"
 #include "gpuhier_multicast.h"
 #include "gpuhier_oneshot.h"

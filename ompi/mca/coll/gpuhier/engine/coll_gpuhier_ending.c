@@ -10,7 +10,6 @@
 
 #include <string.h>
 
-#include "engine/coll_gpuhier_carry.h"
 #include "engine/coll_gpuhier_engine.h"
 #include "engine/coll_gpuhier_engine_internal.h"
 #include "engine/coll_gpuhier_exchange.h"
@@ -89,7 +88,7 @@ static bool streams_idle(const gpuhier_call_t *call)
             return false;
         }
     }
-    return !gpuhier_oneshot_runs(call) && !gpuhier_carry_runs(call);
+    return !gpuhier_oneshot_runs(call);
 }
 
 #define LOOKS_APART 1024u  /* polls between two checks that the members live */
@@ -159,9 +158,6 @@ void gpuhier_engine_fail(gpuhier_call_t *call, int status)
     gpuhier_word_publish(&gpuhier_team_slot(team, team->index, call->sequence)->failed, call->sequence,
                          GPUHIER_FAILED_SAID);
     gpuhier_oneshot_abort(call);
-    if (call->is_small && call->small.is_carried) {
-        gpuhier_carry_stop(call);
-    }
     gpuhier_partners_give_up(team); /* the other groups wait for messages */
     /*
      * Other communicators share the connections, so these stay open. Messages of this call may never be received, and
@@ -187,7 +183,7 @@ void gpuhier_engine_abandon(gpuhier_call_t *call, int status)
             (void) gpuhier_cu.cuStreamSynchronize(call->lane->stream[s]);
         }
     }
-    while (entered && (gpuhier_oneshot_runs(call) || gpuhier_carry_runs(call))) { /* it has been told to leave */
+    while (entered && gpuhier_oneshot_runs(call)) { /* it has been told to leave */
     }
     if (entered) {
         gpuhier_cuda_leave(&scope);

@@ -7,7 +7,7 @@
  * This folder owns calls, from posting to their end: their states (engine, ending), their order in a team (queue), the
  * order behind the program's own work (order), the buffers that ranks offer each other (offer, known), the vote, the
  * stages that move slices (pipeline, exchange, link, switched), kernels that wait for those of the peers (oneshot), the
- * small form (small, carry, small_exchange, host_reduce), the host form (hostcall), and what a call does while nothing
+ * small form (small, small_exchange, host_reduce), the host form (hostcall), and what a call does while nothing
  * moves (wait, watch).
  *
  * It uses base, topology, plan, gpu, net, host and team. Coll and the top of the component use it.

@@ -11,7 +11,6 @@
  *   - A call whose buffers the host reads and writes (small, is_mapped) needs nothing if a query of the default stream
  *     says that all has ended, where such a query covers blocking streams as well (device, query_suffices).
  *   - A short call that begins at once copies its input on the default stream itself.
- *   - A kernel that carries a short message runs on the default stream itself.
  *   - A one-shot kernel runs on the default stream itself in a program of one thread. Work that another thread queued
  *     behind it, such as a collective of NCCL, could wait for work on a peer that waits for the peer's one-shot kernel.
  *   - All other calls are marked. With sync_before these are marked as well, after a wait for the device.
@@ -21,7 +20,6 @@
 #include "ompi_config.h"
 
 #include "base/coll_gpuhier_params.h"
-#include "engine/coll_gpuhier_carry.h"
 #include "engine/coll_gpuhier_oneshot.h"
 #include "engine/coll_gpuhier_order.h"
 
@@ -148,9 +146,7 @@ void gpuhier_order_decide(gpuhier_call_t *call)
         call->input_done = has_ended(call);
         call->order = call->input_done ? GPUHIER_ORDER_NEEDLESS : gpuhier_order_mark(call);
     } else {
-        call->order = gpuhier_carry_suits(call) ? GPUHIER_ORDER_KERNEL
-                      : may_copy(call)          ? GPUHIER_ORDER_COPY
-                                                : gpuhier_order_mark(call);
+        call->order = may_copy(call) ? GPUHIER_ORDER_COPY : gpuhier_order_mark(call);
     }
 }
 

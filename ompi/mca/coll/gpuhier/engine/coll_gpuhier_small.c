@@ -16,8 +16,6 @@
  * vote travels with the data: no rank writes a receive buffer before it knows the masks of all
  * ranks. Areas are used again as slots are, see coll_gpuhier_segment.h.
  *
- * Where kernels may wait, one kernel takes the place of both copies (coll_gpuhier_carry.h).
- *
  * Copies are queued behind the program's earlier work, and steps ask whether they are complete: a copy that blocks
  * would hold the engine's lock as long as the program's own kernels run.
  *
@@ -30,7 +28,6 @@
 #include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_call.h"
-#include "engine/coll_gpuhier_carry.h"
 #include "engine/coll_gpuhier_host_reduce.h"
 #include "engine/coll_gpuhier_order.h"
 #include "engine/coll_gpuhier_small_exchange.h"
@@ -113,15 +110,11 @@ void gpuhier_small_map(gpuhier_call_t *call)
     }
 }
 
-/* Starts the copy of the input to pinned memory, or the kernel that carries it, unless the host reads it itself. */
+/* Starts the copy of the input to pinned memory, unless the host reads it itself. */
 static int input_queue(gpuhier_call_t *call)
 {
     const CUdeviceptr pinned = (CUdeviceptr) (uintptr_t) call->lane->pinned;
     const size_t bytes = input_bytes(call);
-    if (GPUHIER_ORDER_KERNEL == call->order) {
-        call->input_done = true;
-        return gpuhier_carry_launch(call);
-    }
     if (GPUHIER_ORDER_COPY != call->order) {
         CUstream stream;
         if (call->small.is_mapped) {
@@ -225,16 +218,11 @@ static __attribute__((noinline)) bool output_write(gpuhier_call_t *call, const v
 
 static int input_step(gpuhier_call_t *call)
 {
-    int rc = call->small.is_mapped    ? input_read(call)
-             : call->small.is_carried ? gpuhier_carry_input_came(call)
-                                      : copy_done(call);
+    int rc = call->small.is_mapped ? input_read(call) : copy_done(call);
     if (0 == rc) {
         return 0;
     }
-    if (rc < 0) {
-        call->declining = true;
-        call->small.is_carried = false; /* the kernel's context is lost */
-    }
+    call->declining = rc < 0;
     arrive(call);
     return 1;
 }
@@ -291,9 +279,6 @@ static int output_begin(gpuhier_call_t *call, const void *result)
 {
     call->small.phase = GPUHIER_SMALL_OUTPUT;
     if (0 != (call->mask & GPUHIER_MASK_FAIL)) {
-        if (call->small.is_carried) {
-            gpuhier_carry_stop(call);
-        }
         return 1;
     }
     if (out_on_host(call)) {
@@ -305,10 +290,6 @@ static int output_begin(gpuhier_call_t *call, const void *result)
     }
     if (result != call->lane->pinned) {
         memcpy(call->lane->pinned, result, bytes_of(call));
-    }
-    if (call->small.is_carried) {
-        gpuhier_carry_answer(call);
-        return 1;
     }
     return output_queue(call);
 }
@@ -366,23 +347,8 @@ static int result_step(gpuhier_call_t *call)
     return output_begin(call, leader->data);
 }
 
-/* Waits for the kernel that carries the result. If it left before, the result is copied. 1: an event, 0, or an error.
- */
-static int carried_step(gpuhier_call_t *call)
-{
-    const int word = gpuhier_carry_ended(call);
-    if (word <= 0) {
-        return word;
-    }
-    call->small.is_carried = false;
-    return GPUHIER_CARRY_LEFT == word && 0 == (call->mask & GPUHIER_MASK_FAIL) ? output_queue(call) : 1;
-}
-
 static int output_step(gpuhier_call_t *call, bool *done_p)
 {
-    if (call->small.is_carried) {
-        return carried_step(call);
-    }
     int rc = call->small.copies_out ? copy_done(call) : 1;
     *done_p = 1 == rc;
     return rc;

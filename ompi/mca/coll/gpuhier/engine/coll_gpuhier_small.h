@@ -31,7 +31,6 @@ typedef enum gpuhier_small_phase {
 typedef struct gpuhier_small {
     gpuhier_small_phase_t phase;
     bool is_mapped;  /* the host reads the input and writes the result itself (coll_gpuhier_gdr.h) */
-    bool is_carried; /* a kernel carries the input and the result (coll_gpuhier_carry.h), and has not ended */
     bool copies_out; /* the result is on its way to the receive buffer */
     int arrived;     /* members of the group, from the first on, whose contribution is known to be there */
     int step;        /* leader: of the exchange */

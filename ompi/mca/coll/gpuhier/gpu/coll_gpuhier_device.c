@@ -188,19 +188,6 @@ static int mailbox_make(gpuhier_lane_t *lane)
     return mailbox_clear(lane);
 }
 
-/* Page-locked, so that its copies are asynchronous. The words of a kernel that carries it lie behind the message. */
-static int pinned_make(gpuhier_lane_t *lane)
-{
-    const size_t bytes = 2 * GPUHIER_CARRY_HOST;
-    const size_t begin = (gpuhier_params.small_bytes + bytes - 1) / bytes * bytes;
-    int rc = gpuhier_pinned_alloc(&lane->pinned, begin + bytes, CU_MEMHOSTALLOC_PORTABLE);
-    if (OMPI_SUCCESS == rc) {
-        lane->words = (_Atomic uint64_t *) (void *) ((char *) lane->pinned + begin);
-        memset((void *) lane->words, 0, bytes);
-    }
-    return rc;
-}
-
 static void note(CUresult result, const char *what)
 {
     if (!gpuhier_cuda_gone(result)) {
@@ -227,7 +214,7 @@ static void lane_destroy(gpuhier_lane_t *lane)
     if (NULL != lane->pinned) {
         note(gpuhier_cu.cuMemFreeHost(lane->pinned), "cuMemFreeHost");
     }
-    if (NULL != lane->words && NULL == lane->pinned) {
+    if (NULL != lane->words) {
         note(gpuhier_cu.cuMemFreeHost((void *) lane->words), "cuMemFreeHost");
     }
     if (GPUHIER_SHARED_FILE == lane->ref.shared) {
@@ -249,7 +236,9 @@ static int lane_make(gpuhier_device_t *device, gpuhier_lane_kind_t kind, bool by
     lane->exchange.count = slice_buffers(GPUHIER_LANE_LONG == kind);
     int rc = streams_make(lane);
     if (OMPI_SUCCESS == rc) {
-        rc = GPUHIER_LANE_SMALL == kind ? pinned_make(lane) : scratch_make(lane, by_ipc);
+        rc = GPUHIER_LANE_SMALL == kind
+                 ? gpuhier_pinned_alloc(&lane->pinned, gpuhier_params.small_bytes, CU_MEMHOSTALLOC_PORTABLE)
+                 : scratch_make(lane, by_ipc);
     }
     if (OMPI_SUCCESS == rc && GPUHIER_LANE_SLICES == kind) {
         rc = mailbox_make(lane);

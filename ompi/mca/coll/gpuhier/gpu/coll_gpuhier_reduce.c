@@ -295,9 +295,6 @@ static CUresult resolve(gpuhier_reduce_t *r)
     for (int i = 0; i < GPUHIER_REDUCE_COUNT && CUDA_SUCCESS == result; ++i) {
         result = gpuhier_cuda_kernel(r->module, oneshot_names[i], GPUHIER_KERNEL_BLOCK, &r->oneshot[i], &blocks);
     }
-    result = CUDA_SUCCESS != result
-                 ? result
-                 : gpuhier_cuda_kernel(r->module, "gpuhier_carry", GPUHIER_CARRY_BLOCK, &r->carry, &blocks);
     const unsigned quarter = (unsigned) multiprocessors / 4;
     r->enough_blocks = quarter > BLOCKS_MIN ? quarter : BLOCKS_MIN;
     return result;
@@ -410,14 +407,6 @@ int gpuhier_reduce_oneshot(gpuhier_reduce_t *r, int index, const gpuhier_oneshot
                                   blocks < GPUHIER_ONESHOT_BLOCKS ? (unsigned) blocks : GPUHIER_ONESHOT_BLOCKS, 1, 1,
                                   GPUHIER_KERNEL_BLOCK, 1, 1, 0, stream, params, NULL),
         oneshot_names[index]);
-}
-
-int gpuhier_reduce_carry(gpuhier_reduce_t *r, const gpuhier_carry_args_t *args, CUstream stream)
-{
-    void *params[1] = {(void *) args};
-    return gpuhier_cuda_error(
-        gpuhier_cu.cuLaunchKernel(r->carry, 1, 1, 1, GPUHIER_CARRY_BLOCK, 1, 1, 0, stream, params, NULL),
-        "gpuhier_carry");
 }
 
 int gpuhier_reduce_copy(gpuhier_reduce_t *r, const gpuhier_kernel_args_t *args, CUstream stream)

@@ -13,7 +13,6 @@
 #include <cuda.h>
 
 #include "gpu/kernels/gpuhier_kernels.h"
-#include "gpu/kernels/gpuhier_carry.h"
 #include "gpu/kernels/gpuhier_oneshot.h"
 
 struct ompi_op_t;
@@ -53,7 +52,6 @@ typedef struct gpuhier_reduce {
     unsigned all_blocks[GPUHIER_REDUCE_COUNT + 1]; /* blocks that the whole GPU runs at once */
     unsigned enough_blocks;                        /* blocks that fill the links */
     CUfunction oneshot[GPUHIER_REDUCE_COUNT];
-    CUfunction carry;
 } gpuhier_reduce_t;
 
 /*
@@ -76,12 +74,6 @@ int gpuhier_reduce_launch(gpuhier_reduce_t *r, int index, const gpuhier_kernel_a
  * that of the driver's result.
  */
 int gpuhier_reduce_oneshot(gpuhier_reduce_t *r, int index, const gpuhier_oneshot_args_t *args, CUstream stream);
-
-/*
- * Starts gpuhier_carry, see gpuhier_carry.h. It ends when its host answers, or args->patience after it has asked.
- * Returns an Open MPI code.
- */
-int gpuhier_reduce_carry(gpuhier_reduce_t *r, const gpuhier_carry_args_t *args, CUstream stream);
 
 /* The same as gpuhier_reduce_launch() for a copy of args->count bytes from src[0] to all destinations. args->nsrc is
  * ignored. */

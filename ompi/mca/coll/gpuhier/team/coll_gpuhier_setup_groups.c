@@ -92,21 +92,6 @@ static bool gpus_differ(const gpuhier_setup_t *setup)
     return true;
 }
 
-/* Does this rank share its GPU with no other rank of the node? */
-static bool gpu_is_own(const gpuhier_setup_t *setup)
-{
-    const int me = setup->team->rank;
-    for (int rank = 0; rank < setup->team->nranks; ++rank) {
-        if (rank != me && setup->nodes[rank] == setup->nodes[me]
-            && 0
-                   == memcmp(setup->records[rank].gpu_uuid, setup->records[me].gpu_uuid,
-                             sizeof(setup->records[me].gpu_uuid))) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* May NVSwitches reduce in all groups? Each member of a group must have a GPU of its own. */
 static bool switches_may_reduce(const gpuhier_setup_t *setup)
 {
@@ -200,8 +185,6 @@ static int groups_make(gpuhier_setup_t *setup)
             team->mapped_bytes = gpuhier_params.small_bytes;
         }
     }
-    team->carries = gpuhier_params.oneshot_bytes > 0 && 0 == team->oneshot_bytes
-                    && 0 != setup->hello[team->rank].may_wait && gpu_is_own(setup);
     const int rc = gpuhier_lane_levels(setup->lane, team->levels.count); /* a call that made them might have to wait */
     return OMPI_SUCCESS != rc ? rc : members_note(setup);
 }

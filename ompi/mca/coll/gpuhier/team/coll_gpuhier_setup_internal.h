@@ -35,7 +35,7 @@ typedef struct gpuhier_setup_hello {
     uint8_t way;           /* gpuhier_way_t of the record */
     uint8_t asked;         /* the last way to which this rank had to fall back */
     uint8_t host_maps;     /* the host reads and writes memory of this rank's GPU */
-    uint8_t may_wait;      /* kernels on its GPU may wait for peers and for the host */
+    uint8_t may_wait;      /* kernels on its GPU may wait for peers */
     uint8_t links;         /* GPUHIER_LINKS_* */
     uint8_t multicast;     /* this rank may take part in a multicast object */
     gpuhier_memref_t scratch;

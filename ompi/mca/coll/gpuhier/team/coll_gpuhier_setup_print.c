@@ -83,13 +83,6 @@ void gpuhier_setup_print(const gpuhier_setup_t *setup)
                     "coll:gpuhier:   calls of up to %llu bytes: reduced by the host, which reads and writes GPU memory",
                     (unsigned long long) team->mapped_bytes);
     }
-    if (team->carries && gpuhier_params.small_bytes > 0) {
-        opal_output(
-            0,
-            "coll:gpuhier:   blocking calls of up to %llu bytes: a kernel carries input to the host and results back",
-            (unsigned long long) (gpuhier_params.small_bytes < GPUHIER_CARRY_MOST ? gpuhier_params.small_bytes
-                                                                                  : GPUHIER_CARRY_MOST));
-    }
     if (team->oneshot_bytes > 0) {
         opal_output(0,
                     "coll:gpuhier:   blocking calls of up to %llu bytes: one kernel that waits for those of the peers",

@@ -71,8 +71,6 @@ typedef struct gpuhier_team {
                                 several groups, ranks share a GPU, or kernels may not wait */
     uint64_t mapped_bytes; /* longest message that the small form gets in place of one-shot kernels, since the hosts of
                               all ranks read and write GPU memory themselves */
-    bool carries;          /* a kernel may carry short messages (engine/coll_gpuhier_carry.h): one-shot kernels reduce
-                              none, and no other rank of the node uses this rank's GPU, whose kernels may wait */
     enum {
         GPUHIER_SWITCH_NONE,    /* no switch reduces for all groups */
         GPUHIER_SWITCH_UNTRIED, /* switches may be able to: see coll_gpuhier_switch.h */

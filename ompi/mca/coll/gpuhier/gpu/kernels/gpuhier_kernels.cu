@@ -4,7 +4,7 @@
  *
  * The GPU's entry points, two for each entry of GPUHIER_KERNEL_LIST. Kernels wait for nothing: each thread works on its
  * share of the elements and ends, whatever other threads do. One-shot kernels (gpuhier_oneshot_entry.h) wait for those
- * of the peers, and gpuhier_carry for its host.
+ * of the peers.
  */
 #include "gpuhier_kernel_body.h"
 
@@ -51,7 +51,6 @@ template <> __device__ __forceinline__ void device_memory::put<wide>(uint64_t ad
     }
 
 #include "gpuhier_oneshot_entry.h"
-#include "gpuhier_carry_body.h"
 
 GPUHIER_KERNEL_LIST(GPUHIER_KERNEL)
 GPUHIER_KERNEL_LIST(GPUHIER_ONESHOT)

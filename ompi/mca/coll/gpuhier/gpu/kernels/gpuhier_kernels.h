@@ -19,8 +19,7 @@
  * This folder, kernels, owns the GPU's code: the list of kernels (this file), the arithmetic (gpuhier_kernel_ops.h),
  * what a thread does (gpuhier_kernel_body.h), the entry points (gpuhier_kernels.cu) and the compiled code as data
  * (gpuhier_fatbin.S). It uses no other code. These kernels wait for nothing; the one-shot kernels (gpuhier_oneshot.h,
- * gpuhier_oneshot_body.h, gpuhier_oneshot_entry.h) wait for those of the peers, and gpuhier_carry (gpuhier_carry.h,
- * gpuhier_carry_body.h) waits for its host.
+ * gpuhier_oneshot_body.h, gpuhier_oneshot_entry.h) wait for those of the peers.
  *
  * Used by: coll_gpuhier_reduce.c (which launches), gpuhier_kernels.cu (the GPU's code), the
  * host twin in test/cudasim/twin, and the engine, which fills the arguments. Plain C and C++.

@@ -52,7 +52,6 @@ static counts_t counts_read(void)
 
 static const char *form_of(const counts_t *a, const counts_t *b)
 {
-    const unsigned long long kernels = b->kernels - a->kernels;
     if (b->pvars.saved > a->pvars.saved) {
         return b->pvars.staged > a->pvars.staged ? "staged" : "saved";
     }
@@ -63,9 +62,7 @@ static const char *form_of(const counts_t *a, const counts_t *b)
         return "uncounted";
     }
     if (b->pvars.small > a->pvars.small) {
-        return b->pvars.mapped > a->pvars.mapped ? "words by the host"
-               : kernels > 0                     ? "words by a kernel"
-                                                 : "words by copies";
+        return b->pvars.mapped > a->pvars.mapped ? "words by the host" : "words by copies";
     }
     return b->pvars.oneshot > a->pvars.oneshot ? "one-shot" : b->in_switch > a->in_switch ? "switched" : "slices";
 }
@@ -97,11 +94,8 @@ static void show(suite_t *suite, const struct memory *memory, bool blocking, siz
     }
     flight_free(&flight);
     if (0 == suite->rank) {
-        const char *form = form_of(&before, &after);
-        printf(" %zu %s", bytes, form);
-        if (0 != strncmp(form, "words", 5)) { /* whose kernel leaves if the result comes late, and then it is copied */
-            printf(" %lluk %lluc", after.kernels - before.kernels, after.copies - before.copies);
-        }
+        printf(" %zu %s %lluk %lluc", bytes, form_of(&before, &after), after.kernels - before.kernels,
+               after.copies - before.copies);
         if (after.pvars.net_steps_sent > before.pvars.net_steps_sent) {
             printf(" %llu steps", (unsigned long long) (after.pvars.net_steps_sent - before.pvars.net_steps_sent));
         }

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns what the tool makes on a GPU, the launches of the component's copy kernel, and the trial of what kernels see of
- * another GPU's memory. The component tries the same at set-up (team/coll_gpuhier_trial.c), there between processes.
+ * another GPU's memory. The component does the same at set-up (team/coll_gpuhier_p2p_test.c), there between processes.
  * Used by the verbs measure and doctor.
  */
 #include "ompi_config.h"

@@ -18,7 +18,6 @@
 #include "gpu/coll_gpuhier_ipc_cache.h"
 #include "host/coll_gpuhier_locked.h"
 #include "team/coll_gpuhier_process.h"
-#include "team/coll_gpuhier_tried.h"
 
 void gpuhier_finalize(void)
 {
@@ -30,7 +29,6 @@ void gpuhier_finalize(void)
     gpuhier_queue_quiesce(&calls);
     gpuhier_requests_quiesce();
     gpuhier_process_close();
-    gpuhier_tried_finalize();
     gpuhier_kept_finalize();
     gpuhier_ipc_finalize();
     gpuhier_gdr_finalize();

@@ -82,7 +82,7 @@ static int run(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer)
     if (NULL != setup->lane && OMPI_SUCCESS == failure) {
         gpuhier_lane_give(setup->lane);
     } else if (NULL != setup->lane) {
-        setup->lane->peers_work = true; /* no vote says that their trials have ended */
+        setup->lane->peers_work = true; /* no vote says that their tests have ended */
         gpuhier_lane_keep(setup->lane);
     }
     gpuhier_engine_unlock();
@@ -138,7 +138,7 @@ void gpuhier_setup_drop(gpuhier_setup_t *setup)
     free(setup->nodes);
     free(setup->places);
     free(setup->local);
-    gpuhier_verdicts_fini(&setup->verdicts);
+    gpuhier_p2p_table_fini(&setup->p2p);
     free(setup->neighbours);
     free(setup->is_host);
     free(setup->address);

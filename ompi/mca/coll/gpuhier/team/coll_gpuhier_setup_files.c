@@ -40,7 +40,7 @@ typedef struct todo {
     bool send, receive;
 } todo_t;
 
-/* The error that the trial finds: CUDA's, or that the neighbour could give no descriptor. */
+/* The error that the P2P test finds: CUDA's, or that the neighbour could give no descriptor. */
 static unsigned error_of(int rc)
 {
     const CUresult last = gpuhier_cuda_last_error();
@@ -124,7 +124,7 @@ static bool has_failed(const gpuhier_setup_t *setup, int rank)
     bool failed = false;
     for (int other = 0; other < setup->team->nranks && !failed; ++other) {
         if (setup->nodes[rank] == setup->nodes[other] && GPUHIER_SHARED_FILE == setup->hello[other].scratch.shared) {
-            const unsigned error = gpuhier_verdicts_pair_error(&setup->verdicts, rank, other);
+            const unsigned error = gpuhier_p2p_pair_error(&setup->p2p, rank, other);
             failed = 0 != error && CUDA_ERROR_PEER_ACCESS_UNSUPPORTED != error;
         }
     }
@@ -134,7 +134,7 @@ static bool has_failed(const gpuhier_setup_t *setup, int rank)
 bool gpuhier_setup_files_failed(gpuhier_setup_t *setup)
 {
     for (int rank = 0; rank < setup->team->nranks && !setup->is_to_use_ipc; ++rank) {
-        setup->is_to_use_ipc = 0 != gpuhier_verdicts_error(&setup->verdicts, rank) && has_failed(setup, rank);
+        setup->is_to_use_ipc = 0 != gpuhier_p2p_error(&setup->p2p, rank) && has_failed(setup, rank);
     }
     if (setup->is_to_use_ipc) {
         setup->is_to_fall = true;

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the groups that follow from the verdicts: hierarchy and shape, what the engine needs to know of this group's
+ * Owns the groups that follow from the P2P tests: hierarchy and shape, what the engine needs to know of this group's
  * members, the vote on the team's id, and the nodes that work through host memory. Does not own that memory
  * (hostlanes), nor what lies between groups (setup_net).
  */
@@ -24,7 +24,7 @@
 static bool can_map(void *arg, int rank, int other)
 {
     const gpuhier_setup_t *setup = arg;
-    return setup->is_host[setup->nodes[rank]] || gpuhier_verdicts_reach(&setup->verdicts, rank, other);
+    return setup->is_host[setup->nodes[rank]] || gpuhier_p2p_reach(&setup->p2p, rank, other);
 }
 
 /* Copies what the engine needs to know of this group's members. */
@@ -266,7 +266,7 @@ static const char *no_mapping_topic(unsigned error)
 }
 
 /* The lowest rank of the first node that works through host memory says so, once a process. Where all memory could be
- * mapped, gpuhier_verdicts_tell() has said why it is not used. */
+ * mapped, gpuhier_p2p_corrupt_tell() has said why it is not used. */
 static void host_tell(const gpuhier_setup_t *setup)
 {
     static atomic_flag told = ATOMIC_FLAG_INIT;
@@ -279,7 +279,7 @@ static void host_tell(const gpuhier_setup_t *setup)
         return;
     }
     for (int k = 0; k < setup->nlocal && 0 == error; ++k) {
-        error = gpuhier_verdicts_error(&setup->verdicts, setup->local[k]);
+        error = gpuhier_p2p_error(&setup->p2p, setup->local[k]);
     }
     if (0 != error && !atomic_flag_test_and_set(&told)) {
         opal_show_help("help-coll-gpuhier.txt", no_mapping_topic(error), true, ompi_process_info.nodename,

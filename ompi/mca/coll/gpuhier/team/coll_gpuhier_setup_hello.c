@@ -13,7 +13,7 @@
 #include "base/coll_gpuhier_lock.h"
 #include "gpu/coll_gpuhier_parcels.h"
 #include "team/coll_gpuhier_setup_internal.h"
-#include "team/coll_gpuhier_trial.h"
+#include "team/coll_gpuhier_p2p_test.h"
 
 /* Fills in this rank's hello. Returns an Open MPI code. After an error the hello is all zero, which is not valid. */
 static int hello_fill(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, gpuhier_setup_hello_t *mine)
@@ -33,7 +33,6 @@ static int hello_fill(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, gp
             gpuhier_export_scratch(setup->lane->scratch, setup->lane->ref.bytes, &setup->lane->ref);
         }
         mine->scratch = setup->lane->ref;
-        mine->context = team->device->witness_id;
         rc = gpuhier_setup_net_record(team, &mine->record);
         mine->way = (uint8_t) team->way;
         mine->asked = (uint8_t) gpuhier_process_way();
@@ -50,7 +49,7 @@ static int hello_fill(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, gp
         || sizeof(mine->nonce) != getrandom(&mine->nonce, sizeof(mine->nonce), 0)) {
         rc = OMPI_SUCCESS != rc ? rc : OMPI_ERROR;
     }
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_trial_prepare(setup->lane, mine->nonce);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_p2p_test_prepare(setup->lane, mine->nonce);
     if (OMPI_SUCCESS != rc) {
         memset(mine, 0, sizeof(*mine));
     }

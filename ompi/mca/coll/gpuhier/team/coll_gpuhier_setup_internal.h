@@ -6,15 +6,15 @@
  *
  *   coll_gpuhier_setup.c         the order of the steps; memory of a set-up; beginning anew
  *   coll_gpuhier_setup_hello.c   what every rank is: the first step
- *   coll_gpuhier_setup_node.c    the ranks of a node: control block and trial
+ *   coll_gpuhier_setup_node.c    the ranks of a node: control block and P2P test
  *   coll_gpuhier_setup_files.c   descriptors of scratch, and the fall to CUDA IPC
- *   coll_gpuhier_setup_groups.c  the groups that follow from the trials, their id, scratch in host memory
+ *   coll_gpuhier_setup_groups.c  the groups that follow from the P2P tests, their id, scratch in host memory
  *   coll_gpuhier_setup_net.c     between groups: devices, addresses, connections, the fall to another way
  *   coll_gpuhier_setup_links.c   whether partners map each other's memory, and the trial of that
  *   coll_gpuhier_setup_relay.c   whether groups of a node exchange through host memory
  *   coll_gpuhier_setup_print.c   what print_info shows of a new team
  *
- * They stand on parts that know nothing of set-up: trial, tried and verdicts, hostlanes, partners, process.
+ * They stand on parts that know nothing of set-up: p2p_test, hostlanes, partners, process.
  */
 #ifndef GPUHIER_SETUP_INTERNAL_H
 #define GPUHIER_SETUP_INTERNAL_H
@@ -26,7 +26,7 @@
 #include "team/coll_gpuhier_process.h"
 #include "team/coll_gpuhier_setup.h"
 #include "team/coll_gpuhier_team.h"
-#include "team/coll_gpuhier_verdicts.h"
+#include "team/coll_gpuhier_p2p_test.h"
 
 /* What each rank tells all others at set-up, in plain bytes: gpuhier_agree() has found that all run the same build. */
 typedef struct gpuhier_setup_hello {
@@ -39,8 +39,7 @@ typedef struct gpuhier_setup_hello {
     uint8_t links;         /* GPUHIER_LINKS_* */
     uint8_t multicast;     /* this rank may take part in a multicast object */
     gpuhier_memref_t scratch;
-    uint64_t nonce;   /* of the patterns in scratch, see gpuhier_trial_prepare() */
-    uint64_t context; /* number of the rank's CUDA context in its process, see coll_gpuhier_tried.h */
+    uint64_t nonce; /* of the patterns in scratch, see gpuhier_p2p_test_prepare() */
     gpuhier_record_t record;
 } gpuhier_setup_hello_t;
 
@@ -80,8 +79,8 @@ struct gpuhier_setup {
     int *places;                     /* [nranks] place of the rank among those of its node */
     int *local;                      /* [nlocal] ranks of this node, rising */
     int nlocal, widest;              /* widest: ranks on the fullest node */
-    gpuhier_neighbour_t *neighbours; /* [nlocal] for the trial */
-    gpuhier_verdicts_t verdicts;     /* what came of the trials of all ranks */
+    gpuhier_neighbour_t *neighbours; /* [nlocal] for the P2P test */
+    gpuhier_p2p_table_t p2p;         /* what came of the tests of all ranks */
 
     /* groups */
     gpuhier_setup_word_t *words; /* [nranks] */
@@ -117,7 +116,7 @@ static inline int gpuhier_setup_gather(const gpuhier_setup_t *setup, const void 
  * rc: the outcome of this rank's earlier steps; a rank that has failed only votes. They return an Open MPI code.
  *
  * hello: takes scratch, and fills in `hello` and `records`. The code may differ between ranks.
- * node: makes or attaches the control block, and fills in the verdicts. The code may differ between ranks.
+ * node: makes or attaches the control block, and fills in `p2p`. The code may differ between ranks.
  * groups: makes the groups and chooses the team's id. Succeeds on all ranks or on none.
  * host_lanes: if `has_host`, makes scratch in host memory on the nodes that need it. Succeeds on all ranks or on none.
  * net_connect: if there are several groups, connects their partners. Succeeds on all ranks or on none.
@@ -131,10 +130,10 @@ int gpuhier_setup_groups(gpuhier_setup_t *setup, int rc);
 /* Parts of the step `node`. */
 
 /* Sends the neighbours descriptors of this rank's scratch, and maps theirs. What could not be mapped shows in the
- * trial. */
+ * P2P test. */
 void gpuhier_setup_files_exchange(const gpuhier_setup_t *setup);
 
-/* When all verdicts are there: has a rank failed to map memory by a descriptor, where CUDA IPC may do? Then all ranks
+/* When `p2p` is complete: has a rank failed to map memory by a descriptor, where CUDA IPC may do? Then all ranks
  * begin anew, with other scratch. The same on all ranks. */
 bool gpuhier_setup_files_failed(gpuhier_setup_t *setup);
 

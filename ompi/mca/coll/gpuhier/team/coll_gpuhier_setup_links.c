@@ -21,7 +21,7 @@
 #include "base/coll_gpuhier_params.h"
 #include "gpu/coll_gpuhier_vmm.h"
 #include "team/coll_gpuhier_setup_internal.h"
-#include "team/coll_gpuhier_trial.h"
+#include "team/coll_gpuhier_p2p_test.h"
 #include "opal/util/output.h"
 
 #define PATTERN_BYTES_MAX ((size_t) 32 << 10)
@@ -127,7 +127,7 @@ static int buffers_offer(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind, u
         rc = OMPI_ERR_NOT_SUPPORTED;
     }
     if (OMPI_SUCCESS == rc) {
-        gpuhier_trial_pattern(words, pattern_bytes(), setup->hello[setup->team->rank].nonce);
+        gpuhier_p2p_pattern_write(words, pattern_bytes(), setup->hello[setup->team->rank].nonce);
         mine->ref = setup->lane->exchange.now->ref[0];
         rc = copy(setup->lane, setup->lane->exchange.now->shard[0], words);
     }
@@ -149,7 +149,7 @@ static unsigned partner_try(gpuhier_setup_t *setup, int rank, uint64_t *words)
     gpuhier_engine_lock();
     gpuhier_unmap(mapping);
     gpuhier_engine_unlock();
-    if (OMPI_SUCCESS == rc && !gpuhier_trial_matches(words, pattern_bytes(), setup->hello[rank].nonce)) {
+    if (OMPI_SUCCESS == rc && !gpuhier_p2p_pattern_matches(words, pattern_bytes(), setup->hello[rank].nonce)) {
         return CUDA_ERROR_UNKNOWN; /* the copy brought something else */
     }
     return error_of(rc);

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns the steps of set-up among the ranks of one node: which ranks these are, the control block that they share, and
- * the trial of what each can map (trial). When the steps have ended, the verdicts have the outcome on all nodes.
+ * the test of what each can map (p2p_test). When the steps have ended, the table has the outcome on all nodes.
  */
 #include "ompi_config.h"
 
@@ -12,8 +12,7 @@
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
 #include "team/coll_gpuhier_setup_internal.h"
-#include "team/coll_gpuhier_trial.h"
-#include "team/coll_gpuhier_tried.h"
+#include "team/coll_gpuhier_p2p_test.h"
 
 /* Numbers the nodes, and the ranks on each. All records are valid. */
 static int nodes_number(gpuhier_setup_t *setup)
@@ -69,49 +68,17 @@ static bool node_is_split(const gpuhier_setup_t *setup)
     return split;
 }
 
-static gpuhier_tried_pair_t pair_of(const gpuhier_setup_t *setup, int k)
-{
-    const gpuhier_setup_hello_t *mine = &setup->hello[setup->team->rank], *theirs = &setup->hello[setup->local[k]];
-    return (gpuhier_tried_pair_t){mine->context, theirs->scratch.process, theirs->context};
-}
-
 static int neighbours_make(gpuhier_setup_t *setup)
 {
     setup->neighbours = calloc((size_t) setup->nlocal, sizeof(*setup->neighbours));
     if (NULL == setup->neighbours) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    gpuhier_engine_lock();
     for (int k = 0; k < setup->nlocal; ++k) {
-        const gpuhier_tried_pair_t pair = pair_of(setup, k);
-        gpuhier_neighbour_t *neighbour = &setup->neighbours[k];
-        neighbour->scratch = setup->hello[setup->local[k]].scratch;
-        neighbour->nonce = setup->hello[setup->local[k]].nonce;
-        neighbour->passed = gpuhier_tried_find(&pair, &neighbour->rate);
+        setup->neighbours[k].scratch = setup->hello[setup->local[k]].scratch;
+        setup->neighbours[k].nonce = setup->hello[setup->local[k]].nonce;
     }
-    gpuhier_engine_unlock();
     return neighbours_hold(setup);
-}
-
-/* Remembers which neighbours have passed the trial, both ways. All verdicts are there. */
-static void neighbours_remember(const gpuhier_setup_t *setup)
-{
-    const int rank = setup->team->rank;
-    gpuhier_engine_lock();
-    for (int k = 0; k < setup->nlocal; ++k) {
-        const gpuhier_tried_pair_t pair = pair_of(setup, k);
-        const int other = setup->local[k];
-        if (other == rank) {
-            continue;
-        }
-        if (gpuhier_verdicts_reach(&setup->verdicts, rank, other)
-            && gpuhier_verdicts_reach(&setup->verdicts, other, rank)) {
-            gpuhier_tried_note(&pair, setup->neighbours[k].rate);
-        } else {
-            gpuhier_tried_forget(&pair);
-        }
-    }
-    gpuhier_engine_unlock();
 }
 
 int gpuhier_setup_node(gpuhier_setup_t *setup, int rc)
@@ -126,44 +93,43 @@ int gpuhier_setup_node(gpuhier_setup_t *setup, int rc)
     }
     const bool maker = OMPI_SUCCESS == rc && 0 == me;
     if (OMPI_SUCCESS == rc) {
-        rc = gpuhier_verdicts_init(&setup->verdicts, team->nranks, setup->widest, setup->places);
+        rc = gpuhier_p2p_table_init(&setup->p2p, team->nranks, setup->widest, setup->places);
     }
     rc = OMPI_SUCCESS != rc ? rc : neighbours_make(setup);
     if (OMPI_SUCCESS == rc) {
         gpuhier_setup_files_exchange(setup);
     }
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_trial_run(setup->lane, setup->neighbours, setup->nlocal, me);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_p2p_test_run(setup->lane, setup->neighbours, setup->nlocal, me);
     bool made = false;
     if (OMPI_SUCCESS == rc && maker) { /* last, since a job that is killed now leaves the file */
         rc = gpuhier_segment_create(&args, &team->segment);
         made = OMPI_SUCCESS == rc;
     }
-    if (!gpuhier_setup_vote(setup, OMPI_SUCCESS == rc)) { /* now all kernels of the trial have ended */
+    if (!gpuhier_setup_vote(setup, OMPI_SUCCESS == rc)) { /* now all kernels of the test have ended */
         if (made) {
             gpuhier_segment_unlink(args.word);
         }
         return OMPI_SUCCESS != rc ? rc : OMPI_ERR_NOT_AVAILABLE;
     }
     rc = maker ? OMPI_SUCCESS : gpuhier_segment_attach(&args, me, &team->segment);
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_trial_inspect(setup->lane, setup->neighbours, setup->nlocal, me);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_p2p_test_inspect(setup->lane, setup->neighbours, setup->nlocal, me);
     if (OMPI_SUCCESS == rc) {
-        gpuhier_verdicts_note(&setup->verdicts, setup->neighbours, setup->nlocal);
+        gpuhier_p2p_table_note(&setup->p2p, setup->neighbours, setup->nlocal);
     }
-    int gathered = gpuhier_setup_gather(setup, gpuhier_verdicts_mine(&setup->verdicts), setup->verdicts.cells,
-                                        gpuhier_verdicts_row_bytes(&setup->verdicts));
+    int gathered = gpuhier_setup_gather(setup, gpuhier_p2p_table_mine(&setup->p2p), setup->p2p.cells,
+                                        gpuhier_p2p_table_row_bytes(&setup->p2p));
     if (made) {
         gpuhier_segment_unlink(args.word);
     }
     rc = OMPI_SUCCESS != rc ? rc : gathered;
-    if (OMPI_SUCCESS == rc && !gpuhier_verdicts_complete(&setup->verdicts)) {
+    if (OMPI_SUCCESS == rc && !gpuhier_p2p_table_complete(&setup->p2p)) {
         rc = OMPI_ERR_NOT_AVAILABLE;
     }
     if (OMPI_SUCCESS == rc && gpuhier_setup_files_failed(setup)) {
         rc = OMPI_ERR_NOT_SUPPORTED;
     }
     if (OMPI_SUCCESS == rc) {
-        neighbours_remember(setup);
-        gpuhier_verdicts_tell(&setup->verdicts, setup->records, setup->local, setup->nlocal, team->rank);
+        gpuhier_p2p_corrupt_tell(&setup->p2p, setup->records, setup->local, setup->nlocal, team->rank);
     }
     return rc;
 }

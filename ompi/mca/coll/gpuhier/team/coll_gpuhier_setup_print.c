@@ -108,5 +108,4 @@ void gpuhier_setup_print(const gpuhier_setup_t *setup)
         char text[128];
         opal_output(0, "coll:gpuhier:   %s", gpuhier_choice_text(&rows[i], team->ngroups, text, sizeof(text)));
     }
-    gpuhier_verdicts_print(&setup->verdicts, setup->local, setup->nlocal);
 }

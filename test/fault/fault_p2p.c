@@ -2,19 +2,17 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Set-up tries what the GPUs of a node can map once for the same processes, and anew where a context was lost.
+ * Set-up tests what the GPUs of a node can map, for each communicator.
  *
- *   fault_tried
+ *   fault_p2p
  *
  * Counts the kernels that the component launches in the first call of a communicator, which sets it up, and in the
- * second one. A trial launches kernels. It takes place in the first call of MPI_COMM_WORLD, and not in those of a
- * duplicate, of a part, and of the same ranks in another order.
+ * second one. A test launches kernels. It takes place for MPI_COMM_WORLD, for a duplicate, and for a part of the ranks
+ * in another order. Where a rank shares its node with no other rank there is no test.
  *
  * Then rank 0 loses the ability to map its neighbours' memory, while a pending call uses what it has mapped before. The
- * next duplicate is still set up, and its calls are right. The one after tries the GPUs again, and works.
- *
- * Then rank 0 resets its GPU: its neighbours remember a context that is gone, so the trial takes place in the next
- * duplicate, and not in the one after. Where ranks share a node with no other rank there is no trial.
+ * next duplicate is still set up, and its calls are right. So are those of the one after, and of one after rank 0 has
+ * reset its GPU.
  */
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
@@ -27,7 +25,6 @@
 
 static saboteur_t saboteur;
 static bool has_neighbours; /* other ranks of this node */
-static bool is_first_node;  /* that of rank 0 */
 
 /* The component's launches in a call. */
 static long launches_of(suite_t *suite, MPI_Comm comm, pair_t *pair)
@@ -39,32 +36,33 @@ static long launches_of(suite_t *suite, MPI_Comm comm, pair_t *pair)
     return saboteur.calls("cuLaunchKernel");
 }
 
-/* Sets the communicator up. tries: this rank takes part in a trial. */
-static void expect(suite_t *suite, MPI_Comm comm, pair_t *pair, bool tries, const char *what)
+/* Sets the communicator up. tests: this rank takes part in a P2P test. */
+static void expect(suite_t *suite, MPI_Comm comm, pair_t *pair, bool tests, const char *what)
 {
     const long first = launches_of(suite, comm, pair);
     const long second = launches_of(suite, comm, pair);
-    if (tries != (first > second)) {
+    if (tests != (first > second)) {
         suite_fail(suite, "%s: %ld launches in the first call, %ld in the second", what, first, second);
     }
     ++suite->calls;
 }
 
-static void expect_duplicate(suite_t *suite, pair_t *pair, bool tries, const char *what)
+static void expect_duplicate(suite_t *suite, pair_t *pair, const char *what)
 {
     MPI_Comm comm;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    expect(suite, comm, pair, tries, what);
+    expect(suite, comm, pair, has_neighbours, what);
     MPI_Comm_free(&comm);
 }
 
-static void check_parts(suite_t *suite, pair_t *pair)
+/* on_node: ranks of MPI_COMM_WORLD on this node. */
+static void check_parts(suite_t *suite, pair_t *pair, int on_node)
 {
     MPI_Comm comm;
     const uint64_t salt = suite->salt;
     MPI_Comm_split(MPI_COMM_WORLD, suite->rank > 0, -suite->rank, &comm);
     if (suite->rank > 0 && suite->nranks > 2) {
-        expect(suite, comm, pair, false, "a part");
+        expect(suite, comm, pair, on_node - (suite->rank < on_node) > 1, "a part");
     }
     MPI_Comm_free(&comm);
     suite->salt = salt + 2; /* the same on all ranks again */
@@ -106,32 +104,26 @@ int main(int argc, char **argv)
     pair_t pair;
     MPI_Comm node;
     int on_node;
-    suite_begin(&suite, "fault_tried", &argc, &argv);
+    suite_begin(&suite, "fault_p2p", &argc, &argv);
     saboteur_find(&saboteur);
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
     MPI_Comm_size(node, &on_node);
     MPI_Comm_free(&node);
-    is_first_node = suite.rank < on_node;
     has_neighbours = on_node > 1;
     pair_alloc(&pair, COUNT);
 
     expect(&suite, MPI_COMM_WORLD, &pair, has_neighbours, "MPI_COMM_WORLD");
-    expect_duplicate(&suite, &pair, false, "a duplicate");
-    check_parts(&suite, &pair);
+    expect_duplicate(&suite, &pair, "a duplicate");
+    check_parts(&suite, &pair, on_node);
     check_unmapped(&suite, &pair);
-    for (int tries = 1; tries >= 0; --tries) { /* then all ranks of the node try their pairs again */
-        expect_duplicate(&suite, &pair, tries && has_neighbours && is_first_node, "a duplicate after a refusal");
-    }
-
+    expect_duplicate(&suite, &pair, "a duplicate after a refusal");
     if (0 == suite.rank) {
         pair_free(&pair);
         CUDA_MUST(cudaDeviceReset());
         pair_alloc(&pair, COUNT);
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    for (int tries = 1; tries >= 0; --tries) {
-        expect_duplicate(&suite, &pair, tries && has_neighbours && is_first_node, "a duplicate after the reset");
-    }
+    expect_duplicate(&suite, &pair, "a duplicate after the reset");
     pair_free(&pair);
     return suite_end(&suite);
 }

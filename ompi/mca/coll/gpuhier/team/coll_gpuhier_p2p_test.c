@@ -2,12 +2,13 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the trial of mappings: patterns that kernels read from and write to neighbours' scratch. Does not own what
- * follows from it (setup_groups). An IOMMU or PCI Access Control Services can redirect the traffic between two GPUs,
- * and then the driver maps memory, copies are right, and kernels read and write other memory. So the trial is made by
- * kernels.
+ * Owns the test of P2P mappings: patterns that kernels read from and write to neighbours' scratch, the table of what
+ * the tests have shown, and the message about corrupt mappings. Does not own the messages that carry the table
+ * (setup_node), nor what follows from it (setup_groups). An IOMMU or PCI Access Control Services can redirect the
+ * traffic between two GPUs, and then the driver maps memory, copies are right, and kernels read and write other memory.
+ * So kernels do the test.
  *
- * Scratch of a rank during the trial, for n neighbours:
+ * Scratch of a rank during the test, for n neighbours:
  *
  *   0                    2 half                 2 half + n bytes            2 half + 2 n bytes
  *   | stream of the rank | spot of neighbour 0, .. n-1 | landing 0, .. n-1 |
@@ -20,18 +21,17 @@
  */
 #include "ompi_config.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
-#include "base/coll_gpuhier_clock.h"
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
-#include "team/coll_gpuhier_trial.h"
+#include "team/coll_gpuhier_p2p_test.h"
 #include "ompi/constants.h"
+#include "opal/util/proc.h"
+#include "opal/util/show_help.h"
 
 #define HALF_BYTES_MAX ((size_t) 32 << 10) /* eight pages of a host, which an IOMMU maps */
-#define RATE_BYTES ((size_t) 1 << 20)      /* of the read that is timed ... */
-#define RATE_BYTES_MIN (RATE_BYTES / 4)    /* ... and its least length: a launch must not count most */
-#define RATE_ROUNDS 3                      /* the best counts, since a disturbance only makes a read slower */
 #define PART_BYTES 64                      /* from a neighbour's part of a stream to the next one's */
 
 static uint64_t word_of(uint64_t nonce, size_t index)
@@ -82,12 +82,12 @@ static bool matches(const uint64_t *words, size_t bytes, uint64_t nonce, size_t 
     return bytes > 0;
 }
 
-bool gpuhier_trial_matches(const uint64_t *words, size_t bytes, uint64_t nonce)
+bool gpuhier_p2p_pattern_matches(const uint64_t *words, size_t bytes, uint64_t nonce)
 {
     return matches(words, bytes, nonce, 0);
 }
 
-void gpuhier_trial_pattern(uint64_t *words, size_t bytes, uint64_t nonce)
+void gpuhier_p2p_pattern_write(uint64_t *words, size_t bytes, uint64_t nonce)
 {
     for (size_t i = 0; i < bytes / sizeof(*words); ++i) {
         words[i] = word_of(nonce, i);
@@ -102,14 +102,14 @@ static int copy(const gpuhier_lane_t *lane, CUdeviceptr to, CUdeviceptr from, si
     return OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
 }
 
-int gpuhier_trial_prepare(const gpuhier_lane_t *lane, uint64_t nonce)
+int gpuhier_p2p_test_prepare(const gpuhier_lane_t *lane, uint64_t nonce)
 {
     const size_t bytes = 2 * half_bytes();
     uint64_t *words = malloc(bytes);
     if (NULL == words) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    gpuhier_trial_pattern(words, bytes, nonce);
+    gpuhier_p2p_pattern_write(words, bytes, nonce);
     int rc = copy(lane, lane->scratch, (CUdeviceptr) (uintptr_t) words, bytes);
     free(words);
     return rc;
@@ -130,17 +130,6 @@ static unsigned error_now(void)
     return CUDA_SUCCESS == last ? CUDA_ERROR_UNKNOWN : (unsigned) last;
 }
 
-/* Is there a neighbour that kernels are to try? */
-static bool tries(const gpuhier_neighbour_t *neighbours, int n, int me)
-{
-    for (int k = 0; k < n; ++k) {
-        if (k != me && !neighbours[k].passed) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void map(gpuhier_neighbour_t *neighbour)
 {
     if (0 != neighbour->error) {
@@ -157,7 +146,7 @@ static void start(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbour, in
 {
     const size_t bytes = pattern_bytes(n);
     if (0 == bytes) {
-        neighbour->error = CUDA_ERROR_OUT_OF_MEMORY; /* what cannot be tried is not trusted */
+        neighbour->error = CUDA_ERROR_OUT_OF_MEMORY; /* what cannot be tested is not trusted */
         return;
     }
     map(neighbour);
@@ -169,42 +158,22 @@ static void start(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbour, in
     }
 }
 
-/* Times longer reads of the neighbour's scratch, whatever lies there, into memory that no pattern needs. The best
- * counts. An error of a launch leaves the rate as it is. */
-static int time_reads(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbour, int n)
-{
-    const size_t at = spot_of(2 * n, n), room = scratch_bytes() - at;
-    const size_t bytes = room < RATE_BYTES ? room : RATE_BYTES;
-    int rc = OMPI_SUCCESS;
-    for (int round = 0; round < RATE_ROUNDS && bytes >= RATE_BYTES_MIN && OMPI_SUCCESS == rc; ++round) {
-        const double begin = gpuhier_clock();
-        if (OMPI_SUCCESS == move(lane, lane->scratch + at, neighbour->address, bytes)) {
-            rc = gpuhier_cuda_error(gpuhier_cu.cuStreamSynchronize(lane->stream[GPUHIER_STAGE_IN]),
-                                    "cuStreamSynchronize");
-            const double rate = 1e-9 * (double) bytes / (gpuhier_clock() - begin);
-            neighbour->rate = rate > neighbour->rate ? rate : neighbour->rate;
-        }
-    }
-    return rc;
-}
-
-/* Waits for all kernels, checks what they have read, and times reads from the neighbours whose data was right. */
+/* Waits for all kernels, and checks what they have read. */
 static int finish(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbours, int n, int me, uint64_t *landings)
 {
     const size_t bytes = pattern_bytes(n);
     int rc = copy(lane, (CUdeviceptr) (uintptr_t) landings, lane->scratch + spot_of(n, n), (size_t) n * bytes);
     for (int k = 0; k < n && OMPI_SUCCESS == rc; ++k) {
         gpuhier_neighbour_t *neighbour = &neighbours[k];
-        if (k != me && !neighbour->passed && 0 == neighbour->error) {
+        if (k != me && 0 == neighbour->error) {
             const uint64_t *landing = &landings[(size_t) k * bytes / sizeof(*landings)];
             neighbour->reads = matches(landing, bytes, neighbour->nonce, 0);
-            rc = neighbour->reads ? time_reads(lane, neighbour, n) : rc;
         }
     }
     return rc;
 }
 
-int gpuhier_trial_run(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbours, int n, int me)
+int gpuhier_p2p_test_run(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbours, int n, int me)
 {
     neighbours[me].reads = neighbours[me].arrived = true;
     uint64_t *landings = malloc((size_t) n * pattern_bytes(n) + 1);
@@ -212,15 +181,11 @@ int gpuhier_trial_run(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbour
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     for (int k = 0; k < n; ++k) {
-        if (k != me && neighbours[k].passed) {
-            map(&neighbours[k]);
-            neighbours[k].reads = 0 == neighbours[k].error;
-            neighbours[k].arrived = true; /* as found earlier; `error` says if the mapping fails now */
-        } else if (k != me) {
+        if (k != me) {
             start(lane, &neighbours[k], k, n, me);
         }
     }
-    int rc = tries(neighbours, n, me) ? finish(lane, neighbours, n, me, landings) : OMPI_SUCCESS;
+    int rc = n > 1 ? finish(lane, neighbours, n, me, landings) : OMPI_SUCCESS;
     gpuhier_engine_lock();
     for (int k = 0; k < n; ++k) {
         gpuhier_unmap(neighbours[k].mapping);
@@ -231,10 +196,10 @@ int gpuhier_trial_run(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbour
     return rc;
 }
 
-int gpuhier_trial_inspect(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbours, int n, int me)
+int gpuhier_p2p_test_inspect(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbours, int n, int me)
 {
     const size_t bytes = pattern_bytes(n);
-    if (!tries(neighbours, n, me)) {
+    if (n < 2) {
         return OMPI_SUCCESS;
     }
     uint64_t *spots = malloc((size_t) n * bytes + 1);
@@ -243,11 +208,138 @@ int gpuhier_trial_inspect(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neigh
     }
     int rc = copy(lane, (CUdeviceptr) (uintptr_t) spots, lane->scratch + spot_of(0, n), (size_t) n * bytes);
     for (int k = 0; k < n && OMPI_SUCCESS == rc; ++k) {
-        if (k != me && !neighbours[k].passed) {
+        if (k != me) {
             const uint64_t *spot = &spots[(size_t) k * bytes / sizeof(*spots)];
             neighbours[k].arrived = matches(spot, bytes, neighbours[k].nonce, part_of(me));
         }
     }
     free(spots);
     return rc;
+}
+
+enum {
+    FLAG_ATTACHED = 1, /* in the first cell of a row */
+    FLAG_MAPPED = 2,   /* the rank has the other's scratch mapped, and its kernels have run */
+    FLAG_READS = 4,    /* the kernels have read what the other has written there */
+    FLAG_ARRIVED = 8   /* what the other's kernels have written has arrived in this rank's scratch */
+};
+
+int gpuhier_p2p_table_init(gpuhier_p2p_table_t *table, int nranks, int widest, const int *places)
+{
+    *table = (gpuhier_p2p_table_t){.nranks = nranks, .widest = widest, .places = places};
+    table->cells = calloc((size_t) nranks + 1, gpuhier_p2p_table_row_bytes(table));
+    return NULL == table->cells ? OMPI_ERR_OUT_OF_RESOURCE : OMPI_SUCCESS;
+}
+
+void gpuhier_p2p_table_fini(gpuhier_p2p_table_t *table)
+{
+    free(table->cells);
+    table->cells = NULL;
+}
+
+static gpuhier_p2p_cell_t *row_of(const gpuhier_p2p_table_t *table, int rank)
+{
+    return &table->cells[(size_t) rank * (size_t) (1 + table->widest)];
+}
+
+static const gpuhier_p2p_cell_t *cell_of(const gpuhier_p2p_table_t *table, int rank, int other)
+{
+    return &row_of(table, rank)[1 + table->places[other]];
+}
+
+void *gpuhier_p2p_table_mine(const gpuhier_p2p_table_t *table)
+{
+    return row_of(table, table->nranks);
+}
+
+size_t gpuhier_p2p_table_row_bytes(const gpuhier_p2p_table_t *table)
+{
+    return (size_t) (1 + table->widest) * sizeof(*table->cells);
+}
+
+void gpuhier_p2p_table_note(const gpuhier_p2p_table_t *table, const gpuhier_neighbour_t *neighbours, int n)
+{
+    gpuhier_p2p_cell_t *row = row_of(table, table->nranks);
+    row[0].flags = FLAG_ATTACHED;
+    for (int k = 0; k < n; ++k) {
+        const gpuhier_neighbour_t *neighbour = &neighbours[k];
+        row[1 + k].error = (uint16_t) neighbour->error;
+        row[1 + k].flags = (uint8_t) ((0 == neighbour->error ? FLAG_MAPPED : 0) | (neighbour->reads ? FLAG_READS : 0)
+                                      | (neighbour->arrived ? FLAG_ARRIVED : 0));
+    }
+}
+
+bool gpuhier_p2p_table_complete(const gpuhier_p2p_table_t *table)
+{
+    bool complete = true;
+    for (int rank = 0; rank < table->nranks; ++rank) {
+        complete = complete && FLAG_ATTACHED == row_of(table, rank)->flags;
+    }
+    return complete;
+}
+
+/* Do a rank's writes arrive at another rank? */
+static bool arrives(const gpuhier_p2p_table_t *table, int rank, int other)
+{
+    return 0 != (cell_of(table, other, rank)->flags & FLAG_ARRIVED);
+}
+
+bool gpuhier_p2p_reach(const gpuhier_p2p_table_t *table, int rank, int other)
+{
+    return 0 != (cell_of(table, rank, other)->flags & FLAG_READS) && arrives(table, rank, other);
+}
+
+unsigned gpuhier_p2p_error(const gpuhier_p2p_table_t *table, int rank)
+{
+    const gpuhier_p2p_cell_t *cells = row_of(table, rank) + 1;
+    for (int k = 0; k < table->widest; ++k) {
+        if (0 != cells[k].error) {
+            return cells[k].error;
+        }
+    }
+    return 0;
+}
+
+unsigned gpuhier_p2p_pair_error(const gpuhier_p2p_table_t *table, int rank, int other)
+{
+    return cell_of(table, rank, other)->error;
+}
+
+static bool is_corrupt(const gpuhier_p2p_table_t *table, int rank, int other)
+{
+    return 0 != (cell_of(table, rank, other)->flags & FLAG_MAPPED) && !gpuhier_p2p_reach(table, rank, other);
+}
+
+static void corrupt_tell(const gpuhier_p2p_table_t *table, const gpuhier_record_t *records, int rank, int other,
+                         int count, int npairs)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    const gpuhier_pci_id_t *pci = &records[rank].gpu_pci, *other_pci = &records[other].gpu_pci;
+    const bool reads = 0 != (cell_of(table, rank, other)->flags & FLAG_READS);
+    const bool writes = arrives(table, rank, other);
+    if (atomic_flag_test_and_set(&told)) {
+        return;
+    }
+    opal_show_help("help-coll-gpuhier.txt", "corrupt P2P mapping", true, opal_process_info.nodename, rank,
+                   (int) records[rank].gpu_ordinal, (unsigned) pci->domain, pci->bus, pci->device, other,
+                   (int) records[other].gpu_ordinal, (unsigned) other_pci->domain, other_pci->bus, other_pci->device,
+                   reads    ? "writes of the first GPU's kernels do not arrive"
+                   : writes ? "the first GPU's kernels read wrong data"
+                            : "the first GPU's kernels read wrong data, and their writes do not arrive",
+                   count, npairs);
+}
+
+void gpuhier_p2p_corrupt_tell(const gpuhier_p2p_table_t *table, const gpuhier_record_t *records, const int *local,
+                              int nlocal, int rank)
+{
+    const int npairs = nlocal * nlocal;
+    int first = 0, count = 0;
+    for (int i = 0; i < npairs; ++i) {
+        if (is_corrupt(table, local[i / nlocal], local[i % nlocal])) {
+            first = 0 == count++ ? i : first;
+        }
+    }
+    if (count > 0 && rank == local[first / nlocal]) {
+        corrupt_tell(table, records, rank, local[first % nlocal], count, npairs - nlocal);
+    }
 }

@@ -10,7 +10,7 @@
  *          gives |shard of i| + |shard of j| bytes to GPU i, over all ranks' kernels and copies.
  *   one    (the same, of one-shot kernels) Each rank sends its whole message to each peer, or, where the message
  *          is too long for a mailbox, a shard of units there and its own shard of the result. A unit is 16 bytes
- *          of elements, or one padded pair, and travels with flags of the same size.
+ *          of elements, and travels with flags of the same size.
  *   rails  (the component's counters of payload bytes) Between N nodes every piece of the message
  *          is exchanged: 2 (N - 1) B bytes over all ranks, or (p log2 p + 2 r) B by recursive doubling with
  *          p the largest power of two up to N, r = N - p. With two nodes every rank sends its
@@ -213,15 +213,13 @@ static uint64_t shard_elements(const bench_traffic_t *t, const bench_row_t *row,
 /* What a one-shot call sends over a link, both ways of use together. */
 static uint64_t oneshot_bytes(const bench_row_t *row, uint64_t from, uint64_t to, uint64_t nranks)
 {
-    const bool padded = value_has_gaps(row->type);
-    uint64_t elements = padded ? 1 : ONESHOT_UNIT / row->type->extent;
-    uint64_t units = units_of(row->count, elements), room = ONESHOT_MAILBOX / nranks;
+    uint64_t units = units_of(row->count, ONESHOT_UNIT / row->type->extent), room = ONESHOT_MAILBOX / nranks;
     bool fits = nranks > 4 ? row->bytes < room / 2 : row->bytes <= room / ONESHOT_UNIT * ONESHOT_UNIT;
 
     if (!fits) {
         units = 2 * (units / nranks) + (from < units % nranks) + (to < units % nranks);
     }
-    return units * 2 * (padded ? row->type->extent : ONESHOT_UNIT);
+    return units * 2 * ONESHOT_UNIT;
 }
 
 /* What the memory of GPU `from` gives to GPU `to`. */

@@ -135,7 +135,7 @@ template <class T, class Op> static void oneshot_run(const cudasim_launch_t *lau
     const oneshot_memory memory = {{launch}, &args, open.get(), 0, 0};
     const uint64_t threads = launch->exact ? (uint64_t) launch->grid[0] * launch->block[0] : 1;
     const size_t bytes = (size_t) args.count * sizeof(T);
-    const uint64_t mine = (units_of<T>(args.count) + args.nranks - 1 - args.index) / args.nranks; /* my shard's units */
+    const uint64_t mine = (units_of(bytes) + args.nranks - 1 - args.index) / args.nranks; /* my shard's units */
     bool complete = true;
 
     open->used = open->last = 0;
@@ -152,9 +152,9 @@ template <class T, class Op> static void oneshot_run(const cudasim_launch_t *lau
     memory.flush();
     open->first = 0;
     if (!launch->exact) {
-        const uint64_t again = args.two_shots ? mine * unit_bytes<T>::buffer : bytes;
+        const uint64_t again = args.two_shots ? mine * unit_bytes : bytes;
         launch->traffic(launch, (uintptr_t) args.in, (size_t) (again < bytes ? again : bytes), 0);
-        memory.unread = args.two_shots ? mine * unit_bytes<T>::box * (args.nranks - 1) : 0;
+        memory.unread = args.two_shots ? mine * unit_bytes * GPUHIER_ONESHOT_WIRE * (args.nranks - 1) : 0;
     }
     for (uint64_t thread = 0; thread < threads && complete; ++thread) {
         complete = oneshot_reduce<oneshot_memory, T, Op>(memory, args, thread, threads);

@@ -10,12 +10,14 @@
  *      | e e | chunk 0 | chunk 1 | ...        | chunk n-1 | e e e |
  *            ^ 16-byte boundary of most buffers
  *
- * A chunk is 16 bytes, or one element for padded pairs. Chunk c goes to thread c mod threads, and so do the elements of
- * head and tail. Buffers are usually congruent modulo 16: allocated memory, used from the same offset on. A chunk is
- * then one access in each buffer. Otherwise chunks begin on the boundaries of most buffers. A chunk of an odd source is
- * cut out of two aligned loads, and a chunk goes to an odd destination in stores as wide as its alignment permits. So
- * an odd buffer of one rank costs accesses of that buffer only. Padded pairs of different alignment are moved one by
- * one.
+ * A chunk is 16 bytes. Chunk c goes to thread c mod threads, and so do the elements of head and tail. Buffers are
+ * usually congruent modulo 16: allocated memory, used from the same offset on. A chunk is then one access in each
+ * buffer. Otherwise chunks begin on the boundaries of most buffers. A chunk of a misaligned source is cut out of two
+ * aligned loads, and a chunk goes to a misaligned destination in stores as wide as its alignment permits. So a
+ * misaligned buffer of one rank costs accesses of that buffer only.
+ *
+ * Padded pairs are stored field by field, since the gap in MPI's type map belongs to the program. All else is the same
+ * for them: gaps are loaded with the fields, and what they held is dropped.
  *
  * In place: a thread reads element i from all sources before it writes i anywhere, and no other thread touches i. The
  * compiler keeps that order because nothing here is declared restrict.
@@ -43,13 +45,11 @@ struct alignas(16) wide {
 };
 
 /*
- * Elements that are moved together: as many as fit into 16 bytes, or one padded pair. They are unpacked only during an
- * operation, since registers are scarce.
+ * Elements that are moved together: as many as fit into 16 bytes. They are unpacked only during an operation, since
+ * registers are scarce.
  */
-template <class T, bool Padded = is_padded<T>::value> struct chunk {
+template <class T> struct chunk {
     static constexpr int elements = (int) (sizeof(wide) / sizeof(T));
-    static constexpr uint64_t bytes = sizeof(wide);
-    static constexpr uint64_t align = sizeof(wide); /* of an address, for one access per chunk */
     wide packed;
 
     template <class Op> GPUHIER_WALK void combine(const chunk &x)
@@ -62,17 +62,6 @@ template <class T, bool Padded = is_padded<T>::value> struct chunk {
             a[k] = Op::apply(a[k], b[k]);
         }
         __builtin_memcpy(&packed, a, sizeof(a));
-    }
-};
-template <class T> struct chunk<T, true> {
-    static constexpr int elements = 1;
-    static constexpr uint64_t bytes = sizeof(T);
-    static constexpr uint64_t align = alignof(T);
-    T element;
-
-    template <class Op> GPUHIER_WALK void combine(const chunk &x)
-    {
-        element = Op::apply(element, x.element);
     }
 };
 
@@ -100,194 +89,37 @@ template <class M, class T> GPUHIER_WALK void store_bytes(const M &memory, uint6
     }
 }
 
-/* How an element is stored: as a whole, or a padded pair field by field. */
-template <class T, bool Padded = is_padded<T>::value> struct fields {
-    template <class M> static GPUHIER_WALK void store(const M &memory, uint64_t address, const T &value)
-    {
-        memory.template put<T>(address, value);
-    }
-    template <class M> static GPUHIER_WALK void store_any(const M &memory, uint64_t address, const T &value)
-    {
-        store_bytes<M, T>(memory, address, value);
-    }
-};
-template <class A, class B> struct fields<pair<A, B>, true> {
-    typedef pair<A, B> T;
-    template <class M> static GPUHIER_WALK void store(const M &memory, uint64_t address, const T &value)
-    {
-        memory.template put<A>(address, value.a);
-        memory.template put<B>(address + __builtin_offsetof(T, b), value.b);
-    }
-    template <class M> static GPUHIER_WALK void store_any(const M &memory, uint64_t address, const T &value)
-    {
-        store_bytes<M, A>(memory, address, value.a);
-        store_bytes<M, B>(memory, address + __builtin_offsetof(T, b), value.b);
-    }
-};
-
 template <class M, class T> GPUHIER_WALK T load_element(const M &memory, uint64_t address)
 {
     memory.touch(address, sizeof(T), false);
     return 0 == address % alignof(T) ? memory.template get<T>(address) : load_bytes<M, T>(memory, address);
 }
 
-template <class M, class T> GPUHIER_WALK void store_element(const M &memory, uint64_t address, const T &value)
+/* An element without gaps, or a field. IsAligned: the caller knows that the address is. */
+template <bool IsAligned, class M, class T>
+GPUHIER_WALK void store_field(const M &memory, uint64_t address, const T &value)
+{
+    if (IsAligned || 0 == address % alignof(T)) {
+        memory.template put<T>(address, value);
+    } else {
+        store_bytes<M, T>(memory, address, value);
+    }
+}
+
+template <bool IsAligned, class M, class T>
+GPUHIER_WALK void store_element(const M &memory, uint64_t address, const T &value)
 {
     memory.touch(address, sizeof(T), true);
-    if (0 == address % alignof(T)) {
-        fields<T>::store(memory, address, value);
+    if constexpr (is_padded<T>::value) {
+        store_field<IsAligned>(memory, address, value.a);
+        store_field<IsAligned>(memory, address + __builtin_offsetof(T, b), value.b);
     } else {
-        fields<T>::store_any(memory, address, value);
+        store_field<IsAligned>(memory, address, value);
     }
 }
 
-/* One access for a chunk; the address is a multiple of chunk<T>::align. */
-template <class M, class T, bool Padded = is_padded<T>::value> struct one_access {
-    static GPUHIER_WALK chunk<T> load(const M &memory, uint64_t address)
-    {
-        chunk<T> c;
-        memory.touch(address, sizeof(wide), false);
-        c.packed = memory.template get<wide>(address);
-        return c;
-    }
-    static GPUHIER_WALK void store(const M &memory, uint64_t address, const chunk<T> &c)
-    {
-        memory.touch(address, sizeof(wide), true);
-        memory.template put<wide>(address, c.packed);
-    }
-};
-template <class M, class T> struct one_access<M, T, true> {
-    static GPUHIER_WALK chunk<T> load(const M &memory, uint64_t address)
-    {
-        chunk<T> c;
-        memory.touch(address, sizeof(T), false);
-        c.element = memory.template get<T>(address);
-        return c;
-    }
-    static GPUHIER_WALK void store(const M &memory, uint64_t address, const chunk<T> &c)
-    {
-        memory.touch(address, sizeof(T), true);
-        fields<T>::store(memory, address, c.element);
-    }
-};
-
-/* Which elements are moved in chunks; the others are moved one by one. */
-struct layout {
-    uint64_t head; /* elements before the first chunk */
-    uint64_t chunks;
-    uint64_t single; /* elements outside chunks: head and tail, or all */
-    bool odd;        /* some buffers' chunks do not begin on a boundary */
-};
-
-/* An address to which more than half of the buffers are congruent, if there is one; else that of some buffer. */
-GPUHIER_WALK uint64_t usual_address(const gpuhier_kernel_args_t &args, uint32_t nsrc)
-{
-    uint64_t usual = args.dst[0];
-    uint32_t votes = 0;
-
-    for (uint32_t i = 0; i < nsrc + args.ndst; ++i) {
-        const uint64_t address = i < nsrc ? args.src[i] : args.dst[i - nsrc];
-        if (0 == (address ^ usual) % sizeof(wide)) {
-            ++votes;
-        } else if (0 == votes) {
-            usual = address;
-            votes = 1;
-        } else {
-            --votes;
-        }
-    }
-    return usual;
-}
-
-template <class T> GPUHIER_WALK layout lay_out(const gpuhier_kernel_args_t &args, uint32_t nsrc)
-{
-    uint64_t base = args.src[0], differ = 0;
-    layout l = {0, 0, args.count, false};
-
-    for (uint32_t s = 0; s < nsrc; ++s) {
-        differ |= args.src[s] ^ base;
-    }
-    for (uint32_t d = 0; d < args.ndst; ++d) {
-        differ |= args.dst[d] ^ base;
-    }
-    if (0 != differ % chunk<T>::align) {
-        l.odd = true;
-        base = usual_address(args, nsrc);
-    }
-    uint64_t gap = (0 - base) % chunk<T>::align;
-    if (0 != gap % sizeof(T)) {
-        l.odd = true; /* no element begins on a boundary */
-        gap = 0;
-    }
-    if (gap / sizeof(T) < args.count && !(l.odd && is_padded<T>::value)) {
-        l.head = gap / sizeof(T);
-        l.chunks = (args.count - l.head) / chunk<T>::elements;
-        /* The second of the loads that an odd chunk is cut from must not reach beyond the buffer. */
-        l.chunks -= l.odd && l.chunks > 0 ? 1 : 0;
-        l.single = args.count - l.chunks * chunk<T>::elements;
-    }
-    return l;
-}
-
-template <class M, class T, class Op>
-GPUHIER_WALK void reduce_element(const M &memory, const gpuhier_kernel_args_t &args, uint64_t i)
-{
-    T acc = load_element<M, T>(memory, args.src[0] + i * sizeof(T));
-    for (uint32_t s = 1; s < args.nsrc; ++s) {
-        acc = Op::apply(acc, load_element<M, T>(memory, args.src[s] + i * sizeof(T)));
-    }
-    for (uint32_t d = 0; d < args.ndst; ++d) {
-        store_element<M, T>(memory, args.dst[d] + i * sizeof(T), acc);
-    }
-}
-
-/*
- * The chunks of a thread, one access per chunk and buffer. Eight loads are issued before the first value is needed: of
- * one chunk from eight sources, of two chunks from four, of four from two. So up to eight peers are read at the same
- * time. Values are still combined in the order of the sources.
- */
-template <class M, class T, class Op>
-GPUHIER_WALK void reduce_chunks(const M &memory, const gpuhier_kernel_args_t &args, const layout &l, uint64_t thread,
-                                uint64_t threads)
-{
-    constexpr int loads = 8;
-    const uint64_t start = l.head * sizeof(T);
-    const uint32_t shift = args.nsrc > 4 ? 3 : args.nsrc > 2 ? 2 : 1; /* 1 << shift: sources at once */
-
-    for (uint64_t c = thread; c < l.chunks; c += (loads >> shift) * threads) {
-        chunk<T> acc = {};
-        for (uint32_t first = 0; first < args.nsrc; first += 1u << shift) {
-            chunk<T> x[loads] = {};
-            GPUHIER_UNROLL
-            for (uint32_t k = 0; k < loads; ++k) {
-                const uint32_t s = first + k % (1u << shift);
-                const uint64_t at = c + (k >> shift) * threads;
-                if (s < args.nsrc && at < l.chunks) {
-                    x[k] = one_access<M, T>::load(memory, args.src[s] + start + at * chunk<T>::bytes);
-                }
-            }
-            GPUHIER_UNROLL
-            for (uint32_t k = 0; k < loads; ++k) {
-                const uint32_t s = first + k % (1u << shift);
-                const uint64_t at = c + (k >> shift) * threads;
-                if (s >= args.nsrc || at >= l.chunks) {
-                    continue;
-                }
-                if (0 == s) {
-                    acc = x[k];
-                } else {
-                    acc.template combine<Op>(x[k]);
-                }
-                for (uint32_t d = 0; s + 1 == args.nsrc && d < args.ndst; ++d) {
-                    one_access<M, T>::store(memory, args.dst[d] + start + at * chunk<T>::bytes, acc);
-                }
-            }
-        }
-    }
-}
-
-/* Loads 16 bytes from any address. At an odd address they are cut out of the two aligned units of 16 bytes in which
- * they lie. */
+/* Loads 16 bytes from any address. Misaligned ones are cut out of the two aligned units of 16 bytes in which they
+ * lie. */
 template <class M> GPUHIER_WALK wide load_wide(const M &memory, uint64_t address)
 {
     const uint64_t from = address - address % sizeof(wide);
@@ -346,55 +178,182 @@ template <class M> GPUHIER_WALK void store_wide(const M &memory, uint64_t addres
     }
 }
 
-/*
- * The same as reduce_chunks() where some buffers are odd: two chunks at a time, one source after the other. This code
- * is in every kernel, and a loop as long as that of reduce_chunks() would double the size of the kernels.
- */
-template <class M, class T, class Op, bool Padded = is_padded<T>::value> struct odd_chunks {
-    static GPUHIER_WALK void reduce(const M &memory, const gpuhier_kernel_args_t &args, uint32_t nsrc, const layout &l,
-                                    uint64_t thread, uint64_t threads)
-    {
-        constexpr int batch = 2;
-        const uint64_t start = l.head * sizeof(T);
+template <bool IsAligned, class M, class T>
+GPUHIER_WALK void store_chunk(const M &memory, uint64_t address, const chunk<T> &c)
+{
+    if constexpr (is_padded<T>::value) {
+        T element[chunk<T>::elements];
+        __builtin_memcpy(element, &c.packed, sizeof(element));
+        GPUHIER_UNROLL
+        for (int k = 0; k < chunk<T>::elements; ++k) {
+            store_element<IsAligned>(memory, address + k * sizeof(T), element[k]);
+        }
+    } else if constexpr (IsAligned) {
+        memory.touch(address, sizeof(wide), true);
+        memory.template put<wide>(address, c.packed);
+    } else {
+        store_wide(memory, address, c.packed);
+    }
+}
 
-        for (uint64_t c = thread; c < l.chunks; c += batch * threads) {
-            chunk<T> acc[batch] = {};
-            for (uint32_t s = 0; s < nsrc; ++s) {
-                chunk<T> x[batch] = {};
-                GPUHIER_UNROLL
-                for (int b = 0; b < batch; ++b) {
-                    const uint64_t at = c + b * threads;
-                    if (at < l.chunks) {
-                        x[b].packed = load_wide(memory, args.src[s] + start + at * sizeof(wide));
-                    }
-                }
-                GPUHIER_UNROLL
-                for (int b = 0; b < batch; ++b) {
-                    if (0 == s) {
-                        acc[b] = x[b];
-                    } else if (c + b * threads < l.chunks) {
-                        acc[b].template combine<Op>(x[b]);
-                    }
+/* Which elements are moved in chunks; the others are moved one by one. */
+struct layout {
+    uint64_t head; /* elements before the first chunk */
+    uint64_t chunks;
+    uint64_t single; /* elements outside chunks: head and tail, or all */
+    bool misaligned; /* some buffers' chunks do not begin on a boundary */
+};
+
+/* An address to which more than half of the buffers are congruent, if there is one; else that of some buffer. */
+GPUHIER_WALK uint64_t usual_address(const gpuhier_kernel_args_t &args, uint32_t nsrc)
+{
+    uint64_t usual = args.dst[0];
+    uint32_t votes = 0;
+
+    for (uint32_t i = 0; i < nsrc + args.ndst; ++i) {
+        const uint64_t address = i < nsrc ? args.src[i] : args.dst[i - nsrc];
+        if (0 == (address ^ usual) % sizeof(wide)) {
+            ++votes;
+        } else if (0 == votes) {
+            usual = address;
+            votes = 1;
+        } else {
+            --votes;
+        }
+    }
+    return usual;
+}
+
+template <class T> GPUHIER_WALK layout lay_out(const gpuhier_kernel_args_t &args, uint32_t nsrc)
+{
+    uint64_t base = args.src[0], differ = 0;
+    layout l = {0, 0, args.count, false};
+
+    for (uint32_t s = 0; s < nsrc; ++s) {
+        differ |= args.src[s] ^ base;
+    }
+    for (uint32_t d = 0; d < args.ndst; ++d) {
+        differ |= args.dst[d] ^ base;
+    }
+    if (0 != differ % sizeof(wide)) {
+        l.misaligned = true;
+        base = usual_address(args, nsrc);
+    }
+    uint64_t gap = (0 - base) % sizeof(wide);
+    if (0 != gap % sizeof(T)) {
+        l.misaligned = true; /* no element begins on a boundary */
+        gap = 0;
+    }
+    if (gap / sizeof(T) < args.count) {
+        l.head = gap / sizeof(T);
+        l.chunks = (args.count - l.head) / chunk<T>::elements;
+        /* The second of the loads that a misaligned chunk is cut from must not reach beyond the buffer. */
+        l.chunks -= l.misaligned && l.chunks > 0 ? 1 : 0;
+        l.single = args.count - l.chunks * chunk<T>::elements;
+    }
+    return l;
+}
+
+template <class M, class T, class Op>
+GPUHIER_WALK void reduce_element(const M &memory, const gpuhier_kernel_args_t &args, uint64_t i)
+{
+    T acc = load_element<M, T>(memory, args.src[0] + i * sizeof(T));
+    for (uint32_t s = 1; s < args.nsrc; ++s) {
+        acc = Op::apply(acc, load_element<M, T>(memory, args.src[s] + i * sizeof(T)));
+    }
+    for (uint32_t d = 0; d < args.ndst; ++d) {
+        store_element<false>(memory, args.dst[d] + i * sizeof(T), acc);
+    }
+}
+
+/*
+ * The chunks of a thread, one access per chunk and buffer. Eight loads are issued before the first value is needed: of
+ * one chunk from eight sources, of two chunks from four, of four from two. So up to eight peers are read at the same
+ * time. Values are still combined in the order of the sources.
+ */
+template <class M, class T, class Op>
+GPUHIER_WALK void reduce_chunks(const M &memory, const gpuhier_kernel_args_t &args, const layout &l, uint64_t thread,
+                                uint64_t threads)
+{
+    constexpr int loads = 8;
+    const uint64_t start = l.head * sizeof(T);
+    const uint32_t shift = args.nsrc > 4 ? 3 : args.nsrc > 2 ? 2 : 1; /* 1 << shift: sources at once */
+
+    for (uint64_t c = thread; c < l.chunks; c += (loads >> shift) * threads) {
+        chunk<T> acc = {};
+        for (uint32_t first = 0; first < args.nsrc; first += 1u << shift) {
+            chunk<T> x[loads] = {};
+            GPUHIER_UNROLL
+            for (uint32_t k = 0; k < loads; ++k) {
+                const uint32_t s = first + k % (1u << shift);
+                const uint64_t at = c + (k >> shift) * threads;
+                if (s < args.nsrc && at < l.chunks) {
+                    memory.touch(args.src[s] + start + at * sizeof(wide), sizeof(wide), false);
+                    x[k].packed = memory.template get<wide>(args.src[s] + start + at * sizeof(wide));
                 }
             }
-            for (uint32_t d = 0; d < args.ndst; ++d) {
-                GPUHIER_UNROLL
-                for (int b = 0; b < batch; ++b) {
-                    const uint64_t at = c + b * threads;
-                    if (at < l.chunks) {
-                        store_wide(memory, args.dst[d] + start + at * sizeof(wide), acc[b].packed);
-                    }
+            GPUHIER_UNROLL
+            for (uint32_t k = 0; k < loads; ++k) {
+                const uint32_t s = first + k % (1u << shift);
+                const uint64_t at = c + (k >> shift) * threads;
+                if (s >= args.nsrc || at >= l.chunks) {
+                    continue;
+                }
+                if (0 == s) {
+                    acc = x[k];
+                } else {
+                    acc.template combine<Op>(x[k]);
+                }
+                for (uint32_t d = 0; s + 1 == args.nsrc && d < args.ndst; ++d) {
+                    store_chunk<true>(memory, args.dst[d] + start + at * sizeof(wide), acc);
                 }
             }
         }
     }
-};
-template <class M, class T, class Op> struct odd_chunks<M, T, Op, true> {
-    static GPUHIER_WALK void reduce(const M &, const gpuhier_kernel_args_t &, uint32_t, const layout &, uint64_t,
-                                    uint64_t)
-    {
+}
+
+/*
+ * The same as reduce_chunks() where some buffers are misaligned: two chunks at a time, one source after the other. This
+ * code is in every kernel, and a loop as long as that of reduce_chunks() would double the size of the kernels.
+ */
+template <class M, class T, class Op>
+GPUHIER_WALK void misaligned_chunks(const M &memory, const gpuhier_kernel_args_t &args, uint32_t nsrc, const layout &l,
+                                    uint64_t thread, uint64_t threads)
+{
+    constexpr int batch = 2;
+    const uint64_t start = l.head * sizeof(T);
+
+    for (uint64_t c = thread; c < l.chunks; c += batch * threads) {
+        chunk<T> acc[batch] = {};
+        for (uint32_t s = 0; s < nsrc; ++s) {
+            chunk<T> x[batch] = {};
+            GPUHIER_UNROLL
+            for (int b = 0; b < batch; ++b) {
+                const uint64_t at = c + b * threads;
+                if (at < l.chunks) {
+                    x[b].packed = load_wide(memory, args.src[s] + start + at * sizeof(wide));
+                }
+            }
+            GPUHIER_UNROLL
+            for (int b = 0; b < batch; ++b) {
+                if (0 == s) {
+                    acc[b] = x[b];
+                } else if (c + b * threads < l.chunks) {
+                    acc[b].template combine<Op>(x[b]);
+                }
+            }
+        }
+        for (uint32_t d = 0; d < args.ndst; ++d) {
+            GPUHIER_UNROLL
+            for (int b = 0; b < batch; ++b) {
+                const uint64_t at = c + b * threads;
+                if (at < l.chunks) {
+                    store_chunk<false>(memory, args.dst[d] + start + at * sizeof(wide), acc[b]);
+                }
+            }
+        }
     }
-};
+}
 
 /* The work of one of `threads` threads. Every thread of the grid calls this once. */
 template <class M, class T, class Op>
@@ -405,8 +364,8 @@ GPUHIER_WALK void reduce_thread(const M &memory, const gpuhier_kernel_args_t &ar
     for (uint64_t k = thread; k < l.single; k += threads) {
         reduce_element<M, T, Op>(memory, args, k < l.head ? k : k + l.chunks * chunk<T>::elements);
     }
-    if (l.odd) {
-        odd_chunks<M, T, Op>::reduce(memory, args, args.nsrc, l, thread, threads);
+    if (l.misaligned) {
+        misaligned_chunks<M, T, Op>(memory, args, args.nsrc, l, thread, threads);
     } else {
         reduce_chunks<M, T, Op>(memory, args, l, thread, threads);
     }
@@ -460,11 +419,11 @@ GPUHIER_WALK void copy_thread(const M &memory, const gpuhier_kernel_args_t &args
         const uint64_t at = k < l.head ? k : k + l.chunks * sizeof(wide);
         const uint8_t value = load_element<M, uint8_t>(memory, args.src[0] + at);
         for (uint32_t d = 0; d < args.ndst; ++d) {
-            store_element<M, uint8_t>(memory, args.dst[d] + at, value);
+            store_element<false>(memory, args.dst[d] + at, value);
         }
     }
-    if (l.odd) {
-        odd_chunks<M, uint8_t, op_copy>::reduce(memory, args, 1, l, thread, threads);
+    if (l.misaligned) {
+        misaligned_chunks<M, uint8_t, op_copy>(memory, args, 1, l, thread, threads);
     } else {
         copy_chunks<M>(memory, args, l, thread, threads);
     }

@@ -20,9 +20,9 @@
  *     | flag         | data   |      two words are stored at a time
  *     +--------------+--------+
  *
- * Elements are packed into units: as many as 16 bytes hold, or one padded pair without the bytes of its gap. In two
- * shots unit u is in shard u mod nranks, so that neighbouring threads use different links, and has place u / nranks
- * there. The first half of a part is for input then, the second for results.
+ * Elements are packed into units, as many as 16 bytes hold. In two shots unit u is in shard u mod nranks, so that
+ * neighbouring threads use different links, and has place u / nranks there. The first half of a part is for input then,
+ * the second for results.
  *
  * The lines of 32 places lie together: first the first line of each place, then the second line of each. So the threads
  * of a warp store and load 512 bytes side by side (an estimate of what that gains is in docs/decisions.md):
@@ -48,7 +48,7 @@
 #endif
 
 #define GPUHIER_ONESHOT_BLOCKS 32 /* most blocks of a grid: enough to fill the links, few beside the program's own */
-#define GPUHIER_ONESHOT_UNIT 16   /* bytes of data in a unit, at most */
+#define GPUHIER_ONESHOT_UNIT 16   /* bytes of data in a unit */
 #define GPUHIER_ONESHOT_WIRE 2    /* bytes in a mailbox for each byte of data */
 #define GPUHIER_ONESHOT_PLACES 32 /* units whose lines lie together, one for each thread of a warp */
 
@@ -83,7 +83,7 @@ GPUHIER_KERNEL_ASSERT(848 == sizeof(gpuhier_oneshot_args_t), "host and GPU must 
 GPUHIER_KERNEL_ASSERT(768 == offsetof(gpuhier_oneshot_args_t, own), "host and GPU must agree on the argument");
 GPUHIER_KERNEL_ASSERT(832 == offsetof(gpuhier_oneshot_args_t, nranks), "host and GPU must agree on the argument");
 
-/* Bytes that a message of `bytes` needs in a part of a mailbox. A type whose units are shorter needs no more. */
+/* Bytes that a message of `bytes` needs in a part of a mailbox. */
 static inline uint64_t gpuhier_oneshot_part(uint64_t bytes, uint32_t nranks, bool two_shots)
 {
     const uint64_t units = (bytes + GPUHIER_ONESHOT_UNIT - 1) / GPUHIER_ONESHOT_UNIT;

@@ -11,6 +11,7 @@
 
 #include "gpuhier_info.h"
 
+#include "gpu/kernels/gpuhier_kernel_ops.h"
 #include "info_json.h"
 
 #include <errno.h>
@@ -253,33 +254,19 @@ static bool parse_type(const char *text, uint64_t *bytes_p)
     static const struct {
         const char *name;
         uint64_t bytes;
-    } types[] = {{"char", 1},
-                 {"int8", 1},
-                 {"uint8", 1},
-                 {"byte", 1},
-                 {"short", 2},
-                 {"int16", 2},
-                 {"uint16", 2},
-                 {"int", 4},
-                 {"int32", 4},
-                 {"uint32", 4},
-                 {"unsigned", 4},
-                 {"float", 4},
-                 {"long", 8},
-                 {"int64", 8},
-                 {"uint64", 8},
-                 {"double", 8},
-                 {"float_complex", 8},
-                 {"c_float_complex", 8},
-                 {"double_complex", 16},
-                 {"c_double_complex", 16},
-                 {"short_int", 8},
-                 {"2int", 8},
-                 {"2float", 8},
-                 {"float_int", 8},
-                 {"double_int", 16},
-                 {"long_int", 16},
-                 {"2double", 16}};
+    } types[] = {
+#define TYPE(unused, kind, type, ...) {#type, sizeof(elem_##type)},
+        GPUHIER_TYPES(TYPE, )
+#undef TYPE
+            {"char", 1},
+        {"byte", 1},
+        {"short", 2},
+        {"int", 4},
+        {"unsigned", 4},
+        {"long", 8},
+        {"c_float_complex", 8},
+        {"c_double_complex", 16},
+    };
     const char *name = 0 == strncasecmp(text, "MPI_", 4) ? text + 4 : text;
     const size_t length = strlen(name) - (strlen(name) > 2 && 0 == strcasecmp(name + strlen(name) - 2, "_t") ? 2 : 0);
 

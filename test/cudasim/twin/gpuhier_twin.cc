@@ -205,10 +205,10 @@ static const uint32_t oneshot_bytes[1] = {sizeof(gpuhier_oneshot_args_t)};
 static const uint32_t multicast_bytes[1] = {sizeof(gpuhier_multicast_args_t)};
 
 #define GPUHIER_TWIN(op, type) \
-    {"gpuhier_" #op "_" #type, 1, param_bytes, run<t_##type, op_##op<t_##type>, number_##op##_##type>, 0},
+    {"gpuhier_" #op "_" #type, 1, param_bytes, run<elem_##type, op_##op##_##type, number_##op##_##type>, 0},
 #define GPUHIER_TWIN_ONESHOT(op, type)                   \
     {"gpuhier_oneshot_" #op "_" #type, 1, oneshot_bytes, \
-     run_oneshot<t_##type, op_##op<t_##type>, number_##op##_##type>, 1},
+     run_oneshot<elem_##type, op_##op##_##type, number_##op##_##type>, 1},
 #define GPUHIER_TWIN_MULTICAST(name, type, op) \
     {"gpuhier_multicast_" #name, 1, multicast_bytes, twin_multicast_##name, 0},
 static const cudasim_kernel_t kernels[] = {

@@ -35,7 +35,7 @@ void twin_copy_exact(const cudasim_launch_t *launch, const gpuhier_kernel_args_t
     }
 }
 
-#define GPUHIER_TWIN_EXACT(op, type) reduce_exact<t_##type, op_##op<t_##type>>,
+#define GPUHIER_TWIN_EXACT(op, type) reduce_exact<elem_##type, op_##op##_##type>,
 const twin_form_t twin_exact[] = {GPUHIER_KERNEL_LIST(GPUHIER_TWIN_EXACT)};
 
 } /* namespace gpuhier */

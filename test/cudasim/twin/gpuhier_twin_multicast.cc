@@ -124,10 +124,10 @@ template <> struct unit_of<float> {
     static constexpr uint64_t bytes = GPUHIER_MULTICAST_UNIT;
 };
 
-#define GPUHIER_TWIN_MULTICAST(name, type, op)                                                    \
-    void twin_multicast_##name(const cudasim_launch_t *launch, void **params)                     \
-    {                                                                                             \
-        run(launch, params, unit_of<t_##type>::bytes, reduce_range<t_##type, op_##op<t_##type>>); \
+#define GPUHIER_TWIN_MULTICAST(name, type, op)                                                         \
+    void twin_multicast_##name(const cudasim_launch_t *launch, void **params)                          \
+    {                                                                                                  \
+        run(launch, params, unit_of<elem_##type>::bytes, reduce_range<elem_##type, op_##op##_##type>); \
     }
 GPUHIER_MULTICAST_LIST(GPUHIER_TWIN_MULTICAST)
 

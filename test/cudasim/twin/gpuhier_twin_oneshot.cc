@@ -170,7 +170,7 @@ template <class T, class Op> static void oneshot_run(const cudasim_launch_t *lau
     cudasim_push(launch, (uintptr_t) args.words + GPUHIER_ONESHOT_DONE, &done, sizeof(done));
 }
 
-#define GPUHIER_TWIN_ONESHOT(op, type) oneshot_run<t_##type, op_##op<t_##type>>,
+#define GPUHIER_TWIN_ONESHOT(op, type) oneshot_run<elem_##type, op_##op##_##type>,
 const twin_oneshot_t twin_oneshot[] = {GPUHIER_KERNEL_LIST(GPUHIER_TWIN_ONESHOT)};
 
 } /* namespace gpuhier */

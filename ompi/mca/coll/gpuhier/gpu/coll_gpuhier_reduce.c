@@ -24,8 +24,8 @@
 #include "ompi/mca/op/op.h"
 
 #include "gpu/coll_gpuhier_cuda.h"
-#include "gpu/coll_gpuhier_elements.h"
 #include "gpu/coll_gpuhier_reduce.h"
+#include "gpu/kernels/gpuhier_kernel_ops.h"
 #include "opal/util/proc.h"
 #include "opal/util/show_help.h"
 
@@ -51,16 +51,22 @@ enum { INDEX_COPY = GPUHIER_REDUCE_COUNT };
     X(minloc, MINLOC) \
     X(maxloc, MAXLOC)
 
-#define TYPE_NUMBER(type, c_type) TYPE_##type,
-typedef enum kernel_type { TYPE_none, GPUHIER_ELEMENT_LIST(TYPE_NUMBER) TYPE_COUNT } kernel_type_t;
+#define TYPE_NUMBER(unused, kind, type, ...) TYPE_##type,
+typedef enum kernel_type { TYPE_none, GPUHIER_TYPES(TYPE_NUMBER, ) TYPE_COUNT } kernel_type_t;
 
 #define OP_NUMBER(op, name) OP_##op,
 typedef enum kernel_op { OP_none, KERNEL_OPS(OP_NUMBER) OP_COUNT } kernel_op_t;
 
-static const size_t extent_of_type[TYPE_COUNT] = {
-#define EXTENT(type, c_type) [TYPE_##type] = sizeof(elem_##type),
-    GPUHIER_ELEMENT_LIST(EXTENT)
-#undef EXTENT
+typedef enum kind { KIND_none, KIND_signed, KIND_unsigned, KIND_real, KIND_complex, KIND_pair } kind_t;
+
+static const struct {
+    kind_t kind;
+    size_t elem_bytes, first_bytes, second_at, second_bytes; /* as in gpuhier_kernel_ops.h */
+} types[TYPE_COUNT] = {
+#define TYPE(unused, kind, type, ...) \
+    [TYPE_##type] = {KIND_##kind, sizeof(elem_##type), elem_first_##type, elem_at_##type, elem_second_##type},
+    GPUHIER_TYPES(TYPE, )
+#undef TYPE
 };
 
 typedef struct kernel {
@@ -82,20 +88,6 @@ static const char *const oneshot_names[GPUHIER_REDUCE_COUNT] = {
 #undef ONESHOT
 };
 
-/* The runs of bytes that the fields of a pair with gaps cover. A type without gaps has no runs here. */
-typedef struct fields {
-    struct {
-        size_t at, bytes;
-    } run[2];
-    int count;
-} fields_t;
-
-static const fields_t fields_of_type[TYPE_COUNT] = {
-    [TYPE_double_int] = {{{0, offsetof(elem_double_int, b) + sizeof(int32_t)}}, 1},
-    [TYPE_long_int] = {{{0, offsetof(elem_long_int, b) + sizeof(int32_t)}}, 1},
-    [TYPE_short_int] = {{{0, sizeof(int16_t)}, {offsetof(elem_short_int, b), sizeof(int32_t)}}, 2},
-};
-
 /* 1 + the index; 0: there is no kernel. */
 static const short index_plus_1[OP_COUNT][TYPE_COUNT] = {
 #define INDEX(op, type) [OP_##op][TYPE_##type] = GPUHIER_REDUCE_##op##_##type + 1,
@@ -103,41 +95,14 @@ static const short index_plus_1[OP_COUNT][TYPE_COUNT] = {
 #undef INDEX
 };
 
-static kernel_type_t signed_of(size_t bytes)
+static kernel_type_t type_of_kind(kind_t kind, size_t bytes)
 {
-    switch (bytes) {
-    case 1:
-        return TYPE_int8;
-    case 2:
-        return TYPE_int16;
-    case 4:
-        return TYPE_int32;
-    case 8:
-        return TYPE_int64;
-    default:
-        return TYPE_none;
+    for (int type = TYPE_none; type < TYPE_COUNT; ++type) {
+        if (kind == types[type].kind && bytes == types[type].elem_bytes) {
+            return (kernel_type_t) type;
+        }
     }
-}
-
-static kernel_type_t unsigned_of(kernel_type_t type)
-{
-    switch (type) {
-    case TYPE_int8:
-        return TYPE_uint8;
-    case TYPE_int16:
-        return TYPE_uint16;
-    case TYPE_int32:
-        return TYPE_uint32;
-    case TYPE_int64:
-        return TYPE_uint64;
-    default:
-        return TYPE_none;
-    }
-}
-
-static kernel_type_t float_of(size_t bytes)
-{
-    return sizeof(float) == bytes ? TYPE_float : sizeof(double) == bytes ? TYPE_double : TYPE_none;
+    return TYPE_none;
 }
 
 /*
@@ -158,7 +123,7 @@ static kernel_type_t type_of_base(int base, size_t bytes)
     case OMPI_OP_BASE_TYPE_INTEGER4:
     case OMPI_OP_BASE_TYPE_INTEGER8:
     case OMPI_OP_BASE_TYPE_LOGICAL:
-        return signed_of(bytes);
+        return type_of_kind(KIND_signed, bytes);
     case OMPI_OP_BASE_TYPE_UINT8_T:
     case OMPI_OP_BASE_TYPE_UINT16_T:
     case OMPI_OP_BASE_TYPE_UINT32_T:
@@ -166,18 +131,17 @@ static kernel_type_t type_of_base(int base, size_t bytes)
     case OMPI_OP_BASE_TYPE_UNSIGNED_LONG:
     case OMPI_OP_BASE_TYPE_BOOL:
     case OMPI_OP_BASE_TYPE_BYTE:
-        return unsigned_of(signed_of(bytes));
+        return type_of_kind(KIND_unsigned, bytes);
     case OMPI_OP_BASE_TYPE_FLOAT:
     case OMPI_OP_BASE_TYPE_DOUBLE:
     case OMPI_OP_BASE_TYPE_REAL:
     case OMPI_OP_BASE_TYPE_REAL4:
     case OMPI_OP_BASE_TYPE_REAL8:
     case OMPI_OP_BASE_TYPE_DOUBLE_PRECISION:
-        return float_of(bytes);
+        return type_of_kind(KIND_real, bytes);
     case OMPI_OP_BASE_TYPE_C_FLOAT_COMPLEX:
-        return TYPE_float_complex;
     case OMPI_OP_BASE_TYPE_C_DOUBLE_COMPLEX:
-        return TYPE_double_complex;
+        return type_of_kind(KIND_complex, bytes);
     case OMPI_OP_BASE_TYPE_FLOAT_INT:
         return TYPE_float_int;
     case OMPI_OP_BASE_TYPE_DOUBLE_INT:
@@ -231,17 +195,17 @@ int gpuhier_reduce_find(const struct ompi_op_t *op, const struct ompi_datatype_t
     kernel_type_t type = type_of_base(base, dtype->super.size);
     if (OMPI_DATATYPE_MPI_OFFSET == dtype->id) {
         /* Open MPI reduces it as unsigned, which is wrong for MAX and MIN of negative offsets. */
-        type = signed_of(dtype->super.size);
+        type = type_of_kind(KIND_signed, dtype->super.size);
     }
-    if (0 == index_plus_1[kernel_op][type]) {
-        type = unsigned_of(type); /* gives the same bits, except for max and min */
+    if (0 == index_plus_1[kernel_op][type] && KIND_signed == types[type].kind) {
+        type = type_of_kind(KIND_unsigned, types[type].elem_bytes); /* the same bits, except for max and min */
     }
     /* A Fortran compiler's sizes may differ from C's. The extents differ then. */
-    if (0 == index_plus_1[kernel_op][type] || (size_t) (dtype->super.ub - dtype->super.lb) != extent_of_type[type]) {
+    if (0 == index_plus_1[kernel_op][type] || (size_t) (dtype->super.ub - dtype->super.lb) != types[type].elem_bytes) {
         return -1;
     }
     if (NULL != elem_bytes_p) {
-        *elem_bytes_p = extent_of_type[type];
+        *elem_bytes_p = types[type].elem_bytes;
     }
     return index_plus_1[kernel_op][type] - 1;
 }
@@ -252,21 +216,16 @@ static bool is_index(int index)
 }
 
 const bool gpuhier_reduce_gaps[GPUHIER_REDUCE_COUNT] = {
-#define GAPS(op, type)               \
-    [GPUHIER_REDUCE_##op##_##type] = \
-        TYPE_double_int == TYPE_##type || TYPE_long_int == TYPE_##type || TYPE_short_int == TYPE_##type,
+#define GAPS(op, type) \
+    [GPUHIER_REDUCE_##op##_##type] = sizeof(elem_##type) != (size_t) elem_first_##type + (size_t) elem_second_##type,
     GPUHIER_KERNEL_LIST(GAPS)
 #undef GAPS
 };
 
 size_t gpuhier_reduce_span(int index, uint64_t count)
 {
-    const fields_t *fields = &fields_of_type[kernels[index].type];
-    const size_t elem_bytes = kernels[index].elem_bytes;
-    if (0 == fields->count) {
-        return count * elem_bytes;
-    }
-    return (count - 1) * elem_bytes + fields->run[fields->count - 1].at + fields->run[fields->count - 1].bytes;
+    const kernel_type_t type = kernels[index].type;
+    return (count - 1) * types[type].elem_bytes + types[type].second_at + types[type].second_bytes;
 }
 
 /*
@@ -352,7 +311,7 @@ void gpuhier_reduce_close(gpuhier_reduce_t *r)
 }
 
 /* Are some buffers not congruent modulo 16? Then a thread has fewer bytes in flight. */
-static bool is_odd(const gpuhier_kernel_args_t *args, uint32_t nsrc)
+static bool is_misaligned(const gpuhier_kernel_args_t *args, uint32_t nsrc)
 {
     uint64_t differ = 0;
     for (uint32_t s = 1; s < nsrc; ++s) {
@@ -378,7 +337,7 @@ static int launch(gpuhier_reduce_t *r, int i, const gpuhier_kernel_args_t *args,
     if (0 == args->count) {
         return OMPI_SUCCESS;
     }
-    const bool all = r->enough_blocks > r->all_blocks[i] || is_odd(args, INDEX_COPY == i ? 1 : args->nsrc);
+    const bool all = r->enough_blocks > r->all_blocks[i] || is_misaligned(args, INDEX_COPY == i ? 1 : args->nsrc);
     const unsigned most = all ? r->all_blocks[i] : r->enough_blocks;
     return gpuhier_cuda_error(gpuhier_cu.cuLaunchKernel(r->function[i], blocks < most ? (unsigned) blocks : most, 1, 1,
                                                         GPUHIER_KERNEL_BLOCK, 1, 1, 0, stream, params, NULL),
@@ -425,26 +384,34 @@ int gpuhier_reduce_push(gpuhier_reduce_t *r, int index, const gpuhier_kernel_arg
     return gpuhier_reduce_copy(r, &push, stream);
 }
 
+/* Copies one field, or two side by side, of each element. */
+static int fields_copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, size_t elem_bytes, uint64_t count,
+                       CUstream stream)
+{
+    const CUDA_MEMCPY2D shape = {
+        .srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+        .srcDevice = from,
+        .srcPitch = elem_bytes,
+        .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+        .dstDevice = to,
+        .dstPitch = elem_bytes,
+        .WidthInBytes = bytes,
+        .Height = count,
+    };
+    return gpuhier_cuda_error(gpuhier_cu.cuMemcpy2DAsync(&shape, stream), "cuMemcpy2DAsync");
+}
+
 int gpuhier_reduce_store(int index, CUdeviceptr to, CUdeviceptr from, uint64_t count, CUstream stream)
 {
-    const fields_t *fields = &fields_of_type[kernels[index].type];
-    const size_t elem_bytes = kernels[index].elem_bytes;
-    int rc = OMPI_SUCCESS;
-    if (0 == fields->count) {
+    const kernel_type_t type = kernels[index].type;
+    const size_t elem_bytes = types[type].elem_bytes, first = types[type].first_bytes, at = types[type].second_at;
+    const size_t second = types[type].second_bytes;
+    if (!gpuhier_reduce_has_gaps(index)) {
         return gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to, from, count * elem_bytes, stream), "cuMemcpyAsync");
     }
-    for (int i = 0; i < fields->count && OMPI_SUCCESS == rc; ++i) {
-        const CUDA_MEMCPY2D shape = {
-            .srcMemoryType = CU_MEMORYTYPE_UNIFIED,
-            .srcDevice = from + fields->run[i].at,
-            .srcPitch = elem_bytes,
-            .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
-            .dstDevice = to + fields->run[i].at,
-            .dstPitch = elem_bytes,
-            .WidthInBytes = fields->run[i].bytes,
-            .Height = count,
-        };
-        rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpy2DAsync(&shape, stream), "cuMemcpy2DAsync");
+    if (at == first) {
+        return fields_copy(to, from, first + second, elem_bytes, count, stream);
     }
-    return rc;
+    const int rc = fields_copy(to, from, first, elem_bytes, count, stream);
+    return OMPI_SUCCESS != rc ? rc : fields_copy(to + at, from + at, second, elem_bytes, count, stream);
 }

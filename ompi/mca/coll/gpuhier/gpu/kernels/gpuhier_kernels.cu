@@ -46,7 +46,7 @@ template <> __device__ __forceinline__ void device_memory::put<wide>(uint64_t ad
 #define GPUHIER_KERNEL(op, type)                                                                                       \
     GPUHIER_ENTRY(gpuhier_##op##_##type)                                                                               \
     {                                                                                                                  \
-        gpuhier::reduce_thread<gpuhier::device_memory, gpuhier::t_##type, gpuhier::op_##op<gpuhier::t_##type>>(        \
+        gpuhier::reduce_thread<gpuhier::device_memory, elem_##type, gpuhier::op_##op##_##type>(        \
             gpuhier::device_memory(), args, GPUHIER_THREADS);                                                          \
     }
 

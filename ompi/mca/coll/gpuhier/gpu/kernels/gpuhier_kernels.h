@@ -16,7 +16,8 @@
  * Ranges that overlap in any other way are an error. Any alignment works. A buffer that is not congruent to most others
  * modulo 16 costs more accesses, of that buffer only.
  *
- * This folder, kernels, owns the GPU's code: the list of kernels (this file), the arithmetic (gpuhier_kernel_ops.h),
+ * This folder, kernels, owns the GPU's code: the list of types and kernels (this file), the arithmetic, which is the
+ * host's too (gpuhier_kernel_ops.h),
  * what a thread does (gpuhier_kernel_body.h), the entry points (gpuhier_kernels.cu) and the compiled code as data
  * (gpuhier_fatbin.S). It uses no other code. These kernels wait for nothing; the one-shot kernels (gpuhier_oneshot.h,
  * gpuhier_oneshot_body.h, gpuhier_oneshot_entry.h) wait for those of the peers.
@@ -57,45 +58,52 @@ GPUHIER_KERNEL_ASSERT(1032 == offsetof(gpuhier_kernel_args_t, nsrc), "host and G
 GPUHIER_KERNEL_ASSERT(1036 == offsetof(gpuhier_kernel_args_t, ndst), "host and GPU must agree on the argument");
 
 /*
- * The kernels: X(op, type) stands for the kernel gpuhier_<op>_<type>. Complex and pair types are structs of two fields;
- * pairs are those of MPI's pair types. Results of signed and unsigned integers have the same bits, except for
- * max and min, so the unsigned kernels serve both. The order gives the index of a kernel, which must be the same on all
- * ranks: only append.
+ * The types: X(more, kind, type, ...), where `more` is for the caller. The kind says which operations the type has.
+ * What follows the name are types of C: of an unsigned integer also the one in which it is added and multiplied, of a
+ * complex number that of a part, of a pair (MPI's pair types) those of value and index. Results of signed and unsigned
+ * integers have the same bits, except for max and min, so the unsigned kernels serve both. The order gives the index of
+ * a kernel, which must be the same on all ranks: only append.
  */
-#define GPUHIER_KERNEL_ORDER_OPS(X, type) X(max, type) X(min, type)
-#define GPUHIER_KERNEL_INTEGER_OPS(X, type) \
-    X(sum, type)                            \
-    X(prod, type)                           \
-    X(land, type)                           \
-    X(lor, type)                            \
-    X(lxor, type)                           \
-    X(band, type)                           \
-    X(bor, type)                            \
-    X(bxor, type)                           \
-    GPUHIER_KERNEL_ORDER_OPS(X, type)
-#define GPUHIER_KERNEL_FLOAT_OPS(X, type) X(sum, type) X(prod, type) X(max, type) X(min, type)
-#define GPUHIER_KERNEL_COMPLEX_OPS(X, type) X(sum, type) X(prod, type)
-#define GPUHIER_KERNEL_PAIR_OPS(X, type) X(minloc, type) X(maxloc, type)
+#define GPUHIER_TYPES(X, more)                    \
+    X(more, signed, int8, int8_t)                 \
+    X(more, signed, int16, int16_t)               \
+    X(more, signed, int32, int32_t)               \
+    X(more, signed, int64, int64_t)               \
+    X(more, unsigned, uint8, uint8_t, uint32_t)   \
+    X(more, unsigned, uint16, uint16_t, uint32_t) \
+    X(more, unsigned, uint32, uint32_t, uint32_t) \
+    X(more, unsigned, uint64, uint64_t, uint64_t) \
+    X(more, real, float, float)                   \
+    X(more, real, double, double)                 \
+    X(more, complex, float_complex, float)        \
+    X(more, complex, double_complex, double)      \
+    X(more, pair, float_int, float, int32_t)      \
+    X(more, pair, double_int, double, int32_t)    \
+    X(more, pair, long_int, int64_t, int32_t)     \
+    X(more, pair, short_int, int16_t, int32_t)    \
+    X(more, pair, 2int, int32_t, int32_t)         \
+    X(more, pair, 2float, float, float)           \
+    X(more, pair, 2double, double, double)
 
-#define GPUHIER_KERNEL_LIST(X)                    \
-    GPUHIER_KERNEL_ORDER_OPS(X, int8)             \
-    GPUHIER_KERNEL_ORDER_OPS(X, int16)            \
-    GPUHIER_KERNEL_ORDER_OPS(X, int32)            \
-    GPUHIER_KERNEL_ORDER_OPS(X, int64)            \
-    GPUHIER_KERNEL_INTEGER_OPS(X, uint8)          \
-    GPUHIER_KERNEL_INTEGER_OPS(X, uint16)         \
-    GPUHIER_KERNEL_INTEGER_OPS(X, uint32)         \
-    GPUHIER_KERNEL_INTEGER_OPS(X, uint64)         \
-    GPUHIER_KERNEL_FLOAT_OPS(X, float)            \
-    GPUHIER_KERNEL_FLOAT_OPS(X, double)           \
-    GPUHIER_KERNEL_COMPLEX_OPS(X, float_complex)  \
-    GPUHIER_KERNEL_COMPLEX_OPS(X, double_complex) \
-    GPUHIER_KERNEL_PAIR_OPS(X, float_int)         \
-    GPUHIER_KERNEL_PAIR_OPS(X, double_int)        \
-    GPUHIER_KERNEL_PAIR_OPS(X, long_int)          \
-    GPUHIER_KERNEL_PAIR_OPS(X, short_int)         \
-    GPUHIER_KERNEL_PAIR_OPS(X, 2int)              \
-    GPUHIER_KERNEL_PAIR_OPS(X, 2float)            \
-    GPUHIER_KERNEL_PAIR_OPS(X, 2double)
+/* The operations of a kind: X(op, ...). */
+#define GPUHIER_OPS_signed(X, ...) X(max, __VA_ARGS__) X(min, __VA_ARGS__)
+#define GPUHIER_OPS_unsigned(X, ...) \
+    X(sum, __VA_ARGS__)              \
+    X(prod, __VA_ARGS__)             \
+    X(land, __VA_ARGS__)             \
+    X(lor, __VA_ARGS__)              \
+    X(lxor, __VA_ARGS__)             \
+    X(band, __VA_ARGS__)             \
+    X(bor, __VA_ARGS__)              \
+    X(bxor, __VA_ARGS__)             \
+    X(max, __VA_ARGS__)              \
+    X(min, __VA_ARGS__)
+#define GPUHIER_OPS_real(X, ...) X(sum, __VA_ARGS__) X(prod, __VA_ARGS__) X(max, __VA_ARGS__) X(min, __VA_ARGS__)
+#define GPUHIER_OPS_complex(X, ...) X(sum, __VA_ARGS__) X(prod, __VA_ARGS__)
+#define GPUHIER_OPS_pair(X, ...) X(minloc, __VA_ARGS__) X(maxloc, __VA_ARGS__)
+
+/* The kernels: X(op, type) stands for gpuhier_<op>_<type>. */
+#define GPUHIER_KERNELS_OF(X, kind, type, ...) GPUHIER_OPS_##kind(X, type)
+#define GPUHIER_KERNEL_LIST(X) GPUHIER_TYPES(GPUHIER_KERNELS_OF, X)
 
 #endif /* GPUHIER_KERNELS_H */

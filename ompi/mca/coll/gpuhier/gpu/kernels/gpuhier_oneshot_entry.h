@@ -85,12 +85,11 @@ __device__ __forceinline__ void grid_end(const gpuhier_oneshot_args_t &args, boo
         gpuhier_oneshot_##op##_##type(const __grid_constant__ gpuhier_oneshot_args_t args)                             \
     {                                                                                                                  \
         const gpuhier::shared_memory memory;                                                                           \
-        gpuhier::oneshot_push<gpuhier::shared_memory, gpuhier::t_##type>(memory, args, GPUHIER_THREADS);               \
+        gpuhier::oneshot_push<gpuhier::shared_memory, elem_##type>(memory, args, GPUHIER_THREADS);                     \
         gpuhier::grid_end(                                                                                             \
-            args,                                                                                                      \
-            gpuhier::oneshot_reduce<gpuhier::shared_memory, gpuhier::t_##type, gpuhier::op_##op<gpuhier::t_##type>>(   \
-                memory, args, GPUHIER_THREADS)                                                                         \
-                && gpuhier::oneshot_gather<gpuhier::shared_memory, gpuhier::t_##type>(memory, args, GPUHIER_THREADS)); \
+            args, gpuhier::oneshot_reduce<gpuhier::shared_memory, elem_##type, gpuhier::op_##op##_##type>(             \
+                      memory, args, GPUHIER_THREADS)                                                                   \
+                      && gpuhier::oneshot_gather<gpuhier::shared_memory, elem_##type>(memory, args, GPUHIER_THREADS)); \
     }
 
 #endif /* GPUHIER_ONESHOT_ENTRY_H */

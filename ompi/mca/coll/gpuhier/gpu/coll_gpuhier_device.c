@@ -218,7 +218,7 @@ static void lane_destroy(gpuhier_lane_t *lane)
         note(gpuhier_cu.cuMemFreeHost((void *) lane->words), "cuMemFreeHost");
     }
     if (GPUHIER_SHARED_FILE == lane->ref.shared) {
-        gpuhier_vmm_hide(lane->scratch, lane->ref.bytes);
+        gpuhier_vmm_unmap(lane->scratch, lane->ref.bytes);
     } else if (0 != lane->scratch) {
         note(gpuhier_cu.cuMemFree(lane->scratch), "cuMemFree");
     }
@@ -256,7 +256,7 @@ static void lane_forget(gpuhier_lane_t *lane)
 {
     gpuhier_lane_exchange_forget(&lane->exchange);
     if (GPUHIER_SHARED_FILE == lane->ref.shared) {
-        gpuhier_vmm_hide(lane->scratch, lane->ref.bytes); /* it belongs to no context */
+        gpuhier_vmm_unmap(lane->scratch, lane->ref.bytes); /* it belongs to no context */
     }
     OBJ_RELEASE(lane); /* no other CUDA call: the driver has freed the rest, and its handles may have other owners */
 }

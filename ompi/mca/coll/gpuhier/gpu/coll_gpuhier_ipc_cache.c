@@ -95,7 +95,7 @@ static gpuhier_mapping_t *mapping_find(const map_key_t *key)
 static void mapping_free(gpuhier_mapping_t *mapping)
 {
     if (mapping->shared) {
-        gpuhier_vmm_hide(mapping->address, mapping->key.bytes); /* no GPU work on it is left */
+        gpuhier_vmm_unmap(mapping->address, mapping->key.bytes); /* no GPU work on it is left */
     }
     OBJ_RELEASE(mapping);
 }

@@ -56,7 +56,7 @@ static void buffer_free(gpuhier_exchange_kind_t kind, void *buffer)
 static void fabric_free(gpuhier_exchange_buffers_t *buffers)
 {
     if (0 != buffers->fabric_bytes) {
-        gpuhier_vmm_hide((CUdeviceptr) (uintptr_t) buffers->shard[0], buffers->fabric_bytes);
+        gpuhier_vmm_unmap((CUdeviceptr) (uintptr_t) buffers->shard[0], buffers->fabric_bytes);
         memset(buffers->shard, 0, sizeof(buffers->shard));
         buffers->fabric_bytes = 0;
     }

@@ -13,6 +13,7 @@
 #include "gpu/coll_gpuhier_ipc_cache.h"
 #include "gpu/coll_gpuhier_multicast.h"
 #include "gpu/coll_gpuhier_parcels.h"
+#include "gpu/coll_gpuhier_vmm.h"
 
 static int nobjects; /* of this process */
 
@@ -134,26 +135,6 @@ int gpuhier_multicast_join(const gpuhier_multicast_t *multicast)
                : gpuhier_cuda_error(gpuhier_cu.cuMulticastAddDevice(multicast->object, device), "cuMulticastAddDevice");
 }
 
-/* Shows the memory of a handle at an address of its own. */
-static int show(const gpuhier_multicast_t *multicast, CUmemGenericAllocationHandle handle, CUdeviceptr *address_p)
-{
-    const CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = multicast->device},
-                                    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    CUdeviceptr address = 0;
-    int rc =
-        gpuhier_cuda_error(gpuhier_cu.cuMemAddressReserve(&address, multicast->bytes, 0, 0, 0), "cuMemAddressReserve");
-    if (OMPI_SUCCESS != rc) {
-        return rc;
-    }
-    rc = gpuhier_cuda_error(gpuhier_cu.cuMemMap(address, multicast->bytes, 0, handle, 0), "cuMemMap");
-    if (OMPI_SUCCESS != rc) {
-        (void) gpuhier_cu.cuMemAddressFree(address, multicast->bytes);
-        return rc;
-    }
-    *address_p = address; /* gpuhier_multicast_close() takes it back */
-    return gpuhier_cuda_error(gpuhier_cu.cuMemSetAccess(address, multicast->bytes, &access, 1), "cuMemSetAccess");
-}
-
 int gpuhier_multicast_map(gpuhier_multicast_t *multicast)
 {
     const CUmemAllocationProp properties = copy_properties(multicast->device);
@@ -163,14 +144,14 @@ int gpuhier_multicast_map(gpuhier_multicast_t *multicast)
         multicast->memory = 0;
         return rc;
     }
-    rc = show(multicast, multicast->memory, &multicast->own);
+    rc = gpuhier_vmm_map(multicast->memory, multicast->bytes, &multicast->own);
     if (OMPI_SUCCESS == rc) {
         rc = gpuhier_cuda_error(
             gpuhier_cu.cuMulticastBindMem(multicast->object, 0, multicast->memory, 0, multicast->bytes, 0),
             "cuMulticastBindMem");
         multicast->is_bound = OMPI_SUCCESS == rc;
     }
-    return OMPI_SUCCESS != rc ? rc : show(multicast, multicast->object, &multicast->all);
+    return OMPI_SUCCESS != rc ? rc : gpuhier_vmm_map(multicast->object, multicast->bytes, &multicast->all);
 }
 
 static void note(CUresult result, const char *what)
@@ -180,11 +161,10 @@ static void note(CUresult result, const char *what)
     }
 }
 
-static void hide(CUdeviceptr address, size_t bytes)
+static void unmap(CUdeviceptr address, size_t bytes)
 {
     if (0 != address) {
-        note(gpuhier_cu.cuMemUnmap(address, bytes), "cuMemUnmap");
-        note(gpuhier_cu.cuMemAddressFree(address, bytes), "cuMemAddressFree");
+        gpuhier_vmm_unmap(address, bytes);
     }
 }
 
@@ -198,11 +178,11 @@ static void unbind(const gpuhier_multicast_t *multicast)
 
 void gpuhier_multicast_close(gpuhier_multicast_t *multicast)
 {
-    hide(multicast->all, multicast->bytes);
+    unmap(multicast->all, multicast->bytes);
     if (multicast->is_bound) {
         unbind(multicast);
     }
-    hide(multicast->own, multicast->bytes);
+    unmap(multicast->own, multicast->bytes);
     if (0 != multicast->memory) {
         note(gpuhier_cu.cuMemRelease(multicast->memory), "cuMemRelease");
     }

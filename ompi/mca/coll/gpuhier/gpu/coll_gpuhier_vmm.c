@@ -2,11 +2,11 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the driver calls for memory of cuMemCreate: making it, showing it at an address, handing it to other processes.
- * Does not own what is made: ipc_cache keeps the memory of other processes that is shown here; the device and
- * lane_exchange keep what this process makes.
+ * Owns the driver calls for memory of cuMemCreate: making it, mapping it at an address, handing it to other processes.
+ * Does not own what is made: ipc_cache keeps the memory of other processes that is mapped here; the device,
+ * lane_exchange and multicast keep what this process makes.
  *
- * A handle of the driver is let go as soon as its memory is shown, and the memory lives as long as any process shows
+ * A handle of the driver is let go as soon as its memory is mapped, and the memory lives as long as any process maps
  * it.
  */
 #include "ompi_config.h"
@@ -32,7 +32,7 @@ bool gpuhier_vmm_knows_files(int ordinal)
     return knows(ordinal, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
 }
 
-void gpuhier_vmm_hide(CUdeviceptr address, size_t bytes)
+void gpuhier_vmm_unmap(CUdeviceptr address, size_t bytes)
 {
     CUresult result = gpuhier_cu.cuMemUnmap(address, bytes);
     if (!gpuhier_cuda_gone(result)) {
@@ -56,8 +56,7 @@ int gpuhier_vmm_allow(CUdeviceptr address, size_t bytes)
     return gpuhier_cuda_error(gpuhier_cu.cuMemSetAccess(address, bytes, &access, 1), "cuMemSetAccess");
 }
 
-/* Shows memory at an address of this process, to the current context's GPU. */
-static int show(CUmemGenericAllocationHandle memory, size_t bytes, CUdeviceptr *address_p)
+int gpuhier_vmm_map(CUmemGenericAllocationHandle memory, size_t bytes, CUdeviceptr *address_p)
 {
     CUdeviceptr address;
     int rc = gpuhier_cuda_error(gpuhier_cu.cuMemAddressReserve(&address, bytes, 0, 0, 0), "cuMemAddressReserve");
@@ -71,7 +70,7 @@ static int show(CUmemGenericAllocationHandle memory, size_t bytes, CUdeviceptr *
     }
     rc = gpuhier_vmm_allow(address, bytes);
     if (OMPI_SUCCESS != rc) {
-        gpuhier_vmm_hide(address, bytes);
+        gpuhier_vmm_unmap(address, bytes);
         return rc;
     }
     *address_p = address;
@@ -86,7 +85,7 @@ static int import(void *shareable, CUmemAllocationHandleType type, size_t bytes,
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
-    rc = show(memory, bytes, address_p);
+    rc = gpuhier_vmm_map(memory, bytes, address_p);
     (void) gpuhier_cuda_error(gpuhier_cu.cuMemRelease(memory), "cuMemRelease");
     return rc;
 }
@@ -152,7 +151,7 @@ int gpuhier_vmm_fabric_make(size_t *bytes, CUdeviceptr *address_p, gpuhier_fabri
     rc = gpuhier_cuda_error(gpuhier_cu.cuMemExportToShareableHandle(
                                 handle_p, memory, (CUmemAllocationHandleType) CU_MEM_HANDLE_TYPE_FABRIC, 0),
                             "cuMemExportToShareableHandle");
-    rc = OMPI_SUCCESS != rc ? rc : show(memory, *bytes, address_p);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_vmm_map(memory, *bytes, address_p);
     (void) gpuhier_cuda_error(gpuhier_cu.cuMemRelease(memory), "cuMemRelease");
     return rc;
 }
@@ -164,7 +163,7 @@ int gpuhier_vmm_file_new(size_t *bytes, CUdeviceptr *address_p)
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
-    rc = show(memory, *bytes, address_p);
+    rc = gpuhier_vmm_map(memory, *bytes, address_p);
     (void) gpuhier_cuda_error(gpuhier_cu.cuMemRelease(memory), "cuMemRelease");
     return rc;
 }

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Memory of cuMemCreate: mapping it at addresses of this process, and sharing it with other processes. To show memory
- * is to reserve an address and map the memory there; to hide it is to undo both. Callers hold the engine's lock.
+ * Memory of cuMemCreate: mapping it at addresses of this process, and sharing it with other processes. To map memory
+ * is also to reserve the address; to unmap it is to undo both. Callers hold the engine's lock.
  */
 #ifndef GPUHIER_VMM_H
 #define GPUHIER_VMM_H
@@ -40,27 +40,30 @@ bool gpuhier_vmm_knows_files(int ordinal);
 int gpuhier_vmm_file_new(size_t *bytes, CUdeviceptr *address_p);
 
 /*
- * Makes memory with a fabric handle on the current context's GPU, and shows it at *address_p. *bytes: the length that
- * is needed; on return, the length that was made. gpuhier_vmm_hide() gives the memory back, but it lives on while other
- * processes show it. Returns an Open MPI code.
+ * Makes memory with a fabric handle on the current context's GPU, and maps it at *address_p. *bytes: the length that
+ * is needed; on return, the length that was made. gpuhier_vmm_unmap() gives the memory back, but it lives on while
+ * other processes map it. Returns an Open MPI code.
  */
 int gpuhier_vmm_fabric_make(size_t *bytes, CUdeviceptr *address_p, gpuhier_fabric_handle_t *handle_p);
 
+/* Maps memory at an address of this process, for the current context's GPU. Returns an Open MPI code. */
+int gpuhier_vmm_map(CUmemGenericAllocationHandle memory, size_t bytes, CUdeviceptr *address_p);
+
 /*
- * Shows `bytes` of another process's memory at *address_p, to the current context's GPU: by a descriptor, which stays
+ * Maps `bytes` of another process's memory at *address_p, for the current context's GPU: by a descriptor, which stays
  * the caller's, or by a fabric handle. Returns an Open MPI code.
  */
 int gpuhier_vmm_file_open(int file, size_t bytes, CUdeviceptr *address_p);
 int gpuhier_vmm_fabric_open(const gpuhier_fabric_handle_t *handle, size_t bytes, CUdeviceptr *address_p);
 
-/* Lets the current context's GPU, too, work on memory that is shown. Returns an Open MPI code. */
+/* Lets the current context's GPU, too, work on memory that is mapped. Returns an Open MPI code. */
 int gpuhier_vmm_allow(CUdeviceptr address, size_t bytes);
 
-/* Hides memory. It is freed when no process shows it any longer. No GPU work on it is left. No context need be current,
+/* Unmaps memory. It is freed when no process maps it any longer. No GPU work on it is left. No context need be current,
  * and a driver that is gone is no error. */
-void gpuhier_vmm_hide(CUdeviceptr address, size_t bytes);
+void gpuhier_vmm_unmap(CUdeviceptr address, size_t bytes);
 
-/* A descriptor of the memory that is shown from `base` on, which the caller closes; -1 if there is none. */
+/* A descriptor of the memory that is mapped from `base` on, which the caller closes; -1 if there is none. */
 int gpuhier_vmm_file_make(CUdeviceptr base);
 
 #endif /* GPUHIER_VMM_H */

@@ -13,7 +13,6 @@
  * lines say so: they show that the program works, and tell nothing about hardware.
  */
 #include "gpu/coll_gpuhier_gdr.h"
-#include "gpu/coll_gpuhier_host_trial.h"
 #include "kernel_driver.h"
 
 #include <dlfcn.h>
@@ -470,7 +469,7 @@ static void measure_rates(void)
  */
 static void measure_gdr(void)
 {
-    double covers = gpuhier_host_trial_query();
+    double covers = gpuhier_gdr_query_suffices();
     tell("default_query", "", &covers, 1, "1: a query of the default stream tells of the blocking streams as well");
     gpuhier_buffer_inspect((const void *) (uintptr_t) memory, &memory_is);
     const double begin = now_us();

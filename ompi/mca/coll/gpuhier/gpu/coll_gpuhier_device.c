@@ -13,7 +13,7 @@
 
 #include "base/coll_gpuhier_params.h"
 #include "gpu/coll_gpuhier_device.h"
-#include "gpu/coll_gpuhier_host_trial.h"
+#include "gpu/coll_gpuhier_gdr.h"
 #include "opal/util/output.h"
 
 static void lane_construct(gpuhier_lane_t *lane)
@@ -339,8 +339,8 @@ static int first_lanes_make(gpuhier_device_t *device)
         gpuhier_lane_give(small);
     }
     device->host_maps =
-        gpuhier_params.gdr_bytes > 0 && gpuhier_host_trial_maps(device->witness, slices->stream[GPUHIER_STAGE_RS]);
-    device->query_suffices = device->host_maps && gpuhier_host_trial_query();
+        gpuhier_params.gdr_bytes > 0 && gpuhier_gdr_works(device->witness, slices->stream[GPUHIER_STAGE_RS]);
+    device->query_suffices = device->host_maps && gpuhier_gdr_query_suffices();
     gpuhier_lane_give(slices);
     return OMPI_SUCCESS;
 }

@@ -8,8 +8,8 @@
  * This folder, gpu, owns the CUDA driver's entry points (cuda), devices and lanes (device), a lane's buffers for the
  * exchange between groups (lane_exchange), what this process exports (exports) and has mapped of its peers (ipc_cache,
  * vmm, parcels), memory that all GPUs of a group reach at one address (multicast), page-locked host memory that a
- * node's ranks share in place of scratch (hostmem), what the host has mapped (gdr, host_trial), whether NICs' writes
- * are flushed (flush), the tables of kernels and their launches (reduce, multicast_reduce, elements), and the kernels
+ * node's ranks share in place of scratch (hostmem), what the host has mapped (gdr), whether NICs' writes
+ * are flushed (flush), the tables of kernels and their launches (reduce, multicast_reduce), and the kernels
  * themselves (kernels/). It uses base, and plan for limits. Set-up, the engine, host and coll use it.
  *
  * Calls to device and ipc_cache are made under the engine's lock. A device's kernels are constant, so any thread may

@@ -3,11 +3,14 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Whether a kernel sees what a NIC has just written into GPU memory, and what must be done first if it does not.
+ * coll_gpuhier_device.c collects the facts when it makes a device, and set-up and the exchange obey the answer.
  */
 #ifndef GPUHIER_FLUSH_H
 #define GPUHIER_FLUSH_H
 
 #include <stdbool.h>
+
+#include <cuda.h>
 
 /* The facts that decide. Zeros are safe: if the driver does not know an attribute, it counts as not promising
  * anything. */
@@ -34,6 +37,17 @@ typedef enum gpuhier_flush {
  *
  * for_peers: other GPUs read there as well. The driver promises order to them in a value of its own.
  */
-gpuhier_flush_t gpuhier_flush_decide(const gpuhier_flush_facts_t *facts, bool for_peers);
+static inline gpuhier_flush_t gpuhier_flush_decide(const gpuhier_flush_facts_t *facts, bool for_peers)
+{
+    const bool is_ordered = facts->ordering >= CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
+    const bool suffices =
+        is_ordered && (!for_peers || facts->ordering >= CU_GPU_DIRECT_RDMA_WRITES_ORDERING_ALL_DEVICES);
+    if (suffices && facts->compute_capability >= 90 && !facts->is_coherent) {
+        return GPUHIER_FLUSH_NONE;
+    }
+    const bool has_call = 0 != (facts->options & CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST);
+    const bool is_idle_call = is_ordered && facts->is_coherent;
+    return has_call && !is_idle_call ? GPUHIER_FLUSH_CALL : GPUHIER_FLUSH_IMPOSSIBLE;
+}
 
 #endif /* GPUHIER_FLUSH_H */

@@ -34,6 +34,17 @@ bool gpuhier_gdr_map(const void *address, size_t bytes, const gpuhier_buffer_t *
 bool gpuhier_gdr_read(void *to, CUdeviceptr from, size_t bytes, uint64_t id);
 bool gpuhier_gdr_write(CUdeviceptr to, const void *from, size_t bytes, uint64_t id);
 
+/* Does the host see what the GPU has written to this word of scratch, and the GPU what the host writes there? stream is
+ * a non-blocking one without work. The context is current. */
+bool gpuhier_gdr_works(CUdeviceptr word, CUstream stream);
+
+/*
+ * Does cuStreamQuery() of the legacy default stream look at the context's blocking streams as well? NVIDIA's
+ * documentation does not say. If so, one query shows whether all work that a call must wait for is done, before the
+ * host reads. If that is not certain, the answer is no. The context is current.
+ */
+bool gpuhier_gdr_query_suffices(void);
+
 /* Closes all windows, and the library. It is opened again when it is needed again. */
 void gpuhier_gdr_finalize(void);
 

@@ -8,7 +8,7 @@
  * numbers here, so that every order gives the same sum. On the emulated driver and on a real one; without GPUs that
  * have multicast objects it is skipped (77).
  */
-#include "gpu/coll_gpuhier_multicast_reduce.h"
+#include "gpu/coll_gpuhier_reduce.h"
 #include "kernel_driver.h"
 #include "kernel_reference.h"
 

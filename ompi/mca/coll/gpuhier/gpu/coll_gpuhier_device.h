@@ -9,7 +9,7 @@
  * exchange between groups (lane_exchange), what this process exports (exports) and has mapped of its peers (ipc_cache,
  * vmm, parcels), memory that all GPUs of a group reach at one address (multicast), page-locked host memory that a
  * node's ranks share in place of scratch (hostmem), what the host has mapped (gdr), whether NICs' writes
- * are flushed (flush), the tables of kernels and their launches (reduce, multicast_reduce), and the kernels
+ * are flushed (flush), the tables of kernels and their launches (reduce), and the kernels
  * themselves (kernels/). It uses base, and plan for limits. Set-up, the engine, host and coll use it.
  *
  * Calls to device and ipc_cache are made under the engine's lock. A device's kernels are constant, so any thread may
@@ -24,7 +24,6 @@
 #include "gpu/coll_gpuhier_flush.h"
 #include "gpu/coll_gpuhier_ipc_cache.h"
 #include "gpu/coll_gpuhier_lane_exchange.h"
-#include "gpu/coll_gpuhier_multicast_reduce.h"
 #include "gpu/coll_gpuhier_reduce.h"
 #include "plan/coll_gpuhier_choice.h"
 #include "plan/coll_gpuhier_levels.h"

@@ -2,13 +2,13 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the table from MPI operation and type to kernel, and the launches. Does not own the kernels (kernels/), streams,
- * or the decision whether a call runs on the GPU (coll).
+ * Owns the table from MPI operation and type to kernel, the launches, and the same for the kernels that ask an NVSwitch
+ * to reduce. Does not own the kernels (kernels/), streams, or the decision whether a call runs on the GPU (coll).
  *
  * A look-up takes two steps. Open MPI's own map turns a type handle into one of its reduction types. That type, with
  * its size for Fortran's types, gives a C type. Then (operation, C type) is looked up in GPUHIER_KERNEL_LIST.
  *
- * Called by coll (find), device (open, close) and the engine (launch, copy, push, store).
+ * Called by coll (find), device (open, close), the engine (launch, copy, push, store), and the set-up of a switch.
  */
 #include "ompi_config.h"
 
@@ -33,7 +33,7 @@
 OMPI_DECLSPEC extern int ompi_op_ddt_map[];
 
 /* In kernels/gpuhier_fatbin.S. */
-extern const unsigned char gpuhier_fatbin[];
+extern const unsigned char gpuhier_fatbin[], gpuhier_multicast_fatbin[];
 
 enum { INDEX_COPY = GPUHIER_REDUCE_COUNT };
 
@@ -232,20 +232,45 @@ size_t gpuhier_reduce_span(int index, uint64_t count)
  * A block keeps 32 KiB in flight (8 loads of 16 bytes by 256 threads). What a GPU's links bring in during the
  * latency of a load is 0.5 MiB on an H100 (450 GB/s, 1.2 us) and 0.4 MiB on an A100, so a quarter of the
  * multiprocessors with a block each has twice that or more. The others are the program's. A part of a GPU (MIG) gets
- * at least this many blocks:
+ * at least BLOCKS_MIN.
+ *
+ * Of reductions in a switch a block keeps at least 8 KiB of results in flight (8 loads of 4 bytes), and each byte of a
+ * result stands for a byte of every copy. With these blocks 0.26 MiB are in flight on an H100. A link brings in results
+ * at only an eighth to a quarter of its rate, since its other bytes are stores.
  */
 #define BLOCKS_MIN 8u
+static unsigned enough_blocks(int multiprocessors)
+{
+    const unsigned quarter = (unsigned) multiprocessors / 4;
+    return quarter > BLOCKS_MIN ? quarter : BLOCKS_MIN;
+}
+
+static CUresult multiprocessors_count(int *count_p)
+{
+    CUdevice device;
+    const CUresult result = gpuhier_cu.cuCtxGetDevice(&device);
+    return CUDA_SUCCESS != result
+               ? result
+               : gpuhier_cu.cuDeviceGetAttribute(count_p, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+}
+
+static void module_unload(CUmodule *module, const char *what)
+{
+    if (NULL != *module) {
+        CUresult result = gpuhier_cu.cuModuleUnload(*module);
+        if (!gpuhier_cuda_gone(result)) {
+            (void) gpuhier_cuda_error(result, what);
+        }
+        *module = NULL;
+    }
+}
 
 /* Finds and loads all kernels. */
 static CUresult resolve(gpuhier_reduce_t *r)
 {
-    CUdevice device;
     int multiprocessors = 0, blocks;
-    CUresult result = gpuhier_cu.cuCtxGetDevice(&device);
+    CUresult result = multiprocessors_count(&multiprocessors);
 
-    if (CUDA_SUCCESS == result) {
-        result = gpuhier_cu.cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
-    }
     multiprocessors = multiprocessors > 0 ? multiprocessors : 1;
     for (int i = 0; i <= INDEX_COPY && CUDA_SUCCESS == result; ++i) {
         result = gpuhier_cuda_kernel(r->module, kernels[i].name, GPUHIER_KERNEL_BLOCK, &r->function[i], &blocks);
@@ -254,8 +279,7 @@ static CUresult resolve(gpuhier_reduce_t *r)
     for (int i = 0; i < GPUHIER_REDUCE_COUNT && CUDA_SUCCESS == result; ++i) {
         result = gpuhier_cuda_kernel(r->module, oneshot_names[i], GPUHIER_KERNEL_BLOCK, &r->oneshot[i], &blocks);
     }
-    const unsigned quarter = (unsigned) multiprocessors / 4;
-    r->enough_blocks = quarter > BLOCKS_MIN ? quarter : BLOCKS_MIN;
+    r->enough_blocks = enough_blocks(multiprocessors);
     return result;
 }
 
@@ -301,13 +325,7 @@ int gpuhier_reduce_open(gpuhier_reduce_t *r)
 
 void gpuhier_reduce_close(gpuhier_reduce_t *r)
 {
-    if (NULL != r->module) {
-        CUresult result = gpuhier_cu.cuModuleUnload(r->module);
-        if (!gpuhier_cuda_gone(result)) {
-            gpuhier_cuda_error(result, "cuModuleUnload of the kernels");
-        }
-        r->module = NULL;
-    }
+    module_unload(&r->module, "cuModuleUnload of the kernels");
 }
 
 /* Are some buffers not congruent modulo 16? Then a thread has fewer bytes in flight. */
@@ -414,4 +432,98 @@ int gpuhier_reduce_store(int index, CUdeviceptr to, CUdeviceptr from, uint64_t c
     }
     const int rc = fields_copy(to, from, first, elem_bytes, count, stream);
     return OMPI_SUCCESS != rc ? rc : fields_copy(to + at, from + at, second, elem_bytes, count, stream);
+}
+
+/* -- reductions in an NVSwitch --------------------------------------------------------- */
+
+enum { INDEX_STORE = GPUHIER_MULTICAST_COUNT };
+
+static const char *const multicast_names[GPUHIER_MULTICAST_COUNT + 1] = {
+#define NAME(name, type, op) [GPUHIER_MULTICAST_##name] = "gpuhier_multicast_" #name,
+    GPUHIER_MULTICAST_LIST(NAME)
+#undef NAME
+        [INDEX_STORE] = "gpuhier_multicast_store",
+};
+
+/* 1 + the index here; 0: the switch cannot do it. */
+static const unsigned char served_plus_1[GPUHIER_REDUCE_COUNT] = {
+#define SERVES(op, type, name) [GPUHIER_REDUCE_##op##_##type] = GPUHIER_MULTICAST_##name + 1,
+    GPUHIER_MULTICAST_SERVES(SERVES)
+#undef SERVES
+};
+
+static bool is_exact(int served)
+{
+    return GPUHIER_MULTICAST_add_f32 != served && GPUHIER_MULTICAST_add_f64 != served;
+}
+
+bool gpuhier_multicast_can(int index, bool any_order)
+{
+    if (index < 0 || index >= GPUHIER_REDUCE_COUNT || 0 == served_plus_1[index]) {
+        return false;
+    }
+    return any_order || is_exact(served_plus_1[index] - 1);
+}
+
+int gpuhier_multicast_kernels_open(gpuhier_multicast_kernels_t *kernels)
+{
+    int multiprocessors = 0, blocks;
+    if (NULL != kernels->module) {
+        return OMPI_SUCCESS;
+    }
+    CUresult result = gpuhier_cu.cuModuleLoadData(&kernels->module, gpuhier_multicast_fatbin);
+    if (CUDA_SUCCESS != result) {
+        kernels->module = NULL;
+        return gpuhier_cuda_error(result, "cuModuleLoadData of the kernels for multicast addresses");
+    }
+    result = multiprocessors_count(&multiprocessors);
+    kernels->most_blocks = enough_blocks(multiprocessors);
+    for (int i = 0; i <= INDEX_STORE && CUDA_SUCCESS == result; ++i) {
+        result = gpuhier_cuda_kernel(kernels->module, multicast_names[i], GPUHIER_KERNEL_BLOCK, &kernels->function[i],
+                                     &blocks);
+    }
+    if (CUDA_SUCCESS != result) {
+        const int rc = gpuhier_cuda_error(result, "loading the kernels for multicast addresses");
+        gpuhier_multicast_kernels_close(kernels);
+        return CUDA_ERROR_NOT_FOUND == result ? OMPI_ERR_NOT_SUPPORTED : rc;
+    }
+    return OMPI_SUCCESS;
+}
+
+void gpuhier_multicast_kernels_close(gpuhier_multicast_kernels_t *kernels)
+{
+    module_unload(&kernels->module, "cuModuleUnload of the kernels for multicast addresses");
+}
+
+/* At most one thread for each unit; threads loop over the rest. */
+static int multicast_launch(const gpuhier_multicast_kernels_t *kernels, int i, const gpuhier_multicast_args_t *args,
+                            CUstream stream)
+{
+    void *params[1] = {(void *) args};
+    const uint64_t bytes_per_block = GPUHIER_KERNEL_BLOCK * GPUHIER_MULTICAST_UNIT;
+    const uint64_t blocks = (args->bytes + bytes_per_block - 1) / bytes_per_block;
+
+    if (0 == args->bytes) {
+        return OMPI_SUCCESS;
+    }
+    return gpuhier_cuda_error(
+        gpuhier_cu.cuLaunchKernel(kernels->function[i],
+                                  blocks < kernels->most_blocks ? (unsigned) blocks : kernels->most_blocks, 1, 1,
+                                  GPUHIER_KERNEL_BLOCK, 1, 1, 0, stream, params, NULL),
+        multicast_names[i]);
+}
+
+int gpuhier_multicast_launch(const gpuhier_multicast_kernels_t *kernels, int index,
+                             const gpuhier_multicast_args_t *args, CUstream stream)
+{
+    if (!gpuhier_multicast_can(index, true)) {
+        return OMPI_ERR_BAD_PARAM;
+    }
+    return multicast_launch(kernels, served_plus_1[index] - 1, args, stream);
+}
+
+int gpuhier_multicast_store(const gpuhier_multicast_kernels_t *kernels, const gpuhier_multicast_args_t *args,
+                            CUstream stream)
+{
+    return multicast_launch(kernels, INDEX_STORE, args, stream);
 }

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The compiled kernels as data of the component: gpuhier_fatbin, for cuModuleLoadData() (coll_gpuhier_reduce.c), and
- * its size in bytes; gpuhier_multicast_fatbin (coll_gpuhier_multicast_reduce.c). Assembled in the folder where nvcc
+ * its size in bytes; gpuhier_multicast_fatbin (coll_gpuhier_reduce.c). Assembled in the folder where nvcc
  * writes the files.
  */
     .section .rodata

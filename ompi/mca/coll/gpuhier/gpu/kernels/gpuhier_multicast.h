@@ -13,7 +13,7 @@
  * Ranges are whole units of 16 bytes and begin on one. No other kernel works on a range meanwhile. Kernels wait for
  * nothing. They exist for compute capability 9.0 and later, in a module of their own.
  *
- * Used by: coll_gpuhier_multicast_reduce.c (which launches), gpuhier_multicast.cu (the GPU's code), and the host twin
+ * Used by: coll_gpuhier_reduce.c (which launches), gpuhier_multicast.cu (the GPU's code), and the host twin
  * in test/cudasim/twin. Plain C and C++.
  */
 #ifndef GPUHIER_MULTICAST_H

@@ -4,7 +4,7 @@
  *
  * The host's reductions against the scalar reference of the kernels: every operation and type, several
  * numbers of sources and counts, unpleasant values, with the result in a place of its own, in the first source,
- * and, for two sources, in the second; a single source also at odd addresses. The gaps of padded pairs keep what they
+ * and, for two sources, in the second; a single source also misaligned. The gaps of padded pairs keep what they
  * held, and nothing else is written.
  */
 #include "../gpu/kernel_reference.h"

@@ -19,8 +19,8 @@
 
 #include <cmocka.h>
 
+#include "gpu/coll_gpuhier_fd_passing.h"
 #include "gpu/coll_gpuhier_ipc_cache.h"
-#include "gpu/coll_gpuhier_parcels.h"
 
 /* free() of the objects in this program, by the linker's --wrap: how often this address was freed. */
 static const void *watched;
@@ -332,10 +332,10 @@ static CUcontext other_context(void)
 /* What a peer sends: a descriptor of the memory. */
 static void send_descriptor(const gpuhier_memref_t *ref)
 {
-    const gpuhier_parcel_t parcel = {ref->process, ref->base, ref->id};
+    const gpuhier_fd_key_t fd_key = {ref->process, ref->base, ref->id};
     const int file = memfd_create("memory", MFD_CLOEXEC);
-    assert_true(gpuhier_parcels_open(gpuhier_process_word()));
-    assert_int_equal(OMPI_SUCCESS, gpuhier_parcel_send(&parcel, file, gpuhier_process_word()));
+    assert_true(gpuhier_fd_passing_open(gpuhier_process_word()));
+    assert_int_equal(OMPI_SUCCESS, gpuhier_fd_send(&fd_key, file, gpuhier_process_word()));
     close(file);
 }
 

@@ -349,7 +349,7 @@ static void check_blocks(gpuhier_reduce_t *reduce, uint64_t count, uint64_t apar
     }
 }
 
-/* A launch takes a quarter of the multiprocessors at most, unless buffers are at odd offsets. */
+/* A launch takes a quarter of the multiprocessors at most, unless buffers are misaligned. */
 static void check_launches(void)
 {
     gpuhier_reduce_t reduce;

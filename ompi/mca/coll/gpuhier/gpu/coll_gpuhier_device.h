@@ -7,7 +7,7 @@
  *
  * This folder, gpu, owns the CUDA driver's entry points (cuda), devices and lanes (device), a lane's buffers for the
  * exchange between groups (lane_exchange), what this process exports (exports) and has mapped of its peers (ipc_cache,
- * vmm, parcels), memory that all GPUs of a group reach at one address (multicast), page-locked host memory that a
+ * vmm, fd_passing), memory that all GPUs of a group reach at one address (multicast), page-locked host memory that a
  * node's ranks share in place of scratch (hostmem), what the host has mapped (gdr), whether NICs' writes
  * are flushed (flush), the tables of kernels and their launches (reduce), and the kernels
  * themselves (kernels/). It uses base, and plan for limits. Set-up, the engine, host and coll use it.

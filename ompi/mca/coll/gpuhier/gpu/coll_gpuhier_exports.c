@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns what this process exports: a hash table. Does not own what it has mapped of others (ipc_cache), nor the socket
- * by which descriptors leave (parcels). The engine and the device decide what is exported, under the engine's lock.
+ * by which descriptors leave (fd_passing). The engine and the device decide what is exported, under the engine's lock.
  *
  * Memory of cuMemCreate is mapped by file descriptors. A descriptor keeps the memory, so its owner closes it as soon as
  * it is sent, and makes a new one for a peer that has closed its mapping. Memory of gpuhier's own with a fabric handle
@@ -18,7 +18,7 @@
 
 #include "base/coll_gpuhier_compat.h"
 #include "gpu/coll_gpuhier_exports.h"
-#include "gpu/coll_gpuhier_parcels.h"
+#include "gpu/coll_gpuhier_fd_passing.h"
 #include "opal/class/opal_hash_table.h"
 
 typedef struct export_key {
@@ -213,7 +213,7 @@ void gpuhier_export_send(const gpuhier_memref_t *ref, const gpuhier_memref_t *pe
     if (NULL == entry && GPUHIER_SHARED_FILE == ref->shared) {
         entry = exported_add(ref); /* memory of gpuhier's own */
     }
-    const gpuhier_parcel_t parcel = {ref->process, ref->base, ref->id};
+    const gpuhier_fd_key_t fd_key = {ref->process, ref->base, ref->id};
     int file = -1;
     for (int i = 0; NULL != entry && i < n; ++i) {
         const uint64_t to = peers[i].process;
@@ -229,7 +229,7 @@ void gpuhier_export_send(const gpuhier_memref_t *ref, const gpuhier_memref_t *pe
         if (file < 0) {
             break;
         }
-        if (OMPI_SUCCESS == gpuhier_parcel_send(&parcel, file, to)) {
+        if (OMPI_SUCCESS == gpuhier_fd_send(&fd_key, file, to)) {
             entry->receivers[entry->nreceivers++] = to;
         }
     }

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/coll_gpuhier_compat.h"
-#include "base/coll_gpuhier_room.h"
+#include "base/coll_gpuhier_shm_reserve.h"
 #include "gpu/coll_gpuhier_device.h"
 #include "gpu/coll_gpuhier_hostmem.h"
 #include "plan/coll_gpuhier_hierarchy.h"
@@ -100,8 +100,8 @@ int gpuhier_hostmem_attach(gpuhier_hostmem_t *hostmem, uint64_t word, const gpuh
 
 int gpuhier_hostmem_reserve(gpuhier_hostmem_t *hostmem, int index, char *reason)
 {
-    int problem = gpuhier_room_reserve(hostmem->file, (off_t) (hostmem->lane_bytes * (size_t) index),
-                                       (off_t) hostmem->lane_bytes);
+    int problem =
+        gpuhier_shm_reserve(hostmem->file, (off_t) (hostmem->lane_bytes * (size_t) index), (off_t) hostmem->lane_bytes);
     close(hostmem->file);
     hostmem->file_open = false;
     return 0 == problem ? OMPI_SUCCESS : refuse(reason, "room in /dev/shm", strerror(problem));

@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "base/coll_gpuhier_compat.h"
+#include "gpu/coll_gpuhier_fd_passing.h"
 #include "gpu/coll_gpuhier_ipc_cache.h"
-#include "gpu/coll_gpuhier_parcels.h"
 #include "opal/class/opal_hash_table.h"
 #include "opal/class/opal_list.h"
 
@@ -161,10 +161,10 @@ static int shared_map(const gpuhier_memref_t *ref, CUdeviceptr *address_p)
         memcpy(&handle, &ref->handle, sizeof(handle));
         return gpuhier_vmm_fabric_open(&handle, ref->bytes, address_p);
     }
-    const gpuhier_parcel_t parcel = {ref->process, ref->base, ref->id};
-    const int file = gpuhier_parcel_take(&parcel, gpuhier_process_word());
+    const gpuhier_fd_key_t fd_key = {ref->process, ref->base, ref->id};
+    const int file = gpuhier_fd_take(&fd_key, gpuhier_process_word());
     if (file < 0) {
-        return GPUHIER_PARCEL_MISSING == file ? OMPI_ERR_NOT_FOUND : OMPI_ERR_NOT_AVAILABLE;
+        return GPUHIER_FD_MISSING == file ? OMPI_ERR_NOT_FOUND : OMPI_ERR_NOT_AVAILABLE;
     }
     int rc = gpuhier_vmm_file_open(file, ref->bytes, address_p);
     close(file);
@@ -250,14 +250,14 @@ static int mapping_open(const gpuhier_memref_t *ref, const map_key_t *key, bool 
 
 int gpuhier_map_received(const gpuhier_memref_t *ref)
 {
-    const gpuhier_parcel_t parcel = {ref->process, ref->base, ref->id};
+    const gpuhier_fd_key_t fd_key = {ref->process, ref->base, ref->id};
     const map_key_t key = key_of(ref);
     gpuhier_mapping_t *mapping = mapping_find(&key);
     if (NULL == mapping) {
         return mapping_open(ref, &key, true, &mapping);
     }
-    const int file = gpuhier_parcel_take(&parcel, gpuhier_process_word());
-    if (GPUHIER_PARCEL_MISSING == file) {
+    const int file = gpuhier_fd_take(&fd_key, gpuhier_process_word());
+    if (GPUHIER_FD_MISSING == file) {
         return OMPI_ERR_NOT_FOUND;
     }
     if (file >= 0) {
@@ -446,7 +446,7 @@ void gpuhier_ipc_finalize(void)
 {
     gpuhier_mapping_t *mapping, *next;
     gpuhier_exports_finalize();
-    gpuhier_parcels_finalize();
+    gpuhier_fd_passing_finalize();
     if (!ready) {
         return;
     }

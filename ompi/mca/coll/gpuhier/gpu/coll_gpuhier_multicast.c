@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "gpu/coll_gpuhier_fd_passing.h"
 #include "gpu/coll_gpuhier_ipc_cache.h"
 #include "gpu/coll_gpuhier_multicast.h"
-#include "gpu/coll_gpuhier_parcels.h"
 #include "gpu/coll_gpuhier_vmm.h"
 
 static int nobjects; /* of this process */
@@ -80,13 +80,13 @@ static int begin(gpuhier_multicast_t *multicast, int device, int ngpus, size_t b
 
 static int send_to_all(const gpuhier_multicast_t *multicast, uint64_t id, const uint64_t *to, int n)
 {
-    const gpuhier_parcel_t parcel = {.process = gpuhier_process_word(), .id = id};
+    const gpuhier_fd_key_t fd_key = {.process = gpuhier_process_word(), .id = id};
     int file = -1;
     int rc = gpuhier_cuda_error(
         gpuhier_cu.cuMemExportToShareableHandle(&file, multicast->object, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
         "cuMemExportToShareableHandle of a multicast object");
     for (int i = 0; i < n && OMPI_SUCCESS == rc; ++i) {
-        rc = gpuhier_parcel_send(&parcel, file, to[i]);
+        rc = gpuhier_fd_send(&fd_key, file, to[i]);
     }
     if (file >= 0) {
         close(file);
@@ -109,8 +109,8 @@ int gpuhier_multicast_create(gpuhier_multicast_t *multicast, int device, int ngp
 int gpuhier_multicast_receive(gpuhier_multicast_t *multicast, int device, int ngpus, size_t bytes, uint64_t id,
                               uint64_t process)
 {
-    const gpuhier_parcel_t parcel = {.process = process, .id = id};
-    const int file = gpuhier_parcel_take(&parcel, gpuhier_process_word());
+    const gpuhier_fd_key_t fd_key = {.process = process, .id = id};
+    const int file = gpuhier_fd_take(&fd_key, gpuhier_process_word());
     if (file < 0) {
         return OMPI_ERR_NOT_FOUND;
     }

@@ -21,7 +21,7 @@
 
 #include "base/coll_gpuhier_compat.h"
 #include "base/coll_gpuhier_limits.h"
-#include "base/coll_gpuhier_room.h"
+#include "base/coll_gpuhier_shm_reserve.h"
 #include "opal/util/output.h"
 #include "opal/util/proc.h"
 #include "opal/util/show_help.h"
@@ -120,7 +120,7 @@ int gpuhier_segment_create(const gpuhier_segment_args_t *args, gpuhier_segment_t
     name_of(args->word, name);
     int file = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     gpuhier_segment_t segment = segment_plan(args, 0);
-    int problem = file < 0 ? errno : gpuhier_room_reserve(file, 0, (off_t) segment.bytes);
+    int problem = file < 0 ? errno : gpuhier_shm_reserve(file, 0, (off_t) segment.bytes);
     int rc = 0 == problem ? segment_map(file, &segment) : OMPI_ERR_OUT_OF_RESOURCE;
     if (OMPI_SUCCESS != rc) {
         opal_show_help("help-coll-gpuhier.txt", "no shared memory", true, opal_process_info.nodename, segment.bytes,

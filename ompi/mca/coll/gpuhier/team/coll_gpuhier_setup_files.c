@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns the exchange of descriptors of scratch among the ranks of a node, and the decision to do without. Does not own
- * the socket by which they come (gpu/parcels), nor the memory (gpu/device).
+ * the socket by which they come (gpu/fd_passing), nor the memory (gpu/device).
  *
  * Each rank knows from the hellos whose memory comes by a descriptor, and sends its own to all neighbours at every
  * set-up: a neighbour may have closed what it had mapped. A rank that cannot reach a neighbour's socket is in another
@@ -20,7 +20,7 @@
 
 #include "base/coll_gpuhier_clock.h"
 #include "base/coll_gpuhier_lock.h"
-#include "gpu/coll_gpuhier_parcels.h"
+#include "gpu/coll_gpuhier_fd_passing.h"
 #include "team/coll_gpuhier_setup_internal.h"
 
 #define WAIT_SECONDS 10.0
@@ -55,12 +55,12 @@ static unsigned error_of(int rc)
 static bool attempt(const gpuhier_setup_t *setup, todo_t *todo, int file)
 {
     const gpuhier_memref_t *mine = &setup->hello[setup->team->rank].scratch;
-    const gpuhier_parcel_t parcel = {mine->process, mine->base, mine->id};
+    const gpuhier_fd_key_t fd_key = {mine->process, mine->base, mine->id};
     bool all = true;
     for (int k = 0; k < setup->nlocal; ++k) {
         const gpuhier_memref_t *theirs = &setup->neighbours[k].scratch;
         if (todo[k].send) {
-            const int rc = gpuhier_parcel_send(&parcel, file, theirs->process);
+            const int rc = gpuhier_fd_send(&fd_key, file, theirs->process);
             todo[k].send = OMPI_ERR_RESOURCE_BUSY == rc;
             todo[k].receive = todo[k].receive && OMPI_ERR_UNREACH != rc;
         }
@@ -92,7 +92,7 @@ void gpuhier_setup_files_exchange(const gpuhier_setup_t *setup)
         return;
     }
     gpuhier_engine_lock();
-    const bool has_socket = gpuhier_parcels_open(gpuhier_process_word());
+    const bool has_socket = gpuhier_fd_passing_open(gpuhier_process_word());
     const bool gives = GPUHIER_SHARED_FILE == mine->shared;
     const int file = gives && setup->nlocal > 1 ? gpuhier_vmm_file_make(mine->base) : -1;
     gpuhier_engine_unlock();
@@ -107,7 +107,7 @@ void gpuhier_setup_files_exchange(const gpuhier_setup_t *setup)
         done = attempt(setup, todo, file);
         gpuhier_engine_unlock();
         if (!done) {
-            gpuhier_parcels_wait(ROUND_MS);
+            gpuhier_fd_passing_wait(ROUND_MS);
             done = 0 == round % LOOK_ROUNDS && (gpuhier_clock() > until || !all_live(setup));
         }
     }

@@ -11,7 +11,7 @@
 #include <sys/random.h>
 
 #include "base/coll_gpuhier_lock.h"
-#include "gpu/coll_gpuhier_parcels.h"
+#include "gpu/coll_gpuhier_fd_passing.h"
 #include "team/coll_gpuhier_setup_internal.h"
 #include "team/coll_gpuhier_p2p_test.h"
 
@@ -25,7 +25,8 @@ static int hello_fill(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, gp
     if (OMPI_SUCCESS == rc) {
         gpuhier_device_trim(team->device); /* unused scratch, too: few calls of the small form trim */
         /* Peers send descriptors when they know this rank's word. Without a socket for them none can come. */
-        team->by_ipc = team->by_ipc || gpuhier_setup_files_given_up() || !gpuhier_parcels_open(gpuhier_process_word());
+        team->by_ipc =
+            team->by_ipc || gpuhier_setup_files_given_up() || !gpuhier_fd_passing_open(gpuhier_process_word());
         rc = gpuhier_lane_take(team->device, GPUHIER_LANE_SLICES, team->by_ipc, GPUHIER_EXCHANGE_HOST, 0, &setup->lane);
     }
     if (OMPI_SUCCESS == rc) {

@@ -18,7 +18,7 @@
 #include "base/coll_gpuhier_compat.h"
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
-#include "gpu/coll_gpuhier_parcels.h"
+#include "gpu/coll_gpuhier_fd_passing.h"
 #include "plan/coll_gpuhier_choice.h"
 #include "team/coll_gpuhier_switch.h"
 #include "opal/util/output.h"
@@ -53,7 +53,7 @@ static size_t copy_bytes(const gpuhier_team_t *team)
 /* Each member opens a socket for what the leader will send. */
 static int prepare_step(void)
 {
-    return gpuhier_parcels_open(gpuhier_process_word()) ? OMPI_SUCCESS : OMPI_ERR_UNREACH;
+    return gpuhier_fd_passing_open(gpuhier_process_word()) ? OMPI_SUCCESS : OMPI_ERR_UNREACH;
 }
 
 /* The leader makes the object. */
@@ -158,8 +158,8 @@ static int step_take(gpuhier_team_t *team, int step, CUstream stream, uint64_t *
 /* Closes a descriptor that has come for a member and is not used, since it would keep the object alive. */
 static void descriptor_drop(const gpuhier_team_t *team)
 {
-    const gpuhier_parcel_t parcel = {.process = team->scratch[0].process, .id = word_of_team(team)};
-    const int file = 0 == team->index ? -1 : gpuhier_parcel_take(&parcel, gpuhier_process_word());
+    const gpuhier_fd_key_t fd_key = {.process = team->scratch[0].process, .id = word_of_team(team)};
+    const int file = 0 == team->index ? -1 : gpuhier_fd_take(&fd_key, gpuhier_process_word());
     if (file >= 0) {
         close(file);
     }

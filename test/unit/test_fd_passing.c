@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "gpu/coll_gpuhier_parcels.h"
+#include "gpu/coll_gpuhier_fd_passing.h"
 
 #define MANY 800
 #define KEPT 256 /* descriptors that stay when they are not taken */
@@ -30,7 +30,7 @@ static void check(bool right, const char *what)
 {
     if (!right) {
         ++failures;
-        fprintf(stderr, "test_parcels: %s\n", what);
+        fprintf(stderr, "test_fd_passing: %s\n", what);
     }
 }
 
@@ -45,9 +45,9 @@ static int open_files(void)
     return n;
 }
 
-static gpuhier_parcel_t parcel_of(uint64_t id)
+static gpuhier_fd_key_t key_of(uint64_t id)
 {
-    return (gpuhier_parcel_t){.process = child_word, .base = 0x10000, .id = id};
+    return (gpuhier_fd_key_t){.process = child_word, .base = 0x10000, .id = id};
 }
 
 /* Runs a part in a process of its own, which has a socket of its own, and waits for it. Returns its status. */
@@ -56,7 +56,7 @@ static int in_child(int (*part)(void))
     int status = -1;
     pid_t pid = fork();
     if (0 == pid) {
-        gpuhier_parcels_finalize(); /* the parent's */
+        gpuhier_fd_passing_finalize(); /* the parent's */
         _exit(part());
     }
     check(pid == waitpid(pid, &status, 0) && WIFEXITED(status), "a process died");
@@ -65,10 +65,9 @@ static int in_child(int (*part)(void))
 
 static int send_number(uint64_t id)
 {
-    const gpuhier_parcel_t parcel = parcel_of(id);
-    int file = memfd_create("parcel", MFD_CLOEXEC);
-    const bool sent =
-        sizeof(id) == write(file, &id, sizeof(id)) && 0 == gpuhier_parcel_send(&parcel, file, parent_word);
+    const gpuhier_fd_key_t fd_key = key_of(id);
+    int file = memfd_create("descriptor", MFD_CLOEXEC);
+    const bool sent = sizeof(id) == write(file, &id, sizeof(id)) && 0 == gpuhier_fd_send(&fd_key, file, parent_word);
     close(file);
     return sent;
 }
@@ -123,8 +122,8 @@ static int send_all_junk(void)
 {
     struct {
         uint64_t magic;
-        gpuhier_parcel_t parcel;
-    } letter = {0x67707568696c6531ull, parcel_of(5)}, wrong = {1, parcel_of(5)};
+        gpuhier_fd_key_t fd_key;
+    } letter = {0x67707568696c6531ull, key_of(5)}, wrong = {1, key_of(5)};
     send_junk("", 0, 0);
     send_junk("short", 5, 1);
     send_junk((const char *) &letter, sizeof(letter), 0);
@@ -137,8 +136,8 @@ static int send_all_junk(void)
 
 static int take(uint64_t id)
 {
-    const gpuhier_parcel_t parcel = parcel_of(id);
-    return gpuhier_parcel_take(&parcel, parent_word);
+    const gpuhier_fd_key_t fd_key = key_of(id);
+    return gpuhier_fd_take(&fd_key, parent_word);
 }
 
 /* The number in a descriptor that has come, which is closed; 0: none has. */
@@ -156,11 +155,11 @@ static uint64_t take_number(uint64_t id)
 static void run_one(void)
 {
     check(0 == in_child(send_one), "a process without a socket got something");
-    check(GPUHIER_PARCEL_MISSING == take(7), "a descriptor that was never sent");
+    check(GPUHIER_FD_MISSING == take(7), "a descriptor that was never sent");
     check(1 == in_child(send_one), "nothing could be sent");
-    check(GPUHIER_PARCEL_MISSING == take(8), "another descriptor than that which was asked for");
+    check(GPUHIER_FD_MISSING == take(8), "another descriptor than that which was asked for");
     check(7 == take_number(7), "the descriptor has not come");
-    check(GPUHIER_PARCEL_MISSING == take(7), "it came twice");
+    check(GPUHIER_FD_MISSING == take(7), "it came twice");
 }
 
 static void run_many(void)
@@ -174,12 +173,12 @@ static void run_many(void)
     int sent = 0;
     for (int round = 0; round < MANY && sent < 3 * KEPT; ++round) {
         sent += in_child(send_many);
-        check(GPUHIER_PARCEL_MISSING == take(1), "a descriptor that was never sent"); /* makes room in the socket */
+        check(GPUHIER_FD_MISSING == take(1), "a descriptor that was never sent"); /* makes room in the socket */
     }
     check(sent >= 3 * KEPT && files + KEPT == open_files(), "descriptors stay that no peer takes");
-    gpuhier_parcels_finalize();
+    gpuhier_fd_passing_finalize();
     check(files - 1 == open_files(), "a descriptor is open at the end");
-    check(GPUHIER_PARCEL_MISSING == take(1000) && files == open_files(), "the socket cannot be had again");
+    check(GPUHIER_FD_MISSING == take(1000) && files == open_files(), "the socket cannot be had again");
 }
 
 static void run_junk(void)
@@ -187,7 +186,7 @@ static void run_junk(void)
     const int files = open_files();
     check(1 == in_child(send_all_junk), "junk could not be sent");
     check(-1 == take(5), "what comes without a descriptor is not told apart");
-    check(GPUHIER_PARCEL_MISSING == take(5), "junk was taken for a descriptor");
+    check(GPUHIER_FD_MISSING == take(5), "junk was taken for a descriptor");
     check(files == open_files(), "descriptors that came with junk are open");
 }
 
@@ -198,6 +197,6 @@ int main(void)
     run_one();
     run_many();
     run_junk();
-    gpuhier_parcels_finalize();
+    gpuhier_fd_passing_finalize();
     return 0 == failures ? 0 : 1;
 }

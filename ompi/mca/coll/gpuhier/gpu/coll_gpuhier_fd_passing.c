@@ -10,7 +10,7 @@
  */
 #include "ompi_config.h"
 
-#include "gpu/coll_gpuhier_parcels.h"
+#include "gpu/coll_gpuhier_fd_passing.h"
 #include "ompi/constants.h"
 
 #include <errno.h>
@@ -24,15 +24,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PARCELS_MAX 256   /* descriptors that were not taken */
-#define PARCEL_SECONDS 60 /* how long they stay */
-#define LETTERS_MAX 128   /* read at a time */
+#define ARRIVED_MAX 256    /* descriptors that were not taken */
+#define ARRIVED_SECONDS 60 /* how long they stay */
+#define LETTERS_MAX 128    /* read at a time */
 #define LETTER_MAGIC 0x67707568696c6531ull
 
 /* What comes with a descriptor. */
 typedef struct letter {
     uint64_t magic;
-    gpuhier_parcel_t parcel;
+    gpuhier_fd_key_t fd_key;
 } letter_t;
 
 typedef union control {
@@ -41,12 +41,12 @@ typedef union control {
 } control_t;
 
 typedef struct arrived {
-    gpuhier_parcel_t parcel;
+    gpuhier_fd_key_t fd_key;
     int file; /* -1: the sender has none, or this process may open no more */
     time_t time;
 } arrived_t;
 
-static arrived_t arrived[PARCELS_MAX]; /* the oldest first */
+static arrived_t arrived[ARRIVED_MAX]; /* the oldest first */
 static int narrived;
 static int the_socket = -1;
 static bool refused; /* the system gives no socket */
@@ -67,7 +67,7 @@ static socklen_t name_of(uint64_t process, struct sockaddr_un *name)
     return (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + (size_t) length);
 }
 
-bool gpuhier_parcels_open(uint64_t me)
+bool gpuhier_fd_passing_open(uint64_t me)
 {
     if (the_socket >= 0 || refused) {
         return !refused;
@@ -99,12 +99,12 @@ static void arrived_close(int i)
     arrived_drop(i);
 }
 
-static void arrived_add(const gpuhier_parcel_t *parcel, int file)
+static void arrived_add(const gpuhier_fd_key_t *fd_key, int file)
 {
-    if (PARCELS_MAX == narrived) {
+    if (ARRIVED_MAX == narrived) {
         arrived_close(0);
     }
-    arrived[narrived++] = (arrived_t){.parcel = *parcel, .file = file, .time = now()};
+    arrived[narrived++] = (arrived_t){.fd_key = *fd_key, .file = file, .time = now()};
 }
 
 /* The descriptor in a message; -1: it has none, or several, which are closed. *trusted_p: it comes from a process of
@@ -151,7 +151,7 @@ static bool receive(void)
     bool trusted;
     const int file = descriptor_of(&message, &trusted);
     if (trusted && (ssize_t) sizeof(letter) == bytes && LETTER_MAGIC == letter.magic) {
-        arrived_add(&letter.parcel, file);
+        arrived_add(&letter.fd_key, file);
     } else if (file >= 0) {
         close(file);
     }
@@ -162,18 +162,18 @@ static void receive_all(void)
 {
     for (int i = 0; i < LETTERS_MAX && receive(); ++i) {
     }
-    while (narrived > 0 && arrived[0].time + PARCEL_SECONDS < now()) {
+    while (narrived > 0 && arrived[0].time + ARRIVED_SECONDS < now()) {
         arrived_close(0);
     }
 }
 
-int gpuhier_parcel_send(const gpuhier_parcel_t *parcel, int file, uint64_t to)
+int gpuhier_fd_send(const gpuhier_fd_key_t *fd_key, int file, uint64_t to)
 {
-    if (!gpuhier_parcels_open(parcel->process)) {
+    if (!gpuhier_fd_passing_open(fd_key->process)) {
         return OMPI_ERR_UNREACH;
     }
     struct sockaddr_un name;
-    letter_t letter = {.magic = LETTER_MAGIC, .parcel = *parcel};
+    letter_t letter = {.magic = LETTER_MAGIC, .fd_key = *fd_key};
     control_t control;
     memset(&control, 0, sizeof(control));
     control.head.cmsg_level = SOL_SOCKET;
@@ -203,39 +203,39 @@ int gpuhier_parcel_send(const gpuhier_parcel_t *parcel, int file, uint64_t to)
 }
 
 /* Place in the list, of the latest one; -1: it is not there. */
-static int arrived_find(const gpuhier_parcel_t *parcel)
+static int arrived_find(const gpuhier_fd_key_t *fd_key)
 {
     int i = narrived - 1;
-    while (i >= 0 && 0 != memcmp(parcel, &arrived[i].parcel, sizeof(*parcel))) {
+    while (i >= 0 && 0 != memcmp(fd_key, &arrived[i].fd_key, sizeof(*fd_key))) {
         --i;
     }
     return i;
 }
 
-int gpuhier_parcel_take(const gpuhier_parcel_t *parcel, uint64_t me)
+int gpuhier_fd_take(const gpuhier_fd_key_t *fd_key, uint64_t me)
 {
-    if (!gpuhier_parcels_open(me)) {
-        return GPUHIER_PARCEL_MISSING;
+    if (!gpuhier_fd_passing_open(me)) {
+        return GPUHIER_FD_MISSING;
     }
-    int i = arrived_find(parcel);
+    int i = arrived_find(fd_key);
     if (i < 0) {
         receive_all();
-        i = arrived_find(parcel);
+        i = arrived_find(fd_key);
     }
-    const int file = i < 0 ? GPUHIER_PARCEL_MISSING : arrived[i].file;
+    const int file = i < 0 ? GPUHIER_FD_MISSING : arrived[i].file;
     if (i >= 0) {
         arrived_drop(i);
     }
     return file;
 }
 
-void gpuhier_parcels_wait(int milliseconds)
+void gpuhier_fd_passing_wait(int milliseconds)
 {
     struct pollfd wanted = {.fd = the_socket, .events = POLLIN};
     (void) poll(&wanted, 1, milliseconds);
 }
 
-void gpuhier_parcels_finalize(void)
+void gpuhier_fd_passing_finalize(void)
 {
     if (the_socket >= 0) {
         receive_all();

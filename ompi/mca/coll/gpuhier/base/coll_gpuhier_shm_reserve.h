@@ -5,8 +5,8 @@
  * Reserves room for files in shared memory. A lack of room is then an error at once, and no later access ends the
  * process with SIGBUS.
  */
-#ifndef GPUHIER_ROOM_H
-#define GPUHIER_ROOM_H
+#ifndef GPUHIER_SHM_RESERVE_H
+#define GPUHIER_SHM_RESERVE_H
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
  * profiler's timer may fire before each attempt is complete, so all signals are blocked meanwhile. Then only a signal
  * that cannot be blocked, such as a debugger's stop, interrupts an attempt, and the loop makes another one.
  */
-static inline int gpuhier_room_reserve(int file, off_t begin, off_t bytes)
+static inline int gpuhier_shm_reserve(int file, off_t begin, off_t bytes)
 {
     sigset_t all, before;
     int problem;
@@ -33,4 +33,4 @@ static inline int gpuhier_room_reserve(int file, off_t begin, off_t bytes)
     return problem;
 }
 
-#endif /* GPUHIER_ROOM_H */
+#endif /* GPUHIER_SHM_RESERVE_H */

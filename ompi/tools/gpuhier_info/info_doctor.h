@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "info_topo.h"
+#include "info_ucx.h"
 
 #define INFO_FINDINGS_MAX 128
 

@@ -277,3 +277,18 @@ bool info_machine_is_efa(const info_machine_t *machine)
     }
     return efa;
 }
+
+const char *info_way_text(const info_machine_t *machine, int gpu, int other, char text[8])
+{
+    if (machine->links[gpu][other] > 0 && gpu != other) {
+        snprintf(text, 8, "NV%d", machine->links[gpu][other]);
+        return text;
+    }
+    return info_way_names[machine->way[gpu][other]];
+}
+
+const char *info_node_path_text(const info_machine_t *machine, const gpuhier_hierarchy_t *h, const int *gpus)
+{
+    return info_machine_links(machine, h, gpus) ? "mapped GPU memory of the partners in the other group"
+                                                : "page-locked host memory that the groups share";
+}

@@ -117,4 +117,10 @@ bool info_machine_is_efa(const info_machine_t *machine);
 
 void info_machine_blind(info_machine_t *machine, const char *text);
 
+/* "NV4", or the name of the PCI way. */
+const char *info_way_text(const info_machine_t *machine, int gpu, int other, char text[8]);
+
+/* How data goes between groups of one node, of which there are several. gpus: of the ranks in `h`. */
+const char *info_node_path_text(const info_machine_t *machine, const gpuhier_hierarchy_t *h, const int *gpus);
+
 #endif /* INFO_MACHINE_H */

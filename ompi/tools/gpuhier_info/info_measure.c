@@ -21,7 +21,6 @@
 #include "info_json.h"
 #include "info_rates.h"
 #include "info_side.h"
-#include "info_topo.h"
 
 #define ROUNDS 5 /* the best counts, since a disturbance only makes a copy slower */
 #define ROUNDS_EMULATED 25

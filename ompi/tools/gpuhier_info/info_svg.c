@@ -11,7 +11,7 @@
  */
 #include "ompi_config.h"
 
-#include "info_topo.h"
+#include "info_svg.h"
 
 #include <errno.h>
 #include <stdio.h>

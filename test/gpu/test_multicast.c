@@ -205,8 +205,6 @@ static void check_table(void)
     }
 }
 
-#if CUDA_VERSION >= 12010
-
 static CUdeviceptr show(CUmemGenericAllocationHandle handle, size_t bytes)
 {
     CUmemAccessDesc access[GPUS_MAX];
@@ -254,19 +252,6 @@ static int gpus_count(void)
     }
     return n;
 }
-
-#else
-
-static void copies_make(void)
-{
-}
-
-static int gpus_count(void)
-{
-    return 0;
-}
-
-#endif
 
 /* On the GPU with this number, the first or the last. */
 static void gpu_open(int which, int device)

@@ -88,17 +88,30 @@
     X(cuFlushGPUDirectRDMAWrites)                  \
     X(cuThreadExchangeStreamCaptureMode)
 
-/* Functions that a driver may lack, see has_multicast. Multicast objects came with CUDA 12.1. */
-#if CUDA_VERSION >= 12010
-#    define GPUHIER_CU_MULTICAST(X) \
-        X(cuMulticastCreate)        \
-        X(cuMulticastAddDevice)     \
-        X(cuMulticastBindMem)       \
-        X(cuMulticastUnbind)        \
-        X(cuMulticastGetGranularity)
-#else
-#    define GPUHIER_CU_MULTICAST(X)
+/* Multicast objects came with CUDA 12.1. An older toolkit, whose build does not use them, lacks these declarations. */
+#if CUDA_VERSION < 12010
+#    define CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED ((CUdevice_attribute) 132)
+#    define CU_MULTICAST_GRANULARITY_MINIMUM 0
+typedef struct CUmulticastObjectProp {
+    unsigned numDevices;
+    size_t size;
+    unsigned long long handleTypes, flags;
+} CUmulticastObjectProp;
+CUresult cuMulticastCreate(CUmemGenericAllocationHandle *, const CUmulticastObjectProp *);
+CUresult cuMulticastAddDevice(CUmemGenericAllocationHandle, CUdevice);
+CUresult cuMulticastBindMem(CUmemGenericAllocationHandle, size_t, CUmemGenericAllocationHandle, size_t, size_t,
+                            unsigned long long);
+CUresult cuMulticastUnbind(CUmemGenericAllocationHandle, CUdevice, size_t, size_t);
+CUresult cuMulticastGetGranularity(size_t *, const CUmulticastObjectProp *, int);
 #endif
+
+/* Functions that a driver may lack, see has_multicast. */
+#define GPUHIER_CU_MULTICAST(X) \
+    X(cuMulticastCreate)        \
+    X(cuMulticastAddDevice)     \
+    X(cuMulticastBindMem)       \
+    X(cuMulticastUnbind)        \
+    X(cuMulticastGetGranularity)
 
 /* The same, see has_loading. They came with CUDA 12.4. */
 #if CUDA_VERSION >= 12040

@@ -17,8 +17,6 @@
 
 static int nobjects; /* of this process */
 
-#if CUDA_VERSION >= 12010
-
 bool gpuhier_multicast_is_possible(int device)
 {
     int supported = 0;
@@ -192,48 +190,6 @@ void gpuhier_multicast_close(gpuhier_multicast_t *multicast)
     nobjects -= multicast->is_counted;
     memset(multicast, 0, sizeof(*multicast));
 }
-
-#else /* a toolkit whose cuda.h knows no multicast objects */
-
-bool gpuhier_multicast_is_possible(int device)
-{
-    (void) device;
-    (void) nobjects;
-    return false;
-}
-
-int gpuhier_multicast_create(gpuhier_multicast_t *multicast, int device, int ngpus, size_t bytes, uint64_t id,
-                             const uint64_t *to)
-{
-    (void) multicast, (void) device, (void) ngpus, (void) bytes, (void) id, (void) to;
-    return OMPI_ERR_NOT_SUPPORTED;
-}
-
-int gpuhier_multicast_receive(gpuhier_multicast_t *multicast, int device, int ngpus, size_t bytes, uint64_t id,
-                              uint64_t process)
-{
-    (void) multicast, (void) device, (void) ngpus, (void) bytes, (void) id, (void) process;
-    return OMPI_ERR_NOT_SUPPORTED;
-}
-
-int gpuhier_multicast_join(const gpuhier_multicast_t *multicast)
-{
-    (void) multicast;
-    return OMPI_ERR_NOT_SUPPORTED;
-}
-
-int gpuhier_multicast_map(gpuhier_multicast_t *multicast)
-{
-    (void) multicast;
-    return OMPI_ERR_NOT_SUPPORTED;
-}
-
-void gpuhier_multicast_close(gpuhier_multicast_t *multicast)
-{
-    memset(multicast, 0, sizeof(*multicast));
-}
-
-#endif
 
 void gpuhier_multicast_leave(gpuhier_multicast_t *multicast)
 {

@@ -17,6 +17,7 @@
 #include "coll/coll_gpuhier_agree.h"
 #include "coll/coll_gpuhier_path.h"
 #include "coll/coll_gpuhier_serving.h"
+#include "engine/coll_gpuhier_form.h"
 #include "engine/coll_gpuhier_queue.h"
 #include "engine/coll_gpuhier_watch.h"
 #include "gpu/coll_gpuhier_cuda.h"
@@ -236,13 +237,13 @@ bool gpuhier_path_probe_noted(gpuhier_module_t *module, struct ompi_communicator
     return OMPI_SUCCESS == module->saved.failure;
 }
 
-#define TRIM_EVERY 64 /* short calls between two trims, since they map nothing */
+#define TRIM_EVERY 64 /* calls in forms that map nothing, between two trims */
 
 int gpuhier_path_run(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, const gpuhier_call_args_t *args)
 {
     gpuhier_call_t call;
     int rc = gpuhier_queue_run(&call, module->team, args);
-    if (!call.is_small || 0 == call.sequence % TRIM_EVERY) {
+    if (call.form->maps || 0 == call.sequence % TRIM_EVERY) {
         gpuhier_engine_lock();
         gpuhier_device_trim(module->team->device);
         gpuhier_engine_unlock();
@@ -260,13 +261,7 @@ int gpuhier_path_run(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, cons
     }
     if (OMPI_SUCCESS == rc) {
         gpuhier_count(&gpuhier_counters.calls_accelerated, 1);
-        if (call.is_small) {
-            gpuhier_count(&gpuhier_counters.calls_small, 1);
-        } else {
-            gpuhier_count(&gpuhier_counters.calls_oneshot, gpuhier_call_is_oneshot(&call));
-            gpuhier_count(&gpuhier_counters.calls_switch, call.in_switch);
-            gpuhier_count(&gpuhier_counters.calls_long, call.is_long);
-        }
+        call.form->count(&call);
     }
     return gpuhier_watch_code(&call);
 }

@@ -20,6 +20,7 @@
 
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_counters.h"
+#include "engine/coll_gpuhier_form.h"
 #include "engine/coll_gpuhier_queue.h"
 #include "coll/coll_gpuhier_request.h"
 #include "engine/coll_gpuhier_watch.h"
@@ -57,9 +58,9 @@ static void call_ended(gpuhier_call_t *call)
     if (OMPI_SUCCESS == call->status) {
         gpuhier_count(call->on_host ? &gpuhier_counters.calls_on_host : &gpuhier_counters.calls_accelerated, 1);
         gpuhier_count(&gpuhier_counters.calls_nonblocking, !call->on_host);
-        gpuhier_count(&gpuhier_counters.calls_small, call->is_small && !call->on_host);
-        gpuhier_count(&gpuhier_counters.calls_switch, call->in_switch && !call->on_host);
-        gpuhier_count(&gpuhier_counters.calls_long, call->is_long && !call->on_host);
+        if (!call->on_host) {
+            call->form->count(call);
+        }
     }
     if (NULL != call->trace) {
         gpuhier_trace_end(call->trace);
@@ -155,7 +156,7 @@ void gpuhier_request_post(gpuhier_request_t *request)
     }
     gpuhier_engine_lock();
     gpuhier_queue_post(&request->call, request->team, &request->args, &ended);
-    if (!request->call.is_small) {
+    if (request->call.form->maps) {
         gpuhier_device_trim(request->team->device); /* must not run inside progress */
     }
     if (gpuhier_queue_is_busy()) {

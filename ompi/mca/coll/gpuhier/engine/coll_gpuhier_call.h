@@ -9,18 +9,17 @@
 
 #include "base/coll_gpuhier_trace.h"
 #include "engine/coll_gpuhier_hostcall.h"
-#include "engine/coll_gpuhier_small.h"
 #include "team/coll_gpuhier_team.h"
 
-struct gpuhier_call;
+typedef struct gpuhier_call gpuhier_call_t;
+typedef struct gpuhier_form gpuhier_form_t; /* coll_gpuhier_form.h */
 typedef struct gpuhier_known_call gpuhier_known_call_t;
 
 typedef enum gpuhier_call_state {
     GPUHIER_CALL_QUEUED, /* waits for earlier calls of the team */
     GPUHIER_CALL_GATHER, /* waits for the group's arrival records */
     GPUHIER_CALL_OPENED, /* waits until every member has mapped what it must */
-    GPUHIER_CALL_RUN,    /* slices move */
-    GPUHIER_CALL_SMALL,  /* the small form, whose phase is in `small` */
+    GPUHIER_CALL_RUN,    /* its form takes steps */
     GPUHIER_CALL_HOST,   /* the ranks voted the call down: see coll_gpuhier_hostcall.h */
     GPUHIER_CALL_FAILED, /* waits until no GPU works on this rank's buffers; then DONE with an error */
     GPUHIER_CALL_DONE
@@ -66,23 +65,42 @@ typedef struct gpuhier_call_args {
 } gpuhier_call_args_t;
 
 /*
- * What a call in slices owns: its plan, the progress of its stages, the vote, and the members whose memory it maps.
- * gpuhier_engine_prepare() zeroes all but `member`; gpuhier_engine_begin() zeroes that, as far as there are members.
+ * The part of the forms with arrival records: the plan, the progress of the stages, the vote, and the members whose
+ * memory the call maps.
  */
 typedef struct gpuhier_slices {
     gpuhier_plan_t plan;
     gpuhier_cursor_t stage[GPUHIER_STAGES];
-    bool offers;                 /* this rank offers the one-shot form */
-    bool oneshot;                /* the call has that form: see coll_gpuhier_oneshot.h */
-    bool mask_known;             /* the vote is complete */
-    bool claimed;                /* this rank may start work on its peers' buffers */
-    int vote_step;               /* leader: of the vote between groups */
-    uint32_t vote_mask;          /* leader: the masks gathered so far */
+    int levels;         /* 1: flat; more: reduced below each PCI switch and on each socket, then between them */
+    bool is_long;       /* in a long lane: gpuhier_choice_is_long() */
+    bool offers;        /* this rank offers the one-shot form */
+    bool mask_known;    /* the vote is complete */
+    bool claimed;       /* this rank may start work on its peers' buffers */
+    int vote_step;      /* leader: of the vote between groups */
+    uint32_t vote_mask; /* leader: the masks gathered so far */
     gpuhier_known_call_t *known; /* an earlier call on the same memory, or NULL: coll_gpuhier_known.h */
     gpuhier_member_t member[GPUHIER_GROUP_MAX];
 } gpuhier_slices_t;
 
-/* How a call stays behind what the program had queued on its GPUs. coll_gpuhier_order.c decides. */
+typedef enum gpuhier_small_phase {
+    GPUHIER_SMALL_INPUT,    /* waits for the program's earlier work, and for the copy of the input behind it */
+    GPUHIER_SMALL_ARRIVE,   /* waits for the contributions of the group */
+    GPUHIER_SMALL_EXCHANGE, /* leader: with the leaders of the other groups */
+    GPUHIER_SMALL_RESULT,   /* waits for the leader's result */
+    GPUHIER_SMALL_OUTPUT    /* copies the result to the receive buffer */
+} gpuhier_small_phase_t;
+
+/* The part of the small form. */
+typedef struct gpuhier_small {
+    gpuhier_small_phase_t phase;
+    bool is_mapped;  /* the host reads the input and writes the result itself (coll_gpuhier_gdr.h) */
+    bool copies_out; /* the result is on its way to the receive buffer */
+    int arrived;     /* members of the group, from the first on, whose contribution is known to be there */
+    int step;        /* leader: of the exchange */
+    bool posted;     /* leader: the messages of the step are under way */
+} gpuhier_small_t;
+
+/* How a call stays behind what the program had queued on its GPUs. Its form decides. */
 typedef enum gpuhier_order {
     GPUHIER_ORDER_FAILED = 0, /* it could not be arranged: this rank votes against the call */
     GPUHIER_ORDER_NEEDLESS,   /* the call touches no GPU, or the earlier work had ended */
@@ -95,11 +113,11 @@ typedef enum gpuhier_order {
  * One call. gpuhier_engine_prepare() makes it for the queue, which owns it until it is DONE. One thread at a time uses
  * it, under the engine's lock.
  *
- * A call has one of two forms for as long as it lives: the small form (is_small) owns `small`, and slices own `slices`.
- * When the ranks decline a call that no thread waits for, it continues as a host call (the state HOST), which owns
- * `host`. It keeps the part of its first form, which shows the outcome if the host call fails.
+ * Its form owns one part of the union. When the ranks decline a call that no thread waits for, it continues as a host
+ * call (the state HOST), which owns `host`. It keeps the part of its form, which shows the outcome if the host call
+ * fails.
  */
-typedef struct gpuhier_call {
+struct gpuhier_call {
     struct gpuhier_call *next; /* in the team's queue, or among those that have ended */
     gpuhier_call_state_t state;
     _Atomic bool over; /* of a call that a thread waits for: it has left the queue, and belongs to the waiter again */
@@ -121,10 +139,7 @@ typedef struct gpuhier_call {
     int tag;
 
     /* What all forms share. */
-    bool is_small;  /* the small form */
-    bool in_levels; /* reduced below each PCI switch and on each socket, then between them: coll_gpuhier_levels.h */
-    bool in_switch; /* reduced in NVSwitches: coll_gpuhier_switched.h */
-    bool is_long;   /* in a long lane: gpuhier_choice_is_long() */
+    const gpuhier_form_t *form;
     uint64_t sequence;
     gpuhier_lane_t *lane;
     gpuhier_order_t order;
@@ -144,16 +159,10 @@ typedef struct gpuhier_call {
         gpuhier_small_t small;
         gpuhier_slices_t slices;
     };
-} gpuhier_call_t;
+};
 
 /* The ranks agreed, before any user's buffer was written, not to run this call: use the saved collective. */
 #define GPUHIER_DECLINED 1
-
-/* Does, or did, the call have the one-shot form? */
-static inline bool gpuhier_call_is_oneshot(const gpuhier_call_t *call)
-{
-    return !call->is_small && call->slices.oneshot;
-}
 
 /* Has a member of the group failed in this call? Its contribution may have come nevertheless. */
 static inline bool gpuhier_call_has_failed_member(const gpuhier_call_t *call)
@@ -167,10 +176,16 @@ static inline bool gpuhier_call_has_failed_member(const gpuhier_call_t *call)
     return false;
 }
 
-/* "moving slices" and the like, for messages. */
-const char *gpuhier_call_state_name(gpuhier_call_state_t state);
-
-/* Records in the call's trace event, which must not be NULL, where the call runs, its phase and its stages. */
-void gpuhier_call_note(const gpuhier_call_t *call);
+/* Has the group come so far: does each member's word at this offset of its slot show so much progress? */
+static inline bool gpuhier_call_all_reached(const gpuhier_call_t *call, size_t word_offset, uint64_t progress)
+{
+    for (int i = 0; i < call->team->group_size; ++i) {
+        gpuhier_slot_t *slot = gpuhier_team_slot(call->team, i, call->sequence);
+        if (!gpuhier_word_reached((gpuhier_word_t *) ((char *) slot + word_offset), call->sequence, progress)) {
+            return false;
+        }
+    }
+    return true;
+}
 
 #endif /* GPUHIER_CALL_H */

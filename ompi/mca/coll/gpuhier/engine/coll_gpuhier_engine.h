@@ -4,25 +4,24 @@
  *
  * The engine: one call as a state machine that never blocks.
  *
- * This folder owns calls, from posting to their end: their states (engine, ending), their order in a team (queue), the
- * order behind the program's own work (order), the buffers that ranks offer each other (offer, known), the vote, the
- * stages that move slices (pipeline, exchange, link, switched), kernels that wait for those of the peers (oneshot), the
- * small form (small, small_exchange, host_reduce), the host form (hostcall), and what a call does while nothing
- * moves (wait, watch).
+ * This folder owns calls, from posting to their end: their states (engine), their order in a team (queue), the order
+ * behind the program's own work (order), their forms (form: small, oneshot, switched, slices), the arrival of the
+ * members (arrival) and the buffers that they offer each other (offer, known), the vote, the stages that move slices
+ * (pipeline, exchange, link), the host's arithmetic (host_reduce) and its messages (small_exchange), the host form
+ * (hostcall), and what a call does while nothing moves (wait, watch).
  *
  * It uses base, topology, plan, gpu, net, host and team. Coll and the top of the component use it.
  *
  *   QUEUED --(first in its team's queue)--> GATHER --(all have arrived)--> OPENED --(all can map)--> RUN --> DONE
- *                                              |                             ^                       ^
- *                                              +-- all via scratch, none of it new; or all known ----+
+ *                                    |         |                              ^^
+ *                                    |         +-- nothing to map ------------+|
+ *                                    +-- the form has no arrival records ------+
  *
- * A call that the ranks vote down leaves RUN (or SMALL) before any data moves: to DONE, with GPUHIER_DECLINED, when a
- * thread waits for it; else to HOST, which completes it in host memory. When a rank has no room for the scratch of a
- * long call, the call goes from RUN back to GATHER, as one that is not long, with the next sequence number.
+ * What a call does in RUN is its form's (coll_gpuhier_form.h). A call that the ranks vote down leaves RUN before any
+ * data moves: to DONE, with GPUHIER_DECLINED, when a thread waits for it; else to HOST, which completes it in host
+ * memory. A call may also begin again, with the next sequence number.
  *
  *   any but QUEUED --(error)--> FAILED --(no GPU works on this rank's buffers)--> DONE
- *
- * A message of the small form takes another way: QUEUED --> SMALL --> DONE, see coll_gpuhier_small.h.
  *
  * Calls of one team run one after the other, in the order in which they were
  * posted: coll_gpuhier_queue.h.

@@ -93,7 +93,8 @@ bool gpuhier_known_use(gpuhier_call_t *call)
     bool all = 0 != mine;
     for (int i = 0; i < team->group_size && all; ++i) {
         const gpuhier_arrival_t *arrival = &slot_of(call, i)->arrival;
-        all = mine == arrival->known && !(call->in_levels && 0 != arrival->fresh); /* fresh scratch may be unmapped */
+        all = mine == arrival->known
+              && !(call->slices.levels > 1 && 0 != arrival->fresh); /* fresh scratch may be unmapped */
         call->slices.member[i].in = arrival->in.offset;
         call->slices.member[i].out = arrival->out.offset;
     }

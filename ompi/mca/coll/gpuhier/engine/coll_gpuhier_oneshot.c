@@ -2,39 +2,81 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the one-shot form: which calls take it, the start of its kernel and the news of its end. The steps around it are
- * those of slices (coll_gpuhier_pipeline.c). Called by the engine and the pipeline.
+ * Owns the one-shot form: one kernel on each GPU of the only group pushes its input to all peers and waits for theirs
+ * (gpu/kernels/gpuhier_oneshot.h). It needs nothing of the peers but their scratch, and its end is a word that the
+ * kernel writes to host memory. Where not all members offer it, the call takes slices.
+ *
+ * Kernels that wait for each other need care:
+ *
+ *   - No two ranks of the group share a GPU, or one kernel would keep the other from running.
+ *   - A kernel starts when all ranks have arrived. Only calls that a thread waits for take this form, since a rank that
+ *     computes between two calls of MPI_Test would let the others' kernels wait. A kernel still waits for what the
+ *     peers' programs had queued before the call, so it takes few of the GPU's multiprocessors.
+ *   - A process has one such call at a time. With two, a driver call that waits for the whole GPU could hold up the
+ *     start of one kernel until the other ends. A rank that has one offers no other in its arrival record, and all take
+ *     slices.
+ *   - When a call fails, its host tells the kernel to leave.
+ *   - Where the program may have several threads, a kernel waits on a stream of its lane, behind a mark. On the legacy
+ *     default stream it would hold up what other threads queue, and a peer's kernel may wait for some of that. Where
+ *     the program has one thread (MPI_THREAD_SINGLE), all ranks' threads are in the call, and the kernel runs on the
+ *     legacy default stream without a mark.
+ *
+ * A kernel reads and writes the user's buffers if they are memory of its GPU and context. Otherwise the input is first
+ * copied to scratch, and the result from there.
  */
 #include "ompi_config.h"
 
 #include <stdatomic.h>
 
-#include "engine/coll_gpuhier_call.h"
-#include "engine/coll_gpuhier_oneshot.h"
-#include "plan/coll_gpuhier_choice.h"
+#include "base/coll_gpuhier_counters.h"
+#include "base/coll_gpuhier_params.h"
+#include "engine/coll_gpuhier_arrival.h"
+#include "engine/coll_gpuhier_order.h"
+#include "engine/coll_gpuhier_pipeline.h"
+#include "engine/coll_gpuhier_place.h"
+#include "engine/coll_gpuhier_slices.h"
 
 #define POLLS_PER_QUERY 256u /* looks at the word between two queries of the driver, which reports faults */
 
-bool gpuhier_oneshot_suits(const gpuhier_call_t *call)
-{
-    const uint64_t unit = GPUHIER_ONESHOT_UNIT;
-    const uint64_t message = call->count * call->elem_bytes, bytes = (message + unit - 1) / unit * unit;
-    return NULL == call->ended && bytes <= call->team->oneshot_bytes
-           && (message > call->team->mapped_bytes || call->has_gaps);
-}
-
-bool gpuhier_oneshot_is_direct(const gpuhier_call_t *call)
+/* Do kernels of this rank's GPU reach the user's buffers? */
+static bool is_direct(const gpuhier_call_t *call)
 {
     const gpuhier_device_t *device = call->team->device;
     return gpuhier_device_owns(device, &call->from) && gpuhier_device_owns(device, &call->to);
 }
 
-void gpuhier_oneshot_offer(gpuhier_call_t *call, gpuhier_arrival_t *arrival)
+static void prepare(gpuhier_call_t *call)
 {
-    if (!gpuhier_kernel_waits && OMPI_SUCCESS == gpuhier_lane_mailbox_next(call->lane)) {
+    gpuhier_slices_clear(call);
+    if (!gpuhier_params.sync_before && gpuhier_has_one_thread() && is_direct(call) && gpuhier_order_can(call)) {
+        call->order = GPUHIER_ORDER_KERNEL;
+    } else {
+        gpuhier_order_decide(call);
+    }
+}
+
+static uint32_t offer(gpuhier_call_t *call, gpuhier_arrival_t *arrival)
+{
+    const uint32_t refused = gpuhier_slices_lane(call);
+    if (0 != refused) {
+        return refused;
+    }
+    gpuhier_arrival_scratch(call, arrival);
+    if (!gpuhier_kernel_waits && !gpuhier_hostmem_is_used(&call->team->hostmem)
+        && OMPI_SUCCESS == gpuhier_lane_mailbox_next(call->lane)) {
         gpuhier_kernel_waits = true;
         call->slices.offers = true;
         arrival->flag = gpuhier_lane_mailbox_flag(call->lane);
+    }
+    return 0;
+}
+
+/* Another call may then take this form. Harmless if this one did not offer it. */
+static void offer_end(gpuhier_call_t *call)
+{
+    if (call->slices.offers) {
+        gpuhier_kernel_waits = false;
+        call->slices.offers = false;
     }
 }
 
@@ -43,7 +85,7 @@ static const gpuhier_arrival_t *arrival_of(const gpuhier_call_t *call, int index
     return &gpuhier_team_slot(call->team, index, call->sequence)->arrival;
 }
 
-bool gpuhier_oneshot_agreed(const gpuhier_call_t *call)
+static bool all_offer(const gpuhier_call_t *call)
 {
     for (int i = 0; i < call->team->group_size; ++i) {
         if (0 == arrival_of(call, i)->flag) {
@@ -53,40 +95,59 @@ bool gpuhier_oneshot_agreed(const gpuhier_call_t *call)
     return true;
 }
 
+static int agreed(gpuhier_call_t *call, bool opened)
+{
+    if (all_offer(call)) {
+        call->slices.member[call->team->index].via_scratch = !is_direct(call);
+        gpuhier_slices_plan(call, INT64_MAX); /* one slice */
+        return OMPI_SUCCESS;
+    }
+    offer_end(call);
+    if (GPUHIER_ORDER_KERNEL == call->order && 0 == (call->mask & GPUHIER_MASK_FAIL)
+        && GPUHIER_ORDER_FAILED == gpuhier_order_mark(call)) {
+        return OMPI_ERROR;
+    }
+    call->form = &gpuhier_form_slices;
+    return call->form->agreed(call, opened);
+}
+
 static CUstream stream_of(const gpuhier_call_t *call)
 {
     return GPUHIER_ORDER_KERNEL == call->order ? CU_STREAM_LEGACY : call->lane->stream[GPUHIER_STAGE_RS];
 }
 
-int gpuhier_oneshot_launch(gpuhier_call_t *call, CUdeviceptr in, CUdeviceptr out)
+static int launch(gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;
+    const int me = team->index;
     gpuhier_lane_t *lane = call->lane;
     const uint64_t bytes = call->count * call->elem_bytes;
     const bool two_shots = bytes >= gpuhier_choice_two_shots_from(team->group_size);
     gpuhier_oneshot_args_t args = {.part_bytes = gpuhier_oneshot_part(bytes, (uint32_t) team->group_size, two_shots),
                                    .own = lane->scratch + gpuhier_scratch_mailbox(),
-                                   .in = in,
-                                   .out = out,
+                                   .in = gpuhier_place_input(call, me, 0, 0),
+                                   .out = gpuhier_place_output(call, me, 0, 0),
                                    .count = call->count,
                                    .counter = lane->scratch + gpuhier_scratch_mailbox() - GPUHIER_SCRATCH_COUNTER_BYTES,
                                    .words = (uint64_t) (uintptr_t) lane->words,
                                    .number = lane->number,
                                    .nranks = (uint32_t) team->group_size,
-                                   .index = (uint32_t) team->index,
+                                   .index = (uint32_t) me,
                                    .two_shots = two_shots};
     for (int i = 0; i < team->group_size; ++i) {
-        args.box[i] =
-            call->slices.member[i].scratch + gpuhier_scratch_mailbox() + (uint64_t) team->index * args.part_bytes;
+        args.box[i] = call->slices.member[i].scratch + gpuhier_scratch_mailbox() + (uint64_t) me * args.part_bytes;
         args.flag[i] = arrival_of(call, i)->flag;
     }
-    if (GPUHIER_ORDER_KERNEL != call->order && gpuhier_oneshot_is_direct(call)) {
-        int rc = gpuhier_cuda_error(gpuhier_cu.cuStreamWaitEvent(stream_of(call), call->input, 0), "cuStreamWaitEvent");
-        if (OMPI_SUCCESS != rc) {
-            return rc;
-        }
+    int rc = gpuhier_pipeline_claim(call);
+    if (OMPI_SUCCESS == rc && GPUHIER_ORDER_KERNEL != call->order && is_direct(call)) {
+        rc = gpuhier_cuda_error(gpuhier_cu.cuStreamWaitEvent(stream_of(call), call->input, 0), "cuStreamWaitEvent");
     }
-    return gpuhier_reduce_oneshot(&lane->device->reduce, call->kernel, &args, stream_of(call));
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_reduce_oneshot(&lane->device->reduce, call->kernel, &args, stream_of(call));
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    ++call->slices.stage[GPUHIER_STAGE_RS].begun;
+    return 1;
 }
 
 static uint64_t done_word(const gpuhier_lane_t *lane)
@@ -102,38 +163,71 @@ static int fault(const gpuhier_call_t *call)
                                           : gpuhier_cuda_error(result, "a kernel that waits for its peers");
 }
 
-int gpuhier_oneshot_ended(const gpuhier_call_t *call)
+/* Has the kernel, which was started, ended? 1 if so, 0 if not, < 0 for an error. */
+static int ended(gpuhier_call_t *call)
 {
     const gpuhier_lane_t *lane = call->lane;
     const uint64_t word = done_word(lane);
     if (lane->number != word >> 2) {
         return 0 == (call->idle.polls + 1) % POLLS_PER_QUERY ? fault(call) : 0;
     }
-    return GPUHIER_ONESHOT_COMPLETE == (word & 3) ? 1 : OMPI_ERROR;
+    if (GPUHIER_ONESHOT_COMPLETE != (word & 3)) {
+        return OMPI_ERROR;
+    }
+    gpuhier_slot_t *slot = gpuhier_team_slot(call->team, call->team->index, call->sequence);
+    ++call->slices.stage[GPUHIER_STAGE_RS].done;
+    gpuhier_word_publish(&slot->rs_done[0], call->sequence, 1);
+    gpuhier_word_publish(&slot->ag_done[0], call->sequence, 1);
+    return 1;
 }
 
-bool gpuhier_oneshot_waits(const gpuhier_call_t *call)
+static int kernel_step(gpuhier_call_t *call, bool has_input)
 {
-    return gpuhier_call_is_oneshot(call)
-           && call->slices.stage[GPUHIER_STAGE_RS].begun > call->slices.stage[GPUHIER_STAGE_RS].done
-           && call->lane->number != done_word(call->lane) >> 2;
+    const gpuhier_cursor_t *kernel = &call->slices.stage[GPUHIER_STAGE_RS];
+    return 0 == kernel->begun ? (has_input ? launch(call) : 0) : 0 == kernel->done ? ended(call) : 0;
 }
 
-bool gpuhier_oneshot_runs(const gpuhier_call_t *call)
+static int step(gpuhier_call_t *call, bool *done_p)
 {
-    return NULL != call->lane && NULL != call->team->device->context && gpuhier_oneshot_waits(call)
-           && OMPI_SUCCESS == fault(call);
+    const gpuhier_cursor_t *stage = call->slices.stage;
+    const bool copies = call->slices.member[call->team->index].via_scratch;
+    if (0 != (call->mask & GPUHIER_MASK_FAIL)) {
+        *done_p = true;
+        return 1;
+    }
+    int rc = copies ? gpuhier_pipeline_in(call) : 0, events = rc;
+    if (rc >= 0) {
+        events += rc = kernel_step(call, !copies || stage[GPUHIER_STAGE_IN].done > 0);
+    }
+    if (rc >= 0 && copies) {
+        events += rc = gpuhier_pipeline_out(call, stage[GPUHIER_STAGE_RS].done);
+    }
+    *done_p = rc >= 0 && stage[GPUHIER_STAGE_RS].done > 0 && (!copies || stage[GPUHIER_STAGE_OUT].done > 0);
+    return rc < 0 ? rc : events;
 }
 
-void gpuhier_oneshot_abort(gpuhier_call_t *call)
+/* Has the kernel been started, and has its word not come? */
+static bool waits(const gpuhier_call_t *call)
 {
-    if (gpuhier_call_is_oneshot(call) && NULL != call->lane) {
+    const gpuhier_cursor_t *kernel = &call->slices.stage[GPUHIER_STAGE_RS];
+    return kernel->begun > kernel->done && call->lane->number != done_word(call->lane) >> 2;
+}
+
+static bool is_quiet(const gpuhier_call_t *call)
+{
+    return NULL == call->lane || NULL == call->team->device->context || !waits(call) || OMPI_SUCCESS != fault(call);
+}
+
+static void fail(gpuhier_call_t *call)
+{
+    if (NULL != call->lane && call->slices.offers) {
         atomic_store_explicit(&call->lane->words[GPUHIER_ONESHOT_ABORT / sizeof(uint64_t)], call->lane->number,
                               memory_order_release);
     }
 }
 
-bool gpuhier_oneshot_all_started(const gpuhier_call_t *call)
+/* If a member has completed the call, all members have started their kernels. */
+static bool outcome_known(gpuhier_call_t *call)
 {
     for (int i = 0; i < call->team->group_size; ++i) {
         if (gpuhier_word(call->sequence, GPUHIER_CLAIM_TAKEN)
@@ -141,13 +235,39 @@ bool gpuhier_oneshot_all_started(const gpuhier_call_t *call)
             return false;
         }
     }
-    return true;
+    return call->slices.mask_known;
 }
 
-void gpuhier_oneshot_release(gpuhier_call_t *call)
+static void release(gpuhier_call_t *call)
 {
-    if (call->slices.offers) {
-        gpuhier_kernel_waits = false;
-        call->slices.offers = false;
-    }
+    offer_end(call);
+    gpuhier_arrival_unmap(call);
 }
+
+static void count(const gpuhier_call_t *call)
+{
+    (void) call;
+    gpuhier_count(&gpuhier_counters.calls_oneshot, 1);
+}
+
+static void note(const gpuhier_call_t *call)
+{
+    gpuhier_slices_note(call, GPUHIER_TRACE_PATH_ONESHOT);
+}
+
+const gpuhier_form_t gpuhier_form_oneshot = {.kind = GPUHIER_FORM_ONESHOT,
+                                             .doing = "moving slices",
+                                             .maps = true,
+                                             .ops = &gpuhier_slices_kernels,
+                                             .prepare = prepare,
+                                             .offer = offer,
+                                             .agreed = agreed,
+                                             .step = step,
+                                             .is_idle = waits,
+                                             .fail = fail,
+                                             .is_quiet = is_quiet,
+                                             .outcome_known = outcome_known,
+                                             .release = release,
+                                             .count = count,
+                                             .report = gpuhier_slices_report,
+                                             .note = note};

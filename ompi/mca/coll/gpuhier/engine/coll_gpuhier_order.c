@@ -6,7 +6,7 @@
  * behind all that the program had queued, in the team's context and in those of buffers that belong to another GPU.
  *
  * What the program had queued means all that a mark on the legacy default stream of a context covers: that stream waits
- * for all blocking streams of the context. A call takes the cheapest way that is safe:
+ * for all blocking streams of the context. A form takes the cheapest way that is safe:
  *
  *   - A call whose buffers the host reads and writes (small, is_mapped) needs nothing if a query of the default stream
  *     says that all has ended, where such a query covers blocking streams as well (device, query_suffices).
@@ -15,12 +15,11 @@
  *     behind it, such as a collective of NCCL, could wait for work on a peer that waits for the peer's one-shot kernel.
  *   - All other calls are marked. With sync_before these are marked as well, after a wait for the device.
  *
- * Called by the engine, when a call is posted, and by the stages that read the input.
+ * Called by the forms, when a call is posted, and by the stages that read the input.
  */
 #include "ompi_config.h"
 
 #include "base/coll_gpuhier_params.h"
-#include "engine/coll_gpuhier_oneshot.h"
 #include "engine/coll_gpuhier_order.h"
 
 void gpuhier_order_forget(gpuhier_call_t *call)
@@ -105,15 +104,13 @@ gpuhier_order_t gpuhier_order_mark(gpuhier_call_t *call)
     return call->order;
 }
 
-/* Has all that the program had queued ended already? If that is not certain, the answer is no. */
-static __attribute__((noinline)) bool has_ended(const gpuhier_call_t *call)
+__attribute__((noinline)) bool gpuhier_order_has_ended(const gpuhier_call_t *call)
 {
     return NULL == call->team->first && call->team->device->query_suffices && !gpuhier_params.sync_before
            && CUDA_SUCCESS == gpuhier_cu.cuStreamQuery(CU_STREAM_LEGACY);
 }
 
-/* May the call copy its input on the default stream? It must begin at once, and its GPU memory be of the team's GPU. */
-static bool may_copy(const gpuhier_call_t *call)
+bool gpuhier_order_may_copy(const gpuhier_call_t *call)
 {
     const CUcontext context = call->team->device->context;
     return NULL == call->team->first && !gpuhier_params.sync_before && gpuhier_buffer_on_device(&call->from)
@@ -128,25 +125,23 @@ static bool is_out_of_reach(const gpuhier_call_t *call, const gpuhier_buffer_t *
            && buffer->device != call->team->device->ordinal;
 }
 
+bool gpuhier_order_reaches(const gpuhier_call_t *call)
+{
+    return OMPI_SUCCESS == call->team->context_lost && !is_out_of_reach(call, &call->from)
+           && !is_out_of_reach(call, &call->to);
+}
+
+bool gpuhier_order_can(const gpuhier_call_t *call)
+{
+    return gpuhier_order_reaches(call) && is_usable(CU_STREAM_LEGACY);
+}
+
 void gpuhier_order_decide(gpuhier_call_t *call)
 {
-    if (OMPI_SUCCESS != call->team->context_lost || is_out_of_reach(call, &call->from)
-        || is_out_of_reach(call, &call->to)) {
-        call->order = GPUHIER_ORDER_FAILED;
-    } else if (call->is_small && !gpuhier_buffer_on_device(&call->from) && !gpuhier_buffer_on_device(&call->to)) {
-        call->order = GPUHIER_ORDER_NEEDLESS;
-    } else if (!is_usable(CU_STREAM_LEGACY)) {
-        call->order = GPUHIER_ORDER_FAILED;
-    } else if (!call->is_small) {
-        call->order = !gpuhier_params.sync_before && gpuhier_has_one_thread() && gpuhier_oneshot_suits(call)
-                              && gpuhier_oneshot_is_direct(call)
-                          ? GPUHIER_ORDER_KERNEL
-                          : gpuhier_order_mark(call);
-    } else if (call->small.is_mapped) {
-        call->input_done = has_ended(call);
-        call->order = call->input_done ? GPUHIER_ORDER_NEEDLESS : gpuhier_order_mark(call);
+    if (gpuhier_order_can(call)) {
+        (void) gpuhier_order_mark(call);
     } else {
-        call->order = may_copy(call) ? GPUHIER_ORDER_COPY : gpuhier_order_mark(call);
+        call->order = GPUHIER_ORDER_FAILED;
     }
 }
 

@@ -9,8 +9,19 @@
 
 #include "engine/coll_gpuhier_call.h"
 
-/* Decides, when the call is posted and its form is known, how it stays behind that work: call->order. Marks it if need
- * be. */
+/*
+ * For a form's prepare(), which sets call->order.
+ *   reaches    the context is there, and this GPU can copy the buffers
+ *   can        it reaches them, and work can be queued on the default stream; if not, the order is FAILED
+ *   has_ended  all that the program had queued has ended; false if that is not certain
+ *   may_copy   the call begins at once, and its GPU memory is of the team's GPU: it may copy its input on the default
+ *              stream
+ *   decide     sets MARKED, by gpuhier_order_mark(), or FAILED
+ */
+bool gpuhier_order_reaches(const gpuhier_call_t *call);
+bool gpuhier_order_can(const gpuhier_call_t *call);
+bool gpuhier_order_has_ended(const gpuhier_call_t *call);
+bool gpuhier_order_may_copy(const gpuhier_call_t *call);
 void gpuhier_order_decide(gpuhier_call_t *call);
 
 /*

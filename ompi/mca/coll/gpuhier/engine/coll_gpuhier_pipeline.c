@@ -44,13 +44,10 @@
 #include "ompi_config.h"
 
 #include "base/coll_gpuhier_compat.h"
-#include "engine/coll_gpuhier_circle.h"
 #include "engine/coll_gpuhier_exchange.h"
 #include "engine/coll_gpuhier_order.h"
-#include "engine/coll_gpuhier_oneshot.h"
 #include "engine/coll_gpuhier_pipeline.h"
 #include "engine/coll_gpuhier_place.h"
-#include "engine/coll_gpuhier_switched.h"
 
 static gpuhier_slot_t *slot_of(const gpuhier_call_t *call, int index)
 {
@@ -60,11 +57,6 @@ static gpuhier_slot_t *slot_of(const gpuhier_call_t *call, int index)
 static gpuhier_slot_t *my_slot(const gpuhier_call_t *call)
 {
     return slot_of(call, call->team->index);
-}
-
-static bool fused(const gpuhier_call_t *call)
-{
-    return 1 == call->team->ngroups && !call->in_levels;
 }
 
 /* Have all members reached `slices` in the progress word at this offset? via_scratch_only: members that work directly
@@ -166,30 +158,18 @@ static int input_direct(gpuhier_call_t *call)
     return 1;
 }
 
-/* The level of a slice's first AG: the last level, or with one group the level before it. */
-static int first_gather(const gpuhier_call_t *call)
-{
-    return gpuhier_call_levels(call) - (1 == call->team->ngroups ? 2 : 1);
-}
-
 /* Are the slice buffers for input free again that the first `slices` slices have used? */
 static bool input_free(const gpuhier_call_t *call, uint64_t slices)
 {
-    if (call->in_switch) {
+    if (call->form->ops->has_one_buffer) {
         return call->slices.stage[GPUHIER_STAGE_OUT].done >= slices;
     }
-    const int last = gpuhier_call_levels(call) - 1;
+    const int last = call->slices.levels - 1;
     return members_at(call, last > 0 && 1 == call->team->ngroups ? AG_DONE(last - 1) : RS_DONE(last), slices, false);
 }
 
-static int stage_in(gpuhier_call_t *call)
+int gpuhier_pipeline_in(gpuhier_call_t *call)
 {
-    if (call->slices.oneshot && !call->slices.member[call->team->index].via_scratch) {
-        return 0; /* the kernel's stream is ordered behind the program's work */
-    }
-    if (!call->slices.member[call->team->index].via_scratch) {
-        return input_direct(call);
-    }
     int events = stage_complete(call, GPUHIER_STAGE_IN);
     if (events < 0) {
         return events;
@@ -219,8 +199,7 @@ static int stage_in(gpuhier_call_t *call)
     return rc < 0 ? rc : events + rc;
 }
 
-/* Claims the right to start work on the peers' buffers. Fails if a peer whose call failed has revoked it. */
-static int claim(gpuhier_call_t *call)
+int gpuhier_pipeline_claim(gpuhier_call_t *call)
 {
     uint64_t word =
         gpuhier_word_advance(&my_slot(call)->claim, call->sequence, GPUHIER_CLAIM_TAKEN, GPUHIER_CLAIM_TAKEN);
@@ -228,75 +207,30 @@ static int claim(gpuhier_call_t *call)
     return call->slices.claimed ? OMPI_SUCCESS : OMPI_ERR_UNREACH;
 }
 
-/* Does RS of this level put its shard into the shard buffer? */
-static bool fills_shard(const gpuhier_call_t *call, int level)
-{
-    return call->team->ngroups > 1 && level + 1 == gpuhier_call_levels(call);
-}
-
-/* Queues the reduction of this rank's shard of a slice: into its shard buffer, into its scratch for the next level, or,
- * fused, into every member's output. */
+/* Queues RS of a level on this rank's shard of a slice. */
 static int reduce_queue(gpuhier_call_t *call, int level, uint64_t slice)
 {
-    if (!call->slices.claimed) {
-        int rc = claim(call);
-        if (OMPI_SUCCESS != rc) {
-            return rc;
-        }
-    }
     const gpuhier_stage_t stage = gpuhier_stage_rs(level);
-    const gpuhier_circle_t *circle = gpuhier_call_circle(call, level);
-    gpuhier_lane_t *lane = call->lane;
-    gpuhier_range_t shard = gpuhier_circle_shard(call, circle, slice);
-    if (call->in_switch) {
-        int rc = gpuhier_switched_reduce(call, slice, shard, gpuhier_place_stream(call, stage, slice));
-        return OMPI_SUCCESS != rc ? rc : stage_queued(call, stage);
-    }
-    if (gpuhier_range_length(shard) > 0) {
-        gpuhier_kernel_args_t args;
-        for (int i = 0; i < circle->size; ++i) {
-            const int index = circle->member[i];
-            args.src[i] = 0 == level ? gpuhier_place_input(call, index, slice, shard.begin)
-                                     : gpuhier_place_scratch(call, index, slice, shard.begin);
-        }
-        args.nsrc = (uint32_t) circle->size;
-        args.ndst = 1;
-        if (fused(call)) {
-            gpuhier_circle_outputs(call, circle, slice, shard.begin, &args);
-        } else if (fills_shard(call, level)) {
-            args.dst[0] =
-                (uint64_t) (uintptr_t) lane->exchange.now->shard[gpuhier_plan_buffer(&call->slices.plan, slice)];
-        } else {
-            args.dst[0] = gpuhier_place_scratch(call, call->team->index, slice, shard.begin);
-        }
-        args.count = gpuhier_range_length(shard);
-        int rc =
-            gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, gpuhier_place_stream(call, stage, slice));
-        if (OMPI_SUCCESS != rc) {
-            return rc;
-        }
-    }
-    return stage_queued(call, stage);
+    int rc = call->slices.claimed ? OMPI_SUCCESS : gpuhier_pipeline_claim(call);
+    rc =
+        OMPI_SUCCESS != rc ? rc : call->form->ops->reduce(call, level, slice, gpuhier_place_stream(call, stage, slice));
+    return OMPI_SUCCESS != rc ? rc : stage_queued(call, stage);
 }
 
 static bool reduce_may_begin(const gpuhier_call_t *call, uint64_t slice)
 {
     uint64_t before;
-    if (call->slices.oneshot) {
-        return stage_open(call, GPUHIER_STAGE_RS)
-               && (!call->slices.member[call->team->index].via_scratch
-                   || gpuhier_word_reached(&my_slot(call)->in_ready, call->sequence, 1));
-    }
     if (!stage_open(call, GPUHIER_STAGE_RS) || !ALL_AT(call, in_ready, slice + 1)) {
         return false;
     }
     if (!has_predecessor(call, slice, &before)) {
         return true;
     }
-    if (call->in_levels) {
+    if (call->slices.levels > 1) {
         return input_free(call, before);
     }
-    return fused(call) ? VIA_SCRATCH_AT(call, out_done, before) : call->slices.stage[GPUHIER_STAGE_AG].done >= before;
+    return gpuhier_call_is_fused(call) ? VIA_SCRATCH_AT(call, out_done, before)
+                                       : call->slices.stage[GPUHIER_STAGE_AG].done >= before;
 }
 
 /* The same for the levels after the first. */
@@ -304,43 +238,20 @@ static bool reduce_may_go_on(const gpuhier_call_t *call, int level, uint64_t sli
 {
     uint64_t before;
     return stage_open(call, gpuhier_stage_rs(level)) && circle_at(call, level, RS_DONE(level - 1), slice + 1)
-           && (!fills_shard(call, level) || !has_predecessor(call, slice, &before)
+           && (!gpuhier_call_fills_shard(call, level) || !has_predecessor(call, slice, &before)
                || call->slices.stage[gpuhier_stage_ag(level)].done >= before);
-}
-
-/* The same as reduce_queue() and stage_complete() in the one-shot form. */
-static int oneshot_queue(gpuhier_call_t *call)
-{
-    const int me = call->team->index;
-    int rc = claim(call);
-    rc = OMPI_SUCCESS != rc
-             ? rc
-             : gpuhier_oneshot_launch(call, gpuhier_place_input(call, me, 0, 0), gpuhier_place_output(call, me, 0, 0));
-    if (OMPI_SUCCESS != rc) {
-        return rc;
-    }
-    ++call->slices.stage[GPUHIER_STAGE_RS].begun;
-    return 1;
-}
-
-static int oneshot_complete(gpuhier_call_t *call)
-{
-    gpuhier_cursor_t *cursor = &call->slices.stage[GPUHIER_STAGE_RS];
-    int rc = cursor->done == cursor->begun ? 0 : gpuhier_oneshot_ended(call);
-    cursor->done += rc > 0;
-    return rc;
 }
 
 static int stage_reduce(gpuhier_call_t *call)
 {
-    int events = call->slices.oneshot ? oneshot_complete(call) : stage_complete(call, GPUHIER_STAGE_RS);
+    int events = stage_complete(call, GPUHIER_STAGE_RS);
     if (events < 0) {
         return events;
     }
     if (events > 0) {
         uint64_t done = call->slices.stage[GPUHIER_STAGE_RS].done;
         gpuhier_word_publish(&my_slot(call)->rs_done[0], call->sequence, done);
-        if (fused(call)) {
+        if (gpuhier_call_is_fused(call)) {
             gpuhier_word_publish(&my_slot(call)->ag_done[0], call->sequence, done);
         }
     }
@@ -348,7 +259,7 @@ static int stage_reduce(gpuhier_call_t *call)
     if (!reduce_may_begin(call, slice)) {
         return events;
     }
-    int rc = call->slices.oneshot ? oneshot_queue(call) : reduce_queue(call, 0, slice);
+    int rc = reduce_queue(call, 0, slice);
     return rc < 0 ? rc : events + rc;
 }
 
@@ -377,7 +288,7 @@ static int stage_exchange(gpuhier_call_t *call)
     if (!call->slices.mask_known) {
         return 0; /* a call that the ranks vote down must leave no message behind */
     }
-    const gpuhier_stage_t last = gpuhier_stage_rs(gpuhier_call_levels(call) - 1);
+    const gpuhier_stage_t last = gpuhier_stage_rs(call->slices.levels - 1);
     while (cursor->begun < call->slices.stage[last].done) {
         gpuhier_exchange_begin(call, cursor->begun++);
         ++events;
@@ -396,42 +307,11 @@ static int stage_exchange(gpuhier_call_t *call)
     return events;
 }
 
-/* Queues the push of this rank's finished shard of a slice into the outputs of the circle: as it is, or reduced with
- * what the last step of the exchange has received, which lies at the same place of the receive buffer. */
-static int finished_push(const gpuhier_call_t *call, int level, uint64_t slice)
-{
-    const gpuhier_plan_t *plan = &call->slices.plan;
-    const gpuhier_circle_t *circle = gpuhier_call_circle(call, level);
-    gpuhier_lane_t *lane = call->lane;
-    gpuhier_range_t shard = gpuhier_circle_shard(call, circle, slice);
-    CUstream stream = gpuhier_place_stream(call, gpuhier_stage_ag(level), slice);
-    if (call->in_switch) {
-        return gpuhier_switched_gather(call, slice, shard, stream);
-    }
-    if (0 == gpuhier_range_length(shard)) {
-        return OMPI_SUCCESS;
-    }
-    const int buffer = gpuhier_plan_buffer(plan, slice);
-    const gpuhier_action_t action = gpuhier_plan_last_action(plan);
-    const int own = GPUHIER_ACTION_REDUCE_RECEIVED_FIRST == action ? 1 : 0;
-    gpuhier_kernel_args_t args;
-    args.src[own] = (uint64_t) (uintptr_t) lane->exchange.now->shard[buffer];
-    gpuhier_circle_outputs(call, circle, slice, shard.begin, &args);
-    args.count = gpuhier_range_length(shard);
-    if (GPUHIER_ACTION_NONE == action) {
-        return gpuhier_reduce_push(&lane->device->reduce, call->kernel, &args, stream);
-    }
-    args.src[1 - own] = (uint64_t) (uintptr_t) lane->exchange.now->recv[buffer];
-    args.nsrc = 2;
-    return gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, stream);
-}
-
 static int gather_queue(gpuhier_call_t *call, int level, uint64_t slice)
 {
-    int rc = level < first_gather(call) ? gpuhier_circle_pass(call, level, slice)
-             : 1 == call->team->ngroups ? gpuhier_circle_combine(call, level, slice)
-                                        : finished_push(call, level, slice);
-    return OMPI_SUCCESS != rc ? rc : stage_queued(call, gpuhier_stage_ag(level));
+    const gpuhier_stage_t stage = gpuhier_stage_ag(level);
+    int rc = call->form->ops->gather(call, level, slice, gpuhier_place_stream(call, stage, slice));
+    return OMPI_SUCCESS != rc ? rc : stage_queued(call, stage);
 }
 
 static bool gather_may_begin(const gpuhier_call_t *call, int level, uint64_t slice)
@@ -440,7 +320,7 @@ static bool gather_may_begin(const gpuhier_call_t *call, int level, uint64_t sli
     if (!stage_open(call, gpuhier_stage_ag(level))) {
         return false;
     }
-    if (level < first_gather(call)) {
+    if (level < gpuhier_call_first_gather(call)) {
         return circle_at(call, level + 1, AG_DONE(level + 1), slice + 1);
     }
     const bool reduced = 1 == call->team->ngroups ? circle_at(call, level + 1, RS_DONE(level), slice + 1)
@@ -483,18 +363,8 @@ static int output_queue(gpuhier_call_t *call, uint64_t slice)
     return OMPI_SUCCESS != rc ? rc : stage_queued(call, GPUHIER_STAGE_OUT);
 }
 
-/* Does the result of so many slices lie in this rank's output? In the one-shot form its own kernel has written it. */
-static bool output_ready(const gpuhier_call_t *call, uint64_t slices)
+int gpuhier_pipeline_out(gpuhier_call_t *call, uint64_t ready)
 {
-    return call->slices.oneshot ? call->slices.stage[GPUHIER_STAGE_RS].done >= slices
-                                : ALL_AT(call, ag_done[0], slices);
-}
-
-static int stage_out(gpuhier_call_t *call)
-{
-    if (!call->slices.member[call->team->index].via_scratch) {
-        return 0;
-    }
     int events = stage_complete(call, GPUHIER_STAGE_OUT);
     if (events < 0) {
         return events;
@@ -503,7 +373,7 @@ static int stage_out(gpuhier_call_t *call)
         gpuhier_word_publish(&my_slot(call)->out_done, call->sequence, call->slices.stage[GPUHIER_STAGE_OUT].done);
     }
     uint64_t slice = call->slices.stage[GPUHIER_STAGE_OUT].begun;
-    if (!stage_open(call, GPUHIER_STAGE_OUT) || !output_ready(call, slice + 1)) {
+    if (!stage_open(call, GPUHIER_STAGE_OUT) || slice >= ready) {
         return events;
     }
     int rc = output_queue(call, slice);
@@ -513,9 +383,10 @@ static int stage_out(gpuhier_call_t *call)
 /* Takes each stage of the call once, in the order in which a slice passes them. */
 static int stages_take(gpuhier_call_t *call)
 {
-    const int levels = gpuhier_call_levels(call);
+    const int levels = call->slices.levels;
     const bool several = call->team->ngroups > 1;
-    int rc = stage_in(call), events = rc;
+    const bool copies = call->slices.member[call->team->index].via_scratch;
+    int rc = copies ? gpuhier_pipeline_in(call) : input_direct(call), events = rc;
     if (rc >= 0) {
         events += rc = stage_reduce(call);
     }
@@ -525,13 +396,20 @@ static int stages_take(gpuhier_call_t *call)
     if (several && rc >= 0) {
         events += rc = stage_exchange(call);
     }
-    for (int level = first_gather(call); level >= 0 && rc >= 0; --level) {
+    for (int level = gpuhier_call_first_gather(call); level >= 0 && rc >= 0; --level) {
         events += rc = stage_gather(call, level);
     }
-    if (rc >= 0) {
-        events += rc = stage_out(call);
+    if (rc >= 0 && copies) {
+        const uint64_t next = call->slices.stage[GPUHIER_STAGE_OUT].begun + 1;
+        events += rc = gpuhier_pipeline_out(call, ALL_AT(call, ag_done[0], next) ? next : next - 1);
     }
     return rc < 0 ? rc : events;
+}
+
+/* Does the whole result lie in every member's output? */
+static bool gathered(const gpuhier_call_t *call)
+{
+    return ALL_AT(call, ag_done[0], call->slices.plan.nslices);
 }
 
 int gpuhier_pipeline_step(gpuhier_call_t *call, bool *done_p)
@@ -541,7 +419,7 @@ int gpuhier_pipeline_step(gpuhier_call_t *call, bool *done_p)
         return events;
     }
     const uint64_t nslices = call->slices.plan.nslices;
-    *done_p = gpuhier_word_reached(&my_slot(call)->ag_done[0], call->sequence, nslices) && output_ready(call, nslices)
+    *done_p = gpuhier_word_reached(&my_slot(call)->ag_done[0], call->sequence, nslices) && gathered(call)
               && (!call->slices.member[call->team->index].via_scratch
                   || nslices == call->slices.stage[GPUHIER_STAGE_OUT].done);
     return events;
@@ -550,18 +428,11 @@ int gpuhier_pipeline_step(gpuhier_call_t *call, bool *done_p)
 bool gpuhier_pipeline_is_idle(const gpuhier_call_t *call)
 {
     const gpuhier_cursor_t *reduced = &call->slices.stage[GPUHIER_STAGE_RS];
-    if (!fused(call) || call->slices.member[call->team->index].via_scratch || !call->input_done
+    if (!gpuhier_call_is_fused(call) || call->slices.member[call->team->index].via_scratch || !call->input_done
         || reduced->begun != reduced->done) {
         return false;
     }
-    return reduced->done == call->slices.plan.nslices ? !gpuhier_pipeline_gathered(call)
-                                                      : !reduce_may_begin(call, reduced->begun);
-}
-
-bool gpuhier_pipeline_gathered(const gpuhier_call_t *call)
-{
-    return call->slices.oneshot ? gpuhier_oneshot_all_started(call)
-                                : ALL_AT(call, ag_done[0], call->slices.plan.nslices);
+    return reduced->done == call->slices.plan.nslices ? !gathered(call) : !reduce_may_begin(call, reduced->begun);
 }
 
 int gpuhier_pipeline_quit(gpuhier_call_t *call, bool *done_p)

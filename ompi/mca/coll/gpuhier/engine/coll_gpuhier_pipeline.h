@@ -23,13 +23,17 @@ int gpuhier_pipeline_step(gpuhier_call_t *call, bool *done_p);
  */
 int gpuhier_pipeline_quit(gpuhier_call_t *call, bool *done_p);
 
-/*
- * For a call that has failed here, and in which the other members are at rest: does the whole result lie in every
- * member's receive buffer or scratch? If not, no member has completed the call. The answer is the same on all members.
- */
-bool gpuhier_pipeline_gathered(const gpuhier_call_t *call);
-
 /* True only if a step can do nothing before a peer's word changes. */
 bool gpuhier_pipeline_is_idle(const gpuhier_call_t *call);
+
+/*
+ * Stages IN and OUT of a rank via scratch: copy slices into scratch, and from there as far as `ready` slices have their
+ * result there. Return as the step does.
+ */
+int gpuhier_pipeline_in(gpuhier_call_t *call);
+int gpuhier_pipeline_out(gpuhier_call_t *call, uint64_t ready);
+
+/* Claims the right to start work on the peers' buffers. Fails if a peer whose call failed has revoked it. */
+int gpuhier_pipeline_claim(gpuhier_call_t *call);
 
 #endif /* GPUHIER_PIPELINE_H */

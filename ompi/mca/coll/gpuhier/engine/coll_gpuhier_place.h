@@ -10,25 +10,13 @@
 #define GPUHIER_PLACE_H
 
 #include "base/coll_gpuhier_params.h"
-#include "engine/coll_gpuhier_call.h"
-#include "team/coll_gpuhier_switch.h"
-
-/* Place of slice buffer number `buffer` in the scratch of a member; those for output follow those for input. */
-static inline size_t gpuhier_place_buffer(const gpuhier_call_t *call, int buffer)
-{
-    const gpuhier_hostmem_t *hostmem = &call->team->hostmem;
-    if (call->in_switch) {
-        return gpuhier_switch_place(call->team, buffer);
-    }
-    return gpuhier_hostmem_is_used(hostmem) ? gpuhier_hostmem_place(hostmem, buffer)
-                                            : gpuhier_scratch_in(call->is_long, buffer);
-}
+#include "engine/coll_gpuhier_form.h"
 
 /* An element of a slice in the slice buffer for input of a member: its input, or in levels a partial sum. */
 static inline CUdeviceptr gpuhier_place_scratch(const gpuhier_call_t *call, int index, uint64_t slice, uint64_t element)
 {
     return call->slices.member[index].scratch
-           + gpuhier_place_buffer(call, gpuhier_plan_buffer(&call->slices.plan, slice))
+           + call->form->ops->place(call, gpuhier_plan_buffer(&call->slices.plan, slice))
            + (element - gpuhier_plan_slice(&call->slices.plan, slice).begin) * call->elem_bytes;
 }
 
@@ -46,26 +34,38 @@ static inline CUdeviceptr gpuhier_place_output(const gpuhier_call_t *call, int i
     if (!member->via_scratch) {
         return member->out + element * call->elem_bytes;
     }
-    if (call->in_switch) {
+    if (call->form->ops->has_one_buffer) {
         return gpuhier_place_scratch(call, index, slice, element);
     }
     return member->scratch
-           + gpuhier_place_buffer(call,
-                                  call->slices.plan.slice_buffers + gpuhier_plan_buffer(&call->slices.plan, slice))
+           + call->form->ops->place(call,
+                                    call->slices.plan.slice_buffers + gpuhier_plan_buffer(&call->slices.plan, slice))
            + (element - gpuhier_plan_slice(&call->slices.plan, slice).begin) * call->elem_bytes;
-}
-
-/* The levels of a call: 1 if it is flat. */
-static inline int gpuhier_call_levels(const gpuhier_call_t *call)
-{
-    return call->in_levels ? call->team->levels.count : 1;
 }
 
 /* The ranks with which this rank works at a level: in a flat call its group. */
 static inline const gpuhier_circle_t *gpuhier_call_circle(const gpuhier_call_t *call, int level)
 {
     const gpuhier_levels_t *levels = &call->team->levels;
-    return call->in_levels ? &levels->circle[level] : &levels->whole;
+    return call->slices.levels > 1 ? &levels->circle[level] : &levels->whole;
+}
+
+/* Are RS and AG one kernel? */
+static inline bool gpuhier_call_is_fused(const gpuhier_call_t *call)
+{
+    return 1 == call->team->ngroups && 1 == call->slices.levels;
+}
+
+/* Does RS of this level put its shard into the shard buffer? */
+static inline bool gpuhier_call_fills_shard(const gpuhier_call_t *call, int level)
+{
+    return call->team->ngroups > 1 && level + 1 == call->slices.levels;
+}
+
+/* The level of a slice's first AG: the last level, or with one group the level before it. */
+static inline int gpuhier_call_first_gather(const gpuhier_call_t *call)
+{
+    return call->slices.levels - (1 == call->team->ngroups ? 2 : 1);
 }
 
 /* What this rank reduces of a slice in a circle. */
@@ -75,46 +75,14 @@ static inline gpuhier_range_t gpuhier_circle_shard(const gpuhier_call_t *call, c
     return gpuhier_plan_part(&call->slices.plan, slice, circle->shard, circle->shards);
 }
 
-/* Sets the outputs of a circle as a kernel's destinations, this rank's neighbour first and its own output last: all
- * ranks storing to one peer at once would wait for its link. */
-static inline void gpuhier_circle_outputs(const gpuhier_call_t *call, const gpuhier_circle_t *circle, uint64_t slice,
-                                          uint64_t element, gpuhier_kernel_args_t *args)
-{
-    for (int k = 0; k < circle->size; ++k) {
-        const int place = (circle->place + 1 + k) % circle->size;
-        args->dst[k] = gpuhier_place_output(call, circle->member[place], slice, element);
-    }
-    args->ndst = (uint32_t) circle->size;
-}
-
 /*
- * The stream of a slice in a stage. Slices of RS take turns on two streams, and so do those of AG, so that the links do
- * not idle during the latencies of one kernel, which add a fifth to the time of a slice of 8 MiB. The other stream is
- * that of a stage that a call of this kind does not need, or needs seldom:
- *
- *                       one group, NVSwitches   two groups, NVSwitches   several groups, the user's own buffers
- *     odd slices of RS  AG                      RS                       IN
- *     odd slices of AG  -                       EXCHANGE                 OUT
- *
- * With two groups recursive doubling leaves EXCHANGE no reductions, so its stream is free, unless links copy on it. A
- * relay also copies on the stream of OUT.
+ * The stream of a slice in a stage. Slices of RS may take turns on two streams, and so do those of AG, so that the
+ * links do not idle during the latencies of one kernel, which add a fifth to the time of a slice of 8 MiB. The other
+ * stream is that of a stage that a call of this form does not need, or needs seldom.
  */
 static inline CUstream gpuhier_place_stream(const gpuhier_call_t *call, gpuhier_stage_t stage, uint64_t slice)
 {
-    const gpuhier_team_t *team = call->team;
-    const bool one_group = 1 == team->ngroups;
-    const bool is_direct = !one_group && !call->in_levels && !call->slices.member[team->index].via_scratch;
-    if (0 == slice % 2) {
-        return call->lane->stream[stage];
-    }
-    if (GPUHIER_STAGE_RS == stage && (is_direct || (one_group && call->in_switch))) {
-        stage = is_direct ? GPUHIER_STAGE_IN : GPUHIER_STAGE_AG;
-    } else if (GPUHIER_STAGE_AG == stage && is_direct && !team->has_relay) {
-        stage = GPUHIER_STAGE_OUT;
-    } else if (GPUHIER_STAGE_AG == stage && call->in_switch && 2 == team->ngroups && NULL == team->linked) {
-        stage = GPUHIER_STAGE_EXCHANGE;
-    }
-    return call->lane->stream[stage];
+    return call->lane->stream[0 == slice % 2 ? stage : call->form->ops->second(call, stage)];
 }
 
 #endif /* GPUHIER_PLACE_H */

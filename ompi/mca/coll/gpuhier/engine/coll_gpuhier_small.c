@@ -2,7 +2,15 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the small form: every rank copies its input to pinned host memory and from there into its
+ * Owns the small form: messages of at most coll_gpuhier_small_bytes are reduced by the host. A kernel and the agreement
+ * that precedes it cost more than the copies; see protocol.md.
+ *
+ *   begin --> INPUT --> ARRIVE --(one group)----------------------> OUTPUT --> done
+ *               |         |                                           ^
+ *               |         +--(leader of one of several)--> EXCHANGE --+
+ *               +-----(member of one of several)---------> RESULT ----+
+ *
+ * Every rank copies its input to pinned host memory and from there into its
  * area of the control block, where its arrival, its vote and its data are one message.
  * With one group every rank then reduces all contributions for itself, in rank order,
  * and copies the result to its receive buffer. With several, the group's leader reduces,
@@ -27,7 +35,7 @@
 
 #include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_params.h"
-#include "engine/coll_gpuhier_call.h"
+#include "engine/coll_gpuhier_form.h"
 #include "engine/coll_gpuhier_host_reduce.h"
 #include "engine/coll_gpuhier_order.h"
 #include "engine/coll_gpuhier_small_exchange.h"
@@ -61,11 +69,6 @@ static void word_publish(const gpuhier_call_t *call, gpuhier_word_t *word, uint3
 static uint32_t word_mask(const gpuhier_call_t *call, gpuhier_word_t *word)
 {
     return (uint32_t) ((gpuhier_word_read(word) - gpuhier_word(call->sequence, 0)) >> 1);
-}
-
-bool gpuhier_small_takes(size_t bytes)
-{
-    return bytes <= gpuhier_params.small_bytes;
 }
 
 static bool in_on_host(const gpuhier_call_t *call)
@@ -103,10 +106,25 @@ static __attribute__((noinline)) void windows_find(gpuhier_call_t *call)
         (call->in == call->out || out_on_host(call) || window_is_there(call, call->out, &call->to)) && in;
 }
 
-void gpuhier_small_map(gpuhier_call_t *call)
+static void prepare(gpuhier_call_t *call)
 {
+    memset(&call->small, 0, sizeof(call->small));
     if (call->team->device->host_maps) {
         windows_find(call);
+    }
+    if (!gpuhier_order_reaches(call)) {
+        call->order = GPUHIER_ORDER_FAILED;
+    } else if (in_on_host(call) && out_on_host(call)) {
+        call->order = GPUHIER_ORDER_NEEDLESS;
+    } else if (!gpuhier_order_can(call)) {
+        call->order = GPUHIER_ORDER_FAILED;
+    } else if (call->small.is_mapped && gpuhier_order_has_ended(call)) {
+        call->input_done = true;
+        call->order = GPUHIER_ORDER_NEEDLESS;
+    } else if (!call->small.is_mapped && gpuhier_order_may_copy(call)) {
+        call->order = GPUHIER_ORDER_COPY;
+    } else {
+        (void) gpuhier_order_mark(call);
     }
 }
 
@@ -170,9 +188,10 @@ static void arrive(gpuhier_call_t *call)
         1 == call->team->ngroups || 0 == call->team->index ? GPUHIER_SMALL_ARRIVE : GPUHIER_SMALL_RESULT;
 }
 
-void gpuhier_small_begin(gpuhier_call_t *call)
+static void begin(gpuhier_call_t *call)
 {
     gpuhier_team_t *team = call->team;
+    call->state = GPUHIER_CALL_RUN;
     int rc = team->context_lost;
     if (OMPI_SUCCESS == rc && GPUHIER_ORDER_FAILED == call->order) {
         rc = OMPI_ERROR;
@@ -238,11 +257,8 @@ static int count_arrived(const gpuhier_call_t *call)
     return arrived;
 }
 
-bool gpuhier_small_is_idle(const gpuhier_call_t *call)
+static bool is_idle(const gpuhier_call_t *call)
 {
-    if (GPUHIER_CALL_SMALL != call->state) {
-        return false;
-    }
     switch (call->small.phase) {
     case GPUHIER_SMALL_ARRIVE:
         return count_arrived(call) < call->team->group_size;
@@ -253,9 +269,9 @@ bool gpuhier_small_is_idle(const gpuhier_call_t *call)
     }
 }
 
-bool gpuhier_small_wants_net(const gpuhier_call_t *call)
+static bool wants_net(const gpuhier_call_t *call)
 {
-    return GPUHIER_SMALL_EXCHANGE == call->small.phase || call->net_on_device || gpuhier_small_is_idle(call);
+    return GPUHIER_SMALL_EXCHANGE == call->small.phase || call->net_on_device || is_idle(call);
 }
 
 /* Queues the copy of the result, which is in pinned memory, to the receive buffer, whose gaps keep their contents. */
@@ -339,7 +355,7 @@ static int exchange_step(gpuhier_call_t *call)
 
 static int result_step(gpuhier_call_t *call)
 {
-    if (gpuhier_small_is_idle(call)) {
+    if (is_idle(call)) {
         return 0;
     }
     gpuhier_area_t *leader = area_of(call, 0);
@@ -354,7 +370,7 @@ static int output_step(gpuhier_call_t *call, bool *done_p)
     return rc;
 }
 
-int gpuhier_small_step(gpuhier_call_t *call, bool *done_p)
+static int step(gpuhier_call_t *call, bool *done_p)
 {
     int events = 0, rc = 1;
     while (rc > 0 && !*done_p) {
@@ -380,7 +396,8 @@ int gpuhier_small_step(gpuhier_call_t *call, bool *done_p)
     return rc < 0 ? rc : events;
 }
 
-bool gpuhier_small_mask_learn(gpuhier_call_t *call)
+/* Can this rank learn the mask of a call that fails here? Then it is in call->mask. */
+static bool mask_learn(gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;
     if (GPUHIER_SMALL_OUTPUT == call->small.phase) {
@@ -399,17 +416,25 @@ bool gpuhier_small_mask_learn(gpuhier_call_t *call)
     return call->small.arrived == team->group_size;
 }
 
-bool gpuhier_small_outcome_known(gpuhier_call_t *call)
+static void fail(gpuhier_call_t *call)
+{
+    if (!mask_learn(call)) {
+        gpuhier_slot_t *slot = gpuhier_team_slot(call->team, call->team->index, call->sequence);
+        gpuhier_word_publish(&slot->undecided, call->sequence, 1);
+    }
+}
+
+static bool outcome_known(gpuhier_call_t *call)
 {
     for (int i = 0; i < call->team->group_size; ++i) {
         if (gpuhier_word_reached(&gpuhier_team_slot(call->team, i, call->sequence)->undecided, call->sequence, 1)) {
             return false; /* this member failed without knowing the mask, and keeps its mode */
         }
     }
-    return gpuhier_small_mask_learn(call);
+    return mask_learn(call);
 }
 
-void gpuhier_small_report(const gpuhier_call_t *call)
+static void report(const gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;
     for (int i = 0; i < team->group_size; ++i) {
@@ -418,3 +443,35 @@ void gpuhier_small_report(const gpuhier_call_t *call)
                     arrived ? "has arrived" : "has not arrived");
     }
 }
+
+static void count(const gpuhier_call_t *call)
+{
+    (void) call;
+    gpuhier_count(&gpuhier_counters.calls_small, 1);
+}
+
+static void note(const gpuhier_call_t *call)
+{
+    static const gpuhier_trace_phase_t phases[] = {[GPUHIER_SMALL_INPUT] = GPUHIER_TRACE_INPUT,
+                                                   [GPUHIER_SMALL_ARRIVE] = GPUHIER_TRACE_ARRIVAL,
+                                                   [GPUHIER_SMALL_EXCHANGE] = GPUHIER_TRACE_GROUPS,
+                                                   [GPUHIER_SMALL_RESULT] = GPUHIER_TRACE_GROUPS,
+                                                   [GPUHIER_SMALL_OUTPUT] = GPUHIER_TRACE_OUTPUT};
+    if (GPUHIER_CALL_RUN == call->state) {
+        gpuhier_trace_phase(call->trace, phases[call->small.phase]);
+    }
+    call->trace->path = GPUHIER_TRACE_PATH_SMALL;
+}
+
+const gpuhier_form_t gpuhier_form_small = {.kind = GPUHIER_FORM_SMALL,
+                                           .doing = "in the small form",
+                                           .prepare = prepare,
+                                           .begin = begin,
+                                           .step = step,
+                                           .is_idle = is_idle,
+                                           .wants_net = wants_net,
+                                           .fail = fail,
+                                           .outcome_known = outcome_known,
+                                           .count = count,
+                                           .report = report,
+                                           .note = note};

@@ -14,6 +14,7 @@
 #include "base/coll_gpuhier_clock.h"
 #include "base/coll_gpuhier_params.h"
 #include "team/coll_gpuhier_partners.h"
+#include "engine/coll_gpuhier_form.h"
 #include "engine/coll_gpuhier_watch.h"
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
@@ -29,33 +30,14 @@ static void report(const gpuhier_call_t *call, double waited)
 {
     const gpuhier_team_t *team = call->team;
     opal_output(0, "coll:gpuhier: rank %d has waited %.0f s in call %llu of communicator %s, %s", team->rank, waited,
-                (unsigned long long) call->sequence, team->comm->c_name, gpuhier_call_state_name(call->state));
-    if (call->is_small) {
-        gpuhier_small_report(call);
-        return;
-    }
-    for (int i = 0; i < team->group_size; ++i) {
-        gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
-        bool arrived = gpuhier_word_reached(&slot->arrived, call->sequence, 1);
-        uint64_t begin = gpuhier_word(call->sequence, 0);
-#define DONE_OF(word) \
-    (unsigned long long) (gpuhier_word_read(&slot->word) >= begin ? gpuhier_word_read(&slot->word) - begin : 0)
-        opal_output(0, "coll:gpuhier:   rank %d %s; slices ready %llu, reduced %llu, gathered %llu, copied out %llu",
-                    gpuhier_hierarchy_member(&team->hierarchy, team->group, i),
-                    arrived ? "has arrived" : "has not arrived", DONE_OF(in_ready), DONE_OF(rs_done[0]),
-                    DONE_OF(ag_done[0]), DONE_OF(out_done));
-        for (int level = 1; call->in_levels && level < team->levels.count; ++level) {
-            opal_output(0, "coll:gpuhier:     at level %d: reduced %llu, gathered %llu", level, DONE_OF(rs_done[level]),
-                        DONE_OF(ag_done[level]));
-        }
-#undef DONE_OF
-    }
+                (unsigned long long) call->sequence, team->comm->c_name, gpuhier_form_doing(call));
+    call->form->report(call);
 }
 
 void gpuhier_watch_tell(const gpuhier_call_t *call, int status)
 {
     opal_show_help("help-coll-gpuhier.txt", "call failed", true, ompi_process_info.nodename, call->team->rank,
-                   call->team->comm->c_name, gpuhier_call_state_name(call->state), opal_strerror(status));
+                   call->team->comm->c_name, gpuhier_form_doing(call), opal_strerror(status));
 }
 
 /* Checks the members, the partners and the user's limit. OMPI_SUCCESS: go on waiting. */
@@ -84,7 +66,7 @@ static int look(gpuhier_call_t *call, double waited)
         call->idle.next_look = waited;
     } else if (dead >= 0) {
         opal_show_help("help-coll-gpuhier.txt", "dead peer", true, ompi_process_info.nodename, dead,
-                       (int) team->members[team->hierarchy.index_of[dead]].pid, gpuhier_call_state_name(call->state));
+                       (int) team->members[team->hierarchy.index_of[dead]].pid, gpuhier_form_doing(call));
         return OMPI_ERR_UNREACH;
     } else if (told) {
         gpuhier_watch_tell(call, OMPI_ERR_UNREACH);

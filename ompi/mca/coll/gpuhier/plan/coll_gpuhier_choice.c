@@ -9,6 +9,45 @@
 
 #include <stdio.h>
 
+/* Neither a copy nor a kernel is as fast as hosts that reach GPU memory. They know nothing of gaps. */
+static bool is_mapped(const gpuhier_facts_t *f)
+{
+    return f->bytes <= f->mapped_bytes && !f->has_gaps;
+}
+
+/* A rank that computes between two calls of MPI_Test would let the others' kernels wait. */
+static bool is_oneshot(const gpuhier_facts_t *f)
+{
+    return f->bytes <= f->oneshot_bytes && f->is_blocking;
+}
+
+static bool is_small(const gpuhier_facts_t *f)
+{
+    return f->bytes <= f->small_bytes;
+}
+
+static bool is_switched(const gpuhier_facts_t *f)
+{
+    return f->switches_can;
+}
+
+gpuhier_form_kind_t gpuhier_choice_form(const gpuhier_facts_t *facts)
+{
+    static const struct {
+        bool (*suits)(const gpuhier_facts_t *facts);
+        gpuhier_form_kind_t form;
+    } rows[] = {{is_mapped, GPUHIER_FORM_SMALL},
+                {is_oneshot, GPUHIER_FORM_ONESHOT},
+                {is_small, GPUHIER_FORM_SMALL},
+                {is_switched, GPUHIER_FORM_SWITCHED}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
+        if (rows[i].suits(facts)) {
+            return rows[i].form;
+        }
+    }
+    return GPUHIER_FORM_SLICES;
+}
+
 uint64_t gpuhier_choice_oneshot(int ranks, uint64_t oneshot_bytes, uint64_t slice_bytes)
 {
     if (ranks < 2) {
@@ -17,7 +56,7 @@ uint64_t gpuhier_choice_oneshot(int ranks, uint64_t oneshot_bytes, uint64_t slic
     const uint64_t units_of_all = GPUHIER_MAILBOX_UNIT * (uint64_t) ranks; /* one of each shard */
     const uint64_t room = GPUHIER_MAILBOX_BYTES / (2 * GPUHIER_MAILBOX_WIRE) / units_of_all * units_of_all;
     const uint64_t least = oneshot_bytes < slice_bytes ? oneshot_bytes : slice_bytes;
-    return room < least ? room : least;
+    return (room < least ? room : least) / GPUHIER_CHOICE_ONESHOT_UNIT * GPUHIER_CHOICE_ONESHOT_UNIT;
 }
 
 uint64_t gpuhier_choice_two_shots_from(int ranks)

@@ -10,6 +10,29 @@
 
 #include "plan/coll_gpuhier_schedule.h"
 
+/* The forms of a call: ways to do it inside a group (engine/coll_gpuhier_form.h). */
+typedef enum gpuhier_form_kind {
+    GPUHIER_FORM_SMALL,    /* the host reduces */
+    GPUHIER_FORM_ONESHOT,  /* kernels that wait for those of the peers */
+    GPUHIER_FORM_SWITCHED, /* slices, reduced by NVSwitches */
+    GPUHIER_FORM_SLICES    /* slices, reduced by kernels */
+} gpuhier_form_kind_t;
+
+/* What the choice of a form depends on; the same on all ranks. */
+typedef struct gpuhier_facts {
+    uint64_t bytes;        /* of the message */
+    bool is_blocking;      /* a thread waits for the call */
+    bool has_gaps;         /* between the fields of its elements */
+    bool switches_can;     /* the team has the memory, and NVSwitches know the operation and the type */
+    uint64_t small_bytes;  /* the longest message that the host reduces; 0: none */
+    uint64_t mapped_bytes; /* the same where the hosts of all ranks read and write GPU memory themselves; else 0 */
+    uint64_t
+        oneshot_bytes; /* gpuhier_choice_oneshot(); 0: several groups, ranks share a GPU, or kernels may not wait */
+} gpuhier_facts_t;
+
+/* The form of a call: the first one in the table of forms that suits. */
+gpuhier_form_kind_t gpuhier_choice_form(const gpuhier_facts_t *facts);
+
 /* A message between groups has about this many slices. The first and the last slice overlap with nothing, so few slices
  * are slow. */
 #define GPUHIER_SLICES_WANTED 8
@@ -28,8 +51,9 @@
 /*
  * Bytes of the longest message that one-shot kernels reduce, on `ranks` ranks in one group with a GPU each: the least
  * of oneshot_bytes, slice_bytes, and what the mailbox has room for in two shots, about GPUHIER_MAILBOX_BYTES / (2 *
- * GPUHIER_MAILBOX_WIRE). 0 for one rank.
+ * GPUHIER_MAILBOX_WIRE), in whole units. 0 for one rank.
  */
+#define GPUHIER_CHOICE_ONESHOT_UNIT 16
 uint64_t gpuhier_choice_oneshot(int ranks, uint64_t oneshot_bytes, uint64_t slice_bytes);
 
 /* The upper bound of that length where GPUs reach each other over PCIe and not NVLink: one-shot kernels push twice the

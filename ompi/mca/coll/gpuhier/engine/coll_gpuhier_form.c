@@ -1,0 +1,65 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the table of forms, and the facts by which one is chosen. Called by the engine.
+ */
+#include "ompi_config.h"
+
+#include "base/coll_gpuhier_params.h"
+#include "engine/coll_gpuhier_form.h"
+#include "team/coll_gpuhier_switch.h"
+
+_Static_assert(GPUHIER_CHOICE_ONESHOT_UNIT == GPUHIER_ONESHOT_UNIT, "one-shot kernels move whole units");
+
+const gpuhier_form_t *gpuhier_form_choose(const gpuhier_call_t *call)
+{
+    static const gpuhier_form_t *const forms[] = {[GPUHIER_FORM_SMALL] = &gpuhier_form_small,
+                                                  [GPUHIER_FORM_ONESHOT] = &gpuhier_form_oneshot,
+                                                  [GPUHIER_FORM_SWITCHED] = &gpuhier_form_switched,
+                                                  [GPUHIER_FORM_SLICES] = &gpuhier_form_slices};
+    const gpuhier_team_t *team = call->team;
+    const uint64_t bytes = call->count * call->elem_bytes;
+    const gpuhier_facts_t facts = {
+        .bytes = bytes,
+        .is_blocking = NULL == call->ended,
+        .has_gaps = call->has_gaps,
+        .switches_can = GPUHIER_SWITCH_READY == team->switch_state && gpuhier_switch_suits(team, call->kernel, bytes),
+        .small_bytes = gpuhier_params.small_bytes,
+        .mapped_bytes = team->mapped_bytes,
+        .oneshot_bytes = team->oneshot_bytes,
+    };
+    return forms[gpuhier_choice_form(&facts)];
+}
+
+const char *gpuhier_form_doing(const gpuhier_call_t *call)
+{
+    static const char *const names[] = {[GPUHIER_CALL_QUEUED] = "waiting for an earlier call",
+                                        [GPUHIER_CALL_GATHER] = "waiting for the group's arrival",
+                                        [GPUHIER_CALL_OPENED] = "waiting until all have mapped the buffers",
+                                        [GPUHIER_CALL_HOST] = "reducing on the host",
+                                        [GPUHIER_CALL_FAILED] = "failed, waiting for the others to come to rest",
+                                        [GPUHIER_CALL_DONE] = "done"};
+    return GPUHIER_CALL_RUN == call->state ? call->form->doing : names[call->state];
+}
+
+void gpuhier_form_note(const gpuhier_call_t *call)
+{
+    static const gpuhier_trace_phase_t phases[] = {[GPUHIER_CALL_QUEUED] = GPUHIER_TRACE_QUEUED,
+                                                   [GPUHIER_CALL_GATHER] = GPUHIER_TRACE_ARRIVAL,
+                                                   [GPUHIER_CALL_OPENED] = GPUHIER_TRACE_MAPPING,
+                                                   [GPUHIER_CALL_HOST] = GPUHIER_TRACE_ON_HOST};
+    switch (call->state) {
+    case GPUHIER_CALL_RUN:
+    case GPUHIER_CALL_FAILED:
+    case GPUHIER_CALL_DONE:
+        break;
+    default:
+        gpuhier_trace_phase(call->trace, phases[call->state]);
+        break;
+    }
+    call->form->note(call);
+    if (call->on_host) {
+        call->trace->path = GPUHIER_TRACE_PATH_HOST;
+    }
+}

@@ -1,0 +1,414 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the form in which a call moves in slices that kernels reduce: what a rank offers, the plan, the vote between
+ * groups, and the kernels of a slice. The stages are in coll_gpuhier_pipeline.c.
+ *
+ *   --(all have arrived)--> the round of mapping --(all can map)--> vote and slices --> done
+ *            |                                        ^
+ *            +-- all via scratch, none of it new; or all known
+ *
+ * While the groups vote, the stages already reduce slices into scratch. Messages and writes to the users' buffers wait
+ * for the vote. When a rank has no room for the scratch of a long call, all begin the call again as one that is not
+ * long, with the next sequence number.
+ */
+#include "ompi_config.h"
+
+#include <string.h>
+
+#include "base/coll_gpuhier_counters.h"
+#include "base/coll_gpuhier_params.h"
+#include "engine/coll_gpuhier_arrival.h"
+#include "engine/coll_gpuhier_known.h"
+#include "engine/coll_gpuhier_offer.h"
+#include "engine/coll_gpuhier_order.h"
+#include "engine/coll_gpuhier_pipeline.h"
+#include "engine/coll_gpuhier_place.h"
+#include "engine/coll_gpuhier_slices.h"
+#include "engine/coll_gpuhier_vote.h"
+#include "opal/util/output.h"
+
+void gpuhier_slices_clear(gpuhier_call_t *call)
+{
+    gpuhier_slices_t *slices = &call->slices;
+    memset(slices, 0, offsetof(gpuhier_slices_t, member));
+    memset(slices->member, 0, sizeof(slices->member[0]) * (size_t) call->team->group_size);
+    slices->levels = 1;
+}
+
+static void prepare(gpuhier_call_t *call)
+{
+    gpuhier_slices_clear(call);
+    gpuhier_order_decide(call);
+}
+
+static int lane_take(gpuhier_call_t *call)
+{
+    gpuhier_team_t *team = call->team;
+    const bool is_long = call->slices.is_long;
+    const bool by_host = gpuhier_plan_by_host(&team->shape, &team->limits, call->count * call->elem_bytes);
+    const bool is_short = team->net_all_on_device && by_host && !team->device->short_refused;
+    const gpuhier_exchange_kind_t kind = is_short ? GPUHIER_EXCHANGE_SHORT : team->exchange_kind;
+    const size_t exchange_bytes =
+        GPUHIER_EXCHANGE_SHORT == kind ? gpuhier_lane_exchange_short_bytes()
+        : is_long
+            ? gpuhier_choice_longest(&team->shape, &team->limits) / (size_t) team->group_size + 4 * GPUHIER_UNIT_BYTES
+            : gpuhier_slice_buffer_bytes(false);
+    int rc = gpuhier_lane_take(team->device, is_long ? GPUHIER_LANE_LONG : GPUHIER_LANE_SLICES, team->by_ipc, kind,
+                               exchange_bytes, &call->lane);
+    if (OMPI_SUCCESS == rc && call->slices.levels > 1) {
+        rc = gpuhier_lane_levels(call->lane, call->slices.levels);
+    }
+    if (OMPI_SUCCESS == rc && team->ngroups > 1) {
+        rc = gpuhier_lane_exchange_use(&call->lane->exchange, kind, exchange_bytes);
+        if (OMPI_SUCCESS == rc && NULL != team->linked && !team->has_relay
+            && !gpuhier_lane_exchange_is_mappable(&call->lane->exchange)) {
+            gpuhier_lane_exchange_free(&call->lane->exchange,
+                                       kind); /* the next call that takes the lane makes others */
+            rc = OMPI_ERR_NOT_SUPPORTED;
+        }
+    }
+    if (OMPI_SUCCESS != rc && is_short && NULL != call->lane) {
+        team->device->short_refused = true;
+        gpuhier_lane_give(call->lane);
+        call->lane = NULL;
+        return lane_take(call);
+    }
+    return rc;
+}
+
+uint32_t gpuhier_slices_lane(gpuhier_call_t *call)
+{
+    const gpuhier_team_t *team = call->team;
+    call->slices.is_long = gpuhier_choice_is_long(&team->shape, call->count * call->elem_bytes, &team->limits);
+    return OMPI_SUCCESS == lane_take(call) ? 0 : call->slices.is_long ? GPUHIER_MASK_NO_LONG : GPUHIER_MASK_FAIL;
+}
+
+static uint32_t offer(gpuhier_call_t *call, gpuhier_arrival_t *arrival)
+{
+    const gpuhier_team_t *team = call->team;
+    const bool in_levels = gpuhier_levels_take(&team->levels, call->count * call->elem_bytes);
+    call->slices.levels = in_levels ? team->levels.count : 1;
+    const uint32_t refused = gpuhier_slices_lane(call);
+    if (0 != refused) {
+        return refused;
+    }
+    gpuhier_arrival_scratch(call, arrival);
+    if (!gpuhier_hostmem_is_used(&team->hostmem)) {
+        gpuhier_offer_identify(call);
+        if (!gpuhier_known_take(call, arrival)) {
+            gpuhier_offer_make(call, arrival);
+        }
+        gpuhier_offer_send(call, arrival);
+    }
+    return 0;
+}
+
+void gpuhier_slices_plan(gpuhier_call_t *call, uint64_t slice_bytes)
+{
+    const gpuhier_team_t *team = call->team;
+    gpuhier_limits_t limits = team->limits;
+    limits.slice_bytes = slice_bytes;
+    if (0 != gpuhier_choice_plan(&call->slices.plan, &team->shape, team->rank, call->count, call->elem_bytes, &limits)
+        || call->slices.plan.nslices > GPUHIER_WORD_PROGRESS_MAX) {
+        call->mask |= GPUHIER_MASK_FAIL;
+    }
+}
+
+static void plan_make(gpuhier_call_t *call, bool all_direct)
+{
+    const gpuhier_team_t *team = call->team;
+    uint64_t slice_bytes = team->limits.slice_bytes;
+    if (1 == team->ngroups && call->slices.levels > 1) {
+        slice_bytes = gpuhier_levels_slice_bytes(&team->levels, call->count * call->elem_bytes, slice_bytes);
+    } else if (1 == team->ngroups && all_direct) {
+        slice_bytes = INT64_MAX; /* nothing to overlap: one kernel */
+    }
+    gpuhier_slices_plan(call, slice_bytes);
+}
+
+/* In levels each rank reads the scratch of the members of all its circles but the first, even when all work on their
+ * own buffers. Scratch of the team's first lanes is mapped already, unless it was closed meanwhile. */
+static int partners_find(gpuhier_call_t *call)
+{
+    const gpuhier_team_t *team = call->team;
+    int rc = OMPI_SUCCESS;
+    call->slices.member[team->index].scratch = call->lane->scratch;
+    for (int level = 1; level < call->slices.levels; ++level) {
+        const gpuhier_circle_t *circle = &team->levels.circle[level];
+        for (int i = 0; i < circle->size && OMPI_SUCCESS == rc; ++i) {
+            if (circle->member[i] != team->index) {
+                rc = gpuhier_arrival_find(call, circle->member[i]);
+            }
+        }
+    }
+    return rc;
+}
+
+/* All members work directly, and no mask has a bit. An error is one of the call, since no vote follows in which this
+ * rank could decline. */
+static int recall(gpuhier_call_t *call)
+{
+    if (!gpuhier_known_use(call)) {
+        return 0;
+    }
+    gpuhier_arrival_find_fresh(call);
+    const int rc = partners_find(call);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
+    }
+    if (!gpuhier_known_plan(call)) {
+        plan_make(call, true);
+        gpuhier_known_plan_keep(call);
+    }
+    return 1;
+}
+
+static bool all_direct(const gpuhier_call_t *call)
+{
+    for (int i = 0; i < call->team->group_size; ++i) {
+        if (call->slices.member[i].via_scratch) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int agreed(gpuhier_call_t *call, bool opened)
+{
+    const bool direct = all_direct(call);
+    if (opened && direct && 0 == (call->mask & (GPUHIER_MASK_FAIL | GPUHIER_MASK_NO_LONG))) {
+        gpuhier_known_add(call);
+    }
+    plan_make(call, direct);
+    return OMPI_SUCCESS;
+}
+
+int gpuhier_slices_step(gpuhier_call_t *call, bool *done_p)
+{
+    int events = call->slices.mask_known ? 0 : gpuhier_vote_step(call);
+    if (events < 0) {
+        return events;
+    }
+    const bool quits = 0 != (call->mask & (GPUHIER_MASK_FAIL | GPUHIER_MASK_NO_LONG));
+    if (quits && !call->slices.mask_known) {
+        return events; /* this group does nothing but vote */
+    }
+    if (0 != (call->mask & GPUHIER_MASK_FAIL) && 1 == call->team->ngroups) {
+        *done_p = true;
+        return events + 1;
+    }
+    const int moved = quits ? gpuhier_pipeline_quit(call, done_p) : gpuhier_pipeline_step(call, done_p);
+    return moved < 0 ? moved : events + moved;
+}
+
+void gpuhier_slices_again(gpuhier_call_t *call)
+{
+    call->team->limits.slice_bytes_max = 0;
+    opal_output_verbose(
+        1, gpuhier_output(),
+        "coll:gpuhier: a rank of communicator %s has no GPU memory for long messages: all use set-up's scratch",
+        call->team->comm->c_name);
+    gpuhier_arrival_unmap(call);
+    gpuhier_slices_clear(call);
+}
+
+bool gpuhier_slices_is_idle(const gpuhier_call_t *call)
+{
+    return call->slices.mask_known && 0 == (call->mask & (GPUHIER_MASK_FAIL | GPUHIER_MASK_NO_LONG))
+           && gpuhier_pipeline_is_idle(call);
+}
+
+bool gpuhier_slices_outcome_known(gpuhier_call_t *call)
+{
+    return call->slices.mask_known
+           && gpuhier_call_all_reached(call, offsetof(gpuhier_slot_t, ag_done[0]), call->slices.plan.nslices);
+}
+
+static void count(const gpuhier_call_t *call)
+{
+    gpuhier_count(&gpuhier_counters.calls_long, call->slices.is_long);
+}
+
+void gpuhier_slices_report(const gpuhier_call_t *call)
+{
+    const gpuhier_team_t *team = call->team;
+    for (int i = 0; i < team->group_size; ++i) {
+        gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
+        bool arrived = gpuhier_word_reached(&slot->arrived, call->sequence, 1);
+        uint64_t begin = gpuhier_word(call->sequence, 0);
+#define DONE_OF(word) \
+    (unsigned long long) (gpuhier_word_read(&slot->word) >= begin ? gpuhier_word_read(&slot->word) - begin : 0)
+        opal_output(0, "coll:gpuhier:   rank %d %s; slices ready %llu, reduced %llu, gathered %llu, copied out %llu",
+                    gpuhier_hierarchy_member(&team->hierarchy, team->group, i),
+                    arrived ? "has arrived" : "has not arrived", DONE_OF(in_ready), DONE_OF(rs_done[0]),
+                    DONE_OF(ag_done[0]), DONE_OF(out_done));
+        for (int level = 1; level < call->slices.levels; ++level) {
+            opal_output(0, "coll:gpuhier:     at level %d: reduced %llu, gathered %llu", level, DONE_OF(rs_done[level]),
+                        DONE_OF(ag_done[level]));
+        }
+#undef DONE_OF
+    }
+}
+
+_Static_assert(GPUHIER_STAGES == GPUHIER_TRACE_STAGES, "the trace has a line for each stage");
+
+void gpuhier_slices_note(const gpuhier_call_t *call, gpuhier_trace_path_t path)
+{
+    if (GPUHIER_CALL_RUN == call->state) {
+        gpuhier_trace_phase(call->trace, GPUHIER_TRACE_SLICES);
+    }
+    call->trace->path = (uint8_t) path;
+    for (int s = 0; s < GPUHIER_STAGES; ++s) {
+        const gpuhier_cursor_t *stage = &call->slices.stage[s];
+        gpuhier_trace_stage(call->trace, s, stage->begun, stage->done, call->slices.plan.nslices);
+    }
+}
+
+static void note(const gpuhier_call_t *call)
+{
+    gpuhier_slices_note(call, all_direct(call) ? GPUHIER_TRACE_PATH_DIRECT : GPUHIER_TRACE_PATH_SCRATCH);
+}
+
+/* -- the kernels ------------------------------------------------------------------------ */
+
+static size_t place(const gpuhier_call_t *call, int buffer)
+{
+    const gpuhier_hostmem_t *hostmem = &call->team->hostmem;
+    return gpuhier_hostmem_is_used(hostmem) ? gpuhier_hostmem_place(hostmem, buffer)
+                                            : gpuhier_scratch_in(call->slices.is_long, buffer);
+}
+
+/* Sets the outputs of a circle as a kernel's destinations, this rank's neighbour first and its own output last: all
+ * ranks storing to one peer at once would wait for its link. */
+static void outputs_set(const gpuhier_call_t *call, const gpuhier_circle_t *circle, uint64_t slice, uint64_t element,
+                        gpuhier_kernel_args_t *args)
+{
+    for (int k = 0; k < circle->size; ++k) {
+        const int member = circle->member[(circle->place + 1 + k) % circle->size];
+        args->dst[k] = gpuhier_place_output(call, member, slice, element);
+    }
+    args->ndst = (uint32_t) circle->size;
+}
+
+/* Queues the reduction of this rank's shard of a slice: into its shard buffer, into its scratch for the next level, or,
+ * fused, into every member's output. */
+static int reduce(const gpuhier_call_t *call, int level, uint64_t slice, CUstream stream)
+{
+    const gpuhier_circle_t *circle = gpuhier_call_circle(call, level);
+    const gpuhier_range_t shard = gpuhier_circle_shard(call, circle, slice);
+    gpuhier_lane_t *lane = call->lane;
+    gpuhier_kernel_args_t args;
+    if (0 == gpuhier_range_length(shard)) {
+        return OMPI_SUCCESS;
+    }
+    for (int i = 0; i < circle->size; ++i) {
+        const int index = circle->member[i];
+        args.src[i] = 0 == level ? gpuhier_place_input(call, index, slice, shard.begin)
+                                 : gpuhier_place_scratch(call, index, slice, shard.begin);
+    }
+    args.nsrc = (uint32_t) circle->size;
+    args.ndst = 1;
+    if (gpuhier_call_is_fused(call)) {
+        outputs_set(call, circle, slice, shard.begin, &args);
+    } else if (gpuhier_call_fills_shard(call, level)) {
+        args.dst[0] = (uint64_t) (uintptr_t) lane->exchange.now->shard[gpuhier_plan_buffer(&call->slices.plan, slice)];
+    } else {
+        args.dst[0] = gpuhier_place_scratch(call, call->team->index, slice, shard.begin);
+    }
+    args.count = gpuhier_range_length(shard);
+    return gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, stream);
+}
+
+/* Pushes this rank's shard, which is complete in its own output, into those of the rest of the circle. */
+static int pass(const gpuhier_call_t *call, const gpuhier_circle_t *circle, uint64_t slice, gpuhier_range_t shard,
+                CUstream stream)
+{
+    gpuhier_kernel_args_t args;
+    args.count = gpuhier_range_length(shard);
+    args.src[0] = gpuhier_place_output(call, call->team->index, slice, shard.begin);
+    outputs_set(call, circle, slice, shard.begin, &args);
+    --args.ndst; /* its own output, which is the last one */
+    return gpuhier_reduce_push(&call->lane->device->reduce, call->kernel, &args, stream);
+}
+
+/* One group, at the last level but one: reduces the sums of the circle of the last level, and pushes the result into
+ * the outputs of this level's circle. */
+static int combine(const gpuhier_call_t *call, int level, uint64_t slice, gpuhier_range_t shard, CUstream stream)
+{
+    const gpuhier_circle_t *last = gpuhier_call_circle(call, level + 1);
+    gpuhier_kernel_args_t args;
+    args.count = gpuhier_range_length(shard);
+    args.nsrc = (uint32_t) last->size;
+    for (int i = 0; i < last->size; ++i) {
+        args.src[i] = gpuhier_place_scratch(call, last->member[i], slice, shard.begin);
+    }
+    outputs_set(call, gpuhier_call_circle(call, level), slice, shard.begin, &args);
+    return gpuhier_reduce_launch(&call->lane->device->reduce, call->kernel, &args, stream);
+}
+
+/* Pushes this rank's finished shard into the outputs of the circle: as it is, or reduced with what the last step of the
+ * exchange has received, which lies at the same place of the receive buffer. */
+static int finish(const gpuhier_call_t *call, const gpuhier_circle_t *circle, uint64_t slice, gpuhier_range_t shard,
+                  CUstream stream)
+{
+    const gpuhier_plan_t *plan = &call->slices.plan;
+    gpuhier_lane_t *lane = call->lane;
+    const int buffer = gpuhier_plan_buffer(plan, slice);
+    const gpuhier_action_t action = gpuhier_plan_last_action(plan);
+    const int own = GPUHIER_ACTION_REDUCE_RECEIVED_FIRST == action ? 1 : 0;
+    gpuhier_kernel_args_t args;
+    args.count = gpuhier_range_length(shard);
+    args.src[own] = (uint64_t) (uintptr_t) lane->exchange.now->shard[buffer];
+    outputs_set(call, circle, slice, shard.begin, &args);
+    if (GPUHIER_ACTION_NONE == action) {
+        return gpuhier_reduce_push(&lane->device->reduce, call->kernel, &args, stream);
+    }
+    args.src[1 - own] = (uint64_t) (uintptr_t) lane->exchange.now->recv[buffer];
+    args.nsrc = 2;
+    return gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, stream);
+}
+
+static int gather(const gpuhier_call_t *call, int level, uint64_t slice, CUstream stream)
+{
+    const gpuhier_circle_t *circle = gpuhier_call_circle(call, level);
+    const gpuhier_range_t shard = gpuhier_circle_shard(call, circle, slice);
+    return 0 == gpuhier_range_length(shard)          ? OMPI_SUCCESS
+           : level < gpuhier_call_first_gather(call) ? pass(call, circle, slice, shard, stream)
+           : 1 == call->team->ngroups                ? combine(call, level, slice, shard, stream)
+                                                     : finish(call, circle, slice, shard, stream);
+}
+
+/* With several groups a rank that works on its own buffers needs no IN and no OUT. A relay copies on the stream of
+ * OUT. */
+static gpuhier_stage_t second(const gpuhier_call_t *call, gpuhier_stage_t stage)
+{
+    const gpuhier_team_t *team = call->team;
+    if (1 == team->ngroups || call->slices.levels > 1 || call->slices.member[team->index].via_scratch) {
+        return stage;
+    }
+    return GPUHIER_STAGE_RS == stage                       ? GPUHIER_STAGE_IN
+           : GPUHIER_STAGE_AG == stage && !team->has_relay ? GPUHIER_STAGE_OUT
+                                                           : stage;
+}
+
+const gpuhier_slices_ops_t gpuhier_slices_kernels = {
+    .place = place, .reduce = reduce, .gather = gather, .second = second};
+
+const gpuhier_form_t gpuhier_form_slices = {.kind = GPUHIER_FORM_SLICES,
+                                            .doing = "moving slices",
+                                            .maps = true,
+                                            .ops = &gpuhier_slices_kernels,
+                                            .prepare = prepare,
+                                            .offer = offer,
+                                            .recall = recall,
+                                            .agreed = agreed,
+                                            .step = gpuhier_slices_step,
+                                            .again = gpuhier_slices_again,
+                                            .is_idle = gpuhier_slices_is_idle,
+                                            .outcome_known = gpuhier_slices_outcome_known,
+                                            .release = gpuhier_arrival_unmap,
+                                            .count = count,
+                                            .report = gpuhier_slices_report,
+                                            .note = note};

@@ -120,7 +120,7 @@ static void run_in_flight(suite_t *suite, MPI_Comm comm)
 
     run(suite, comm, slice_bytes / 2, false, false); /* the longest that is not long; of the same kind as the next */
     buffer_alloc(&more, BUFFER_DEVICE, GRANULE, 0);  /* nor is there more room than before */
-    flight_make(suite, &flight, comm, "double", "sum", slice_bytes + 999, BUFFER_DEVICE, BUFFER_DEVICE, false);
+    flight_make(suite, &flight, comm, "double", "sum", slice_bytes / 2 + 999, BUFFER_DEVICE, BUFFER_DEVICE, false);
     flight_fill(suite, &flight);
     pvars_read(&before);
     flight_post(suite, &flight);

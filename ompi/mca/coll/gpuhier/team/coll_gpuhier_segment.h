@@ -43,11 +43,11 @@ enum {
 
 /* Written by its rank before `arrived`, constant until that rank's next use of the slot. */
 typedef struct gpuhier_arrival {
-    uint32_t mask;      /* GPUHIER_MASK_* */
-    uint32_t direct;    /* 1: in and out may be mapped; 0: everything is in scratch */
-    uint32_t fresh;     /* 1: this is not the scratch that all members mapped at set-up */
-    uint32_t flag;      /* not 0: the rank offers the one-shot form, and its kernel waits for words with this flag */
-    uint32_t form;      /* gpuhier_form_kind_t: the form in which the rank begins; all ranks must agree */
+    uint32_t mask;   /* GPUHIER_MASK_* */
+    uint32_t direct; /* 1: in and out may be mapped; 0: everything is in scratch */
+    uint32_t fresh;  /* 1: this is not the scratch that all members mapped at set-up */
+    uint32_t flag;   /* not 0: the rank offers the one-shot form, and its kernel waits for words with this flag */
+    uint32_t form;   /* gpuhier_form_kind_t: the form in which the rank begins; all ranks must agree */
     uint32_t unused;
     uint64_t known;       /* number of an earlier call on the same memory, if this rank still has all its mappings; 0:
                              there is none (engine/coll_gpuhier_known.h) */

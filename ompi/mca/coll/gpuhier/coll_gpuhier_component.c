@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the MCA descriptor of the component: registration, open and close. Makes
- * no CUDA call. Called by Open MPI's MCA system.
+ * Owns the MCA descriptor of the component: registration, open and close, its place among the other components, and the
+ * order in which things end. Called by Open MPI's MCA system, and by base/end.
  */
 #include "ompi_config.h"
 
@@ -13,6 +13,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/coll_gpuhier_compat.h"
+#include "base/coll_gpuhier_kept.h"
+#include "base/coll_gpuhier_lock.h"
+#include "gpu/coll_gpuhier_device.h"
+#include "gpu/coll_gpuhier_gdr.h"
+#include "gpu/coll_gpuhier_ipc_cache.h"
+#include "host/coll_gpuhier_locked.h"
+#include "team/coll_gpuhier_process.h"
 #include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_end.h"
 #include "base/coll_gpuhier_params.h"
@@ -21,11 +29,13 @@
 #include "coll_gpuhier_component.h"
 #include "coll_gpuhier_release.h"
 #include "coll/coll_gpuhier_agree.h"
-#include "coll/coll_gpuhier_serving.h"
+#include "coll/coll_gpuhier_describe.h"
 #include "plan/coll_gpuhier_schedule.h"
 #include "coll/coll_gpuhier_request.h"
 #include "engine/coll_gpuhier_queue.h"
 #include "ompi/mca/hook/base/base.h"
+#include "opal/mca/base/base.h"
+#include "opal/mca/base/mca_base_component_repository.h"
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 
@@ -93,6 +103,49 @@ static bool release_check(void)
     return false;
 }
 
+#if GPUHIER_OUT_OF_TREE
+/*
+ * Supports `mpirun --mca coll gpuhier`. That list excludes every other coll component, and MPI_Init would abort for
+ * lack of the collectives that gpuhier does not have. So when gpuhier is the only name on the list, this function drops
+ * the list, has Open MPI find all components again, and removes gpuhier's second entry. Lists with other names or with
+ * ^ stay as the user typed them. In Open MPI's own source tree a component must not change what the user selects.
+ *
+ * In MPI_Init the framework's list holds only gpuhier at this time, so the system's walk of the list ends after
+ * gpuhier, whatever is appended here. MPI_T_init_thread and ompi_info register all components that there are, whatever
+ * is selected, and nothing is missing then.
+ */
+static bool rescuing; /* finding all components registers gpuhier again, and must not end up here again */
+
+static int framework_rescue(void)
+{
+    mca_base_framework_t *framework = &ompi_coll_base_framework;
+    if (rescuing || NULL == framework->framework_selection || 0 != strcmp("gpuhier", framework->framework_selection)) {
+        return OMPI_SUCCESS;
+    }
+    framework->framework_selection = NULL; /* the MCA variable owns the string */
+    if (opal_list_get_size(&framework->framework_components) > 1) {
+        return OMPI_SUCCESS;
+    }
+    rescuing = true;
+    int rc = mca_base_framework_components_register(framework, MCA_BASE_REGISTER_DEFAULT);
+
+    bool seen = false;
+    mca_base_component_list_item_t *item, *next;
+    OPAL_LIST_FOREACH_SAFE (item, next, &framework->framework_components, mca_base_component_list_item_t) {
+        if (0 != strcmp("gpuhier", item->cli_component->mca_component_name)) {
+            continue;
+        }
+        if (seen) {
+            opal_list_remove_item(&framework->framework_components, &item->super);
+            OBJ_RELEASE(item);
+        }
+        seen = true;
+    }
+    rescuing = false;
+    return rc;
+}
+#endif
+
 /* The first of the component's functions that Open MPI calls. */
 static int component_register(void)
 {
@@ -104,7 +157,7 @@ static int component_register(void)
     int rc = gpuhier_params_register(self, gpuhier_algorithm_names, GPUHIER_ALGORITHM_COUNT);
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_counters_register(self);
 #if GPUHIER_OUT_OF_TREE
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_rescue_framework();
+    rc = OMPI_SUCCESS != rc ? rc : framework_rescue();
 #endif
     return rc;
 }
@@ -171,11 +224,33 @@ static ompi_hook_base_component_t hook = {.hookm_version = {.mca_component_name 
                                           .hookm_mpi_init_bottom = init_ends,
                                           .hookm_mpi_finalize_top = finalize_begins};
 
+/* The order in which things end: connections first, since other ranks may still need them; then calls and requests that
+ * the program left pending; then the memory that UCX and the GPU have used. Called at the end of the process's life in
+ * MPI, see base/coll_gpuhier_end.h. */
+static void finalize(void)
+{
+    gpuhier_call_t *calls = NULL;
+    gpuhier_requests_leave_comms();
+    gpuhier_process_leave();
+    gpuhier_engine_lock();
+    gpuhier_devices_check();
+    gpuhier_queue_quiesce(&calls);
+    gpuhier_requests_quiesce();
+    gpuhier_process_close();
+    gpuhier_kept_finalize();
+    gpuhier_ipc_finalize();
+    gpuhier_gdr_finalize();
+    gpuhier_device_finalize();
+    gpuhier_locked_finalize();
+    gpuhier_engine_unlock();
+    gpuhier_queue_tell(calls);
+}
+
 static int component_open(void)
 {
     gpuhier_trace_open();
     (void) ompi_hook_base_register_callbacks(&hook);
-    gpuhier_end_open(gpuhier_finalize);
+    gpuhier_end_open(finalize);
     gpuhier_queue_open();
     int rc = gpuhier_agree_publish(&mca_coll_gpuhier_component.super.collm_version);
     if (OMPI_SUCCESS != rc) {

@@ -15,13 +15,7 @@ typedef struct gpuhier_component {
 
 extern gpuhier_component_t mca_coll_gpuhier_component;
 
-/* Releases everything. Called when the process's life in MPI ends. */
-void gpuhier_finalize(void);
-
 /* Makes the module of a new communicator; NULL when gpuhier does not serve it. */
 mca_coll_base_module_t *gpuhier_comm_query(struct ompi_communicator_t *comm, int *priority);
-
-/* Makes `--mca coll gpuhier` work, see coll_gpuhier_rescue.c. Returns an Open MPI code. */
-int gpuhier_rescue_framework(void);
 
 #endif /* GPUHIER_COMPONENT_H */

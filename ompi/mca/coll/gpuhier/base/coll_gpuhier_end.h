@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The end of the process's life in MPI: when it comes, and whether it has come. coll_gpuhier_finalize.c says what
- * happens then.
+ * The end of the process's life in MPI: when it comes, and whether it has come. finalize() in coll_gpuhier_component.c
+ * says what happens then.
  */
 #ifndef GPUHIER_END_H
 #define GPUHIER_END_H

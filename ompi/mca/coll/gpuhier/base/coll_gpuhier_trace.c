@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the events of this process and their ring. coll_gpuhier_trace_file.c writes them to the file.
+ * Owns the events of this process and their ring, and its ranges of NVTX. coll_gpuhier_trace_file.c writes them to the
+ * file.
  */
 #include "ompi_config.h"
 
@@ -12,7 +13,6 @@
 #include <string.h>
 
 #include "base/coll_gpuhier_clock.h"
-#include "base/coll_gpuhier_ranges.h"
 #include "base/coll_gpuhier_trace.h"
 #include "ompi/datatype/ompi_datatype.h"
 #include "opal/util/proc.h"
@@ -27,9 +27,90 @@ static bool has_ranges;
 bool gpuhier_trace_on;
 static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
 
+/*
+ * Ranges of NVTX, which profilers such as Nsight Systems show beside the program's own: one for each call, with the
+ * bytes of its message. NVTX 3 is a header of the CUDA toolkit and no library: a profiler sets NVTX_INJECTION64_PATH to
+ * its own library, which the header's code loads. In a process without a profiler there are no ranges, and nothing is
+ * loaded. A range that is pushed lies in those that its thread has begun; one that is started may end on any thread.
+ */
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#    include <nvtx3/nvToolsExt.h>
+
+static nvtxDomainHandle_t domain;
+
+static bool ranges_open(void)
+{
+    domain = nvtxDomainCreateA("gpuhier");
+    return NULL != domain;
+}
+
+static nvtxEventAttributes_t range_describe(const char *name, uint64_t bytes)
+{
+    nvtxEventAttributes_t attributes = {0};
+    attributes.version = NVTX_VERSION;
+    attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+    attributes.messageType = NVTX_MESSAGE_TYPE_ASCII;
+    attributes.message.ascii = name;
+    attributes.payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT64;
+    attributes.payload.ullValue = bytes;
+    return attributes;
+}
+
+static void range_push(const char *name, uint64_t bytes)
+{
+    const nvtxEventAttributes_t attributes = range_describe(name, bytes);
+    (void) nvtxDomainRangePushEx(domain, &attributes);
+}
+
+static void range_pop(void)
+{
+    (void) nvtxDomainRangePop(domain);
+}
+
+static uint64_t range_start(const char *name, uint64_t bytes)
+{
+    const nvtxEventAttributes_t attributes = range_describe(name, bytes);
+    return nvtxDomainRangeStartEx(domain, &attributes);
+}
+
+static void range_end(uint64_t id)
+{
+    nvtxDomainRangeEnd(domain, id);
+}
+
+#else /* a toolkit without NVTX 3 */
+
+static bool ranges_open(void)
+{
+    return false;
+}
+
+static void range_push(const char *name, uint64_t bytes)
+{
+    (void) name;
+    (void) bytes;
+}
+
+static void range_pop(void)
+{
+}
+
+static uint64_t range_start(const char *name, uint64_t bytes)
+{
+    (void) name;
+    (void) bytes;
+    return 0;
+}
+
+static void range_end(uint64_t id)
+{
+    (void) id;
+}
+#endif
+
 void gpuhier_trace_open(void)
 {
-    has_ranges = gpuhier_ranges_open();
+    has_ranges = ranges_open();
     gpuhier_trace_on = has_ranges || NULL != gpuhier_params.trace;
     if (NULL == gpuhier_params.trace) {
         return;
@@ -95,9 +176,9 @@ void gpuhier_trace_begin(gpuhier_trace_event_t *event, gpuhier_trace_way_t way, 
     name_copy(event->op, sizeof(event->op), op_name(op));
     name_copy(event->comm, sizeof(event->comm), comm->c_name);
     if (has_ranges && GPUHIER_TRACE_BLOCKING == way) {
-        gpuhier_ranges_push("MPI_Allreduce", event->bytes);
+        range_push("MPI_Allreduce", event->bytes);
     } else if (has_ranges && GPUHIER_TRACE_NONBLOCKING == way) {
-        event->range = gpuhier_ranges_start("MPI_Iallreduce", event->bytes);
+        event->range = range_start("MPI_Iallreduce", event->bytes);
     }
 }
 
@@ -107,7 +188,7 @@ void gpuhier_trace_again(gpuhier_trace_event_t *event)
     event->marks = 1;
     memset(event->stage, 0, sizeof(event->stage));
     if (has_ranges) {
-        event->range = gpuhier_ranges_start("MPI_Start of MPI_Allreduce_init", event->bytes);
+        event->range = range_start("MPI_Start of MPI_Allreduce_init", event->bytes);
     }
 }
 
@@ -134,9 +215,9 @@ void gpuhier_trace_end(gpuhier_trace_event_t *event)
 {
     event->end = gpuhier_clock();
     if (has_ranges && GPUHIER_TRACE_BLOCKING == event->way) {
-        gpuhier_ranges_pop();
+        range_pop();
     } else if (has_ranges) {
-        gpuhier_ranges_end(event->range);
+        range_end(event->range);
     }
     if (NULL == gpuhier_params.trace) {
         return;

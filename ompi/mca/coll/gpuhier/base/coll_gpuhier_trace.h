@@ -5,7 +5,7 @@
  * The timeline of coll_gpuhier_trace: one event for each call of this process, with its path and its phases. Events are
  * kept in a ring, which overwrites the oldest. MPI_Finalize gathers all ranks' events in one file.
  *
- * NVTX ranges are made from events, too, see coll_gpuhier_ranges.h. A call has an event only if the parameter is set or
+ * NVTX ranges are made from events, too. A call has an event only if the parameter is set or
  * a profiler takes ranges. Otherwise the pointer to its event is NULL, and testing that pointer is the only cost.
  */
 #ifndef GPUHIER_TRACE_H

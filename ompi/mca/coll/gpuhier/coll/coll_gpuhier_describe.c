@@ -2,9 +2,11 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the description of a communicator; see the header. Changes nothing and sends nothing.
+ * Owns what gpuhier says of a communicator: which components serve its collectives, and the description for a tool.
+ * Changes nothing and sends nothing.
  *
- * Called by gpuhier_info's program in a job.
+ * Called by gpuhier_info's program in a job; by the component at the end of MPI_Init, since a component that stands
+ * above gpuhier leaves it no call that could say who serves; and by path when a communicator gets a team.
  */
 #include "ompi_config.h"
 
@@ -14,13 +16,13 @@
 
 #include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_params.h"
+#include "base/coll_gpuhier_report.h"
 #include "coll/coll_gpuhier_agree.h"
-#include "coll/coll_gpuhier_allreduce.h"
 #include "coll/coll_gpuhier_describe.h"
 #include "coll/coll_gpuhier_module.h"
-#include "coll/coll_gpuhier_serving.h"
 #include "plan/coll_gpuhier_choice.h"
 #include "team/coll_gpuhier_team.h"
+#include "opal/util/output.h"
 
 #if __has_include("ompi/mpi/fortran/base/fint_2_int.h")
 #    include "ompi/mca/coll/base/coll_base_util.h"
@@ -32,6 +34,40 @@ _Static_assert(sizeof(mca_coll_base_avail_coll_t) == sizeof(gpuhier_avail_t)
 
 _Static_assert(GPUHIER_RAILS_MAX <= GPUHIER_DESCRIBED_RAILS, "there is room for all rails");
 _Static_assert(GPUHIER_CHOICES_MAX <= GPUHIER_DESCRIBED_SIZES, "there is room for all sizes");
+
+static void serving_find(const struct ompi_communicator_t *comm, gpuhier_served_t served_p[GPUHIER_SERVED_COUNT])
+{
+    gpuhier_served_t *served = served_p, below;
+    gpuhier_served_find(comm, served_p);
+#define BELOW(name)                                                                          \
+    if (gpuhier_served_by_gpuhier(served)) {                                                 \
+        const gpuhier_module_t *own = gpuhier_module_of(comm->c_coll->coll_##name##_module); \
+        gpuhier_served_one(comm, #name, own->saved.name##_module, &below);                   \
+        memcpy(served->below, below.by, sizeof(below.by));                                   \
+    }                                                                                        \
+    ++served;
+    GPUHIER_COLLECTIVES(BELOW)
+#undef BELOW
+}
+
+void gpuhier_serving_tell(struct ompi_communicator_t *comm)
+{
+    gpuhier_served_t served[GPUHIER_SERVED_COUNT];
+    char text[768], why[256];
+    serving_find(comm, served);
+    gpuhier_served_text(served, text, sizeof(text));
+    if (!gpuhier_served_by_gpuhier(&served[0])) {
+        const size_t at = strlen(text);
+        snprintf(text + at, sizeof(text) - at, ". gpuhier does not serve MPI_Allreduce: %s",
+                 gpuhier_served_why_not(&served[0], gpuhier_params.enable, gpuhier_params.priority, why, sizeof(why)));
+    }
+    if (MPI_COMM_WORLD == comm) {
+        gpuhier_report_served(text);
+    }
+    if (gpuhier_params.print_info && 0 == ompi_comm_rank(comm)) {
+        opal_output(0, "coll:gpuhier: communicator %s: %s", comm->c_name, text);
+    }
+}
 
 static uint64_t counted(_Atomic uint64_t *counter)
 {
@@ -86,10 +122,10 @@ __attribute__((visibility("default"))) int gpuhier_describe(MPI_Comm comm, gpuhi
     memset(d, 0, sizeof(*d));
     d->version = GPUHIER_DESCRIPTION_VERSION;
     d->bytes = sizeof(*d);
-    gpuhier_serving_find(comm, d->served);
+    serving_find(comm, d->served);
     d->enable = gpuhier_params.enable;
     d->priority = gpuhier_params.priority;
-    d->serves = gpuhier_allreduce == comm->c_coll->coll_allreduce;
+    d->serves = gpuhier_served_by_gpuhier(&d->served[0]);
     if (d->serves) {
         const gpuhier_module_t *module = gpuhier_module_of(comm->c_coll->coll_allreduce_module);
         if (NULL != module->team) {

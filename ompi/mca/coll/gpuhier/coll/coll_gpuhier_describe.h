@@ -46,4 +46,8 @@ typedef struct gpuhier_description {
 typedef int gpuhier_describe_fn(MPI_Comm comm, gpuhier_description_t *description_p);
 gpuhier_describe_fn gpuhier_describe;
 
+/* Tells the report which components serve MPI_COMM_WORLD, and with print_info prints a line about any communicator on
+ * its rank 0. Local. */
+void gpuhier_serving_tell(struct ompi_communicator_t *comm);
+
 #endif /* GPUHIER_DESCRIBE_H */

@@ -257,7 +257,7 @@ OBJ_CLASS_INSTANCE(gpuhier_request_t, ompi_request_t, request_construct, NULL);
 
 void gpuhier_requests_close(void)
 {
-    gpuhier_requests_quiesce(); /* gpuhier_finalize() does not run in every process */
+    gpuhier_requests_quiesce(); /* finalize() of the component does not run in every process */
     while (NULL != unused) {
         gpuhier_request_t *request = unused;
         unused = request->next;

@@ -13,7 +13,6 @@
 #include "engine/coll_gpuhier_exchange.h"
 #include "engine/coll_gpuhier_known.h"
 #include "engine/coll_gpuhier_small_exchange.h"
-#include "team/coll_gpuhier_hooks.h"
 #include "team/coll_gpuhier_process.h"
 #include "engine/coll_gpuhier_queue.h"
 #include "engine/coll_gpuhier_vote.h"

@@ -17,7 +17,7 @@
  * landing. Neighbour w writes a part of its own stream to its spot in the scratch of neighbour t, and the part depends
  * on t. So a pattern that comes from another rank, from an earlier set-up or from another place is noticed.
  *
- * Called by setup_hello and setup_node, in three steps, between which other ranks take theirs.
+ * Called by setup and setup_node, in three steps, between which other ranks take theirs.
  */
 #include "ompi_config.h"
 

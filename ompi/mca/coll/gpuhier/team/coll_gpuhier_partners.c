@@ -21,7 +21,6 @@
 #include "base/coll_gpuhier_clock.h"
 #include "base/coll_gpuhier_kept.h"
 #include "base/coll_gpuhier_lock.h"
-#include "team/coll_gpuhier_hooks.h"
 #include "team/coll_gpuhier_partners.h"
 #include "team/coll_gpuhier_process.h"
 #include "team/coll_gpuhier_tags.h"

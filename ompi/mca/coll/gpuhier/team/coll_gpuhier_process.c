@@ -25,6 +25,8 @@
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 
+const gpuhier_team_engine_t *gpuhier_team_engine;
+
 static struct {
     gpuhier_record_t record; /* made once: finding the devices takes milliseconds */
     bool record_known;

@@ -91,4 +91,19 @@ void gpuhier_process_leave(void);
 /* Closes the connections, and forgets the record. The lock is held. */
 void gpuhier_process_close(void);
 
+struct gpuhier_team;
+
+/* The functions of the engine that a team calls. The engine stands above this folder, so it registers them. */
+typedef struct gpuhier_team_engine {
+    /* Makes the engine's part of a team with several groups. The engine's lock is held. Returns an Open MPI code. */
+    int (*make)(struct gpuhier_team *team);
+    /* Releases that part; harmless when there is none. The lock is held. */
+    void (*release)(struct gpuhier_team *team);
+    /* Drives all pending calls and UCX while set-up waits. The lock is not held. Returns the number of events. */
+    int (*drive)(bool thorough);
+} gpuhier_team_engine_t;
+
+/* Set before the first team is made. */
+extern const gpuhier_team_engine_t *gpuhier_team_engine;
+
 #endif /* GPUHIER_PROCESS_H */

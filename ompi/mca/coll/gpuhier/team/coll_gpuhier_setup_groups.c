@@ -4,7 +4,7 @@
  *
  * Owns the groups that follow from the P2P tests: hierarchy and shape, what the engine needs to know of this group's
  * members, the vote on the team's id, and the nodes that work through host memory. Does not own that memory
- * (hostlanes), nor what lies between groups (setup_net).
+ * (setup_hostlanes), nor what lies between groups (setup_net).
  */
 #include "ompi_config.h"
 
@@ -16,7 +16,6 @@
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
 #include "plan/coll_gpuhier_choice.h"
-#include "team/coll_gpuhier_hostlanes.h"
 #include "team/coll_gpuhier_setup_internal.h"
 #include "ompi/proc/proc.h"
 #include "opal/util/show_help.h"
@@ -301,7 +300,7 @@ int gpuhier_setup_host_lanes(gpuhier_setup_t *setup)
         .word = setup->hello[leader].segment_word,
         .lane = setup->lane,
         .topic = "no host scratch"};
-    int rc = gpuhier_hostlanes_make(team, setup->saved, &lanes);
+    int rc = gpuhier_setup_hostlanes_make(setup, &lanes);
     if (OMPI_SUCCESS == rc) {
         host_tell(setup);
     }

@@ -4,17 +4,17 @@
  *
  * The state of a set-up, and what its files do for each other. Only they include it.
  *
- *   coll_gpuhier_setup.c         the order of the steps; memory of a set-up; beginning anew
- *   coll_gpuhier_setup_hello.c   what every rank is: the first step
- *   coll_gpuhier_setup_node.c    the ranks of a node: control block and P2P test
- *   coll_gpuhier_setup_files.c   descriptors of scratch, and the fall to CUDA IPC
- *   coll_gpuhier_setup_groups.c  the groups that follow from the P2P tests, their id, scratch in host memory
- *   coll_gpuhier_setup_net.c     between groups: devices, addresses, connections, the fall to another way
- *   coll_gpuhier_setup_links.c   whether partners map each other's memory, and the trial of that
- *   coll_gpuhier_setup_relay.c   whether groups of a node exchange through host memory
- *   coll_gpuhier_setup_print.c   what print_info shows of a new team
+ *   coll_gpuhier_setup.c             the order of the steps, and the first one; memory of a set-up; beginning anew
+ *   coll_gpuhier_setup_node.c        the ranks of a node: control block and P2P test
+ *   coll_gpuhier_setup_files.c       descriptors of scratch, and the fall to CUDA IPC
+ *   coll_gpuhier_setup_groups.c      the groups that follow from the P2P tests, their id, scratch in host memory
+ *   coll_gpuhier_setup_net.c         between groups: devices, addresses, connections, the fall to another way
+ *   coll_gpuhier_setup_links.c       whether partners map each other's memory, and the trial of that
+ *   coll_gpuhier_setup_relay.c       whether groups of a node exchange through host memory
+ *   coll_gpuhier_setup_hostlanes.c   how ranks of a node make host memory that they share
+ *   coll_gpuhier_setup_print.c       what print_info shows of a new team, and warnings about it
  *
- * They stand on parts that know nothing of set-up: p2p_test, hostlanes, partners, process.
+ * They stand on parts that know nothing of set-up: p2p_test, partners, process.
  */
 #ifndef GPUHIER_SETUP_INTERNAL_H
 #define GPUHIER_SETUP_INTERNAL_H
@@ -123,7 +123,6 @@ static inline int gpuhier_setup_gather(const gpuhier_setup_t *setup, const void 
  * links: if there are several groups, tries whether partners can map each other's memory. If not, makes a relay for the
  * groups of a node. Succeeds also if neither is possible. Succeeds on all ranks or on none.
  */
-int gpuhier_setup_hello(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, int rc);
 int gpuhier_setup_node(gpuhier_setup_t *setup, int rc);
 int gpuhier_setup_groups(gpuhier_setup_t *setup, int rc);
 
@@ -185,7 +184,31 @@ uint8_t gpuhier_setup_links_offer(const gpuhier_team_t *team);
 /* When it is known what UCX takes: will links be tried? The same on all ranks. */
 bool gpuhier_setup_links_wanted(const gpuhier_setup_t *setup);
 
+/* Host memory that ranks of a node share, since they cannot map each other's GPU memory: what a rank makes. */
+typedef struct gpuhier_hostlanes {
+    bool mine;                  /* false: this rank has no such memory, and only votes */
+    gpuhier_hostmem_t *hostmem; /* of the team */
+    gpuhier_hostmem_size_t size;
+    int index;                  /* of this rank's lane */
+    uint64_t word;              /* a random one that the ranks of the memory share */
+    const gpuhier_lane_t *lane; /* of GPU memory, without work */
+    const char *topic;          /* of the help text for a rank whose own part fails */
+} gpuhier_hostlanes_t;
+
+/*
+ * Makes the memory. Collective over the communicator. Returns the same outcome on all ranks; a rank whose own part
+ * failed has said why, and no rank has such memory then. The context is current.
+ */
+int gpuhier_setup_hostlanes_make(const gpuhier_setup_t *setup, const gpuhier_hostlanes_t *lanes);
+
 /* Rank 0 prints a finished team, if print_info is set. */
 void gpuhier_setup_print(const gpuhier_setup_t *setup);
+
+/*
+ * Rank 0 of a new team warns, once a process, about choices that are far below what the machine could do: messages over
+ * RDMA ports pass through host memory, or few rails serve many ranks. Set-up itself warns about a node without
+ * mappings, and coll_gpuhier_fallback.c about staging.
+ */
+void gpuhier_setup_warn(const gpuhier_setup_t *setup);
 
 #endif /* GPUHIER_SETUP_INTERNAL_H */

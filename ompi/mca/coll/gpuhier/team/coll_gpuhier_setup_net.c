@@ -16,7 +16,6 @@
 
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
-#include "team/coll_gpuhier_hooks.h"
 #include "team/coll_gpuhier_partners.h"
 #include "team/coll_gpuhier_pml.h"
 #include "team/coll_gpuhier_setup_internal.h"

@@ -2,10 +2,11 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the lines that print_info shows of a new team.
+ * Owns what set-up says of a new team: the lines of print_info, and warnings about how its groups exchange data.
  */
 #include "ompi_config.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #include "plan/coll_gpuhier_choice.h"
 #include "team/coll_gpuhier_setup_internal.h"
 #include "opal/util/output.h"
+#include "opal/util/show_help.h"
 
 /* The levels of a group in words; "": it has none. */
 static const char *levels_text(const gpuhier_setup_t *setup, int group, char *text, size_t room)
@@ -107,5 +109,39 @@ void gpuhier_setup_print(const gpuhier_setup_t *setup)
     for (int i = 0; i < nrows; ++i) {
         char text[128];
         opal_output(0, "coll:gpuhier:   %s", gpuhier_choice_text(&rows[i], team->ngroups, text, sizeof(text)));
+    }
+}
+
+/* Tells why messages between groups pass through host memory. */
+static void bounced_tell(gpuhier_net_gpu_t gpu, int gpu_rank)
+{
+    const char *remedy = gpuhier_net_gpu_remedy(gpu);
+    char reason[320];
+    snprintf(reason, sizeof(reason), "on rank %d %s%s%s", gpu_rank, gpuhier_net_gpu_reason(gpu),
+             '\0' == remedy[0] ? "" : "; ", remedy);
+    opal_show_help("help-coll-gpuhier.txt", "no GPUDirect", true, ompi_process_info.nodename, reason);
+}
+
+void gpuhier_setup_warn(const gpuhier_setup_t *setup)
+{
+    const gpuhier_team_t *team = setup->team;
+    static atomic_flag told_bounced = ATOMIC_FLAG_INIT, told_few = ATOMIC_FLAG_INIT;
+    gpuhier_rails_use_t use;
+    if (0 != team->rank || team->ngroups < 2 || GPUHIER_WIRE_NVLINK == team->limits.wire) {
+        return;
+    }
+    if (GPUHIER_WIRE_RDMA == team->limits.wire && GPUHIER_NET_AUTO == gpuhier_params.net && !team->net_on_device
+        && !atomic_flag_test_and_set(&told_bounced)) {
+        bounced_tell(setup->gpu, setup->gpu_rank);
+    }
+    if (gpuhier_rails_are_few(&team->shape, setup->records, team->rails, setup->widest, &use)
+        && !atomic_flag_test_and_set(&told_few)) {
+        char reason[128] = "the GPUs of a node are in several groups, which share the rails of the largest one";
+        if (use.fewest < use.there) {
+            snprintf(reason, sizeof(reason), "rank %d has %d of them, and all ranks use the same number",
+                     use.fewest_rank, use.fewest);
+        }
+        opal_show_help("help-coll-gpuhier.txt", "few rails", true, ompi_process_info.nodename, use.driven, use.there,
+                       setup->widest, reason);
     }
 }

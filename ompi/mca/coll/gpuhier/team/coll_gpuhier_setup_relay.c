@@ -4,15 +4,14 @@
  *
  * Owns the decision that the groups of a node exchange through host memory that they share, a relay, because partners
  * there do not map each other's GPU memory: the driver may not allow that, as between the sockets of a Summit node, or
- * messages lie in host memory anyway. Does not own how the memory is made (hostlanes), nor how pieces pass through it
- * (engine/link). Called by setup_links, when links have been tried.
+ * messages lie in host memory anyway. Does not own how the memory is made (setup_hostlanes), nor how pieces pass
+ * through it (engine/link). Called by setup_links, when links have been tried.
  */
 #include "ompi_config.h"
 
 #include <stdlib.h>
 
 #include "plan/coll_gpuhier_hierarchy.h"
-#include "team/coll_gpuhier_hostlanes.h"
 #include "team/coll_gpuhier_setup_internal.h"
 #include "opal/util/output.h"
 
@@ -106,7 +105,7 @@ int gpuhier_setup_relay(gpuhier_setup_t *setup)
     if (!gpuhier_setup_vote(setup, NULL != team->linked)) {
         return NULL == team->linked ? OMPI_ERR_OUT_OF_RESOURCE : OMPI_ERR_NOT_AVAILABLE;
     }
-    if (OMPI_SUCCESS == gpuhier_hostlanes_make(team, setup->saved, &lanes)) {
+    if (OMPI_SUCCESS == gpuhier_setup_hostlanes_make(setup, &lanes)) {
         relay_take(setup, least);
     } else {
         free(team->linked);

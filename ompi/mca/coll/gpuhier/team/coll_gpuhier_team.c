@@ -14,7 +14,6 @@
 #include "base/coll_gpuhier_params.h"
 #include "team/coll_gpuhier_process.h"
 #include "team/coll_gpuhier_partners.h"
-#include "team/coll_gpuhier_hooks.h"
 #include "team/coll_gpuhier_team.h"
 #include "opal/util/output.h"
 

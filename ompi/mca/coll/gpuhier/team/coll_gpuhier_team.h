@@ -9,7 +9,7 @@
  * and what belongs to the whole process (process: its record, its connections).
  *
  * It uses base, topology, plan, gpu and net. The engine, coll and the top of the component use it. It reaches the
- * engine only by what the engine registers (hooks).
+ * engine only by what the engine registers (gpuhier_team_engine).
  */
 #ifndef GPUHIER_TEAM_H
 #define GPUHIER_TEAM_H

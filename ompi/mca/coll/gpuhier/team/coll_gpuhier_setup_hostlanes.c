@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns the steps in which ranks of a node make the host memory that they share; a vote of the whole communicator
- * follows each. Called by set-up.
+ * follows each. Called by setup_groups and setup_relay.
  */
 #include "ompi_config.h"
 
@@ -11,7 +11,7 @@
 
 #include "base/coll_gpuhier_compat.h"
 #include "base/coll_gpuhier_lock.h"
-#include "team/coll_gpuhier_hostlanes.h"
+#include "team/coll_gpuhier_setup_internal.h"
 #include "opal/util/show_help.h"
 
 enum { STEP_CREATE, STEP_ATTACH, STEP_REGISTER, STEP_PROVE, STEPS };
@@ -33,7 +33,7 @@ static int step_take(const gpuhier_hostlanes_t *lanes, int step, char *reason)
     }
 }
 
-int gpuhier_hostlanes_make(gpuhier_team_t *team, gpuhier_saved_t *saved, const gpuhier_hostlanes_t *lanes)
+int gpuhier_setup_hostlanes_make(const gpuhier_setup_t *setup, const gpuhier_hostlanes_t *lanes)
 {
     char reason[GPUHIER_HOSTMEM_REASON_BYTES] = "";
     bool ok = true;
@@ -45,14 +45,14 @@ int gpuhier_hostlanes_make(gpuhier_team_t *team, gpuhier_saved_t *saved, const g
             opal_show_help("help-coll-gpuhier.txt", lanes->topic, true, ompi_process_info.nodename,
                            lanes->hostmem->bytes, reason);
         }
-        ok = gpuhier_saved_vote(saved, team->comm, OMPI_SUCCESS == rc);
+        ok = gpuhier_setup_vote(setup, OMPI_SUCCESS == rc);
         if (lanes->mine && 0 == lanes->index && (STEP_ATTACH == step || !ok)) {
             gpuhier_hostmem_unlink(lanes->word);
         }
     }
     if (!ok) {
         gpuhier_engine_lock();
-        gpuhier_hostmem_close(lanes->hostmem, team->device->context);
+        gpuhier_hostmem_close(lanes->hostmem, setup->team->device->context);
         gpuhier_engine_unlock();
     }
     return ok ? OMPI_SUCCESS : OMPI_ERR_NOT_AVAILABLE;

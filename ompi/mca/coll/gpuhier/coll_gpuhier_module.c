@@ -12,6 +12,7 @@
 #include "base/coll_gpuhier_params.h"
 #include "coll/coll_gpuhier_allreduce.h"
 #include "coll/coll_gpuhier_barrier.h"
+#include "coll/coll_gpuhier_family.h"
 #include "coll/coll_gpuhier_module.h"
 #include "coll/coll_gpuhier_nonblocking.h"
 #include "coll/coll_gpuhier_persistent.h"
@@ -38,7 +39,7 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
     } else {                                                                               \
         module->super.coll_##name = NULL;                                                  \
     }
-    GPUHIER_COLLECTIVES(SAVE)
+    GPUHIER_ALL_COLLECTIVES(SAVE)
 #undef SAVE
 #if GPUHIER_COLL_INSTALLS_ITSELF
 #    define INSTALL(name)                                          \
@@ -46,7 +47,7 @@ static int module_enable(mca_coll_base_module_t *base, struct ompi_communicator_
             comm->c_coll->coll_##name = module->super.coll_##name; \
             comm->c_coll->coll_##name##_module = base;             \
         }
-    GPUHIER_COLLECTIVES(INSTALL)
+    GPUHIER_ALL_COLLECTIVES(INSTALL)
 #    undef INSTALL
 #endif
     atomic_store_explicit(&module->enabled, true, memory_order_release);
@@ -60,7 +61,7 @@ static void saved_release(gpuhier_module_t *module)
         OBJ_RELEASE(module->saved.name##_module); \
         module->saved.name##_module = NULL;       \
     }
-    GPUHIER_COLLECTIVES(RELEASE)
+    GPUHIER_ALL_COLLECTIVES(RELEASE)
 #undef RELEASE
 }
 
@@ -73,7 +74,7 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
             comm->c_coll->coll_##name = module->saved.name;                   \
             comm->c_coll->coll_##name##_module = module->saved.name##_module; \
         }
-    GPUHIER_COLLECTIVES(RESTORE)
+    GPUHIER_ALL_COLLECTIVES(RESTORE)
 #    undef RESTORE
 #else
     (void) comm;
@@ -84,12 +85,7 @@ static int module_disable(mca_coll_base_module_t *base, struct ompi_communicator
 
 static void module_construct(gpuhier_module_t *module)
 {
-#define CLEAR(name)            \
-    module->saved.name = NULL; \
-    module->saved.name##_module = NULL;
-    GPUHIER_COLLECTIVES(CLEAR)
-#undef CLEAR
-    module->saved.failure = OMPI_SUCCESS;
+    module->saved = (gpuhier_saved_t){.failure = OMPI_SUCCESS};
     module->agree = GPUHIER_AGREE_UNKNOWN;
     module->last = (gpuhier_found_t){.dtype = NULL};
     module->team = NULL;
@@ -143,5 +139,6 @@ mca_coll_base_module_t *gpuhier_comm_query(struct ompi_communicator_t *comm, int
     module->super.coll_iallreduce = gpuhier_iallreduce;
     module->super.coll_allreduce_init = gpuhier_allreduce_init;
     module->super.coll_barrier = gpuhier_barrier;
+    gpuhier_family_offer(&module->super);
     return &module->super;
 }

@@ -54,6 +54,22 @@ typedef int gpuhier_count_t;
 #    error "this Open MPI's coll interface is not known: 4.1, 5.0 and 6.0 are"
 #endif
 
+/* The arrays of counts and displacements in these functions. Displacements of MPI_Neighbor_alltoallw are bytes, of type
+ * MPI_Aint. */
+#if GPUHIER_COLL_INSTALLS_ITSELF
+typedef ompi_count_array_t gpuhier_counts_t;
+typedef ompi_disp_array_t gpuhier_disps_t;
+typedef ompi_disp_array_t gpuhier_aints_t;
+#    define GPUHIER_COUNTS_AT(counts, i) ompi_count_array_get(counts, i)
+#    define GPUHIER_DISPS_AT(disps, i) ompi_disp_array_get(disps, i)
+#else
+typedef const int *gpuhier_counts_t;
+typedef const int *gpuhier_disps_t;
+typedef const MPI_Aint *gpuhier_aints_t;
+#    define GPUHIER_COUNTS_AT(counts, i) ((size_t) (counts)[i])
+#    define GPUHIER_DISPS_AT(disps, i) ((ptrdiff_t) (disps)[i])
+#endif
+
 #if OMPI_MAJOR_VERSION >= 5
 #    include "opal/mca/pmix/pmix-internal.h"
 #    define GPUHIER_MODEX_SCOPE PMIX_GLOBAL

@@ -32,6 +32,7 @@
     X(set_up, "the set-up of the communicator failed",                                                     \
       "Run with --mca coll_base_verbose 5 to see why, and \"gpuhier_info doctor\" on the nodes.")          \
     X(memory, "memory ran out on a rank", "Let the program use less host memory.")                         \
+    X(collective, "a collective that does not run on the GPUs", NULL)                                      \
     X(end, "MPI_Finalize has begun", NULL)
 
 #define GPUHIER_REASON_NUMBER(name, text, remedy) GPUHIER_REASON_##name,

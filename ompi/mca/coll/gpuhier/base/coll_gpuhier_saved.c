@@ -9,11 +9,15 @@
 
 #include "base/coll_gpuhier_saved.h"
 
+_Thread_local int gpuhier_inside_saved;
+
 int gpuhier_saved_least(gpuhier_saved_t *saved, struct ompi_communicator_t *comm, const void *mine, void *all,
                         struct ompi_datatype_t *type)
 {
     if (OMPI_SUCCESS == saved->failure) {
+        ++gpuhier_inside_saved;
         saved->failure = saved->allreduce(mine, all, 1, type, MPI_MIN, comm, saved->allreduce_module);
+        --gpuhier_inside_saved;
     }
     return saved->failure;
 }
@@ -29,8 +33,9 @@ int gpuhier_saved_gather(gpuhier_saved_t *saved, struct ompi_communicator_t *com
 {
     const gpuhier_count_t count = (gpuhier_count_t) bytes;
     if (OMPI_SUCCESS == saved->failure) {
-        saved->failure = comm->c_coll->coll_allgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, comm,
-                                                      comm->c_coll->coll_allgather_module);
+        ++gpuhier_inside_saved;
+        saved->failure = saved->allgather(mine, count, MPI_BYTE, all, count, MPI_BYTE, comm, saved->allgather_module);
+        --gpuhier_inside_saved;
     }
     return saved->failure;
 }

@@ -79,6 +79,9 @@ int gpuhier_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struc
                       struct ompi_op_t *op, struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
 {
     gpuhier_module_t *module = gpuhier_module_of(base);
+    if (gpuhier_inside_saved > 0) {
+        return module->saved.allreduce(sbuf, rbuf, count, dtype, op, comm, module->saved.allreduce_module);
+    }
     if (gpuhier_trace_is_on() || __builtin_expect(gpuhier_params.report, 0)) {
         return run_watched(sbuf, rbuf, count, dtype, op, comm, module);
     }

@@ -15,6 +15,11 @@
 int gpuhier_barrier(struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
 {
     gpuhier_module_t *module = gpuhier_module_of(base);
-    return gpuhier_path_meet(module, comm) ? module->saved.barrier(comm, module->saved.barrier_module)
-                                           : module->saved.failure;
+    if (0 == gpuhier_inside_saved && !gpuhier_path_meet(module, comm)) {
+        return module->saved.failure;
+    }
+    ++gpuhier_inside_saved;
+    int rc = module->saved.barrier(comm, module->saved.barrier_module);
+    --gpuhier_inside_saved;
+    return rc;
 }

@@ -14,7 +14,7 @@
 #include "base/coll_gpuhier_reasons.h"
 #include "base/coll_gpuhier_served.h"
 
-#define GPUHIER_DESCRIPTION_VERSION 3 /* of the struct: a program cannot read a later version than its own */
+#define GPUHIER_DESCRIPTION_VERSION 4 /* of the struct: a program cannot read a later version than its own */
 #define GPUHIER_DESCRIBED_RAILS 8
 #define GPUHIER_DESCRIBED_SIZES 48
 

@@ -41,9 +41,11 @@ static int saved(gpuhier_module_t *module, const void *sbuf, void *rbuf, gpuhier
                  gpuhier_reason_t reason, gpuhier_trace_event_t *trace, ompi_request_t **request_p)
 {
     gpuhier_staged_t staged;
-    int rc = gpuhier_staged_open(&staged, sbuf, rbuf, (size_t) count, dtype);
+    int rc = gpuhier_staged_allreduce(&staged, sbuf, rbuf, (size_t) count, dtype);
     if (OMPI_SUCCESS == rc && !gpuhier_staged_any(&staged)) {
+        ++gpuhier_inside_saved;
         rc = module->saved.iallreduce(sbuf, rbuf, count, dtype, op, comm, request_p, module->saved.iallreduce_module);
+        --gpuhier_inside_saved;
         if (NULL != trace) {
             trace->is_posted_only = true;
             gpuhier_trace_end_left(trace, reason);
@@ -70,8 +72,11 @@ static int saved(gpuhier_module_t *module, const void *sbuf, void *rbuf, gpuhier
         gpuhier_trace_phase(&request->trace, GPUHIER_TRACE_OPEN_MPI);
     }
     gpuhier_request_retain(request, dtype, op);
-    rc = module->saved.iallreduce(gpuhier_staged_sbuf(&staged, sbuf), gpuhier_staged_rbuf(&staged, rbuf), count, dtype,
-                                  op, comm, &request->saved, module->saved.iallreduce_module);
+    ++gpuhier_inside_saved;
+    rc =
+        module->saved.iallreduce(gpuhier_hosted_address(&staged.send, sbuf), gpuhier_hosted_address(&staged.recv, rbuf),
+                                 count, dtype, op, comm, &request->saved, module->saved.iallreduce_module);
+    --gpuhier_inside_saved;
     if (OMPI_SUCCESS != rc) {
         request->saved = NULL;
         gpuhier_request_drop(request);
@@ -87,6 +92,9 @@ int gpuhier_iallreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, stru
                        mca_coll_base_module_t *base)
 {
     gpuhier_module_t *module = gpuhier_module_of(base);
+    if (gpuhier_inside_saved > 0) {
+        return module->saved.iallreduce(sbuf, rbuf, count, dtype, op, comm, request_p, module->saved.iallreduce_module);
+    }
     gpuhier_call_args_t args = {
         .in = MPI_IN_PLACE == sbuf ? rbuf : sbuf, .out = rbuf, .count = (uint64_t) count, .dtype = dtype};
     gpuhier_trace_event_t event, *trace = NULL;

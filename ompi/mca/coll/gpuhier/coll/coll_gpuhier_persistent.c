@@ -50,15 +50,10 @@ static int start(size_t count, ompi_request_t **requests)
         }
         gpuhier_count(&gpuhier_counters.saved_because[request->why], 1);
         gpuhier_staged_count(&request->staged, request->comm, request->why);
-        /* On a communicator of one rank, Open MPI may give a request that does nothing: it is always complete, and has
-         * no req_start. */
-        if (OMPI_REQUEST_NOOP != request->saved->req_type) {
-            rc = request->saved->req_start(1, &request->saved);
-        }
+        rc = gpuhier_request_start_saved(request);
         if (OMPI_SUCCESS != rc) {
             return rc;
         }
-        gpuhier_request_await_saved(request);
     }
     return OMPI_SUCCESS;
 }
@@ -70,12 +65,15 @@ static int saved(gpuhier_module_t *module, gpuhier_request_t *request, const voi
                  struct ompi_communicator_t *comm, struct ompi_info_t *info, ompi_request_t **request_p)
 {
     gpuhier_staged_t *staged = &request->staged;
-    int rc = gpuhier_staged_open(staged, sbuf, rbuf, (size_t) count, dtype);
+    int rc = gpuhier_staged_allreduce(staged, sbuf, rbuf, (size_t) count, dtype);
     if (OMPI_SUCCESS != rc) {
         gpuhier_staged_abort(staged, comm, rc);
     } else {
-        rc = module->saved.allreduce_init(gpuhier_staged_sbuf(staged, sbuf), gpuhier_staged_rbuf(staged, rbuf), count,
-                                          dtype, op, comm, info, &request->saved, module->saved.allreduce_init_module);
+        ++gpuhier_inside_saved;
+        rc = module->saved.allreduce_init(gpuhier_hosted_address(&staged->send, sbuf),
+                                          gpuhier_hosted_address(&staged->recv, rbuf), count, dtype, op, comm, info,
+                                          &request->saved, module->saved.allreduce_init_module);
+        --gpuhier_inside_saved;
     }
     if (OMPI_SUCCESS == rc && gpuhier_staged_any(staged)) {
         gpuhier_request_retain(request, dtype, op);
@@ -94,6 +92,10 @@ int gpuhier_allreduce_init(const void *sbuf, void *rbuf, gpuhier_count_t count, 
                            ompi_request_t **request_p, mca_coll_base_module_t *base)
 {
     gpuhier_module_t *module = gpuhier_module_of(base);
+    if (gpuhier_inside_saved > 0) {
+        return module->saved.allreduce_init(sbuf, rbuf, count, dtype, op, comm, info, request_p,
+                                            module->saved.allreduce_init_module);
+    }
     gpuhier_call_args_t args = {
         .in = MPI_IN_PLACE == sbuf ? rbuf : sbuf, .out = rbuf, .count = (uint64_t) count, .dtype = dtype};
     gpuhier_request_t *request = gpuhier_request_get(comm, true);

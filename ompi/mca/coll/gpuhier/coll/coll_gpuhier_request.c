@@ -106,7 +106,7 @@ static int saved_finish(gpuhier_request_t *through)
         if (request->is_traced) {
             gpuhier_trace_end_left(&request->trace, request->why);
         }
-        complete(request, rc);
+        complete(request, OMPI_SUCCESS != request->failure ? request->failure : rc);
         ++events;
     }
     return events;
@@ -174,6 +174,22 @@ void gpuhier_request_await_saved(gpuhier_request_t *request)
     saved = request;
     progress_need();
     gpuhier_engine_unlock();
+}
+
+int gpuhier_request_start_saved(gpuhier_request_t *request)
+{
+    int rc = OMPI_SUCCESS;
+    /* On a communicator of one rank, Open MPI may give a request that does nothing: it is always complete, and has no
+     * req_start. */
+    if (OMPI_REQUEST_NOOP != request->saved->req_type) {
+        ++gpuhier_inside_saved;
+        rc = request->saved->req_start(1, &request->saved);
+        --gpuhier_inside_saved;
+    }
+    if (OMPI_SUCCESS == rc) {
+        gpuhier_request_await_saved(request);
+    }
+    return rc;
 }
 
 void gpuhier_requests_quiesce(void)
@@ -287,6 +303,7 @@ gpuhier_request_t *gpuhier_request_get(struct ompi_communicator_t *comm, bool pe
     request->is_traced = false;
     request->saved = NULL;
     memset(&request->staged, 0, sizeof(request->staged));
+    request->failure = OMPI_SUCCESS;
     request->dtype = NULL;
     request->op = NULL;
     OBJ_RETAIN(comm);
@@ -296,7 +313,7 @@ gpuhier_request_t *gpuhier_request_get(struct ompi_communicator_t *comm, bool pe
 
 void gpuhier_request_abort(struct ompi_communicator_t *comm)
 {
-    opal_show_help("help-coll-gpuhier.txt", "no memory", true, "A nonblocking or persistent allreduce could not start",
+    opal_show_help("help-coll-gpuhier.txt", "no memory", true, "A nonblocking or persistent collective could not start",
                    ompi_process_info.nodename, ompi_comm_rank(comm), sizeof(gpuhier_request_t));
     ompi_mpi_abort(comm, MPI_ERR_NO_MEM);
 }

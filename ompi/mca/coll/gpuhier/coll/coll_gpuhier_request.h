@@ -45,6 +45,7 @@ typedef struct gpuhier_request {
     gpuhier_trace_event_t trace;
     ompi_request_t *saved; /* the saved collective's; a persistent request keeps it for all starts */
     gpuhier_staged_t staged;
+    int failure;                   /* OMPI_SUCCESS, or why the input of the staged call under way could not be read */
     struct ompi_datatype_t *dtype; /* of staged buffers, retained; NULL: no staged buffers, or a predefined type */
     opal_object_t *op;             /* of staged buffers, retained */
 } gpuhier_request_t;
@@ -73,6 +74,9 @@ void gpuhier_request_retain(gpuhier_request_t *request, struct ompi_datatype_t *
  * active already. */
 void gpuhier_request_post(gpuhier_request_t *request);
 void gpuhier_request_await_saved(gpuhier_request_t *request);
+
+/* Starts a persistent request->saved, and waits for it in the same way. Returns an Open MPI code. */
+int gpuhier_request_start_saved(gpuhier_request_t *request);
 
 /* In MPI_Finalize: forgets the requests that the program left pending, and ends progress. The engine's lock is held. */
 void gpuhier_requests_quiesce(void);

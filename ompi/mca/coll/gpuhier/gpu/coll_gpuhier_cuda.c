@@ -9,6 +9,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -28,7 +29,8 @@ gpuhier_cu_t gpuhier_cu;
 static _Atomic bool present;
 static pthread_once_t once = PTHREAD_ONCE_INIT; /* driver_find() sets the other variables */
 static uintptr_t heap_begin = UINTPTR_MAX;
-static void *const *heap_end; /* glibc's __curbrk, NULL without it. UCX makes sbrk(0) a system call. */
+static void *const *heap_end;          /* glibc's __curbrk, NULL without it. UCX makes sbrk(0) a system call. */
+static uintptr_t data_begin, data_end; /* of the program's own variables */
 
 /* Where the heap begins, from /proc/self/stat. The highest address, which makes the heap empty, where that fails. */
 static uintptr_t heap_find(void)
@@ -48,9 +50,25 @@ static uintptr_t heap_find(void)
     return 0 != begin ? begin : UINTPTR_MAX;
 }
 
+/* Finds the first object's writable segment, for dl_iterate_phdr(): the first object is the program. */
+static int data_find(struct dl_phdr_info *program, size_t size, void *unused)
+{
+    (void) size;
+    (void) unused;
+    for (int i = 0; i < program->dlpi_phnum; ++i) {
+        const ElfW(Phdr) *segment = &program->dlpi_phdr[i];
+        if (PT_LOAD == segment->p_type && 0 != (segment->p_flags & PF_W)) {
+            data_begin = program->dlpi_addr + segment->p_vaddr;
+            data_end = data_begin + segment->p_memsz;
+        }
+    }
+    return 1;
+}
+
 static void driver_find(void)
 {
     heap_begin = heap_find();
+    (void) dl_iterate_phdr(data_find, NULL);
     heap_end = dlsym(RTLD_DEFAULT, "__curbrk");
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (NULL == library) {
@@ -223,13 +241,40 @@ static CUcontext context_for(int ordinal)
     return current;
 }
 
-/*
- * Is the address in the heap that grows by brk()? Nothing else is ever mapped there, so this is host memory, and a
- * short message from malloc() costs no driver call.
- */
-static bool on_heap(const void *address)
+/* The calling thread's stack. The lowest and the highest address are equal where the C library does not say. */
+static _Thread_local uintptr_t stack_low, stack_high;
+
+static void __attribute__((noinline)) stack_find(void)
 {
-    return (uintptr_t) address >= heap_begin && NULL != heap_end && (uintptr_t) address < (uintptr_t) *heap_end;
+    pthread_attr_t attributes;
+    void *low = NULL;
+    size_t bytes = 0;
+    stack_low = stack_high = 1;
+    if (0 == pthread_getattr_np(pthread_self(), &attributes)) {
+        if (0 == pthread_attr_getstack(&attributes, &low, &bytes)) {
+            stack_low = (uintptr_t) low;
+            stack_high = (uintptr_t) low + bytes;
+        }
+        (void) pthread_attr_destroy(&attributes);
+    }
+}
+
+/* In the part of this thread's stack that is in use? Not asked on a stack that a library of user-level threads made. */
+static bool on_stack(uintptr_t address)
+{
+    const uintptr_t here = (uintptr_t) __builtin_frame_address(0);
+    if (0 == stack_high) {
+        stack_find();
+    }
+    return here >= stack_low && address >= here && address < stack_high;
+}
+
+/* Nothing but the heap is ever mapped between its bounds. */
+bool gpuhier_address_surely_host(const void *address)
+{
+    const uintptr_t at = (uintptr_t) address;
+    return (at >= heap_begin && NULL != heap_end && at < (uintptr_t) *heap_end) || (at >= data_begin && at < data_end)
+           || on_stack(at);
 }
 
 /* Asks the driver, twice if need be: the first answer may be the error of earlier asynchronous work of the program. */
@@ -268,7 +313,7 @@ static bool is_refused_device(CUresult result, const void *address)
 
 bool gpuhier_address_on_device(const void *address)
 {
-    if (NULL == address || on_heap(address) || !gpuhier_cuda_present()) {
+    if (NULL == address || gpuhier_address_surely_host(address) || !gpuhier_cuda_present()) {
         return false;
     }
     CUmemorytype type = (CUmemorytype) 0;
@@ -285,7 +330,7 @@ void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p)
     static const gpuhier_buffer_t host = {.kind = GPUHIER_BUFFER_HOST, .device = -1};
     static const gpuhier_buffer_t unknown = {.kind = GPUHIER_BUFFER_DEVICE, .device = -1};
     *buffer_p = host;
-    if (NULL == address || on_heap(address) || !gpuhier_cuda_present()) {
+    if (NULL == address || gpuhier_address_surely_host(address) || !gpuhier_cuda_present()) {
         return;
     }
     CUmemorytype type = (CUmemorytype) 0;

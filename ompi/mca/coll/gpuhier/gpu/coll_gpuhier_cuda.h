@@ -216,6 +216,12 @@ void gpuhier_buffer_inspect(const void *address, gpuhier_buffer_t *buffer_p);
  */
 void gpuhier_buffer_identify(const void *address, gpuhier_buffer_t *buffer);
 
+/*
+ * Is the address in the heap that grows by brk(), in the program's own variables, or in the calling thread's stack?
+ * This is host memory, and a few instructions tell so. False says nothing. gpuhier_cuda_present() has returned true.
+ */
+bool gpuhier_address_surely_host(const void *address);
+
 /* Is the address in device or managed memory? Costs less than gpuhier_buffer_inspect(). */
 bool gpuhier_address_on_device(const void *address);
 

@@ -21,42 +21,14 @@
 #include "ompi/runtime/mpiruntime.h"
 #include "opal/util/show_help.h"
 
-int gpuhier_staged_open(gpuhier_staged_t *staged, const void *sbuf, const void *rbuf, size_t count,
-                        struct ompi_datatype_t *dtype)
+int gpuhier_staged_allreduce(gpuhier_staged_t *staged, const void *sbuf, const void *rbuf, size_t count,
+                             struct ompi_datatype_t *dtype)
 {
-    memset(staged, 0, sizeof(*staged));
-    staged->in_place = MPI_IN_PLACE == sbuf;
-    staged->send_on_device = !staged->in_place && gpuhier_staging_inspect(&staged->send, sbuf, count, dtype);
-    staged->recv_on_device = gpuhier_staging_inspect(&staged->recv, rbuf, count, dtype);
-    int rc = staged->recv_on_device ? gpuhier_staging_open(&staged->recv) : OMPI_SUCCESS;
-    return OMPI_SUCCESS == rc && staged->send_on_device ? gpuhier_staging_open(&staged->send) : rc;
-}
-
-void gpuhier_staged_close(gpuhier_staged_t *staged)
-{
-    gpuhier_staging_close(&staged->send);
-    gpuhier_staging_close(&staged->recv);
-}
-
-const void *gpuhier_staged_sbuf(const gpuhier_staged_t *staged, const void *sbuf)
-{
-    return staged->send_on_device ? gpuhier_staging_address(&staged->send) : sbuf;
-}
-
-void *gpuhier_staged_rbuf(const gpuhier_staged_t *staged, void *rbuf)
-{
-    return staged->recv_on_device ? gpuhier_staging_address(&staged->recv) : rbuf;
-}
-
-int gpuhier_staged_read(const gpuhier_staged_t *staged)
-{
-    int rc = staged->send_on_device ? gpuhier_staging_read(&staged->send) : OMPI_SUCCESS;
-    return OMPI_SUCCESS == rc && staged->recv_on_device && staged->in_place ? gpuhier_staging_read(&staged->recv) : rc;
-}
-
-int gpuhier_staged_write(const gpuhier_staged_t *staged)
-{
-    return staged->recv_on_device ? gpuhier_staging_write(&staged->recv) : OMPI_SUCCESS;
+    const bool in_place = MPI_IN_PLACE == sbuf;
+    const gpuhier_operand_t send = {.user = sbuf, .count = count, .dtype = dtype, .read_end = in_place ? 0 : 1};
+    const gpuhier_operand_t recv = {
+        .user = rbuf, .count = count, .dtype = dtype, .read_end = in_place ? 1 : 0, .write_end = 1};
+    return gpuhier_staged_open(staged, &send, &recv);
 }
 
 #define STAGED_OFTEN 100 /* calls */
@@ -75,14 +47,14 @@ void gpuhier_staged_count(const gpuhier_staged_t *staged, struct ompi_communicat
         return;
     }
     opal_show_help("help-coll-gpuhier.txt", "staged often", true, ompi_process_info.nodename, ompi_comm_rank(comm),
-                   comm->c_name, STAGED_OFTEN, staged->recv_on_device ? staged->recv.bytes : staged->send.bytes,
-                   gpuhier_reason_text(reason), gpuhier_reason_remedy(reason));
+                   comm->c_name, STAGED_OFTEN, gpuhier_staged_bytes(staged), gpuhier_reason_text(reason),
+                   gpuhier_reason_remedy(reason));
 }
 
 void gpuhier_staged_abort(const gpuhier_staged_t *staged, struct ompi_communicator_t *comm, int code)
 {
     opal_show_help("help-coll-gpuhier.txt", "staging failed", true, ompi_process_info.nodename, ompi_comm_rank(comm),
-                   staged->recv.bytes,
+                   gpuhier_staged_bytes(staged),
                    OMPI_ERR_OUT_OF_RESOURCE == code ? "out of memory" : "the CUDA driver refused the copy");
     ompi_mpi_abort(comm, MPI_ERR_OTHER);
 }
@@ -117,15 +89,17 @@ static int staged_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count,
 {
     gpuhier_staged_t staged;
     note(trace, GPUHIER_TRACE_READ);
-    int rc = gpuhier_staged_open(&staged, sbuf, rbuf, (size_t) count, dtype);
+    int rc = gpuhier_staged_allreduce(&staged, sbuf, rbuf, (size_t) count, dtype);
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_staged_read(&staged);
     if (OMPI_SUCCESS != rc) {
         gpuhier_staged_abort(&staged, comm, rc);
     } else {
         gpuhier_staged_count(&staged, comm, reason);
         note(trace, GPUHIER_TRACE_OPEN_MPI);
-        rc = saved->allreduce(gpuhier_staged_sbuf(&staged, sbuf), gpuhier_staged_rbuf(&staged, rbuf), count, dtype, op,
-                              comm, saved->allreduce_module);
+        ++gpuhier_inside_saved;
+        rc = saved->allreduce(gpuhier_hosted_address(&staged.send, sbuf), gpuhier_hosted_address(&staged.recv, rbuf),
+                              count, dtype, op, comm, saved->allreduce_module);
+        --gpuhier_inside_saved;
         note(trace, GPUHIER_TRACE_WRITE);
     }
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_staged_write(&staged);
@@ -139,7 +113,10 @@ int gpuhier_fallback_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t cou
 {
     if ((!on_device(rbuf, dtype) && !on_device(sbuf, dtype)) || open_mpi_takes(dtype)) {
         note(trace, GPUHIER_TRACE_OPEN_MPI);
-        return saved->allreduce(sbuf, rbuf, count, dtype, op, comm, saved->allreduce_module);
+        ++gpuhier_inside_saved;
+        int rc = saved->allreduce(sbuf, rbuf, count, dtype, op, comm, saved->allreduce_module);
+        --gpuhier_inside_saved;
+        return rc;
     }
     return staged_allreduce(sbuf, rbuf, count, dtype, op, comm, saved, reason, trace);
 }

@@ -5,8 +5,9 @@
  * The path of a call that does not run on the GPUs: the saved collective, with host copies of device buffers where it
  * needs them.
  *
- * This folder owns that path (fallback), the copies between device buffers and host memory (staging), and the
- * page-locked memory that these copies use (locked). "Staged" means: through a host copy.
+ * This folder owns that path (fallback), which parts of a collective's buffers have host copies (operand), the copies
+ * between device buffers and host memory (staging), and the page-locked memory that these copies use (locked).
+ * "Staged" means: through a host copy.
  *
  * It uses base and gpu. The engine's host form, coll and the top of the component use it. Any thread may call it: a
  * call's host copies belong to the call, the page-locked blocks have a lock of their own, and the engine's lock is not
@@ -18,36 +19,12 @@
 #include "base/coll_gpuhier_reasons.h"
 #include "base/coll_gpuhier_saved.h"
 #include "base/coll_gpuhier_trace.h"
-#include "host/coll_gpuhier_staging.h"
+#include "host/coll_gpuhier_operand.h"
 
-/* The host copies of one call. Owned by its caller; zeroed, or made by gpuhier_staged_open(). */
-typedef struct gpuhier_staged {
-    gpuhier_staging_t send, recv;
-    bool send_on_device, recv_on_device;
-    bool in_place; /* the program passed MPI_IN_PLACE, which it does on all ranks or on none */
-} gpuhier_staged_t;
-
-/*
- * Finds out which buffers are device memory, and makes host copies for them, still without contents. Each buffer has
- * its own copy. With one copy for both, this rank would reduce in place, and other ranks, which may pass host memory,
- * would not. Returns an Open MPI code; the caller calls gpuhier_staged_close() in any case.
- */
-int gpuhier_staged_open(gpuhier_staged_t *staged, const void *sbuf, const void *rbuf, size_t count,
-                        struct ompi_datatype_t *dtype);
-void gpuhier_staged_close(gpuhier_staged_t *staged);
-
-static inline bool gpuhier_staged_any(const gpuhier_staged_t *staged)
-{
-    return staged->send_on_device || staged->recv_on_device;
-}
-
-/* The addresses to pass to the collective in place of the user's buffers. */
-const void *gpuhier_staged_sbuf(const gpuhier_staged_t *staged, const void *sbuf);
-void *gpuhier_staged_rbuf(const gpuhier_staged_t *staged, void *rbuf);
-
-/* Brings the input to the host copies, and the result back from them. Return Open MPI codes. */
-int gpuhier_staged_read(const gpuhier_staged_t *staged);
-int gpuhier_staged_write(const gpuhier_staged_t *staged);
+/* The host copies of an allreduce's buffers, as gpuhier_staged_open() makes them. sbuf may be MPI_IN_PLACE, which the
+ * program passes on all ranks or on none. */
+int gpuhier_staged_allreduce(gpuhier_staged_t *staged, const void *sbuf, const void *rbuf, size_t count,
+                             struct ompi_datatype_t *dtype);
 
 /*
  * Counts a call that is staged and left to Open MPI for this reason. A process with many such calls says so once, with

@@ -264,7 +264,7 @@ static int copy_stretches(const gpuhier_staging_t *s, bool to_host)
 
 /* -- a buffer ----------------------------------------------------------------------- */
 
-bool gpuhier_staging_inspect(gpuhier_staging_t *s, const void *user, size_t count, struct ompi_datatype_t *dtype)
+void gpuhier_staging_shape(gpuhier_staging_t *s, const void *user, size_t count, struct ompi_datatype_t *dtype)
 {
     size_t size = 0;
     memset(s, 0, sizeof(*s));
@@ -275,6 +275,11 @@ bool gpuhier_staging_inspect(gpuhier_staging_t *s, const void *user, size_t coun
     ompi_datatype_type_size(dtype, &size);
     s->dense =
         ompi_datatype_is_contiguous_memory_layout(dtype, (int32_t) (count < 2 ? count : 2)) && size * count == s->bytes;
+}
+
+bool gpuhier_staging_inspect(gpuhier_staging_t *s, const void *user, size_t count, struct ompi_datatype_t *dtype)
+{
+    gpuhier_staging_shape(s, user, count, dtype);
     if (0 == s->bytes) {
         return false;
     }

@@ -30,17 +30,14 @@ typedef struct gpuhier_staging {
     void *own;                     /* the memory that host lies in, to be freed */
 } gpuhier_staging_t;
 
+/* Fills in all fields that follow from the arguments alone. */
+void gpuhier_staging_shape(gpuhier_staging_t *s, const void *user, size_t count, struct ompi_datatype_t *dtype);
+
 /* Looks at a user's buffer (not MPI_IN_PLACE). True if it is device memory, which needs a host copy. */
 bool gpuhier_staging_inspect(gpuhier_staging_t *s, const void *user, size_t count, struct ompi_datatype_t *dtype);
 
 /* Makes the host copy, as yet without contents. Returns an Open MPI code. */
 int gpuhier_staging_open(gpuhier_staging_t *s);
-
-/* What stands for the user's buffer, as an argument for MPI: the address of element 0. */
-static inline void *gpuhier_staging_address(const gpuhier_staging_t *s)
-{
-    return NULL != s->host ? s->host - s->gap : (char *) (uintptr_t) s->user;
-}
 
 /*
  * Copies device to host, or back, behind all earlier work of the program on the default stream of the buffer's context.

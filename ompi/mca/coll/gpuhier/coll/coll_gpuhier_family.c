@@ -1,0 +1,472 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the collectives that are only staged. Each is
+ *
+ *   a signature   its arguments, once; the entry points, and the calls of the saved functions, follow from it
+ *   its operands  a function that says which blocks of its buffers the collective reads and writes on this rank
+ *   a row         GPUHIER_FAMILY: both, and the names of its blocking, nonblocking and persistent functions
+ *
+ * An entry point asks whether an operand is GPU memory. If not, which takes no call of the driver for most host memory,
+ * it calls the saved function. No other rank is asked: a rank stages alone, whatever memory the others pass.
+ *
+ * A rank that cannot copy its input takes part with a host copy full of ones, which are no numbers, and returns the
+ * error: the other ranks do not wait for it, and cannot take the result for a right one.
+ *
+ * Called by Open MPI.
+ */
+#include "ompi_config.h"
+
+#include "base/coll_gpuhier_counters.h"
+#include "coll/coll_gpuhier_family.h"
+#include "coll/coll_gpuhier_module.h"
+#include "coll/coll_gpuhier_request.h"
+#include "host/coll_gpuhier_fallback.h"
+
+/* The arguments of any of these collectives, under one name each. A call sets those of its signature. */
+typedef struct args {
+    const void *sbuf;
+    void *rbuf;
+    gpuhier_count_t scount, rcount;
+    gpuhier_counts_t scounts, rcounts;
+    gpuhier_disps_t sdisps, rdisps;
+    gpuhier_aints_t saints, raints;
+    struct ompi_datatype_t *sdtype, *rdtype;
+    struct ompi_datatype_t *const *sdtypes, *const *rdtypes;
+    struct ompi_op_t *op;
+    int root;
+    struct ompi_communicator_t *comm; /* NULL: MPI_Reduce_local */
+    struct ompi_info_t *info;         /* of persistent calls */
+} args_t;
+
+/* -- signatures: the arguments up to the communicator, as X(type, name) ---------------- */
+
+#define SEND_EQUAL(X) X(const void *, sbuf) X(gpuhier_count_t, scount) X(struct ompi_datatype_t *, sdtype)
+#define RECV_EQUAL(X) X(void *, rbuf) X(gpuhier_count_t, rcount) X(struct ompi_datatype_t *, rdtype)
+#define SEND_LISTED(X)    \
+    X(const void *, sbuf) \
+    X(gpuhier_counts_t, scounts) X(gpuhier_disps_t, sdisps) X(struct ompi_datatype_t *, sdtype)
+#define RECV_LISTED(X) \
+    X(void *, rbuf)    \
+    X(gpuhier_counts_t, rcounts) X(gpuhier_disps_t, rdisps) X(struct ompi_datatype_t *, rdtype)
+#define SEND_TYPED(X, disps_t, disps) \
+    X(const void *, sbuf)             \
+    X(gpuhier_counts_t, scounts) X(disps_t, disps) X(struct ompi_datatype_t *const *, sdtypes)
+#define RECV_TYPED(X, disps_t, disps) \
+    X(void *, rbuf)                   \
+    X(gpuhier_counts_t, rcounts) X(disps_t, disps) X(struct ompi_datatype_t *const *, rdtypes)
+#define OPERATION(X) X(struct ompi_datatype_t *, rdtype) X(struct ompi_op_t *, op)
+#define ROOT(X) X(int, root)
+
+#define EQUAL_EQUAL(X) SEND_EQUAL(X) RECV_EQUAL(X)
+#define EQUAL_LISTED(X) SEND_EQUAL(X) RECV_LISTED(X)
+#define LISTED_LISTED(X) SEND_LISTED(X) RECV_LISTED(X)
+#define TYPED_TYPED(X) SEND_TYPED(X, gpuhier_disps_t, sdisps) RECV_TYPED(X, gpuhier_disps_t, rdisps)
+#define FAR_FAR(X) SEND_TYPED(X, gpuhier_aints_t, saints) RECV_TYPED(X, gpuhier_aints_t, raints)
+#define EQUAL_EQUAL_ROOT(X) EQUAL_EQUAL(X) ROOT(X)
+#define EQUAL_LISTED_ROOT(X) EQUAL_LISTED(X) ROOT(X)
+#define LISTED_EQUAL_ROOT(X) SEND_LISTED(X) RECV_EQUAL(X) ROOT(X)
+#define BUFFER_ROOT(X) RECV_EQUAL(X) ROOT(X)
+#define REDUCTION(X) X(const void *, sbuf) X(void *, rbuf) X(gpuhier_count_t, rcount) OPERATION(X)
+#define REDUCTION_ROOT(X) REDUCTION(X) ROOT(X)
+#define REDUCTION_LISTED(X) X(const void *, sbuf) X(void *, rbuf) X(gpuhier_counts_t, rcounts) OPERATION(X)
+
+/*
+ * X(name, nonblocking, persistent, signature, operands, layout of sbuf, layout of rbuf, kind). Open MPI moves data of
+ * GPU buffers itself where it is CUDA-aware. But it always reduces on the host: its coll/cuda stages blocking
+ * reductions, takes the first element for the first byte, and writes into gaps; its others read GPU memory as if it
+ * were the host's.
+ */
+#define MOVES false
+#define REDUCES true
+#define GPUHIER_FAMILY(X)                                                                                              \
+    X(allgather, iallgather, allgather_init, EQUAL_EQUAL, gather_to_all, EQUAL, EQUAL, MOVES)                          \
+    X(allgatherv, iallgatherv, allgatherv_init, EQUAL_LISTED, gather_to_all, EQUAL, LISTED, MOVES)                     \
+    X(alltoall, ialltoall, alltoall_init, EQUAL_EQUAL, all_to_all, EQUAL, EQUAL, MOVES)                                \
+    X(alltoallv, ialltoallv, alltoallv_init, LISTED_LISTED, all_to_all, LISTED, LISTED, MOVES)                         \
+    X(alltoallw, ialltoallw, alltoallw_init, TYPED_TYPED, all_to_all, TYPED, TYPED, MOVES)                             \
+    X(bcast, ibcast, bcast_init, BUFFER_ROOT, broadcast, EQUAL, EQUAL, MOVES)                                          \
+    X(exscan, iexscan, exscan_init, REDUCTION, scan_before, EQUAL, EQUAL, REDUCES)                                     \
+    X(gather, igather, gather_init, EQUAL_EQUAL_ROOT, gather_to_root, EQUAL, EQUAL, MOVES)                             \
+    X(gatherv, igatherv, gatherv_init, EQUAL_LISTED_ROOT, gather_to_root, EQUAL, LISTED, MOVES)                        \
+    X(reduce, ireduce, reduce_init, REDUCTION_ROOT, reduce_to_root, EQUAL, EQUAL, REDUCES)                             \
+    X(reduce_scatter, ireduce_scatter, reduce_scatter_init, REDUCTION_LISTED, reduce_lists, EQUAL, EQUAL, REDUCES)     \
+    X(reduce_scatter_block, ireduce_scatter_block, reduce_scatter_block_init, REDUCTION, reduce_blocks, EQUAL, EQUAL,  \
+      REDUCES)                                                                                                         \
+    X(scan, iscan, scan_init, REDUCTION, scan_up_to, EQUAL, EQUAL, REDUCES)                                            \
+    X(scatter, iscatter, scatter_init, EQUAL_EQUAL_ROOT, scatter_from_root, EQUAL, EQUAL, MOVES)                       \
+    X(scatterv, iscatterv, scatterv_init, LISTED_EQUAL_ROOT, scatter_from_root, LISTED, EQUAL, MOVES)                  \
+    X(neighbor_allgather, ineighbor_allgather, neighbor_allgather_init, EQUAL_EQUAL, gather_near, EQUAL, EQUAL, MOVES) \
+    X(neighbor_allgatherv, ineighbor_allgatherv, neighbor_allgatherv_init, EQUAL_LISTED, gather_near, EQUAL, LISTED,   \
+      MOVES)                                                                                                           \
+    X(neighbor_alltoall, ineighbor_alltoall, neighbor_alltoall_init, EQUAL_EQUAL, all_to_near, EQUAL, EQUAL, MOVES)    \
+    X(neighbor_alltoallv, ineighbor_alltoallv, neighbor_alltoallv_init, LISTED_LISTED, all_to_near, LISTED, LISTED,    \
+      MOVES)                                                                                                           \
+    X(neighbor_alltoallw, ineighbor_alltoallw, neighbor_alltoallw_init, FAR_FAR, all_to_near, FAR, FAR, MOVES)
+
+/* -- operands ------------------------------------------------------------------------- */
+
+typedef struct operands {
+    gpuhier_operand_t send, recv;
+} operands_t;
+
+typedef operands_t find_fn(const args_t *a, gpuhier_layout_t sbuf_is, gpuhier_layout_t rbuf_is);
+
+/* Does the rank have the root's part, or the part of the others? In one group the root has both. */
+static bool is_root(const args_t *a)
+{
+    return OMPI_COMM_IS_INTER(a->comm) ? MPI_ROOT == a->root : ompi_comm_rank(a->comm) == a->root;
+}
+
+static bool is_other(const args_t *a)
+{
+    return !OMPI_COMM_IS_INTER(a->comm) || a->root >= 0;
+}
+
+/* The ranks that it exchanges data with. */
+static size_t peers(const args_t *a)
+{
+    return (size_t) (OMPI_COMM_IS_INTER(a->comm) ? ompi_comm_remote_size(a->comm) : ompi_comm_size(a->comm));
+}
+
+/* The operand of sbuf, of which n blocks are read, unless it is MPI_IN_PLACE. */
+static gpuhier_operand_t input(const args_t *a, gpuhier_layout_t layout, size_t n)
+{
+    return MPI_IN_PLACE == a->sbuf ? (gpuhier_operand_t){0}
+                                   : (gpuhier_operand_t){.user = a->sbuf,
+                                                         .layout = layout,
+                                                         .count = (size_t) a->scount,
+                                                         .dtype = a->sdtype,
+                                                         .counts = a->scounts,
+                                                         .disps = a->sdisps,
+                                                         .aints = a->saints,
+                                                         .dtypes = a->sdtypes,
+                                                         .read_end = n};
+}
+
+/* The operand of rbuf, of which n blocks are written. In place, blocks from `from` on, `in` of them, are the input. */
+static gpuhier_operand_t output(const args_t *a, gpuhier_layout_t layout, size_t n, size_t from, size_t in)
+{
+    const bool in_place = MPI_IN_PLACE == a->sbuf;
+    return MPI_IN_PLACE == a->rbuf ? (gpuhier_operand_t){0}
+                                   : (gpuhier_operand_t){.user = a->rbuf,
+                                                         .layout = layout,
+                                                         .count = (size_t) a->rcount,
+                                                         .dtype = a->rdtype,
+                                                         .counts = a->rcounts,
+                                                         .disps = a->rdisps,
+                                                         .aints = a->raints,
+                                                         .dtypes = a->rdtypes,
+                                                         .read_from = in_place ? from : 0,
+                                                         .read_end = in_place ? from + in : 0,
+                                                         .write_end = n};
+}
+
+static operands_t gather_to_all(const args_t *a, gpuhier_layout_t sbuf_is, gpuhier_layout_t rbuf_is)
+{
+    return (operands_t){input(a, sbuf_is, 1), output(a, rbuf_is, peers(a), (size_t) ompi_comm_rank(a->comm), 1)};
+}
+
+static operands_t gather_to_root(const args_t *a, gpuhier_layout_t sbuf_is, gpuhier_layout_t rbuf_is)
+{
+    operands_t o = {{0}, {0}};
+    if (is_other(a)) {
+        o.send = input(a, sbuf_is, 1);
+    }
+    if (is_root(a)) {
+        o.recv = output(a, rbuf_is, peers(a), (size_t) ompi_comm_rank(a->comm), 1);
+    }
+    return o;
+}
+
+static operands_t scatter_from_root(const args_t *a, gpuhier_layout_t sbuf_is, gpuhier_layout_t rbuf_is)
+{
+    operands_t o = {{0}, {0}};
+    if (is_root(a)) {
+        o.send = input(a, sbuf_is, peers(a));
+    }
+    if (is_other(a)) {
+        o.recv = output(a, rbuf_is, 1, 0, 0);
+    }
+    return o;
+}
+
+static operands_t all_to_all(const args_t *a, gpuhier_layout_t sbuf_is, gpuhier_layout_t rbuf_is)
+{
+    return (operands_t){input(a, sbuf_is, peers(a)), output(a, rbuf_is, peers(a), 0, peers(a))};
+}
+
+static operands_t broadcast(const args_t *a, gpuhier_layout_t sbuf_is, gpuhier_layout_t rbuf_is)
+{
+    operands_t o = {{0}, output(a, rbuf_is, !is_root(a) && is_other(a) ? 1 : 0, 0, 0)};
+    (void) sbuf_is;
+    o.recv.read_end = is_root(a) ? 1 : 0;
+    return o;
+}
+
+/* `all` elements are reduced, and this rank gets `mine` of them. In place, these come to lie where all have begun. */
+static operands_t reduction(const args_t *a, size_t all, size_t mine)
+{
+    args_t b = *a;
+    b.scount = b.rcount = 1;
+    b.sdtype = a->rdtype;
+    return (operands_t){input(&b, GPUHIER_LAYOUT_EQUAL, all), output(&b, GPUHIER_LAYOUT_EQUAL, mine, 0, all)};
+}
+
+static operands_t scan_up_to(const args_t *a, gpuhier_layout_t sbuf_is, gpuhier_layout_t rbuf_is)
+{
+    (void) sbuf_is;
+    (void) rbuf_is;
+    return reduction(a, (size_t) a->rcount, (size_t) a->rcount);
+}
+
+static operands_t scan_before(const args_t *a, gpuhier_layout_t sbuf_is, gpuhier_layout_t rbuf_is)
+{
+    (void) sbuf_is;
+    (void) rbuf_is;
+    return reduction(a, (size_t) a->rcount, 0 == ompi_comm_rank(a->comm) ? 0 : (size_t) a->rcount);
+}
+
+static operands_t reduce_to_root(const args_t *a, gpuhier_layout_t sbuf_is, gpuhier_layout_t rbuf_is)
+{
+    operands_t o = scan_up_to(a, sbuf_is, rbuf_is);
+    if (!is_other(a)) {
+        o.send = (gpuhier_operand_t){0};
+    }
+    if (!is_root(a)) {
+        o.recv = (gpuhier_operand_t){0};
+    }
+    return o;
+}
+
+static operands_t reduce_blocks(const args_t *a, gpuhier_layout_t sbuf_is, gpuhier_layout_t rbuf_is)
+{
+    (void) sbuf_is;
+    (void) rbuf_is;
+    return reduction(a, (size_t) a->rcount * (size_t) ompi_comm_size(a->comm), (size_t) a->rcount);
+}
+
+static operands_t reduce_lists(const args_t *a, gpuhier_layout_t sbuf_is, gpuhier_layout_t rbuf_is)
+{
+    size_t all = 0;
+    (void) sbuf_is;
+    (void) rbuf_is;
+    for (int i = 0; i < ompi_comm_size(a->comm); ++i) {
+        all += GPUHIER_COUNTS_AT(a->rcounts, i);
+    }
+    return reduction(a, all, GPUHIER_COUNTS_AT(a->rcounts, ompi_comm_rank(a->comm)));
+}
+
+/* The neighbours from which the rank receives, and those to which it sends. */
+static void degrees(struct ompi_communicator_t *comm, int *in_p, int *out_p)
+{
+    int kind = MPI_UNDEFINED, weighted;
+    *in_p = *out_p = 0;
+    (void) PMPI_Topo_test(comm, &kind);
+    if (MPI_DIST_GRAPH == kind) {
+        (void) PMPI_Dist_graph_neighbors_count(comm, in_p, out_p, &weighted);
+        return;
+    }
+    if (MPI_CART == kind) {
+        (void) PMPI_Cartdim_get(comm, in_p);
+        *in_p *= 2;
+    } else if (MPI_GRAPH == kind) {
+        (void) PMPI_Graph_neighbors_count(comm, ompi_comm_rank(comm), in_p);
+    }
+    *out_p = *in_p;
+}
+
+/* all: a block for each neighbour is sent, not the same one. Blocks from neighbours that do not exist stay as they are,
+ * so the host copy gets the contents of all. */
+static operands_t neighbors(const args_t *a, gpuhier_layout_t sbuf_is, gpuhier_layout_t rbuf_is, bool all)
+{
+    int in, out;
+    degrees(a->comm, &in, &out);
+    operands_t o = {input(a, sbuf_is, all ? (size_t) out : 1), output(a, rbuf_is, (size_t) in, 0, 0)};
+    o.recv.read_end = (size_t) in;
+    return o;
+}
+
+static operands_t gather_near(const args_t *a, gpuhier_layout_t sbuf_is, gpuhier_layout_t rbuf_is)
+{
+    return neighbors(a, sbuf_is, rbuf_is, false);
+}
+
+static operands_t all_to_near(const args_t *a, gpuhier_layout_t sbuf_is, gpuhier_layout_t rbuf_is)
+{
+    return neighbors(a, sbuf_is, rbuf_is, true);
+}
+
+/* MPI_Reduce_local: rbuf = sbuf op rbuf. */
+static operands_t both(const args_t *a, gpuhier_layout_t sbuf_is, gpuhier_layout_t rbuf_is)
+{
+    operands_t o = scan_up_to(a, sbuf_is, rbuf_is);
+    o.recv.read_end = (size_t) a->rcount;
+    return o;
+}
+
+/* -- calls ---------------------------------------------------------------------------- */
+
+typedef enum way { BLOCKING, NONBLOCKING, PERSISTENT } way_t;
+
+/* Calls the saved function. request_p: not of blocking calls. */
+typedef int call_fn(const gpuhier_saved_t *saved, const args_t *a, ompi_request_t **request_p);
+
+static inline int call_saved(call_fn *call, const gpuhier_saved_t *saved, const args_t *a, ompi_request_t **request_p)
+{
+    ++gpuhier_inside_saved;
+    int rc = call(saved, a, request_p);
+    --gpuhier_inside_saved;
+    return rc;
+}
+
+/* Has the host copies stand for the buffers. */
+static void use_copies(args_t *a, const gpuhier_staged_t *staged)
+{
+    a->sbuf = gpuhier_hosted_address(&staged->send, a->sbuf);
+    a->rbuf = gpuhier_hosted_address(&staged->recv, a->rbuf);
+}
+
+/* Returns why the input could not be read; see the top of this file. */
+static int bring_input(const gpuhier_staged_t *staged, struct ompi_communicator_t *comm)
+{
+    int rc = gpuhier_staged_read(staged);
+    if (OMPI_SUCCESS != rc) {
+        gpuhier_staged_spoil(staged);
+    }
+    gpuhier_count(&gpuhier_counters.saved_because[GPUHIER_REASON_collective], 1);
+    gpuhier_staged_count(staged, comm, GPUHIER_REASON_collective);
+    return rc;
+}
+
+static int stage(call_fn *call, const gpuhier_saved_t *saved, args_t *a, const operands_t *o)
+{
+    gpuhier_staged_t staged;
+    int rc = gpuhier_staged_open(&staged, &o->send, &o->recv);
+    if (OMPI_SUCCESS != rc) {
+        if (NULL != a->comm) {
+            gpuhier_staged_abort(&staged, a->comm, rc); /* without memory it cannot take part */
+        }
+        gpuhier_staged_close(&staged);
+        return rc;
+    }
+    const int failure = bring_input(&staged, a->comm);
+    use_copies(a, &staged);
+    rc = call_saved(call, saved, a, NULL);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_staged_write(&staged);
+    gpuhier_staged_close(&staged);
+    return OMPI_SUCCESS != failure ? failure : rc;
+}
+
+/* MPI_Start, MPI_Startall. */
+static int start(size_t count, ompi_request_t **requests)
+{
+    int rc = OMPI_SUCCESS;
+    for (size_t i = 0; i < count && OMPI_SUCCESS == rc; ++i) {
+        gpuhier_request_t *request = (gpuhier_request_t *) requests[i];
+        request->failure = bring_input(&request->staged, request->comm);
+        rc = gpuhier_request_start_saved(request);
+    }
+    return rc;
+}
+
+static int stage_posted(way_t way, call_fn *call, const gpuhier_saved_t *saved, args_t *a, const operands_t *o,
+                        ompi_request_t **request_p)
+{
+    gpuhier_request_t *request = gpuhier_request_get(a->comm, PERSISTENT == way);
+    if (NULL == request) {
+        gpuhier_request_abort(a->comm);
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    int rc = gpuhier_staged_open(&request->staged, &o->send, &o->recv);
+    if (OMPI_SUCCESS != rc) {
+        gpuhier_staged_abort(&request->staged, a->comm, rc);
+        gpuhier_request_drop(request);
+        return rc;
+    }
+    if (NONBLOCKING == way) {
+        request->failure = bring_input(&request->staged, a->comm);
+    }
+    use_copies(a, &request->staged);
+    rc = call_saved(call, saved, a, &request->saved);
+    if (OMPI_SUCCESS != rc) {
+        request->saved = NULL;
+        gpuhier_request_drop(request);
+        return rc;
+    }
+    *request_p = &request->base.super;
+    if (NONBLOCKING == way) {
+        gpuhier_request_await_saved(request);
+    } else {
+        request->base.super.req_start = start;
+    }
+    return OMPI_SUCCESS;
+}
+
+static bool surely_host(const void *buffer)
+{
+    return MPI_IN_PLACE == buffer || gpuhier_address_surely_host(buffer);
+}
+
+/* Every entry point. */
+static inline __attribute__((always_inline)) int serve(way_t way, call_fn *call, const gpuhier_saved_t *saved,
+                                                       args_t *a, find_fn *find, gpuhier_layout_t sbuf_is,
+                                                       gpuhier_layout_t rbuf_is, ompi_request_t **request_p)
+{
+    if (gpuhier_inside_saved > 0 || (surely_host(a->sbuf) && surely_host(a->rbuf))) {
+        return call_saved(call, saved, a, request_p);
+    }
+    const operands_t o = find(a, sbuf_is, rbuf_is);
+    if (!gpuhier_operand_on_device(&o.recv) && !gpuhier_operand_on_device(&o.send)) {
+        return call_saved(call, saved, a, request_p);
+    }
+    return BLOCKING == way ? stage(call, saved, a, &o) : stage_posted(way, call, saved, a, &o, request_p);
+}
+
+#define PARAM(type, name) type name,
+#define FILL(type, name) .name = name,
+#define PASS(type, name) a->name,
+
+#define ENTER(way, name, SIGNATURE, find, sbuf_is, rbuf_is, PARAMS, FILLS, PASSES, request)                 \
+    static int call_##name(const gpuhier_saved_t *saved, const args_t *a, ompi_request_t **request_p)       \
+    {                                                                                                       \
+        (void) request_p;                                                                                   \
+        return saved->name(SIGNATURE(PASS) PASSES saved->name##_module);                                    \
+    }                                                                                                       \
+    static int enter_##name(SIGNATURE(PARAM) PARAMS mca_coll_base_module_t *base)                           \
+    {                                                                                                       \
+        args_t a = {SIGNATURE(FILL) FILLS};                                                                 \
+        return serve(way, call_##name, &gpuhier_module_of(base)->saved, &a, find, GPUHIER_LAYOUT_##sbuf_is, \
+                     GPUHIER_LAYOUT_##rbuf_is, request);                                                    \
+    }
+
+#define COMM struct ompi_communicator_t *comm,
+#define REQUEST ompi_request_t **request_p,
+#define INFO struct ompi_info_t *info,
+#define THREE_WAYS(name, nonblocking, persistent, SIGNATURE, find, sbuf_is, rbuf_is, kind)            \
+    ENTER(BLOCKING, name, SIGNATURE, find, sbuf_is, rbuf_is, COMM, .comm = comm, a->comm COMMA, NULL) \
+    ENTER(NONBLOCKING, nonblocking, SIGNATURE, find, sbuf_is, rbuf_is, COMM REQUEST, .comm = comm,    \
+          a->comm COMMA request_p COMMA, request_p)                                                   \
+    ENTER(PERSISTENT, persistent, SIGNATURE, find, sbuf_is, rbuf_is, COMM INFO REQUEST,               \
+          .comm = comm COMMA.info = info, a->comm COMMA a->info COMMA request_p COMMA, request_p)
+#define COMMA ,
+
+GPUHIER_FAMILY(THREE_WAYS)
+ENTER(BLOCKING, reduce_local, REDUCTION, both, EQUAL, EQUAL, , .comm = NULL, , NULL)
+
+void gpuhier_family_offer(mca_coll_base_module_t *module)
+{
+    const bool moves = !gpuhier_ompi_is_cuda_aware();
+    if (!gpuhier_cuda_present()) {
+        return;
+    }
+#define OFFER(name, nonblocking, persistent, SIGNATURE, find, sbuf_is, rbuf_is, kind) \
+    if (REDUCES == kind || moves) {                                                   \
+        module->coll_##name = enter_##name;                                           \
+        module->coll_##nonblocking = enter_##nonblocking;                             \
+        module->coll_##persistent = enter_##persistent;                               \
+    }
+    GPUHIER_FAMILY(OFFER)
+    module->coll_reduce_local = enter_reduce_local;
+}

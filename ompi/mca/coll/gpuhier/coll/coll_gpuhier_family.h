@@ -1,0 +1,17 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The collectives besides MPI_Allreduce and MPI_Barrier. They do not run on the GPUs: where Open MPI cannot take GPU
+ * buffers, gpuhier copies them to host memory, calls the saved function, and copies the result back.
+ */
+#ifndef GPUHIER_FAMILY_H
+#define GPUHIER_FAMILY_H
+
+#include "base/coll_gpuhier_compat.h"
+
+/* Offers the collectives that need it in this process, before the module is enabled: none where there is no CUDA
+ * driver. */
+void gpuhier_family_offer(mca_coll_base_module_t *module);
+
+#endif /* GPUHIER_FAMILY_H */

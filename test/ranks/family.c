@@ -5,9 +5,10 @@
  * Every collective on every kind of memory: blocking, nonblocking and persistent; device, host and managed memory, and
  * ranks that differ; ints and a type with gaps; in place; no elements and odd counts; each rank as the root.
  *
- *   family [--stock] [world | halves | inter | near | local]
+ *   family [--stock] [world | halves | inter | near | local | unread | unwritten]
  *     world: all ranks; halves: communicators of every other rank; inter: both halves and what joins them; near:
- *     neighbours on a line and on a graph; local: MPI_Reduce_local. All of them by default.
+ *     neighbours on a line and on a graph; local: MPI_Reduce_local. All of these by default. unread, unwritten: rank
+ *     1 cannot copy GPU memory to the host, or back.
  *
  * A collective is a row: whom a rank's blocks go to and come from. What the receive buffer must hold is computed from
  * the row alone: the element k of the block that rank s sends to rank d is a number made of s, d and k, or the sum of
@@ -426,6 +427,49 @@ static void run_local(suite_t *suite)
     }
 }
 
+/*
+ * Rank 1 cannot read its input, or write its result. It gets an error and takes part all the same: no rank hangs. What
+ * the others get of an input that was not read is full of ones.
+ */
+static void run_broken(suite_t *suite, bool unread)
+{
+    enum { N = 17 };
+    const bool broken = 1 == suite->rank;
+    int32_t mine[N], all[BLOCKS_MAX * N];
+    buffer_t in, out;
+    buffer_alloc(&in, BUFFER_DEVICE, sizeof(mine), 0);
+    buffer_alloc(&out, BUFFER_DEVICE, (size_t) suite->nranks * sizeof(mine), 0);
+    for (int turn = 0; turn < 4; ++turn) {
+        MPI_Request request = MPI_REQUEST_NULL;
+        for (int i = 0; i < N; ++i) {
+            mine[i] = 100 * turn + suite->rank;
+        }
+        buffer_write(&in, mine, sizeof(mine));
+        buffer_poison(&out);
+        int error = 0 == turn   ? MPI_Allgather(in.message, N, MPI_INT, out.message, N, MPI_INT, MPI_COMM_WORLD)
+                    : 1 == turn ? MPI_Alltoall(MPI_IN_PLACE, 0, MPI_INT, out.message, N, MPI_INT, MPI_COMM_WORLD)
+                    : 2 == turn
+                        ? MPI_Iallgather(in.message, N, MPI_INT, out.message, N, MPI_INT, MPI_COMM_WORLD, &request)
+                        : MPI_Bcast(in.message, N, MPI_INT, 1, MPI_COMM_WORLD);
+        error = MPI_SUCCESS == error && 2 == turn ? MPI_Wait(&request, MPI_STATUS_IGNORE) : error;
+        ++suite->calls;
+        const bool fails = broken && (unread || 3 != turn); /* the root of MPI_Bcast writes nothing */
+        if (fails != (MPI_SUCCESS != error)) {
+            suite_fail(suite, "call %d returned %d", turn, error);
+        }
+        buffer_read(3 == turn ? &in : &out, all, (3 == turn ? 1 : (size_t) suite->nranks) * sizeof(mine));
+        for (int from = 0; from < suite->nranks && 1 != turn && !broken; ++from) {
+            const int sent = 100 * turn + (3 == turn ? 1 : from), i = 3 == turn ? 0 : from * N;
+            const int wanted = unread && (1 == from || 3 == turn) ? -1 : sent;
+            if (wanted != all[i] || wanted != all[i + N - 1]) {
+                suite_fail(suite, "call %d: %d of rank %d, not %d", turn, (int) all[i], from, wanted);
+            }
+        }
+    }
+    buffer_free(&in);
+    buffer_free(&out);
+}
+
 int main(int argc, char **argv)
 {
     suite_t suite;
@@ -453,6 +497,9 @@ int main(int argc, char **argv)
     }
     if (all || 0 == strcmp(what, "local")) {
         run_local(&suite);
+    }
+    if (0 == strcmp(what, "unread") || 0 == strcmp(what, "unwritten")) {
+        run_broken(&suite, 0 == strcmp(what, "unread"));
     }
     MPI_Op_free(&gaps_sum);
     MPI_Type_free(&gaps);

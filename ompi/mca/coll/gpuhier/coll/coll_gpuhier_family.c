@@ -414,7 +414,7 @@ static inline __attribute__((always_inline)) int serve(way_t way, call_fn *call,
                                                        args_t *a, find_fn *find, gpuhier_layout_t sbuf_is,
                                                        gpuhier_layout_t rbuf_is, ompi_request_t **request_p)
 {
-    if (gpuhier_inside_saved > 0 || (surely_host(a->sbuf) && surely_host(a->rbuf))) {
+    if (gpuhier_inside_saved > 0 || (surely_host(a->rbuf) && (broadcast == find || surely_host(a->sbuf)))) {
         return call_saved(call, saved, a, request_p);
     }
     const operands_t o = find(a, sbuf_is, rbuf_is);

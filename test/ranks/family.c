@@ -121,13 +121,14 @@ static void side_check(suite_t *suite, const shape_t *shape, const place_t *at, 
         }
     }
     if (wrong > 0 || buffer_check_guards(&side->memory) > 0) {
-        suite_fail(
-            suite,
-            "%s %s on %s, %d elements%s%s, root %d, %s and %s memory: %s: %zu of %zu ints are wrong, first %zu (%d, not %d), guards %zu",
-            way_names[shape->way], coll_names[shape->coll], at->name, shape->count, shape->in_place ? " in place" : "",
-            shape->ints > 1 ? " with gaps" : "", shape->root, buffer_kind_name(shape->send_kind),
-            buffer_kind_name(shape->recv_kind), what, wrong, bytes / sizeof(*now), first, wrong > 0 ? now[first] : 0,
-            wrong > 0 ? side->image[first] : 0, buffer_check_guards(&side->memory));
+        suite_fail(suite,
+                   "%s %s on %s, %d elements%s%s, root %d, %s and %s memory: %s: %zu of %zu ints are wrong, "
+                   "first %zu (%d, not %d), guards %zu",
+                   way_names[shape->way], coll_names[shape->coll], at->name, shape->count,
+                   shape->in_place ? " in place" : "", shape->ints > 1 ? " with gaps" : "", shape->root,
+                   buffer_kind_name(shape->send_kind), buffer_kind_name(shape->recv_kind), what, wrong,
+                   bytes / sizeof(*now), first, wrong > 0 ? now[first] : 0, wrong > 0 ? side->image[first] : 0,
+                   buffer_check_guards(&side->memory));
     }
     free(now);
 }

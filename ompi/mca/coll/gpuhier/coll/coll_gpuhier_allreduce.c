@@ -14,6 +14,9 @@
 #include "host/coll_gpuhier_fallback.h"
 #include "ompi/datatype/ompi_datatype.h"
 
+const gpuhier_collective_t gpuhier_allreduce_row = {
+    .name = "MPI_Allreduce", .from = GPUHIER_RANKS_ALL, .to = GPUHIER_RANKS_ALL};
+
 /* trace: the call's event, or NULL. begin: what gpuhier_report_begin() returned, or 0. */
 static inline __attribute__((always_inline)) int run(const void *sbuf, void *rbuf, gpuhier_count_t count,
                                                      struct ompi_datatype_t *dtype, struct ompi_op_t *op,
@@ -29,7 +32,8 @@ static inline __attribute__((always_inline)) int run(const void *sbuf, void *rbu
         const gpuhier_path_key_t key = {kernel, (size_t) count * elem_bytes};
         gpuhier_mode_entry_t *entry = gpuhier_path_blocking(module, comm, key, in, rbuf, &reason);
         if (NULL != entry) {
-            const gpuhier_call_args_t args = {.kernel = kernel,
+            const gpuhier_call_args_t args = {.row = &gpuhier_allreduce_row,
+                                              .kernel = kernel,
                                               .elem_bytes = elem_bytes,
                                               .count = (uint64_t) count,
                                               .in = in,

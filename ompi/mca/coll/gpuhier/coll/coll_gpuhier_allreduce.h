@@ -8,6 +8,9 @@
 #define GPUHIER_ALLREDUCE_H
 
 #include "base/coll_gpuhier_compat.h"
+#include "plan/coll_gpuhier_collective.h"
+
+extern const gpuhier_collective_t gpuhier_allreduce_row;
 
 /*
  * Runs the call on the GPUs when all ranks can. Otherwise hands it to the saved collective, and stages device buffers

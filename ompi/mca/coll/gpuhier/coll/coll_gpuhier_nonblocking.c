@@ -11,6 +11,7 @@
 #include "ompi_config.h"
 
 #include "base/coll_gpuhier_counters.h"
+#include "coll/coll_gpuhier_allreduce.h"
 #include "coll/coll_gpuhier_nonblocking.h"
 #include "coll/coll_gpuhier_path.h"
 #include "coll/coll_gpuhier_request.h"
@@ -95,8 +96,11 @@ int gpuhier_iallreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, stru
     if (gpuhier_inside_saved > 0) {
         return module->saved.iallreduce(sbuf, rbuf, count, dtype, op, comm, request_p, module->saved.iallreduce_module);
     }
-    gpuhier_call_args_t args = {
-        .in = MPI_IN_PLACE == sbuf ? rbuf : sbuf, .out = rbuf, .count = (uint64_t) count, .dtype = dtype};
+    gpuhier_call_args_t args = {.row = &gpuhier_allreduce_row,
+                                .in = MPI_IN_PLACE == sbuf ? rbuf : sbuf,
+                                .out = rbuf,
+                                .count = (uint64_t) count,
+                                .dtype = dtype};
     gpuhier_trace_event_t event, *trace = NULL;
     if (gpuhier_trace_is_on() && dtype->super.size * (size_t) count > GPUHIER_PATH_NONBLOCKING_BYTES) {
         trace = &event;

@@ -16,6 +16,7 @@
 #include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_end.h"
 #include "coll/coll_gpuhier_path.h"
+#include "coll/coll_gpuhier_allreduce.h"
 #include "coll/coll_gpuhier_persistent.h"
 #include "coll/coll_gpuhier_request.h"
 
@@ -96,8 +97,11 @@ int gpuhier_allreduce_init(const void *sbuf, void *rbuf, gpuhier_count_t count, 
         return module->saved.allreduce_init(sbuf, rbuf, count, dtype, op, comm, info, request_p,
                                             module->saved.allreduce_init_module);
     }
-    gpuhier_call_args_t args = {
-        .in = MPI_IN_PLACE == sbuf ? rbuf : sbuf, .out = rbuf, .count = (uint64_t) count, .dtype = dtype};
+    gpuhier_call_args_t args = {.row = &gpuhier_allreduce_row,
+                                .in = MPI_IN_PLACE == sbuf ? rbuf : sbuf,
+                                .out = rbuf,
+                                .count = (uint64_t) count,
+                                .dtype = dtype};
     gpuhier_request_t *request = gpuhier_request_get(comm, true);
     args.kernel = 0 == count ? -1 : gpuhier_path_find(module, op, dtype, &args.elem_bytes);
     gpuhier_reason_t why = 0 == count ? GPUHIER_REASON_empty : GPUHIER_REASON_type;

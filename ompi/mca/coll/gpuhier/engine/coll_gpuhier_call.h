@@ -9,6 +9,7 @@
 
 #include "base/coll_gpuhier_trace.h"
 #include "engine/coll_gpuhier_hostcall.h"
+#include "plan/coll_gpuhier_collective.h"
 #include "team/coll_gpuhier_team.h"
 
 typedef struct gpuhier_call gpuhier_call_t;
@@ -50,10 +51,12 @@ typedef struct gpuhier_idle {
 
 /* What a call is to do. */
 typedef struct gpuhier_call_args {
-    int kernel; /* index, see coll_gpuhier_reduce.h */
+    const gpuhier_collective_t *row;
+    int root;   /* rank of the communicator, in a row with one */
+    int kernel; /* index, see coll_gpuhier_reduce.h. Of rows that do not reduce: that of any type of elem_bytes */
     size_t elem_bytes;
-    uint64_t count; /* elements, > 0 */
-    const void *in; /* any memory; in == out: in place */
+    uint64_t count; /* elements of a block, > 0 */
+    const void *in; /* any memory; in == out: in place, or one of both means nothing on this rank */
     void *out;
     gpuhier_trace_event_t *trace; /* NULL: none */
     /* The rest is zero for a call that a thread waits for (gpuhier_queue_run()). */
@@ -128,8 +131,11 @@ struct gpuhier_call {
     gpuhier_team_t *team;
     int kernel; /* index, see coll_gpuhier_reduce.h */
     size_t elem_bytes;
+    const gpuhier_collective_t *row;
+    int root;                     /* its index in the group, or -1 */
+    uint64_t in_bytes, out_bytes; /* of the user's buffers */
     bool has_gaps;                /* elements have gaps, which belong to the program: gpuhier_reduce_has_gaps() */
-    uint64_t count;               /* elements */
+    uint64_t count;               /* elements of a block */
     CUdeviceptr in, out;          /* the user's buffers; in == out in place. In host memory the call goes via scratch */
     gpuhier_buffer_t from, to;    /* what kind of memory they are */
     gpuhier_trace_event_t *trace; /* this and the next four: as in the arguments */

@@ -28,6 +28,13 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
     call->elem_bytes = args->elem_bytes;
     call->has_gaps = gpuhier_reduce_has_gaps(args->kernel);
     call->count = args->count;
+    call->row = args->row;
+    call->root = GPUHIER_RANKS_ROOT == args->row->from || GPUHIER_RANKS_ROOT == args->row->to
+                     ? team->hierarchy.index_of[args->root]
+                     : -1;
+    call->in_bytes = call->out_bytes = call->count * call->elem_bytes;
+    call->in_bytes *= (uint64_t) gpuhier_collective_blocks(args->row, args->row->from, team->nranks);
+    call->out_bytes *= (uint64_t) gpuhier_collective_blocks(args->row, args->row->to, team->nranks);
     call->in = (CUdeviceptr) (uintptr_t) args->in;
     call->out = (CUdeviceptr) (uintptr_t) args->out;
     call->trace = args->trace;

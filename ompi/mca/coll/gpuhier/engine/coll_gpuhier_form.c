@@ -22,6 +22,7 @@ const gpuhier_form_t *gpuhier_form_choose(const gpuhier_call_t *call)
     const uint64_t bytes = call->count * call->elem_bytes;
     const gpuhier_facts_t facts = {
         .bytes = bytes,
+        .is_all_to_all = gpuhier_collective_is_all_to_all(call->row),
         .is_blocking = NULL == call->ended,
         .has_gaps = call->has_gaps,
         .switches_can = GPUHIER_SWITCH_READY == team->switch_state && gpuhier_switch_suits(team, call->kernel, bytes),

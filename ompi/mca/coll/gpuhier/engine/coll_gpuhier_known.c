@@ -33,10 +33,10 @@ static gpuhier_slot_t *slot_of(const gpuhier_call_t *call, int index)
     return gpuhier_team_slot(call->team, index, call->sequence);
 }
 
-static bool lies_in(const gpuhier_call_t *call, const gpuhier_memref_t *ref, CUdeviceptr address, uint64_t id)
+static bool lies_in(const gpuhier_memref_t *ref, CUdeviceptr address, uint64_t bytes, uint64_t id)
 {
     const uint64_t offset = address - ref->base;
-    return id == ref->id && offset < ref->bytes && call->count * call->elem_bytes <= ref->bytes - offset;
+    return id == ref->id && offset < ref->bytes && bytes <= ref->bytes - offset;
 }
 
 static gpuhier_known_call_t *find(const gpuhier_call_t *call)
@@ -45,8 +45,8 @@ static gpuhier_known_call_t *find(const gpuhier_call_t *call)
     for (unsigned i = 0; NULL != known && i < KNOWN_MAX; ++i) {
         gpuhier_known_call_t *entry = &known->call[(known->newest - i) % KNOWN_MAX];
         if (0 != entry->sequence && gpuhier_ipc_epoch() == entry->epoch
-            && lies_in(call, &entry->in, call->in, call->from.id)
-            && lies_in(call, &entry->out, call->out, call->to.id)) {
+            && lies_in(&entry->in, call->in, call->in_bytes, call->from.id)
+            && lies_in(&entry->out, call->out, call->out_bytes, call->to.id)) {
             return entry;
         }
     }

@@ -10,10 +10,10 @@
 #include "opal/util/output.h"
 
 /* Does the message lie in one allocation? Memory of cuMemMap may consist of several, side by side. */
-static bool lies_in(const gpuhier_call_t *call, CUdeviceptr address, const gpuhier_memref_t *ref)
+static bool lies_in(CUdeviceptr address, uint64_t bytes, const gpuhier_memref_t *ref)
 {
     const uint64_t offset = address - ref->base;
-    return offset < ref->bytes && call->count * call->elem_bytes <= ref->bytes - offset;
+    return offset < ref->bytes && bytes <= ref->bytes - offset;
 }
 
 /* Why peers cannot map a buffer, whatever the settings are. */
@@ -61,7 +61,7 @@ static void tell_refused(const gpuhier_buffer_t *buffer, bool owned)
  * the buffer several times, since mapping costs more than a copy. Adds to *bytes_p what the peers would map: the whole
  * allocation, which may be gigabytes.
  */
-static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffer, CUdeviceptr address,
+static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffer, CUdeviceptr address, uint64_t length,
                        gpuhier_memref_t *ref_p, size_t *bytes_p)
 {
     const gpuhier_device_t *device = call->team->device;
@@ -82,7 +82,7 @@ static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffe
         tell_refused(buffer, true);
         return false;
     }
-    if (!lies_in(call, address, ref_p)) {
+    if (!lies_in(address, length, ref_p)) {
         tell_unmappable(UNMAPPABLE_CHUNKS);
         return false;
     }
@@ -98,21 +98,27 @@ static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffe
 static bool direct_refs(const gpuhier_call_t *call, gpuhier_arrival_t *arrival)
 {
     size_t bytes = 0;
-    bool direct = direct_ref(call, &call->from, call->in, &arrival->in, &bytes);
-    if (lies_in(call, call->out, &arrival->in)) { /* the same allocation */
+    bool direct = direct_ref(call, &call->from, call->in, call->in_bytes, &arrival->in, &bytes);
+    if (lies_in(call->out, call->out_bytes, &arrival->in)) { /* the same allocation */
         arrival->out = arrival->in;
         arrival->out.offset = call->out - arrival->in.base;
     } else {
-        direct = direct_ref(call, &call->to, call->out, &arrival->out, &bytes) && direct;
+        direct = direct_ref(call, &call->to, call->out, call->out_bytes, &arrival->out, &bytes) && direct;
     }
     const size_t peers = (size_t) call->team->group_size - 1;
     return direct
            && (GPUHIER_IPC_USER == gpuhier_params.ipc || peers * bytes <= gpuhier_device_budget(call->team->device));
 }
 
+/* May the result lie where peers still read the input? Not that of a reduction whose input has other blocks there. */
+static bool overwrites_input(const gpuhier_call_t *call)
+{
+    return call->in == call->out && call->row->has_blocks && call->in_bytes > call->out_bytes;
+}
+
 void gpuhier_offer_make(const gpuhier_call_t *call, gpuhier_arrival_t *arrival)
 {
-    arrival->direct = direct_refs(call, arrival);
+    arrival->direct = !overwrites_input(call) && direct_refs(call, arrival);
 }
 
 void gpuhier_offer_send(const gpuhier_call_t *call, const gpuhier_arrival_t *arrival)

@@ -125,8 +125,8 @@ static int launch(gpuhier_call_t *call)
     const bool two_shots = bytes >= gpuhier_choice_two_shots_from(team->group_size);
     gpuhier_oneshot_args_t args = {.part_bytes = gpuhier_oneshot_part(bytes, (uint32_t) team->group_size, two_shots),
                                    .own = lane->scratch + gpuhier_scratch_mailbox(),
-                                   .in = gpuhier_place_input(call, me, 0, 0),
-                                   .out = gpuhier_place_output(call, me, 0, 0),
+                                   .in = gpuhier_place_input(call, me, 0, 0, 0),
+                                   .out = gpuhier_place_output(call, me, 0, 0, 0),
                                    .count = call->count,
                                    .counter = lane->scratch + gpuhier_scratch_mailbox() - GPUHIER_SCRATCH_COUNTER_BYTES,
                                    .words = (uint64_t) (uintptr_t) lane->words,

@@ -168,6 +168,22 @@ static bool input_free(const gpuhier_call_t *call, uint64_t slices)
     return members_at(call, last > 0 && 1 == call->team->ngroups ? AG_DONE(last - 1) : RS_DONE(last), slices, false);
 }
 
+/* Queues the copies of a slice's ranges of all blocks into scratch. */
+static int input_queue(const gpuhier_call_t *call, uint64_t slice)
+{
+    const int me = call->team->index;
+    const gpuhier_range_t range = gpuhier_plan_slice(&call->slices.plan, slice);
+    const size_t bytes = gpuhier_reduce_span(call->kernel, gpuhier_range_length(range));
+    int rc = OMPI_SUCCESS;
+    for (int block = 0; block < gpuhier_call_gives(call, me) && OMPI_SUCCESS == rc; ++block) {
+        const CUdeviceptr to = gpuhier_place_input(call, me, block, slice, range.begin);
+        const CUdeviceptr from = call->in + ((uint64_t) block * call->count + range.begin) * call->elem_bytes;
+        rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to, from, bytes, call->lane->stream[GPUHIER_STAGE_IN]),
+                                "cuMemcpyAsync");
+    }
+    return rc;
+}
+
 int gpuhier_pipeline_in(gpuhier_call_t *call)
 {
     int events = stage_complete(call, GPUHIER_STAGE_IN);
@@ -189,12 +205,7 @@ int gpuhier_pipeline_in(gpuhier_call_t *call)
             return rc < 0 ? rc : events;
         }
     }
-    gpuhier_range_t range = gpuhier_plan_slice(&call->slices.plan, slice);
-    const CUdeviceptr to = gpuhier_place_input(call, call->team->index, slice, range.begin);
-    const CUdeviceptr from = call->in + range.begin * call->elem_bytes;
-    const size_t bytes = gpuhier_reduce_span(call->kernel, gpuhier_range_length(range));
-    CUstream stream = call->lane->stream[GPUHIER_STAGE_IN];
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to, from, bytes, stream), "cuMemcpyAsync");
+    int rc = input_queue(call, slice);
     rc = OMPI_SUCCESS != rc ? rc : stage_queued(call, GPUHIER_STAGE_IN);
     return rc < 0 ? rc : events + rc;
 }
@@ -345,20 +356,26 @@ static int stage_gather(gpuhier_call_t *call, int level)
     return rc < 0 ? rc : events + rc;
 }
 
-/* Queues the copy of a slice from scratch to the receive buffer, whose gaps keep their contents. */
-static int output_queue(gpuhier_call_t *call, uint64_t slice)
+/* Queues the copy of a slice's range of a block from scratch to the receive buffer, whose gaps keep their contents. */
+static int block_queue(const gpuhier_call_t *call, int block, uint64_t slice)
 {
     gpuhier_lane_t *lane = call->lane;
     CUstream stream = lane->stream[GPUHIER_STAGE_OUT];
     gpuhier_range_t range = gpuhier_plan_slice(&call->slices.plan, slice);
-    const CUdeviceptr to = call->out + range.begin * call->elem_bytes;
-    const CUdeviceptr from = gpuhier_place_output(call, call->team->index, slice, range.begin);
-    int rc;
+    const CUdeviceptr to = call->out + ((uint64_t) block * call->count + range.begin) * call->elem_bytes;
+    const CUdeviceptr from = gpuhier_place_output(call, call->team->index, block, slice, range.begin);
     if (gpuhier_reduce_has_gaps(call->kernel) && gpuhier_device_owns(lane->device, &call->to)) {
         gpuhier_kernel_args_t args = {.src = {from}, .dst = {to}, .ndst = 1, .count = gpuhier_range_length(range)};
-        rc = gpuhier_reduce_push(&lane->device->reduce, call->kernel, &args, stream);
-    } else {
-        rc = gpuhier_reduce_store(call->kernel, to, from, gpuhier_range_length(range), stream);
+        return gpuhier_reduce_push(&lane->device->reduce, call->kernel, &args, stream);
+    }
+    return gpuhier_reduce_store(call->kernel, to, from, gpuhier_range_length(range), stream);
+}
+
+static int output_queue(gpuhier_call_t *call, uint64_t slice)
+{
+    int rc = OMPI_SUCCESS;
+    for (int block = 0; block < gpuhier_call_takes(call, call->team->index) && OMPI_SUCCESS == rc; ++block) {
+        rc = block_queue(call, block, slice);
     }
     return OMPI_SUCCESS != rc ? rc : stage_queued(call, GPUHIER_STAGE_OUT);
 }

@@ -12,35 +12,62 @@
 #include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_form.h"
 
+/* Bytes from the beginning of a slice buffer to an element of a slice in a block. A slice cuts all blocks alike, and
+ * lies in the buffer as its ranges of them, each as long as the longest slice. */
+static inline uint64_t gpuhier_place_in_buffer(const gpuhier_call_t *call, int block, uint64_t slice, uint64_t element)
+{
+    const gpuhier_plan_t *plan = &call->slices.plan;
+    return ((uint64_t) block * plan->slice_elems_max + element - gpuhier_plan_slice(plan, slice).begin)
+           * call->elem_bytes;
+}
+
+/* Blocks that a member gives, and that it takes. */
+static inline int gpuhier_call_gives(const gpuhier_call_t *call, int index)
+{
+    return !gpuhier_collective_gives(call->row, index == call->root)
+               ? 0
+               : gpuhier_collective_blocks(call->row, call->row->from, call->team->nranks);
+}
+
+static inline int gpuhier_call_takes(const gpuhier_call_t *call, int index)
+{
+    return !gpuhier_collective_takes(call->row, index == call->root)
+               ? 0
+               : gpuhier_collective_blocks(call->row, call->row->to, call->team->nranks);
+}
+
 /* An element of a slice in the slice buffer for input of a member: its input, or in levels a partial sum. */
-static inline CUdeviceptr gpuhier_place_scratch(const gpuhier_call_t *call, int index, uint64_t slice, uint64_t element)
+static inline CUdeviceptr gpuhier_place_scratch(const gpuhier_call_t *call, int index, int block, uint64_t slice,
+                                                uint64_t element)
 {
     return call->slices.member[index].scratch
            + call->form->ops->place(call, gpuhier_plan_buffer(&call->slices.plan, slice))
-           + (element - gpuhier_plan_slice(&call->slices.plan, slice).begin) * call->elem_bytes;
+           + gpuhier_place_in_buffer(call, block, slice, element);
 }
 
 /* An element of a slice in what a member reduces: its own buffer, or scratch. */
-static inline CUdeviceptr gpuhier_place_input(const gpuhier_call_t *call, int index, uint64_t slice, uint64_t element)
+static inline CUdeviceptr gpuhier_place_input(const gpuhier_call_t *call, int index, int block, uint64_t slice,
+                                              uint64_t element)
 {
     const gpuhier_member_t *member = &call->slices.member[index];
-    return member->via_scratch ? gpuhier_place_scratch(call, index, slice, element)
-                               : member->in + element * call->elem_bytes;
+    return member->via_scratch ? gpuhier_place_scratch(call, index, block, slice, element)
+                               : member->in + ((uint64_t) block * call->count + element) * call->elem_bytes;
 }
 
-static inline CUdeviceptr gpuhier_place_output(const gpuhier_call_t *call, int index, uint64_t slice, uint64_t element)
+static inline CUdeviceptr gpuhier_place_output(const gpuhier_call_t *call, int index, int block, uint64_t slice,
+                                               uint64_t element)
 {
     const gpuhier_member_t *member = &call->slices.member[index];
     if (!member->via_scratch) {
-        return member->out + element * call->elem_bytes;
+        return member->out + ((uint64_t) block * call->count + element) * call->elem_bytes;
     }
     if (call->form->ops->has_one_buffer) {
-        return gpuhier_place_scratch(call, index, slice, element);
+        return gpuhier_place_scratch(call, index, block, slice, element);
     }
     return member->scratch
            + call->form->ops->place(call,
                                     call->slices.plan.slice_buffers + gpuhier_plan_buffer(&call->slices.plan, slice))
-           + (element - gpuhier_plan_slice(&call->slices.plan, slice).begin) * call->elem_bytes;
+           + gpuhier_place_in_buffer(call, block, slice, element);
 }
 
 /* The ranks with which this rank works at a level: in a flat call its group. */

@@ -88,7 +88,8 @@ uint32_t gpuhier_slices_lane(gpuhier_call_t *call)
 static uint32_t offer(gpuhier_call_t *call, gpuhier_arrival_t *arrival)
 {
     const gpuhier_team_t *team = call->team;
-    const bool in_levels = gpuhier_levels_take(&team->levels, call->count * call->elem_bytes);
+    const bool in_levels = gpuhier_collective_is_all_to_all(call->row)
+                           && gpuhier_levels_take(&team->levels, call->count * call->elem_bytes);
     call->slices.levels = in_levels ? team->levels.count : 1;
     const uint32_t refused = gpuhier_slices_lane(call);
     if (0 != refused) {
@@ -119,7 +120,7 @@ void gpuhier_slices_plan(gpuhier_call_t *call, uint64_t slice_bytes)
 static void plan_make(gpuhier_call_t *call, bool all_direct)
 {
     const gpuhier_team_t *team = call->team;
-    uint64_t slice_bytes = team->limits.slice_bytes;
+    uint64_t slice_bytes = team->limits.slice_bytes / (uint64_t) (call->row->has_blocks ? team->nranks : 1);
     if (1 == team->ngroups && call->slices.levels > 1) {
         slice_bytes = gpuhier_levels_slice_bytes(&team->levels, call->count * call->elem_bytes, slice_bytes);
     } else if (1 == team->ngroups && all_direct) {
@@ -280,42 +281,80 @@ static size_t place(const gpuhier_call_t *call, int buffer)
                                             : gpuhier_scratch_in(call->slices.is_long, buffer);
 }
 
+/* Does a member give, or take, what this rank works on? What has an owner is this rank's own. */
+static bool has_part(const gpuhier_call_t *call, gpuhier_ranks_t side, int index)
+{
+    return GPUHIER_RANKS_OWNER != side || index == call->team->index;
+}
+
+/* The block of this rank in a member's input or output. */
+static int block_in(const gpuhier_call_t *call, gpuhier_ranks_t side)
+{
+    return call->row->has_blocks && GPUHIER_RANKS_ALL == side ? call->team->rank : 0;
+}
+
 /* Sets the outputs of a circle as a kernel's destinations, this rank's neighbour first and its own output last: all
  * ranks storing to one peer at once would wait for its link. */
 static void outputs_set(const gpuhier_call_t *call, const gpuhier_circle_t *circle, uint64_t slice, uint64_t element,
                         gpuhier_kernel_args_t *args)
 {
+    args->ndst = 0;
     for (int k = 0; k < circle->size; ++k) {
         const int member = circle->member[(circle->place + 1 + k) % circle->size];
-        args->dst[k] = gpuhier_place_output(call, member, slice, element);
+        if (gpuhier_call_takes(call, member) > 0 && has_part(call, call->row->to, member)) {
+            args->dst[args->ndst++] = gpuhier_place_output(call, member, block_in(call, call->row->to), slice, element);
+        }
     }
-    args->ndst = (uint32_t) circle->size;
 }
 
-/* Queues the reduction of this rank's shard of a slice: into its shard buffer, into its scratch for the next level, or,
- * fused, into every member's output. */
+/* One group, a flat call: takes the elements of this rank's part of the slice from those who give them, and writes the
+ * result to those who take it. */
+static int reduce_fused(const gpuhier_call_t *call, const gpuhier_circle_t *circle, uint64_t slice, CUstream stream)
+{
+    const gpuhier_collective_t *row = call->row;
+    const gpuhier_range_t part =
+        row->has_blocks ? gpuhier_plan_slice(&call->slices.plan, slice) : gpuhier_circle_shard(call, circle, slice);
+    gpuhier_reduce_t *kernels = &call->lane->device->reduce;
+    gpuhier_kernel_args_t args;
+    args.count = gpuhier_range_length(part);
+    args.nsrc = 0;
+    for (int i = 0; i < circle->size; ++i) {
+        const int index = circle->member[i];
+        if (gpuhier_call_gives(call, index) > 0 && has_part(call, row->from, index)) {
+            args.src[args.nsrc++] = gpuhier_place_input(call, index, block_in(call, row->from), slice, part.begin);
+        }
+    }
+    outputs_set(call, circle, slice, part.begin, &args);
+    return 0 == args.count                  ? OMPI_SUCCESS
+           : GPUHIER_RANKS_ALL == row->from ? gpuhier_reduce_launch(kernels, call->kernel, &args, stream)
+                                            : gpuhier_reduce_push(kernels, call->kernel, &args, stream);
+}
+
+/* Queues the reduction of this rank's shard of a slice: into its shard buffer, or into its scratch for the next level.
+ */
 static int reduce(const gpuhier_call_t *call, int level, uint64_t slice, CUstream stream)
 {
     const gpuhier_circle_t *circle = gpuhier_call_circle(call, level);
     const gpuhier_range_t shard = gpuhier_circle_shard(call, circle, slice);
     gpuhier_lane_t *lane = call->lane;
     gpuhier_kernel_args_t args;
+    if (gpuhier_call_is_fused(call)) {
+        return reduce_fused(call, circle, slice, stream);
+    }
     if (0 == gpuhier_range_length(shard)) {
         return OMPI_SUCCESS;
     }
     for (int i = 0; i < circle->size; ++i) {
         const int index = circle->member[i];
-        args.src[i] = 0 == level ? gpuhier_place_input(call, index, slice, shard.begin)
-                                 : gpuhier_place_scratch(call, index, slice, shard.begin);
+        args.src[i] = 0 == level ? gpuhier_place_input(call, index, 0, slice, shard.begin)
+                                 : gpuhier_place_scratch(call, index, 0, slice, shard.begin);
     }
     args.nsrc = (uint32_t) circle->size;
     args.ndst = 1;
-    if (gpuhier_call_is_fused(call)) {
-        outputs_set(call, circle, slice, shard.begin, &args);
-    } else if (gpuhier_call_fills_shard(call, level)) {
+    if (gpuhier_call_fills_shard(call, level)) {
         args.dst[0] = (uint64_t) (uintptr_t) lane->exchange.now->shard[gpuhier_plan_buffer(&call->slices.plan, slice)];
     } else {
-        args.dst[0] = gpuhier_place_scratch(call, call->team->index, slice, shard.begin);
+        args.dst[0] = gpuhier_place_scratch(call, call->team->index, 0, slice, shard.begin);
     }
     args.count = gpuhier_range_length(shard);
     return gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, stream);
@@ -327,7 +366,7 @@ static int pass(const gpuhier_call_t *call, const gpuhier_circle_t *circle, uint
 {
     gpuhier_kernel_args_t args;
     args.count = gpuhier_range_length(shard);
-    args.src[0] = gpuhier_place_output(call, call->team->index, slice, shard.begin);
+    args.src[0] = gpuhier_place_output(call, call->team->index, 0, slice, shard.begin);
     outputs_set(call, circle, slice, shard.begin, &args);
     --args.ndst; /* its own output, which is the last one */
     return gpuhier_reduce_push(&call->lane->device->reduce, call->kernel, &args, stream);
@@ -342,7 +381,7 @@ static int combine(const gpuhier_call_t *call, int level, uint64_t slice, gpuhie
     args.count = gpuhier_range_length(shard);
     args.nsrc = (uint32_t) last->size;
     for (int i = 0; i < last->size; ++i) {
-        args.src[i] = gpuhier_place_scratch(call, last->member[i], slice, shard.begin);
+        args.src[i] = gpuhier_place_scratch(call, last->member[i], 0, slice, shard.begin);
     }
     outputs_set(call, gpuhier_call_circle(call, level), slice, shard.begin, &args);
     return gpuhier_reduce_launch(&call->lane->device->reduce, call->kernel, &args, stream);

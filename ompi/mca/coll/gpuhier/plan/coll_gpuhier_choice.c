@@ -40,7 +40,7 @@ gpuhier_form_kind_t gpuhier_choice_form(const gpuhier_facts_t *facts)
                 {is_oneshot, GPUHIER_FORM_ONESHOT},
                 {is_small, GPUHIER_FORM_SMALL},
                 {is_switched, GPUHIER_FORM_SWITCHED}};
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); ++i) {
+    for (size_t i = 0; facts->is_all_to_all && i < sizeof(rows) / sizeof(rows[0]); ++i) {
         if (rows[i].suits(facts)) {
             return rows[i].form;
         }

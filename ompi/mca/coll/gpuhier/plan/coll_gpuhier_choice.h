@@ -21,6 +21,7 @@ typedef enum gpuhier_form_kind {
 /* What the choice of a form depends on; the same on all ranks. */
 typedef struct gpuhier_facts {
     uint64_t bytes;        /* of the message */
+    bool is_all_to_all;    /* an all-reduce; the other collectives have slices only */
     bool is_blocking;      /* a thread waits for the call */
     bool has_gaps;         /* between the fields of its elements */
     bool switches_can;     /* the team has the memory, and NVSwitches know the operation and the type */

@@ -1,0 +1,48 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A collective's row: what the engine must know of it. There is one axis of elements. It is one block, or a block for
+ * each rank; a row says who gives an element of it, and who takes it. No MPI, no CUDA.
+ */
+#ifndef GPUHIER_COLLECTIVE_H
+#define GPUHIER_COLLECTIVE_H
+
+#include <stdbool.h>
+
+typedef enum gpuhier_ranks {
+    GPUHIER_RANKS_ALL,
+    GPUHIER_RANKS_OWNER, /* the rank whose block it is */
+    GPUHIER_RANKS_ROOT
+} gpuhier_ranks_t;
+
+typedef struct gpuhier_collective {
+    const char *name; /* "MPI_Allreduce" */
+    gpuhier_ranks_t from, to;
+    bool has_blocks; /* a block for each rank; else one block */
+} gpuhier_collective_t;
+
+/* Blocks in a rank's input, or in its output, of the ranks' number that they have in all. */
+static inline int gpuhier_collective_blocks(const gpuhier_collective_t *row, gpuhier_ranks_t side, int nranks)
+{
+    return row->has_blocks && GPUHIER_RANKS_ALL == side ? nranks : 1;
+}
+
+/* Does every rank give every element and take every result? */
+static inline bool gpuhier_collective_is_all_to_all(const gpuhier_collective_t *row)
+{
+    return GPUHIER_RANKS_ALL == row->from && GPUHIER_RANKS_ALL == row->to && !row->has_blocks;
+}
+
+/* Does a rank give elements, and does it take any? A root that gives to all has what it would take. */
+static inline bool gpuhier_collective_gives(const gpuhier_collective_t *row, bool is_root)
+{
+    return GPUHIER_RANKS_ROOT != row->from || is_root;
+}
+
+static inline bool gpuhier_collective_takes(const gpuhier_collective_t *row, bool is_root)
+{
+    return GPUHIER_RANKS_ROOT == row->from ? !is_root : GPUHIER_RANKS_ROOT != row->to || is_root;
+}
+
+#endif /* GPUHIER_COLLECTIVE_H */

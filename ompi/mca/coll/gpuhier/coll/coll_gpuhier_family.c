@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the collectives that are only staged. Each is
+ * Owns the entry points of all collectives but MPI_Allreduce and MPI_Barrier. Calls that do not run on the GPUs, by
+ * coll_gpuhier_rows.h, are staged. Each collective is
  *
  *   a signature   its arguments, once; the entry points, and the calls of the saved functions, follow from it
  *   its operands  a function that says which blocks of its buffers the collective reads and writes on this rank
@@ -20,25 +21,11 @@
 
 #include "base/coll_gpuhier_counters.h"
 #include "coll/coll_gpuhier_family.h"
-#include "coll/coll_gpuhier_module.h"
 #include "coll/coll_gpuhier_request.h"
+#include "coll/coll_gpuhier_rows.h"
 #include "host/coll_gpuhier_fallback.h"
 
-/* The arguments of any of these collectives, under one name each. A call sets those of its signature. */
-typedef struct args {
-    const void *sbuf;
-    void *rbuf;
-    gpuhier_count_t scount, rcount;
-    gpuhier_counts_t scounts, rcounts;
-    gpuhier_disps_t sdisps, rdisps;
-    gpuhier_aints_t saints, raints;
-    struct ompi_datatype_t *sdtype, *rdtype;
-    struct ompi_datatype_t *const *sdtypes, *const *rdtypes;
-    struct ompi_op_t *op;
-    int root;
-    struct ompi_communicator_t *comm; /* NULL: MPI_Reduce_local */
-    struct ompi_info_t *info;         /* of persistent calls */
-} args_t;
+typedef gpuhier_coll_args_t args_t;
 
 /* -- signatures: the arguments up to the communicator, as X(type, name) ---------------- */
 
@@ -73,7 +60,8 @@ typedef struct args {
 #define REDUCTION_LISTED(X) X(const void *, sbuf) X(void *, rbuf) X(gpuhier_counts_t, rcounts) OPERATION(X)
 
 /*
- * X(name, nonblocking, persistent, signature, operands, layout of sbuf, layout of rbuf, kind). Open MPI moves data of
+ * X(name, nonblocking, persistent, signature, operands, layout of sbuf, layout of rbuf, kind, the function
+ * that runs a blocking call on the GPUs or NULL). Open MPI moves data of
  * GPU buffers itself where it is CUDA-aware. But it always reduces on the host: its coll/cuda stages blocking
  * reductions, takes the first element for the first byte, and writes into gaps; its others read GPU memory as if it
  * were the host's.
@@ -81,29 +69,32 @@ typedef struct args {
 #define MOVES false
 #define REDUCES true
 #define GPUHIER_FAMILY(X)                                                                                              \
-    X(allgather, iallgather, allgather_init, EQUAL_EQUAL, gather_to_all, EQUAL, EQUAL, MOVES)                          \
-    X(allgatherv, iallgatherv, allgatherv_init, EQUAL_LISTED, gather_to_all, EQUAL, LISTED, MOVES)                     \
-    X(alltoall, ialltoall, alltoall_init, EQUAL_EQUAL, all_to_all, EQUAL, EQUAL, MOVES)                                \
-    X(alltoallv, ialltoallv, alltoallv_init, LISTED_LISTED, all_to_all, LISTED, LISTED, MOVES)                         \
-    X(alltoallw, ialltoallw, alltoallw_init, TYPED_TYPED, all_to_all, TYPED, TYPED, MOVES)                             \
-    X(bcast, ibcast, bcast_init, BUFFER_ROOT, broadcast, EQUAL, EQUAL, MOVES)                                          \
-    X(exscan, iexscan, exscan_init, REDUCTION, scan_before, EQUAL, EQUAL, REDUCES)                                     \
-    X(gather, igather, gather_init, EQUAL_EQUAL_ROOT, gather_to_root, EQUAL, EQUAL, MOVES)                             \
-    X(gatherv, igatherv, gatherv_init, EQUAL_LISTED_ROOT, gather_to_root, EQUAL, LISTED, MOVES)                        \
-    X(reduce, ireduce, reduce_init, REDUCTION_ROOT, reduce_to_root, EQUAL, EQUAL, REDUCES)                             \
-    X(reduce_scatter, ireduce_scatter, reduce_scatter_init, REDUCTION_LISTED, reduce_lists, EQUAL, EQUAL, REDUCES)     \
+    X(allgather, iallgather, allgather_init, EQUAL_EQUAL, gather_to_all, EQUAL, EQUAL, MOVES, gpuhier_row_allgather)   \
+    X(allgatherv, iallgatherv, allgatherv_init, EQUAL_LISTED, gather_to_all, EQUAL, LISTED, MOVES, NULL)               \
+    X(alltoall, ialltoall, alltoall_init, EQUAL_EQUAL, all_to_all, EQUAL, EQUAL, MOVES, NULL)                          \
+    X(alltoallv, ialltoallv, alltoallv_init, LISTED_LISTED, all_to_all, LISTED, LISTED, MOVES, NULL)                   \
+    X(alltoallw, ialltoallw, alltoallw_init, TYPED_TYPED, all_to_all, TYPED, TYPED, MOVES, NULL)                       \
+    X(bcast, ibcast, bcast_init, BUFFER_ROOT, broadcast, EQUAL, EQUAL, MOVES, gpuhier_row_bcast)                       \
+    X(exscan, iexscan, exscan_init, REDUCTION, scan_before, EQUAL, EQUAL, REDUCES, NULL)                               \
+    X(gather, igather, gather_init, EQUAL_EQUAL_ROOT, gather_to_root, EQUAL, EQUAL, MOVES, NULL)                       \
+    X(gatherv, igatherv, gatherv_init, EQUAL_LISTED_ROOT, gather_to_root, EQUAL, LISTED, MOVES, NULL)                  \
+    X(reduce, ireduce, reduce_init, REDUCTION_ROOT, reduce_to_root, EQUAL, EQUAL, REDUCES, gpuhier_row_reduce)         \
+    X(reduce_scatter, ireduce_scatter, reduce_scatter_init, REDUCTION_LISTED, reduce_lists, EQUAL, EQUAL, REDUCES,     \
+      NULL)                                                                                                            \
     X(reduce_scatter_block, ireduce_scatter_block, reduce_scatter_block_init, REDUCTION, reduce_blocks, EQUAL, EQUAL,  \
-      REDUCES)                                                                                                         \
-    X(scan, iscan, scan_init, REDUCTION, scan_up_to, EQUAL, EQUAL, REDUCES)                                            \
-    X(scatter, iscatter, scatter_init, EQUAL_EQUAL_ROOT, scatter_from_root, EQUAL, EQUAL, MOVES)                       \
-    X(scatterv, iscatterv, scatterv_init, LISTED_EQUAL_ROOT, scatter_from_root, LISTED, EQUAL, MOVES)                  \
-    X(neighbor_allgather, ineighbor_allgather, neighbor_allgather_init, EQUAL_EQUAL, gather_near, EQUAL, EQUAL, MOVES) \
+      REDUCES, gpuhier_row_reduce_scatter_block)                                                                       \
+    X(scan, iscan, scan_init, REDUCTION, scan_up_to, EQUAL, EQUAL, REDUCES, NULL)                                      \
+    X(scatter, iscatter, scatter_init, EQUAL_EQUAL_ROOT, scatter_from_root, EQUAL, EQUAL, MOVES, NULL)                 \
+    X(scatterv, iscatterv, scatterv_init, LISTED_EQUAL_ROOT, scatter_from_root, LISTED, EQUAL, MOVES, NULL)            \
+    X(neighbor_allgather, ineighbor_allgather, neighbor_allgather_init, EQUAL_EQUAL, gather_near, EQUAL, EQUAL, MOVES, \
+      NULL)                                                                                                            \
     X(neighbor_allgatherv, ineighbor_allgatherv, neighbor_allgatherv_init, EQUAL_LISTED, gather_near, EQUAL, LISTED,   \
-      MOVES)                                                                                                           \
-    X(neighbor_alltoall, ineighbor_alltoall, neighbor_alltoall_init, EQUAL_EQUAL, all_to_near, EQUAL, EQUAL, MOVES)    \
+      MOVES, NULL)                                                                                                     \
+    X(neighbor_alltoall, ineighbor_alltoall, neighbor_alltoall_init, EQUAL_EQUAL, all_to_near, EQUAL, EQUAL, MOVES,    \
+      NULL)                                                                                                            \
     X(neighbor_alltoallv, ineighbor_alltoallv, neighbor_alltoallv_init, LISTED_LISTED, all_to_near, LISTED, LISTED,    \
-      MOVES)                                                                                                           \
-    X(neighbor_alltoallw, ineighbor_alltoallw, neighbor_alltoallw_init, FAR_FAR, all_to_near, FAR, FAR, MOVES)
+      MOVES, NULL)                                                                                                     \
+    X(neighbor_alltoallw, ineighbor_alltoallw, neighbor_alltoallw_init, FAR_FAR, all_to_near, FAR, FAR, MOVES, NULL)
 
 /* -- operands ------------------------------------------------------------------------- */
 
@@ -410,11 +401,20 @@ static bool surely_host(const void *buffer)
 }
 
 /* Every entry point. */
-static inline __attribute__((always_inline)) int serve(way_t way, call_fn *call, const gpuhier_saved_t *saved,
-                                                       args_t *a, find_fn *find, gpuhier_layout_t sbuf_is,
-                                                       gpuhier_layout_t rbuf_is, ompi_request_t **request_p)
+static inline __attribute__((always_inline)) int serve(way_t way, call_fn *call, gpuhier_module_t *module, args_t *a,
+                                                       find_fn *find, gpuhier_layout_t sbuf_is,
+                                                       gpuhier_layout_t rbuf_is, bool reduces, gpuhier_row_fn *on_gpus,
+                                                       ompi_request_t **request_p)
 {
-    if (gpuhier_inside_saved > 0 || (surely_host(a->rbuf) && (broadcast == find || surely_host(a->sbuf)))) {
+    const gpuhier_saved_t *saved = &module->saved;
+    if (BLOCKING == way && NULL != on_gpus && 0 == gpuhier_inside_saved) {
+        const int rc = on_gpus(module, a);
+        if (GPUHIER_DECLINED != rc) {
+            return rc;
+        }
+    }
+    if (gpuhier_inside_saved > 0 || (surely_host(a->rbuf) && (broadcast == find || surely_host(a->sbuf)))
+        || (!reduces && gpuhier_ompi_is_cuda_aware())) {
         return call_saved(call, saved, a, request_p);
     }
     const operands_t o = find(a, sbuf_is, rbuf_is);
@@ -428,32 +428,32 @@ static inline __attribute__((always_inline)) int serve(way_t way, call_fn *call,
 #define FILL(type, name) .name = name,
 #define PASS(type, name) a->name,
 
-#define ENTER(way, name, SIGNATURE, find, sbuf_is, rbuf_is, PARAMS, FILLS, PASSES, request)                 \
-    static int call_##name(const gpuhier_saved_t *saved, const args_t *a, ompi_request_t **request_p)       \
-    {                                                                                                       \
-        (void) request_p;                                                                                   \
-        return saved->name(SIGNATURE(PASS) PASSES saved->name##_module);                                    \
-    }                                                                                                       \
-    static int enter_##name(SIGNATURE(PARAM) PARAMS mca_coll_base_module_t *base)                           \
-    {                                                                                                       \
-        args_t a = {SIGNATURE(FILL) FILLS};                                                                 \
-        return serve(way, call_##name, &gpuhier_module_of(base)->saved, &a, find, GPUHIER_LAYOUT_##sbuf_is, \
-                     GPUHIER_LAYOUT_##rbuf_is, request);                                                    \
+#define ENTER(way, name, SIGNATURE, find, sbuf_is, rbuf_is, kind, on_gpus, PARAMS, FILLS, PASSES, request) \
+    static int call_##name(const gpuhier_saved_t *saved, const args_t *a, ompi_request_t **request_p)      \
+    {                                                                                                      \
+        (void) request_p;                                                                                  \
+        return saved->name(SIGNATURE(PASS) PASSES saved->name##_module);                                   \
+    }                                                                                                      \
+    static int enter_##name(SIGNATURE(PARAM) PARAMS mca_coll_base_module_t *base)                          \
+    {                                                                                                      \
+        args_t a = {SIGNATURE(FILL) FILLS};                                                                \
+        return serve(way, call_##name, gpuhier_module_of(base), &a, find, GPUHIER_LAYOUT_##sbuf_is,        \
+                     GPUHIER_LAYOUT_##rbuf_is, kind, on_gpus, request);                                    \
     }
 
 #define COMM struct ompi_communicator_t *comm,
 #define REQUEST ompi_request_t **request_p,
 #define INFO struct ompi_info_t *info,
-#define THREE_WAYS(name, nonblocking, persistent, SIGNATURE, find, sbuf_is, rbuf_is, kind)            \
-    ENTER(BLOCKING, name, SIGNATURE, find, sbuf_is, rbuf_is, COMM, .comm = comm, a->comm COMMA, NULL) \
-    ENTER(NONBLOCKING, nonblocking, SIGNATURE, find, sbuf_is, rbuf_is, COMM REQUEST, .comm = comm,    \
-          a->comm COMMA request_p COMMA, request_p)                                                   \
-    ENTER(PERSISTENT, persistent, SIGNATURE, find, sbuf_is, rbuf_is, COMM INFO REQUEST,               \
+#define THREE_WAYS(name, nonblocking, persistent, SIGNATURE, find, sbuf_is, rbuf_is, kind, on_gpus)                  \
+    ENTER(BLOCKING, name, SIGNATURE, find, sbuf_is, rbuf_is, kind, on_gpus, COMM, .comm = comm, a->comm COMMA, NULL) \
+    ENTER(NONBLOCKING, nonblocking, SIGNATURE, find, sbuf_is, rbuf_is, kind, NULL, COMM REQUEST, .comm = comm,       \
+          a->comm COMMA request_p COMMA, request_p)                                                                  \
+    ENTER(PERSISTENT, persistent, SIGNATURE, find, sbuf_is, rbuf_is, kind, NULL, COMM INFO REQUEST,                  \
           .comm = comm COMMA.info = info, a->comm COMMA a->info COMMA request_p COMMA, request_p)
 #define COMMA ,
 
 GPUHIER_FAMILY(THREE_WAYS)
-ENTER(BLOCKING, reduce_local, REDUCTION, both, EQUAL, EQUAL, , .comm = NULL, , NULL)
+ENTER(BLOCKING, reduce_local, REDUCTION, both, EQUAL, EQUAL, REDUCES, NULL, , .comm = NULL, , NULL)
 
 void gpuhier_family_offer(mca_coll_base_module_t *module)
 {
@@ -461,11 +461,14 @@ void gpuhier_family_offer(mca_coll_base_module_t *module)
     if (!gpuhier_cuda_present()) {
         return;
     }
-#define OFFER(name, nonblocking, persistent, SIGNATURE, find, sbuf_is, rbuf_is, kind) \
-    if (REDUCES == kind || moves) {                                                   \
-        module->coll_##name = enter_##name;                                           \
-        module->coll_##nonblocking = enter_##nonblocking;                             \
-        module->coll_##persistent = enter_##persistent;                               \
+#define OFFER(name, nonblocking, persistent, SIGNATURE, find, sbuf_is, rbuf_is, kind, on_gpus) \
+    if (NULL != on_gpus) {                                                                     \
+        module->coll_##name = enter_##name;                                                    \
+    }                                                                                          \
+    if (REDUCES == kind || moves) {                                                            \
+        module->coll_##name = enter_##name;                                                    \
+        module->coll_##nonblocking = enter_##nonblocking;                                      \
+        module->coll_##persistent = enter_##persistent;                                        \
     }
     GPUHIER_FAMILY(OFFER)
     module->coll_reduce_local = enter_reduce_local;

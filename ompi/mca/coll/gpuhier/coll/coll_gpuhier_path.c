@@ -26,8 +26,6 @@
 #include "ompi/datatype/ompi_datatype.h"
 #include "opal/util/output.h"
 
-_Static_assert(GPUHIER_REDUCE_COUNT <= GPUHIER_MODE_KINDS, "each kernel is a kind of its own");
-
 gpuhier_reason_t gpuhier_path_reason(const gpuhier_module_t *module, const gpuhier_path_key_t *key)
 {
     if (gpuhier_end_has_come()) {
@@ -160,7 +158,7 @@ gpuhier_mode_entry_t *gpuhier_path_probe(gpuhier_module_t *module, struct ompi_c
     if (NULL == module->team) {
         return NULL;
     }
-    if (gpuhier_switch_suits(module->team, key.kind, longest_of(key.bytes))) {
+    if (key.kind < GPUHIER_REDUCE_COUNT && gpuhier_switch_suits(module->team, key.kind, longest_of(key.bytes))) {
         gpuhier_switch_make(module->team, &module->saved);
         if (OMPI_SUCCESS != module->saved.failure) {
             return NULL;

@@ -29,7 +29,7 @@
 
 /* Calls with the same key have the same mode. Matching calls have the same key on all ranks. */
 typedef struct gpuhier_path_key {
-    int kind;     /* of operation and type: as gpuhier_reduce_find() numbers them */
+    int kind;     /* of collective, operation and type; see coll_gpuhier_rows.c */
     size_t bytes; /* of the message */
 } gpuhier_path_key_t;
 

@@ -58,6 +58,7 @@ typedef struct gpuhier_call_args {
     uint64_t count; /* elements of a block, > 0 */
     const void *in; /* any memory; in == out: in place, or one of both means nothing on this rank */
     void *out;
+    bool declines;                /* this rank cannot take part, and votes the call down */
     gpuhier_trace_event_t *trace; /* NULL: none */
     /* The rest is zero for a call that a thread waits for (gpuhier_queue_run()). */
     void (*ended)(

@@ -50,6 +50,10 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
     }
     call->form = gpuhier_form_choose(call);
     call->form->prepare(call);
+    if (args->declines) {
+        gpuhier_order_forget(call);
+        call->order = GPUHIER_ORDER_FAILED;
+    }
 }
 
 /* Hands the resources of a failed call to the kept list, since UCX and the GPU may still work on them. */

@@ -1,0 +1,33 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The blocking collectives beside MPI_Allreduce that run on the GPUs. Each function returns the code of the call, or
+ * GPUHIER_DECLINED: the call is for Open MPI, on all ranks, and no user's buffer was written.
+ */
+#ifndef GPUHIER_ROWS_H
+#define GPUHIER_ROWS_H
+
+#include "coll/coll_gpuhier_module.h"
+
+/* The arguments of a collective, under one name each. A call sets those that it has. */
+typedef struct gpuhier_coll_args {
+    const void *sbuf;
+    void *rbuf;
+    gpuhier_count_t scount, rcount;
+    gpuhier_counts_t scounts, rcounts;
+    gpuhier_disps_t sdisps, rdisps;
+    gpuhier_aints_t saints, raints;
+    struct ompi_datatype_t *sdtype, *rdtype; /* of reductions: rdtype */
+    struct ompi_datatype_t *const *sdtypes, *const *rdtypes;
+    struct ompi_op_t *op;
+    int root;
+    struct ompi_communicator_t *comm; /* NULL: MPI_Reduce_local */
+    struct ompi_info_t *info;         /* of persistent calls */
+} gpuhier_coll_args_t;
+
+typedef int gpuhier_row_fn(gpuhier_module_t *module, const gpuhier_coll_args_t *a);
+
+gpuhier_row_fn gpuhier_row_allgather, gpuhier_row_bcast, gpuhier_row_reduce, gpuhier_row_reduce_scatter_block;
+
+#endif /* GPUHIER_ROWS_H */

@@ -1,0 +1,250 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The collectives beside MPI_Allreduce that run on the GPUs of one group: MPI_Allgather, MPI_Bcast, MPI_Reduce and
+ * MPI_Reduce_scatter_block. Blocks of many lengths, every root, in place or not, on buffers that are used until they
+ * are mapped, and on new ones; and calls in which one rank passes host memory or a type with gaps. Results are compared
+ * with sums and copies that this program makes itself. What lies around a result must keep its contents.
+ *
+ *   rows
+ */
+#include "calls.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "buffers.h"
+#include "pvars.h"
+
+#define GUARD 64  /* ints before and behind each buffer */
+#define WARM 6    /* calls after which a kind runs on the GPUs, and buffers are mapped */
+#define STRANGE 4 /* calls with a rank that differs: after a flip back to the host, some probes must come again */
+
+typedef enum coll { ALLGATHER, BCAST, REDUCE, REDUCE_SCATTER_BLOCK, COLLS } coll_t;
+static const char *const names[COLLS] = {"MPI_Allgather", "MPI_Bcast", "MPI_Reduce", "MPI_Reduce_scatter_block"};
+
+/* One call: `count` ints of a block. */
+typedef struct plan {
+    coll_t coll;
+    size_t count;
+    int root;
+    bool in_place;
+    size_t step; /* ints from one to the next, in what this rank gives to MPI_Allgather or has of MPI_Bcast */
+    int salt;
+} plan_t;
+
+static int value(int rank, size_t i, int salt)
+{
+    return (int) ((size_t) rank * 7919u + i * 31u + (size_t) salt * 101u) % 10007;
+}
+
+static size_t in_ints(const suite_t *suite, const plan_t *p)
+{
+    return REDUCE_SCATTER_BLOCK == p->coll ? p->count * (size_t) suite->nranks : p->count;
+}
+
+static size_t out_ints(const suite_t *suite, const plan_t *p)
+{
+    return ALLGATHER == p->coll ? p->count * (size_t) suite->nranks : p->count;
+}
+
+/* What element i of this rank's result is. */
+static int expected(const suite_t *suite, const plan_t *p, size_t i)
+{
+    int sum = 0;
+    const size_t at = REDUCE_SCATTER_BLOCK == p->coll ? (size_t) suite->rank * p->count + i : i;
+    switch (p->coll) {
+    case ALLGATHER:
+        return value((int) (i / p->count), i % p->count, p->salt);
+    case BCAST:
+        return value(p->root, i, p->salt);
+    default:
+        for (int rank = 0; rank < suite->nranks; ++rank) {
+            sum += value(rank, at, p->salt);
+        }
+        return sum;
+    }
+}
+
+/* Where this rank's input lies if it lies in the result's buffer, in ints. */
+static size_t place_of(const suite_t *suite, const plan_t *p)
+{
+    return ALLGATHER == p->coll ? (size_t) suite->rank * p->count : 0;
+}
+
+static int call(const suite_t *suite, const plan_t *p, int *in, int *out, MPI_Comm comm, MPI_Datatype type, int count)
+{
+    const bool is_root = suite->rank == p->root;
+    switch (p->coll) {
+    case ALLGATHER:
+        return MPI_Allgather(p->in_place ? MPI_IN_PLACE : in, count, type, out, (int) p->count, MPI_INT, comm);
+    case BCAST:
+        return MPI_Bcast(out, count, type, p->root, comm);
+    case REDUCE:
+        return MPI_Reduce(p->in_place && is_root ? MPI_IN_PLACE
+                          : p->in_place          ? out
+                                                 : in,
+                          is_root ? out : NULL, (int) p->count, MPI_INT, MPI_SUM, p->root, comm);
+    default:
+        return MPI_Reduce_scatter_block(p->in_place ? MPI_IN_PLACE : in, out, (int) p->count, MPI_INT, MPI_SUM, comm);
+    }
+}
+
+static void check(suite_t *suite, const plan_t *p, const int *image, const int *before, size_t ints, const char *what)
+{
+    const bool takes = REDUCE != p->coll || suite->rank == p->root;
+    const size_t n = out_ints(suite, p);
+    for (size_t i = 0; i < ints; ++i) {
+        const size_t step = BCAST == p->coll ? p->step : 1, at = i - GUARD;
+        const bool inside = takes && i >= GUARD && at < n * step && 0 == at % step;
+        const bool scratch = p->in_place && REDUCE_SCATTER_BLOCK == p->coll && i >= GUARD + n && i < ints - GUARD;
+        const int want = inside ? expected(suite, p, at / step) : before[i];
+        if (image[i] != want && !scratch) {
+            suite_fail(suite, "%s, %zu ints, root %d%s, %s: element %zd is %d, not %d", names[p->coll], p->count,
+                       p->root, p->in_place ? ", in place" : "", what, (ssize_t) i - GUARD, image[i], want);
+            return;
+        }
+    }
+}
+
+/* The buffers of a row of calls. Both may hold the longer one of input and output, for calls in place. */
+typedef struct pair {
+    buffer_t in, out;
+    size_t ints; /* of each, with guards */
+    int *image, *before;
+} pair_t;
+
+static void pair_make(const suite_t *suite, const plan_t *p, buffer_kind_t kind, pair_t *pair)
+{
+    const size_t in = in_ints(suite, p), out = out_ints(suite, p);
+    pair->ints = (in > out ? in : out) * p->step + 2 * GUARD;
+    buffer_alloc(&pair->in, kind, pair->ints * sizeof(int), 0);
+    buffer_alloc(&pair->out, kind, pair->ints * sizeof(int), 0);
+    pair->image = malloc(pair->ints * sizeof(int));
+    pair->before = malloc(pair->ints * sizeof(int));
+}
+
+static void pair_free(pair_t *pair)
+{
+    buffer_free(&pair->in);
+    buffer_free(&pair->out);
+    free(pair->image);
+    free(pair->before);
+}
+
+static void input_write(const suite_t *suite, const plan_t *p, pair_t *pair)
+{
+    const bool in_out = p->in_place || BCAST == p->coll;
+    const bool gives = BCAST != p->coll || suite->rank == p->root;
+    const size_t at = GUARD + (in_out ? place_of(suite, p) : 0);
+    for (size_t i = 0; i < pair->ints; ++i) {
+        pair->before[i] = -7 - (int) (i % 5);
+    }
+    buffer_write(&pair->out, pair->before, pair->ints * sizeof(int));
+    memcpy(pair->image, pair->before, pair->ints * sizeof(int));
+    for (size_t i = 0; gives && i < in_ints(suite, p); ++i) {
+        pair->image[at + i * p->step] = value(suite->rank, i, p->salt);
+    }
+    buffer_write(in_out ? &pair->out : &pair->in, pair->image, pair->ints * sizeof(int));
+    if (in_out) { /* what is no result keeps what the call found */
+        memcpy(pair->before, pair->image, pair->ints * sizeof(int));
+    }
+}
+
+static int *ints_of(buffer_t *buffer)
+{
+    return (int *) (void *) buffer->message + GUARD;
+}
+
+/* Makes one call and checks it. Returns whether it ran on the GPUs. */
+static bool one(suite_t *suite, plan_t *p, pair_t *pair, MPI_Comm comm, MPI_Datatype type, int count, const char *what)
+{
+    pvars_t before, after;
+    p->salt = (int) (++suite->salt % 1000);
+    input_write(suite, p, pair);
+    ++suite->calls;
+    pvars_read(&before);
+    const int error = call(suite, p, ints_of(&pair->in), ints_of(&pair->out), comm, type, count);
+    pvars_read(&after);
+    if (MPI_SUCCESS != error) {
+        suite_fail(suite, "%s, %zu ints: error %d", names[p->coll], p->count, error);
+    }
+    buffer_read(&pair->out, pair->image, pair->ints * sizeof(int));
+    check(suite, p, pair->image, pair->before, pair->ints, what);
+    return after.accelerated > before.accelerated;
+}
+
+static void row_run(suite_t *suite, plan_t *p, MPI_Comm comm, bool asserts)
+{
+    pair_t pair;
+    bool on_gpus = false;
+    pair_make(suite, p, BUFFER_DEVICE, &pair);
+    for (int i = 0; i <= WARM; ++i) {
+        on_gpus = one(suite, p, &pair, comm, MPI_INT, (int) p->count, "device memory");
+    }
+    if (asserts && !on_gpus) {
+        suite_fail(suite, "%s, %zu ints, root %d: not on the GPUs", names[p->coll], p->count, p->root);
+    }
+    pair_free(&pair);
+}
+
+/* A rank passes host memory; or the call's data by a type with gaps, of which it has as many bytes. */
+static void strange_run(suite_t *suite, plan_t *p, MPI_Comm comm)
+{
+    pair_t pair;
+    const int strange = suite->nranks - 1;
+    pair_make(suite, p, suite->rank == strange ? BUFFER_HOST : BUFFER_DEVICE, &pair);
+    for (int i = 0; i < STRANGE; ++i) {
+        (void) one(suite, p, &pair, comm, MPI_INT, (int) p->count, "host memory on one rank");
+    }
+    pair_free(&pair);
+    if (ALLGATHER != p->coll && BCAST != p->coll) {
+        return;
+    }
+    MPI_Datatype pieces;
+    MPI_Type_vector((int) p->count, 1, 2, MPI_INT, &pieces);
+    MPI_Type_commit(&pieces);
+    p->step = suite->rank == strange ? 2 : 1;
+    pair_make(suite, p, BUFFER_DEVICE, &pair);
+    for (int i = 0; i < STRANGE; ++i) {
+        const bool mine = suite->rank == strange;
+        (void) one(suite, p, &pair, comm, mine ? pieces : MPI_INT, mine ? 1 : (int) p->count,
+                   "a type with gaps on one rank");
+    }
+    pair_free(&pair);
+    MPI_Type_free(&pieces);
+}
+
+int main(int argc, char **argv)
+{
+    suite_t suite;
+    MPI_Comm comm;
+    static const size_t counts[] = {1, 5, 1000, 4099, 65536, 300001};
+
+    suite_begin(&suite, "rows", &argc, &argv);
+    const bool asserts = PATH_ANY != suite.default_path;
+    for (int coll = 0; coll < COLLS; ++coll) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); ++i) {
+            for (int in_place = 0; in_place < (BCAST == coll ? 1 : 2); ++in_place) {
+                const bool has_root = BCAST == coll || REDUCE == coll;
+                for (int root = 0; root < (has_root ? suite.nranks : 1); ++root) {
+                    plan_t p = {
+                        .coll = (coll_t) coll, .count = counts[i], .root = root, .in_place = 0 != in_place, .step = 1};
+                    row_run(&suite, &p, comm, asserts);
+                }
+            }
+        }
+        MPI_Comm_free(&comm);
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+        for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); ++i) {
+            plan_t p = {.coll = (coll_t) coll, .count = counts[i], .root = suite.nranks - 1, .step = 1};
+            row_run(&suite, &p, comm, asserts);
+            strange_run(&suite, &p, comm);
+        }
+        MPI_Comm_free(&comm);
+    }
+    return suite_end(&suite);
+}

@@ -447,8 +447,8 @@ static const char *const multicast_names[GPUHIER_MULTICAST_COUNT + 1] = {
 
 /* 1 + the index here; 0: the switch cannot do it. */
 static const unsigned char served_plus_1[GPUHIER_REDUCE_COUNT] = {
-#define SERVES(op, type, name) [GPUHIER_REDUCE_##op##_##type] = GPUHIER_MULTICAST_##name + 1,
-    GPUHIER_MULTICAST_SERVES(SERVES)
+#define SERVES(name, type, op) [GPUHIER_REDUCE_##op##_##type] = GPUHIER_MULTICAST_##name + 1,
+    GPUHIER_MULTICAST_LIST(SERVES) GPUHIER_MULTICAST_BITWISE(SERVES)
 #undef SERVES
 };
 

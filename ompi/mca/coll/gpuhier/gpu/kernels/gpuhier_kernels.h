@@ -17,13 +17,13 @@
  * modulo 16 costs more accesses, of that buffer only.
  *
  * This folder, kernels, owns the GPU's code: the list of types and kernels (this file), the arithmetic, which is the
- * host's too (gpuhier_kernel_ops.h),
- * what a thread does (gpuhier_kernel_body.h), the entry points (gpuhier_kernels.cu) and the compiled code as data
- * (gpuhier_fatbin.S). It uses no other code. These kernels wait for nothing; the one-shot kernels (gpuhier_oneshot.h,
- * gpuhier_oneshot_body.h, gpuhier_oneshot_entry.h) wait for those of the peers.
+ * host's too (gpuhier_kernel_ops.h), what a thread does (gpuhier_kernel_body.h), the entry points (gpuhier_kernels.cu)
+ * and the compiled code as data (gpuhier_fatbin.S). It uses no other code. These kernels wait for nothing; the one-shot
+ * kernels (gpuhier_oneshot.h, gpuhier_oneshot_body.h) wait for those of the peers.
  *
- * Used by: coll_gpuhier_reduce.c (which launches), gpuhier_kernels.cu (the GPU's code), the
- * host twin in test/cudasim/twin, and the engine, which fills the arguments. Plain C and C++.
+ * Used by: coll_gpuhier_reduce.c (which launches), gpuhier_kernels.cu (the GPU's code), the host twin in
+ * test/cudasim/twin, coll_gpuhier_host_reduce.c (the lists), and the engine, which fills the arguments. Plain C and
+ * C++.
  */
 #ifndef GPUHIER_KERNELS_H
 #define GPUHIER_KERNELS_H

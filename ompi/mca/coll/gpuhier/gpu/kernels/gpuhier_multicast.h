@@ -57,24 +57,11 @@ GPUHIER_KERNEL_ASSERT(32 == sizeof(gpuhier_multicast_args_t), "host and GPU must
     X(add_f32, float, sum)        \
     X(add_f64, double, sum)
 
-/* X(op, type, name): the kernel that serves an entry of GPUHIER_KERNEL_LIST. */
-#define GPUHIER_MULTICAST_BITWISE(X, op, name) \
-    X(op, uint8, name) X(op, uint16, name) X(op, uint32, name) X(op, uint64, name)
-#define GPUHIER_MULTICAST_SERVES(X)             \
-    X(sum, uint32, add_u32)                     \
-    X(sum, uint64, add_u64)                     \
-    X(max, int32, max_s32)                      \
-    X(max, uint32, max_u32)                     \
-    X(max, int64, max_s64)                      \
-    X(max, uint64, max_u64)                     \
-    X(min, int32, min_s32)                      \
-    X(min, uint32, min_u32)                     \
-    X(min, int64, min_s64)                      \
-    X(min, uint64, min_u64)                     \
-    GPUHIER_MULTICAST_BITWISE(X, band, and_b64) \
-    GPUHIER_MULTICAST_BITWISE(X, bor, or_b64)   \
-    GPUHIER_MULTICAST_BITWISE(X, bxor, xor_b64) \
-    X(sum, float, add_f32)                      \
-    X(sum, double, add_f64)
+/* X(name, type, op): what those of 64 bits serve besides, elements of fewer bits. */
+#define GPUHIER_MULTICAST_NARROW(X, name, op) X(name, uint8, op) X(name, uint16, op) X(name, uint32, op)
+#define GPUHIER_MULTICAST_BITWISE(X)           \
+    GPUHIER_MULTICAST_NARROW(X, and_b64, band) \
+    GPUHIER_MULTICAST_NARROW(X, or_b64, bor)   \
+    GPUHIER_MULTICAST_NARROW(X, xor_b64, bxor)
 
 #endif /* GPUHIER_MULTICAST_H */

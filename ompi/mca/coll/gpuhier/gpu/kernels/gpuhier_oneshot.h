@@ -35,7 +35,7 @@
  * out may be in (in place), at the same address. Any alignment works. A peer's program sees no store of these kernels:
  * they write to mailboxes, to their own rank's `out`, and to its host's words.
  *
- * Used by: coll_gpuhier_reduce.c (which launches), gpuhier_oneshot_entry.h (the entry points), the host twin in
+ * Used by: coll_gpuhier_reduce.c (which launches), gpuhier_kernels.cu (the entry points), the host twin in
  * test/cudasim/twin, and the engine, which fills the arguments. Plain C and C++.
  */
 #ifndef GPUHIER_ONESHOT_H

@@ -4,7 +4,7 @@
  *
  * One logical thread of a one-shot kernel: what it pushes, and what it waits for, reduces and gathers. The same source
  * runs on the GPU and in the twin. Owns neither arithmetic (gpuhier_kernel_ops.h) nor accesses to elements
- * (gpuhier_kernel_body.h), nor the end of a grid (gpuhier_oneshot_entry.h).
+ * (gpuhier_kernel_body.h), nor the end of a grid (gpuhier_kernels.cu).
  *
  * A memory offers, beside get, put and touch: push(address, line), which stores two words; take(address), which loads
  * two words, each of them whole; and stops(args, turns), one turn of waiting, which says whether the kernel must

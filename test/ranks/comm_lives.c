@@ -8,6 +8,7 @@
  *   comm_lives [--stock] inter      an inter-communicator, and what it is merged to
  *   comm_lives [--stock] spawn      MPI_Comm_spawn of as many ranks again, and the merged communicator
  *   comm_lives [--stock] rounds [N] N (default 4) times spawn, each time of other ranks: nothing of them stays mapped
+ *   comm_lives [--stock] pending    the first call on a communicator while another one is being made
  *   comm_lives [--stock] unfreed    MPI_Finalize with communicators alive that were used
  */
 #include "calls.h"
@@ -90,6 +91,29 @@ static void many(suite_t *suite, int ncomms)
     sum(suite, MPI_COMM_WORLD, 1000, PATH_ACCELERATED);
     free(comms);
     free(paths);
+}
+
+/*
+ * Rank 0 begins to make a communicator that the others make after their call. Open MPI makes one communicator at a time
+ * in a process, those of the lowest parent first, so a call that made one inside would wait for ever.
+ */
+static void pending(suite_t *suite)
+{
+    MPI_Comm used, made;
+    MPI_Request request;
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &used);
+    if (0 == suite->rank) {
+        MPI_Comm_idup(MPI_COMM_WORLD, &made, &request);
+        sum(suite, used, 1000, PATH_ACCELERATED);
+    } else {
+        sum(suite, used, 1000, PATH_ACCELERATED);
+        MPI_Comm_idup(MPI_COMM_WORLD, &made, &request);
+    }
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    sum(suite, made, 1000, PATH_ACCELERATED);
+    MPI_Comm_free(&made);
+    MPI_Comm_free(&used);
 }
 
 /* The sum of one group is the other's result. */
@@ -259,10 +283,12 @@ int main(int argc, char **argv)
         spawn(&suite, program);
     } else if (0 == strcmp(what, "rounds")) {
         rounds(&suite, program, argc > 2 ? atoi(argv[2]) : 4);
+    } else if (0 == strcmp(what, "pending")) {
+        pending(&suite);
     } else if (0 == strcmp(what, "unfreed")) {
         unfreed(&suite);
     } else {
-        fprintf(stderr, "usage: comm_lives [--stock] many [N] | inter | spawn | rounds [N] | unfreed\n");
+        fprintf(stderr, "usage: comm_lives [--stock] many [N] | inter | spawn | rounds [N] | pending | unfreed\n");
         return 2;
     }
     return suite_end(&suite);

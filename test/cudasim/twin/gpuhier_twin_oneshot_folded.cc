@@ -22,8 +22,7 @@ namespace [[gnu::visibility("hidden")]] gpuhier
 
 static constexpr uint64_t unit_size = GPUHIER_ONESHOT_UNIT;
 static constexpr uint64_t place_size = unit_size * GPUHIER_ONESHOT_WIRE; /* of a unit, in a mailbox */
-static constexpr uint64_t words_together =
-    GPUHIER_ONESHOT_PLACES * unit_size / 8; /* from a unit's first line to its second */
+static constexpr uint64_t group = GPUHIER_ONESHOT_PLACES;                /* of units, whose lines lie together */
 static constexpr uint64_t block_units = 256;
 
 /* A line, or the data of a unit. As in the kernels, each half of a line is loaded whole. */
@@ -67,53 +66,65 @@ struct folded {
         return bytes - unit * unit_size < unit_size ? bytes - unit * unit_size : unit_size;
     }
 
-    /* The input's units at n places, one behind the other; the last one is filled up with zeros. */
+    /* Units between two neighbouring places of a shard, and how many of n from a place on are whole. */
+    uint64_t stride() const
+    {
+        return args.two_shots ? args.nranks : 1;
+    }
+    uint64_t whole(uint32_t shard, uint64_t place, uint64_t n) const
+    {
+        return length(unit_at(shard, place + n - 1)) < unit_size ? n - 1 : n;
+    }
+
+    /* The input's units at n places, one behind the other; the message's last one is filled up with zeros. */
     void load(block &to, uint32_t shard, uint64_t place, uint64_t n) const
     {
-        const char *in = (const char *) cudasim_host_view(launch, (uintptr_t) args.in);
-        char *at = (char *) to.word;
-        memset(at + (n - 1) * unit_size, 0, unit_size);
-        if (!args.two_shots) {
-            memcpy(at, in + place * unit_size, (n - 1) * unit_size + length(place + n - 1));
-            return;
+        const auto *in = (const char *) cudasim_host_view(launch, (uintptr_t) args.in);
+        const char *from = in + unit_at(shard, place) * unit_size; /* at any alignment */
+        auto *data = (words *) to.word;
+        const uint64_t all = whole(shard, place, n), step = stride() * unit_size;
+        for (uint64_t k = 0; k < all; ++k) {
+            memcpy(&data[k], from + k * step, unit_size);
         }
-        for (uint64_t k = 0; k < n; ++k) {
-            const uint64_t u = unit_at(shard, place + k);
-            memcpy(at + k * unit_size, in + u * unit_size, length(u));
+        if (all < n) {
+            data[all] = words{};
+            memcpy(&data[all], from + all * step, length(unit_at(shard, place + all)));
         }
     }
     void store(const block &from, uint32_t shard, uint64_t place, uint64_t n) const
     {
-        char *out = (char *) cudasim_host_view(launch, (uintptr_t) args.out);
-        const char *at = (const char *) from.word;
-        if (!args.two_shots) {
-            memcpy(out + place * unit_size, at, (n - 1) * unit_size + length(place + n - 1));
-            return;
+        auto *out = (char *) cudasim_host_view(launch, (uintptr_t) args.out);
+        char *to = out + unit_at(shard, place) * unit_size; /* at any alignment */
+        const auto *data = (const words *) from.word;
+        const uint64_t all = whole(shard, place, n), step = stride() * unit_size;
+        for (uint64_t k = 0; k < all; ++k) {
+            memcpy(to + k * step, &data[k], unit_size);
         }
-        for (uint64_t k = 0; k < n; ++k) {
-            const uint64_t u = unit_at(shard, place + k);
-            memcpy(out + u * unit_size, at + k * unit_size, length(u));
+        if (all < n) {
+            memcpy(to + all * step, &data[all], length(unit_at(shard, place + all)));
         }
     }
 
     /* Pushes n units to places from `to` on, where a group of lines begins. */
     void push(uint64_t to, uint32_t flag, const block &from, uint64_t n) const
     {
-        constexpr uint64_t group = GPUHIER_ONESHOT_PLACES;
-        alignas(16) uint64_t lines[block_units * place_size / 8];
+        alignas(16) words lines[block_units * GPUHIER_ONESHOT_WIRE];
         const words flags = {flag, flag, flag, flag};
-        for (uint64_t k = 0; k < n; ++k) {
-            const words data = *(const words *) (from.word + 4 * k);
-            uint64_t *line = lines + k / group * 2 * words_together + k % group * 2;
-            *(words *) line = mixed(data, flags, words{0, 4, 1, 5});
-            *(words *) (line + words_together) = mixed(data, flags, words{2, 6, 3, 7});
+        const auto *data = (const words *) from.word;
+        for (uint64_t k = 0; k < n; k += group) {
+            words *line = lines + k * GPUHIER_ONESHOT_WIRE;
+            const uint64_t some = n - k < group ? n - k : group;
+            for (uint64_t i = 0; i < some; ++i) {
+                line[i] = mixed(data[k + i], flags, words{0, 4, 1, 5});
+                line[group + i] = mixed(data[k + i], flags, words{2, 6, 3, 7});
+            }
         }
-        const uint64_t whole = n / group * group, rest = n - whole, words = whole * place_size / 8;
+        const uint64_t rest = n % group, whole = n - rest;
         if (rest > 0) {
             const uint64_t end = to + whole * place_size;
-            cudasim_push(launch, (uintptr_t) (end + 8 * words_together), lines + words + words_together,
-                         (size_t) (rest * unit_size));
-            cudasim_push(launch, (uintptr_t) end, lines + words, (size_t) (rest * unit_size));
+            const words *line = lines + whole * GPUHIER_ONESHOT_WIRE;
+            cudasim_push(launch, (uintptr_t) (end + group * unit_size), line + group, (size_t) (rest * unit_size));
+            cudasim_push(launch, (uintptr_t) end, line, (size_t) (rest * unit_size));
         }
         if (whole > 0) {
             cudasim_push(launch, (uintptr_t) to, lines, (size_t) (whole * place_size));
@@ -131,17 +142,21 @@ struct folded {
     /* Takes n units out of the mailbox. False: not all of them are there. */
     bool look(block &to, uint64_t from, uint64_t n) const
     {
-        constexpr uint64_t group = GPUHIER_ONESHOT_PLACES;
-        const auto *lines = (const uint64_t *) cudasim_host_view(launch, (uintptr_t) from);
+        const auto *lines = (const volatile words *) cudasim_host_view(launch, (uintptr_t) from);
+        auto *data = (words *) to.word;
         const uint32_t flag = args.flag[args.index];
         const words flags = {0, flag, 0, flag}, upper = {0, ~0u, 0, ~0u};
         words wrong = {};
-        for (uint64_t k = 0; k < n; ++k) {
-            const uint64_t *line = lines + k / group * 2 * words_together + k % group * 2;
-            const words one = *(const volatile words *) line, two = *(const volatile words *) (line + words_together);
-            wrong |= ((one ^ flags) | (two ^ flags)) & upper;
-            *(words *) (to.word + 4 * k) = mixed(one, two, words{0, 2, 4, 6});
+        for (uint64_t k = 0; k < n; k += group) {
+            const volatile words *line = lines + k * GPUHIER_ONESHOT_WIRE;
+            const uint64_t some = n - k < group ? n - k : group;
+            for (uint64_t i = 0; i < some; ++i) {
+                const words one = line[i], two = line[group + i];
+                wrong |= (one ^ flags) | (two ^ flags);
+                data[k + i] = mixed(one, two, words{0, 2, 4, 6});
+            }
         }
+        wrong &= upper;
         return 0 == (wrong[1] | wrong[3]);
     }
     /* Waits until they are there, for the part of the mailbox that begins at `part`. False: the kernel must leave. */
@@ -166,30 +181,46 @@ struct folded {
         return args.own + rank * args.part_bytes;
     }
 
+    /* Blocks of places, of which shard 0 has the most; and what a shard has of block number b. */
+    uint64_t blocks() const
+    {
+        return (places(0) + block_units - 1) / block_units;
+    }
+    uint64_t within(uint32_t shard, uint64_t b) const
+    {
+        const uint64_t all = places(shard), before = b * block_units;
+        return all <= before ? 0 : all - before < block_units ? all - before : block_units;
+    }
+
+    /* Block by block, and not shard by shard: the shards' units lie side by side in the input. */
     void push_input(block &data) const
     {
-        for (uint32_t shard = 0; shard < (args.two_shots ? args.nranks : 1); ++shard) {
-            for (uint64_t left = places(shard), n; left > 0; left -= n) {
-                n = 0 == left % block_units ? block_units : left % block_units;
-                const uint64_t place = left - n;
-                if (!args.two_shots || shard != args.index) {
+        for (uint64_t b = blocks(); b-- > 0;) {
+            const uint64_t place = b * block_units;
+            if (!args.two_shots) {
+                load(data, 0, place, within(0, b));
+                push_all(place * place_size, data, within(0, b));
+                continue;
+            }
+            for (uint32_t k = 1; k < args.nranks; ++k) {
+                const uint32_t shard = (args.index + k) % args.nranks;
+                if (const uint64_t n = within(shard, b); n > 0) {
                     load(data, shard, place, n);
-                }
-                if (!args.two_shots) {
-                    push_all(place * place_size, data, n);
-                } else if (shard != args.index) {
                     push(args.box[shard] + place * place_size, args.flag[shard], data, n);
                 }
             }
         }
     }
-    bool reduce(block *data, uint32_t elem_bytes, twin_combine_t combine) const
+    /* In two shots `results` has room for all of this rank's shard. */
+    bool reduce(block *data, block *results, uint32_t elem_bytes, twin_combine_t combine) const
     {
-        block &result = data[args.nranks];
         const void *from[GPUHIER_KERNEL_MAX_PEERS];
-        for (uint64_t left = places(args.index), n; left > 0; left -= n) {
-            n = 0 == left % block_units ? block_units : left % block_units;
-            const uint64_t place = left - n;
+        for (uint64_t b = blocks(); b-- > 0;) {
+            const uint64_t place = b * block_units, n = within(args.index, b);
+            block &result = args.two_shots ? results[b] : *results;
+            if (0 == n) {
+                continue;
+            }
             load(data[args.index], args.index, place, n);
             for (uint32_t s = 0; s < args.nranks; ++s) {
                 from[s] = data + s;
@@ -200,20 +231,24 @@ struct folded {
             combine(&result, from, args.nranks, n * unit_size / elem_bytes);
             if (args.two_shots) {
                 push_all(half() + place * place_size, result, n);
+            } else {
+                store(result, args.index, place, n);
             }
-            store(result, args.index, place, n);
         }
         return true;
     }
-    bool gather(block &data) const
+    bool gather(block &data, const block *results) const
     {
-        for (uint32_t shard = 0; args.two_shots && shard < args.nranks; ++shard) {
-            for (uint64_t left = shard == args.index ? 0 : places(shard), n; left > 0; left -= n) {
-                n = 0 == left % block_units ? block_units : left % block_units;
-                if (!take(data, part_of(shard) + half(), left - n, n)) {
+        for (uint64_t b = args.two_shots ? blocks() : 0; b-- > 0;) {
+            const uint64_t place = b * block_units;
+            for (uint32_t shard = 0; shard < args.nranks; ++shard) {
+                const uint64_t n = within(shard, b);
+                if (n > 0 && shard != args.index && !take(data, part_of(shard) + half(), place, n)) {
                     return false;
                 }
-                store(data, shard, left - n, n);
+                if (n > 0) {
+                    store(shard == args.index ? results[b] : data, shard, place, n);
+                }
             }
         }
         return true;
@@ -225,13 +260,14 @@ void twin_oneshot_folded(const cudasim_launch_t *launch, const gpuhier_oneshot_a
 {
     const uint64_t bytes = args.count * elem_bytes;
     const folded all = {launch, args, bytes, (bytes + unit_size - 1) / unit_size};
-    const std::unique_ptr<block[]> data(new block[args.nranks + 1]);
+    const std::unique_ptr<block[]> data(new block[args.nranks + (args.two_shots ? all.blocks() : 1)]);
+    block *results = data.get() + args.nranks;
     const uint64_t shard = all.places(args.index) * unit_size;
 
     launch->traffic(launch, (uintptr_t) args.in, (size_t) bytes, 0);
     all.push_input(data[0]);
     launch->traffic(launch, (uintptr_t) args.in, (size_t) (shard < bytes ? shard : bytes), 0);
-    const bool complete = all.reduce(data.get(), elem_bytes, combine) && all.gather(data[0]);
+    const bool complete = all.reduce(data.get(), results, elem_bytes, combine) && all.gather(data[0], results);
     if (complete) {
         launch->traffic(launch, (uintptr_t) args.out, (size_t) bytes, 1);
     }

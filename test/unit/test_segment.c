@@ -58,7 +58,7 @@ static void child(const gpuhier_segment_args_t *args, int from, int to)
 
 static pid_t pair_begin(pair_t *pair, bool locks)
 {
-    gpuhier_segment_args_t args = {.nranks = 2, .small_bytes = 64, .locks = locks};
+    gpuhier_segment_args_t args = {.nranks = 2, .slot_bytes = 128, .area_bytes = 80, .locks = locks};
     int down[2], up[2];
     pid_t orphan = -1;
     if (sizeof(args.word) != getrandom(&args.word, sizeof(args.word), 0) || 0 != pipe(down) || 0 != pipe(up)
@@ -106,7 +106,7 @@ int posix_fallocate(int file, off_t begin, off_t bytes)
 
 static void check_ticks(void)
 {
-    gpuhier_segment_args_t args = {.nranks = 2, .small_bytes = 64};
+    gpuhier_segment_args_t args = {.nranks = 2, .slot_bytes = 128, .area_bytes = 80};
     gpuhier_segment_t segment;
     sigset_t blocked;
     check(sizeof(args.word) == getrandom(&args.word, sizeof(args.word), 0), "could not begin");

@@ -8,7 +8,7 @@
  * This folder, base, owns what every layer needs: the parameters (params), the counters (counters), the engine's lock
  * (lock), the clock (clock), the order of memory between processes (sync), objects that wait until UCX or a GPU lets go
  * of them (kept), the end of the process's life in MPI (end), the collectives that gpuhier replaced (saved), why calls
- * are left to them (reasons), what a job prints and writes about its calls (report, trace), hashes, shared memory
+ * are left to them (reasons), what a job prints and writes about its calls (report, trace), shared memory
  * (shm_reserve), and limits. It uses Open MPI and libc, and no other folder. All folders use it.
  *
  * Parameters are constant once the component is registered, except `enable`. Any thread may raise counters. kept is

@@ -16,7 +16,7 @@
 #include "base/coll_gpuhier_params.h"
 #include "base/coll_gpuhier_params_list.h"
 
-#include "base/coll_gpuhier_hash.h"
+#include "base/coll_gpuhier_limits.h"
 #include "opal/mca/base/mca_base_var.h"
 #include "opal/util/show_help.h"
 

@@ -15,7 +15,7 @@
 
 static gpuhier_slot_t *slot_of(const gpuhier_call_t *call, int index)
 {
-    return gpuhier_team_slot(call->team, index, call->sequence);
+    return gpuhier_slot_of(call->team, index, call->sequence);
 }
 
 static gpuhier_slot_t *my_slot(const gpuhier_call_t *call)

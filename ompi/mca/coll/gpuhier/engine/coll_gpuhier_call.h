@@ -8,6 +8,7 @@
 #define GPUHIER_CALL_H
 
 #include "base/coll_gpuhier_trace.h"
+#include "engine/coll_gpuhier_slot.h"
 #include "engine/coll_gpuhier_hostcall.h"
 #include "plan/coll_gpuhier_collective.h"
 #include "team/coll_gpuhier_team.h"
@@ -175,7 +176,7 @@ struct gpuhier_call {
 static inline bool gpuhier_call_has_failed_member(const gpuhier_call_t *call)
 {
     for (int i = 0; i < call->team->group_size; ++i) {
-        if (gpuhier_word_reached(&gpuhier_team_slot(call->team, i, call->sequence)->failed, call->sequence,
+        if (gpuhier_word_reached(&gpuhier_slot_of(call->team, i, call->sequence)->failed, call->sequence,
                                  GPUHIER_FAILED_SAID)) {
             return true;
         }
@@ -187,7 +188,7 @@ static inline bool gpuhier_call_has_failed_member(const gpuhier_call_t *call)
 static inline bool gpuhier_call_all_reached(const gpuhier_call_t *call, size_t word_offset, uint64_t progress)
 {
     for (int i = 0; i < call->team->group_size; ++i) {
-        gpuhier_slot_t *slot = gpuhier_team_slot(call->team, i, call->sequence);
+        gpuhier_slot_t *slot = gpuhier_slot_of(call->team, i, call->sequence);
         if (!gpuhier_word_reached((gpuhier_word_t *) ((char *) slot + word_offset), call->sequence, progress)) {
             return false;
         }

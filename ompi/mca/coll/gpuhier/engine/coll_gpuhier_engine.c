@@ -192,7 +192,7 @@ static bool members_quiet(gpuhier_call_t *call)
     const gpuhier_team_t *team = call->team;
     const bool look = 0 == call->polls++ % LOOKS_APART;
     for (int i = 0; i < team->group_size; ++i) {
-        gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
+        gpuhier_slot_t *slot = gpuhier_slot_of(team, i, call->sequence);
         if (i == team->index
             || gpuhier_word(call->sequence, GPUHIER_CLAIM_TAKEN)
                    != gpuhier_word_advance(&slot->claim, call->sequence, GPUHIER_CLAIM_REVOKED, GPUHIER_CLAIM_TAKEN)) {
@@ -214,7 +214,7 @@ static void quiet_say(const gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;
     for (int slot = 0; slot < GPUHIER_SLOTS; ++slot) {
-        gpuhier_word_publish(&gpuhier_team_slot(team, team->index, call->sequence + (uint64_t) slot)->failed,
+        gpuhier_word_publish(&gpuhier_slot_of(team, team->index, call->sequence + (uint64_t) slot)->failed,
                              GPUHIER_WORD_SEQUENCE_MAX, GPUHIER_FAILED_QUIET);
     }
 }
@@ -243,7 +243,7 @@ void gpuhier_engine_fail(gpuhier_call_t *call, int status)
     if (NULL != call->form->fail) {
         call->form->fail(call);
     }
-    gpuhier_word_publish(&gpuhier_team_slot(team, team->index, call->sequence)->failed, call->sequence,
+    gpuhier_word_publish(&gpuhier_slot_of(team, team->index, call->sequence)->failed, call->sequence,
                          GPUHIER_FAILED_SAID);
     gpuhier_partners_give_up(team); /* the other groups wait for messages */
     /*

@@ -30,7 +30,7 @@ typedef struct gpuhier_known {
 
 static gpuhier_slot_t *slot_of(const gpuhier_call_t *call, int index)
 {
-    return gpuhier_team_slot(call->team, index, call->sequence);
+    return gpuhier_slot_of(call->team, index, call->sequence);
 }
 
 static bool lies_in(const gpuhier_memref_t *ref, CUdeviceptr address, uint64_t bytes, uint64_t id)

@@ -82,7 +82,7 @@ static void offer_end(gpuhier_call_t *call)
 
 static const gpuhier_arrival_t *arrival_of(const gpuhier_call_t *call, int index)
 {
-    return &gpuhier_team_slot(call->team, index, call->sequence)->arrival;
+    return &gpuhier_slot_of(call->team, index, call->sequence)->arrival;
 }
 
 static bool all_offer(const gpuhier_call_t *call)
@@ -174,7 +174,7 @@ static int ended(gpuhier_call_t *call)
     if (GPUHIER_ONESHOT_COMPLETE != (word & 3)) {
         return OMPI_ERROR;
     }
-    gpuhier_slot_t *slot = gpuhier_team_slot(call->team, call->team->index, call->sequence);
+    gpuhier_slot_t *slot = gpuhier_slot_of(call->team, call->team->index, call->sequence);
     ++call->slices.stage[GPUHIER_STAGE_RS].done;
     gpuhier_word_publish(&slot->rs_done[0], call->sequence, 1);
     gpuhier_word_publish(&slot->ag_done[0], call->sequence, 1);
@@ -231,7 +231,7 @@ static bool outcome_known(gpuhier_call_t *call)
 {
     for (int i = 0; i < call->team->group_size; ++i) {
         if (gpuhier_word(call->sequence, GPUHIER_CLAIM_TAKEN)
-            != gpuhier_word_read(&gpuhier_team_slot(call->team, i, call->sequence)->claim)) {
+            != gpuhier_word_read(&gpuhier_slot_of(call->team, i, call->sequence)->claim)) {
             return false;
         }
     }

@@ -382,7 +382,11 @@ static void parts_release(gpuhier_team_t *team)
 
 void gpuhier_queue_open(void)
 {
-    static const gpuhier_team_engine_t engine = {.make = parts_make, .release = parts_release, .drive = drive_and_tell};
+    static const gpuhier_team_engine_t engine = {.slot_bytes = sizeof(gpuhier_slot_t),
+                                                 .area_bytes = sizeof(gpuhier_area_t),
+                                                 .make = parts_make,
+                                                 .release = parts_release,
+                                                 .drive = drive_and_tell};
     gpuhier_team_engine = &engine;
     gpuhier_process_open(net_progress);
 }

@@ -236,7 +236,7 @@ void gpuhier_slices_report(const gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;
     for (int i = 0; i < team->group_size; ++i) {
-        gpuhier_slot_t *slot = gpuhier_team_slot(team, i, call->sequence);
+        gpuhier_slot_t *slot = gpuhier_slot_of(team, i, call->sequence);
         bool arrived = gpuhier_word_reached(&slot->arrived, call->sequence, 1);
         uint64_t begin = gpuhier_word(call->sequence, 0);
 #define DONE_OF(word) \

@@ -57,7 +57,7 @@ static size_t input_bytes(const gpuhier_call_t *call)
 
 static gpuhier_area_t *area_of(const gpuhier_call_t *call, int index)
 {
-    return gpuhier_segment_area(&call->team->segment, call->team->node_index[index], call->sequence);
+    return gpuhier_area_of(call->team, index, call->sequence);
 }
 
 /* Publishes that data are there, with their mask. */
@@ -419,7 +419,7 @@ static bool mask_learn(gpuhier_call_t *call)
 static void fail(gpuhier_call_t *call)
 {
     if (!mask_learn(call)) {
-        gpuhier_slot_t *slot = gpuhier_team_slot(call->team, call->team->index, call->sequence);
+        gpuhier_slot_t *slot = gpuhier_slot_of(call->team, call->team->index, call->sequence);
         gpuhier_word_publish(&slot->undecided, call->sequence, 1);
     }
 }
@@ -427,7 +427,7 @@ static void fail(gpuhier_call_t *call)
 static bool outcome_known(gpuhier_call_t *call)
 {
     for (int i = 0; i < call->team->group_size; ++i) {
-        if (gpuhier_word_reached(&gpuhier_team_slot(call->team, i, call->sequence)->undecided, call->sequence, 1)) {
+        if (gpuhier_word_reached(&gpuhier_slot_of(call->team, i, call->sequence)->undecided, call->sequence, 1)) {
             return false; /* this member failed without knowing the mask, and keeps its mode */
         }
     }

@@ -105,7 +105,7 @@ static int leaders_step(gpuhier_call_t *call, bool *done_p)
 
 int gpuhier_vote_step(gpuhier_call_t *call)
 {
-    gpuhier_slot_t *leader = gpuhier_team_slot(call->team, 0, call->sequence);
+    gpuhier_slot_t *leader = gpuhier_slot_of(call->team, 0, call->sequence);
     if (0 == call->team->index) {
         bool done;
         int events = leaders_step(call, &done);

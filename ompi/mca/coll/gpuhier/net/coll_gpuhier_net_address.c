@@ -12,7 +12,7 @@
  */
 #include "ompi_config.h"
 
-#include "base/coll_gpuhier_hash.h"
+#include "base/coll_gpuhier_limits.h"
 #include "net/coll_gpuhier_net_internal.h"
 
 #include <stdlib.h>

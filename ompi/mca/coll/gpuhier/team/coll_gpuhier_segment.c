@@ -36,12 +36,12 @@ enum { LIFE_UNKNOWN, LIFE_LOCKED, LIFE_LEFT };
 static gpuhier_segment_t segment_plan(const gpuhier_segment_args_t *args, int place)
 {
     const size_t line = GPUHIER_CACHE_LINE, nranks = (size_t) args->nranks;
-    const size_t area_bytes =
-        0 == args->small_bytes ? 0 : (sizeof(gpuhier_area_t) + args->small_bytes + line - 1) / line * line;
+    const size_t area_bytes = (args->area_bytes + line - 1) / line * line;
     const size_t lives_bytes = (sizeof(gpuhier_word_t) * nranks + line - 1) / line * line;
     return (gpuhier_segment_t){.bytes = sizeof(gpuhier_segment_header_t) + lives_bytes
-                                        + nranks * GPUHIER_SLOTS * (sizeof(gpuhier_slot_t) + area_bytes),
+                                        + nranks * GPUHIER_SLOTS * (args->slot_bytes + area_bytes),
                                .lives_bytes = lives_bytes,
+                               .slot_bytes = args->slot_bytes,
                                .area_bytes = area_bytes,
                                .nranks = args->nranks,
                                .place = place,

@@ -149,12 +149,6 @@ void gpuhier_team_release(gpuhier_team_t *team);
 /* The first team of the process, for NULL, or the next one; NULL after the last. The engine's lock is held. */
 gpuhier_team_t *gpuhier_teams_next(const gpuhier_team_t *team);
 
-/* The slot of a member of this rank's group in the control block, for call number `sequence`. */
-static inline gpuhier_slot_t *gpuhier_team_slot(const gpuhier_team_t *team, int index, uint64_t sequence)
-{
-    return gpuhier_segment_slot(&team->segment, team->node_index[index], sequence);
-}
-
 /* What carries pieces between groups, in words; "nothing" for one group. */
 const char *gpuhier_team_between(const gpuhier_team_t *team);
 

@@ -85,7 +85,7 @@ mkdir -p "$folder/home/.openmpi" && cp "$folder/site" "$folder/home/.openmpi/mca
 OMPI_MCA_coll_gpuhier_tune=ipc_uses=1,slices_in_flight=1 says 0 ', 4 in flight$' "${call[@]}"
 oneshot='^  blocking calls of up to 262144 bytes, if no GPU is shared: one kernel that waits for those of the peers$'
 says 0 "$oneshot" plan --nodes 1 --ranks 8 -n 1024
-OMPI_MCA_coll_gpuhier_tune=oneshot_bytes=1000 says 0 "${oneshot/262144/1000}" plan --nodes 1 --ranks 8 -n 1024
+OMPI_MCA_coll_gpuhier_tune=oneshot_bytes=1024 says 0 "${oneshot/262144/1024}" plan --nodes 1 --ranks 8 -n 1024
 says 0 '^    of these from 65536 bytes: in two shots$' plan --nodes 1 --ranks 8 -n 1024
 says 2 "^gpuhier_info: coll_gpuhier_small_bytes is 'much' \(--mca\); a number of bytes is expected$" "${call[@]}" \
     --mca coll_gpuhier_small_bytes much

@@ -91,6 +91,7 @@ static void module_construct(gpuhier_module_t *module)
     module->team = NULL;
     module->team_failed = false;
     module->why = GPUHIER_REASON_not_tried;
+    module->rest = 0;
     module->nnotes = 0;
     atomic_init(&module->told, 0);
     atomic_init(&module->enabled, false);

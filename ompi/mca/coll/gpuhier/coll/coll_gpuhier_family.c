@@ -407,7 +407,7 @@ static inline __attribute__((always_inline)) int serve(way_t way, call_fn *call,
                                                        ompi_request_t **request_p)
 {
     const gpuhier_saved_t *saved = &module->saved;
-    if (BLOCKING == way && NULL != on_gpus && 0 == gpuhier_inside_saved) {
+    if (BLOCKING == way && NULL != on_gpus && 0 == gpuhier_inside_saved && !gpuhier_rows_rest(module)) {
         const int rc = on_gpus(module, a);
         if (GPUHIER_DECLINED != rc) {
             return rc;

@@ -48,6 +48,7 @@ typedef struct gpuhier_module {
     gpuhier_reason_t why;      /* where agree is no */
     _Atomic uint32_t told;     /* reasons that print_info has printed, by bit */
     bool team_failed;          /* set-up failed on some rank: it is not tried again */
+    uint64_t rest;             /* calls of coll_gpuhier_rows.h that ask nobody, as long as there is no team */
     int nnotes;                /* kinds and sizes are the same on all ranks, in the same order */
     gpuhier_note_t notes[GPUHIER_NOTES];
     _Atomic bool enabled;  /* stored last when the communicator is made, by any thread that drives Open MPI's

@@ -30,19 +30,40 @@ _Static_assert(KINDS <= GPUHIER_MODE_KINDS, "each kind has a row in the table of
     GPUHIER_REDUCE_bor_uint8 /* knows elements of one byte, which collectives that do not reduce move */
 
 /*
- * Runs a call on the GPUs if its kind does. Where the communicator has no team yet, host programs make many calls of
- * many kinds: they share one entry of the table, and so its few probes.
+ * May calls run on the GPUs of the communicator? Where it has no team yet, host programs make many calls of many kinds:
+ * they share one entry of the table, and so its few probes, and rest until the next one is due.
  */
+static bool is_open(gpuhier_module_t *module, struct ompi_communicator_t *comm, const gpuhier_call_args_t *args)
+{
+    static const gpuhier_path_key_t first = {KIND_FIRST, 1};
+    gpuhier_reason_t why;
+    if (NULL != module->team) {
+        return true;
+    }
+    if (NULL != gpuhier_path_blocking(module, comm, first, args->in, args->out, &why)) {
+        return true;
+    }
+    gpuhier_mode_entry_t *entry = gpuhier_modes_entry(&module->modes, first.kind, first.bytes);
+    if (GPUHIER_AGREE_NO == module->agree || module->team_failed || NULL == entry
+        || GPUHIER_MODE_NEVER == entry->mode) {
+        module->rest = UINT64_MAX;
+    } else if (entry->probe > entry->calls + 1) {
+        module->rest = entry->probe - entry->calls - 1;
+        entry->calls += module->rest;
+    }
+    return false;
+}
+
+/* Runs a call on the GPUs if its kind does. */
 static int run(gpuhier_module_t *module, struct ompi_communicator_t *comm, gpuhier_path_key_t key,
                const gpuhier_call_args_t *args)
 {
-    static const gpuhier_path_key_t first = {KIND_FIRST, 1};
     gpuhier_reason_t why;
     gpuhier_mode_entry_t *entry = NULL;
     if (0 == args->count) {
         return GPUHIER_DECLINED;
     }
-    if (NULL != module->team || NULL != gpuhier_path_blocking(module, comm, first, args->in, args->out, &why)) {
+    if (is_open(module, comm, args)) {
         if (module->team->ngroups > 1) {
             return GPUHIER_DECLINED;
         }

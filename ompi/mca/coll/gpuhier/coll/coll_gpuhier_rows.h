@@ -28,6 +28,19 @@ typedef struct gpuhier_coll_args {
 
 typedef int gpuhier_row_fn(gpuhier_module_t *module, const gpuhier_coll_args_t *a);
 
+/*
+ * Does a call ask nobody? A host program's calls pass here in a few instructions: between two probes the answer is
+ * known. It is the same on all ranks.
+ */
+static inline bool gpuhier_rows_rest(gpuhier_module_t *module)
+{
+    if (0 == module->rest || NULL != module->team || 0 != module->nnotes) {
+        return false;
+    }
+    --module->rest;
+    return true;
+}
+
 gpuhier_row_fn gpuhier_row_allgather, gpuhier_row_bcast, gpuhier_row_reduce, gpuhier_row_reduce_scatter_block;
 
 #endif /* GPUHIER_ROWS_H */

@@ -20,6 +20,18 @@
 #include "engine/coll_gpuhier_watch.h"
 #include "team/coll_gpuhier_partners.h"
 
+/* Which rank is the root, and how long the buffers are, where not all give and take all. */
+static __attribute__((noinline)) void parts_find(gpuhier_call_t *call, int root)
+{
+    const gpuhier_collective_t *row = call->row;
+    const gpuhier_team_t *team = call->team;
+    if (GPUHIER_RANKS_ROOT == row->from || GPUHIER_RANKS_ROOT == row->to) {
+        call->root = team->hierarchy.index_of[root];
+    }
+    call->in_bytes *= (uint64_t) gpuhier_collective_blocks(row, row->from, team->nranks);
+    call->out_bytes *= (uint64_t) gpuhier_collective_blocks(row, row->to, team->nranks);
+}
+
 void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args)
 {
     memset(call, 0, offsetof(gpuhier_call_t, slices));
@@ -29,12 +41,11 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
     call->has_gaps = gpuhier_reduce_has_gaps(args->kernel);
     call->count = args->count;
     call->row = args->row;
-    call->root = GPUHIER_RANKS_ROOT == args->row->from || GPUHIER_RANKS_ROOT == args->row->to
-                     ? team->hierarchy.index_of[args->root]
-                     : -1;
     call->in_bytes = call->out_bytes = call->count * call->elem_bytes;
-    call->in_bytes *= (uint64_t) gpuhier_collective_blocks(args->row, args->row->from, team->nranks);
-    call->out_bytes *= (uint64_t) gpuhier_collective_blocks(args->row, args->row->to, team->nranks);
+    call->root = -1;
+    if (!gpuhier_collective_is_all_to_all(args->row)) {
+        parts_find(call, args->root);
+    }
     call->in = (CUdeviceptr) (uintptr_t) args->in;
     call->out = (CUdeviceptr) (uintptr_t) args->out;
     call->trace = args->trace;

@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the table of forms, and the facts by which one is chosen. Called by the engine.
+ * Owns the facts by which the form of a call is chosen, and what messages and the trace say of it. Called by the
+ * engine.
  */
 #include "ompi_config.h"
 

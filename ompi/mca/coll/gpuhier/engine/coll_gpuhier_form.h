@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The forms of a call: ways to do it inside a group. Each form is one struct, and its file's only symbol. The table of
- * choice is in plan/coll_gpuhier_choice.c. Whoever wants to know in which form a call is prints its name.
+ * choice is in plan/coll_gpuhier_choice.h. Whoever wants to know in which form a call is prints its name.
  *
  *   small      the host reduces, in the control block: no arrival records, no mappings
  *   oneshot    kernels that wait for those of the peers; one group

@@ -9,45 +9,6 @@
 
 #include <stdio.h>
 
-/* Neither a copy nor a kernel is as fast as hosts that reach GPU memory. They know nothing of gaps. */
-static bool is_mapped(const gpuhier_facts_t *f)
-{
-    return f->bytes <= f->mapped_bytes && !f->has_gaps;
-}
-
-/* A rank that computes between two calls of MPI_Test would let the others' kernels wait. */
-static bool is_oneshot(const gpuhier_facts_t *f)
-{
-    return f->bytes <= f->oneshot_bytes && f->is_blocking;
-}
-
-static bool is_small(const gpuhier_facts_t *f)
-{
-    return f->bytes <= f->small_bytes;
-}
-
-static bool is_switched(const gpuhier_facts_t *f)
-{
-    return f->switches_can;
-}
-
-gpuhier_form_kind_t gpuhier_choice_form(const gpuhier_facts_t *facts)
-{
-    static const struct {
-        bool (*suits)(const gpuhier_facts_t *facts);
-        gpuhier_form_kind_t form;
-    } rows[] = {{is_mapped, GPUHIER_FORM_SMALL},
-                {is_oneshot, GPUHIER_FORM_ONESHOT},
-                {is_small, GPUHIER_FORM_SMALL},
-                {is_switched, GPUHIER_FORM_SWITCHED}};
-    for (size_t i = 0; facts->is_all_to_all && i < sizeof(rows) / sizeof(rows[0]); ++i) {
-        if (rows[i].suits(facts)) {
-            return rows[i].form;
-        }
-    }
-    return GPUHIER_FORM_SLICES;
-}
-
 uint64_t gpuhier_choice_oneshot(int ranks, uint64_t oneshot_bytes, uint64_t slice_bytes)
 {
     if (ranks < 2) {

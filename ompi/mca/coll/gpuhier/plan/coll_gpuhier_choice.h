@@ -31,8 +31,26 @@ typedef struct gpuhier_facts {
         oneshot_bytes; /* gpuhier_choice_oneshot(); 0: several groups, ranks share a GPU, or kernels may not wait */
 } gpuhier_facts_t;
 
-/* The form of a call: the first one in the table of forms that suits. */
-gpuhier_form_kind_t gpuhier_choice_form(const gpuhier_facts_t *facts);
+/* The form of a call: the first one that suits, in order of preference. */
+static inline gpuhier_form_kind_t gpuhier_choice_form(const gpuhier_facts_t *f)
+{
+    if (!f->is_all_to_all) {
+        return GPUHIER_FORM_SLICES;
+    }
+    /* Neither a copy nor a kernel is as fast as hosts that reach GPU memory. They know nothing of gaps. */
+    if (f->bytes <= f->mapped_bytes && !f->has_gaps) {
+        return GPUHIER_FORM_SMALL;
+    }
+    /* Only calls that a thread waits for: a rank that computes between two calls of MPI_Test would let the others'
+     * kernels wait. */
+    if (f->bytes <= f->oneshot_bytes && f->is_blocking) {
+        return GPUHIER_FORM_ONESHOT;
+    }
+    if (f->bytes <= f->small_bytes) {
+        return GPUHIER_FORM_SMALL;
+    }
+    return f->switches_can ? GPUHIER_FORM_SWITCHED : GPUHIER_FORM_SLICES;
+}
 
 /* A message between groups has about this many slices. The first and the last slice overlap with nothing, so few slices
  * are slow. */

@@ -517,7 +517,7 @@ static void test_shots(void **state)
     (void) state;
     assert_int_equal(gpuhier_choice_oneshot(1, 1 << 20, slice), 0);
     assert_int_equal(gpuhier_choice_oneshot(8, 1 << 20, slice), 512 << 10);
-    assert_int_equal(gpuhier_choice_oneshot(8, 1000, slice), 1000);
+    assert_int_equal(gpuhier_choice_oneshot(8, 1000, slice), 992);
     assert_int_equal(gpuhier_choice_oneshot(8, 1 << 20, 2000), 2000);
     assert_int_equal(gpuhier_choice_two_shots_from(8), 64 << 10);
     assert_int_equal(gpuhier_choice_switch_from(1, 8, -1), 32 << 20);

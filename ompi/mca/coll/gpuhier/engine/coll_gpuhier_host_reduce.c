@@ -17,6 +17,10 @@
 
 #include "gpu/kernels/gpuhier_kernel_ops.h"
 
+#ifdef __clang__
+#    pragma clang diagnostic ignored "-Wpass-failed" /* it has no vector form of a few of these loops */
+#endif
+
 /* Elements are independent of each other: `to` may be one of the operands, and overlaps nothing else. */
 #if defined(__clang__)
 #    define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")

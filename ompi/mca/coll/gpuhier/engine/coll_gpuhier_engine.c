@@ -278,7 +278,7 @@ void gpuhier_engine_abandon(gpuhier_call_t *call, int status)
     bool entered = NULL != call->lane && OMPI_SUCCESS == gpuhier_cuda_enter(call->team->device->context, &scope);
     for (int s = 0; entered && s < GPUHIER_STAGES; ++s) {
         if (NULL != call->lane->stream[s]) { /* returns, since kernels that wait have been told to leave */
-            (void) gpuhier_cu.cuStreamSynchronize(call->lane->stream[s]);
+            (void) gpuhier_stream_await(call->lane->stream[s]);
         }
     }
     while (entered && NULL != call->form->is_quiet && !call->form->is_quiet(call)) { /* it has been told to leave */

@@ -269,6 +269,14 @@ static bool on_stack(uintptr_t address)
     return here >= stack_low && address >= here && address < stack_high;
 }
 
+int gpuhier_stream_await(CUstream stream)
+{
+    const int rc = gpuhier_cuda_error(gpuhier_cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
+    while (OMPI_SUCCESS != rc && CUDA_ERROR_NOT_READY == gpuhier_cu.cuStreamQuery(stream)) {
+    }
+    return rc;
+}
+
 /* Nothing but the heap is ever mapped between its bounds. */
 bool gpuhier_address_surely_host(const void *address)
 {

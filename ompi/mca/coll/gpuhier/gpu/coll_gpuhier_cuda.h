@@ -154,6 +154,12 @@ static inline int gpuhier_cuda_error(CUresult result, const char *what)
     return CUDA_SUCCESS == result ? OMPI_SUCCESS : gpuhier_cuda_failed(result, what);
 }
 
+/*
+ * Waits for all work on a stream of the current context. If the driver's wait fails, asks until the stream is idle, or
+ * the context lost, since the work would go on in memory that the caller frees. Returns the Open MPI code of the wait.
+ */
+int gpuhier_stream_await(CUstream stream);
+
 /* The last error that gpuhier_cuda_error() was given in this thread. */
 CUresult gpuhier_cuda_last_error(void);
 

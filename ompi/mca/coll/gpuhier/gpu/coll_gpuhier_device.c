@@ -160,9 +160,9 @@ static int mailbox_clear(const gpuhier_lane_t *lane)
     const size_t bytes = GPUHIER_SCRATCH_COUNTER_BYTES + GPUHIER_MAILBOX_BYTES;
     const CUdeviceptr begin = lane->scratch + gpuhier_scratch_mailbox() - GPUHIER_SCRATCH_COUNTER_BYTES;
     const CUstream stream = lane->stream[GPUHIER_STAGE_RS];
-    CUresult result = gpuhier_cu.cuMemsetD32Async(begin, 0, bytes / sizeof(uint32_t), stream);
-    result = CUDA_SUCCESS != result ? result : gpuhier_cu.cuStreamSynchronize(stream);
-    return gpuhier_cuda_error(result, "clearing a mailbox");
+    const int rc = gpuhier_cuda_error(gpuhier_cu.cuMemsetD32Async(begin, 0, bytes / sizeof(uint32_t), stream),
+                                      "clearing a mailbox");
+    return OMPI_SUCCESS != rc ? rc : gpuhier_stream_await(stream);
 }
 
 int gpuhier_lane_mailbox_next(gpuhier_lane_t *lane)

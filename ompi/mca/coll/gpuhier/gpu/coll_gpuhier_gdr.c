@@ -309,9 +309,9 @@ void gpuhier_gdr_finalize(void)
 
 static bool copy(CUdeviceptr to, CUdeviceptr from, CUstream stream)
 {
-    CUresult result = gpuhier_cu.cuMemcpyAsync(to, from, sizeof(uint64_t), stream);
-    result = CUDA_SUCCESS != result ? result : gpuhier_cu.cuStreamSynchronize(stream);
-    return OMPI_SUCCESS == gpuhier_cuda_error(result, "a word of scratch");
+    const CUresult result = gpuhier_cu.cuMemcpyAsync(to, from, sizeof(uint64_t), stream);
+    return OMPI_SUCCESS == gpuhier_cuda_error(result, "a word of scratch")
+           && OMPI_SUCCESS == gpuhier_stream_await(stream);
 }
 
 bool gpuhier_gdr_works(CUdeviceptr word, CUstream stream)

@@ -125,7 +125,9 @@ static int word_move(CUdeviceptr to, CUdeviceptr from, const gpuhier_lane_t *lan
 /* Waits for the two above, and for no other work of the program. */
 static int words_wait(const gpuhier_lane_t *lane, char *reason)
 {
-    return driver_check(gpuhier_cu.cuStreamSynchronize(lane->stream[GPUHIER_STAGE_IN]), "cuStreamSynchronize", reason);
+    const int rc = gpuhier_stream_await(lane->stream[GPUHIER_STAGE_IN]);
+    return OMPI_SUCCESS == rc ? rc
+                              : refuse(reason, "cuStreamSynchronize", gpuhier_cuda_name(gpuhier_cuda_last_error()));
 }
 
 static uint64_t proof_of(uint64_t word, int index)

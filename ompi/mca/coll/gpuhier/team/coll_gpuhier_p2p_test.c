@@ -99,7 +99,7 @@ static int copy(const gpuhier_lane_t *lane, CUdeviceptr to, CUdeviceptr from, si
 {
     CUstream stream = lane->stream[GPUHIER_STAGE_IN];
     int rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to, from, bytes, stream), "cuMemcpyAsync of a pattern");
-    return OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
+    return OMPI_SUCCESS != rc ? rc : gpuhier_stream_await(stream);
 }
 
 int gpuhier_p2p_test_prepare(const gpuhier_lane_t *lane, uint64_t nonce)

@@ -100,7 +100,7 @@ static int copy(const gpuhier_lane_t *lane, void *to, const void *from)
     int rc = gpuhier_cuda_error(
         gpuhier_cu.cuMemcpyAsync((CUdeviceptr) (uintptr_t) to, (CUdeviceptr) (uintptr_t) from, pattern_bytes(), stream),
         "cuMemcpyAsync of a pattern");
-    return OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
+    return OMPI_SUCCESS != rc ? rc : gpuhier_stream_await(stream);
 }
 
 /* Can a partner take what a NIC has written into this rank's buffers? */

@@ -83,7 +83,7 @@ static int join_step(gpuhier_team_t *team)
 static int copy(CUstream stream, CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
     int rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to, from, bytes, stream), "cuMemcpyAsync of a trial");
-    return OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
+    return OMPI_SUCCESS != rc ? rc : gpuhier_stream_await(stream);
 }
 
 static int map_step(gpuhier_team_t *team, CUstream stream, uint64_t *words, size_t n)
@@ -101,7 +101,7 @@ static int try_step(const gpuhier_team_t *team, CUstream stream)
     const uint64_t at = team->multicast.all + (uint64_t) team->index * TRIAL_PART_BYTES;
     const gpuhier_multicast_args_t args = {.from = at, .to = at, .bytes = TRIAL_PART_BYTES, .to_all = 1};
     int rc = gpuhier_multicast_launch(&team->device->multicast, GPUHIER_REDUCE_sum_uint64, &args, stream);
-    return OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
+    return OMPI_SUCCESS != rc ? rc : gpuhier_stream_await(stream);
 }
 
 static int check_step(const gpuhier_team_t *team, CUstream stream, uint64_t *words, size_t n)

@@ -407,13 +407,16 @@ static inline __attribute__((always_inline)) int serve(way_t way, call_fn *call,
                                                        ompi_request_t **request_p)
 {
     const gpuhier_saved_t *saved = &module->saved;
-    if (BLOCKING == way && NULL != on_gpus && 0 == gpuhier_inside_saved && !gpuhier_rows_rest(module)) {
+    if (gpuhier_inside_saved > 0) {
+        return call_saved(call, saved, a, request_p);
+    }
+    if (BLOCKING == way && NULL != on_gpus && !gpuhier_rows_rest(module)) {
         const int rc = on_gpus(module, a);
         if (GPUHIER_DECLINED != rc) {
             return rc;
         }
     }
-    if (gpuhier_inside_saved > 0 || (surely_host(a->rbuf) && (broadcast == find || surely_host(a->sbuf)))
+    if ((surely_host(a->rbuf) && (broadcast == find || surely_host(a->sbuf)))
         || (!reduces && gpuhier_ompi_is_cuda_aware())) {
         return call_saved(call, saved, a, request_p);
     }

@@ -37,10 +37,7 @@ static bool is_open(gpuhier_module_t *module, struct ompi_communicator_t *comm, 
 {
     static const gpuhier_path_key_t first = {KIND_FIRST, 1};
     gpuhier_reason_t why;
-    if (NULL != module->team) {
-        return true;
-    }
-    if (NULL != gpuhier_path_blocking(module, comm, first, args->in, args->out, &why)) {
+    if (NULL != module->team || NULL != gpuhier_path_blocking(module, comm, first, args->in, args->out, &why)) {
         return true;
     }
     gpuhier_mode_entry_t *entry = gpuhier_modes_entry(&module->modes, first.kind, first.bytes);

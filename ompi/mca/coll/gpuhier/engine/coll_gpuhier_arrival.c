@@ -33,7 +33,7 @@ void gpuhier_arrival_begin(gpuhier_call_t *call)
     if (!gpuhier_buffer_on_device(&call->from) || !gpuhier_buffer_on_device(&call->to)) {
         arrival->mask |= GPUHIER_MASK_HOST;
     }
-    const bool able = OMPI_SUCCESS == team->context_lost && GPUHIER_ORDER_FAILED != call->order;
+    const bool able = OMPI_SUCCESS == team->context_lost && GPUHIER_ORDER_FAILED != call->order && !call->declining;
     const uint32_t refused = able ? call->form->offer(call, arrival) : GPUHIER_MASK_FAIL;
     arrival->mask |= refused;
     call->declining = 0 != (refused & GPUHIER_MASK_FAIL);

@@ -20,13 +20,15 @@
 #include "engine/coll_gpuhier_watch.h"
 #include "team/coll_gpuhier_partners.h"
 
-/* Which rank is the root, and how long the buffers are, where not all give and take all. */
-static __attribute__((noinline)) void parts_find(gpuhier_call_t *call, int root)
+/* Which rank is the root, how long the buffers are, and whether this rank can take part, where not all give and take
+ * all. */
+static __attribute__((noinline)) void parts_find(gpuhier_call_t *call, const gpuhier_call_args_t *args)
 {
     const gpuhier_collective_t *row = call->row;
     const gpuhier_team_t *team = call->team;
+    call->declining = args->declines;
     if (GPUHIER_RANKS_ROOT == row->from || GPUHIER_RANKS_ROOT == row->to) {
-        call->root = team->hierarchy.index_of[root];
+        call->root = team->hierarchy.index_of[args->root];
     }
     call->in_bytes *= (uint64_t) gpuhier_collective_blocks(row, row->from, team->nranks);
     call->out_bytes *= (uint64_t) gpuhier_collective_blocks(row, row->to, team->nranks);
@@ -42,9 +44,8 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
     call->count = args->count;
     call->row = args->row;
     call->in_bytes = call->out_bytes = call->count * call->elem_bytes;
-    call->root = -1;
     if (!gpuhier_collective_is_all_to_all(args->row)) {
-        parts_find(call, args->root);
+        parts_find(call, args);
     }
     call->in = (CUdeviceptr) (uintptr_t) args->in;
     call->out = (CUdeviceptr) (uintptr_t) args->out;
@@ -61,10 +62,6 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
     }
     call->form = gpuhier_form_choose(call);
     call->form->prepare(call);
-    if (args->declines) {
-        gpuhier_order_forget(call);
-        call->order = GPUHIER_ORDER_FAILED;
-    }
 }
 
 /* Hands the resources of a failed call to the kept list, since UCX and the GPU may still work on them. */
@@ -93,8 +90,7 @@ static void give(gpuhier_call_t *call, bool failed)
     gpuhier_order_forget(call);
 }
 
-/* Lets go of all that the call has, and makes it DONE with this status. */
-static void end(gpuhier_call_t *call, int status)
+void gpuhier_engine_end(gpuhier_call_t *call, int status)
 {
     give(call, OMPI_SUCCESS != status && GPUHIER_DECLINED != status);
     if (NULL != call->ended) { /* a call that a thread waits for never becomes a host call */
@@ -104,17 +100,13 @@ static void end(gpuhier_call_t *call, int status)
     call->state = GPUHIER_CALL_DONE;
 }
 
-void gpuhier_engine_drop(gpuhier_call_t *call, int status)
-{
-    end(call, status);
-}
-
 void gpuhier_engine_begin(gpuhier_call_t *call)
 {
     gpuhier_team_t *team = call->team;
     call->sequence = ++team->sequence;
     if (OMPI_SUCCESS != team->failed) {
-        end(call, team->failed); /* the call that failed has told the other ranks for all later calls: quiet_say() */
+        gpuhier_engine_end(
+            call, team->failed); /* the call that failed has told the other ranks for all later calls: quiet_say() */
     } else if (NULL == call->form->offer) {
         call->form->begin(call);
     } else {
@@ -127,7 +119,7 @@ void gpuhier_engine_begin(gpuhier_call_t *call)
 static void decline(gpuhier_call_t *call)
 {
     if (NULL == call->ended) {
-        end(call, GPUHIER_DECLINED);
+        gpuhier_engine_end(call, GPUHIER_DECLINED);
         return;
     }
     give(call, false);
@@ -154,7 +146,7 @@ static int host_step(gpuhier_call_t *call)
     int status, events = gpuhier_hostcall_step(call, &done, &status);
     if (events >= 0 && done) {
         call->outcome_known = true; /* even if the copy to this rank's buffer failed, which no other rank hears of */
-        end(call, status);
+        gpuhier_engine_end(call, status);
         call->on_host = true;
     }
     return events;
@@ -175,7 +167,7 @@ static int run_step(gpuhier_call_t *call)
     } else if (0 != (call->mask & GPUHIER_MASK_NO_LONG)) {
         begin_again(call);
     } else {
-        end(call, OMPI_SUCCESS);
+        gpuhier_engine_end(call, OMPI_SUCCESS);
     }
     return events + 1;
 }
@@ -243,7 +235,7 @@ static int failed_step(gpuhier_call_t *call)
         return 0;
     }
     call->outcome_known = call->form->outcome_known(call);
-    end(call, call->status);
+    gpuhier_engine_end(call, call->status);
     return 1;
 }
 
@@ -290,7 +282,7 @@ void gpuhier_engine_abandon(gpuhier_call_t *call, int status)
     if (NULL != call->lane) {
         call->lane->peers_work = !members_quiet(call);
     }
-    end(call, status);
+    gpuhier_engine_end(call, status);
 }
 
 bool gpuhier_engine_wants_net(const gpuhier_call_t *call)

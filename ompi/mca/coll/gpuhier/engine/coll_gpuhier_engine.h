@@ -55,8 +55,8 @@ bool gpuhier_engine_is_idle(const gpuhier_call_t *call);
  * call->state. The team's context is current. */
 int gpuhier_engine_step(gpuhier_call_t *call);
 
-/* Ends a call that has not begun. */
-void gpuhier_engine_drop(gpuhier_call_t *call, int status);
+/* Lets go of all that the call has, which may not have begun, and makes it DONE with this status. */
+void gpuhier_engine_end(gpuhier_call_t *call, int status);
 
 /*
  * Ends the call with an error: tells the group and the other groups. The call is DONE when no live member has GPU work

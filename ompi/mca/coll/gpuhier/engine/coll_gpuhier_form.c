@@ -20,13 +20,13 @@ const gpuhier_form_t *gpuhier_form_choose(const gpuhier_call_t *call)
                                                   [GPUHIER_FORM_SWITCHED] = &gpuhier_form_switched,
                                                   [GPUHIER_FORM_SLICES] = &gpuhier_form_slices};
     const gpuhier_team_t *team = call->team;
-    const uint64_t bytes = call->count * call->elem_bytes;
     const gpuhier_facts_t facts = {
-        .bytes = bytes,
+        .bytes = call->in_bytes,
         .is_all_to_all = gpuhier_collective_is_all_to_all(call->row),
         .is_blocking = NULL == call->ended,
         .has_gaps = call->has_gaps,
-        .switches_can = GPUHIER_SWITCH_READY == team->switch_state && gpuhier_switch_suits(team, call->kernel, bytes),
+        .switches_can =
+            GPUHIER_SWITCH_READY == team->switch_state && gpuhier_switch_suits(team, call->kernel, call->in_bytes),
         .small_bytes = gpuhier_params.small_bytes,
         .mapped_bytes = team->mapped_bytes,
         .oneshot_bytes = team->oneshot_bytes,
@@ -51,14 +51,8 @@ void gpuhier_form_note(const gpuhier_call_t *call)
                                                    [GPUHIER_CALL_GATHER] = GPUHIER_TRACE_ARRIVAL,
                                                    [GPUHIER_CALL_OPENED] = GPUHIER_TRACE_MAPPING,
                                                    [GPUHIER_CALL_HOST] = GPUHIER_TRACE_ON_HOST};
-    switch (call->state) {
-    case GPUHIER_CALL_RUN:
-    case GPUHIER_CALL_FAILED:
-    case GPUHIER_CALL_DONE:
-        break;
-    default:
+    if (GPUHIER_CALL_RUN != call->state && GPUHIER_CALL_FAILED != call->state && GPUHIER_CALL_DONE != call->state) {
         gpuhier_trace_phase(call->trace, phases[call->state]);
-        break;
     }
     call->form->note(call);
     if (call->on_host) {

@@ -47,11 +47,11 @@ static bool is_direct(const gpuhier_call_t *call)
 
 static void prepare(gpuhier_call_t *call)
 {
-    gpuhier_slices_clear(call);
     if (!gpuhier_params.sync_before && gpuhier_has_one_thread() && is_direct(call) && gpuhier_order_can(call)) {
+        gpuhier_slices_clear(call);
         call->order = GPUHIER_ORDER_KERNEL;
     } else {
-        gpuhier_order_decide(call);
+        gpuhier_slices_prepare(call);
     }
 }
 

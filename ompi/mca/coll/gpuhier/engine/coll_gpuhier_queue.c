@@ -350,7 +350,7 @@ static void abandon(gpuhier_team_t *team, int status, gpuhier_call_t **ended_p)
     }
     for (gpuhier_call_t *call = team->first; NULL != call; call = team->first) {
         if (GPUHIER_CALL_DONE != call->state) {
-            gpuhier_engine_drop(call, status);
+            gpuhier_engine_end(call, status);
         }
         first_remove(team, ended_p);
     }

@@ -37,7 +37,7 @@ void gpuhier_slices_clear(gpuhier_call_t *call)
     slices->levels = 1;
 }
 
-static void prepare(gpuhier_call_t *call)
+void gpuhier_slices_prepare(gpuhier_call_t *call)
 {
     gpuhier_slices_clear(call);
     gpuhier_order_decide(call);
@@ -439,7 +439,7 @@ const gpuhier_form_t gpuhier_form_slices = {.kind = GPUHIER_FORM_SLICES,
                                             .doing = "moving slices",
                                             .maps = true,
                                             .ops = &gpuhier_slices_kernels,
-                                            .prepare = prepare,
+                                            .prepare = gpuhier_slices_prepare,
                                             .offer = offer,
                                             .recall = recall,
                                             .agreed = agreed,

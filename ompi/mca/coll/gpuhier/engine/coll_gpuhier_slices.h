@@ -24,6 +24,7 @@ uint32_t gpuhier_slices_lane(gpuhier_call_t *call);
 void gpuhier_slices_plan(gpuhier_call_t *call, uint64_t slice_bytes);
 
 /* The functions of gpuhier_form_t. */
+void gpuhier_slices_prepare(gpuhier_call_t *call);
 int gpuhier_slices_step(gpuhier_call_t *call, bool *done_p);
 void gpuhier_slices_again(gpuhier_call_t *call);
 bool gpuhier_slices_is_idle(const gpuhier_call_t *call);

@@ -12,18 +12,11 @@
 
 #include "base/coll_gpuhier_counters.h"
 #include "engine/coll_gpuhier_arrival.h"
-#include "engine/coll_gpuhier_order.h"
 #include "engine/coll_gpuhier_place.h"
 #include "engine/coll_gpuhier_slices.h"
 #include "team/coll_gpuhier_switch.h"
 
 _Static_assert(0 == GPUHIER_UNIT_BYTES % GPUHIER_MULTICAST_UNIT, "shards begin on a unit of the kernels");
-
-static void prepare(gpuhier_call_t *call)
-{
-    gpuhier_slices_clear(call);
-    gpuhier_order_decide(call);
-}
 
 /* Offers nothing of its own: the memory is mapped already. */
 static uint32_t offer(gpuhier_call_t *call, gpuhier_arrival_t *arrival)
@@ -137,7 +130,7 @@ const gpuhier_form_t gpuhier_form_switched = {.kind = GPUHIER_FORM_SWITCHED,
                                               .doing = "moving slices",
                                               .maps = true,
                                               .ops = &ops,
-                                              .prepare = prepare,
+                                              .prepare = gpuhier_slices_prepare,
                                               .offer = offer,
                                               .agreed = agreed,
                                               .step = gpuhier_slices_step,

@@ -28,10 +28,10 @@ static inline int gpuhier_collective_blocks(const gpuhier_collective_t *row, gpu
     return row->has_blocks && GPUHIER_RANKS_ALL == side ? nranks : 1;
 }
 
-/* Does every rank give every element and take every result? */
+/* Does every rank give every element and take every result? Blocks have owners, so there is one block. */
 static inline bool gpuhier_collective_is_all_to_all(const gpuhier_collective_t *row)
 {
-    return GPUHIER_RANKS_ALL == row->from && GPUHIER_RANKS_ALL == row->to && !row->has_blocks;
+    return GPUHIER_RANKS_ALL == row->from && GPUHIER_RANKS_ALL == row->to;
 }
 
 /* Does a rank give elements, and does it take any? A root that gives to all has what it would take. */

@@ -5,10 +5,10 @@
  * The engine: queues of work, which thread executes it, and when.
  *
  * Owns the queues and the three modes. Does not own what the work is (sim_copy.c,
- * sim_launch.c), stream objects (sim_stream.c) nor events (sim_event.c). Every piece of work has a
- * number in its stream and names the work of other streams that it must follow:
- * what an event stood for when it was waited for, and the legacy default stream's
- * implicit order. These always point to work submitted before, so there are no cycles.
+ * sim_launch.c), its memory (sim_item.c), stream objects (sim_stream.c) nor events (sim_event.c). Every piece of work
+ * has a number in its stream and names the work of other streams that it must follow: what an event stood for when it
+ * was waited for, and the legacy default stream's implicit order. These always point to work submitted before, so there
+ * are no cycles.
  *
  *   eager   submit() executes what it queued, on the spot
  *   thread  one worker per stream; a seeded random delay before each piece of work
@@ -19,43 +19,33 @@
  *           background thread, since a GPU gets there sometime without being asked.
  *
  * A kernel that waits (cudasim_twin.h) is executed by a worker in lazy mode too, and so is what is queued behind it. In
- * eager mode it runs on a stack of its own (sim_fiber.c), so that threads can take turns at it: first the one that
- * submits it. This one stays with it while it waits for other GPUs' kernels, for ATTEND_NS at most, and leaves it at
- * once when it waits for the host. A kernel that was left goes on when a thread asks the driver whether work is done,
- * and by a worker, which sleeps until the word that the kernel waits for changes, or looks at it at times.
+ * eager mode threads take turns at it (sim_waiting.c).
  *
  * One lock guards all queues; work is executed outside it, with the stream marked busy.
  */
 #include "sim_engine.h"
 
-#include <errno.h>
-#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "sim_fiber.h"
 #include "sim_model.h"
 #include "sim_trace.h"
+#include "sim_waiting.h"
 
 #define DEFAULT_MAX_DELAY_US 200
 #define DEFAULT_LAZY_MS 50
 #define WORKER_STACK ((size_t) 1 << 20)
-#define KEEP_PAYLOAD 2048 /* items with a payload up to this are kept for reuse */
-#define ATTEND_NS 500000  /* how long a launch stays with a kernel that waits for others */
-#define ATTEND_YIELDS 8   /* .. and yields that often before it sleeps */
-#define LOOK_NS 1000000   /* a worker looks so often at a kernel that was left, */
-#define LOOKS 8           /* and so many times for the next one */
+#define AGER_NS 5000000
+#define LOOKS 8 /* a worker whose kernel waited looks so many times for the next one */
 
 static pthread_mutex_t engine_mutex = PTHREAD_MUTEX_INITIALIZER;
 static enum sim_mode mode;
 static uint64_t seed, max_delay_us, lazy_ns;
-static struct sim_item *free_items;
 static bool ager_started;
 static pthread_cond_t ager_wake = PTHREAD_COND_INITIALIZER;
 
@@ -139,81 +129,6 @@ int sim_engine_setup(void)
     return 0;
 }
 
-static void *must(void *memory)
-{
-    if (NULL == memory) {
-        fprintf(stderr, "cudasim: out of host memory\n");
-        abort();
-    }
-    return memory;
-}
-
-/* ---- items ---- */
-
-struct sim_item *sim_item_new(sim_run_fn_t run, size_t payload_bytes)
-{
-    struct sim_item *item = NULL;
-
-    if (payload_bytes <= KEEP_PAYLOAD) {
-        sim_engine_lock();
-        item = free_items;
-        if (NULL != item) {
-            free_items = item->next;
-        }
-        sim_engine_unlock();
-    }
-    if (NULL == item) {
-        item = must(malloc(sizeof(*item) + (payload_bytes > KEEP_PAYLOAD ? payload_bytes : KEEP_PAYLOAD)));
-    }
-    memset(item, 0, sizeof(*item));
-    item->run = run;
-    item->deps = item->deps_inline;
-    item->deps_room = SIM_DEPS_INLINE;
-    item->payload_bytes = payload_bytes;
-    return item;
-}
-
-static void item_free(struct sim_item *item)
-{
-    if (item->deps != item->deps_inline) {
-        free(item->deps);
-    }
-    if (item->payload_bytes > KEEP_PAYLOAD) {
-        free(item);
-        return;
-    }
-    item->next = free_items;
-    free_items = item;
-}
-
-void sim_item_drop(struct sim_item *item)
-{
-    sim_engine_lock();
-    item_free(item);
-    sim_engine_unlock();
-}
-
-void sim_item_depend(struct sim_item *item, CUstream stream, uint64_t seq)
-{
-    struct sim_dep *grown;
-
-    if (atomic_load_explicit(&stream->completed, memory_order_acquire) >= seq) {
-        return;
-    }
-    if (item->ndeps == item->deps_room) {
-        grown = must(malloc(2 * item->deps_room * sizeof(*grown)));
-        memcpy(grown, item->deps, item->ndeps * sizeof(*grown));
-        if (item->deps != item->deps_inline) {
-            free(item->deps);
-        }
-        item->deps = grown;
-        item->deps_room *= 2;
-    }
-    item->deps[item->ndeps].stream = stream;
-    item->deps[item->ndeps].seq = seq;
-    item->ndeps++;
-}
-
 /* ---- execution ---- */
 
 static uint64_t stream_random(CUstream stream)
@@ -224,7 +139,7 @@ static uint64_t stream_random(CUstream stream)
     return stream->random;
 }
 
-static void nap(uint64_t us)
+void sim_nap(uint64_t us)
 {
     struct timespec time = {.tv_sec = (time_t) (us / 1000000u), .tv_nsec = (long) (us % 1000000u) * 1000};
 
@@ -238,18 +153,18 @@ static void await_slot(const struct sim_item *item)
     const uint64_t most = sim_model.on ? 20 : 200;
 
     while (NULL != item->slot && sim_event_slot_open(item->slot, item->slot_value)) {
-        nap(us);
+        sim_nap(us);
         us = us < most ? 2 * us : us;
     }
 }
 
 /* The head of the queue was executed. */
-static void stream_advance(CUstream stream, struct sim_item *item)
+void sim_stream_advance(CUstream stream, struct sim_item *item)
 {
     stream->busy = false;
     stream->queries = 0;
     atomic_store_explicit(&stream->completed, item->seq, memory_order_release);
-    item_free(item);
+    sim_item_free(item);
     pthread_cond_broadcast(&stream->done);
     stream->threaded = stream->threaded && NULL != stream->head;
     if (stream->threaded) {
@@ -260,7 +175,7 @@ static void stream_advance(CUstream stream, struct sim_item *item)
     }
 }
 
-static struct sim_item *stream_pop(CUstream stream)
+struct sim_item *sim_stream_pop(CUstream stream)
 {
     struct sim_item *item = stream->head;
 
@@ -283,7 +198,7 @@ static void stream_run(CUstream stream, uint64_t seq)
             pthread_cond_wait(&stream->done, &engine_mutex);
             continue;
         }
-        item = stream_pop(stream);
+        item = sim_stream_pop(stream);
         for (i = 0; i < item->ndeps; i++) {
             stream_run(item->deps[i].stream, item->deps[i].seq);
         }
@@ -291,167 +206,29 @@ static void stream_run(CUstream stream, uint64_t seq)
         await_slot(item);
         item->run(item);
         sim_engine_lock();
-        stream_advance(stream, item);
+        sim_stream_advance(stream, item);
     }
 }
 
-/* ---- kernels that wait ---- */
-
-static _Atomic unsigned nleft; /* streams with a kernel that waits; changed under the lock */
-
-/* In the lower half of a word for which a kernel sleeps; its upper half is what the kernel waits for. */
-#define SLEEPER 0x7a7a5eedu
-
-static bool word_changed(const _Atomic uint64_t *word, uint32_t seen)
+/* Under the lock: waits to be woken, for so many nanoseconds at most. */
+static void rest(pthread_cond_t *wake, uint64_t ns)
 {
-    return seen != (uint32_t) (atomic_load_explicit(word, memory_order_acquire) >> 32);
-}
+    const uint64_t end = sim_now_ns() + ns;
+    const struct timespec until = {.tv_sec = (time_t) (end / 1000000000u), .tv_nsec = (long) (end % 1000000000u)};
 
-static void word_sleep(_Atomic uint64_t *word, uint32_t seen, uint64_t ns)
-{
-    const struct timespec most = {.tv_sec = (time_t) (ns / 1000000000u), .tv_nsec = (long) (ns % 1000000000u)};
-    uint64_t was = atomic_load_explicit(word, memory_order_relaxed);
-
-    /* The push whose exchange finds the mark wakes; one that came before it makes the wait return at once. */
-    if (seen == (uint32_t) (was >> 32) && atomic_compare_exchange_strong(word, &was, (uint64_t) seen << 32 | SLEEPER)) {
-        syscall(SYS_futex, (uint32_t *) (void *) word + 1, FUTEX_WAIT, seen, &most, NULL, 0);
-    }
-}
-
-bool sim_word_push(void *to, uint64_t word)
-{
-    return SLEEPER == (uint32_t) atomic_exchange_explicit((_Atomic uint64_t *) to, word, memory_order_seq_cst);
-}
-
-void sim_word_wake(void *to)
-{
-    syscall(SYS_futex, (uint32_t *) to + 1, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
-
-void sim_item_wait(struct sim_item *item, _Atomic uint64_t *word, uint32_t seen)
-{
-    if (NULL != item->fiber) {
-        item->word = word;
-        item->seen = seen;
-        sim_fiber_park(item->fiber);
-    } else if (NULL == word || word_changed(word, seen)) {
-        nap(20);
-    } else {
-        word_sleep(word, seen, LOOK_NS);
-    }
-}
-
-static void fiber_main(void *argument)
-{
-    struct sim_item *item = argument;
-
-    item->run(item);
-}
-
-/* Under the lock: a turn of the stream's kernel, at which no other thread is. Returns whether it has ended. */
-static bool left_resume(CUstream stream)
-{
-    struct sim_item *item = stream->left;
-    bool ended;
-
-    sim_engine_unlock();
-    ended = sim_fiber_resume(item->fiber);
-    sim_engine_lock();
-    if (ended) {
-        stream->left = NULL;
-        nleft--;
-        stream_advance(stream, item);
-    }
-    return ended;
-}
-
-/* Under the lock: one turn, unless another thread is at it. */
-static void left_turn(CUstream stream)
-{
-    if (NULL != stream->left && !stream->resumed) {
-        stream->resumed = true;
-        left_resume(stream);
-        stream->resumed = false;
-    }
-}
-
-void sim_kernels_turn(void)
-{
-    CUstream stream;
-
-    if (0 == atomic_load_explicit(&nleft, memory_order_relaxed)) {
-        return;
-    }
-    sim_engine_lock();
-    for (stream = sim_all_streams; NULL != stream; stream = stream->all_next) {
-        left_turn(stream);
-    }
-    sim_engine_unlock();
-}
-
-/* Under the lock: the thread that submits a kernel that waits, with nothing before it in its stream, begins it. */
-static void stream_attend(CUstream stream)
-{
-    struct sim_item *item = stream_pop(stream);
-    const uint64_t until = sim_now_ns() + ATTEND_NS;
-    unsigned turns = 0;
-    uint64_t now;
-
-    item->fiber = sim_fiber_new(fiber_main, item);
-    stream->left = item;
-    stream->resumed = true;
-    nleft++;
-    /* Another kernel that was left may be the one that this one waits for. */
-    while (!left_resume(stream) && NULL != item->word && 1 == nleft && (now = sim_now_ns()) < until) {
-        sim_engine_unlock();
-        if (turns++ < ATTEND_YIELDS || word_changed(item->word, item->seen)) {
-            sched_yield();
-        } else {
-            word_sleep(item->word, item->seen, until - now);
-        }
-        sim_engine_lock();
-    }
-    stream->resumed = false;
+    pthread_cond_clockwait(wake, &engine_mutex, CLOCK_MONOTONIC, &until);
 }
 
 /* Under the lock: the worker waits for news of its queue; ns: for no longer than that, 0: for ever. */
-static void worker_rest(CUstream stream, uint64_t ns)
+void sim_worker_rest(CUstream stream, uint64_t ns)
 {
-    struct timespec until;
-
     if (0 == ns) {
         stream->asleep = true;
         pthread_cond_wait(&stream->work, &engine_mutex);
         stream->asleep = false;
         return;
     }
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long) ns;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
-    pthread_cond_clockwait(&stream->work, &engine_mutex, CLOCK_MONOTONIC, &until);
-}
-
-/* Under the lock: the worker looks at a kernel that was left, and sleeps. */
-static void left_attend(CUstream stream)
-{
-    left_turn(stream);
-    if (NULL == stream->left) {
-        return;
-    }
-    _Atomic uint64_t *word = stream->resumed ? NULL : stream->left->word;
-    const uint32_t seen = stream->left->seen;
-    if (NULL == word) {
-        worker_rest(stream, LOOK_NS);
-    } else if (word_changed(word, seen)) {
-        worker_rest(stream, LOOK_NS / 20); /* the push is under way */
-    } else {
-        sim_engine_unlock();
-        word_sleep(word, seen, LOOK_NS);
-        sim_engine_lock();
-    }
+    rest(&stream->work, ns);
 }
 
 static uint64_t end_of(CUstream stream, uint64_t seq)
@@ -510,7 +287,7 @@ static void *worker(void *argument)
     sim_engine_lock();
     for (;;) {
         if (NULL != stream->left) {
-            left_attend(stream);
+            sim_waiting_attend(stream);
             looks = LOOKS;
             continue;
         }
@@ -518,11 +295,12 @@ static void *worker(void *argument)
             if (NULL == stream->head && stream->destroyed) {
                 break;
             }
-            worker_rest(stream, looks > 0 ? LOOK_NS : 0); /* to wake it for the next kernel costs more than the looks */
+            sim_worker_rest(stream,
+                            looks > 0 ? SIM_LOOK_NS : 0); /* to wake it for the next kernel costs more than the looks */
             looks -= looks > 0;
             continue;
         }
-        item = stream_pop(stream);
+        item = sim_stream_pop(stream);
         for (i = 0; i < item->ndeps; i++) {
             stream_run(item->deps[i].stream, item->deps[i].seq);
         }
@@ -530,7 +308,7 @@ static void *worker(void *argument)
         sim_engine_unlock();
         await_slot(item);
         if (delay > 0) {
-            nap(delay);
+            sim_nap(delay);
         }
         if (sim_model.on) {
             model_start(item);
@@ -540,7 +318,7 @@ static void *worker(void *argument)
             model_end(item);
         }
         sim_engine_lock();
-        stream_advance(stream, item);
+        sim_stream_advance(stream, item);
     }
     stream->has_worker = false;
     sim_stream_reuse(stream);
@@ -573,7 +351,6 @@ static int thread_start(void *(*main)(void *), void *argument)
 /* Lazy mode's background thread: does what has waited too long, and what another process may wait for. */
 static void *ager(void *unused)
 {
-    struct timespec until;
     CUstream stream;
     uint64_t now, target;
 
@@ -588,13 +365,7 @@ static void *ager(void *unused)
             }
             stream_run(stream, target);
         }
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += 5000000;
-        if (until.tv_nsec >= 1000000000) {
-            until.tv_nsec -= 1000000000;
-            until.tv_sec++;
-        }
-        pthread_cond_clockwait(&ager_wake, &engine_mutex, CLOCK_MONOTONIC, &until);
+        rest(&ager_wake, AGER_NS);
     }
     return NULL;
 }
@@ -645,7 +416,7 @@ uint64_t sim_submit_locked(CUstream stream, struct sim_item *item)
     stream->tail = item;
     stream->threaded = stream->threaded || follows_threaded(item);
     if (SIM_HAS_FIBERS && SIM_EAGER == mode && item->waits && !stream->threaded && !stream->busy) {
-        stream_attend(stream);
+        sim_waiting_begin(stream);
         if (sim_stream_done(stream, seq)) {
             return seq;
         }
@@ -728,7 +499,7 @@ static void drain_locked(CUcontext ctx, int physical)
     if (0 == most) {
         return;
     }
-    targets = must(malloc(most * sizeof(*targets)));
+    targets = sim_must(malloc(most * sizeof(*targets)));
     for (stream = sim_all_streams; NULL != stream; stream = stream->all_next) {
         if (0 != stream->magic && stream->submitted > 0 && (NULL == ctx || stream->ctx == ctx)
             && (physical < 0 || stream->ctx->physical == physical)) {

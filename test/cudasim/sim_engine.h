@@ -147,6 +147,10 @@ void sim_streams_context_clear(CUcontext ctx);
 struct sim_item *sim_item_new(sim_run_fn_t run, size_t payload_bytes);
 uint64_t sim_submit(CUstream stream, struct sim_item *item);
 void sim_item_drop(struct sim_item *item); /* one that was not submitted */
+void sim_item_free(struct sim_item *item); /* under the lock: one that was executed */
+
+/* Ends the process after a message if memory is NULL. */
+void *sim_must(void *memory);
 
 /* Under the lock: the item is to follow that work; and submit for a caller that holds the lock. */
 void sim_item_depend(struct sim_item *item, CUstream stream, uint64_t seq);

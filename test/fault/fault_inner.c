@@ -11,7 +11,8 @@
  *   fault_inner                         status 77 where Open MPI has none, else 0; no MPI call
  *
  * WHAT: first (the first call of a communicator), probe (the first call of a kind), barrier (one that asks about
- * nonblocking calls), init (MPI_Allreduce_init).
+ * nonblocking calls), init (MPI_Allreduce_init), rest (the first call of a kind, while calls of MPI_Bcast on host
+ * memory rest between two probes; one that follows a failure gets that error).
  *
  * Each round has a communicator of its own, and harms one rank in its operation number K of Open MPI's point-to-point
  * layer there, but for those of a barrier of Open MPI's: K is FIRST, FIRST + STEP, ...
@@ -206,10 +207,24 @@ static void noted_call(suite_t *suite, MPI_Comm comm, pair_t *pair)
     }
 }
 
+/* Calls on host memory, the last of which have asked nobody. */
+static int host_calls(MPI_Comm comm, int n)
+{
+    int number = 0, code = MPI_SUCCESS;
+    for (int i = 0; i < n && MPI_SUCCESS == code; ++i) {
+        code = MPI_Bcast(&number, 1, MPI_INT, 0, comm);
+    }
+    return code;
+}
+
 static outcome_t harmed_call(suite_t *suite, MPI_Comm comm, pair_t *pair, const char *what)
 {
     MPI_Request request;
     int code;
+    if (0 == strcmp(what, "rest")) {
+        const outcome_t outcome = pair_call(suite, comm, pair, COUNT, ++suite->salt);
+        return has_failed && MPI_SUCCESS == host_calls(comm, 1) ? OUTCOME_WRONG : outcome;
+    }
     if (0 == strcmp(what, "barrier")) {
         code = MPI_Barrier(comm);
     } else if (0 == strcmp(what, "init")) {
@@ -239,6 +254,9 @@ static outcome_t round_run(suite_t *suite, MPI_Comm base, MPI_Comm *comm_p, pair
     }
     if (0 == strcmp(what, "barrier")) {
         noted_call(suite, *comm_p, pair);
+    }
+    if (0 == strcmp(what, "rest") && MPI_SUCCESS != host_calls(*comm_p, 5)) {
+        suite_fail(suite, "a call before any harm failed");
     }
     MPI_Barrier(base);
     operations = after = 0;

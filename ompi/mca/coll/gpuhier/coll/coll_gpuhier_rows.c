@@ -104,7 +104,7 @@ int gpuhier_row_reduce_scatter_block(gpuhier_module_t *module, const gpuhier_col
 static bool is_contiguous(const void *buffer, size_t count, const struct ompi_datatype_t *dtype, char **begin_p)
 {
     *begin_p = (char *) (uintptr_t) buffer + dtype->super.true_lb;
-    return ompi_datatype_is_contiguous_memory_layout(dtype, (gpuhier_count_t) count);
+    return ompi_datatype_is_contiguous_memory_layout(dtype, count < 2 ? 1 : 2); /* more are as two */
 }
 
 int gpuhier_row_allgather(gpuhier_module_t *module, const gpuhier_coll_args_t *a)

@@ -30,11 +30,11 @@ typedef int gpuhier_row_fn(gpuhier_module_t *module, const gpuhier_coll_args_t *
 
 /*
  * Does a call ask nobody? A host program's calls pass here in a few instructions: between two probes the answer is
- * known. It is the same on all ranks.
+ * known. It is the same on all ranks, but for those that know of a failure, and return that.
  */
 static inline bool gpuhier_rows_rest(gpuhier_module_t *module)
 {
-    if (0 == module->rest || NULL != module->team || 0 != module->nnotes) {
+    if (0 == module->rest || NULL != module->team || 0 != module->nnotes || OMPI_SUCCESS != module->saved.failure) {
         return false;
     }
     --module->rest;

@@ -29,7 +29,9 @@ typedef struct reference {
     _Alignas(16) unsigned char expected[BLOCK_ELEMENTS * MAX_EXTENT];
     _Alignas(16) unsigned char input[BLOCK_ELEMENTS * MAX_EXTENT];
     union {
-        int64_t integer[BLOCK_ELEMENTS];
+        struct {
+            int64_t integer[BLOCK_ELEMENTS], others[BLOCK_ELEMENTS];
+        };
         double real[BLOCK_ELEMENTS];
         partial_t partial[BLOCK_ELEMENTS];
     };
@@ -39,37 +41,6 @@ typedef struct reference {
 static bool is_rounded(const value_case_t *c)
 {
     return 0 != (c->type->kind & (VALUE_FLOAT | VALUE_COMPLEX)) && (MPI_SUM == c->op->op || MPI_PROD == c->op->op);
-}
-
-static int64_t fold_integer(const value_op_t *op, bool is_signed, int64_t a, int64_t b)
-{
-    bool less = is_signed ? a < b : (uint64_t) a < (uint64_t) b;
-
-    if (MPI_SUM == op->op) {
-        return (int64_t) ((uint64_t) a + (uint64_t) b);
-    }
-    if (MPI_PROD == op->op) {
-        return (int64_t) ((uint64_t) a * (uint64_t) b);
-    }
-    if (MPI_MAX == op->op) {
-        return less ? b : a;
-    }
-    if (MPI_MIN == op->op) {
-        return less ? a : b;
-    }
-    if (MPI_LAND == op->op) {
-        return 0 != a && 0 != b;
-    }
-    if (MPI_LOR == op->op) {
-        return 0 != a || 0 != b;
-    }
-    if (MPI_LXOR == op->op) {
-        return (0 != a) != (0 != b);
-    }
-    if (MPI_BAND == op->op) {
-        return a & b;
-    }
-    return MPI_BOR == op->op ? (a | b) : (a ^ b);
 }
 
 static void fold_float(const value_op_t *op, partial_t *a, const partial_t *b)
@@ -178,52 +149,109 @@ static void reference_double_sum(const value_case_t *c, size_t first, size_t cou
     }
 }
 
+/* Elements of an integer type as they are in 64 bits. Each length has its own loop. */
+static void load_integers(const value_type_t *type, const unsigned char *in, size_t count, int64_t *out)
+{
+    const bool is_signed = kind_is_signed(type->kind);
+
+    switch (type->bytes) {
+    case sizeof(int8_t):
+        for (size_t i = 0; i < count; ++i) {
+            out[i] = load_integer(in + i, sizeof(int8_t), is_signed);
+        }
+        break;
+    case sizeof(int16_t):
+        for (size_t i = 0; i < count; ++i) {
+            out[i] = load_integer(in + i * sizeof(int16_t), sizeof(int16_t), is_signed);
+        }
+        break;
+    case sizeof(int32_t):
+        for (size_t i = 0; i < count; ++i) {
+            out[i] = load_integer(in + i * sizeof(int32_t), sizeof(int32_t), is_signed);
+        }
+        break;
+    default:
+        memcpy(out, in, count * sizeof(int64_t));
+        break;
+    }
+}
+
+/* a[i] becomes a[i] op b[i]: one loop for each operation. */
+#define FOLD(expression)                                         \
+    for (size_t i = 0; i < count; ++i) {                         \
+        const uint64_t x = (uint64_t) a[i], y = (uint64_t) b[i]; \
+        a[i] = (int64_t) (expression);                           \
+    }
+static void fold_integers(MPI_Op op, bool is_signed, size_t count, int64_t *a, const int64_t *b)
+{
+    const uint64_t flip = is_signed ? UINT64_C(1) << 63 : 0; /* signed numbers with it are in unsigned order */
+
+    if (MPI_SUM == op) {
+        FOLD(x + y)
+    } else if (MPI_PROD == op) {
+        FOLD(x * y)
+    } else if (MPI_MAX == op) {
+        FOLD((x ^ flip) < (y ^ flip) ? y : x)
+    } else if (MPI_MIN == op) {
+        FOLD((x ^ flip) < (y ^ flip) ? x : y)
+    } else if (MPI_LAND == op) {
+        FOLD(0 != x && 0 != y)
+    } else if (MPI_LOR == op) {
+        FOLD(0 != x || 0 != y)
+    } else if (MPI_LXOR == op) {
+        FOLD((0 != x) != (0 != y))
+    } else if (MPI_BAND == op) {
+        FOLD(x & y)
+    } else if (MPI_BOR == op) {
+        FOLD(x | y)
+    } else {
+        FOLD(x ^ y)
+    }
+}
+
 static void reference_integers(const value_case_t *c, size_t first, size_t count, reference_t *r)
 {
     const value_type_t *type = c->type;
-    const bool is_signed = kind_is_signed(type->kind);
 
-    for (int rank = 0; rank < c->nranks; ++rank) {
+    value_fill(c, 0, first, count, r->input);
+    load_integers(type, r->input, count, r->integer);
+    for (int rank = 1; rank < c->nranks; ++rank) {
         value_fill(c, rank, first, count, r->input);
-        for (size_t i = 0; i < count; ++i) {
-            const int64_t x = load_integer(r->input + i * type->extent, type->bytes, is_signed);
-            r->integer[i] = 0 == rank ? x : fold_integer(c->op, is_signed, r->integer[i], x);
-        }
+        load_integers(type, r->input, count, r->others);
+        fold_integers(c->op->op, kind_is_signed(type->kind), count, r->integer, r->others);
     }
     for (size_t i = 0; i < count; ++i) {
-        store_integer(r->expected + i * type->extent, type->bytes, r->integer[i]);
+        store_integer(r->expected + i * type->bytes, type->bytes, r->integer[i]);
     }
 }
 
-static inline double fold_double(const value_op_t *op, double a, double b)
-{
-    if (MPI_SUM == op->op) {
-        return a + b;
-    }
-    if (MPI_PROD == op->op) {
-        return a * b;
-    }
-    return (MPI_MAX == op->op) == (a < b) ? b : a;
-}
-
-/* For floats; the bound is theirs, so double is wide enough. */
+/* For floats and doubles. Of a double the rounding of this reference, too, is within the bound that the check allows.
+ */
 static void reference_floats(const value_case_t *c, size_t first, size_t count, reference_t *r)
 {
+    const bool is_product = MPI_PROD == c->op->op, is_sum = MPI_SUM == c->op->op, is_max = MPI_MAX == c->op->op;
+    const bool is_short = sizeof(float) == c->type->bytes;
     const float *input = (const float *) (const void *) r->input;
-    float *expected = (float *) (void *) r->expected;
+    const double *inputs = (const double *) (const void *) r->input;
 
+    for (size_t i = 0; i < count; ++i) {
+        r->real[i] = is_product ? 1.0 : is_sum ? 0.0 : is_max ? -INFINITY : INFINITY;
+        r->magnitude[i] = is_product ? 1.0 : 0.0;
+    }
     for (int rank = 0; rank < c->nranks; ++rank) {
         value_fill(c, rank, first, count, r->input);
         for (size_t i = 0; i < count; ++i) {
-            const double x = input[i];
-            r->real[i] = 0 == rank ? x : fold_double(c->op, r->real[i], x);
-            r->magnitude[i] = 0 == rank               ? fabs(x)
-                              : MPI_PROD == c->op->op ? r->magnitude[i] * fabs(x)
-                                                      : r->magnitude[i] + fabs(x);
+            const double x = is_short ? (double) input[i] : inputs[i], so_far = r->real[i];
+            r->real[i] = is_product ? so_far * x : is_sum ? so_far + x : is_max == (so_far < x) ? x : so_far;
+            r->magnitude[i] = is_product ? r->magnitude[i] * fabs(x) : r->magnitude[i] + fabs(x);
         }
     }
     for (size_t i = 0; i < count; ++i) {
-        expected[i] = (float) r->real[i];
+        if (is_short) {
+            ((float *) (void *) r->expected)[i] = (float) r->real[i];
+        } else {
+            ((double *) (void *) r->expected)[i] = r->real[i];
+        }
     }
 }
 
@@ -237,9 +265,10 @@ static void reference_widest(const value_case_t *c, size_t first, size_t count, 
         value_fill(c, rank, first, count, r->input);
         for (size_t i = 0; i < count; ++i) {
             partial_t x = load_partial(type, r->input + i * type->extent);
-            double magnitude = !rounded                      ? 0.0
-                               : VALUE_COMPLEX == type->kind ? hypot((double) x.real, (double) x.imaginary)
-                                                             : fabs((double) x.real);
+            double magnitude = !rounded ? 0.0
+                               : VALUE_COMPLEX == type->kind
+                                   ? sqrt((double) (x.real * x.real + x.imaginary * x.imaginary))
+                                   : fabs((double) x.real);
             if (0 == rank) {
                 r->partial[i] = x;
                 r->magnitude[i] = magnitude;
@@ -254,16 +283,22 @@ static void reference_widest(const value_case_t *c, size_t first, size_t count, 
     }
 }
 
-/* Makes the result of elements first .. by plain C. bounds: what a rounded one may differ by, too. */
+static bool is_double_sum(const value_case_t *c)
+{
+    return MPI_DOUBLE == c->type->type && MPI_SUM == c->op->op;
+}
+
+/* Makes the result of elements first .. by plain C, with what a rounded one may differ by; of a sum of doubles only if
+ * bounds says so. */
 static void reference_make(const value_case_t *c, size_t first, size_t count, bool bounds, reference_t *r)
 {
     const value_type_t *type = c->type;
 
-    if (MPI_DOUBLE == type->type && MPI_SUM == c->op->op) {
+    if (is_double_sum(c)) {
         reference_double_sum(c, first, count, bounds, r);
     } else if (0 != (type->kind & (VALUE_INT | VALUE_UINT | VALUE_INTEGER | VALUE_BOOL))) {
         reference_integers(c, first, count, r);
-    } else if (VALUE_FLOAT == type->kind && sizeof(float) == type->bytes) {
+    } else if (VALUE_FLOAT == type->kind && sizeof(double) >= type->bytes) {
         reference_floats(c, first, count, r);
     } else {
         reference_widest(c, first, count, r);
@@ -365,7 +400,7 @@ size_t value_check(const value_case_t *c, size_t first, size_t count, const void
         if (NULL == other && !value_has_gaps(c->type) && 0 == memcmp(block, r->expected, n * c->type->extent)) {
             continue;
         }
-        if (is_rounded(c)) {
+        if (is_double_sum(c)) {
             reference_make(c, first + done, n, true, r);
         }
         if (NULL != other) {

@@ -71,7 +71,7 @@ static inline double unit_of(uint64_t hash)
     return (double) ((int64_t) hash >> 40) * 0x1p-23;
 }
 
-static double float_value(const value_case_t *c, uint64_t hash)
+static inline double float_value(const value_case_t *c, uint64_t hash)
 {
     double unit = unit_of(hash);
 
@@ -95,49 +95,68 @@ static void fill_double_sum(uint64_t seed, size_t first, size_t count, double *o
     }
 }
 
-void value_fill(const value_case_t *c, int rank, size_t first, size_t count, void *out)
+/* One loop for all types. Its callers pass what they know of the type, and the compiler drops the rest of it. */
+static inline __attribute__((always_inline)) void fill(value_case_t c, value_type_t type, value_op_t op, int rank,
+                                                       size_t first, size_t count, unsigned char *out)
 {
-    const value_type_t *type = c->type;
-    uint64_t seed = mix(c->salt * UINT64_C(0x100000001b3) + (uint64_t) rank + 1);
+    const uint64_t seed = mix(c.salt * UINT64_C(0x100000001b3) + (uint64_t) rank + 1);
 
-    if (MPI_DOUBLE == type->type && MPI_SUM == c->op->op) {
-        fill_double_sum(seed, first, count, out);
-        return;
-    }
+    c.type = &type;
+    c.op = &op;
     for (size_t i = 0; i < count; ++i) {
-        unsigned char *element = (unsigned char *) out + i * type->extent;
+        unsigned char *element = out + i * type.extent;
         uint64_t hash = mix(seed ^ (first + i));
-        switch (type->kind) {
+        switch (type.kind) {
         case VALUE_INT:
         case VALUE_UINT:
         case VALUE_INTEGER:
         case VALUE_BOOL:
-            store_integer(element, type->bytes, integer_value(c, rank, first + i, hash));
+            store_integer(element, type.bytes, integer_value(&c, rank, first + i, hash));
             break;
         case VALUE_FLOAT:
-            store_float(element, type->bytes, float_value(c, hash));
+            store_float(element, type.bytes, float_value(&c, hash));
             break;
         case VALUE_COMPLEX:
-            store_float(element, type->bytes, float_value(c, hash));
-            store_float(element + type->bytes, type->bytes, float_value(c, mix(hash)));
+            store_float(element, type.bytes, float_value(&c, hash));
+            store_float(element + type.bytes, type.bytes, float_value(&c, mix(hash)));
             break;
         case VALUE_PAIR_INT:
         case VALUE_PAIR_FLOAT:
         case VALUE_PAIR_REAL: {
             /* Few values, so that ties are frequent; the smaller index must win them. */
             int64_t value = (int64_t) (hash % 5) - 2;
-            int index = (int) ((hash >> 20) % 1000) * c->nranks + rank;
-            if (VALUE_PAIR_INT == type->kind) {
-                store_integer(element, type->bytes, value);
+            int index = (int) ((hash >> 20) % 1000) * c.nranks + rank;
+            if (VALUE_PAIR_INT == type.kind) {
+                store_integer(element, type.bytes, value);
             } else {
-                store_float(element, type->bytes, (long double) value * 0.75L);
+                store_float(element, type.bytes, (long double) value * 0.75L);
             }
-            store_index(type, element, index);
+            store_index(&type, element, index);
             break;
         }
         case VALUE_NOTHING:
             break;
         }
+    }
+}
+
+void value_fill(const value_case_t *c, int rank, size_t first, size_t count, void *out)
+{
+    value_type_t type = *c->type;
+
+    if (MPI_DOUBLE == type.type && MPI_SUM == c->op->op) {
+        fill_double_sum(mix(c->salt * UINT64_C(0x100000001b3) + (uint64_t) rank + 1), first, count, out);
+    } else if (VALUE_INT == type.kind && sizeof(int64_t) == type.extent) {
+        type.kind = VALUE_INT, type.bytes = type.extent = sizeof(int64_t);
+        fill(*c, type, *c->op, rank, first, count, out);
+    } else if (VALUE_INT == type.kind && sizeof(int32_t) == type.extent) {
+        type.kind = VALUE_INT, type.bytes = type.extent = sizeof(int32_t);
+        fill(*c, type, *c->op, rank, first, count, out);
+    } else if (VALUE_FLOAT == type.kind && sizeof(float) == type.extent) {
+        type.kind = VALUE_FLOAT, type.bytes = type.extent = sizeof(float);
+        fill(*c, type, *c->op, rank, first, count, out);
+    } else {
+        fill(*c, type, *c->op, rank, first, count, out);
     }
 }
 

@@ -9,6 +9,8 @@
  * nodes, the sums of the nodes are added last. BITS_HALVES: BITS_PART counts the ranks below a switch, and the sums of
  * two sockets are added last.
  *
+ * BITS_OF_PARTS: MPI_Reduce and MPI_Reduce_scatter_block, too.
+ *
  *   allreduce_bits [--stock]
  *
  * Prints a digest of all results: what bits_test.sh compares between runs.
@@ -178,6 +180,46 @@ static void ill_conditioned_sums(suite_t *suite, size_t count)
     free(again);
 }
 
+/*
+ * MPI_Reduce and MPI_Reduce_scatter_block add in the order of MPI_Allreduce: the same buffers give the same bits, on
+ * the GPUs. Not in levels, which only MPI_Allreduce has, nor in a ring, whose order depends on how a message is cut.
+ */
+static void parts_have_its_bits(suite_t *suite, size_t count)
+{
+    const size_t n = (size_t) suite->nranks, bytes = n * count * sizeof(double);
+    double *all = malloc(bytes), *part = malloc(bytes);
+    buffer_t send, recv;
+    pvars_t before;
+
+    buffer_alloc(&send, BUFFER_DEVICE, bytes, 0);
+    buffer_alloc(&recv, BUFFER_DEVICE, bytes, 0);
+    for (size_t i = 0; i < n * count; ++i) {
+        all[i] = ill_conditioned(suite->rank, i);
+    }
+    buffer_write(&send, all, bytes);
+    for (int i = 0; i < REPETITIONS; ++i) {
+        MPI_Allreduce(send.message, recv.message, (int) (n * count), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        buffer_read(&recv, all, bytes);
+        pvars_read(&before);
+        MPI_Reduce(send.message, recv.message, (int) (n * count), MPI_DOUBLE, MPI_SUM, i % (int) n, MPI_COMM_WORLD);
+        buffer_read(&recv, part, bytes);
+        if (suite->rank == i % (int) n && 0 != memcmp(part, all, bytes)) {
+            suite_fail(suite, "MPI_Reduce, count %zu, root %d: other bits than MPI_Allreduce", count, suite->rank);
+        }
+        MPI_Reduce_scatter_block(send.message, recv.message, (int) count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        buffer_read(&recv, part, count * sizeof(double));
+        if (0 != memcmp(part, all + (size_t) suite->rank * count, count * sizeof(double))) {
+            suite_fail(suite, "MPI_Reduce_scatter_block, count %zu: other bits than MPI_Allreduce", count);
+        }
+        suite->calls += 3;
+    }
+    suite_check_paths(suite, "the parts of an all-reduce", &before, 2, 0); /* of the last repetition */
+    buffer_free(&send);
+    buffer_free(&recv);
+    free(all);
+    free(part);
+}
+
 int main(int argc, char **argv)
 {
     static const size_t counts[] = {1, 61, 4099, 16411, 200003};
@@ -191,6 +233,9 @@ int main(int argc, char **argv)
         one(&suite, "c_double_complex", "prod", counts[i]);
         one(&suite, "c_float_complex", "sum", counts[i]);
         ill_conditioned_sums(&suite, counts[i]);
+        if (PATH_ACCELERATED == suite.default_path && NULL != getenv("BITS_OF_PARTS")) {
+            parts_have_its_bits(&suite, counts[i]);
+        }
     }
     if (0 == suite.rank) {
         printf("allreduce_bits: digest %016llx\n", (unsigned long long) digest);

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The collectives beside MPI_Allreduce that run on the GPUs of one group: MPI_Allgather, MPI_Bcast, MPI_Reduce and
+ * The collectives beside MPI_Allreduce that run on the GPUs: MPI_Allgather, MPI_Bcast, MPI_Reduce and
  * MPI_Reduce_scatter_block. Blocks of many lengths, every root, in place or not, on buffers that are used until they
  * are mapped, and on new ones; and calls in which one rank passes host memory or a type with gaps. Results are compared
  * with sums and copies that this program makes itself. What lies around a result must keep its contents.

@@ -2,9 +2,9 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the collectives beside MPI_Allreduce that run on the GPUs of one group: for each its row, and what all ranks
- * know of a call. That is the path's key: the operation, the type and the count of a reduction; the bytes of a block of
- * the others, whose ranks agree on no more. A rank whose type is not contiguous votes a call down.
+ * Owns the collectives beside MPI_Allreduce that run on the GPUs: for each its row, and what all ranks know of a call.
+ * That is the path's key: the operation, the type and the count of a reduction; the bytes of a block of the others,
+ * whose ranks agree on no more. A rank whose type is not contiguous votes a call down.
  *
  * Called by the entry points in coll_gpuhier_family.c.
  */
@@ -61,9 +61,6 @@ static int run(gpuhier_module_t *module, struct ompi_communicator_t *comm, gpuhi
         return GPUHIER_DECLINED;
     }
     if (is_open(module, comm, args)) {
-        if (module->team->ngroups > 1) {
-            return GPUHIER_DECLINED;
-        }
         entry = gpuhier_path_blocking(module, comm, key, args->in, args->out, &why);
     }
     return NULL != entry                           ? gpuhier_path_run(module, entry, args)

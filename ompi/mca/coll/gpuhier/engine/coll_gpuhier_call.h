@@ -134,7 +134,8 @@ struct gpuhier_call {
     int kernel; /* index, see coll_gpuhier_reduce.h */
     size_t elem_bytes;
     const gpuhier_collective_t *row;
-    int root;                     /* its index in the group, in a row with one */
+    int root;                     /* its index in the group, in a row with one; -1: it is in another group */
+    int root_group;               /* in a row with one */
     uint64_t in_bytes, out_bytes; /* of the user's buffers */
     bool has_gaps;                /* elements have gaps, which belong to the program: gpuhier_reduce_has_gaps() */
     uint64_t count;               /* elements of a block */
@@ -171,6 +172,12 @@ struct gpuhier_call {
 
 /* The ranks agreed, before any user's buffer was written, not to run this call: use the saved collective. */
 #define GPUHIER_DECLINED 1
+
+/* The row of a call between groups that is no all-reduce, and so has a part of its exchange; else NULL. */
+static inline const gpuhier_collective_t *gpuhier_call_part(const gpuhier_call_t *call)
+{
+    return 1 == call->team->ngroups || gpuhier_collective_is_all_to_all(call->row) ? NULL : call->row;
+}
 
 /* Has a member of the group failed in this call? Its contribution may have come nevertheless. */
 static inline bool gpuhier_call_has_failed_member(const gpuhier_call_t *call)

@@ -198,9 +198,9 @@ void gpuhier_exchange_begin(gpuhier_call_t *call, uint64_t slice)
 /* Place of an element range in an exchange buffer, which holds this rank's shard of the slice. */
 static char *place(const gpuhier_call_t *call, uint64_t slice, void *const buffers[], gpuhier_range_t range)
 {
-    gpuhier_range_t shard = gpuhier_plan_shard(&call->slices.plan, slice, call->slices.plan.shard);
-    return (char *) buffers[gpuhier_plan_buffer(&call->slices.plan, slice)]
-           + (range.begin - shard.begin) * call->elem_bytes;
+    const gpuhier_plan_t *plan = &call->slices.plan;
+    return (char *) buffers[gpuhier_plan_buffer(plan, slice)]
+           + (range.begin - gpuhier_plan_piece(plan, slice, plan->first_piece).begin) * call->elem_bytes;
 }
 
 /* Posts the stripes of one side of a step between ranks without a link. Both sides cut a message of `bytes` alike. */

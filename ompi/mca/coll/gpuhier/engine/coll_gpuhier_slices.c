@@ -27,6 +27,7 @@
 #include "engine/coll_gpuhier_place.h"
 #include "engine/coll_gpuhier_slices.h"
 #include "engine/coll_gpuhier_vote.h"
+#include "plan/coll_gpuhier_part.h"
 #include "opal/util/output.h"
 
 void gpuhier_slices_clear(gpuhier_call_t *call)
@@ -47,7 +48,8 @@ static int lane_take(gpuhier_call_t *call)
 {
     gpuhier_team_t *team = call->team;
     const bool is_long = call->slices.is_long;
-    const bool by_host = gpuhier_plan_by_host(&team->shape, &team->limits, call->count * call->elem_bytes);
+    const bool by_host =
+        !call->row->has_blocks && gpuhier_plan_by_host(&team->shape, &team->limits, call->count * call->elem_bytes);
     const bool is_short = team->net_all_on_device && by_host && !team->device->short_refused;
     const gpuhier_exchange_kind_t kind = is_short ? GPUHIER_EXCHANGE_SHORT : team->exchange_kind;
     const size_t exchange_bytes =
@@ -81,7 +83,8 @@ static int lane_take(gpuhier_call_t *call)
 uint32_t gpuhier_slices_lane(gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;
-    call->slices.is_long = gpuhier_choice_is_long(&team->shape, call->count * call->elem_bytes, &team->limits);
+    call->slices.is_long =
+        !call->row->has_blocks && gpuhier_choice_is_long(&team->shape, call->count * call->elem_bytes, &team->limits);
     return OMPI_SUCCESS == lane_take(call) ? 0 : call->slices.is_long ? GPUHIER_MASK_NO_LONG : GPUHIER_MASK_FAIL;
 }
 
@@ -111,8 +114,13 @@ void gpuhier_slices_plan(gpuhier_call_t *call, uint64_t slice_bytes)
     const gpuhier_team_t *team = call->team;
     gpuhier_limits_t limits = team->limits;
     limits.slice_bytes = slice_bytes;
-    if (0 != gpuhier_choice_plan(&call->slices.plan, &team->shape, team->rank, call->count, call->elem_bytes, &limits)
-        || call->slices.plan.nslices > GPUHIER_WORD_PROGRESS_MAX) {
+    const gpuhier_collective_t *part = gpuhier_call_part(call);
+    gpuhier_plan_t *plan = &call->slices.plan;
+    const int rc = NULL == part
+                       ? gpuhier_choice_plan(plan, &team->shape, team->rank, call->count, call->elem_bytes, &limits)
+                       : gpuhier_choice_part(plan, &team->shape, team->rank, call->count, call->elem_bytes, part,
+                                             call->root_group, &limits);
+    if (0 != rc || call->slices.plan.nslices > GPUHIER_WORD_PROGRESS_MAX) {
         call->mask |= GPUHIER_MASK_FAIL;
     }
 }
@@ -120,7 +128,8 @@ void gpuhier_slices_plan(gpuhier_call_t *call, uint64_t slice_bytes)
 static void plan_make(gpuhier_call_t *call, bool all_direct)
 {
     const gpuhier_team_t *team = call->team;
-    uint64_t slice_bytes = team->limits.slice_bytes / (uint64_t) (call->row->has_blocks ? team->nranks : 1);
+    const bool shares = 1 == team->ngroups && call->row->has_blocks; /* between groups the plan sees to it */
+    uint64_t slice_bytes = team->limits.slice_bytes / (uint64_t) (shares ? team->nranks : 1);
     if (1 == team->ngroups && call->slices.levels > 1) {
         slice_bytes = gpuhier_levels_slice_bytes(&team->levels, call->count * call->elem_bytes, slice_bytes);
     } else if (1 == team->ngroups && all_direct) {
@@ -295,14 +304,14 @@ static int block_in(const gpuhier_call_t *call, gpuhier_ranks_t side)
 
 /* Sets the outputs of a circle as a kernel's destinations, this rank's neighbour first and its own output last: all
  * ranks storing to one peer at once would wait for its link. */
-static void outputs_set(const gpuhier_call_t *call, const gpuhier_circle_t *circle, uint64_t slice, uint64_t element,
-                        gpuhier_kernel_args_t *args)
+static void outputs_set(const gpuhier_call_t *call, const gpuhier_circle_t *circle, int block, uint64_t slice,
+                        uint64_t element, gpuhier_kernel_args_t *args)
 {
     args->ndst = 0;
     for (int k = 0; k < circle->size; ++k) {
         const int member = circle->member[(circle->place + 1 + k) % circle->size];
         if (gpuhier_call_takes(call, member) > 0 && has_part(call, call->row->to, member)) {
-            args->dst[args->ndst++] = gpuhier_place_output(call, member, block_in(call, call->row->to), slice, element);
+            args->dst[args->ndst++] = gpuhier_place_output(call, member, block, slice, element);
         }
     }
 }
@@ -324,10 +333,88 @@ static int reduce_fused(const gpuhier_call_t *call, const gpuhier_circle_t *circ
             args.src[args.nsrc++] = gpuhier_place_input(call, index, block_in(call, row->from), slice, part.begin);
         }
     }
-    outputs_set(call, circle, slice, part.begin, &args);
+    outputs_set(call, circle, block_in(call, row->to), slice, part.begin, &args);
     return 0 == args.count                  ? OMPI_SUCCESS
            : GPUHIER_RANKS_ALL == row->from ? gpuhier_reduce_launch(kernels, call->kernel, &args, stream)
                                             : gpuhier_reduce_push(kernels, call->kernel, &args, stream);
+}
+
+/* -- several groups: what a part of an all-reduce leaves, see plan/coll_gpuhier_part.h -------- */
+
+/* Where the chunk of a group in one of this rank's pieces lies in its shard buffer. */
+static uint64_t place_of_chunk(const gpuhier_call_t *call, uint64_t slice, int piece, int group)
+{
+    const gpuhier_plan_t *plan = &call->slices.plan;
+    const int chunk = gpuhier_part_chunk(plan, group);
+    const uint64_t at = gpuhier_plan_chunks(plan, slice, piece, chunk, chunk + 1).begin
+                        - gpuhier_plan_piece(plan, slice, plan->first_piece).begin;
+    return (uint64_t) (uintptr_t) call->lane->exchange.now->shard[gpuhier_plan_buffer(plan, slice)]
+           + at * call->elem_bytes;
+}
+
+/* Blocks with owners: reduces this rank's chunks of the blocks of all groups into its shard buffer, or copies those of
+ * its own block there. */
+static int chunks_reduce(const gpuhier_call_t *call, const gpuhier_circle_t *circle, uint64_t slice, CUstream stream)
+{
+    const gpuhier_team_t *team = call->team;
+    const gpuhier_plan_t *plan = &call->slices.plan;
+    const bool reduces = GPUHIER_RANKS_ALL == call->row->from;
+    gpuhier_reduce_t *kernels = &call->lane->device->reduce;
+    int rc = OMPI_SUCCESS;
+    for (int piece = plan->first_piece; piece < plan->first_piece + plan->npieces; ++piece) {
+        for (int group = reduces ? 0 : team->group; group < (reduces ? team->ngroups : team->group + 1); ++group) {
+            const gpuhier_range_t part = gpuhier_plan_block(plan, slice, piece, group);
+            const int block = reduces ? gpuhier_shape_owner(&team->shape, piece, group) : 0;
+            gpuhier_kernel_args_t args = {.ndst = 1, .count = gpuhier_range_length(part)};
+            args.dst[0] = place_of_chunk(call, slice, piece, group);
+            for (int i = 0; i < circle->size; ++i) {
+                if (has_part(call, call->row->from, circle->member[i])) {
+                    args.src[args.nsrc++] = gpuhier_place_input(call, circle->member[i], block, slice, part.begin);
+                }
+            }
+            if (OMPI_SUCCESS == rc && args.count > 0) {
+                rc = reduces ? gpuhier_reduce_launch(kernels, call->kernel, &args, stream)
+                             : gpuhier_reduce_push(kernels, call->kernel, &args, stream);
+            }
+        }
+    }
+    return rc;
+}
+
+/* The same after the exchange: pushes the chunks of all groups' blocks into the outputs of the circle, or that of its
+ * own block into its own. */
+static int chunks_push(const gpuhier_call_t *call, const gpuhier_circle_t *circle, uint64_t slice, CUstream stream)
+{
+    const gpuhier_team_t *team = call->team;
+    const gpuhier_plan_t *plan = &call->slices.plan;
+    const bool gathers = GPUHIER_RANKS_ALL == call->row->to;
+    int rc = OMPI_SUCCESS;
+    for (int piece = plan->first_piece; piece < plan->first_piece + plan->npieces; ++piece) {
+        for (int group = gathers ? 0 : team->group; group < (gathers ? team->ngroups : team->group + 1); ++group) {
+            const gpuhier_range_t part = gpuhier_plan_block(plan, slice, piece, group);
+            const int block = gathers ? gpuhier_shape_owner(&team->shape, piece, group) : 0;
+            gpuhier_kernel_args_t args = {.count = gpuhier_range_length(part)};
+            args.src[0] = place_of_chunk(call, slice, piece, group);
+            outputs_set(call, circle, block, slice, part.begin, &args);
+            if (OMPI_SUCCESS == rc && args.count > 0) {
+                rc = gpuhier_reduce_push(&call->lane->device->reduce, call->kernel, &args, stream);
+            }
+        }
+    }
+    return rc;
+}
+
+/* MPI_Bcast: in the root's group, reads this rank's shard from the root. */
+static int root_read(const gpuhier_call_t *call, uint64_t slice, gpuhier_range_t shard, CUstream stream)
+{
+    gpuhier_kernel_args_t args = {.ndst = 1, .count = gpuhier_range_length(shard)};
+    if (-1 == call->root || 0 == args.count) {
+        return OMPI_SUCCESS;
+    }
+    args.src[0] = gpuhier_place_input(call, call->root, 0, slice, shard.begin);
+    args.dst[0] =
+        (uint64_t) (uintptr_t) call->lane->exchange.now->shard[gpuhier_plan_buffer(&call->slices.plan, slice)];
+    return gpuhier_reduce_push(&call->lane->device->reduce, call->kernel, &args, stream);
 }
 
 /* Queues the reduction of this rank's shard of a slice: into its shard buffer, or into its scratch for the next level.
@@ -340,6 +427,12 @@ static int reduce(const gpuhier_call_t *call, int level, uint64_t slice, CUstrea
     gpuhier_kernel_args_t args;
     if (gpuhier_call_is_fused(call)) {
         return reduce_fused(call, circle, slice, stream);
+    }
+    if (call->row->has_blocks) {
+        return chunks_reduce(call, circle, slice, stream);
+    }
+    if (GPUHIER_RANKS_ROOT == call->row->from) {
+        return root_read(call, slice, shard, stream);
     }
     if (0 == gpuhier_range_length(shard)) {
         return OMPI_SUCCESS;
@@ -367,7 +460,7 @@ static int pass(const gpuhier_call_t *call, const gpuhier_circle_t *circle, uint
     gpuhier_kernel_args_t args;
     args.count = gpuhier_range_length(shard);
     args.src[0] = gpuhier_place_output(call, call->team->index, 0, slice, shard.begin);
-    outputs_set(call, circle, slice, shard.begin, &args);
+    outputs_set(call, circle, 0, slice, shard.begin, &args);
     --args.ndst; /* its own output, which is the last one */
     return gpuhier_reduce_push(&call->lane->device->reduce, call->kernel, &args, stream);
 }
@@ -383,7 +476,7 @@ static int combine(const gpuhier_call_t *call, int level, uint64_t slice, gpuhie
     for (int i = 0; i < last->size; ++i) {
         args.src[i] = gpuhier_place_scratch(call, last->member[i], 0, slice, shard.begin);
     }
-    outputs_set(call, gpuhier_call_circle(call, level), slice, shard.begin, &args);
+    outputs_set(call, gpuhier_call_circle(call, level), 0, slice, shard.begin, &args);
     return gpuhier_reduce_launch(&call->lane->device->reduce, call->kernel, &args, stream);
 }
 
@@ -400,7 +493,10 @@ static int finish(const gpuhier_call_t *call, const gpuhier_circle_t *circle, ui
     gpuhier_kernel_args_t args;
     args.count = gpuhier_range_length(shard);
     args.src[own] = (uint64_t) (uintptr_t) lane->exchange.now->shard[buffer];
-    outputs_set(call, circle, slice, shard.begin, &args);
+    outputs_set(call, circle, 0, slice, shard.begin, &args);
+    if (0 == args.ndst) {
+        return OMPI_SUCCESS; /* MPI_Reduce, and the root is in another group */
+    }
     if (GPUHIER_ACTION_NONE == action) {
         return gpuhier_reduce_push(&lane->device->reduce, call->kernel, &args, stream);
     }
@@ -413,6 +509,9 @@ static int gather(const gpuhier_call_t *call, int level, uint64_t slice, CUstrea
 {
     const gpuhier_circle_t *circle = gpuhier_call_circle(call, level);
     const gpuhier_range_t shard = gpuhier_circle_shard(call, circle, slice);
+    if (call->row->has_blocks) {
+        return chunks_push(call, circle, slice, stream);
+    }
     return 0 == gpuhier_range_length(shard)          ? OMPI_SUCCESS
            : level < gpuhier_call_first_gather(call) ? pass(call, circle, slice, shard, stream)
            : 1 == call->team->ngroups                ? combine(call, level, slice, shard, stream)

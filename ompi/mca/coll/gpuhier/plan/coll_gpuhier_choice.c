@@ -7,7 +7,10 @@
  */
 #include "plan/coll_gpuhier_choice.h"
 
+#include <errno.h>
 #include <stdio.h>
+
+#include "plan/coll_gpuhier_part.h"
 
 uint64_t gpuhier_choice_oneshot(int ranks, uint64_t oneshot_bytes, uint64_t slice_bytes)
 {
@@ -97,6 +100,28 @@ int gpuhier_choice_plan(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, in
     chosen.slice_bytes = slice_bytes_of(shape, count * elem_bytes, limits);
     chosen.slice_buffers = gpuhier_choice_buffers(limits, gpuhier_choice_is_long(shape, count * elem_bytes, limits));
     return gpuhier_plan_init(plan_p, shape, rank, count, elem_bytes, &chosen);
+}
+
+int gpuhier_choice_part(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int rank, uint64_t count,
+                        size_t elem_bytes, const gpuhier_collective_t *row, int root_group,
+                        const gpuhier_limits_t *limits)
+{
+    gpuhier_limits_t chosen = *limits;
+    int rc;
+    if (row->has_blocks) {
+        const uint64_t bytes = count * elem_bytes * (uint64_t) shape->hierarchy->nranks;
+        chosen.slice_bytes_max = 0; /* long lanes are for messages of one block */
+        chosen.slice_bytes = gpuhier_part_slice_bytes(shape, slice_bytes_of(shape, bytes, &chosen));
+        rc = chosen.slice_bytes < gpuhier_unit_elems(elem_bytes) * elem_bytes
+                 ? -EINVAL
+                 : gpuhier_plan_init(plan_p, shape, rank, count, elem_bytes, &chosen);
+    } else {
+        rc = gpuhier_choice_plan(plan_p, shape, rank, count, elem_bytes, limits);
+    }
+    if (0 == rc) {
+        gpuhier_part_cut(plan_p, row, root_group, limits);
+    }
+    return rc;
 }
 
 int gpuhier_choice_table(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, uint64_t small_bytes,

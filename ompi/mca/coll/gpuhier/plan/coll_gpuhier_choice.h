@@ -134,6 +134,12 @@ uint64_t gpuhier_choice_host_shard(uint64_t host_shard_bytes, int ngroups, bool 
 int gpuhier_choice_plan(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int rank, uint64_t count,
                         size_t elem_bytes, const gpuhier_limits_t *limits);
 
+/* The same for a collective other than all-reduce, between groups: see coll_gpuhier_part.h. count: elements of a block.
+ * -EINVAL also where a slice cannot hold a unit of every block. */
+int gpuhier_choice_part(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int rank, uint64_t count,
+                        size_t elem_bytes, const gpuhier_collective_t *row, int root_group,
+                        const gpuhier_limits_t *limits);
+
 /* A row of the table: all messages from min_bytes up to the min_bytes of the next row are treated alike. */
 typedef struct gpuhier_choice {
     uint64_t min_bytes;

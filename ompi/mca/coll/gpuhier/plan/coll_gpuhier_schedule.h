@@ -21,6 +21,7 @@
 #ifndef GPUHIER_SCHEDULE_H
 #define GPUHIER_SCHEDULE_H
 
+#include "plan/coll_gpuhier_collective.h"
 #include "plan/coll_gpuhier_hierarchy.h"
 
 /* How the owners of a piece, one in each of N groups, sum it up. Every algorithm works for any N. */
@@ -104,6 +105,12 @@ typedef struct gpuhier_step {
 /* Steps of a piece, equal for all groups; a group may idle in one. algorithm: not AUTO. One group has 0 steps. */
 int gpuhier_schedule_steps(gpuhier_algorithm_t algorithm, int ngroups);
 
+/* Chunks of a piece, equal for all groups. */
+int gpuhier_schedule_chunks(gpuhier_algorithm_t algorithm, int ngroups);
+
+/* Is the last step of every owner a reduction of its whole piece? */
+bool gpuhier_schedule_last_is_left(gpuhier_algorithm_t algorithm, int ngroups);
+
 /*
  * Fills *step_p with a step of the owner in a group, 0 <= step < gpuhier_schedule_steps(). The order of operands, where
  * x[g] is the contribution of group g:
@@ -161,6 +168,11 @@ typedef struct gpuhier_plan {
     uint64_t shard_elems_max; /* longest shard of the rank in any slice */
     uint64_t piece_elems_max; /* longest piece of any rank */
     uint64_t recv_elems_max;  /* longest receive of a REDUCE step: the receive buffer that a piece needs */
+    /* Of collectives other than all-reduce, between groups: gpuhier_part_cut(). */
+    const gpuhier_collective_t *row; /* NULL: an all-reduce, or one group */
+    int root_group;
+    uint64_t
+        stride; /* blocks have owners: elements from a chunk of a piece to the next one in the shard buffer; else 0 */
 } gpuhier_plan_t;
 
 /*
@@ -187,10 +199,16 @@ bool gpuhier_plan_by_host(const gpuhier_shape_t *shape, const gpuhier_limits_t *
 gpuhier_range_t gpuhier_plan_slice(const gpuhier_plan_t *plan, uint64_t slice);
 gpuhier_range_t gpuhier_plan_part(const gpuhier_plan_t *plan, uint64_t slice, int part, int parts);
 gpuhier_range_t gpuhier_plan_piece(const gpuhier_plan_t *plan, uint64_t slice, int piece);
+gpuhier_range_t gpuhier_plan_chunks(const gpuhier_plan_t *plan, uint64_t slice, int piece, int begin, int end);
 static inline gpuhier_range_t gpuhier_plan_shard(const gpuhier_plan_t *plan, uint64_t slice, int shard)
 {
     return gpuhier_plan_part(plan, slice, shard, plan->group_size);
 }
+
+/* Where blocks have owners (coll_gpuhier_part.h), pieces and chunks are places in the shard buffer, and a range of one
+ * chunk has its exact length. This is what a group's chunk is in the block where it lies, that of
+ * gpuhier_shape_owner(). */
+gpuhier_range_t gpuhier_plan_block(const gpuhier_plan_t *plan, uint64_t slice, int piece, int group);
 
 /* One step of one of the rank's pieces, with communicator ranks and element ranges. */
 typedef struct gpuhier_transfer {

@@ -1,0 +1,41 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Which part of an all-reduce's exchange between groups another collective needs. No MPI, no CUDA.
+ *
+ *   MPI_Reduce                  all that flows to the root's group
+ *   MPI_Bcast                   the same backwards: a binomial tree, halves that are spread and gathered, or a chain
+ *   MPI_Reduce_scatter_block    the first half: each chunk ends in one group
+ *   MPI_Allgather               the second half: each chunk begins in one group
+ *
+ * Where blocks have owners, a slice is a range of every block, and a piece has a chunk for each group: its part of the
+ * blocks of that group, laid end to end. A group's ranks cut these as they cut a message, so a rank's shard of its own
+ * group is its own block, and a chunk lies in the block of the one rank that owns its piece in its group. This holds in
+ * groups of unequal size, too.
+ */
+#ifndef GPUHIER_PART_H
+#define GPUHIER_PART_H
+
+#include "plan/coll_gpuhier_schedule.h"
+
+/*
+ * Cuts a plan for the elements of one block down to what a collective needs, which is no all-reduce. The algorithm is
+ * that of an all-reduce of as many bytes, but for blocks with owners, which recursive doubling would not tell apart:
+ * they take halving in its place, which sums up in the same order. limits: those of the plan. root_group: of the root,
+ * if the row has one.
+ */
+void gpuhier_part_cut(gpuhier_plan_t *plan, const gpuhier_collective_t *row, int root_group,
+                      const gpuhier_limits_t *limits);
+
+/* Bytes of a block that a slice may hold at most, if it may hold slice_bytes of all blocks. */
+uint64_t gpuhier_part_slice_bytes(const gpuhier_shape_t *shape, uint64_t slice_bytes);
+
+/* gpuhier_schedule_step() for the plan of such a collective. Where blocks have owners, chunks are numbers from
+ * gpuhier_part_chunk(). */
+void gpuhier_part_step(const gpuhier_plan_t *plan, int step, gpuhier_step_t *step_p);
+
+/* Where blocks have owners: the number of a group's chunk in a piece. */
+int gpuhier_part_chunk(const gpuhier_plan_t *plan, int group);
+
+#endif /* GPUHIER_PART_H */

@@ -1,0 +1,325 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Owns the plan of a call: the slices of a message, the ranges of shards, pieces and chunks, what a step moves of them,
+ * and the exact traffic. Does not own buffers, messages or time: the engine runs the plan.
+ *
+ * Nothing is stored for a slice or step: a plan adds ranges to the steps of coll_gpuhier_schedule.c, or, for
+ * collectives other than all-reduce, coll_gpuhier_part.c. All ranges come from gpuhier_cut(), so the two ranks of a
+ * message compute the same bytes.
+ *
+ * Called by the engine (one plan per call), gpuhier_info and the unit tests. No Open MPI header; errors are negative
+ * errno values.
+ */
+#include <errno.h>
+
+#include "plan/coll_gpuhier_part.h"
+#include "plan/coll_gpuhier_seats.h"
+
+/* The longest part of width num/den of elems elements, in elements: ceil(units * num / den) units. */
+static uint64_t part_bound(uint64_t elems, uint64_t unit, uint64_t num, uint64_t den)
+{
+    uint64_t units = gpuhier_unit_count(elems, unit);
+    uint64_t bound = unit * (units / den * num + (units % den * num + den - 1) / den);
+
+    return bound < elems ? bound : elems;
+}
+
+/* The longest receive of a REDUCE step, for pieces of at most elems elements. */
+static uint64_t reduce_bound(gpuhier_algorithm_t algorithm, int ngroups, uint64_t elems, uint64_t unit)
+{
+    if (1 == ngroups) {
+        return 0;
+    }
+    if (GPUHIER_ALGORITHM_RING == algorithm) {
+        return part_bound(elems, unit, 1, (uint64_t) ngroups);
+    }
+    if (GPUHIER_ALGORITHM_HALVING == algorithm && 0 == gpuhier_seating_of(ngroups, 0).folded) {
+        return part_bound(elems, unit, 1, 2);
+    }
+    return elems;
+}
+
+int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int rank, uint64_t count, size_t elem_bytes,
+                      const gpuhier_limits_t *limits)
+{
+    const gpuhier_hierarchy_t *h = shape->hierarchy;
+    gpuhier_plan_t plan = {.shape = shape, .rank = rank, .count = count, .elem_bytes = elem_bytes};
+    uint64_t units;
+    uint64_t limit_units;
+    int end_piece;
+
+    if (rank < 0 || rank >= h->nranks || 0 == elem_bytes || count > (uint64_t) INT64_MAX / elem_bytes
+        || 0 == limits->slice_bytes || limits->slice_buffers < GPUHIER_SLICE_BUFFERS_MIN
+        || limits->slice_buffers > GPUHIER_SLICE_BUFFERS_MAX || (unsigned) limits->algorithm >= GPUHIER_ALGORITHM_COUNT
+        || (unsigned) limits->wire >= GPUHIER_WIRE_COUNT) {
+        return -EINVAL;
+    }
+    plan.group = h->group_of[rank];
+    plan.index = h->index_of[rank];
+    plan.group_size = gpuhier_hierarchy_group_size(h, plan.group);
+    plan.shard = h->shard_of[rank];
+    gpuhier_shape_pieces(shape, rank, &plan.first_piece, &end_piece);
+    plan.npieces = end_piece - plan.first_piece;
+    plan.slice_buffers = limits->slice_buffers;
+
+    /* As few slices as the limit allows, all of nearly the same length: a much shorter last slice would not overlap. */
+    plan.unit = gpuhier_unit_elems(elem_bytes);
+    units = gpuhier_unit_count(count, plan.unit);
+    limit_units = limits->slice_bytes / (plan.unit * elem_bytes);
+    plan.nslices = gpuhier_unit_count(units, 0 == limit_units ? 1 : limit_units);
+    if (plan.nslices > 0) {
+        plan.slice_units = units / plan.nslices;
+        plan.wide_slices = units % plan.nslices;
+        plan.slice_elems_max = gpuhier_range_length(gpuhier_plan_slice(&plan, 0));
+    }
+
+    plan.shard_elems_max = part_bound(plan.slice_elems_max, plan.unit, 1, (uint64_t) plan.group_size);
+    plan.piece_elems_max = part_bound(plan.slice_elems_max, plan.unit, shape->widest.num, shape->widest.den);
+    plan.by_host = gpuhier_plan_by_host(shape, limits, count * elem_bytes);
+    plan.algorithm = gpuhier_algorithm_pick(limits->algorithm, limits->wire, h->ngroups,
+                                            plan.piece_elems_max * elem_bytes, plan.slice_buffers, plan.by_host);
+    plan.nsteps = gpuhier_schedule_steps(plan.algorithm, h->ngroups);
+    plan.nchunks = gpuhier_schedule_chunks(plan.algorithm, h->ngroups);
+    plan.recv_elems_max = reduce_bound(plan.algorithm, h->ngroups, plan.piece_elems_max, plan.unit);
+    *plan_p = plan;
+    return 0;
+}
+
+/* Where a slice begins; slice == nslices gives the end of the message. */
+static uint64_t slice_begin(const gpuhier_plan_t *plan, uint64_t slice)
+{
+    uint64_t wide = slice < plan->wide_slices ? slice : plan->wide_slices;
+    uint64_t begin = plan->unit * (slice * plan->slice_units + wide);
+
+    return begin < plan->count ? begin : plan->count;
+}
+
+gpuhier_range_t gpuhier_plan_slice(const gpuhier_plan_t *plan, uint64_t slice)
+{
+    return (gpuhier_range_t){.begin = slice_begin(plan, slice), .end = slice_begin(plan, slice + 1)};
+}
+
+/* The part from `from` to `to` of a range. */
+static gpuhier_range_t range_part(gpuhier_range_t range, uint64_t unit, gpuhier_fraction_t from, gpuhier_fraction_t to)
+{
+    uint64_t elems = gpuhier_range_length(range);
+
+    return (gpuhier_range_t){.begin = range.begin + gpuhier_cut(elems, unit, from.num, from.den),
+                             .end = range.begin + gpuhier_cut(elems, unit, to.num, to.den)};
+}
+
+/* Chunks [begin, end) of nchunks of a piece. */
+static gpuhier_range_t range_chunks(gpuhier_range_t piece, uint64_t unit, int begin, int end, int nchunks)
+{
+    uint64_t elems = gpuhier_range_length(piece);
+
+    return (gpuhier_range_t){.begin = piece.begin + gpuhier_cut(elems, unit, (uint32_t) begin, (uint32_t) nchunks),
+                             .end = piece.begin + gpuhier_cut(elems, unit, (uint32_t) end, (uint32_t) nchunks)};
+}
+
+gpuhier_range_t gpuhier_plan_part(const gpuhier_plan_t *plan, uint64_t slice, int part, int parts)
+{
+    gpuhier_fraction_t from = {.num = (uint16_t) part, .den = (uint16_t) parts};
+    gpuhier_fraction_t to = {.num = (uint16_t) (part + 1), .den = (uint16_t) parts};
+
+    return range_part(gpuhier_plan_slice(plan, slice), plan->unit, from, to);
+}
+
+gpuhier_range_t gpuhier_plan_piece(const gpuhier_plan_t *plan, uint64_t slice, int piece)
+{
+    const gpuhier_fraction_t *cuts = plan->shape->cuts;
+
+    if (plan->stride > 0) {
+        const uint64_t length = (uint64_t) plan->shape->hierarchy->ngroups * plan->stride;
+        return (gpuhier_range_t){.begin = (uint64_t) piece * length, .end = (uint64_t) (piece + 1) * length};
+    }
+    return range_part(gpuhier_plan_slice(plan, slice), plan->unit, cuts[piece], cuts[piece + 1]);
+}
+
+gpuhier_range_t gpuhier_plan_block(const gpuhier_plan_t *plan, uint64_t slice, int piece, int group)
+{
+    const gpuhier_fraction_t *cut = &plan->shape->cuts[piece];
+    const gpuhier_range_t range = gpuhier_plan_slice(plan, slice);
+    const uint64_t elems = gpuhier_range_length(range);
+    const uint32_t size = (uint32_t) gpuhier_hierarchy_group_size(plan->shape->hierarchy, group);
+    const uint32_t shard = (uint32_t) gpuhier_shape_shard(plan->shape, piece, (int) size);
+    return (gpuhier_range_t){
+        .begin = range.begin + gpuhier_cut(elems, plan->unit, cut[0].num * size - shard * cut[0].den, cut[0].den),
+        .end = range.begin + gpuhier_cut(elems, plan->unit, cut[1].num * size - shard * cut[1].den, cut[1].den)};
+}
+
+/* A step of this rank's pieces. */
+static void plan_step(const gpuhier_plan_t *plan, int step, gpuhier_step_t *step_p)
+{
+    if (NULL == plan->row) {
+        gpuhier_schedule_step(plan->algorithm, plan->shape->hierarchy->ngroups, plan->group, step, step_p);
+    } else {
+        gpuhier_part_step(plan, step, step_p);
+    }
+}
+
+/* The elements of the chunk with this number in the block where it lies. */
+static gpuhier_range_t block_of_chunk(const gpuhier_plan_t *plan, uint64_t slice, int piece, int chunk)
+{
+    int group = 0;
+    while (chunk != gpuhier_part_chunk(plan, group)) {
+        ++group;
+    }
+    return gpuhier_plan_block(plan, slice, piece, group);
+}
+
+gpuhier_range_t gpuhier_plan_chunks(const gpuhier_plan_t *plan, uint64_t slice, int piece, int begin, int end)
+{
+    const gpuhier_range_t whole = gpuhier_plan_piece(plan, slice, piece);
+    if (0 == plan->stride) {
+        return range_chunks(whole, plan->unit, begin, end, plan->nchunks);
+    }
+    gpuhier_range_t range = {.begin = whole.begin + (uint64_t) begin * plan->stride,
+                             .end = whole.begin + (uint64_t) end * plan->stride};
+    if (end == begin + 1) {
+        range.end = range.begin + gpuhier_range_length(block_of_chunk(plan, slice, piece, begin));
+    }
+    return range;
+}
+
+void gpuhier_plan_transfer(const gpuhier_plan_t *plan, uint64_t slice, int piece, int step,
+                           gpuhier_transfer_t *transfer_p)
+{
+    gpuhier_transfer_t transfer = {.send_to = -1, .recv_from = -1, .action = GPUHIER_ACTION_NONE};
+    gpuhier_step_t s;
+
+    plan_step(plan, step, &s);
+    if (-1 != s.send_to) {
+        transfer.send = gpuhier_plan_chunks(plan, slice, piece, s.send_begin, s.send_end);
+        if (0 != gpuhier_range_length(transfer.send)) {
+            transfer.send_to = gpuhier_shape_owner(plan->shape, piece, s.send_to);
+        }
+    }
+    if (-1 != s.recv_from) {
+        transfer.recv = gpuhier_plan_chunks(plan, slice, piece, s.recv_begin, s.recv_end);
+        if (0 != gpuhier_range_length(transfer.recv)) {
+            transfer.recv_from = gpuhier_shape_owner(plan->shape, piece, s.recv_from);
+            transfer.action = s.action;
+        }
+    }
+    *transfer_p = transfer;
+}
+
+gpuhier_action_t gpuhier_plan_last_action(const gpuhier_plan_t *plan)
+{
+    gpuhier_step_t s;
+
+    if (!gpuhier_schedule_last_is_left(plan->algorithm, plan->shape->hierarchy->ngroups)) {
+        return GPUHIER_ACTION_NONE;
+    }
+    plan_step(plan, plan->nsteps - 1, &s);
+    return GPUHIER_ACTION_COPY == s.action ? GPUHIER_ACTION_NONE : s.action;
+}
+
+/* One slice of each length that occurs (wide, not wide, the last), and how often. Returns how many are listed. */
+static int slice_lengths(const gpuhier_plan_t *plan, gpuhier_range_t *sample, uint64_t *times)
+{
+    int n = 0;
+
+    if (0 == plan->nslices) {
+        return 0;
+    }
+    if (plan->wide_slices > 0) {
+        sample[n] = gpuhier_plan_slice(plan, 0);
+        times[n++] = plan->wide_slices;
+    }
+    if (plan->nslices - 1 > plan->wide_slices) {
+        sample[n] = gpuhier_plan_slice(plan, plan->wide_slices);
+        times[n++] = plan->nslices - 1 - plan->wide_slices;
+    }
+    sample[n] = gpuhier_plan_slice(plan, plan->nslices - 1);
+    times[n++] = 1;
+    return n;
+}
+
+uint64_t gpuhier_plan_link_bytes(const gpuhier_plan_t *plan, int to_index, int from_index)
+{
+    gpuhier_range_t slices[3];
+    uint64_t times[3];
+    uint64_t elems = 0;
+    int n = slice_lengths(plan, slices, times);
+    uint32_t size = (uint32_t) plan->group_size;
+
+    for (int i = 0; i < n; ++i) {
+        uint64_t length = gpuhier_range_length(slices[i]);
+        for (int side = 0; side < 2; ++side) {
+            uint32_t index = (uint32_t) (0 == side ? to_index : from_index);
+            uint64_t begin = gpuhier_cut(length, plan->unit, index, size);
+            elems += times[i] * (gpuhier_cut(length, plan->unit, index + 1, size) - begin);
+        }
+    }
+    return elems * plan->elem_bytes;
+}
+
+/* Sum of the lengths of what a seat sends in the rounds of halving. */
+static uint64_t halving_sent(const gpuhier_seating_t *s, uint64_t elems, uint64_t unit)
+{
+    gpuhier_range_t piece = {.begin = 0, .end = elems};
+    int final = gpuhier_seat_chunk(s, s->seat, s->rounds);
+    /* The reducing rounds send all but the final chunk; each round back sends all chunks finished so far. */
+    uint64_t sent = elems - gpuhier_range_length(range_chunks(piece, unit, final, final + 1, s->nseats));
+
+    for (int bit = 0; bit < s->rounds; ++bit) {
+        int first = gpuhier_seat_chunk(s, s->seat, bit + 1);
+        int end = first + (s->nseats >> (bit + 1));
+        sent += gpuhier_range_length(range_chunks(piece, unit, first, end, s->nseats));
+    }
+    return sent;
+}
+
+/*
+ * Elements that the owner in `group` sends for one piece of elems elements.
+ * Ideal (equal chunks, N a power of two): recursive doubling log2(N) n, ring and
+ * halving 2 (N - 1)/N n (Thakur, Rabenseifner, Gropp: Optimization of collective
+ * communication operations in MPICH, 2005, section 4.5). Exact, with c(i) the
+ * length of chunk i, p = 2^floor(log2 N) and r = N - p:
+ *     ring:                2 n - c(group) - c(group + 1 mod N)
+ *     recursive doubling:  log2(p) n, plus n for the even of two groups that share a seat
+ *     halving:             the halves it gives away, then the parts it has finished, plus the same
+ *     folded-out group (odd, below 2 r): n
+ */
+static uint64_t elems_sent(gpuhier_algorithm_t algorithm, int ngroups, int group, uint64_t elems, uint64_t unit)
+{
+    gpuhier_range_t piece = {.begin = 0, .end = elems};
+    gpuhier_seating_t s = gpuhier_seating_of(ngroups, group);
+    uint64_t unfolded = group < 2 * s.folded ? elems : 0;
+
+    if (GPUHIER_ALGORITHM_RING == algorithm) {
+        int next = (group + 1) % ngroups;
+        return 2 * elems - gpuhier_range_length(range_chunks(piece, unit, group, group + 1, ngroups))
+               - gpuhier_range_length(range_chunks(piece, unit, next, next + 1, ngroups));
+    }
+    if (-1 == s.seat) {
+        return elems;
+    }
+    if (GPUHIER_ALGORITHM_HALVING == algorithm) {
+        return unfolded + halving_sent(&s, elems, unit);
+    }
+    return unfolded + (uint64_t) s.rounds * elems;
+}
+
+uint64_t gpuhier_plan_sent_bytes(const gpuhier_plan_t *plan)
+{
+    const gpuhier_fraction_t *cuts = plan->shape->cuts;
+    gpuhier_range_t slices[3];
+    uint64_t times[3];
+    uint64_t elems = 0;
+    int n = slice_lengths(plan, slices, times);
+
+    for (int i = 0; i < n; ++i) {
+        for (int piece = plan->first_piece; piece < plan->first_piece + plan->npieces; ++piece) {
+            gpuhier_range_t part = range_part(slices[i], plan->unit, cuts[piece], cuts[piece + 1]);
+            elems += times[i]
+                     * elems_sent(plan->algorithm, plan->shape->hierarchy->ngroups, plan->group,
+                                  gpuhier_range_length(part), plan->unit);
+        }
+    }
+    return elems * plan->elem_bytes;
+}

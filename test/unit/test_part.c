@@ -1,0 +1,286 @@
+/*
+ * Copyright (c) 2026 the gpuhier authors. All rights reserved.
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The exchange between groups of the collectives that are part of an all-reduce, in arrays of the host: each rank's
+ * shard buffer, and messages that are copied from one to another, step by step. An element is a number that tells which
+ * ranks have given to it, and how often. Equal and unequal groups, every algorithm, a root in every group. Both ends of
+ * a message must agree about it, each range must lie in the shard buffer, and whoever takes must have it all.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/coll_gpuhier_choice.h"
+#include "plan/coll_gpuhier_part.h"
+
+#define RANKS_MAX 20
+#define SLICE_BYTES 65536
+#define ELEM 8
+
+static const gpuhier_collective_t rows[] = {
+    {.name = "MPI_Reduce", .from = GPUHIER_RANKS_ALL, .to = GPUHIER_RANKS_ROOT},
+    {.name = "MPI_Bcast", .from = GPUHIER_RANKS_ROOT, .to = GPUHIER_RANKS_ALL},
+    {.name = "MPI_Reduce_scatter_block", .from = GPUHIER_RANKS_ALL, .to = GPUHIER_RANKS_OWNER, .has_blocks = true},
+    {.name = "MPI_Allgather", .from = GPUHIER_RANKS_OWNER, .to = GPUHIER_RANKS_ALL, .has_blocks = true},
+};
+
+static const int layouts[][RANKS_MAX] = {
+    {1, 1},
+    {2, 2},
+    {1, 3},
+    {4, 4},
+    {1, 1, 1},
+    {2, 1, 2},
+    {3, 4, 2},
+    {1, 1, 1, 1},
+    {2, 3, 4},
+    {1, 1, 1, 1, 1},
+    {2, 2, 2, 2, 2},
+    {1, 2, 3, 4},
+    {1, 1, 1, 1, 1, 1},
+    {1, 2, 1, 2, 1, 2, 1},
+    {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+};
+
+typedef struct world {
+    gpuhier_hierarchy_t h;
+    gpuhier_shape_t shape;
+    gpuhier_limits_t limits;
+    const gpuhier_collective_t *row;
+    int root_group;
+    gpuhier_plan_t plan[RANKS_MAX];
+    uint64_t *shard[RANKS_MAX]; /* SLICE_BYTES each, as numbers; 0: nothing was put there */
+} world_t;
+
+/* What a rank gives to an element of a block. */
+static uint64_t given(int rank, int block, uint64_t element)
+{
+    uint64_t x = (element * 1000 + (uint64_t) block) * RANKS_MAX + (uint64_t) rank + 1;
+    x = (x ^ x >> 31) * UINT64_C(0x9e3779b97f4a7c15);
+    return (x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
+}
+
+/* The sum of what the ranks of a group give, or of all: group -1. */
+static uint64_t sum_of(const world_t *w, int group, int block, uint64_t element)
+{
+    uint64_t sum = 0;
+    for (int rank = 0; rank < w->h.nranks; ++rank) {
+        sum += -1 == group || group == w->h.group_of[rank] ? given(rank, block, element) : 0;
+    }
+    return sum;
+}
+
+static uint64_t *place(const world_t *w, int rank, uint64_t slice, gpuhier_range_t range)
+{
+    const gpuhier_plan_t *plan = &w->plan[rank];
+    const uint64_t at = range.begin - gpuhier_plan_piece(plan, slice, plan->first_piece).begin;
+    assert_true(at + gpuhier_range_length(range) <= SLICE_BYTES / ELEM);
+    return w->shard[rank] + at;
+}
+
+/* An element of a slice as it lies in a shard buffer. */
+typedef void element_fn_t(const world_t *w, int rank, int group, int block, uint64_t element, uint64_t *at);
+
+/* Calls fn for all elements in the shard buffer of a rank: group is that of the chunk where blocks have owners. */
+static void elements_walk(const world_t *w, int rank, uint64_t slice, element_fn_t *fn)
+{
+    const gpuhier_plan_t *plan = &w->plan[rank];
+    for (int piece = plan->first_piece; piece < plan->first_piece + plan->npieces; ++piece) {
+        if (!w->row->has_blocks) {
+            const gpuhier_range_t range = gpuhier_plan_piece(plan, slice, piece);
+            for (uint64_t i = range.begin; i < range.end; ++i) {
+                fn(w, rank, -1, 0, i, place(w, rank, slice, range) + i - range.begin);
+            }
+            continue;
+        }
+        for (int group = 0; group < w->h.ngroups; ++group) {
+            const int chunk = gpuhier_part_chunk(plan, group);
+            const gpuhier_range_t part = gpuhier_plan_block(plan, slice, piece, group);
+            const gpuhier_range_t in_buffer = gpuhier_plan_chunks(plan, slice, piece, chunk, chunk + 1);
+            assert_true(gpuhier_range_length(part) == gpuhier_range_length(in_buffer));
+            for (uint64_t i = part.begin; i < part.end; ++i) {
+                fn(w, rank, group, gpuhier_shape_owner(&w->shape, piece, group), i,
+                   place(w, rank, slice, in_buffer) + i - part.begin);
+            }
+        }
+    }
+}
+
+static void put(const world_t *w, int rank, int group, int block, uint64_t element, uint64_t *at)
+{
+    const int mine = w->h.group_of[rank];
+    if (GPUHIER_RANKS_ALL == w->row->from) {
+        *at = sum_of(w, mine, block, element);
+    } else if (mine == (w->row->has_blocks ? group : w->root_group)) {
+        *at = given(0, block, element);
+    }
+}
+
+static void check(const world_t *w, int rank, int group, int block, uint64_t element, uint64_t *at)
+{
+    const int mine = w->h.group_of[rank];
+    const bool takes = GPUHIER_RANKS_ALL == w->row->to || mine == (w->row->has_blocks ? group : w->root_group);
+    if (takes) {
+        assert_true(*at
+                    == (GPUHIER_RANKS_ALL == w->row->from ? sum_of(w, -1, block, element) : given(0, block, element)));
+    }
+}
+
+/* A step of a piece: what the senders have is copied before anybody takes. */
+static void piece_step(world_t *w, uint64_t slice, int piece, int step, uint64_t *sent)
+{
+    static uint64_t wire[RANKS_MAX][SLICE_BYTES / ELEM];
+    gpuhier_transfer_t t[RANKS_MAX];
+    for (int group = 0; group < w->h.ngroups; ++group) {
+        const int rank = gpuhier_shape_owner(&w->shape, piece, group);
+        gpuhier_plan_transfer(&w->plan[rank], slice, piece, step, &t[rank]);
+        if (t[rank].send_to >= 0) {
+            const uint64_t length = gpuhier_range_length(t[rank].send);
+            memcpy(wire[rank], place(w, rank, slice, t[rank].send), length * ELEM);
+            sent[rank] += length;
+        }
+    }
+    for (int group = 0; group < w->h.ngroups; ++group) {
+        const int rank = gpuhier_shape_owner(&w->shape, piece, group), from = t[rank].recv_from;
+        const int to = t[rank].send_to;
+        assert_true(to < 0 || t[to].recv_from == rank);
+        if (from < 0) {
+            assert_int_equal(t[rank].action, GPUHIER_ACTION_NONE);
+            continue;
+        }
+        assert_int_equal(t[from].send_to, rank);
+        const uint64_t length = gpuhier_range_length(t[rank].recv);
+        assert_true(length == gpuhier_range_length(t[from].send));
+        uint64_t *at = place(w, rank, slice, t[rank].recv);
+        assert_true(GPUHIER_ACTION_COPY == t[rank].action || GPUHIER_RANKS_ALL == w->row->from);
+        for (uint64_t i = 0; i < length; ++i) {
+            at[i] = GPUHIER_ACTION_COPY == t[rank].action ? wire[from][i] : at[i] + wire[from][i];
+        }
+    }
+}
+
+static void slice_run(world_t *w, uint64_t slice, uint64_t *sent)
+{
+    for (int rank = 0; rank < w->h.nranks; ++rank) {
+        memset(w->shard[rank], 0, SLICE_BYTES);
+        elements_walk(w, rank, slice, put);
+    }
+    for (int step = 0; step < w->plan[0].nsteps; ++step) {
+        for (int piece = 0; piece < w->shape.npieces; ++piece) {
+            piece_step(w, slice, piece, step, sent);
+        }
+    }
+    for (int rank = 0; rank < w->h.nranks; ++rank) {
+        elements_walk(w, rank, slice, check);
+    }
+}
+
+static void call_run(world_t *w, uint64_t count)
+{
+    uint64_t sent[RANKS_MAX] = {0};
+    for (int rank = 0; rank < w->h.nranks; ++rank) {
+        assert_int_equal(
+            0, gpuhier_choice_part(&w->plan[rank], &w->shape, rank, count, ELEM, w->row, w->root_group, &w->limits));
+        assert_int_equal(w->plan[rank].nsteps, w->plan[0].nsteps);
+        assert_true(w->plan[rank].slice_elems_max * (w->row->has_blocks ? (uint64_t) w->h.nranks : 1) * ELEM
+                    <= SLICE_BYTES);
+    }
+    for (uint64_t slice = 0; slice < w->plan[0].nslices; ++slice) {
+        slice_run(w, slice, sent);
+    }
+    /* In equal groups, among a power of two of them, no ring or halving sends a block twice over one rail. */
+    const int n = w->h.ngroups;
+    if (w->row->has_blocks && w->shape.max_group_size == w->shape.min_group_size && 0 == (n & (n - 1))) {
+        for (int rank = 0; rank < w->h.nranks; ++rank) {
+            const uint64_t padding = 128 / ELEM * (uint64_t) n * w->plan[rank].nslices;
+            assert_true(sent[rank] <= (uint64_t) (n - 1) * count + padding);
+        }
+    }
+}
+
+static bool one_node(void *arg, int rank, int other)
+{
+    (void) arg;
+    (void) rank;
+    (void) other;
+    return true;
+}
+
+static void layout_make(world_t *w, const int *sizes)
+{
+    gpuhier_hier_rank_t ranks[RANKS_MAX];
+    int n = 0;
+    for (int group = 0; sizes[group] > 0; ++group) {
+        for (int i = 0; i < sizes[group]; ++i) {
+            ranks[n++].node = (uint64_t) group;
+        }
+    }
+    assert_int_equal(0, gpuhier_hierarchy_init(&w->h, n, ranks, one_node, NULL, 8));
+    for (int group = 0; group < w->h.ngroups; ++group) { /* shards in another order than that of the members */
+        const int size = gpuhier_hierarchy_group_size(&w->h, group);
+        int owners[RANKS_MAX];
+        for (int i = 0; i < size; ++i) {
+            owners[i] = gpuhier_hierarchy_member(&w->h, group, (i + group) % size);
+        }
+        gpuhier_hierarchy_deal(&w->h, group, owners);
+    }
+    assert_int_equal(0, gpuhier_shape_init(&w->shape, &w->h));
+}
+
+static void test_parts(void **state)
+{
+    static const uint64_t counts[] = {1, 17, 700, 9000};
+    static const gpuhier_algorithm_t algorithms[] = {GPUHIER_ALGORITHM_AUTO, GPUHIER_ALGORITHM_RECURSIVE_DOUBLING,
+                                                     GPUHIER_ALGORITHM_RING, GPUHIER_ALGORITHM_HALVING};
+    static world_t w;
+    (void) state;
+    for (int rank = 0; rank < RANKS_MAX; ++rank) {
+        w.shard[rank] = malloc(SLICE_BYTES);
+        assert_non_null(w.shard[rank]);
+    }
+    for (size_t l = 0; l < sizeof(layouts) / sizeof(layouts[0]); ++l) {
+        layout_make(&w, layouts[l]);
+        for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]) * 4 * 4; ++r) {
+            w.row = &rows[r / 16];
+            w.limits = (gpuhier_limits_t){.slice_bytes = SLICE_BYTES,
+                                          .slice_buffers = 2,
+                                          .algorithm = algorithms[r / 4 % 4],
+                                          .wire = GPUHIER_WIRE_TCP};
+            for (w.root_group = 0; w.root_group < (w.row->has_blocks ? 1 : w.h.ngroups); ++w.root_group) {
+                call_run(&w, counts[r % 4]);
+            }
+        }
+        gpuhier_shape_fini(&w.shape);
+        gpuhier_hierarchy_fini(&w.h);
+    }
+    for (int rank = 0; rank < RANKS_MAX; ++rank) {
+        free(w.shard[rank]);
+    }
+}
+
+/* A slice that cannot hold a unit of each rank's block is refused, on all ranks. */
+static void test_no_room(void **state)
+{
+    static const int sizes[RANKS_MAX] = {2, 2};
+    static world_t w;
+    (void) state;
+    layout_make(&w, sizes);
+    w.limits =
+        (gpuhier_limits_t){.slice_bytes = 4 * GPUHIER_UNIT_BYTES - 1, .slice_buffers = 2, .wire = GPUHIER_WIRE_TCP};
+    assert_int_not_equal(0, gpuhier_choice_part(&w.plan[0], &w.shape, 0, 100, ELEM, &rows[3], 0, &w.limits));
+    w.limits.slice_bytes = 4 * GPUHIER_UNIT_BYTES;
+    assert_int_equal(0, gpuhier_choice_part(&w.plan[0], &w.shape, 0, 100, ELEM, &rows[3], 0, &w.limits));
+    gpuhier_shape_fini(&w.shape);
+    gpuhier_hierarchy_fini(&w.h);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts), cmocka_unit_test(test_no_room)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -213,9 +213,8 @@ static int elements_of(const side_t *side)
 /* The collectives beside MPI_Allreduce that gpuhier may run on the GPUs; test/ranks/rows asserts that it does. */
 static bool may_run_on_gpus(const shape_t *shape)
 {
-    return BLOCKING == shape->way
-           && (ALLGATHER == shape->coll || BCAST == shape->coll || REDUCE == shape->coll
-               || REDUCE_SCATTER_BLOCK == shape->coll);
+    const bool moves = ALLGATHER == shape->coll || BCAST == shape->coll;
+    return REDUCE == shape->coll || REDUCE_SCATTER_BLOCK == shape->coll || (moves && NONBLOCKING != shape->way);
 }
 
 /* Makes the call, or starts a persistent request twice, each time with new values. */

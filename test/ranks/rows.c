@@ -11,6 +11,7 @@
  */
 #include "calls.h"
 
+#include <mpi-ext.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,15 @@
 #define GUARD 64  /* ints before and behind each buffer */
 #define WARM 6    /* calls after which a kind runs on the GPUs, and buffers are mapped */
 #define STRANGE 4 /* calls with a rank that differs: after a flip back to the host, some probes must come again */
+
+#if MPI_VERSION >= 4 || defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5
+#    define PERSISTENT_NAME(name) MPI_##name##_init
+#else
+#    define PERSISTENT_NAME(name) MPIX_##name##_init
+#endif
+
+typedef enum way { BLOCKING, NONBLOCKING, PERSISTENT } way_t;
+static const char *const way_names[] = {"blocking", "nonblocking", "persistent"};
 
 typedef enum coll { ALLGATHER, BCAST, REDUCE, REDUCE_SCATTER_BLOCK, COLLS } coll_t;
 static const char *const names[COLLS] = {"MPI_Allgather", "MPI_Bcast", "MPI_Reduce", "MPI_Reduce_scatter_block"};
@@ -33,6 +43,7 @@ typedef struct plan {
     bool in_place;
     size_t step; /* ints from one to the next, in what this rank gives to MPI_Allgather or has of MPI_Bcast */
     int salt;
+    way_t way;
 } plan_t;
 
 static int value(int rank, size_t i, int salt)
@@ -74,22 +85,47 @@ static size_t place_of(const suite_t *suite, const plan_t *p)
     return ALLGATHER == p->coll ? (size_t) suite->rank * p->count : 0;
 }
 
-static int call(const suite_t *suite, const plan_t *p, int *in, int *out, MPI_Comm comm, MPI_Datatype type, int count)
+#define CALL(Name, Iname, ...)                                         \
+    (BLOCKING == p->way      ? MPI_##Name(__VA_ARGS__, comm)           \
+     : NONBLOCKING == p->way ? MPI_##Iname(__VA_ARGS__, comm, request) \
+                             : PERSISTENT_NAME(Name)(__VA_ARGS__, comm, MPI_INFO_NULL, request))
+
+/* request: not of blocking calls. */
+static int begin(const suite_t *suite, const plan_t *p, int *in, int *out, MPI_Comm comm, MPI_Datatype type, int count,
+                 MPI_Request *request)
 {
     const bool is_root = suite->rank == p->root;
     switch (p->coll) {
     case ALLGATHER:
-        return MPI_Allgather(p->in_place ? MPI_IN_PLACE : in, count, type, out, (int) p->count, MPI_INT, comm);
+        return CALL(Allgather, Iallgather, p->in_place ? MPI_IN_PLACE : in, count, type, out, (int) p->count, MPI_INT);
     case BCAST:
-        return MPI_Bcast(out, count, type, p->root, comm);
+        return CALL(Bcast, Ibcast, out, count, type, p->root);
     case REDUCE:
-        return MPI_Reduce(p->in_place && is_root ? MPI_IN_PLACE
-                          : p->in_place          ? out
-                                                 : in,
-                          is_root ? out : NULL, (int) p->count, MPI_INT, MPI_SUM, p->root, comm);
+        return CALL(Reduce, Ireduce,
+                    p->in_place && is_root ? MPI_IN_PLACE
+                    : p->in_place          ? out
+                                           : in,
+                    is_root ? out : NULL, (int) p->count, MPI_INT, MPI_SUM, p->root);
     default:
-        return MPI_Reduce_scatter_block(p->in_place ? MPI_IN_PLACE : in, out, (int) p->count, MPI_INT, MPI_SUM, comm);
+        return CALL(Reduce_scatter_block, Ireduce_scatter_block, p->in_place ? MPI_IN_PLACE : in, out, (int) p->count,
+                    MPI_INT, MPI_SUM);
     }
+}
+
+static int call(const suite_t *suite, const plan_t *p, int *in, int *out, MPI_Comm comm, MPI_Datatype type, int count)
+{
+    MPI_Request request = MPI_REQUEST_NULL;
+    int error = begin(suite, p, in, out, comm, type, count, &request);
+    if (MPI_SUCCESS == error && PERSISTENT == p->way) {
+        error = MPI_Start(&request);
+    }
+    if (MPI_SUCCESS == error && BLOCKING != p->way) {
+        error = MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    if (PERSISTENT == p->way && MPI_REQUEST_NULL != request) {
+        MPI_Request_free(&request);
+    }
+    return error;
 }
 
 static void check(suite_t *suite, const plan_t *p, const int *image, const int *before, size_t ints, const char *what)
@@ -102,8 +138,9 @@ static void check(suite_t *suite, const plan_t *p, const int *image, const int *
         const bool scratch = p->in_place && REDUCE_SCATTER_BLOCK == p->coll && i >= GUARD + n && i < ints - GUARD;
         const int want = inside ? expected(suite, p, at / step) : before[i];
         if (image[i] != want && !scratch) {
-            suite_fail(suite, "%s, %zu ints, root %d%s, %s: element %zd is %d, not %d", names[p->coll], p->count,
-                       p->root, p->in_place ? ", in place" : "", what, (ssize_t) i - GUARD, image[i], want);
+            suite_fail(suite, "%s, %s, %zu ints, root %d%s, %s: element %zd is %d, not %d", names[p->coll],
+                       way_names[p->way], p->count, p->root, p->in_place ? ", in place" : "", what, (ssize_t) i - GUARD,
+                       image[i], want);
             return;
         }
     }
@@ -181,12 +218,22 @@ static void row_run(suite_t *suite, plan_t *p, MPI_Comm comm, bool asserts)
     pair_t pair;
     bool on_gpus = false;
     pair_make(suite, p, BUFFER_DEVICE, &pair);
-    for (int i = 0; i <= WARM; ++i) {
+    for (int i = 0; i < WARM; ++i) {
+        (void) one(suite, p, &pair, comm, MPI_INT, (int) p->count, "device memory");
+    }
+    for (p->way = BLOCKING; p->way <= PERSISTENT; ++p->way) {
+        /* Open MPI posts nonblocking calls of up to 64 bytes of its own. Data that only moves may have a type of its
+         * own on each rank, and nonblocking calls with it are left to Open MPI. */
+        const bool reduces = REDUCE == p->coll || REDUCE_SCATTER_BLOCK == p->coll;
+        const size_t ints = in_ints(suite, p);
+        const bool may = NONBLOCKING != p->way || (reduces && ints * sizeof(int) > 64);
         on_gpus = one(suite, p, &pair, comm, MPI_INT, (int) p->count, "device memory");
+        if (asserts && may && !on_gpus) {
+            suite_fail(suite, "%s, %s, %zu ints, root %d: not on the GPUs", names[p->coll], way_names[p->way], p->count,
+                       p->root);
+        }
     }
-    if (asserts && !on_gpus) {
-        suite_fail(suite, "%s, %zu ints, root %d: not on the GPUs", names[p->coll], p->count, p->root);
-    }
+    p->way = BLOCKING;
     pair_free(&pair);
 }
 

@@ -61,7 +61,7 @@ typedef gpuhier_coll_args_t args_t;
 
 /*
  * X(name, nonblocking, persistent, signature, operands, layout of sbuf, layout of rbuf, kind, the function
- * that runs a blocking call on the GPUs or NULL). Open MPI moves data of
+ * that says what a call is to do on the GPUs or NULL). Open MPI moves data of
  * GPU buffers itself where it is CUDA-aware. But it always reduces on the host: its coll/cuda stages blocking
  * reductions, takes the first element for the first byte, and writes into gaps; its others read GPU memory as if it
  * were the host's.
@@ -410,8 +410,10 @@ static inline __attribute__((always_inline)) int serve(way_t way, call_fn *call,
     if (gpuhier_inside_saved > 0) {
         return call_saved(call, saved, a, request_p);
     }
-    if (BLOCKING == way && NULL != on_gpus && !gpuhier_rows_rest(module)) {
-        const int rc = on_gpus(module, a);
+    if (NULL != on_gpus && !(BLOCKING == way && gpuhier_rows_rest(module))) {
+        const int rc = BLOCKING == way      ? gpuhier_row_run(module, a, on_gpus)
+                       : NONBLOCKING == way ? gpuhier_row_post(module, a, on_gpus, request_p)
+                                            : gpuhier_row_init(module, a, on_gpus, request_p);
         if (GPUHIER_DECLINED != rc) {
             return rc;
         }
@@ -449,9 +451,9 @@ static inline __attribute__((always_inline)) int serve(way_t way, call_fn *call,
 #define INFO struct ompi_info_t *info,
 #define THREE_WAYS(name, nonblocking, persistent, SIGNATURE, find, sbuf_is, rbuf_is, kind, on_gpus)                  \
     ENTER(BLOCKING, name, SIGNATURE, find, sbuf_is, rbuf_is, kind, on_gpus, COMM, .comm = comm, a->comm COMMA, NULL) \
-    ENTER(NONBLOCKING, nonblocking, SIGNATURE, find, sbuf_is, rbuf_is, kind, NULL, COMM REQUEST, .comm = comm,       \
+    ENTER(NONBLOCKING, nonblocking, SIGNATURE, find, sbuf_is, rbuf_is, kind, on_gpus, COMM REQUEST, .comm = comm,    \
           a->comm COMMA request_p COMMA, request_p)                                                                  \
-    ENTER(PERSISTENT, persistent, SIGNATURE, find, sbuf_is, rbuf_is, kind, NULL, COMM INFO REQUEST,                  \
+    ENTER(PERSISTENT, persistent, SIGNATURE, find, sbuf_is, rbuf_is, kind, on_gpus, COMM INFO REQUEST,               \
           .comm = comm COMMA.info = info, a->comm COMMA a->info COMMA request_p COMMA, request_p)
 #define COMMA ,
 
@@ -467,6 +469,7 @@ void gpuhier_family_offer(mca_coll_base_module_t *module)
 #define OFFER(name, nonblocking, persistent, SIGNATURE, find, sbuf_is, rbuf_is, kind, on_gpus) \
     if (NULL != on_gpus) {                                                                     \
         module->coll_##name = enter_##name;                                                    \
+        module->coll_##persistent = enter_##persistent;                                        \
     }                                                                                          \
     if (REDUCES == kind || moves) {                                                            \
         module->coll_##name = enter_##name;                                                    \

@@ -17,26 +17,6 @@
 #include "coll/coll_gpuhier_request.h"
 #include "ompi/datatype/ompi_datatype.h"
 
-static int accelerate(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, const gpuhier_call_args_t *args,
-                      struct ompi_communicator_t *comm, const gpuhier_trace_event_t *trace, ompi_request_t **request_p)
-{
-    gpuhier_request_t *request = gpuhier_request_get(comm, false);
-    if (NULL == request) {
-        gpuhier_request_abort(comm);
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    if (NULL != trace) {
-        request->trace = *trace;
-    }
-    request->team = module->team;
-    request->args = *args;
-    request->args.outcome_p = &entry->outcome;
-    request->args.tag = gpuhier_hostcall_tag(comm);
-    *request_p = &request->base.super;
-    gpuhier_request_post(request);
-    return OMPI_SUCCESS;
-}
-
 static int saved(gpuhier_module_t *module, const void *sbuf, void *rbuf, gpuhier_count_t count,
                  struct ompi_datatype_t *dtype, struct ompi_op_t *op, struct ompi_communicator_t *comm,
                  gpuhier_reason_t reason, gpuhier_trace_event_t *trace, ompi_request_t **request_p)
@@ -118,7 +98,7 @@ int gpuhier_iallreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, stru
         const gpuhier_path_key_t key = {args.kernel, args.count * args.elem_bytes};
         gpuhier_mode_entry_t *entry = gpuhier_path_nonblocking(module, key);
         if (NULL != entry) {
-            return accelerate(module, entry, &args, comm, trace, request_p);
+            return gpuhier_request_run(module->team, entry, &args, comm, trace, request_p);
         }
         reason = gpuhier_path_reason(module, &key);
         gpuhier_path_note(module, key, args.in, args.out);

@@ -150,7 +150,7 @@ void gpuhier_request_post(gpuhier_request_t *request)
     gpuhier_call_t *ended = NULL;
     activate(request);
     request->args.ended = call_ended;
-    if (gpuhier_trace_is_on()) {
+    if (request->is_traced) {
         request->args.trace = &request->trace;
         gpuhier_trace_phase(&request->trace, GPUHIER_TRACE_QUEUED);
     }
@@ -164,6 +164,28 @@ void gpuhier_request_post(gpuhier_request_t *request)
     }
     gpuhier_engine_unlock();
     gpuhier_queue_tell(ended);
+}
+
+int gpuhier_request_run(gpuhier_team_t *team, gpuhier_mode_entry_t *entry, const gpuhier_call_args_t *args,
+                        struct ompi_communicator_t *comm, const gpuhier_trace_event_t *trace,
+                        ompi_request_t **request_p)
+{
+    gpuhier_request_t *request = gpuhier_request_get(comm, false);
+    if (NULL == request) {
+        gpuhier_request_abort(comm);
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    request->is_traced = NULL != trace;
+    if (NULL != trace) {
+        request->trace = *trace;
+    }
+    request->team = team;
+    request->args = *args;
+    request->args.outcome_p = &entry->outcome;
+    request->args.tag = gpuhier_hostcall_tag(comm);
+    *request_p = &request->base.super;
+    gpuhier_request_post(request);
+    return OMPI_SUCCESS;
 }
 
 void gpuhier_request_await_saved(gpuhier_request_t *request)

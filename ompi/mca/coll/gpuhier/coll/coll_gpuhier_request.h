@@ -41,7 +41,7 @@ typedef struct gpuhier_request {
     gpuhier_call_t call;
 
     gpuhier_reason_t why; /* on the saved path: the reason */
-    bool is_traced;       /* on the saved path: `trace` is the event of the call under way */
+    bool is_traced;       /* `trace` is the event of the call under way */
     gpuhier_trace_event_t trace;
     ompi_request_t *saved; /* the saved collective's; a persistent request keeps it for all starts */
     gpuhier_staged_t staged;
@@ -69,6 +69,12 @@ void gpuhier_request_abort(struct ompi_communicator_t *comm);
 
 /* Retains the type for as long as the request lives. */
 void gpuhier_request_retain(gpuhier_request_t *request, struct ompi_datatype_t *dtype, struct ompi_op_t *op);
+
+/* Gives the user a request that runs args on a team. entry: of the mode, which the outcome may change. trace: the event
+ * that the request goes on with, or NULL. Returns an Open MPI code. */
+int gpuhier_request_run(gpuhier_team_t *team, gpuhier_mode_entry_t *entry, const gpuhier_call_args_t *args,
+                        struct ompi_communicator_t *comm, const gpuhier_trace_event_t *trace,
+                        ompi_request_t **request_p);
 
 /* Makes the request active. post: runs request->args on request->team. await_saved: waits for request->saved, which is
  * active already. */

@@ -11,6 +11,7 @@
 #include "ompi_config.h"
 
 #include "coll/coll_gpuhier_path.h"
+#include "coll/coll_gpuhier_request.h"
 #include "coll/coll_gpuhier_rows.h"
 #include "team/coll_gpuhier_team.h"
 #include "ompi/datatype/ompi_datatype.h"
@@ -21,10 +22,13 @@ enum {
     KIND_REDUCE_SCATTER_BLOCK = 2 * GPUHIER_REDUCE_COUNT,
     KIND_ALLGATHER = 3 * GPUHIER_REDUCE_COUNT,
     KIND_BCAST,
-    KIND_FIRST, /* of all calls, as long as the communicator has no team */
+    KIND_FIRST,
     KINDS
 };
 _Static_assert(KINDS <= GPUHIER_MODE_KINDS, "each kind has a row in the table of modes");
+
+/* Key of all calls, as long as the communicator has no team. */
+static const gpuhier_path_key_t first = {KIND_FIRST, 1};
 
 #define BYTES_KERNEL \
     GPUHIER_REDUCE_bor_uint8 /* knows elements of one byte, which collectives that do not reduce move */
@@ -35,7 +39,6 @@ _Static_assert(KINDS <= GPUHIER_MODE_KINDS, "each kind has a row in the table of
  */
 static bool is_open(gpuhier_module_t *module, struct ompi_communicator_t *comm, const gpuhier_call_args_t *args)
 {
-    static const gpuhier_path_key_t first = {KIND_FIRST, 1};
     gpuhier_reason_t why;
     if (NULL != module->team || NULL != gpuhier_path_blocking(module, comm, first, args->in, args->out, &why)) {
         return true;
@@ -51,51 +54,115 @@ static bool is_open(gpuhier_module_t *module, struct ompi_communicator_t *comm, 
     return false;
 }
 
-/* Runs a call on the GPUs if its kind does. */
-static int run(gpuhier_module_t *module, struct ompi_communicator_t *comm, gpuhier_path_key_t key,
-               const gpuhier_call_args_t *args)
+int gpuhier_row_run(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuhier_row_fn *row)
 {
+    gpuhier_call_args_t args;
+    gpuhier_path_key_t key;
     gpuhier_reason_t why;
     gpuhier_mode_entry_t *entry = NULL;
-    if (0 == args->count) {
+    if (!row(a, &args, &key)) {
         return GPUHIER_DECLINED;
     }
-    if (is_open(module, comm, args)) {
-        entry = gpuhier_path_blocking(module, comm, key, args->in, args->out, &why);
+    if (is_open(module, a->comm, &args)) {
+        entry = gpuhier_path_blocking(module, a->comm, key, args.in, args.out, &why);
     }
-    return NULL != entry                           ? gpuhier_path_run(module, entry, args)
+    return NULL != entry                           ? gpuhier_path_run(module, entry, &args)
            : OMPI_SUCCESS != module->saved.failure ? module->saved.failure
                                                    : GPUHIER_DECLINED;
 }
 
+/* Data of any type move as bytes. A call that is voted down can only go on with types that all ranks know: so the
+ * operation decides, which is the same on all ranks. */
+int gpuhier_row_post(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuhier_row_fn *row,
+                     ompi_request_t **request_p)
+{
+    gpuhier_call_args_t args;
+    gpuhier_path_key_t key;
+    if (!row(a, &args, &key) || GPUHIER_RANKS_ALL != args.row->from || key.bytes <= GPUHIER_PATH_NONBLOCKING_BYTES) {
+        return GPUHIER_DECLINED;
+    }
+    gpuhier_mode_entry_t *entry = gpuhier_path_nonblocking(module, key);
+    if (NULL == entry) {
+        gpuhier_path_note(module, NULL == module->team ? first : key, args.in, args.out);
+        return GPUHIER_DECLINED;
+    }
+    return gpuhier_request_run(module->team, entry, &args, a->comm, NULL, request_p);
+}
+
+/* MPI_Start, MPI_Startall. */
+static int start(size_t count, ompi_request_t **requests)
+{
+    for (size_t i = 0; i < count; ++i) {
+        if (gpuhier_end_has_come()) {
+            return OMPI_ERR_NOT_AVAILABLE; /* as coll_gpuhier_persistent.c */
+        }
+        gpuhier_request_post((gpuhier_request_t *) requests[i]);
+    }
+    return OMPI_SUCCESS;
+}
+
+int gpuhier_row_init(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuhier_row_fn *row,
+                     ompi_request_t **request_p)
+{
+    gpuhier_call_args_t args;
+    gpuhier_path_key_t key;
+    gpuhier_reason_t why;
+    if (!row(a, &args, &key)) {
+        return GPUHIER_DECLINED;
+    }
+    gpuhier_request_t *request = gpuhier_request_get(a->comm, true);
+    gpuhier_team_t *team =
+        gpuhier_path_persistent(module, a->comm, args.in, args.out, key, NULL != request && !args.declines, &why);
+    if (NULL == request) {
+        gpuhier_request_abort(a->comm);
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    if (NULL == team) {
+        gpuhier_request_drop(request);
+        return OMPI_SUCCESS != module->saved.failure ? module->saved.failure : GPUHIER_DECLINED;
+    }
+    request->team = team;
+    request->owns_team = true;
+    request->args = args;
+    request->args.tag = gpuhier_hostcall_tag(a->comm);
+    request->base.super.req_start = start;
+    *request_p = &request->base.super;
+    return OMPI_SUCCESS;
+}
+
 /* -- reductions: the operation, the type and the count are the same on all ranks -------------- */
 
-static int reduction(gpuhier_module_t *module, const gpuhier_coll_args_t *a, const gpuhier_collective_t *row, int kind,
-                     size_t blocks)
+static bool reduction(const gpuhier_coll_args_t *a, const gpuhier_collective_t *row, int kind, size_t blocks,
+                      gpuhier_call_args_t *args, gpuhier_path_key_t *key)
 {
     const bool is_taker = GPUHIER_RANKS_ROOT != row->to || ompi_comm_rank(a->comm) == a->root;
     const void *in = MPI_IN_PLACE == a->sbuf ? a->rbuf : a->sbuf;
-    gpuhier_call_args_t args = {.row = row, .root = a->root, .count = (uint64_t) a->rcount, .in = in};
-    args.out = is_taker ? a->rbuf : (void *) in;
-    args.kernel = gpuhier_reduce_find(a->op, a->rdtype, &args.elem_bytes);
-    const gpuhier_path_key_t key = {kind + args.kernel, (size_t) a->rcount * args.elem_bytes * blocks};
-    return args.kernel < 0 ? GPUHIER_DECLINED : run(module, a->comm, key, &args);
+    *args =
+        (gpuhier_call_args_t){.row = row, .root = a->root, .count = (uint64_t) a->rcount, .in = in, .dtype = a->rdtype};
+    args->out = is_taker ? a->rbuf : (void *) in;
+    args->kernel = gpuhier_reduce_find(a->op, a->rdtype, &args->elem_bytes);
+    *key = (gpuhier_path_key_t){kind + args->kernel, (size_t) a->rcount * args->elem_bytes * blocks};
+    return args->kernel >= 0 && args->count > 0;
 }
 
-int gpuhier_row_reduce(gpuhier_module_t *module, const gpuhier_coll_args_t *a)
+bool gpuhier_row_reduce(const gpuhier_coll_args_t *a, gpuhier_call_args_t *args, gpuhier_path_key_t *key)
 {
     static const gpuhier_collective_t row = {.name = "MPI_Reduce", .from = GPUHIER_RANKS_ALL, .to = GPUHIER_RANKS_ROOT};
-    return reduction(module, a, &row, KIND_REDUCE, 1);
+    return reduction(a, &row, KIND_REDUCE, 1, args, key);
 }
 
-int gpuhier_row_reduce_scatter_block(gpuhier_module_t *module, const gpuhier_coll_args_t *a)
+bool gpuhier_row_reduce_scatter_block(const gpuhier_coll_args_t *a, gpuhier_call_args_t *args, gpuhier_path_key_t *key)
 {
     static const gpuhier_collective_t row = {
         .name = "MPI_Reduce_scatter_block", .from = GPUHIER_RANKS_ALL, .to = GPUHIER_RANKS_OWNER, .has_blocks = true};
-    return reduction(module, a, &row, KIND_REDUCE_SCATTER_BLOCK, (size_t) ompi_comm_size(a->comm));
+    return reduction(a, &row, KIND_REDUCE_SCATTER_BLOCK, (size_t) ompi_comm_size(a->comm), args, key);
 }
 
 /* -- the others: the bytes of a block are the same on all ranks -------------------------------- */
+
+/* What a call that moves so many bytes of a block has in common with its like. */
+#define BYTES_OF(row_, bytes_) \
+    .row = &row_, .kernel = BYTES_KERNEL, .elem_bytes = 1, .count = bytes_, .dtype = &ompi_mpi_byte.dt
 
 /* Where so many elements begin, and whether they are contiguous. */
 static bool is_contiguous(const void *buffer, size_t count, const struct ompi_datatype_t *dtype, char **begin_p)
@@ -104,7 +171,7 @@ static bool is_contiguous(const void *buffer, size_t count, const struct ompi_da
     return ompi_datatype_is_contiguous_memory_layout(dtype, count < 2 ? 1 : 2); /* more are as two */
 }
 
-int gpuhier_row_allgather(gpuhier_module_t *module, const gpuhier_coll_args_t *a)
+bool gpuhier_row_allgather(const gpuhier_coll_args_t *a, gpuhier_call_args_t *args, gpuhier_path_key_t *key)
 {
     static const gpuhier_collective_t row = {
         .name = "MPI_Allgather", .from = GPUHIER_RANKS_OWNER, .to = GPUHIER_RANKS_ALL, .has_blocks = true};
@@ -116,24 +183,18 @@ int gpuhier_row_allgather(gpuhier_module_t *module, const gpuhier_coll_args_t *a
     } else {
         fits = is_contiguous(a->sbuf, (size_t) a->scount, a->sdtype, &in) && fits;
     }
-    const gpuhier_call_args_t args = {
-        .row = &row, .kernel = BYTES_KERNEL, .elem_bytes = 1, .count = bytes, .in = in, .out = out, .declines = !fits};
-    return run(module, a->comm, (gpuhier_path_key_t){KIND_ALLGATHER, bytes * nranks}, &args);
+    *args = (gpuhier_call_args_t){BYTES_OF(row, bytes), .in = in, .out = out, .declines = !fits};
+    *key = (gpuhier_path_key_t){KIND_ALLGATHER, bytes * nranks};
+    return bytes > 0;
 }
 
-int gpuhier_row_bcast(gpuhier_module_t *module, const gpuhier_coll_args_t *a)
+bool gpuhier_row_bcast(const gpuhier_coll_args_t *a, gpuhier_call_args_t *args, gpuhier_path_key_t *key)
 {
     static const gpuhier_collective_t row = {.name = "MPI_Bcast", .from = GPUHIER_RANKS_ROOT, .to = GPUHIER_RANKS_ALL};
     const size_t bytes = (size_t) a->rcount * a->rdtype->super.size;
     char *begin;
     const bool fits = is_contiguous(a->rbuf, (size_t) a->rcount, a->rdtype, &begin);
-    const gpuhier_call_args_t args = {.row = &row,
-                                      .root = a->root,
-                                      .kernel = BYTES_KERNEL,
-                                      .elem_bytes = 1,
-                                      .count = bytes,
-                                      .in = begin,
-                                      .out = begin,
-                                      .declines = !fits};
-    return run(module, a->comm, (gpuhier_path_key_t){KIND_BCAST, bytes}, &args);
+    *args = (gpuhier_call_args_t){BYTES_OF(row, bytes), .root = a->root, .in = begin, .out = begin, .declines = !fits};
+    *key = (gpuhier_path_key_t){KIND_BCAST, bytes};
+    return bytes > 0;
 }

@@ -8,7 +8,8 @@
 #ifndef GPUHIER_ROWS_H
 #define GPUHIER_ROWS_H
 
-#include "coll/coll_gpuhier_module.h"
+#include "coll/coll_gpuhier_path.h"
+#include "ompi/request/request.h"
 
 /* The arguments of a collective, under one name each. A call sets those that it has. */
 typedef struct gpuhier_coll_args {
@@ -26,7 +27,11 @@ typedef struct gpuhier_coll_args {
     struct ompi_info_t *info;         /* of persistent calls */
 } gpuhier_coll_args_t;
 
-typedef int gpuhier_row_fn(gpuhier_module_t *module, const gpuhier_coll_args_t *a);
+/*
+ * Says what a call is to do on the GPUs, and what all ranks know of it. False: there is nothing to do, or no kernel for
+ * it, on all ranks alike.
+ */
+typedef bool gpuhier_row_fn(const gpuhier_coll_args_t *a, gpuhier_call_args_t *args, gpuhier_path_key_t *key);
 
 /*
  * Does a call ask nobody? A host program's calls pass here in a few instructions: between two probes the answer is
@@ -40,6 +45,16 @@ static inline bool gpuhier_rows_rest(gpuhier_module_t *module)
     --module->rest;
     return true;
 }
+
+/*
+ * A blocking, a nonblocking and a persistent call. Return an Open MPI code, or GPUHIER_DECLINED: the call does not run
+ * on the GPUs, on any rank.
+ */
+int gpuhier_row_run(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuhier_row_fn *row);
+int gpuhier_row_post(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuhier_row_fn *row,
+                     ompi_request_t **request_p);
+int gpuhier_row_init(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuhier_row_fn *row,
+                     ompi_request_t **request_p);
 
 gpuhier_row_fn gpuhier_row_allgather, gpuhier_row_bcast, gpuhier_row_reduce, gpuhier_row_reduce_scatter_block;
 

@@ -135,7 +135,7 @@ struct gpuhier_call {
     size_t elem_bytes;
     const gpuhier_collective_t *row;
     int root;                     /* its index in the group, in a row with one; -1: it is in another group */
-    int root_group;               /* in a row with one */
+    int root_group, root_rank;    /* in a row with one */
     uint64_t in_bytes, out_bytes; /* of the user's buffers */
     bool has_gaps;                /* elements have gaps, which belong to the program: gpuhier_reduce_has_gaps() */
     uint64_t count;               /* elements of a block */

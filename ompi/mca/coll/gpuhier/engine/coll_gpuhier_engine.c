@@ -28,6 +28,7 @@ static __attribute__((noinline)) void parts_find(gpuhier_call_t *call, const gpu
     const gpuhier_team_t *team = call->team;
     call->declining = args->declines;
     if (GPUHIER_RANKS_ROOT == row->from || GPUHIER_RANKS_ROOT == row->to) {
+        call->root_rank = args->root;
         call->root_group = team->hierarchy.group_of[args->root];
         call->root = call->root_group == team->group ? team->hierarchy.index_of[args->root] : -1;
     }

@@ -2,12 +2,13 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the host all-reduce of calls that the ranks voted down. It is simple rather than fast: it runs only when a rank
+ * Owns the host form of calls that the ranks voted down. It is simple rather than fast: it runs only when a rank
  * could not run the call on its GPU. Called by the engine.
  */
 #include "ompi_config.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/coll_gpuhier_call.h"
 #include "engine/coll_gpuhier_host_reduce.h"
@@ -29,24 +30,32 @@ int gpuhier_hostcall_tag(struct ompi_communicator_t *comm)
     return tag;
 }
 
+/* Of a block. */
 static size_t bytes_of(const gpuhier_call_t *call)
 {
     return call->count * call->elem_bytes;
 }
 
-/* Copies between one of the user's buffers and the call's host memory. */
-static int user_copy(const gpuhier_call_t *call, CUdeviceptr user, const gpuhier_buffer_t *place, bool to_host)
+static bool is_all_reduce(const gpuhier_call_t *call)
 {
-    char *address = (char *) (uintptr_t) user, *host = call->host.data;
+    return gpuhier_collective_is_all_to_all(call->row);
+}
+
+/* Copies between one of the user's buffers, which has so many bytes, and the call's host memory. */
+static int user_copy(const gpuhier_call_t *call, CUdeviceptr user, const gpuhier_buffer_t *place, size_t bytes,
+                     char *host, bool to_host)
+{
+    char *address = (char *) (uintptr_t) user;
+    const size_t count = bytes / call->elem_bytes;
     if (!gpuhier_buffer_on_device(place)) {
         return OMPI_SUCCESS
-                       == ompi_datatype_copy_content_same_ddt(call->dtype, call->count, to_host ? host : address,
+                       == ompi_datatype_copy_content_same_ddt(call->dtype, (int32_t) count, to_host ? host : address,
                                                               to_host ? address : host)
                    ? OMPI_SUCCESS
                    : OMPI_ERROR;
     }
     gpuhier_staging_t staging;
-    (void) gpuhier_staging_inspect(&staging, address, call->count, call->dtype);
+    (void) gpuhier_staging_inspect(&staging, address, count, call->dtype);
     staging.place = *place; /* as it was when the call was posted */
     staging.host = host;
     return to_host ? gpuhier_staging_read(&staging) : gpuhier_staging_write(&staging);
@@ -55,12 +64,15 @@ static int user_copy(const gpuhier_call_t *call, CUdeviceptr user, const gpuhier
 void gpuhier_hostcall_begin(gpuhier_call_t *call)
 {
     gpuhier_hostcall_t *host = &call->host;
-    host->data = calloc(1, bytes_of(call)); /* padding is sent too */
+    const bool gives = gpuhier_collective_gives(call->row, call->root_rank == call->team->rank);
+    host->data = calloc(1, call->in_bytes); /* padding is sent too */
     host->heard_data = malloc(bytes_of(call));
+    host->result = is_all_reduce(call) ? NULL : calloc(1, call->out_bytes);
     host->verdicts = calloc(1, sizeof(*host->verdicts));
     if (NULL != host->verdicts) {
-        host->verdicts->mine = NULL == host->data || NULL == host->heard_data
-                               || OMPI_SUCCESS != user_copy(call, call->in, &call->from, true);
+        host->verdicts->mine =
+            NULL == host->data || NULL == host->heard_data || (NULL == host->result && !is_all_reduce(call))
+            || (gives && OMPI_SUCCESS != user_copy(call, call->in, &call->from, call->in_bytes, host->data, true));
     }
 }
 
@@ -111,6 +123,109 @@ static int message_done(gpuhier_call_t *call)
     return OMPI_SUCCESS != rc ? rc : 1;
 }
 
+/* -- the data round of a collective other than all-reduce ----------------------------------- */
+
+/* Takes the block that has come from a peer. */
+static void block_take(gpuhier_call_t *call, int peer, const void *block)
+{
+    gpuhier_hostcall_t *host = &call->host;
+    const bool is_slot = call->row->has_blocks && GPUHIER_RANKS_ALL == call->row->to;
+    char *at = host->result + (is_slot ? (size_t) peer * bytes_of(call) : 0);
+    if (host->has_result && GPUHIER_RANKS_ALL == call->row->from) {
+        const void *from[] = {at, block};
+        gpuhier_host_reduce(call->kernel, at, from, 2, call->count);
+    } else {
+        memcpy(at, block, bytes_of(call));
+    }
+    host->has_result = true;
+}
+
+/* Does a rank take a block of another one, which may be itself? */
+static bool takes_from(const gpuhier_call_t *call, int rank, int peer)
+{
+    return gpuhier_collective_takes(call->row, rank == call->root_rank)
+           && gpuhier_collective_gives(call->row, peer == call->root_rank);
+}
+
+/* Has a message of a step ended? As message_done(). */
+static int request_done(struct ompi_request_t **request_p)
+{
+    if (NULL == *request_p) {
+        return 1;
+    }
+    if (!REQUEST_COMPLETE(*request_p)) {
+        return 0;
+    }
+    const int rc = MPI_SUCCESS == (*request_p)->req_status.MPI_ERROR ? 1 : OMPI_ERR_UNREACH;
+    (void) ompi_request_free(request_p);
+    *request_p = NULL;
+    return rc;
+}
+
+/* Posts the step with the ranks at this distance: gives to one, and takes from the other. */
+static int peers_post(gpuhier_call_t *call, int to, int from)
+{
+    gpuhier_hostcall_t *host = &call->host;
+    struct ompi_communicator_t *comm = call->team->comm;
+    const int me = call->team->rank;
+    const bool has_blocks = call->row->has_blocks && GPUHIER_RANKS_ALL == call->row->from;
+    char *block = host->data + (has_blocks ? (size_t) to * bytes_of(call) : 0);
+    int rc = OMPI_SUCCESS;
+    if (to == me) {
+        if (takes_from(call, me, me)) {
+            block_take(call, me, block);
+        }
+        return OMPI_SUCCESS;
+    }
+    host->receiving = takes_from(call, me, from);
+    if (host->receiving) {
+        rc = MCA_PML_CALL(irecv(host->heard_data, bytes_of(call), MPI_BYTE, from, call->tag, comm, &host->message));
+    }
+    if (OMPI_SUCCESS == rc && takes_from(call, to, me)) {
+        rc = MCA_PML_CALL(
+            isend(block, bytes_of(call), MPI_BYTE, to, call->tag, MCA_PML_BASE_SEND_STANDARD, comm, &host->sent));
+    }
+    return rc;
+}
+
+/* Returns 1 once all blocks have moved, 0 while messages are under way, < 0 for an error. */
+static int blocks_step(gpuhier_call_t *call)
+{
+    gpuhier_hostcall_t *host = &call->host;
+    const int me = call->team->rank, n = call->team->nranks;
+    for (;;) {
+        int rc = request_done(&host->sent);
+        if (rc > 0) {
+            rc = request_done(&host->message);
+        }
+        if (rc <= 0) {
+            return rc;
+        }
+        if (host->receiving) {
+            block_take(call, (me - host->move + 1 + n) % n, host->heard_data);
+            host->receiving = false;
+        }
+        if (host->move == n) {
+            return 1;
+        }
+        rc = peers_post(call, (me + host->move) % n, (me - host->move + n) % n);
+        if (OMPI_SUCCESS != rc) {
+            return rc;
+        }
+        ++host->move;
+    }
+}
+
+/* What is left when data has moved: the result on its way to the user. */
+static int result_write(gpuhier_call_t *call)
+{
+    const gpuhier_hostcall_t *host = &call->host;
+    const bool takes = gpuhier_collective_takes(call->row, call->root_rank == call->team->rank);
+    return !takes ? OMPI_SUCCESS
+                  : user_copy(call, call->out, &call->to, call->out_bytes,
+                              NULL == host->result ? host->data : host->result, false);
+}
+
 int gpuhier_hostcall_step(gpuhier_call_t *call, bool *done_p, int *status_p)
 {
     gpuhier_hostcall_t *host = &call->host;
@@ -122,7 +237,10 @@ int gpuhier_hostcall_step(gpuhier_call_t *call, bool *done_p, int *status_p)
     }
     for (;; ++events) {
         gpuhier_tree_move_t move;
-        int peer, rc = message_done(call);
+        int peer, rc = host->on_data && !is_all_reduce(call) ? blocks_step(call) : message_done(call);
+        if (rc > 0 && host->on_data && !is_all_reduce(call)) {
+            break;
+        }
         if (rc <= 0) {
             return 0 == rc ? events : rc;
         }
@@ -140,7 +258,7 @@ int gpuhier_hostcall_step(gpuhier_call_t *call, bool *done_p, int *status_p)
         host->on_data = true;
         host->move = 0;
     }
-    *status_p = 0 != host->verdicts->mine ? OMPI_ERROR : user_copy(call, call->out, &call->to, false);
+    *status_p = 0 != host->verdicts->mine ? OMPI_ERROR : result_write(call);
     *done_p = true;
     return events + 1;
 }
@@ -148,11 +266,12 @@ int gpuhier_hostcall_step(gpuhier_call_t *call, bool *done_p, int *status_p)
 void gpuhier_hostcall_end(gpuhier_call_t *call)
 {
     gpuhier_hostcall_t *host = &call->host;
-    if (NULL == host->message) {
+    if (NULL == host->message && NULL == host->sent) {
+        free(host->result);
         free(host->data);
         free(host->heard_data);
         free(host->verdicts);
     }
-    host->data = host->heard_data = NULL;
+    host->data = host->heard_data = host->result = NULL;
     host->verdicts = NULL;
 }

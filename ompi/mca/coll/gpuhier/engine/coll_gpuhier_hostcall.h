@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The host form of a nonblocking call that the ranks voted down: a plain all-reduce in host
+ * The host form of a nonblocking call that the ranks voted down: a plain collective in host
  * memory, over Open MPI's point-to-point layer.
  *
  * Such a call cannot go to the saved collective, which gives each nonblocking collective the
@@ -14,6 +14,9 @@
  *
  *   verdict   up: OR of "this input cannot be read"   down: the outcome for all
  *   data      up: the tree's partial results          down: the result
+ *
+ * In the data round of a collective other than all-reduce, each rank gives the block that another one takes to that
+ * rank itself, to one rank after the other.
  */
 #ifndef GPUHIER_HOSTCALL_H
 #define GPUHIER_HOSTCALL_H
@@ -34,11 +37,15 @@ typedef struct gpuhier_verdicts {
  */
 typedef struct gpuhier_hostcall {
     bool on_data;                   /* the verdict is known: data moves */
-    int move;                       /* of this round, see coll_gpuhier_tree.h */
+    int move;                       /* of this round, see coll_gpuhier_tree.h; or the distance to a peer */
     bool receiving;                 /* `message` comes from a child, and must be reduced */
     struct ompi_request_t *message; /* in flight; NULL: none */
+    struct ompi_request_t *sent;    /* the same, of a step with a peer */
     gpuhier_verdicts_t *verdicts;   /* NULL: there was no memory even for that */
-    char *data, *heard_data;        /* in the data round: this rank's partial result, and a child's */
+    char *data, *heard_data;        /* in the data round: this rank's partial result, and a child's; or its input, and a
+                                       peer's block */
+    char *result;                   /* of a collective other than all-reduce; else NULL */
+    bool has_result;                /* a block has come, with which the next one is reduced */
 } gpuhier_hostcall_t;
 
 /* Reserves a tag for one call. All ranks reserve tags in the same order. */

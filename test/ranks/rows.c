@@ -247,7 +247,8 @@ static void strange_run(suite_t *suite, plan_t *p, MPI_Comm comm)
         (void) one(suite, p, &pair, comm, MPI_INT, (int) p->count, "host memory on one rank");
     }
     pair_free(&pair);
-    if (ALLGATHER != p->coll && BCAST != p->coll) {
+    /* A CUDA-aware Open MPI copies a type with gaps element by element. */
+    if ((ALLGATHER != p->coll && BCAST != p->coll) || (suite->cuda_aware && p->count > 4099)) {
         return;
     }
     MPI_Datatype pieces;

@@ -2,8 +2,9 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The collectives besides MPI_Allreduce and MPI_Barrier. They do not run on the GPUs: where Open MPI cannot take GPU
- * buffers, gpuhier copies them to host memory, calls the saved function, and copies the result back.
+ * The collectives besides MPI_Allreduce and MPI_Barrier. Some run on the GPUs, see coll_gpuhier_rows.h. Of
+ * the others, where Open MPI cannot take GPU buffers, gpuhier copies them to host memory, calls the saved function, and
+ * copies the result back.
  */
 #ifndef GPUHIER_FAMILY_H
 #define GPUHIER_FAMILY_H

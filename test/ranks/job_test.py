@@ -72,7 +72,7 @@ check("between groups", job["between_groups"], "pinned host memory over UCX")
 check("rails", [r["rails"] for r in job["ranks"]], [[{"name": "rail0", "driven": True}]] * 4)
 check("GPUs", len({r["pci"] for r in job["ranks"]}), 2)
 check("collectives", job["collectives"][0], {"call": "MPI_Allreduce", "by": "gpuhier", "else": "tuned"})
-check("sizes", (job["sizes"][0], job["sizes"][1]["from_bytes"]), ({"from_bytes": 8, "path": "from 8 bytes: reduced by the host"}, 16384))
+check("sizes", (job["sizes"][0], job["sizes"][1]["from_bytes"]), ({"from_bytes": 8, "path": "from 8 bytes: reduced by the host (small_bytes: up to 8 KiB)"}, 8200))
 check("paths", paths(job), REDUCED)
 for line in "2 groups; between groups: pinned host memory over UCX", "    rank 3 on node1, pid ", "no benchmark", "rails: rail0":
     check("the text has '%s'\n%s" % (line, text), line in text, True)
@@ -81,6 +81,17 @@ for line in "2 groups; between groups: pinned host memory over UCX", "    rank 3
 job, _ = run(["--nodes", "1", "--gpus", "2", "--mca", "coll_gpuhier_small_bytes", "0"], 0)
 check("one group", (job["groups"], job["between_groups"][:7], paths(job)), (1, "nothing", REDUCED[1:2] + REDUCED[1:]))
 check("first size", job["sizes"][0]["from_bytes"], 8)
+
+# A job, a plan for such ranks, and print_info name the same forms.
+job, text = run(["--nodes", "1", "--gpus", "2"], 0)
+planned = subprocess.run([INFO, "plan", "--nodes", "1", "--ranks", "2", "-n", "1", "--json"], stdout=subprocess.PIPE, text=True, check=True)
+rows = [row["path"] for row in json.loads(planned.stdout)["by_size"]]
+check("a kernel that waits", rows[0], "from 8 bytes: one kernel that waits for those of the peers (blocking, up to 256 KiB)")
+check("rows", [row["path"] for row in job["sizes"]], rows)
+check("the text has them\n" + text, [row for row in rows if "  %s\n" % row not in text], [])
+line = [SRC + "/test/vcluster/run", "--nodes", "1", "--gpus", "2", "--mca", "coll_gpuhier_print_info", "1", "--", BUILD + "/test/ranks/allreduce_bits"]
+printed = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout
+check("print_info has them\n" + printed, [row for row in rows if "coll:gpuhier:   %s\n" % row not in printed], [])
 
 # What goes wrong has its reason.
 job, text = run(["--nodes", "1", "--gpus", "2", "--mca", "coll_gpuhier_probe", "0"], 1)

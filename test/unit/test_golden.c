@@ -305,10 +305,15 @@ static void test_choices(void **state)
             fprintf(out, " %d", shapes[i].ranks_per_node[g]);
         }
         fprintf(out, "\n");
-        int nrows = gpuhier_choice_table(&world.shape, &limits, 0 == i % 2 ? 8192 : 0, rows);
+        const bool is_one = 1 == shapes[i].nnodes;
+        const gpuhier_facts_t facts = {.small_bytes = 0 == i % 2 ? 8192 : 0,
+                                       .mapped_bytes = is_one ? 512 : 0,
+                                       .oneshot_bytes = is_one ? 256 << 10 : 0,
+                                       .switch_bytes = is_one ? GPUHIER_SWITCH_BYTES : 0};
+        int nrows = gpuhier_choice_table(&world.shape, &limits, &facts, rows);
         assert_true(nrows > 0);
         for (int r = 0; r < nrows; ++r) {
-            char line[128];
+            char line[GPUHIER_CHOICE_TEXT_MAX];
             fprintf(out, "  %s\n", gpuhier_choice_text(&rows[r], shapes[i].nnodes, line, sizeof(line)));
         }
         pure_world_fini(&world);

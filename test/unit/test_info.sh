@@ -56,10 +56,11 @@ says 0 '^exchange of a piece: ring, 6 steps$' "${ring[@]}"
 # What other sizes would get.
 says 0 '^  from 8 MiB: recursive_doubling in 1 step, 2 slices$' "${call[@]}"
 says 0 '^  from 32 MiB: halving in 4 steps, 8 slices$' plan --nodes 4 --ranks 4 -n 128
-says 0 '^  from 16 KiB: recursive_doubling in 2 steps by the host, 1 slice$' plan --nodes 4 --ranks 4 -n 128
+says 0 '^  from 8200 bytes: recursive_doubling in 2 steps by the host, 1 slice \(too long for the others\)$' plan --nodes 4 --ranks 4 -n 128
 says 0 '^  from 128 KiB: recursive_doubling in 2 steps, 1 slice$' plan --nodes 4 --ranks 4 -n 128
 says 0 '^  from 512 KiB: halving in 4 steps, 1 slice$' plan --nodes 4 --ranks 4 -n 128 --wire tcp
-says 0 '^  from 8 bytes: reduced by the host$' "${call[@]}"
+says 0 '^  from 8 bytes: reduced by the host \(small_bytes: up to 8 KiB\)$' "${call[@]}"
+says 0 '^  from 8200 bytes: recursive_doubling in 1 step, 1 slice \(too long for the others\)$' "${call[@]}"
 # Uneven nodes: the common refinement of sevenths and eighths. Without --nodes, --ranks names them.
 says 0 '^pieces of a slice: 14, ' plan --nodes 2 --ranks 7,8 -n 128K
 says 0 '^pieces of a slice: 14, ' plan --ranks 7,8 -n 128K
@@ -74,19 +75,52 @@ says 0 '^exchange of a piece: halving, 24 steps$' plan --nodes 4096 --ranks 8 -n
 no_host='^  from 8 bytes: recursive_doubling in 1 step, 1 slice$'
 says 0 "$no_host" "${call[@]}" --mca coll_gpuhier_small_bytes 0
 OMPI_MCA_coll_gpuhier_small_bytes=0 says 0 "$no_host" "${call[@]}"
-OMPI_MCA_coll_gpuhier_small_bytes=0 says 0 '^  from 8 bytes: reduced by the host$' "${call[@]}" \
+OMPI_MCA_coll_gpuhier_small_bytes=0 says 0 '^  from 8 bytes: reduced by the host \(small_bytes: up to 4 KiB\)$' "${call[@]}" \
     --mca coll_gpuhier_small_bytes 4096
 printf '# a comment\n coll_gpuhier_small_bytes = 0\n' >"$folder/site"
 printf 'coll_gpuhier_small_bytes=4096\n' >"$folder/user"
 OMPI_MCA_mca_base_param_files=$folder/site says 0 "$no_host" "${call[@]}"
-OMPI_MCA_mca_base_param_files=$folder/user:$folder/site says 0 '^  from 8 bytes: reduced by the host$' "${call[@]}"
+OMPI_MCA_mca_base_param_files=$folder/user:$folder/site says 0 '^  from 8 bytes: reduced by the host \(small_bytes: up to 4 KiB\)$' "${call[@]}"
 mkdir -p "$folder/home/.openmpi" && cp "$folder/site" "$folder/home/.openmpi/mca-params.conf"
 (unset OMPI_MCA_mca_base_param_files; HOME=$folder/home says 0 "$no_host" "${call[@]}"; exit $failures) || failures=$((failures + 1))
 OMPI_MCA_coll_gpuhier_tune=ipc_uses=1,slices_in_flight=1 says 0 ', 4 in flight$' "${call[@]}"
-oneshot='^  blocking calls of up to 262144 bytes, if no GPU is shared: one kernel that waits for those of the peers$'
-says 0 "$oneshot" plan --nodes 1 --ranks 8 -n 1024
-OMPI_MCA_coll_gpuhier_tune=oneshot_bytes=1024 says 0 "${oneshot/262144/1024}" plan --nodes 1 --ranks 8 -n 1024
-says 0 '^    of these from 65536 bytes: in two shots$' plan --nodes 1 --ranks 8 -n 1024
+# On one node: what blocking calls of each length get, and why; then nonblocking ones, for which no kernel waits.
+node=(plan --nodes 1 --ranks 8 -n 1024)
+says 0 '^  from 8 bytes: one kernel that waits for those of the peers \(blocking, up to 256 KiB\)$' "${node[@]}"
+says 0 '^  from 64 KiB: one kernel that waits for those of the peers \(blocking, in two shots, up to 256 KiB\)$' "${node[@]}"
+says 0 '^  from 262152 bytes: one kernel, or through scratch 1 slice \(too long for the others\)$' "${node[@]}"
+says 0 '^  nonblocking, from 8 bytes: reduced by the host \(small_bytes: up to 8 KiB\)$' "${node[@]}"
+says 0 '^  nonblocking, from 8200 bytes: one kernel, or through scratch 1 slice ' "${node[@]}"
+OMPI_MCA_coll_gpuhier_tune=oneshot_bytes=1024 says 0 '^  from 1032 bytes: reduced by the host \(small_bytes: up to 8 KiB\)$' "${node[@]}"
+OMPI_MCA_coll_gpuhier_tune=oneshot_bytes=0 says 0 '^  from 8 bytes: reduced by the host ' "${node[@]}"
+
+# predict takes the forms that plan names: a message that is 8 bytes longer is in the other form, and no faster. Without
+# one-shot kernels no short call is faster.
+predicted() { # BYTES [OPTION...]: path and microseconds
+    local bytes=$1
+    shift
+    "$info" predict --link nvlink4 --ranks 8 --json -n $((bytes / 8)) "$@" |
+        python3 -c 'import json, sys; row = json.load(sys.stdin)["rows"][0]; print(row["path"].replace(" ", "_"), row["us"])'
+}
+for bound in '262144 two-shot_kernel one_kernel' '1024 one-shot_kernel on_the_host -- coll_gpuhier_tune oneshot_bytes=1024'; do
+    read -r bytes at beyond option <<<"$bound"
+    # shellcheck disable=SC2086 # a name and a value
+    read -r path us <<<"$(predicted "$bytes" ${option:+--mca ${option#-- }})"
+    # shellcheck disable=SC2086
+    read -r longer more <<<"$(predicted $((bytes + 8)) ${option:+--mca ${option#-- }})"
+    if [ "$path $longer" != "$at $beyond" ] || ! awk "BEGIN { exit !($us + 0 > 0 && $us <= $more) }"; then
+        echo "predict: $bytes bytes $path $us us, 8 bytes more $longer $more us"
+        failures=$((failures + 1))
+    fi
+done
+for bytes in 8 8192 65536 262144; do
+    read -r path us <<<"$(predicted $bytes)"
+    read -r other more <<<"$(predicted $bytes --mca coll_gpuhier_tune oneshot_bytes=0)"
+    if [[ $path != *-shot_kernel || $other == *-shot_kernel ]] || ! awk "BEGIN { exit !($us + 0 > 0 && $us < $more) }"; then
+        echo "predict: $bytes bytes $path $us us, without one-shot kernels $other $more us"
+        failures=$((failures + 1))
+    fi
+done
 says 2 "^gpuhier_info: coll_gpuhier_small_bytes is 'much' \(--mca\); a number of bytes is expected$" "${call[@]}" \
     --mca coll_gpuhier_small_bytes much
 OMPI_MCA_coll_gpuhier_algorithm=best says 2 \
@@ -198,7 +232,7 @@ sys.exit(0 if ($expression) else 1)" || { echo "gpuhier_info $* --json: not so: 
 }
 json 'data["slices"] == 8 and data["groups"] == [4, 4] and data["exchange"] == "recursive_doubling"' "${call[@]}"
 json 'data["network_bytes_of_a_rank"] == 16 << 20' "${call[@]}"
-json 'data["by_size"][0] == {"from_bytes": 8, "on_host": True, "exchange_on_host": False, "exchange": None, "slices": 0}' "${call[@]}"
+json 'data["by_size"][0] == {"from_bytes": 8, "blocking": True, "path": "from 8 bytes: reduced by the host (small_bytes: up to 8 KiB)", "on_host": True, "exchange_on_host": False, "exchange": None, "slices": 0}' "${call[@]}"
 json '"nics" in data and data["described"] is False' topo
 json 'len(data["findings"]) > 2' doctor
 

@@ -108,34 +108,28 @@ static void print_pipeline(const gpuhier_plan_t *plan)
            (1 == plan->nsteps) ? "" : "s", plan->by_host ? ", reduced by the host" : "");
 }
 
-/* Longest message that one-shot kernels reduce. */
-static uint64_t oneshot_of(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, const info_options_t *options)
+gpuhier_facts_t info_facts(const info_options_t *options, const gpuhier_limits_t *limits, const gpuhier_hierarchy_t *h,
+                           bool is_pcie)
 {
-    return 1 == shape->hierarchy->ngroups
-               ? gpuhier_choice_oneshot(shape->hierarchy->nranks, options->mca.oneshot_bytes, limits->slice_bytes)
-               : 0;
+    gpuhier_facts_t facts = {.is_all_to_all = true, .is_blocking = true, .small_bytes = options->mca.small_bytes};
+    if (1 == h->ngroups) {
+        facts.oneshot_bytes = gpuhier_choice_oneshot(h->nranks, options->mca.oneshot_bytes, limits->slice_bytes);
+    }
+    if (is_pcie && facts.oneshot_bytes > GPUHIER_ONESHOT_PCIE_BYTES) {
+        facts.oneshot_bytes = GPUHIER_ONESHOT_PCIE_BYTES;
+    }
+    return facts;
 }
 
 /* What a message of any size would get on these ranks. */
-static void print_choices(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, uint64_t small_bytes,
-                          uint64_t oneshot_bytes)
+static void print_choices(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, const gpuhier_facts_t *facts)
 {
     gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
-    const int nrows = gpuhier_choice_table(shape, limits, small_bytes, rows);
-    char text[128];
-    int i;
+    const int nrows = gpuhier_choice_table(shape, limits, facts, rows);
+    char text[GPUHIER_CHOICE_TEXT_MAX];
 
-    printf("by size:\n");
-    if (oneshot_bytes > 0) {
-        printf(
-            "  blocking calls of up to %llu bytes, if no GPU is shared: one kernel that waits for those of the peers\n",
-            (unsigned long long) oneshot_bytes);
-        const uint64_t from = gpuhier_choice_two_shots_from(shape->hierarchy->nranks);
-        if (oneshot_bytes >= from) {
-            printf("    of these from %llu bytes: in two shots\n", (unsigned long long) from);
-        }
-    }
-    for (i = 0; i < nrows; ++i) {
+    printf("by size%s:\n", facts->oneshot_bytes > 0 ? ", where NVLink joins the GPUs and none is shared" : "");
+    for (int i = 0; i < nrows; ++i) {
         printf("  %s\n", gpuhier_choice_text(&rows[i], shape->hierarchy->ngroups, text, sizeof(text)));
     }
 }
@@ -195,8 +189,9 @@ static void print_json(const gpuhier_shape_t *shape, const gpuhier_plan_t *plan,
                        const gpuhier_limits_t *limits, const traffic_t *traffic)
 {
     const gpuhier_hierarchy_t *h = shape->hierarchy;
+    const gpuhier_facts_t facts = info_facts(options, limits, h, false);
     gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
-    const int nrows = gpuhier_choice_table(shape, limits, options->mca.small_bytes, rows);
+    const int nrows = gpuhier_choice_table(shape, limits, &facts, rows);
 
     info_json_open(NULL, '{');
     info_json_int("elements", (long long) plan->count);
@@ -211,7 +206,7 @@ static void print_json(const gpuhier_shape_t *shape, const gpuhier_plan_t *plan,
     info_json_int("slices", (long long) plan->nslices);
     info_json_int("slice_bytes", (long long) (plan->slice_elems_max * plan->elem_bytes));
     info_json_int("slices_in_flight", plan->slice_buffers);
-    info_json_int("oneshot_bytes", (long long) oneshot_of(shape, limits, options));
+    info_json_int("oneshot_bytes", (long long) facts.oneshot_bytes);
     info_json_int("two_shots_from_bytes", (long long) gpuhier_choice_two_shots_from(h->nranks));
     info_json_text("exchange", h->ngroups > 1 ? gpuhier_algorithm_names[plan->algorithm] : NULL);
     info_json_int("exchange_steps", plan->nsteps);
@@ -220,12 +215,15 @@ static void print_json(const gpuhier_shape_t *shape, const gpuhier_plan_t *plan,
     info_json_int("memory_bytes_of_a_rank", (long long) traffic->most_linked);
     info_json_open("by_size", '[');
     for (int i = 0; i < nrows; ++i) {
+        char text[GPUHIER_CHOICE_TEXT_MAX];
         info_json_open(NULL, '{');
         info_json_int("from_bytes", (long long) rows[i].min_bytes);
-        info_json_bool("on_host", rows[i].on_host);
+        info_json_bool("blocking", rows[i].is_blocking);
+        info_json_text("path", gpuhier_choice_text(&rows[i], h->ngroups, text, sizeof(text)));
+        info_json_bool("on_host", GPUHIER_RULE_SHORT == rows[i].rule);
         info_json_bool("exchange_on_host", rows[i].by_host);
         info_json_text("exchange",
-                       rows[i].on_host || 1 == h->ngroups ? NULL : gpuhier_algorithm_names[rows[i].algorithm]);
+                       0 == rows[i].nslices || 1 == h->ngroups ? NULL : gpuhier_algorithm_names[rows[i].algorithm]);
         info_json_int("slices", (long long) rows[i].nslices);
         info_json_close();
     }
@@ -269,7 +267,8 @@ static int explain(const gpuhier_hierarchy_t *h, const info_options_t *options, 
         print_groups(h);
         print_pieces(&shape);
         print_pipeline(&plan);
-        print_choices(&shape, limits, options->mca.small_bytes, oneshot_of(&shape, limits, options));
+        const gpuhier_facts_t facts = info_facts(options, limits, h, false);
+        print_choices(&shape, limits, &facts);
         print_traffic(&traffic, options);
     }
     gpuhier_shape_fini(&shape);

@@ -13,6 +13,13 @@
 gpuhier_limits_t info_limits(const info_options_t *options, gpuhier_wire_t wire, int ngroups);
 
 /*
+ * What the choice of a form depends on. With one group each rank has a GPU of its own and kernels may wait. is_pcie:
+ * some GPUs of a node reach each other over PCIe only. Neither GDRCopy nor NVSwitches are taken to be there.
+ */
+gpuhier_facts_t info_facts(const info_options_t *options, const gpuhier_limits_t *limits, const gpuhier_hierarchy_t *h,
+                           bool is_pcie);
+
+/*
  * Groups of nodes whose ranks can all map each other; ranks: one number for each node, or one for all. Returns an exit
  * status, after a message if it is not INFO_OK.
  */

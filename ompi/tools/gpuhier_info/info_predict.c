@@ -11,6 +11,7 @@
  *   levels       (plan/coll_gpuhier_levels.h) two ranks that meet at a level, in a circle whose shards are B/n bytes,
  *                carry 2 B/n each way. On one node the last level has the shards of the level before, and carries B/n.
  *                Each stage has a kernel for each level, but on one node none for the last
+ *   one group    its hosts wait for each other before the kernel of a call in slices starts, and after it
  *   one-shot     short messages in one node: each rank sends B bytes to every other one, or 2 B/P bytes in two shots,
  *                and its links carry GPUHIER_MAILBOX_WIRE times as many
  *   between      each rank sends what gpuhier_plan_sent_bytes() says over its share of the node's rails, and every
@@ -284,29 +285,19 @@ static int model_rails(const info_options_t *options, const info_machine_t *mach
     return INFO_OK;
 }
 
-/* Bytes of the longest message that one-shot kernels reduce. */
-static uint64_t oneshot_of(const model_t *model, const info_options_t *options, const gpuhier_limits_t *limits)
-{
-    const uint64_t most =
-        1 == model->nodes ? gpuhier_choice_oneshot(model->ranks, options->mca.oneshot_bytes, limits->slice_bytes) : 0;
-
-    return model->is_pcie && most > GPUHIER_ONESHOT_PCIE_BYTES ? GPUHIER_ONESHOT_PCIE_BYTES : most;
-}
-
 /* Microseconds of one call. *how_p: what it does. */
-static double time_of(const model_t *model, const gpuhier_plan_t *plan, uint64_t oneshot_bytes, uint64_t small_bytes,
-                      const char **how_p)
+static double time_of(const model_t *model, const gpuhier_plan_t *plan, gpuhier_form_kind_t form, const char **how_p)
 {
     const double bytes = (double) plan->count * (double) plan->elem_bytes;
     const int ngroups = plan->shape->hierarchy->ngroups;
 
-    if (bytes <= (double) oneshot_bytes) {
+    if (GPUHIER_FORM_ONESHOT == form) {
         const bool twice = bytes >= (double) gpuhier_choice_two_shots_from(model->ranks);
         const double flat = 2.0 * bytes * model->node_us * GPUHIER_MAILBOX_WIRE;
         *how_p = twice ? "two-shot kernel" : "one-shot kernel";
         return INFO_US_KERNEL + (twice ? 2.0 * INFO_US_LINK + flat : INFO_US_LINK + flat * model->ranks / 2.0);
     }
-    if (bytes <= (double) small_bytes) {
+    if (GPUHIER_FORM_SMALL == form) {
         *how_p = "on the host";
         return INFO_US_ON_HOST
                + (ngroups > 1 ? INFO_US_STEP * gpuhier_schedule_vote_steps(ngroups)
@@ -316,11 +307,11 @@ static double time_of(const model_t *model, const gpuhier_plan_t *plan, uint64_t
     const bool in_levels = 0 != model->levels_bytes && bytes >= (double) model->levels_bytes;
     if (1 == ngroups && in_levels) {
         *how_p = model->levels > 2 ? "three levels" : "two levels";
-        return 2.0 * (model->levels - 1) * INFO_US_KERNEL + bytes * model->levels_us;
+        return 2.0 * INFO_US_TURN + 2.0 * (model->levels - 1) * INFO_US_KERNEL + bytes * model->levels_us;
     }
     if (1 == ngroups) {
         *how_p = "one kernel";
-        return INFO_US_KERNEL + 2.0 * bytes * model->node_us;
+        return 2.0 * INFO_US_TURN + INFO_US_KERNEL + 2.0 * bytes * model->node_us;
     }
     *how_p = gpuhier_algorithm_names[plan->algorithm];
     const double slices = (double) (plan->nslices > 0 ? plan->nslices : 1);
@@ -359,7 +350,7 @@ static int print_rows(const info_options_t *options, const model_t *model, const
                       gpuhier_wire_t wire)
 {
     const gpuhier_limits_t limits = info_limits(options, wire, shape->hierarchy->ngroups);
-    const uint64_t oneshot_bytes = oneshot_of(model, options, &limits);
+    gpuhier_facts_t facts = info_facts(options, &limits, shape->hierarchy, model->is_pcie);
 
     for (uint64_t bytes = 1024; bytes <= (uint64_t) 1 << 30; bytes *= 8) {
         const uint64_t count = options->has_count ? options->count : bytes / options->elem_bytes;
@@ -371,7 +362,8 @@ static int print_rows(const info_options_t *options, const model_t *model, const
             return info_fail(INFO_BAD_USAGE, "such a call cannot be: a message has less than 8 EiB");
         }
         const double size = (double) count * (double) options->elem_bytes;
-        const double us = time_of(model, &plan, oneshot_bytes, (uint64_t) options->mca.small_bytes, &how);
+        facts.bytes = count * options->elem_bytes;
+        const double us = time_of(model, &plan, gpuhier_choice_form(&facts), &how);
         const double ring = ring_time(model, size);
         if (options->json) {
             info_json_open(NULL, '{');

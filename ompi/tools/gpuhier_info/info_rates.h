@@ -40,6 +40,7 @@ static inline double info_rate_of(const info_rate_t *rate, int links)
  * measured on GPUs.
  */
 #define INFO_US_KERNEL 5.0   /* launch and completion of a kernel */
+#define INFO_US_TURN 3.0     /* the hosts of a node wait for each other: before a kernel starts, and after it */
 #define INFO_US_STEP 3.0     /* a message between nodes */
 #define INFO_US_LINK 1.0     /* a hop inside a node */
 #define INFO_GBYTE_TCP 3.0   /* that a process gets over TCP, one way: a core copies each byte twice */

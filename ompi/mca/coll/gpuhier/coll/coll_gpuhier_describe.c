@@ -128,7 +128,8 @@ static void team_describe(const gpuhier_team_t *team, gpuhier_description_t *d)
     snprintf(d->pci, sizeof(d->pci), "%04x:%02x:%02x.%x", (unsigned) mine->gpu_pci.domain & 0xffff, mine->gpu_pci.bus,
              mine->gpu_pci.device, mine->gpu_pci.function & 7u);
     rails_describe(team, mine, d);
-    d->nsizes = gpuhier_choice_table(&team->shape, &team->limits, gpuhier_params.small_bytes, rows);
+    const gpuhier_facts_t facts = gpuhier_team_facts(team);
+    d->nsizes = gpuhier_choice_table(&team->shape, &team->limits, &facts, rows);
     for (int i = 0; i < d->nsizes; ++i) {
         d->from[i] = rows[i].min_bytes;
         (void) gpuhier_choice_text(&rows[i], team->ngroups, d->path[i], sizeof(d->path[i]));

@@ -14,7 +14,7 @@
 #include "base/coll_gpuhier_reasons.h"
 #include "base/coll_gpuhier_served.h"
 
-#define GPUHIER_DESCRIPTION_VERSION 4 /* of the struct: a program cannot read a later version than its own */
+#define GPUHIER_DESCRIPTION_VERSION 5 /* of the struct: a program cannot read a later version than its own */
 #define GPUHIER_DESCRIBED_RAILS 8
 #define GPUHIER_DESCRIBED_SIZES 48
 
@@ -35,8 +35,8 @@ typedef struct gpuhier_description {
     char pci[16];      /* of the GPU: 0000:3b:00.0 */
     char between[128]; /* what carries data between groups, in words */
     char rail[GPUHIER_DESCRIBED_RAILS][24];
-    uint64_t from[GPUHIER_DESCRIBED_SIZES]; /* bytes of the shortest message of each row */
-    char path[GPUHIER_DESCRIBED_SIZES][96]; /* what messages of these lengths get, in words */
+    uint64_t from[GPUHIER_DESCRIBED_SIZES];  /* bytes of the shortest message of each row */
+    char path[GPUHIER_DESCRIBED_SIZES][128]; /* what messages of these lengths get, in words */
     /* Counters of this process, on all communicators. */
     uint64_t accelerated, small, staged;
     uint64_t left[GPUHIER_REASON_COUNT]; /* to Open MPI, by reason */

@@ -7,7 +7,6 @@
  */
 #include "ompi_config.h"
 
-#include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_form.h"
 #include "team/coll_gpuhier_switch.h"
 
@@ -20,17 +19,14 @@ const gpuhier_form_t *gpuhier_form_choose(const gpuhier_call_t *call)
                                                   [GPUHIER_FORM_SWITCHED] = &gpuhier_form_switched,
                                                   [GPUHIER_FORM_SLICES] = &gpuhier_form_slices};
     const gpuhier_team_t *team = call->team;
-    const gpuhier_facts_t facts = {
-        .bytes = call->in_bytes,
-        .is_all_to_all = gpuhier_collective_is_all_to_all(call->row),
-        .is_blocking = NULL == call->ended,
-        .has_gaps = call->has_gaps,
-        .switches_can =
-            GPUHIER_SWITCH_READY == team->switch_state && gpuhier_switch_suits(team, call->kernel, call->in_bytes),
-        .small_bytes = gpuhier_params.small_bytes,
-        .mapped_bytes = team->mapped_bytes,
-        .oneshot_bytes = team->oneshot_bytes,
-    };
+    gpuhier_facts_t facts = gpuhier_team_facts(team);
+    facts.bytes = call->in_bytes;
+    facts.is_all_to_all = gpuhier_collective_is_all_to_all(call->row);
+    facts.is_blocking = NULL == call->ended;
+    facts.has_gaps = call->has_gaps;
+    if (GPUHIER_SWITCH_READY != team->switch_state || !gpuhier_switch_suits(team, call->kernel, call->in_bytes)) {
+        facts.switch_bytes = 0;
+    }
     return forms[gpuhier_choice_form(&facts)];
 }
 

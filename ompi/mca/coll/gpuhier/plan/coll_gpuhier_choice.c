@@ -124,33 +124,80 @@ int gpuhier_choice_part(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, in
     return rc;
 }
 
-int gpuhier_choice_table(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, uint64_t small_bytes,
+/* The next length of the table: a power of two, or the first one beyond a length at which the form changes. */
+static uint64_t length_after(uint64_t bytes, const gpuhier_facts_t *facts, uint64_t two_shots)
+{
+    const uint64_t firsts[] = {facts->mapped_bytes + 1, facts->oneshot_bytes + 1, facts->small_bytes + 1, two_shots,
+                               facts->switch_bytes};
+    uint64_t next = sizeof(double);
+    while (next <= bytes) {
+        next *= 2;
+    }
+    for (size_t i = 0; i < sizeof(firsts) / sizeof(firsts[0]); ++i) {
+        const uint64_t first = (firsts[i] + sizeof(double) - 1) / sizeof(double) * sizeof(double);
+        next = first > bytes && first < next ? first : next;
+    }
+    return next;
+}
+
+/* Fills one row, but for what depends on the row before. Returns 0, or -EINVAL. */
+static int row_fill(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, const gpuhier_facts_t *facts,
+                    uint64_t two_shots, gpuhier_choice_t *row)
+{
+    const uint64_t bounds[] = {[GPUHIER_RULE_MAPPED] = facts->mapped_bytes,
+                               [GPUHIER_RULE_WAITING] = facts->oneshot_bytes,
+                               [GPUHIER_RULE_SHORT] = facts->small_bytes,
+                               [GPUHIER_RULE_SWITCHES] = facts->switch_bytes,
+                               [GPUHIER_RULE_REST] = 0};
+    gpuhier_plan_t plan;
+    *row = (gpuhier_choice_t){.min_bytes = facts->bytes, .is_blocking = facts->is_blocking};
+    row->rule = gpuhier_choice_rule(facts);
+    row->limit = bounds[row->rule];
+    if (GPUHIER_RULE_WAITING == row->rule) {
+        row->nsteps = facts->bytes >= two_shots ? 2 : 1;
+    }
+    if (row->rule < GPUHIER_RULE_SWITCHES) {
+        return 0;
+    }
+    if (0 != gpuhier_choice_plan(&plan, shape, 0, facts->bytes / sizeof(double), sizeof(double), limits)) {
+        return -EINVAL;
+    }
+    row->algorithm = plan.algorithm;
+    row->nsteps = plan.nsteps;
+    row->by_host = plan.by_host;
+    row->nslices = plan.nslices;
+    row->more_slices =
+        plan.nslices > 1 && slice_bytes_of(shape, facts->bytes, limits) == gpuhier_choice_longest(shape, limits);
+    return 0;
+}
+
+int gpuhier_choice_table(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, const gpuhier_facts_t *facts,
                          gpuhier_choice_t rows[GPUHIER_CHOICES_MAX])
 {
+    const uint64_t two_shots = 0 == facts->oneshot_bytes ? 0 : gpuhier_choice_two_shots_from(shape->hierarchy->nranks);
+    gpuhier_facts_t f = *facts;
     int n = 0;
-    uint64_t bytes = sizeof(double);
-    if (small_bytes >= bytes) {
-        rows[n++] = (gpuhier_choice_t){.min_bytes = bytes, .on_host = true};
-    }
-    while (bytes <= small_bytes) {
-        bytes *= 2;
-    }
-    for (; bytes <= (uint64_t) 1 << 40; bytes *= 2) {
-        gpuhier_plan_t plan;
-        if (0 != gpuhier_choice_plan(&plan, shape, 0, bytes / sizeof(double), sizeof(double), limits)) {
-            return 0;
+    f.is_all_to_all = true;
+    for (int pass = 0; pass < 2; ++pass) {
+        const int begin = n;
+        const uint64_t end = 0 == pass ? (uint64_t) 1 << 40 : f.oneshot_bytes;
+        f.is_blocking = 0 == pass;
+        for (f.bytes = sizeof(double); f.bytes <= end; f.bytes = length_after(f.bytes, facts, two_shots)) {
+            gpuhier_choice_t next, *row = n > begin ? &rows[n - 1] : NULL;
+            if (0 != row_fill(shape, limits, &f, two_shots, &next)) {
+                return 0;
+            }
+            if (NULL != row && row->rule == next.rule && row->algorithm == next.algorithm
+                && row->by_host == next.by_host && (row->nsteps == next.nsteps || next.nslices > 0)
+                && (row->nslices == next.nslices || row->more_slices)) {
+                continue;
+            }
+            if (GPUHIER_CHOICES_MAX == n) {
+                return n; /* cannot happen: there are 38 powers of two, and few of them have rows of their own */
+            }
+            next.is_first = NULL != row && row->rule < GPUHIER_RULE_SWITCHES && next.rule >= GPUHIER_RULE_SWITCHES;
+            rows[n++] = next;
         }
-        const bool longest =
-            plan.nslices > 1 && slice_bytes_of(shape, bytes, limits) == gpuhier_choice_longest(shape, limits);
-        gpuhier_choice_t *row = n > 0 ? &rows[n - 1] : NULL;
-        if (NULL != row && !row->on_host && row->algorithm == plan.algorithm && row->by_host == plan.by_host
-            && (row->nslices == plan.nslices || row->more_slices)) {
-            continue;
-        }
-        if (GPUHIER_CHOICES_MAX == n) {
-            break; /* cannot happen: there are 38 sizes */
-        }
-        rows[n++] = (gpuhier_choice_t){bytes, false, plan.algorithm, plan.nsteps, plan.by_host, plan.nslices, longest};
     }
     return n;
 }
@@ -169,16 +216,30 @@ static const char *bytes_text(uint64_t bytes, char *text, size_t room)
 
 const char *gpuhier_choice_text(const gpuhier_choice_t *row, int ngroups, char *text, size_t room)
 {
-    char size[32], exchange[64] = "one kernel, or through scratch ";
+    char size[32], limit[32], exchange[64] = "one kernel, or through scratch ";
+    const char *const nonblocking = row->is_blocking ? "" : "nonblocking, ";
+    bytes_text(row->min_bytes, size, sizeof(size));
+    bytes_text(row->limit, limit, sizeof(limit));
+    if (row->rule < GPUHIER_RULE_SWITCHES) {
+        static const char *const forms[] = {
+            [GPUHIER_RULE_MAPPED] = "reduced by the host, which reads and writes GPU memory (gdr_bytes:",
+            [GPUHIER_RULE_WAITING] = "one kernel that waits for those of the peers (blocking,",
+            [GPUHIER_RULE_SHORT] = "reduced by the host (small_bytes:"};
+        snprintf(text, room, "%sfrom %s: %s%s up to %s)", nonblocking, size, forms[row->rule],
+                 2 == row->nsteps ? " in two shots," : "", limit);
+        return text;
+    }
     if (ngroups > 1) {
         snprintf(exchange, sizeof(exchange), "%s in %d step%s%s, ", gpuhier_algorithm_names[row->algorithm],
                  row->nsteps, 1 == row->nsteps ? "" : "s", row->by_host ? " by the host" : "");
     }
-    if (row->on_host) {
-        snprintf(text, room, "from %s: reduced by the host", bytes_text(row->min_bytes, size, sizeof(size)));
-        return text;
+    const int used =
+        snprintf(text, room, "%sfrom %s: %s%llu slice%s%s", nonblocking, size, exchange,
+                 (unsigned long long) row->nslices, 1 == row->nslices ? "" : "s", row->more_slices ? " or more" : "");
+    if (GPUHIER_RULE_SWITCHES == row->rule) {
+        snprintf(text + used, room - (size_t) used, ", in NVSwitches where they can (from %s)", limit);
+    } else if (row->is_first) {
+        snprintf(text + used, room - (size_t) used, " (too long for the others)");
     }
-    snprintf(text, room, "from %s: %s%llu slice%s%s", bytes_text(row->min_bytes, size, sizeof(size)), exchange,
-             (unsigned long long) row->nslices, 1 == row->nslices ? "" : "s", row->more_slices ? " or more" : "");
     return text;
 }

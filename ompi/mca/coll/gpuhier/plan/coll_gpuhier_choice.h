@@ -20,36 +20,54 @@ typedef enum gpuhier_form_kind {
 
 /* What the choice of a form depends on; the same on all ranks. */
 typedef struct gpuhier_facts {
-    uint64_t bytes;        /* of the message */
-    bool is_all_to_all;    /* an all-reduce; the other collectives have slices only */
-    bool is_blocking;      /* a thread waits for the call */
-    bool has_gaps;         /* between the fields of its elements */
-    bool switches_can;     /* the team has the memory, and NVSwitches know the operation and the type */
-    uint64_t small_bytes;  /* the longest message that the host reduces; 0: none */
-    uint64_t mapped_bytes; /* the same where the hosts of all ranks read and write GPU memory themselves; else 0 */
-    uint64_t
-        oneshot_bytes; /* gpuhier_choice_oneshot(); 0: several groups, ranks share a GPU, or kernels may not wait */
+    uint64_t bytes;         /* of the message */
+    bool is_all_to_all;     /* an all-reduce; the other collectives have slices only */
+    bool is_blocking;       /* a thread waits for the call */
+    bool has_gaps;          /* between the fields of its elements */
+    uint64_t switch_bytes;  /* the shortest message that NVSwitches reduce; 0: none, or not this operation or type */
+    uint64_t small_bytes;   /* the longest message that the host reduces; 0: none */
+    uint64_t mapped_bytes;  /* the same where the hosts of all ranks read and write GPU memory themselves; else 0 */
+    uint64_t oneshot_bytes; /* gpuhier_choice_oneshot(); 0: several groups, shared GPUs, or kernels may not wait */
 } gpuhier_facts_t;
 
-/* The form of a call: the first one that suits, in order of preference. */
-static inline gpuhier_form_kind_t gpuhier_choice_form(const gpuhier_facts_t *f)
+/* Why a call has its form. */
+typedef enum gpuhier_rule {
+    GPUHIER_RULE_ROW,      /* not an all-reduce */
+    GPUHIER_RULE_MAPPED,   /* hosts reach GPU memory */
+    GPUHIER_RULE_WAITING,  /* short enough for kernels that wait, and a thread waits, too */
+    GPUHIER_RULE_SHORT,    /* short enough for the host */
+    GPUHIER_RULE_SWITCHES, /* long enough for NVSwitches */
+    GPUHIER_RULE_REST      /* nothing else suits */
+} gpuhier_rule_t;
+
+/* The only place that chooses: the first rule that holds, in order of preference. */
+static inline gpuhier_rule_t gpuhier_choice_rule(const gpuhier_facts_t *f)
 {
     if (!f->is_all_to_all) {
-        return GPUHIER_FORM_SLICES;
+        return GPUHIER_RULE_ROW;
     }
     /* Neither a copy nor a kernel is as fast as hosts that reach GPU memory. They know nothing of gaps. */
     if (f->bytes <= f->mapped_bytes && !f->has_gaps) {
-        return GPUHIER_FORM_SMALL;
+        return GPUHIER_RULE_MAPPED;
     }
     /* Only calls that a thread waits for: a rank that computes between two calls of MPI_Test would let the others'
      * kernels wait. */
     if (f->bytes <= f->oneshot_bytes && f->is_blocking) {
-        return GPUHIER_FORM_ONESHOT;
+        return GPUHIER_RULE_WAITING;
     }
     if (f->bytes <= f->small_bytes) {
-        return GPUHIER_FORM_SMALL;
+        return GPUHIER_RULE_SHORT;
     }
-    return f->switches_can ? GPUHIER_FORM_SWITCHED : GPUHIER_FORM_SLICES;
+    return 0 != f->switch_bytes && f->bytes >= f->switch_bytes ? GPUHIER_RULE_SWITCHES : GPUHIER_RULE_REST;
+}
+
+static inline gpuhier_form_kind_t gpuhier_choice_form(const gpuhier_facts_t *f)
+{
+    static const gpuhier_form_kind_t forms[] = {
+        [GPUHIER_RULE_ROW] = GPUHIER_FORM_SLICES,        [GPUHIER_RULE_MAPPED] = GPUHIER_FORM_SMALL,
+        [GPUHIER_RULE_WAITING] = GPUHIER_FORM_ONESHOT,   [GPUHIER_RULE_SHORT] = GPUHIER_FORM_SMALL,
+        [GPUHIER_RULE_SWITCHES] = GPUHIER_FORM_SWITCHED, [GPUHIER_RULE_REST] = GPUHIER_FORM_SLICES};
+    return forms[gpuhier_choice_rule(f)];
 }
 
 /* A message between groups has about this many slices. The first and the last slice overlap with nothing, so few slices
@@ -143,25 +161,32 @@ int gpuhier_choice_part(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, in
 /* A row of the table: all messages from min_bytes up to the min_bytes of the next row are treated alike. */
 typedef struct gpuhier_choice {
     uint64_t min_bytes;
-    bool on_host;                  /* the small form: the host reduces; the other members are 0 */
+    bool is_blocking;
+    gpuhier_rule_t rule; /* why the calls have their form */
+    uint64_t limit; /* of the rule: bytes of the longest message, or of the shortest for NVSwitches; 0: of slices */
+    int nsteps;     /* of the algorithm; of one-shot kernels the number of shots */
+    /* Of slices; else 0. */
     gpuhier_algorithm_t algorithm; /* between groups */
-    int nsteps;                    /* of the algorithm */
     bool by_host;                  /* the host reduces between groups: gpuhier_plan_by_host() */
     uint64_t nslices;              /* of the shortest message of this row */
     bool more_slices;              /* longer messages have more slices: the slices have reached their limit */
+    bool is_first;                 /* the first row in slices, after rows in other forms */
 } gpuhier_choice_t;
 
 #define GPUHIER_CHOICES_MAX 48
 
 /*
- * Fills the rows for messages of doubles from 8 bytes to 1 TiB, by powers of two. Messages of equal algorithm and
- * number of slices share a row. small_bytes: coll_gpuhier_small_bytes. Returns the number of rows; 0 if the limits are
- * out of range.
+ * Fills the rows for all-reduces of doubles from 8 bytes to 1 TiB: by powers of two, and from the lengths at which the
+ * form changes. Messages of equal form, algorithm and number of slices share a row. The rows of blocking calls come
+ * first, then those of nonblocking ones as far as they differ. facts: of the team; bytes and is_blocking are not used.
+ * Returns the number of rows; 0 if the limits are out of range.
  */
-int gpuhier_choice_table(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, uint64_t small_bytes,
+int gpuhier_choice_table(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, const gpuhier_facts_t *facts,
                          gpuhier_choice_t rows[GPUHIER_CHOICES_MAX]);
 
-/* Writes a row in words, "from 4 MiB: ring in 4 steps, 8 slices", into text, which has `room` bytes. Returns text. */
+/* Writes a row in words, "from 4 MiB: ring in 4 steps, 8 slices", and why it has its form, into text, which has `room`
+ * bytes. Returns text. */
+#define GPUHIER_CHOICE_TEXT_MAX 128
 const char *gpuhier_choice_text(const gpuhier_choice_t *row, int ngroups, char *text, size_t room);
 
 #endif /* GPUHIER_CHOICE_H */

@@ -80,20 +80,6 @@ void gpuhier_setup_print(const gpuhier_setup_t *setup)
                         (int) setup->records[rank].pid, (int) setup->records[rank].gpu_ordinal);
         }
     }
-    if (team->mapped_bytes > 0) {
-        opal_output(0,
-                    "coll:gpuhier:   calls of up to %llu bytes: reduced by the host, which reads and writes GPU memory",
-                    (unsigned long long) team->mapped_bytes);
-    }
-    if (team->oneshot_bytes > 0) {
-        opal_output(0,
-                    "coll:gpuhier:   blocking calls of up to %llu bytes: one kernel that waits for those of the peers",
-                    (unsigned long long) team->oneshot_bytes);
-        if (team->oneshot_bytes >= gpuhier_choice_two_shots_from(team->group_size)) {
-            opal_output(0, "coll:gpuhier:     of these from %llu bytes: in two shots",
-                        (unsigned long long) gpuhier_choice_two_shots_from(team->group_size));
-        }
-    }
     if (GPUHIER_SWITCH_NONE != team->switch_state) {
         opal_output(0, "coll:gpuhier:   from %llu bytes: %s may be reduced in NVSwitches",
                     (unsigned long long) team->switch_from,
@@ -101,13 +87,11 @@ void gpuhier_setup_print(const gpuhier_setup_t *setup)
                                                 : "sums, and extremes and bits of integers,");
     }
     levels_print(setup);
-    if (team->mapped_bytes > 0 || team->oneshot_bytes > 0) {
-        opal_output(0, "coll:gpuhier:   all other calls:");
-    }
     gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
-    const int nrows = gpuhier_choice_table(&team->shape, &team->limits, gpuhier_params.small_bytes, rows);
+    const gpuhier_facts_t facts = gpuhier_team_facts(team);
+    const int nrows = gpuhier_choice_table(&team->shape, &team->limits, &facts, rows);
     for (int i = 0; i < nrows; ++i) {
-        char text[128];
+        char text[GPUHIER_CHOICE_TEXT_MAX];
         opal_output(0, "coll:gpuhier:   %s", gpuhier_choice_text(&rows[i], team->ngroups, text, sizeof(text)));
     }
 }

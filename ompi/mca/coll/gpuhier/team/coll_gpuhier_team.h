@@ -20,8 +20,10 @@
 #include "gpu/coll_gpuhier_device.h"
 #include "gpu/coll_gpuhier_hostmem.h"
 #include "gpu/coll_gpuhier_multicast.h"
+#include "base/coll_gpuhier_params.h"
 #include "base/coll_gpuhier_saved.h"
 #include "net/coll_gpuhier_net.h"
+#include "plan/coll_gpuhier_choice.h"
 #include "plan/coll_gpuhier_levels.h"
 #include "plan/coll_gpuhier_rails.h"
 #include "plan/coll_gpuhier_schedule.h"
@@ -148,6 +150,17 @@ void gpuhier_team_release(gpuhier_team_t *team);
 
 /* The first team of the process, for NULL, or the next one; NULL after the last. The engine's lock is held. */
 gpuhier_team_t *gpuhier_teams_next(const gpuhier_team_t *team);
+
+/* What the choice of a form depends on, for an all-reduce that NVSwitches might reduce; bytes are to be filled in. */
+static inline gpuhier_facts_t gpuhier_team_facts(const gpuhier_team_t *team)
+{
+    return (gpuhier_facts_t){.is_all_to_all = true,
+                             .is_blocking = true,
+                             .small_bytes = gpuhier_params.small_bytes,
+                             .mapped_bytes = team->mapped_bytes,
+                             .oneshot_bytes = team->oneshot_bytes,
+                             .switch_bytes = GPUHIER_SWITCH_NONE == team->switch_state ? 0 : team->switch_from};
+}
 
 /* What carries pieces between groups, in words; "nothing" for one group. */
 const char *gpuhier_team_between(const gpuhier_team_t *team);

@@ -6,7 +6,7 @@
  * by the component's counters, and the emulator's counts of kernels (k) and copies (c). Results are checked. unit/forms
  * compares the lines with a golden file.
  *
- *   forms BYTES...
+ *   forms MEMORY[,MEMORY...] BYTES...
  *
  *   device blocking: 8 one-shot 1k 0c, 16384 slices 1k 0c
  */
@@ -20,15 +20,16 @@
 #define WARM 6 /* calls before the one that is looked at: by then buffers are mapped, and probes have been answered */
 
 static const struct memory {
+    const char *key;
     const char *name;
     buffer_kind_t kind;  /* of rank 0 */
     buffer_kind_t other; /* of the other ranks */
     const char *type;    /* of which a sum is made */
 } memories[] = {
-    {"device", BUFFER_DEVICE, BUFFER_DEVICE, "int64"},
-    {"device, doubles,", BUFFER_DEVICE, BUFFER_DEVICE, "double"},
-    {"pool on rank 0,", BUFFER_POOL, BUFFER_DEVICE, "int64"},
-    {"host", BUFFER_HOST, BUFFER_HOST, "int64"},
+    {"device", "device", BUFFER_DEVICE, BUFFER_DEVICE, "int64"},
+    {"doubles", "device, doubles,", BUFFER_DEVICE, BUFFER_DEVICE, "double"},
+    {"pool", "pool on rank 0,", BUFFER_POOL, BUFFER_DEVICE, "int64"},
+    {"host", "host", BUFFER_HOST, BUFFER_HOST, "int64"},
 };
 #define NMEMORIES (sizeof(memories) / sizeof(memories[0]))
 
@@ -104,22 +105,35 @@ static void show(suite_t *suite, const struct memory *memory, bool blocking, siz
     }
 }
 
+static void show_line(suite_t *suite, const struct memory *memory, bool blocking, int nsizes, char **sizes)
+{
+    if (0 == suite->rank) {
+        printf("%s %s:", memory->name, blocking ? "blocking" : "nonblocking");
+    }
+    for (int i = 0; i < nsizes; ++i) {
+        show(suite, memory, blocking, strtoul(sizes[i], NULL, 0));
+        if (0 == suite->rank) {
+            printf("%s", i + 1 < nsizes ? "," : "\n");
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     suite_t suite;
     suite_begin(&suite, "forms", &argc, &argv);
-    for (size_t m = 0; m < NMEMORIES; ++m) {
-        for (int blocking = 1; blocking >= 0; --blocking) {
-            if (0 == suite.rank) {
-                printf("%s %s:", memories[m].name, blocking ? "blocking" : "nonblocking");
-            }
-            for (int i = 1; i < argc; ++i) {
-                show(&suite, &memories[m], blocking, strtoul(argv[i], NULL, 0));
-                if (0 == suite.rank) {
-                    printf("%s", i + 1 < argc ? "," : "\n");
-                }
-            }
+    for (char *rest = NULL, *key = argc > 1 ? strtok_r(argv[1], ",", &rest) : NULL; NULL != key;
+         key = strtok_r(NULL, ",", &rest)) {
+        size_t m = 0;
+        while (m < NMEMORIES && 0 != strcmp(key, memories[m].key)) {
+            ++m;
         }
+        if (NMEMORIES == m) {
+            suite_fail(&suite, "there is no kind of memory '%s'", key);
+            break;
+        }
+        show_line(&suite, &memories[m], true, argc - 2, argv + 2);
+        show_line(&suite, &memories[m], false, argc - 2, argv + 2);
     }
     return suite_end(&suite);
 }

@@ -195,9 +195,12 @@ int main(int argc, char **argv)
     pair_alloc(&w.world_pair, 1000);
     uint64_t linked = 0;
     (void) pvars_counter("coll_gpuhier_link_bytes", &linked); /* it counts from its first reading on */
+    pvars_t before, after;
+    pvars_read(&before);
     run_case(&w, "", -1);
-    if (0 != w.nerror) {
-        suite_fail(&w.suite, "a case without a fault went wrong");
+    pvars_read(&after);
+    if (0 != w.nerror || NCALLS + 1 != after.accelerated - before.accelerated) {
+        suite_fail(&w.suite, "a case without a fault went wrong, or not all of its calls were accelerated");
     }
     if (argc > 1 && 0 == strcmp("linked", argv[1])) {
         if (!pvars_counter("coll_gpuhier_link_bytes", &linked) || 0 == linked) {

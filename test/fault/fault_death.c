@@ -23,8 +23,10 @@
 #include <unistd.h>
 
 #include "fault_lib.h"
+#include "pvars.h"
 
 #define COUNT 60000 /* doubles, unless told: several slices of 64 KiB */
+#define WARM 4
 
 static double now(void)
 {
@@ -69,6 +71,7 @@ int main(int argc, char **argv)
     suite_t suite;
     saboteur_t saboteur;
     pair_t pair;
+    pvars_t before, after;
 
     suite_begin(&suite, "fault_death", &argc, &argv);
     if (argc != 5 && argc != 6) {
@@ -80,11 +83,17 @@ int main(int argc, char **argv)
     deaths_tolerate();
     const size_t count = argc > 5 ? (size_t) atoi(argv[5]) : COUNT;
     pair_alloc(&pair, count);
-    for (int i = 0; i < 4; ++i) {
+    pvars_read(&before);
+    for (int i = 0; i < WARM; ++i) {
         if (OUTCOME_RIGHT != pair_call(&suite, MPI_COMM_WORLD, &pair, count, ++suite.salt)) {
             fprintf(stderr, "fault_death: rank %d: a call before any harm failed\n", suite.rank);
             _exit(1);
         }
+    }
+    pvars_read(&after);
+    if (WARM != after.accelerated - before.accelerated) {
+        fprintf(stderr, "fault_death: rank %d: the calls before any harm were not accelerated\n", suite.rank);
+        _exit(1);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     deadline((unsigned) atoi(argv[4]), "in the call that is harmed, or the next");

@@ -35,32 +35,119 @@ void pair_free(pair_t *pair)
     buffer_free(&pair->recv);
 }
 
+/* What pair_call() calls; count is of the whole message, which those with blocks share out. */
+typedef enum collective { ALLREDUCE, REDUCE, BCAST, ALLGATHER, REDUCE_SCATTER_BLOCK, COLLECTIVES } collective_t;
+
+static collective_t collective(void)
+{
+    static const char *const names[] = {"allreduce", "reduce", "bcast", "allgather", "reduce_scatter_block"};
+    const char *name = getenv("FAULT_COLLECTIVE");
+    for (int i = 0; i < COLLECTIVES; ++i) {
+        if (0 == strcmp(names[i], NULL == name ? names[ALLREDUCE] : name)) {
+            return (collective_t) i;
+        }
+    }
+    fprintf(stderr, "FAULT_COLLECTIVE=%s is none of the collectives of fault_lib.c\n", name);
+    exit(2);
+}
+
+/* One call, as this rank makes it. */
+typedef struct plan {
+    collective_t kind;
+    value_case_t values;
+    int rank, root;
+    size_t in, out; /* elements that this rank gives, and takes */
+} plan_t;
+
+static plan_t plan_make(MPI_Comm comm, size_t count, uint64_t salt)
+{
+    plan_t p = {.kind = collective(),
+                .values = {.type = value_type_find("double"), .op = value_op_find("sum"), .salt = salt},
+                .in = count,
+                .out = count};
+
+    MPI_Comm_size(comm, &p.values.nranks);
+    MPI_Comm_rank(comm, &p.rank);
+    p.root = (int) (salt % (uint64_t) p.values.nranks);
+    const size_t nranks = (size_t) p.values.nranks, block = count < nranks ? 1 : count / nranks;
+    if (ALLGATHER == p.kind) {
+        p.in = block;
+        p.out = block * nranks;
+    } else if (REDUCE_SCATTER_BLOCK == p.kind) {
+        p.in = block * nranks;
+        p.out = block;
+    } else if (REDUCE == p.kind) {
+        p.out = p.rank == p.root ? count : 0;
+    } else if (BCAST == p.kind) {
+        p.in = p.rank == p.root ? count : 0;
+    }
+    return p;
+}
+
+static int plan_call(const plan_t *p, MPI_Comm comm, pair_t *pair, size_t count)
+{
+    const void *in = pair->send.message;
+    void *out = pair->recv.message;
+
+    switch (p->kind) {
+    case REDUCE:
+        return MPI_Reduce(in, out, (int) count, MPI_DOUBLE, MPI_SUM, p->root, comm);
+    case BCAST:
+        return MPI_Bcast(out, (int) count, MPI_DOUBLE, p->root, comm);
+    case ALLGATHER:
+        return MPI_Allgather(in, (int) p->in, MPI_DOUBLE, out, (int) p->in, MPI_DOUBLE, comm);
+    case REDUCE_SCATTER_BLOCK:
+        return MPI_Reduce_scatter_block(in, out, (int) p->out, MPI_DOUBLE, MPI_SUM, comm);
+    default:
+        return MPI_Allreduce(in, out, (int) count, MPI_DOUBLE, MPI_SUM, comm);
+    }
+}
+
+/* Wrong elements of what this rank has taken; the first is described. */
+static size_t plan_check(const plan_t *p, const double *got, char *line, size_t room)
+{
+    const size_t first = REDUCE_SCATTER_BLOCK == p->kind ? (size_t) p->rank * p->out : 0;
+    size_t first_wrong = 0, wrong = 0;
+
+    if (BCAST != p->kind && ALLGATHER != p->kind) {
+        wrong = value_check(&p->values, first, p->out, got, &first_wrong);
+        if (wrong > 0) {
+            value_describe(&p->values, first_wrong, got + (first_wrong - first), line, room);
+        }
+        return wrong;
+    }
+    for (size_t i = 0; i < p->out; ++i) {
+        const int from = BCAST == p->kind ? p->root : (int) (i / p->in);
+        double want;
+        value_fill(&p->values, from, BCAST == p->kind ? i : i % p->in, 1, &want);
+        if (0 != memcmp(&want, &got[i], sizeof(want)) && 0 == wrong++) {
+            snprintf(line, room, "element %zu is %g, not rank %d's %g", i, got[i], from, want);
+        }
+    }
+    return wrong;
+}
+
 outcome_t pair_call(const suite_t *suite, MPI_Comm comm, pair_t *pair, size_t count, uint64_t salt)
 {
-    value_case_t c = {.type = value_type_find("double"), .op = value_op_find("sum"), .salt = salt};
-    double *host = malloc((count + 1) * sizeof(*host));
+    const plan_t p = plan_make(comm, count, salt);
+    double *host = malloc(((p.in > p.out ? p.in : p.out) + 1) * sizeof(*host));
     outcome_t outcome = OUTCOME_RIGHT;
-    size_t first_wrong = 0, wrong;
-    int rank;
+    char line[256];
 
-    MPI_Comm_size(comm, &c.nranks);
-    MPI_Comm_rank(comm, &rank);
     if (NULL == host) {
         fprintf(stderr, "%s: no memory\n", suite->name);
         exit(1);
     }
     buffer_poison(&pair->recv);
-    value_fill(&c, rank, 0, count, host);
-    buffer_write(&pair->send, host, count * sizeof(*host));
-    if (MPI_SUCCESS != MPI_Allreduce(pair->send.message, pair->recv.message, (int) count, MPI_DOUBLE, MPI_SUM, comm)) {
+    value_fill(&p.values, p.rank, 0, p.in, host);
+    buffer_write(BCAST == p.kind ? &pair->recv : &pair->send, host, p.in * sizeof(*host));
+    if (MPI_SUCCESS != plan_call(&p, comm, pair, count)) {
         outcome = OUTCOME_ERROR;
     } else {
-        buffer_read(&pair->recv, host, count * sizeof(*host));
-        wrong = value_check(&c, 0, count, host, &first_wrong);
+        buffer_read(&pair->recv, host, p.out * sizeof(*host));
+        const size_t wrong = plan_check(&p, host, line, sizeof(line));
         if (wrong > 0) {
-            char line[256];
-            value_describe(&c, first_wrong, host + first_wrong, line, sizeof(line));
-            fprintf(stderr, "%s: rank %d: %zu of %zu elements are wrong; %s\n", suite->name, suite->rank, wrong, count,
+            fprintf(stderr, "%s: rank %d: %zu of %zu elements are wrong; %s\n", suite->name, suite->rank, wrong, p.out,
                     line);
             outcome = OUTCOME_WRONG;
         }

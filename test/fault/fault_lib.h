@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A call of MPI_Allreduce that may fail, and how it ended.
+ * A call of MPI_Allreduce, or of another collective, that may fail, and how it ended.
  *
  * Owns: pairs of device buffers that are used again and again (so that the component comes to map
  *   them), the verdict on one call, the process's deadline, and the way to the saboteur.
@@ -38,7 +38,11 @@ typedef struct pair {
 void pair_alloc(pair_t *pair, size_t most);
 void pair_free(pair_t *pair);
 
-/* One sum of count doubles, whose values depend on salt, rank and index. Prints what is wrong. */
+/*
+ * One sum of count doubles, whose values depend on salt, rank and index, by MPI_Allreduce; or the call that the
+ * environment names by FAULT_COLLECTIVE: reduce, bcast, allgather, reduce_scatter_block. Those with blocks share the
+ * count out; the root follows from the salt. Prints what is wrong.
+ */
 outcome_t pair_call(const suite_t *suite, MPI_Comm comm, pair_t *pair, size_t count, uint64_t salt);
 
 /*

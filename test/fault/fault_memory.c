@@ -23,6 +23,7 @@
 
 #include "fault_lib.h"
 #include "flight.h"
+#include "pvars.h"
 
 #define CASES_MAX 200
 #define CASE_SECONDS 60
@@ -160,7 +161,13 @@ int main(int argc, char **argv)
                    .count = 3000,
                    .path = PATH_ACCELERATED};
     suite_call(&suite, &call);
+    pvars_t before, after;
+    pvars_read(&before);
     long ncases = run_case(&suite, &pair, -1); /* nothing fails: counts */
+    pvars_read(&after);
+    if (NCALLS + 1 != after.accelerated - before.accelerated) {
+        suite_fail(&suite, "not all calls without a fault were accelerated");
+    }
     MPI_Bcast(&ncases, 1, MPI_LONG, suite.nranks - 1, MPI_COMM_WORLD);
     if (0 == ncases) {
         suite_fail(&suite, "no allocation of the component was seen");

@@ -36,8 +36,8 @@ static void report(const gpuhier_call_t *call, double waited)
 
 void gpuhier_watch_tell(const gpuhier_call_t *call, int status)
 {
-    opal_show_help("help-coll-gpuhier.txt", "call failed", true, ompi_process_info.nodename, call->team->rank,
-                   call->team->comm->c_name, gpuhier_form_doing(call), opal_strerror(status));
+    opal_show_help("help-coll-gpuhier.txt", "call failed", true, call->row->name, ompi_process_info.nodename,
+                   call->team->rank, call->team->comm->c_name, gpuhier_form_doing(call), opal_strerror(status));
 }
 
 /* Checks the members, the partners and the user's limit. OMPI_SUCCESS: go on waiting. */
@@ -65,7 +65,7 @@ static int look(gpuhier_call_t *call, double waited)
         /* It may have done its part before it died: steps come first, and then another look. */
         call->idle.next_look = waited;
     } else if (dead >= 0) {
-        opal_show_help("help-coll-gpuhier.txt", "dead peer", true, ompi_process_info.nodename, dead,
+        opal_show_help("help-coll-gpuhier.txt", "dead peer", true, call->row->name, ompi_process_info.nodename, dead,
                        (int) team->members[team->hierarchy.index_of[dead]].pid, gpuhier_form_doing(call));
         return OMPI_ERR_UNREACH;
     } else if (told) {

@@ -26,6 +26,15 @@ typedef enum bench_call {
     CALL_PERSISTENT   /* MPI_Start and MPI_Wait */
 } bench_call_t;
 
+typedef enum bench_collective {
+    COLL_ALLREDUCE,
+    COLL_REDUCE,
+    COLL_BCAST,
+    COLL_ALLGATHER,
+    COLL_REDUCE_SCATTER_BLOCK,
+    COLL_COUNT
+} bench_collective_t;
+
 /* Set once from the command line; equal on all ranks. */
 typedef struct bench_options {
     size_t min_bytes;
@@ -42,6 +51,7 @@ typedef struct bench_options {
     bool host; /* host buffers: what they cost with the component loaded, and without */
     bench_mode_t mode;
     bench_call_t call;
+    bench_collective_t collective;
     const value_type_t *types[BENCH_MAX_NAMES];
     int ntypes;
     const value_op_t *ops[BENCH_MAX_NAMES];
@@ -82,10 +92,11 @@ typedef enum bench_path {
 
 /* One row of the table; complete on rank 0 only. Times are medians, in microseconds; 0: not measured. */
 typedef struct bench_row {
+    bench_collective_t collective;
     const value_type_t *type;
     const value_op_t *op;
-    size_t count;
-    size_t bytes;
+    size_t count; /* of the call: a block's where there are blocks */
+    size_t bytes; /* of the longer buffer: all blocks */
     bool in_place;
     int iterations;
     double time_us;
@@ -118,7 +129,29 @@ typedef struct bench_stock bench_stock_t;
 bench_stock_t *bench_stock_create(const bench_options_t *options);
 void bench_stock_destroy(bench_stock_t *stock);
 const char *bench_stock_name(const bench_stock_t *stock);
-int bench_stock_allreduce(bench_stock_t *stock, const void *send, void *recv, const bench_row_t *row, MPI_Comm comm);
+int bench_stock_call(bench_stock_t *stock, const void *send, void *recv, const bench_row_t *row, MPI_Comm comm);
+
+/* bench_collective.c: the collectives. */
+bool bench_collective_find(const char *name, bench_collective_t *collective_p);
+const char *bench_collective_function(bench_collective_t collective); /* as MPI calls it */
+bool bench_collective_reduces(bench_collective_t collective);
+bool bench_collective_has_blocks(bench_collective_t collective);
+
+/* What busbw is of algbw with n ranks; between n nodes, what the busiest one must send or receive of the bytes. */
+double bench_bus_factor(bench_collective_t collective, int n);
+
+/* What a rank gives, which lies at in_at of the receive buffer when it is in place, and what it takes; 0: nothing. */
+typedef struct bench_part {
+    size_t in_at, in_bytes, out_bytes;
+} bench_part_t;
+bench_part_t bench_collective_part(const bench_row_t *row, int rank);
+
+/* One blocking call; send may be MPI_IN_PLACE on all ranks. */
+int bench_collective_call(const bench_row_t *row, const void *send, void *recv, MPI_Comm comm);
+
+/* Wrong elements in what the rank has taken; line describes the first. */
+size_t bench_collective_check(const bench_row_t *row, const value_case_t *values, int rank, const void *got, char *line,
+                              size_t room);
 
 /* bench_call.c: a call of the component, or with host buffers one without it. A persistent one lives from begin to end.
  */
@@ -126,9 +159,7 @@ typedef struct bench_caller {
     bench_call_t call;
     const void *send; /* or MPI_IN_PLACE */
     void *recv;
-    int count;
-    MPI_Datatype type;
-    MPI_Op op;
+    const bench_row_t *row;
     MPI_Comm comm;
     MPI_Request request;
 } bench_caller_t;
@@ -137,8 +168,8 @@ void bench_caller_call(bench_caller_t *c);
 void bench_caller_end(bench_caller_t *c);
 
 /*
- * bench_floor.c: the time, in microseconds, in which this machine does the least that any all-reduce
- * must do; 0 when it cannot be told. Collective; the result is equal on all ranks.
+ * bench_floor.c: the time, in microseconds, in which this machine does the least that the row's
+ * collective must do; 0 when it cannot be told. Collective; the result is equal on all ranks.
  */
 typedef struct bench_floor bench_floor_t;
 bench_floor_t *bench_floor_create(const bench_options_t *options, const bench_place_t *place);
@@ -168,7 +199,6 @@ bool bench_report_json(const char *file, const bench_row_t *rows, int nrows, con
 bool bench_report_plot(const char *file, const bench_row_t *rows, int nrows, const bench_place_t *place,
                        const char *stock_name);
 const char *bench_path_name(bench_path_t path);
-double bench_bus_factor(int nranks);
 
 /* bench_report.c: true unless the row is a failure: wrong results, another path than promised, other traffic. */
 bool bench_row_is_right(const bench_row_t *row, const bench_options_t *options);

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * One timed all-reduce, as --call wants it: blocking, nonblocking or persistent, and waited for at once.
+ * One timed call: blocking; or an all-reduce as --call wants it, nonblocking or persistent, and waited for at once.
  */
 #include "bench.h"
 
@@ -15,9 +15,11 @@
 static int init(bench_caller_t *c)
 {
 #if OMPI_MAJOR_VERSION >= 5
-    return MPI_Allreduce_init(c->send, c->recv, c->count, c->type, c->op, c->comm, MPI_INFO_NULL, &c->request);
+    return MPI_Allreduce_init(c->send, c->recv, (int) c->row->count, c->row->type->type, c->row->op->op, c->comm,
+                              MPI_INFO_NULL, &c->request);
 #elif defined(OMPI_HAVE_MPI_EXT_PCOLLREQ) && OMPI_HAVE_MPI_EXT_PCOLLREQ
-    return MPIX_Allreduce_init(c->send, c->recv, c->count, c->type, c->op, c->comm, MPI_INFO_NULL, &c->request);
+    return MPIX_Allreduce_init(c->send, c->recv, (int) c->row->count, c->row->type->type, c->row->op->op, c->comm,
+                               MPI_INFO_NULL, &c->request);
 #else
     (void) c;
     return MPI_ERR_UNSUPPORTED_OPERATION;
@@ -36,13 +38,13 @@ void bench_caller_begin(bench_caller_t *c)
 void bench_caller_call(bench_caller_t *c)
 {
     if (CALL_BLOCKING == c->call) {
-        MPI_Allreduce(c->send, c->recv, c->count, c->type, c->op, c->comm);
+        bench_collective_call(c->row, c->send, c->recv, c->comm);
         return;
     }
     if (CALL_PERSISTENT == c->call) {
         MPI_Start(&c->request);
     } else {
-        MPI_Iallreduce(c->send, c->recv, c->count, c->type, c->op, c->comm, &c->request);
+        MPI_Iallreduce(c->send, c->recv, (int) c->row->count, c->row->type->type, c->row->op->op, c->comm, &c->request);
     }
     MPI_Wait(&c->request, MPI_STATUS_IGNORE);
 }

@@ -2,12 +2,15 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The floor under a row: what the least work of any all-reduce costs on this very machine.
+ * The floor under a row: what the least work of a collective costs on this very machine. For MPI_Allreduce:
  *
  *   memory  the P ranks of a node move 2 P B bytes: each reads P shards of B / P bytes and writes
  *           P, by the component's own kernel on buffers of its own, all ranks at once, with no
  *           protocol at all; for small messages that is the launch and completion of a kernel;
  *   wire    2 (N - 1) / N * B bytes leave each of N nodes, over G rails of the given rate.
+ *
+ * A rank of a collective that does not reduce reads one shard, and one of a reduction to one place writes one; the
+ * wire carries what bench_bus_factor() says.
  *
  * The floor is the larger of the two. The kernel is launched through the driver's API from the
  * fatbin that the component embeds, too, so the emulated driver runs its twin just as for the component.
@@ -133,7 +136,7 @@ static bool kernel_name(const value_type_t *type, const value_op_t *op, char *na
 static void fill_arguments(const bench_floor_t *f, const bench_row_t *row, gpuhier_kernel_args_t *args)
 {
     size_t nranks = (size_t) f->place->local_size;
-    size_t shard = (row->count + nranks - 1) / nranks;
+    size_t count = row->bytes / row->type->extent, shard = (count + nranks - 1) / nranks;
     size_t stride = (shard * row->type->extent + 255) / 256 * 256;
 
     if (stride * nranks > f->room) {
@@ -146,7 +149,12 @@ static void fill_arguments(const bench_floor_t *f, const bench_row_t *row, gpuhi
         args->dst[i] = (uint64_t) (uintptr_t) (f->targets + i * stride);
     }
     args->count = shard;
-    args->nsrc = args->ndst = (uint32_t) (nranks < GPUHIER_KERNEL_MAX_PEERS ? nranks : GPUHIER_KERNEL_MAX_PEERS);
+    const uint32_t all = (uint32_t) (nranks < GPUHIER_KERNEL_MAX_PEERS ? nranks : GPUHIER_KERNEL_MAX_PEERS);
+    args->nsrc = bench_collective_reduces(row->collective) ? all : 1;
+    args->ndst = COLL_REDUCE == row->collective || COLL_REDUCE_SCATTER_BLOCK == row->collective ? 1 : all;
+    if (COLL_BCAST == row->collective && 1 == f->place->nnodes && all > 1) {
+        args->ndst = all - 1; /* the root has its message */
+    }
 }
 
 /* Seconds on the clock that all processes of a machine share; MPI_Wtime may count from each one's start. */
@@ -241,7 +249,7 @@ double bench_floor_us(bench_floor_t *f, const bench_row_t *row)
 
     if (n > 1 && f->options->wire_gbps > 0.0) {
         double bytes_per_us = f->options->wire_gbps * 125.0 * f->options->rails;
-        wire = 2.0 * (n - 1) / n * (double) row->bytes / bytes_per_us;
+        wire = bench_bus_factor(row->collective, n) * (double) row->bytes / bytes_per_us;
     }
     return memory > wire ? memory : wire;
 }

@@ -25,6 +25,7 @@ typedef struct work {
     const bench_place_t *place;
     bench_stock_t *stock;
     bench_row_t *row;
+    bench_part_t part; /* this rank's */
     value_case_t values;
     unsigned char *host; /* input, and then each output that is checked */
     buffer_t send;       /* the input; also in place, to refill from */
@@ -60,19 +61,18 @@ static void work_begin(work_t *w)
         fprintf(stderr, "gpuhier_bench: no memory for %zu bytes\n", bytes);
         MPI_Abort(MPI_COMM_WORLD, 3);
     }
-    buffer_alloc(&w->send, w->options->host ? BUFFER_HOST : BUFFER_DEVICE, bytes, 0);
-    buffer_alloc(&w->recv, w->send.kind, bytes, 0);
-    value_fill(&w->values, w->place->rank, 0, w->row->count, w->host);
-    buffer_write(&w->send, w->host, bytes);
+    const size_t block = w->row->count * w->row->type->extent;
+    const bool short_send = COLL_ALLGATHER == w->row->collective;
+    const bool short_recv = COLL_REDUCE_SCATTER_BLOCK == w->row->collective && !w->row->in_place;
+    buffer_alloc(&w->send, w->options->host ? BUFFER_HOST : BUFFER_DEVICE, short_send ? block : bytes, 0);
+    buffer_alloc(&w->recv, w->send.kind, short_recv ? block : bytes, 0);
+    w->part = bench_collective_part(w->row, w->place->rank);
+    value_fill(&w->values, w->place->rank, 0, w->part.in_bytes / w->row->type->extent, w->host);
+    buffer_write(&w->send, w->host, w->part.in_bytes);
     for (int i = 0; i < 2; ++i) {
-        w->caller[i] = (bench_caller_t){w->options->call,
-                                        w->row->in_place ? MPI_IN_PLACE : w->send.message,
-                                        w->recv.message,
-                                        (int) w->row->count,
-                                        w->row->type->type,
-                                        w->row->op->op,
-                                        0 == i ? w->place->gpuhier : w->place->stock,
-                                        MPI_REQUEST_NULL};
+        w->caller[i] =
+            (bench_caller_t){w->options->call, w->row->in_place ? MPI_IN_PLACE : w->send.message, w->recv.message,
+                             w->row,           0 == i ? w->place->gpuhier : w->place->stock,      MPI_REQUEST_NULL};
         bench_caller_begin(&w->caller[i]);
     }
 }
@@ -92,10 +92,11 @@ static void work_end(work_t *w)
 static void prepare(work_t *w)
 {
     buffer_poison(&w->recv);
+    char *in = (char *) w->recv.message + w->part.in_at;
     if (w->row->in_place && w->options->host) {
-        memcpy(w->recv.message, w->send.message, w->row->bytes);
-    } else if (w->row->in_place) {
-        CUDA_MUST(cudaMemcpy(w->recv.message, w->send.message, w->row->bytes, cudaMemcpyDeviceToDevice));
+        memcpy(in, w->send.message, w->part.in_bytes);
+    } else if (w->row->in_place && w->part.in_bytes > 0) {
+        CUDA_MUST(cudaMemcpy(in, w->send.message, w->part.in_bytes, cudaMemcpyDeviceToDevice));
         CUDA_MUST(cudaDeviceSynchronize());
     }
 }
@@ -132,7 +133,7 @@ static double call_stock(work_t *w)
         if (w->options->host) {
             bench_caller_call(&w->caller[1]);
         } else {
-            bench_stock_allreduce(w->stock, w->send.message, w->recv.message, w->row, w->place->stock);
+            bench_stock_call(w->stock, w->send.message, w->recv.message, w->row, w->place->stock);
         }
     }
     double seconds = MPI_Wtime() - began;
@@ -143,17 +144,16 @@ static double call_stock(work_t *w)
 /* Compares the output in recv with the reference; wrong elements and guard bytes of this rank. */
 static uint64_t check(work_t *w, const char *who)
 {
-    size_t first_wrong = 0, guards, wrong;
+    size_t guards, wrong;
+    char line[256];
 
     if (!w->options->check) {
         return 0;
     }
-    buffer_read(&w->recv, w->host, w->row->bytes);
-    wrong = value_check(&w->values, 0, w->row->count, w->host, &first_wrong);
+    buffer_read(&w->recv, w->host, w->part.out_bytes);
+    wrong = bench_collective_check(w->row, &w->values, w->place->rank, w->host, line, sizeof(line));
     guards = buffer_check_guards(&w->recv) + buffer_check_guards(&w->send);
     if (wrong > 0) {
-        char line[256];
-        value_describe(&w->values, first_wrong, w->host + first_wrong * w->row->type->extent, line, sizeof(line));
         fprintf(stderr, "gpuhier_bench: rank %d, %s, %zu bytes of %s %s: %zu wrong; %s\n", w->place->rank, who,
                 w->row->bytes, w->row->type->name, w->row->op->name, wrong, line);
     }

@@ -28,6 +28,8 @@ static const char usage[] =
     "      --mode WHAT         gpuhier, stock or both, alternately (both)\n"
     "      --counters          bytes over links and rails of one call per row, against the formulas\n"
     "      --host              host buffers: no row may be accelerated; MPI_Comm_dup as well; no floor\n"
+    "      --collective NAME   allreduce, reduce, bcast, allgather or reduce_scatter_block; sizes and bandwidths\n"
+    "                          as in nccl-tests (allreduce)\n"
     "      --call WHAT         blocking; with --host also nonblocking or persistent, and waited for at once\n"
     "                          (blocking)\n"
     "      --any-path          a row that the component did not accelerate is no failure\n"
@@ -42,6 +44,7 @@ enum {
     OPTION_ANY_PATH,
     OPTION_HOST,
     OPTION_CALL,
+    OPTION_COLLECTIVE,
     OPTION_TRAIN,
     OPTION_WIRE,
     OPTION_RAILS,
@@ -64,6 +67,7 @@ static const struct option long_options[] = {
     {"counters", no_argument, NULL, OPTION_COUNTERS},
     {"host", no_argument, NULL, OPTION_HOST},
     {"call", required_argument, NULL, OPTION_CALL},
+    {"collective", required_argument, NULL, OPTION_COLLECTIVE},
     {"train", required_argument, NULL, OPTION_TRAIN},
     {"any-path", no_argument, NULL, OPTION_ANY_PATH},
     {"wire-gbps", required_argument, NULL, OPTION_WIRE},
@@ -233,6 +237,8 @@ static bool parse_long(int option, const char *text, bench_options_t *o)
         return parse_int(text, 1, &o->train);
     case OPTION_CALL:
         return parse_call(text, o);
+    case OPTION_COLLECTIVE:
+        return bench_collective_find(text, &o->collective);
     case OPTION_ANY_PATH:
         return o->any_path = true;
     case OPTION_WIRE:
@@ -339,6 +345,19 @@ int bench_options_parse(bench_options_t *o, int argc, char **argv, bool is_speak
                     "gpuhier_bench: --call is for host buffers beside stock: add --host, omit --mode (see --help)\n");
         }
         return 2;
+    }
+    if (COLL_ALLREDUCE != o->collective && (o->counters || CALL_BLOCKING != o->call)) {
+        if (is_speaker) {
+            fprintf(stderr, "gpuhier_bench: --counters and --call are for --collective allreduce alone (see --help)\n");
+        }
+        return 2;
+    }
+    if (COLL_BCAST == o->collective) { /* has one buffer */
+        o->in_place[0] = false;
+        o->in_place[1] = true;
+    }
+    if (!bench_collective_reduces(o->collective)) {
+        o->nops = 1;
     }
     if (optind < argc || o->min_bytes > o->max_bytes) {
         if (is_speaker) {

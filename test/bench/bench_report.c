@@ -16,11 +16,6 @@ const char *bench_path_name(bench_path_t path)
     return names[path];
 }
 
-double bench_bus_factor(int nranks)
-{
-    return 2.0 * (nranks - 1) / nranks;
-}
-
 bool bench_row_is_right(const bench_row_t *row, const bench_options_t *options)
 {
     if (0 != row->wrong || 0 != row->stock_wrong || !row->traffic_is_right) {
@@ -41,12 +36,19 @@ void bench_report_header(const bench_options_t *options, const bench_place_t *pl
     if (MODE_GPUHIER != options->mode) {
         printf("# stock: %s\n", stock_name);
     }
-    printf("# floor: the same kernel moving 2 P B bytes per node of P ranks, without a protocol");
+    printf("# %s; floor: the same kernel moving %s B bytes per node of P ranks, without a protocol",
+           bench_collective_function(options->collective),
+           COLL_ALLREDUCE == options->collective                     ? "2 P"
+           : COLL_BCAST == options->collective && 1 == place->nnodes ? "P"
+                                                                     : "(P + 1)");
     if (place->nnodes > 1 && options->wire_gbps > 0.0) {
         printf(", or the wire: %d rail%s of %g Gbit/s per node", options->rails, 1 == options->rails ? "" : "s",
                options->wire_gbps);
     }
-    printf("\n# time: median over calls of the slowest rank; busbw: algbw * 2 (n - 1) / n; x: stock / gpuhier\n#\n");
+    printf("\n# time: median over calls of the slowest rank; busbw: algbw * %s; x: stock / gpuhier\n#\n",
+           COLL_ALLREDUCE == options->collective              ? "2 (n - 1) / n"
+           : bench_collective_has_blocks(options->collective) ? "(n - 1) / n"
+                                                              : "1");
     printf("#%11s %10s %14s %7s %5s %10s %8s %8s %7s %10s %7s %10s %8s %8s\n", "size", "count", "type", "redop",
            "place", "time", "algbw", "busbw", "#wrong", "stock", "x", "floor", "t/floor", "path");
     printf("#%11s %10s %14s %7s %5s %10s %8s %8s %7s %10s %7s %10s %8s %8s\n", "(B)", "(elements)", "", "", "", "(us)",
@@ -68,11 +70,11 @@ void bench_report_row(const bench_row_t *row, const bench_place_t *place)
 {
     double algbw = row->time_us > 0.0 ? (double) row->bytes / row->time_us * 1e-3 : 0.0;
 
-    printf("%12zu %10zu %14s %7s %5s", row->bytes, row->count, row->type->name, row->op->name,
-           row->in_place ? "in" : "out");
+    printf("%12zu %10zu %14s %7s %5s", row->bytes, row->count, row->type->name,
+           bench_collective_reduces(row->collective) ? row->op->name : "none", row->in_place ? "in" : "out");
     print_number(10, row->time_us < 100.0 ? 2 : 1, row->time_us);
     print_number(8, algbw < 1.0 ? 4 : 2, algbw);
-    print_number(8, algbw < 1.0 ? 4 : 2, algbw * bench_bus_factor(place->nranks));
+    print_number(8, algbw < 1.0 ? 4 : 2, algbw * bench_bus_factor(row->collective, place->nranks));
     printf(" %7llu", (unsigned long long) (row->wrong + row->stock_wrong));
     print_number(10, row->stock_us < 100.0 ? 2 : 1, row->stock_us);
     print_number(7, 2, row->time_us > 0.0 ? row->stock_us / row->time_us : 0.0);
@@ -114,12 +116,14 @@ bool bench_report_json(const char *path, const bench_row_t *rows, int nrows, con
     fprintf(file, "[\n");
     for (int i = 0; i < nrows; ++i) {
         const bench_row_t *row = &rows[i];
-        double busbw =
-            row->time_us > 0.0 ? (double) row->bytes / row->time_us * 1e-3 * bench_bus_factor(place->nranks) : 0.0;
+        double busbw = row->time_us > 0.0 ? (double) row->bytes / row->time_us * 1e-3
+                                                * bench_bus_factor(row->collective, place->nranks)
+                                          : 0.0;
         fprintf(file,
-                "  {\"nodes\": %d, \"ranks\": %d, \"bytes\": %zu, \"type\": \"%s\", \"op\": \"%s\", \"in_place\": %s, ",
-                place->nnodes, place->nranks, row->bytes, row->type->name, row->op->name,
-                row->in_place ? "true" : "false");
+                "  {\"collective\": \"%s\", "
+                "\"nodes\": %d, \"ranks\": %d, \"bytes\": %zu, \"type\": \"%s\", \"op\": \"%s\", \"in_place\": %s, ",
+                bench_collective_function(row->collective), place->nnodes, place->nranks, row->bytes, row->type->name,
+                row->op->name, row->in_place ? "true" : "false");
         json_number(file, "time_us", row->time_us, ", ");
         json_number(file, "stock_us", row->stock_us, ", ");
         json_number(file, "floor_us", row->floor_us, ", ");
@@ -182,9 +186,9 @@ bool bench_report_plot(const char *path, const bench_row_t *rows, int nrows, con
         return false;
     }
     fprintf(gnuplot, "set terminal %s size 900,600\nset output '%s'\n", svg ? "svg" : "pngcairo", path);
-    fprintf(gnuplot, "set title 'MPI_Allreduce, %s %s, %d ranks on %d %s, %s GPUs' noenhanced\n", rows[0].type->name,
-            rows[0].op->name, place->nranks, place->nnodes, 1 == place->nnodes ? "node" : "nodes",
-            place->is_emulated ? "emulated" : "real");
+    fprintf(gnuplot, "set title '%s, %s %s, %d ranks on %d %s, %s GPUs' noenhanced\n",
+            bench_collective_function(rows[0].collective), rows[0].type->name, rows[0].op->name, place->nranks,
+            place->nnodes, 1 == place->nnodes ? "node" : "nodes", place->is_emulated ? "emulated" : "real");
     fprintf(gnuplot, "set logscale x 2\nset logscale y 10\nset format x '%%.0b%%B'\nset xlabel 'bytes'\n"
                      "set ylabel 'time in microseconds'\nset key left top\nset grid\nplot ");
     for (int c = 0; c < ncurves; ++c) {

@@ -52,16 +52,24 @@ const char *bench_stock_name(const bench_stock_t *stock)
     return stock->cuda_aware ? "Open MPI's own CUDA path" : "staging through pinned host memory";
 }
 
-int bench_stock_allreduce(bench_stock_t *stock, const void *send, void *recv, const bench_row_t *row, MPI_Comm comm)
+int bench_stock_call(bench_stock_t *stock, const void *send, void *recv, const bench_row_t *row, MPI_Comm comm)
 {
+    int rank;
+
     if (stock->cuda_aware) {
-        return MPI_Allreduce(row->in_place ? MPI_IN_PLACE : send, recv, (int) row->count, row->type->type, row->op->op,
-                             comm);
+        return bench_collective_call(row, row->in_place ? MPI_IN_PLACE : send, recv, comm);
     }
-    CUDA_MUST(cudaMemcpy(stock->pinned, row->in_place ? recv : send, row->bytes, cudaMemcpyDeviceToHost));
-    int error = MPI_Allreduce(MPI_IN_PLACE, stock->pinned, (int) row->count, row->type->type, row->op->op, comm);
-    CUDA_MUST(cudaMemcpy(recv, stock->pinned, row->bytes, cudaMemcpyHostToDevice));
-    /* The copy from pinned memory may return early; the result must be there when the call is over. */
-    CUDA_MUST(cudaStreamSynchronize(0));
+    MPI_Comm_rank(comm, &rank);
+    const bench_part_t part = bench_collective_part(row, rank);
+    if (part.in_bytes > 0) {
+        CUDA_MUST(cudaMemcpy((char *) stock->pinned + part.in_at, row->in_place ? (char *) recv + part.in_at : send,
+                             part.in_bytes, cudaMemcpyDeviceToHost));
+    }
+    int error = bench_collective_call(row, MPI_IN_PLACE, stock->pinned, comm);
+    if (part.out_bytes > 0) {
+        CUDA_MUST(cudaMemcpy(recv, stock->pinned, part.out_bytes, cudaMemcpyHostToDevice));
+        /* The copy from pinned memory may return early; the result must be there when the call is over. */
+        CUDA_MUST(cudaStreamSynchronize(0));
+    }
     return error;
 }

@@ -2,7 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The benchmark: MPI_Allreduce on GPU buffers with the component, without it, and the floor under both.
+ * The benchmark: MPI_Allreduce, or another collective, on GPU buffers with the component, without it, and the floor
+ * under both.
  *
  * Owns: the order of rows, and the exit status: 0 when every row is right, 1 when one is
  * not (a wrong element, another path than the component promises, other traffic than
@@ -17,8 +18,9 @@
 #include <string.h>
 
 /* Lists all rows that the options ask for, in the order of the table. Returns their number. */
-static int list_rows(const bench_options_t *o, bench_row_t **rows_p)
+static int list_rows(const bench_options_t *o, int nranks, bench_row_t **rows_p)
 {
+    const size_t blocks = bench_collective_has_blocks(o->collective) ? (size_t) nranks : 1;
     bench_row_t *rows = NULL;
     int n = 0;
 
@@ -29,7 +31,7 @@ static int list_rows(const bench_options_t *o, bench_row_t **rows_p)
             }
             for (int in_place = 0; in_place < 2; ++in_place) {
                 for (size_t bytes = o->min_bytes; o->in_place[in_place] && bytes <= o->max_bytes; bytes *= o->factor) {
-                    size_t count = bytes / o->types[t]->extent;
+                    size_t count = bytes / o->types[t]->extent / blocks;
                     if (0 == count || count > INT32_MAX) {
                         continue;
                     }
@@ -40,10 +42,11 @@ static int list_rows(const bench_options_t *o, bench_row_t **rows_p)
                     }
                     rows = more;
                     memset(&rows[n], 0, sizeof(*rows));
+                    rows[n].collective = o->collective;
                     rows[n].type = o->types[t];
                     rows[n].op = o->ops[p];
                     rows[n].count = count;
-                    rows[n].bytes = count * o->types[t]->extent;
+                    rows[n].bytes = blocks * count * o->types[t]->extent;
                     rows[n++].in_place = 1 == in_place;
                 }
             }
@@ -67,7 +70,7 @@ static double share_of(const bench_options_t *o, double began, int rows_left)
 static int measure_rows(const bench_options_t *options, const bench_place_t *place)
 {
     bench_row_t *rows;
-    int nrows = list_rows(options, &rows);
+    int nrows = list_rows(options, place->nranks, &rows);
     int failures = 0;
     bench_stock_t *stock = bench_stock_create(options);
     bench_floor_t *floor = bench_floor_create(options, place);

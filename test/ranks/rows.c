@@ -2,10 +2,11 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The collectives beside MPI_Allreduce that run on the GPUs: MPI_Allgather, MPI_Bcast, MPI_Reduce and
- * MPI_Reduce_scatter_block. Blocks of many lengths, every root, in place or not, on buffers that are used until they
- * are mapped, and on new ones; and calls in which one rank passes host memory or a type with gaps. Results are compared
- * with sums and copies that this program makes itself. What lies around a result must keep its contents.
+ * The collectives beside MPI_Allreduce that run on the GPUs. Blocks of many lengths, every root, in place or not, on
+ * buffers that are used until they are mapped, and on new ones; and calls in which one rank passes host memory or a
+ * type with gaps. Lists of counts have zeros, or all elements at one rank; displacements differ between ranks, leave
+ * holes, and are not in the order of ranks. Results are compared with sums and copies that this program makes itself.
+ * What lies around a result must keep its contents.
  *
  *   rows
  */
@@ -32,8 +33,19 @@
 typedef enum way { BLOCKING, NONBLOCKING, PERSISTENT } way_t;
 static const char *const way_names[] = {"blocking", "nonblocking", "persistent"};
 
-typedef enum coll { ALLGATHER, BCAST, REDUCE, REDUCE_SCATTER_BLOCK, COLLS } coll_t;
-static const char *const names[COLLS] = {"MPI_Allgather", "MPI_Bcast", "MPI_Reduce", "MPI_Reduce_scatter_block"};
+typedef enum coll {
+    ALLGATHER,
+    BCAST,
+    REDUCE,
+    REDUCE_SCATTER_BLOCK,
+    ALLTOALL, /* this one and the rest: on the GPUs of one group only */
+    ALLGATHERV,
+    REDUCE_SCATTER,
+    COLLS
+} coll_t;
+static const char *const names[COLLS] = {
+    "MPI_Allgather", "MPI_Bcast",      "MPI_Reduce",        "MPI_Reduce_scatter_block",
+    "MPI_Alltoall",  "MPI_Allgatherv", "MPI_Reduce_scatter"};
 
 /* One call: `count` ints of a block. */
 typedef struct plan {
@@ -41,7 +53,7 @@ typedef struct plan {
     size_t count;
     int root;
     bool in_place;
-    size_t step; /* ints from one to the next, in what this rank gives to MPI_Allgather or has of MPI_Bcast */
+    size_t step; /* ints from one to the next, in what this rank sends or has of MPI_Bcast */
     int salt;
     way_t way;
 } plan_t;
@@ -51,29 +63,83 @@ static int value(int rank, size_t i, int salt)
     return (int) ((size_t) rank * 7919u + i * 31u + (size_t) salt * 101u) % 10007;
 }
 
+/* Ints of the block of a rank. Lists of counts have zeros. */
+static size_t length(const suite_t *suite, const plan_t *p, int rank)
+{
+    if ((ALLGATHERV != p->coll && REDUCE_SCATTER != p->coll) || 0 == p->count) {
+        return p->count;
+    }
+    if (0 == p->count % 2) {
+        return rank == suite->nranks - 1 ? p->count : 0;
+    }
+    return 1 == rank % 4 ? 0 : p->count + (size_t) rank % 2;
+}
+
+/* Where the block of a rank begins, of those that lie in the order of ranks; of nranks: the ints of all. */
+static size_t in_order(const suite_t *suite, const plan_t *p, int rank)
+{
+    size_t ints = 0;
+    for (int i = 0; i < rank; ++i) {
+        ints += length(suite, p, i);
+    }
+    return ints;
+}
+
+/* Where the block of a rank begins in this rank's result of MPI_Allgatherv: the last rank's is first. */
+static size_t displacement(const suite_t *suite, const plan_t *p, int rank)
+{
+    size_t ints = 2;
+    for (int i = suite->nranks - 1; i > rank; --i) {
+        ints += length(suite, p, i) + 1 + (size_t) suite->rank;
+    }
+    return ints;
+}
+
 static size_t in_ints(const suite_t *suite, const plan_t *p)
 {
-    return REDUCE_SCATTER_BLOCK == p->coll ? p->count * (size_t) suite->nranks : p->count;
+    const bool all = REDUCE_SCATTER_BLOCK == p->coll || ALLTOALL == p->coll || REDUCE_SCATTER == p->coll;
+    return all ? in_order(suite, p, suite->nranks) : length(suite, p, suite->rank);
 }
 
+/* From the result's begin to its end, with holes. */
 static size_t out_ints(const suite_t *suite, const plan_t *p)
 {
-    return ALLGATHER == p->coll ? p->count * (size_t) suite->nranks : p->count;
+    switch (p->coll) {
+    case ALLGATHER:
+    case ALLTOALL:
+        return in_order(suite, p, suite->nranks);
+    case ALLGATHERV:
+        return displacement(suite, p, 0) + length(suite, p, 0);
+    default:
+        return length(suite, p, suite->rank);
+    }
 }
 
-/* What element i of this rank's result is. */
-static int expected(const suite_t *suite, const plan_t *p, size_t i)
+/* What element i of this rank's result is, or `hole`. */
+static int expected(const suite_t *suite, const plan_t *p, size_t i, int hole)
 {
     int sum = 0;
-    const size_t at = REDUCE_SCATTER_BLOCK == p->coll ? (size_t) suite->rank * p->count + i : i;
     switch (p->coll) {
     case ALLGATHER:
         return value((int) (i / p->count), i % p->count, p->salt);
+    case ALLTOALL:
+        return value((int) (i / p->count), (size_t) suite->rank * p->count + i % p->count, p->salt);
+    case ALLGATHERV:
+        for (int rank = 0; rank < suite->nranks; ++rank) {
+            const size_t begin = displacement(suite, p, rank);
+            if (i >= begin && i < begin + length(suite, p, rank)) {
+                return value(rank, i - begin, p->salt);
+            }
+        }
+        return hole;
     case BCAST:
         return value(p->root, i, p->salt);
     default:
+        if (REDUCE != p->coll) {
+            i += in_order(suite, p, suite->rank);
+        }
         for (int rank = 0; rank < suite->nranks; ++rank) {
-            sum += value(rank, at, p->salt);
+            sum += value(rank, i, p->salt);
         }
         return sum;
     }
@@ -82,7 +148,9 @@ static int expected(const suite_t *suite, const plan_t *p, size_t i)
 /* Where this rank's input lies if it lies in the result's buffer, in ints. */
 static size_t place_of(const suite_t *suite, const plan_t *p)
 {
-    return ALLGATHER == p->coll ? (size_t) suite->rank * p->count : 0;
+    return ALLGATHER == p->coll    ? (size_t) suite->rank * p->count
+           : ALLGATHERV == p->coll ? displacement(suite, p, suite->rank)
+                                   : 0;
 }
 
 #define CALL(Name, Iname, ...)                                         \
@@ -95,9 +163,19 @@ static int begin(const suite_t *suite, const plan_t *p, int *in, int *out, MPI_C
                  MPI_Request *request)
 {
     const bool is_root = suite->rank == p->root;
+    const void *from = p->in_place ? MPI_IN_PLACE : in;
+    int counts[suite->nranks], displs[suite->nranks];
+    for (int i = 0; i < suite->nranks; ++i) {
+        counts[i] = (int) length(suite, p, i);
+        displs[i] = (int) displacement(suite, p, i);
+    }
     switch (p->coll) {
     case ALLGATHER:
-        return CALL(Allgather, Iallgather, p->in_place ? MPI_IN_PLACE : in, count, type, out, (int) p->count, MPI_INT);
+        return CALL(Allgather, Iallgather, from, count, type, out, (int) p->count, MPI_INT);
+    case ALLGATHERV:
+        return MPI_Allgatherv(from, count, type, out, counts, displs, MPI_INT, comm);
+    case ALLTOALL:
+        return MPI_Alltoall(from, count, type, out, (int) p->count, MPI_INT, comm);
     case BCAST:
         return CALL(Bcast, Ibcast, out, count, type, p->root);
     case REDUCE:
@@ -106,9 +184,10 @@ static int begin(const suite_t *suite, const plan_t *p, int *in, int *out, MPI_C
                     : p->in_place          ? out
                                            : in,
                     is_root ? out : NULL, (int) p->count, MPI_INT, MPI_SUM, p->root);
+    case REDUCE_SCATTER:
+        return MPI_Reduce_scatter(from, out, counts, MPI_INT, MPI_SUM, comm);
     default:
-        return CALL(Reduce_scatter_block, Ireduce_scatter_block, p->in_place ? MPI_IN_PLACE : in, out, (int) p->count,
-                    MPI_INT, MPI_SUM);
+        return CALL(Reduce_scatter_block, Ireduce_scatter_block, from, out, (int) p->count, MPI_INT, MPI_SUM);
     }
 }
 
@@ -135,8 +214,9 @@ static void check(suite_t *suite, const plan_t *p, const int *image, const int *
     for (size_t i = 0; i < ints; ++i) {
         const size_t step = BCAST == p->coll ? p->step : 1, at = i - GUARD;
         const bool inside = takes && i >= GUARD && at < n * step && 0 == at % step;
-        const bool scratch = p->in_place && REDUCE_SCATTER_BLOCK == p->coll && i >= GUARD + n && i < ints - GUARD;
-        const int want = inside ? expected(suite, p, at / step) : before[i];
+        const bool scatters = REDUCE_SCATTER_BLOCK == p->coll || REDUCE_SCATTER == p->coll;
+        const bool scratch = p->in_place && scatters && i >= GUARD + n && i < ints - GUARD;
+        const int want = inside ? expected(suite, p, at / step, before[i]) : before[i];
         if (image[i] != want && !scratch) {
             suite_fail(suite, "%s, %s, %zu ints, root %d%s, %s: element %zd is %d, not %d", names[p->coll],
                        way_names[p->way], p->count, p->root, p->in_place ? ", in place" : "", what, (ssize_t) i - GUARD,
@@ -219,15 +299,14 @@ static void row_run(suite_t *suite, plan_t *p, MPI_Comm comm, bool asserts)
     bool on_gpus = false;
     pair_make(suite, p, BUFFER_DEVICE, &pair);
     for (int i = 0; i < WARM; ++i) {
-        (void) one(suite, p, &pair, comm, MPI_INT, (int) p->count, "device memory");
+        (void) one(suite, p, &pair, comm, MPI_INT, (int) length(suite, p, suite->rank), "device memory");
     }
-    for (p->way = BLOCKING; p->way <= PERSISTENT; ++p->way) {
+    for (p->way = BLOCKING; p->way <= (p->coll < ALLTOALL ? PERSISTENT : BLOCKING); ++p->way) {
         /* Open MPI posts nonblocking calls of up to 64 bytes of its own. Data that only moves may have a type of its
          * own on each rank, and nonblocking calls with it are left to Open MPI. */
         const bool reduces = REDUCE == p->coll || REDUCE_SCATTER_BLOCK == p->coll;
-        const size_t ints = in_ints(suite, p);
-        const bool may = NONBLOCKING != p->way || (reduces && ints * sizeof(int) > 64);
-        on_gpus = one(suite, p, &pair, comm, MPI_INT, (int) p->count, "device memory");
+        const bool may = NONBLOCKING != p->way || (reduces && in_ints(suite, p) * sizeof(int) > 64);
+        on_gpus = one(suite, p, &pair, comm, MPI_INT, (int) length(suite, p, suite->rank), "device memory");
         if (asserts && may && !on_gpus) {
             suite_fail(suite, "%s, %s, %zu ints, root %d: not on the GPUs", names[p->coll], way_names[p->way], p->count,
                        p->root);
@@ -237,29 +316,48 @@ static void row_run(suite_t *suite, plan_t *p, MPI_Comm comm, bool asserts)
     pair_free(&pair);
 }
 
+/* In place, in memory that peers have mapped for calls whose results may lie there: their inputs may not be overwritten
+ * before all have read them. */
+static void known_run(suite_t *suite, plan_t *p, MPI_Comm comm)
+{
+    pair_t pair;
+    const size_t all = in_order(suite, p, suite->nranks);
+    pair_make(suite, p, BUFFER_DEVICE, &pair);
+    for (int i = 0; i <= 2 * WARM; ++i) {
+        MPI_Allreduce(MPI_IN_PLACE, ints_of(&pair.out), (int) all, MPI_INT, MPI_MAX, comm);
+        (void) one(suite, p, &pair, comm, MPI_INT, (int) length(suite, p, suite->rank), "in memory known to all");
+    }
+    pair_free(&pair);
+}
+
 /* A rank passes host memory; or the call's data by a type with gaps, of which it has as many bytes. */
 static void strange_run(suite_t *suite, plan_t *p, MPI_Comm comm)
 {
     pair_t pair;
-    const int strange = suite->nranks - 1;
+    const int strange = suite->nranks - 1, ints = (int) length(suite, p, suite->rank);
     pair_make(suite, p, suite->rank == strange ? BUFFER_HOST : BUFFER_DEVICE, &pair);
     for (int i = 0; i < STRANGE; ++i) {
-        (void) one(suite, p, &pair, comm, MPI_INT, (int) p->count, "host memory on one rank");
+        (void) one(suite, p, &pair, comm, MPI_INT, ints, "host memory on one rank");
     }
     pair_free(&pair);
     /* A CUDA-aware Open MPI copies a type with gaps element by element. */
-    if ((ALLGATHER != p->coll && BCAST != p->coll) || (suite->cuda_aware && p->count > 4099)) {
+    const bool reduces = REDUCE == p->coll || REDUCE_SCATTER_BLOCK == p->coll || REDUCE_SCATTER == p->coll;
+    if (reduces || (suite->cuda_aware && p->count > 4099)) {
         return;
     }
-    MPI_Datatype pieces;
-    MPI_Type_vector((int) p->count, 1, 2, MPI_INT, &pieces);
+    MPI_Datatype vector, pieces;
+    /* Open MPI's MPI_Allgatherv hangs where the ranks' types have different sizes: by these it chooses its algorithm.
+     */
+    const int each = ALLGATHERV == p->coll ? 1 : ints, n = ALLGATHERV == p->coll ? ints : 1;
+    MPI_Type_vector(each, 1, 2, MPI_INT, &vector);
+    MPI_Type_create_resized(vector, 0, (MPI_Aint) (2 * sizeof(int)) * each, &pieces);
     MPI_Type_commit(&pieces);
+    MPI_Type_free(&vector);
     p->step = suite->rank == strange ? 2 : 1;
     pair_make(suite, p, BUFFER_DEVICE, &pair);
     for (int i = 0; i < STRANGE; ++i) {
         const bool mine = suite->rank == strange;
-        (void) one(suite, p, &pair, comm, mine ? pieces : MPI_INT, mine ? 1 : (int) p->count,
-                   "a type with gaps on one rank");
+        (void) one(suite, p, &pair, comm, mine ? pieces : MPI_INT, mine ? n : ints, "a type with gaps on one rank");
     }
     pair_free(&pair);
     MPI_Type_free(&pieces);
@@ -272,8 +370,12 @@ int main(int argc, char **argv)
     static const size_t counts[] = {1, 5, 1000, 4099, 65536, 300001};
 
     suite_begin(&suite, "rows", &argc, &argv);
-    const bool asserts = PATH_ANY != suite.default_path;
+    int near;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &comm);
+    MPI_Comm_size(comm, &near);
+    MPI_Comm_free(&comm);
     for (int coll = 0; coll < COLLS; ++coll) {
+        const bool asserts = PATH_ANY != suite.default_path && (coll < ALLTOALL || near == suite.nranks);
         MPI_Comm_dup(MPI_COMM_WORLD, &comm);
         for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); ++i) {
             for (int in_place = 0; in_place < (BCAST == coll ? 1 : 2); ++in_place) {
@@ -282,6 +384,9 @@ int main(int argc, char **argv)
                     plan_t p = {
                         .coll = (coll_t) coll, .count = counts[i], .root = root, .in_place = 0 != in_place, .step = 1};
                     row_run(&suite, &p, comm, asserts);
+                    if (p.in_place && !has_root) {
+                        known_run(&suite, &p, comm);
+                    }
                 }
             }
         }
@@ -292,6 +397,7 @@ int main(int argc, char **argv)
             row_run(&suite, &p, comm, asserts);
             strange_run(&suite, &p, comm);
         }
+        row_run(&suite, &(plan_t){.coll = (coll_t) coll, .step = 1}, comm, false);
         MPI_Comm_free(&comm);
     }
     return suite_end(&suite);

@@ -70,8 +70,9 @@ typedef gpuhier_coll_args_t args_t;
 #define REDUCES true
 #define GPUHIER_FAMILY(X)                                                                                              \
     X(allgather, iallgather, allgather_init, EQUAL_EQUAL, gather_to_all, EQUAL, EQUAL, MOVES, gpuhier_row_allgather)   \
-    X(allgatherv, iallgatherv, allgatherv_init, EQUAL_LISTED, gather_to_all, EQUAL, LISTED, MOVES, NULL)               \
-    X(alltoall, ialltoall, alltoall_init, EQUAL_EQUAL, all_to_all, EQUAL, EQUAL, MOVES, NULL)                          \
+    X(allgatherv, iallgatherv, allgatherv_init, EQUAL_LISTED, gather_to_all, EQUAL, LISTED, MOVES,                     \
+      gpuhier_row_allgatherv)                                                                                          \
+    X(alltoall, ialltoall, alltoall_init, EQUAL_EQUAL, all_to_all, EQUAL, EQUAL, MOVES, gpuhier_row_alltoall)          \
     X(alltoallv, ialltoallv, alltoallv_init, LISTED_LISTED, all_to_all, LISTED, LISTED, MOVES, NULL)                   \
     X(alltoallw, ialltoallw, alltoallw_init, TYPED_TYPED, all_to_all, TYPED, TYPED, MOVES, NULL)                       \
     X(bcast, ibcast, bcast_init, BUFFER_ROOT, broadcast, EQUAL, EQUAL, MOVES, gpuhier_row_bcast)                       \
@@ -80,7 +81,7 @@ typedef gpuhier_coll_args_t args_t;
     X(gatherv, igatherv, gatherv_init, EQUAL_LISTED_ROOT, gather_to_root, EQUAL, LISTED, MOVES, NULL)                  \
     X(reduce, ireduce, reduce_init, REDUCTION_ROOT, reduce_to_root, EQUAL, EQUAL, REDUCES, gpuhier_row_reduce)         \
     X(reduce_scatter, ireduce_scatter, reduce_scatter_init, REDUCTION_LISTED, reduce_lists, EQUAL, EQUAL, REDUCES,     \
-      NULL)                                                                                                            \
+      gpuhier_row_reduce_scatter)                                                                                      \
     X(reduce_scatter_block, ireduce_scatter_block, reduce_scatter_block_init, REDUCTION, reduce_blocks, EQUAL, EQUAL,  \
       REDUCES, gpuhier_row_reduce_scatter_block)                                                                       \
     X(scan, iscan, scan_init, REDUCTION, scan_up_to, EQUAL, EQUAL, REDUCES, NULL)                                      \

@@ -3,8 +3,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns the collectives beside MPI_Allreduce that run on the GPUs: for each its row, and what all ranks know of a call.
- * That is the path's key: the operation, the type and the count of a reduction; the bytes of a block of the others,
- * whose ranks agree on no more. A rank whose type is not contiguous votes a call down.
+ * That is the path's key: the operation, the type and the counts of a reduction; the bytes of blocks of the others,
+ * whose ranks agree on no more. A rank whose type is not contiguous votes a call down. MPI_Allgatherv, MPI_Alltoall and
+ * MPI_Reduce_scatter run on the GPUs of one group only.
  *
  * Called by the entry points in coll_gpuhier_family.c.
  */
@@ -19,8 +20,9 @@
 /* Kinds of the table of modes: MPI_Allreduce's are the numbers of the kernels. */
 enum {
     KIND_REDUCE = GPUHIER_REDUCE_COUNT,
-    KIND_REDUCE_SCATTER_BLOCK = 2 * GPUHIER_REDUCE_COUNT,
-    KIND_ALLGATHER = 3 * GPUHIER_REDUCE_COUNT,
+    KIND_REDUCE_SCATTER = 2 * GPUHIER_REDUCE_COUNT, /* and MPI_Reduce_scatter_block */
+    KIND_ALLGATHER = 3 * GPUHIER_REDUCE_COUNT,      /* and MPI_Allgatherv */
+    KIND_ALLTOALL,
     KIND_BCAST,
     KIND_FIRST,
     KINDS
@@ -54,9 +56,16 @@ static bool is_open(gpuhier_module_t *module, struct ompi_communicator_t *comm, 
     return false;
 }
 
+/* Does this call run on the GPUs only if it is blocking, and all ranks are one group? */
+static bool is_of_one_group(const gpuhier_call_args_t *args)
+{
+    return NULL != args->blocks || GPUHIER_RANKS_PAIR == args->row->from;
+}
+
 int gpuhier_row_run(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuhier_row_fn *row)
 {
-    gpuhier_call_args_t args;
+    gpuhier_blocks_t blocks;
+    gpuhier_call_args_t args = {.blocks = &blocks};
     gpuhier_path_key_t key;
     gpuhier_reason_t why;
     gpuhier_mode_entry_t *entry = NULL;
@@ -64,6 +73,9 @@ int gpuhier_row_run(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuh
         return GPUHIER_DECLINED;
     }
     if (is_open(module, a->comm, &args)) {
+        if (module->team->ngroups > 1 && is_of_one_group(&args)) {
+            return GPUHIER_DECLINED;
+        }
         entry = gpuhier_path_blocking(module, a->comm, key, args.in, args.out, &why);
     }
     return NULL != entry                           ? gpuhier_path_run(module, entry, &args)
@@ -76,7 +88,7 @@ int gpuhier_row_run(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuh
 int gpuhier_row_post(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuhier_row_fn *row,
                      ompi_request_t **request_p)
 {
-    gpuhier_call_args_t args;
+    gpuhier_call_args_t args = {.blocks = NULL};
     gpuhier_path_key_t key;
     if (!row(a, &args, &key) || GPUHIER_RANKS_ALL != args.row->from || key.bytes <= GPUHIER_PATH_NONBLOCKING_BYTES) {
         return GPUHIER_DECLINED;
@@ -104,10 +116,10 @@ static int start(size_t count, ompi_request_t **requests)
 int gpuhier_row_init(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuhier_row_fn *row,
                      ompi_request_t **request_p)
 {
-    gpuhier_call_args_t args;
+    gpuhier_call_args_t args = {.blocks = NULL};
     gpuhier_path_key_t key;
     gpuhier_reason_t why;
-    if (!row(a, &args, &key)) {
+    if (!row(a, &args, &key) || is_of_one_group(&args)) {
         return GPUHIER_DECLINED;
     }
     gpuhier_request_t *request = gpuhier_request_get(a->comm, true);
@@ -130,7 +142,22 @@ int gpuhier_row_init(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpu
     return OMPI_SUCCESS;
 }
 
-/* -- reductions: the operation, the type and the count are the same on all ranks -------------- */
+/* The lengths of the blocks in rcounts, of which an element has `unit`; the longest one, and the length of all, 0 if
+ * there are more than a group has ranks. */
+static size_t lengths_find(const gpuhier_coll_args_t *a, size_t unit, gpuhier_blocks_t *blocks, uint64_t *longest_p)
+{
+    const int nranks = ompi_comm_size(a->comm);
+    size_t all = 0;
+    *longest_p = 0;
+    for (int i = 0; i < nranks && nranks <= GPUHIER_KERNEL_MAX_PEERS; ++i) {
+        blocks->length[i] = GPUHIER_COUNTS_AT(a->rcounts, i) * unit;
+        *longest_p = blocks->length[i] > *longest_p ? blocks->length[i] : *longest_p;
+        all += blocks->length[i];
+    }
+    return all;
+}
+
+/* -- reductions: the operation, the type and the counts are the same on all ranks ------------- */
 
 static bool reduction(const gpuhier_coll_args_t *a, const gpuhier_collective_t *row, int kind, size_t blocks,
                       gpuhier_call_args_t *args, gpuhier_path_key_t *key)
@@ -155,7 +182,27 @@ bool gpuhier_row_reduce_scatter_block(const gpuhier_coll_args_t *a, gpuhier_call
 {
     static const gpuhier_collective_t row = {
         .name = "MPI_Reduce_scatter_block", .from = GPUHIER_RANKS_ALL, .to = GPUHIER_RANKS_OWNER, .has_blocks = true};
-    return reduction(a, &row, KIND_REDUCE_SCATTER_BLOCK, (size_t) ompi_comm_size(a->comm), args, key);
+    return reduction(a, &row, KIND_REDUCE_SCATTER, (size_t) ompi_comm_size(a->comm), args, key);
+}
+
+bool gpuhier_row_reduce_scatter(const gpuhier_coll_args_t *a, gpuhier_call_args_t *args, gpuhier_path_key_t *key)
+{
+    static const gpuhier_collective_t row = {
+        .name = "MPI_Reduce_scatter", .from = GPUHIER_RANKS_ALL, .to = GPUHIER_RANKS_OWNER, .has_blocks = true};
+    gpuhier_blocks_t *blocks = args->blocks;
+    const void *in = MPI_IN_PLACE == a->sbuf ? a->rbuf : a->sbuf;
+    *args = (gpuhier_call_args_t){.row = &row, .in = in, .blocks = blocks};
+    args->kernel = gpuhier_reduce_find(a->op, a->rdtype, &args->elem_bytes);
+    if (args->kernel < 0 || NULL == blocks) {
+        return false;
+    }
+    const size_t all = lengths_find(a, 1, blocks, &args->count);
+    for (int i = 0; i < ompi_comm_size(a->comm) && all > 0; ++i) {
+        blocks->begin[i] = 0 == i ? 0 : blocks->begin[i - 1] + blocks->length[i - 1];
+    }
+    args->out = all > 0 && 0 == blocks->length[ompi_comm_rank(a->comm)] ? (void *) (uintptr_t) in : a->rbuf;
+    *key = (gpuhier_path_key_t){KIND_REDUCE_SCATTER + args->kernel, all * args->elem_bytes};
+    return all > 0;
 }
 
 /* -- the others: the bytes of a block are the same on all ranks -------------------------------- */
@@ -185,6 +232,57 @@ bool gpuhier_row_allgather(const gpuhier_coll_args_t *a, gpuhier_call_args_t *ar
     }
     *args = (gpuhier_call_args_t){BYTES_OF(row, bytes), .in = in, .out = out, .declines = !fits};
     *key = (gpuhier_path_key_t){KIND_ALLGATHER, bytes * nranks};
+    return bytes > 0;
+}
+
+bool gpuhier_row_allgatherv(const gpuhier_coll_args_t *a, gpuhier_call_args_t *args, gpuhier_path_key_t *key)
+{
+    static const gpuhier_collective_t row = {
+        .name = "MPI_Allgatherv", .from = GPUHIER_RANKS_OWNER, .to = GPUHIER_RANKS_ALL, .has_blocks = true};
+    const int rank = ompi_comm_rank(a->comm), nranks = ompi_comm_size(a->comm);
+    const size_t size = a->rdtype->super.size;
+    const ptrdiff_t extent = a->rdtype->super.ub - a->rdtype->super.lb;
+    gpuhier_blocks_t *blocks = args->blocks;
+    uint64_t longest = 0;
+    const size_t all = NULL == blocks ? 0 : lengths_find(a, size, blocks, &longest);
+    char *in, *out;
+    if (0 == all) {
+        return false;
+    }
+    bool fits = is_contiguous(a->rbuf, longest / size, a->rdtype, &out);
+    ptrdiff_t least = PTRDIFF_MAX; /* displacements may be negative; those of empty blocks mean nothing */
+    for (int i = 0; i < nranks; ++i) {
+        const ptrdiff_t at = GPUHIER_DISPS_AT(a->rdisps, i) * extent;
+        least = blocks->length[i] > 0 && at < least ? at : least;
+    }
+    for (int i = 0; i < nranks; ++i) {
+        blocks->begin[i] = (uint64_t) (GPUHIER_DISPS_AT(a->rdisps, i) * extent - least);
+    }
+    in = out += least;
+    if (blocks->length[rank] > 0 && MPI_IN_PLACE == a->sbuf) {
+        in += blocks->begin[rank];
+    } else if (blocks->length[rank] > 0) {
+        fits = is_contiguous(a->sbuf, (size_t) a->scount, a->sdtype, &in) && fits;
+    }
+    *args = (gpuhier_call_args_t){BYTES_OF(row, longest), .blocks = blocks, .in = in, .out = out, .declines = !fits};
+    *key = (gpuhier_path_key_t){KIND_ALLGATHER, all};
+    return true;
+}
+
+bool gpuhier_row_alltoall(const gpuhier_coll_args_t *a, gpuhier_call_args_t *args, gpuhier_path_key_t *key)
+{
+    static const gpuhier_collective_t row = {
+        .name = "MPI_Alltoall", .from = GPUHIER_RANKS_PAIR, .to = GPUHIER_RANKS_PAIR, .has_blocks = true};
+    const size_t bytes = (size_t) a->rcount * a->rdtype->super.size, nranks = (size_t) ompi_comm_size(a->comm);
+    char *in, *out;
+    bool fits = is_contiguous(a->rbuf, (size_t) a->rcount * nranks, a->rdtype, &out);
+    if (MPI_IN_PLACE == a->sbuf) {
+        in = out;
+    } else {
+        fits = is_contiguous(a->sbuf, (size_t) a->scount * nranks, a->sdtype, &in) && fits;
+    }
+    *args = (gpuhier_call_args_t){BYTES_OF(row, bytes), .in = in, .out = out, .declines = !fits};
+    *key = (gpuhier_path_key_t){KIND_ALLTOALL, bytes * nranks};
     return bytes > 0;
 }
 

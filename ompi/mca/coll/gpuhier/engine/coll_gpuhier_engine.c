@@ -34,6 +34,16 @@ static __attribute__((noinline)) void parts_find(gpuhier_call_t *call, const gpu
     }
     call->in_bytes *= (uint64_t) gpuhier_collective_blocks(row, row->from, team->nranks);
     call->out_bytes *= (uint64_t) gpuhier_collective_blocks(row, row->to, team->nranks);
+    if (NULL != call->blocks) {
+        const uint64_t mine = call->blocks->length[team->rank] * call->elem_bytes;
+        uint64_t end = 0;
+        for (int i = 0; i < team->nranks; ++i) {
+            const uint64_t ends = call->blocks->begin[i] + call->blocks->length[i];
+            end = 0 != call->blocks->length[i] && ends > end ? ends : end;
+        }
+        call->in_bytes = GPUHIER_RANKS_ALL == row->from ? end * call->elem_bytes : mine;
+        call->out_bytes = GPUHIER_RANKS_ALL == row->to ? end * call->elem_bytes : mine;
+    }
 }
 
 void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args)
@@ -44,6 +54,7 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
     call->elem_bytes = args->elem_bytes;
     call->has_gaps = gpuhier_reduce_has_gaps(args->kernel);
     call->count = args->count;
+    call->blocks = args->blocks;
     call->row = args->row;
     call->in_bytes = call->out_bytes = call->count * call->elem_bytes;
     if (!gpuhier_collective_is_all_to_all(args->row)) {

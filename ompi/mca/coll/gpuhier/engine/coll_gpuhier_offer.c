@@ -110,15 +110,15 @@ static bool direct_refs(const gpuhier_call_t *call, gpuhier_arrival_t *arrival)
            && (GPUHIER_IPC_USER == gpuhier_params.ipc || peers * bytes <= gpuhier_device_budget(call->team->device));
 }
 
-/* May the result lie where peers still read the input? Not that of a reduction whose input has other blocks there. */
-static bool overwrites_input(const gpuhier_call_t *call)
+bool gpuhier_offer_overwrites(const gpuhier_call_t *call)
 {
-    return call->in == call->out && call->row->has_blocks && call->in_bytes > call->out_bytes;
+    return call->in == call->out && call->row->has_blocks && GPUHIER_RANKS_OWNER != call->row->from
+           && call->out_bytes > 0;
 }
 
 void gpuhier_offer_make(const gpuhier_call_t *call, gpuhier_arrival_t *arrival)
 {
-    arrival->direct = !overwrites_input(call) && direct_refs(call, arrival);
+    arrival->direct = direct_refs(call, arrival);
 }
 
 void gpuhier_offer_send(const gpuhier_call_t *call, const gpuhier_arrival_t *arrival)

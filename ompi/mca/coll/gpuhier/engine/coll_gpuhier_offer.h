@@ -16,6 +16,10 @@ struct gpuhier_call;
 /* Finds out which allocation each buffer lies in, since an address may have had other memory before. */
 void gpuhier_offer_identify(struct gpuhier_call *call);
 
+/* Would the result overwrite input that peers still read? In place, where the input has other blocks. The buffers may
+ * not be offered then, whoever has mapped them. */
+bool gpuhier_offer_overwrites(const struct gpuhier_call *call);
+
 /* Offers the buffers if they may be mapped. */
 void gpuhier_offer_make(const struct gpuhier_call *call, struct gpuhier_arrival *arrival);
 

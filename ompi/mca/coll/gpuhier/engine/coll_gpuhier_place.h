@@ -36,6 +36,32 @@ static inline int gpuhier_call_takes(const gpuhier_call_t *call, int index)
                : gpuhier_collective_blocks(call->row, call->row->to, call->team->nranks);
 }
 
+/* Elements of a buffer before a block, of a side that has so many. */
+static inline uint64_t gpuhier_call_begin(const gpuhier_call_t *call, gpuhier_ranks_t side, int block)
+{
+    return NULL == call->blocks        ? (uint64_t) block * call->count
+           : GPUHIER_RANKS_ALL == side ? call->blocks->begin[block]
+                                       : 0;
+}
+
+/* What a slice has of the block of a rank. */
+static inline gpuhier_range_t gpuhier_call_range(const gpuhier_call_t *call, int rank, uint64_t slice)
+{
+    gpuhier_range_t range = gpuhier_plan_slice(&call->slices.plan, slice);
+    if (NULL != call->blocks) {
+        const uint64_t end = call->blocks->length[rank];
+        range.end = range.end < end ? range.end : end;
+        range.begin = range.begin < range.end ? range.begin : range.end;
+    }
+    return range;
+}
+
+/* The rank whose block is one of this rank's, on a side that has several or only its own. */
+static inline int gpuhier_call_owner(const gpuhier_call_t *call, gpuhier_ranks_t side, int block)
+{
+    return GPUHIER_RANKS_OWNER == side ? call->team->rank : block;
+}
+
 /* An element of a slice in the slice buffer for input of a member: its input, or in levels a partial sum. */
 static inline CUdeviceptr gpuhier_place_scratch(const gpuhier_call_t *call, int index, int block, uint64_t slice,
                                                 uint64_t element)
@@ -50,8 +76,9 @@ static inline CUdeviceptr gpuhier_place_input(const gpuhier_call_t *call, int in
                                               uint64_t element)
 {
     const gpuhier_member_t *member = &call->slices.member[index];
-    return member->via_scratch ? gpuhier_place_scratch(call, index, block, slice, element)
-                               : member->in + ((uint64_t) block * call->count + element) * call->elem_bytes;
+    return member->via_scratch
+               ? gpuhier_place_scratch(call, index, block, slice, element)
+               : member->in + (gpuhier_call_begin(call, call->row->from, block) + element) * call->elem_bytes;
 }
 
 static inline CUdeviceptr gpuhier_place_output(const gpuhier_call_t *call, int index, int block, uint64_t slice,
@@ -59,7 +86,7 @@ static inline CUdeviceptr gpuhier_place_output(const gpuhier_call_t *call, int i
 {
     const gpuhier_member_t *member = &call->slices.member[index];
     if (!member->via_scratch) {
-        return member->out + ((uint64_t) block * call->count + element) * call->elem_bytes;
+        return member->out + (gpuhier_call_begin(call, call->row->to, block) + element) * call->elem_bytes;
     }
     if (call->form->ops->has_one_buffer) {
         return gpuhier_place_scratch(call, index, block, slice, element);

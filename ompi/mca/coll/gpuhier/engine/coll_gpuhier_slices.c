@@ -101,7 +101,7 @@ static uint32_t offer(gpuhier_call_t *call, gpuhier_arrival_t *arrival)
     gpuhier_arrival_scratch(call, arrival);
     if (!gpuhier_hostmem_is_used(&team->hostmem)) {
         gpuhier_offer_identify(call);
-        if (!gpuhier_known_take(call, arrival)) {
+        if (!gpuhier_offer_overwrites(call) && !gpuhier_known_take(call, arrival)) {
             gpuhier_offer_make(call, arrival);
         }
         gpuhier_offer_send(call, arrival);
@@ -296,10 +296,16 @@ static bool has_part(const gpuhier_call_t *call, gpuhier_ranks_t side, int index
     return GPUHIER_RANKS_OWNER != side || index == call->team->index;
 }
 
+/* A rank's block in a member's input or output, of those that lie there. */
+static int block_of(const gpuhier_call_t *call, gpuhier_ranks_t side, int rank)
+{
+    return call->row->has_blocks && GPUHIER_RANKS_OWNER != side ? rank : 0;
+}
+
 /* The block of this rank in a member's input or output. */
 static int block_in(const gpuhier_call_t *call, gpuhier_ranks_t side)
 {
-    return call->row->has_blocks && GPUHIER_RANKS_ALL == side ? call->team->rank : 0;
+    return block_of(call, side, call->team->rank);
 }
 
 /* Sets the outputs of a circle as a kernel's destinations, this rank's neighbour first and its own output last: all
@@ -316,13 +322,37 @@ static void outputs_set(const gpuhier_call_t *call, const gpuhier_circle_t *circ
     }
 }
 
+/* One group: reads this rank's block of each member, each rank another member's at a time, and writes it to where
+ * only this rank knows that it belongs. */
+static int blocks_read(const gpuhier_call_t *call, const gpuhier_circle_t *circle, uint64_t slice, CUstream stream)
+{
+    const gpuhier_team_t *team = call->team;
+    const gpuhier_collective_t *row = call->row;
+    int rc = OMPI_SUCCESS;
+    for (int k = 0; k < circle->size && OMPI_SUCCESS == rc; ++k) {
+        const int index = circle->member[(circle->place + 1 + k) % circle->size];
+        const int rank = gpuhier_hierarchy_member(&team->hierarchy, team->group, index);
+        const gpuhier_range_t part = gpuhier_call_range(call, rank, slice);
+        gpuhier_kernel_args_t args = {.ndst = 1, .count = gpuhier_range_length(part)};
+        args.src[0] = gpuhier_place_input(call, index, block_in(call, row->from), slice, part.begin);
+        args.dst[0] = gpuhier_place_output(call, team->index, block_of(call, row->to, rank), slice, part.begin);
+        if (args.src[0] != args.dst[0] && args.count > 0) { /* in place, MPI_Allgatherv has its own block there */
+            rc = gpuhier_reduce_push(&call->lane->device->reduce, call->kernel, &args, stream);
+        }
+    }
+    return rc;
+}
+
 /* One group, a flat call: takes the elements of this rank's part of the slice from those who give them, and writes the
  * result to those who take it. */
 static int reduce_fused(const gpuhier_call_t *call, const gpuhier_circle_t *circle, uint64_t slice, CUstream stream)
 {
     const gpuhier_collective_t *row = call->row;
+    if (GPUHIER_RANKS_PAIR == row->to || (NULL != call->blocks && GPUHIER_RANKS_ALL == row->to)) {
+        return blocks_read(call, circle, slice, stream);
+    }
     const gpuhier_range_t part =
-        row->has_blocks ? gpuhier_plan_slice(&call->slices.plan, slice) : gpuhier_circle_shard(call, circle, slice);
+        row->has_blocks ? gpuhier_call_range(call, call->team->rank, slice) : gpuhier_circle_shard(call, circle, slice);
     gpuhier_reduce_t *kernels = &call->lane->device->reduce;
     gpuhier_kernel_args_t args;
     args.count = gpuhier_range_length(part);

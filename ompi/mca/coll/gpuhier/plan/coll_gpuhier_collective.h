@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * A collective's row: what the engine must know of it. There is one axis of elements. It is one block, or a block for
- * each rank; a row says who gives an element of it, and who takes it. No MPI, no CUDA.
+ * each rank, or for each pair of ranks; a row says who gives an element of it, and who takes it. No MPI, no CUDA.
  */
 #ifndef GPUHIER_COLLECTIVE_H
 #define GPUHIER_COLLECTIVE_H
@@ -13,19 +13,20 @@
 typedef enum gpuhier_ranks {
     GPUHIER_RANKS_ALL,
     GPUHIER_RANKS_OWNER, /* the rank whose block it is */
+    GPUHIER_RANKS_PAIR,  /* each rank gives a block to each, and so takes one from each */
     GPUHIER_RANKS_ROOT
 } gpuhier_ranks_t;
 
 typedef struct gpuhier_collective {
     const char *name; /* "MPI_Allreduce" */
     gpuhier_ranks_t from, to;
-    bool has_blocks; /* a block for each rank; else one block */
+    bool has_blocks; /* a block for each rank, or pair; else one block */
 } gpuhier_collective_t;
 
 /* Blocks in a rank's input, or in its output, of the ranks' number that they have in all. */
 static inline int gpuhier_collective_blocks(const gpuhier_collective_t *row, gpuhier_ranks_t side, int nranks)
 {
-    return row->has_blocks && GPUHIER_RANKS_ALL == side ? nranks : 1;
+    return row->has_blocks && GPUHIER_RANKS_OWNER != side ? nranks : 1;
 }
 
 /* Does every rank give every element and take every result? Blocks have owners, so there is one block. */

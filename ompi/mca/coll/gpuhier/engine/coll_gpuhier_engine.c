@@ -27,6 +27,7 @@ static __attribute__((noinline)) void parts_find(gpuhier_call_t *call, const gpu
     const gpuhier_collective_t *row = call->row;
     const gpuhier_team_t *team = call->team;
     call->declining = args->declines;
+    call->blocks = args->blocks;
     if (GPUHIER_RANKS_ROOT == row->from || GPUHIER_RANKS_ROOT == row->to) {
         call->root_rank = args->root;
         call->root_group = team->hierarchy.group_of[args->root];
@@ -54,7 +55,6 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
     call->elem_bytes = args->elem_bytes;
     call->has_gaps = gpuhier_reduce_has_gaps(args->kernel);
     call->count = args->count;
-    call->blocks = args->blocks;
     call->row = args->row;
     call->in_bytes = call->out_bytes = call->count * call->elem_bytes;
     if (!gpuhier_collective_is_all_to_all(args->row)) {

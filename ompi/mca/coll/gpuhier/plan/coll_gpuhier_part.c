@@ -7,7 +7,7 @@
  * those of the all-reduce. A seat is on the root's side of a round if the bits that later rounds look at, or earlier
  * ones have looked at, are those of the root's seat: x below is the difference of the two numbers.
  *
- * Called by coll_gpuhier_schedule.c and the engine. No Open MPI header.
+ * Called by coll_gpuhier_plan.c, the choice of a plan, and the engine. No Open MPI header.
  */
 #include "plan/coll_gpuhier_part.h"
 

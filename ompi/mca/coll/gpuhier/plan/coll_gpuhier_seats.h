@@ -11,7 +11,7 @@
  *
  * Neighbours fold, so each seat stands for consecutive groups, and "lower seats first" means "lower groups first".
  *
- * Included by coll_gpuhier_schedule.c and coll_gpuhier_part.c only.
+ * Included by coll_gpuhier_schedule.c, coll_gpuhier_plan.c and coll_gpuhier_part.c only.
  */
 #ifndef GPUHIER_SEATS_H
 #define GPUHIER_SEATS_H

@@ -19,14 +19,15 @@ const gpuhier_form_t *gpuhier_form_choose(const gpuhier_call_t *call)
                                                   [GPUHIER_FORM_SWITCHED] = &gpuhier_form_switched,
                                                   [GPUHIER_FORM_SLICES] = &gpuhier_form_slices};
     const gpuhier_team_t *team = call->team;
+    const bool can = GPUHIER_SWITCH_READY == team->switch_state;
+    const uint64_t switch_bytes =
+        can && gpuhier_switch_suits(team, call->kernel, call->in_bytes) ? team->switch_from : 0;
     gpuhier_facts_t facts = gpuhier_team_facts(team);
     facts.bytes = call->in_bytes;
     facts.is_all_to_all = gpuhier_collective_is_all_to_all(call->row);
     facts.is_blocking = NULL == call->ended;
     facts.has_gaps = call->has_gaps;
-    if (GPUHIER_SWITCH_READY != team->switch_state || !gpuhier_switch_suits(team, call->kernel, call->in_bytes)) {
-        facts.switch_bytes = 0;
-    }
+    facts.switch_bytes = switch_bytes;
     return forms[gpuhier_choice_form(&facts)];
 }
 

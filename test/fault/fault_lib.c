@@ -36,11 +36,21 @@ void pair_free(pair_t *pair)
 }
 
 /* What pair_call() calls; count is of the whole message, which those with blocks share out. */
-typedef enum collective { ALLREDUCE, REDUCE, BCAST, ALLGATHER, REDUCE_SCATTER_BLOCK, COLLECTIVES } collective_t;
+typedef enum collective {
+    ALLREDUCE,
+    REDUCE,
+    BCAST,
+    ALLGATHER,
+    REDUCE_SCATTER_BLOCK,
+    ALLTOALL,
+    ALLTOALLV,
+    COLLECTIVES
+} collective_t;
 
 static collective_t collective(void)
 {
-    static const char *const names[] = {"allreduce", "reduce", "bcast", "allgather", "reduce_scatter_block"};
+    static const char *const names[] = {"allreduce", "reduce",   "bcast", "allgather", "reduce_scatter_block",
+                                        "alltoall",  "alltoallv"};
     const char *name = getenv("FAULT_COLLECTIVE");
     for (int i = 0; i < COLLECTIVES; ++i) {
         if (0 == strcmp(names[i], NULL == name ? names[ALLREDUCE] : name)) {
@@ -76,6 +86,8 @@ static plan_t plan_make(MPI_Comm comm, size_t count, uint64_t salt)
     } else if (REDUCE_SCATTER_BLOCK == p.kind) {
         p.in = block * nranks;
         p.out = block;
+    } else if (ALLTOALL == p.kind || ALLTOALLV == p.kind) {
+        p.in = p.out = block * nranks;
     } else if (REDUCE == p.kind) {
         p.out = p.rank == p.root ? count : 0;
     } else if (BCAST == p.kind) {
@@ -88,7 +100,13 @@ static int plan_call(const plan_t *p, MPI_Comm comm, pair_t *pair, size_t count)
 {
     const void *in = pair->send.message;
     void *out = pair->recv.message;
+    const int nranks = p->values.nranks, block = (int) p->in / nranks;
+    int counts[nranks], places[nranks];
 
+    for (int i = 0; i < nranks; ++i) {
+        counts[i] = block;
+        places[i] = i * block;
+    }
     switch (p->kind) {
     case REDUCE:
         return MPI_Reduce(in, out, (int) count, MPI_DOUBLE, MPI_SUM, p->root, comm);
@@ -98,6 +116,10 @@ static int plan_call(const plan_t *p, MPI_Comm comm, pair_t *pair, size_t count)
         return MPI_Allgather(in, (int) p->in, MPI_DOUBLE, out, (int) p->in, MPI_DOUBLE, comm);
     case REDUCE_SCATTER_BLOCK:
         return MPI_Reduce_scatter_block(in, out, (int) p->out, MPI_DOUBLE, MPI_SUM, comm);
+    case ALLTOALL:
+        return MPI_Alltoall(in, block, MPI_DOUBLE, out, block, MPI_DOUBLE, comm);
+    case ALLTOALLV:
+        return MPI_Alltoallv(in, counts, places, MPI_DOUBLE, out, counts, places, MPI_DOUBLE, comm);
     default:
         return MPI_Allreduce(in, out, (int) count, MPI_DOUBLE, MPI_SUM, comm);
     }
@@ -109,7 +131,10 @@ static size_t plan_check(const plan_t *p, const double *got, char *line, size_t 
     const size_t first = REDUCE_SCATTER_BLOCK == p->kind ? (size_t) p->rank * p->out : 0;
     size_t first_wrong = 0, wrong = 0;
 
-    if (BCAST != p->kind && ALLGATHER != p->kind) {
+    const bool pairs = ALLTOALL == p->kind || ALLTOALLV == p->kind;
+    const size_t block = p->out / (size_t) p->values.nranks;
+
+    if (BCAST != p->kind && ALLGATHER != p->kind && !pairs) {
         wrong = value_check(&p->values, first, p->out, got, &first_wrong);
         if (wrong > 0) {
             value_describe(&p->values, first_wrong, got + (first_wrong - first), line, room);
@@ -117,9 +142,10 @@ static size_t plan_check(const plan_t *p, const double *got, char *line, size_t 
         return wrong;
     }
     for (size_t i = 0; i < p->out; ++i) {
-        const int from = BCAST == p->kind ? p->root : (int) (i / p->in);
+        const int from = BCAST == p->kind ? p->root : (int) (i / block);
+        const size_t at = BCAST == p->kind ? i : i % block + (pairs ? (size_t) p->rank * block : 0);
         double want;
-        value_fill(&p->values, from, BCAST == p->kind ? i : i % p->in, 1, &want);
+        value_fill(&p->values, from, at, 1, &want);
         if (0 != memcmp(&want, &got[i], sizeof(want)) && 0 == wrong++) {
             snprintf(line, room, "element %zu is %g, not rank %d's %g", i, got[i], from, want);
         }

@@ -73,7 +73,7 @@ typedef gpuhier_coll_args_t args_t;
     X(allgatherv, iallgatherv, allgatherv_init, EQUAL_LISTED, gather_to_all, EQUAL, LISTED, MOVES,                     \
       gpuhier_row_allgatherv)                                                                                          \
     X(alltoall, ialltoall, alltoall_init, EQUAL_EQUAL, all_to_all, EQUAL, EQUAL, MOVES, gpuhier_row_alltoall)          \
-    X(alltoallv, ialltoallv, alltoallv_init, LISTED_LISTED, all_to_all, LISTED, LISTED, MOVES, NULL)                   \
+    X(alltoallv, ialltoallv, alltoallv_init, LISTED_LISTED, all_to_all, LISTED, LISTED, MOVES, gpuhier_row_alltoallv)  \
     X(alltoallw, ialltoallw, alltoallw_init, TYPED_TYPED, all_to_all, TYPED, TYPED, MOVES, NULL)                       \
     X(bcast, ibcast, bcast_init, BUFFER_ROOT, broadcast, EQUAL, EQUAL, MOVES, gpuhier_row_bcast)                       \
     X(exscan, iexscan, exscan_init, REDUCTION, scan_before, EQUAL, EQUAL, REDUCES, NULL)                               \

@@ -4,12 +4,14 @@
  *
  * Owns the collectives beside MPI_Allreduce that run on the GPUs: for each its row, and what all ranks know of a call.
  * That is the path's key: the operation, the type and the counts of a reduction; the bytes of blocks of the others,
- * whose ranks agree on no more. A rank whose type is not contiguous votes a call down. MPI_Allgatherv, MPI_Alltoall and
- * MPI_Reduce_scatter run on the GPUs of one group only.
+ * whose ranks agree on no more. A rank whose type is not contiguous votes a call down. MPI_Allgatherv, MPI_Alltoall(v)
+ * and MPI_Reduce_scatter run on the GPUs of one group only.
  *
  * Called by the entry points in coll_gpuhier_family.c.
  */
 #include "ompi_config.h"
+
+#include <stdlib.h>
 
 #include "coll/coll_gpuhier_path.h"
 #include "coll/coll_gpuhier_request.h"
@@ -23,6 +25,7 @@ enum {
     KIND_REDUCE_SCATTER = 2 * GPUHIER_REDUCE_COUNT, /* and MPI_Reduce_scatter_block */
     KIND_ALLGATHER = 3 * GPUHIER_REDUCE_COUNT,      /* and MPI_Allgatherv */
     KIND_ALLTOALL,
+    KIND_ALLTOALLV,
     KIND_BCAST,
     KIND_FIRST,
     KINDS
@@ -59,28 +62,44 @@ static bool is_open(gpuhier_module_t *module, struct ompi_communicator_t *comm, 
 /* Does this call run on the GPUs only if it is blocking, and all ranks are one group? */
 static bool is_of_one_group(const gpuhier_call_args_t *args)
 {
-    return NULL != args->blocks || GPUHIER_RANKS_PAIR == args->row->from;
+    return args->row->has_lists || GPUHIER_RANKS_PAIR == args->row->from;
+}
+
+static int run(gpuhier_module_t *module, struct ompi_communicator_t *comm, gpuhier_path_key_t key,
+               gpuhier_call_args_t *args)
+{
+    gpuhier_reason_t why;
+    gpuhier_mode_entry_t *entry = NULL;
+    if (is_open(module, comm, args)) {
+        if (module->team->ngroups > 1 && is_of_one_group(args)) {
+            return GPUHIER_DECLINED;
+        }
+        if (args->is_idle) { /* any GPU memory will do, so that its buffers do not keep the others from the GPUs */
+            args->in = args->out = (void *) (uintptr_t) module->team->device->witness;
+        }
+        entry = gpuhier_path_blocking(module, comm, key, args->in, args->out, &why);
+    }
+    return NULL != entry                           ? gpuhier_path_run(module, entry, args)
+           : OMPI_SUCCESS != module->saved.failure ? module->saved.failure
+                                                   : GPUHIER_DECLINED;
+}
+
+/* Both lists of a call are one block of memory. */
+static void lists_free(const gpuhier_call_args_t *args)
+{
+    free(NULL != args->given ? args->given : args->taken);
 }
 
 int gpuhier_row_run(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuhier_row_fn *row)
 {
-    gpuhier_blocks_t blocks;
-    gpuhier_call_args_t args = {.blocks = &blocks};
+    gpuhier_call_args_t args;
     gpuhier_path_key_t key;
-    gpuhier_reason_t why;
-    gpuhier_mode_entry_t *entry = NULL;
     if (!row(a, &args, &key)) {
         return GPUHIER_DECLINED;
     }
-    if (is_open(module, a->comm, &args)) {
-        if (module->team->ngroups > 1 && is_of_one_group(&args)) {
-            return GPUHIER_DECLINED;
-        }
-        entry = gpuhier_path_blocking(module, a->comm, key, args.in, args.out, &why);
-    }
-    return NULL != entry                           ? gpuhier_path_run(module, entry, &args)
-           : OMPI_SUCCESS != module->saved.failure ? module->saved.failure
-                                                   : GPUHIER_DECLINED;
+    const int rc = run(module, a->comm, key, &args);
+    lists_free(&args);
+    return rc;
 }
 
 /* Data of any type move as bytes. A call that is voted down can only go on with types that all ranks know: so the
@@ -88,9 +107,13 @@ int gpuhier_row_run(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuh
 int gpuhier_row_post(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuhier_row_fn *row,
                      ompi_request_t **request_p)
 {
-    gpuhier_call_args_t args = {.blocks = NULL};
+    gpuhier_call_args_t args;
     gpuhier_path_key_t key;
-    if (!row(a, &args, &key) || GPUHIER_RANKS_ALL != args.row->from || key.bytes <= GPUHIER_PATH_NONBLOCKING_BYTES) {
+    if (!row(a, &args, &key)) {
+        return GPUHIER_DECLINED;
+    }
+    if (is_of_one_group(&args) || GPUHIER_RANKS_ALL != args.row->from || key.bytes <= GPUHIER_PATH_NONBLOCKING_BYTES) {
+        lists_free(&args);
         return GPUHIER_DECLINED;
     }
     gpuhier_mode_entry_t *entry = gpuhier_path_nonblocking(module, key);
@@ -116,10 +139,14 @@ static int start(size_t count, ompi_request_t **requests)
 int gpuhier_row_init(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuhier_row_fn *row,
                      ompi_request_t **request_p)
 {
-    gpuhier_call_args_t args = {.blocks = NULL};
+    gpuhier_call_args_t args;
     gpuhier_path_key_t key;
     gpuhier_reason_t why;
-    if (!row(a, &args, &key) || is_of_one_group(&args)) {
+    if (!row(a, &args, &key)) {
+        return GPUHIER_DECLINED;
+    }
+    if (is_of_one_group(&args)) {
+        lists_free(&args);
         return GPUHIER_DECLINED;
     }
     gpuhier_request_t *request = gpuhier_request_get(a->comm, true);
@@ -142,19 +169,55 @@ int gpuhier_row_init(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpu
     return OMPI_SUCCESS;
 }
 
-/* The lengths of the blocks in rcounts, of which an element has `unit`; the longest one, and the length of all, 0 if
- * there are more than a group has ranks. */
-static size_t lengths_find(const gpuhier_coll_args_t *a, size_t unit, gpuhier_blocks_t *blocks, uint64_t *longest_p)
+/* -- lists of blocks -------------------------------------------------------------------------- */
+
+static gpuhier_block_t *lists_make(const gpuhier_coll_args_t *a, int lists)
 {
-    const int nranks = ompi_comm_size(a->comm);
-    size_t all = 0;
+    return malloc((size_t) (lists * ompi_comm_size(a->comm)) * sizeof(gpuhier_block_t));
+}
+
+/* Elements of all blocks, and of the longest one. */
+static uint64_t counts_sum(gpuhier_counts_t counts, int nranks, uint64_t *longest_p)
+{
+    uint64_t all = 0;
     *longest_p = 0;
-    for (int i = 0; i < nranks && nranks <= GPUHIER_KERNEL_MAX_PEERS; ++i) {
-        blocks->length[i] = GPUHIER_COUNTS_AT(a->rcounts, i) * unit;
-        *longest_p = blocks->length[i] > *longest_p ? blocks->length[i] : *longest_p;
-        all += blocks->length[i];
+    for (int i = 0; i < nranks; ++i) {
+        const uint64_t count = GPUHIER_COUNTS_AT(counts, i);
+        *longest_p = count > *longest_p ? count : *longest_p;
+        all += count;
     }
     return all;
+}
+
+/* Where so many elements begin, and whether they are contiguous. */
+static bool is_contiguous(const void *buffer, size_t count, const struct ompi_datatype_t *dtype, char **begin_p)
+{
+    *begin_p = (char *) (uintptr_t) buffer + dtype->super.true_lb;
+    return ompi_datatype_is_contiguous_memory_layout(dtype, count < 2 ? 1 : 2); /* more are as two */
+}
+
+/* Fills a list with blocks of bytes, from the lowest of them on, which is *begin_p. Displacements may be negative;
+ * those of empty blocks mean nothing. Are the blocks contiguous? */
+static bool list_fill(gpuhier_counts_t counts, gpuhier_disps_t disps, const struct ompi_datatype_t *dtype, int nranks,
+                      const void *buffer, gpuhier_block_t *list, uint64_t *longest_p, char **begin_p)
+{
+    const size_t size = dtype->super.size;
+    const ptrdiff_t extent = dtype->super.ub - dtype->super.lb;
+    ptrdiff_t least = PTRDIFF_MAX;
+    uint64_t longest;
+    (void) counts_sum(counts, nranks, &longest);
+    const bool fits = is_contiguous(buffer, longest, dtype, begin_p);
+    *longest_p = longest * size;
+    for (int i = 0; i < nranks && longest > 0; ++i) {
+        const ptrdiff_t at = GPUHIER_DISPS_AT(disps, i) * extent;
+        least = GPUHIER_COUNTS_AT(counts, i) > 0 && at < least ? at : least;
+    }
+    for (int i = 0; i < nranks; ++i) {
+        list[i] = (gpuhier_block_t){.begin = (uint64_t) (GPUHIER_DISPS_AT(disps, i) * extent) - (uint64_t) least,
+                                    .length = GPUHIER_COUNTS_AT(counts, i) * size};
+    }
+    *begin_p += longest > 0 ? least : 0;
+    return fits || 0 == *longest_p;
 }
 
 /* -- reductions: the operation, the type and the counts are the same on all ranks ------------- */
@@ -187,22 +250,29 @@ bool gpuhier_row_reduce_scatter_block(const gpuhier_coll_args_t *a, gpuhier_call
 
 bool gpuhier_row_reduce_scatter(const gpuhier_coll_args_t *a, gpuhier_call_args_t *args, gpuhier_path_key_t *key)
 {
-    static const gpuhier_collective_t row = {
-        .name = "MPI_Reduce_scatter", .from = GPUHIER_RANKS_ALL, .to = GPUHIER_RANKS_OWNER, .has_blocks = true};
-    gpuhier_blocks_t *blocks = args->blocks;
+    static const gpuhier_collective_t row = {.name = "MPI_Reduce_scatter",
+                                             .from = GPUHIER_RANKS_ALL,
+                                             .to = GPUHIER_RANKS_OWNER,
+                                             .has_blocks = true,
+                                             .has_lists = true};
+    const int nranks = ompi_comm_size(a->comm);
     const void *in = MPI_IN_PLACE == a->sbuf ? a->rbuf : a->sbuf;
-    *args = (gpuhier_call_args_t){.row = &row, .in = in, .blocks = blocks};
+    *args = (gpuhier_call_args_t){.row = &row, .in = in, .dtype = a->rdtype};
     args->kernel = gpuhier_reduce_find(a->op, a->rdtype, &args->elem_bytes);
-    if (args->kernel < 0 || NULL == blocks) {
+    const uint64_t all = counts_sum(a->rcounts, nranks, &args->count);
+    if (args->kernel < 0 || 0 == all) {
         return false;
     }
-    const size_t all = lengths_find(a, 1, blocks, &args->count);
-    for (int i = 0; i < ompi_comm_size(a->comm) && all > 0; ++i) {
-        blocks->begin[i] = 0 == i ? 0 : blocks->begin[i - 1] + blocks->length[i - 1];
+    args->given = lists_make(a, 1);
+    args->declines = NULL == args->given;
+    uint64_t end = 0;
+    for (int i = 0; i < nranks && NULL != args->given; ++i) {
+        args->given[i] = (gpuhier_block_t){.begin = end, .length = GPUHIER_COUNTS_AT(a->rcounts, i)};
+        end += args->given[i].length;
     }
-    args->out = all > 0 && 0 == blocks->length[ompi_comm_rank(a->comm)] ? (void *) (uintptr_t) in : a->rbuf;
+    args->out = 0 == GPUHIER_COUNTS_AT(a->rcounts, ompi_comm_rank(a->comm)) ? (void *) (uintptr_t) in : a->rbuf;
     *key = (gpuhier_path_key_t){KIND_REDUCE_SCATTER + args->kernel, all * args->elem_bytes};
-    return all > 0;
+    return true;
 }
 
 /* -- the others: the bytes of a block are the same on all ranks -------------------------------- */
@@ -210,13 +280,6 @@ bool gpuhier_row_reduce_scatter(const gpuhier_coll_args_t *a, gpuhier_call_args_
 /* What a call that moves so many bytes of a block has in common with its like. */
 #define BYTES_OF(row_, bytes_) \
     .row = &row_, .kernel = BYTES_KERNEL, .elem_bytes = 1, .count = bytes_, .dtype = &ompi_mpi_byte.dt
-
-/* Where so many elements begin, and whether they are contiguous. */
-static bool is_contiguous(const void *buffer, size_t count, const struct ompi_datatype_t *dtype, char **begin_p)
-{
-    *begin_p = (char *) (uintptr_t) buffer + dtype->super.true_lb;
-    return ompi_datatype_is_contiguous_memory_layout(dtype, count < 2 ? 1 : 2); /* more are as two */
-}
 
 bool gpuhier_row_allgather(const gpuhier_coll_args_t *a, gpuhier_call_args_t *args, gpuhier_path_key_t *key)
 {
@@ -237,36 +300,26 @@ bool gpuhier_row_allgather(const gpuhier_coll_args_t *a, gpuhier_call_args_t *ar
 
 bool gpuhier_row_allgatherv(const gpuhier_coll_args_t *a, gpuhier_call_args_t *args, gpuhier_path_key_t *key)
 {
-    static const gpuhier_collective_t row = {
-        .name = "MPI_Allgatherv", .from = GPUHIER_RANKS_OWNER, .to = GPUHIER_RANKS_ALL, .has_blocks = true};
+    static const gpuhier_collective_t row = {.name = "MPI_Allgatherv",
+                                             .from = GPUHIER_RANKS_OWNER,
+                                             .to = GPUHIER_RANKS_ALL,
+                                             .has_blocks = true,
+                                             .has_lists = true};
     const int rank = ompi_comm_rank(a->comm), nranks = ompi_comm_size(a->comm);
-    const size_t size = a->rdtype->super.size;
-    const ptrdiff_t extent = a->rdtype->super.ub - a->rdtype->super.lb;
-    gpuhier_blocks_t *blocks = args->blocks;
-    uint64_t longest = 0;
-    const size_t all = NULL == blocks ? 0 : lengths_find(a, size, blocks, &longest);
-    char *in, *out;
-    if (0 == all) {
-        return false;
+    uint64_t longest;
+    const uint64_t all = counts_sum(a->rcounts, nranks, &longest) * a->rdtype->super.size;
+    gpuhier_block_t *list = 0 == all ? NULL : lists_make(a, 1);
+    char *in = a->rbuf, *out = a->rbuf;
+    bool fits = NULL != list && list_fill(a->rcounts, a->rdisps, a->rdtype, nranks, a->rbuf, list, &longest, &out);
+    if (fits) {
+        in = out + (list[rank].length > 0 ? list[rank].begin : 0);
     }
-    bool fits = is_contiguous(a->rbuf, longest / size, a->rdtype, &out);
-    ptrdiff_t least = PTRDIFF_MAX; /* displacements may be negative; those of empty blocks mean nothing */
-    for (int i = 0; i < nranks; ++i) {
-        const ptrdiff_t at = GPUHIER_DISPS_AT(a->rdisps, i) * extent;
-        least = blocks->length[i] > 0 && at < least ? at : least;
+    if (fits && list[rank].length > 0 && MPI_IN_PLACE != a->sbuf) {
+        fits = is_contiguous(a->sbuf, (size_t) a->scount, a->sdtype, &in);
     }
-    for (int i = 0; i < nranks; ++i) {
-        blocks->begin[i] = (uint64_t) (GPUHIER_DISPS_AT(a->rdisps, i) * extent - least);
-    }
-    in = out += least;
-    if (blocks->length[rank] > 0 && MPI_IN_PLACE == a->sbuf) {
-        in += blocks->begin[rank];
-    } else if (blocks->length[rank] > 0) {
-        fits = is_contiguous(a->sbuf, (size_t) a->scount, a->sdtype, &in) && fits;
-    }
-    *args = (gpuhier_call_args_t){BYTES_OF(row, longest), .blocks = blocks, .in = in, .out = out, .declines = !fits};
+    *args = (gpuhier_call_args_t){BYTES_OF(row, longest), .taken = list, .in = in, .out = out, .declines = !fits};
     *key = (gpuhier_path_key_t){KIND_ALLGATHER, all};
-    return true;
+    return all > 0;
 }
 
 bool gpuhier_row_alltoall(const gpuhier_coll_args_t *a, gpuhier_call_args_t *args, gpuhier_path_key_t *key)
@@ -284,6 +337,36 @@ bool gpuhier_row_alltoall(const gpuhier_coll_args_t *a, gpuhier_call_args_t *arg
     *args = (gpuhier_call_args_t){BYTES_OF(row, bytes), .in = in, .out = out, .declines = !fits};
     *key = (gpuhier_path_key_t){KIND_ALLTOALL, bytes * nranks};
     return bytes > 0;
+}
+
+/* A rank knows its own counts only, so all calls of a communicator are of one kind. */
+bool gpuhier_row_alltoallv(const gpuhier_coll_args_t *a, gpuhier_call_args_t *args, gpuhier_path_key_t *key)
+{
+    static const gpuhier_collective_t row = {.name = "MPI_Alltoallv",
+                                             .from = GPUHIER_RANKS_PAIR,
+                                             .to = GPUHIER_RANKS_PAIR,
+                                             .has_blocks = true,
+                                             .has_lists = true};
+    const int nranks = ompi_comm_size(a->comm);
+    const bool in_place = MPI_IN_PLACE == a->sbuf;
+    gpuhier_block_t *lists = lists_make(a, 2);
+    *args = (gpuhier_call_args_t){BYTES_OF(row, 0), .in = a->rbuf, .out = a->rbuf, .declines = NULL == lists};
+    *key = (gpuhier_path_key_t){KIND_ALLTOALLV, 1};
+    if (NULL != lists) {
+        char *in, *out;
+        uint64_t taken;
+        args->given = lists;
+        args->taken = lists + nranks;
+        const bool takes = list_fill(a->rcounts, a->rdisps, a->rdtype, nranks, a->rbuf, args->taken, &taken, &out);
+        const bool gives =
+            in_place ? list_fill(a->rcounts, a->rdisps, a->rdtype, nranks, a->rbuf, args->given, &args->count, &in)
+                     : list_fill(a->scounts, a->sdisps, a->sdtype, nranks, a->sbuf, args->given, &args->count, &in);
+        args->in = 0 == args->count ? out : in;
+        args->out = 0 == taken ? (void *) (uintptr_t) args->in : out;
+        args->is_idle = 0 == args->count && 0 == taken;
+        args->declines = !takes || !gives;
+    }
+    return true;
 }
 
 bool gpuhier_row_bcast(const gpuhier_coll_args_t *a, gpuhier_call_args_t *args, gpuhier_path_key_t *key)

@@ -30,7 +30,7 @@ typedef struct gpuhier_coll_args {
 /*
  * Says what a call is to do on the GPUs, and what all ranks know of it. False: there is nothing to do, or no kernel for
  * it, on all ranks alike.
- * args->blocks: memory for blocks of unequal length, or NULL: there is none, as where a call outlives its function.
+ * Lists of blocks are one piece of memory, which the caller frees.
  */
 typedef bool gpuhier_row_fn(const gpuhier_coll_args_t *a, gpuhier_call_args_t *args, gpuhier_path_key_t *key);
 
@@ -57,7 +57,7 @@ int gpuhier_row_post(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpu
 int gpuhier_row_init(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuhier_row_fn *row,
                      ompi_request_t **request_p);
 
-gpuhier_row_fn gpuhier_row_allgather, gpuhier_row_allgatherv, gpuhier_row_alltoall, gpuhier_row_bcast,
-    gpuhier_row_reduce, gpuhier_row_reduce_scatter, gpuhier_row_reduce_scatter_block;
+gpuhier_row_fn gpuhier_row_allgather, gpuhier_row_allgatherv, gpuhier_row_alltoall, gpuhier_row_alltoallv,
+    gpuhier_row_bcast, gpuhier_row_reduce, gpuhier_row_reduce_scatter, gpuhier_row_reduce_scatter_block;
 
 #endif /* GPUHIER_ROWS_H */

@@ -50,23 +50,17 @@ typedef struct gpuhier_idle {
     bool found_dead; /* a member was dead at the last look; what it did before may not have been seen yet */
 } gpuhier_idle_t;
 
-/* Blocks of unequal length, of a row where one side has those of all ranks: elements in the block of each rank, and
- * where it begins on that side. Lengths are equal on all ranks. Begins are so where the ranks give all blocks. */
-typedef struct gpuhier_blocks {
-    uint64_t length[GPUHIER_KERNEL_MAX_PEERS];
-    uint64_t begin[GPUHIER_KERNEL_MAX_PEERS];
-} gpuhier_blocks_t;
-
 /* What a call is to do. */
 typedef struct gpuhier_call_args {
     const gpuhier_collective_t *row;
     int root;   /* rank of the communicator, in a row with one */
     int kernel; /* index, see coll_gpuhier_reduce.h. Of rows that do not reduce: that of any type of elem_bytes */
     size_t elem_bytes;
-    uint64_t count;           /* elements of a block, of the longest one, > 0 */
-    gpuhier_blocks_t *blocks; /* NULL: all are of that length. Lives as long as the call */
-    const void *in;           /* any memory; in == out: in place, or one of both means nothing on this rank */
+    uint64_t count; /* elements of a block, of the longest one, > 0; of pairs with lists: that of this rank */
+    gpuhier_block_t *given, *taken; /* lists of blocks, see coll_gpuhier_slot.h. They live as long as the call */
+    const void *in;                 /* any memory; in == out: in place, or one of both means nothing on this rank */
     void *out;
+    bool is_idle;                 /* of pairs with lists: this rank gives nothing and takes nothing */
     bool declines;                /* this rank cannot take part, and votes the call down */
     gpuhier_trace_event_t *trace; /* NULL: none */
     /* The rest is zero for a call that a thread waits for (gpuhier_queue_run()). */
@@ -147,7 +141,8 @@ struct gpuhier_call {
     uint64_t in_bytes, out_bytes;   /* of the user's buffers */
     bool has_gaps;                  /* elements have gaps, which belong to the program: gpuhier_reduce_has_gaps() */
     uint64_t count;                 /* elements of a block: of the longest one */
-    const gpuhier_blocks_t *blocks; /* NULL: all are of that length, one after the other */
+    gpuhier_block_t *given, *taken; /* as in the arguments. An element of a pair that is not given is not taken */
+    bool is_cut_short;              /* a peer gives more to this rank than it takes */
     CUdeviceptr in, out;          /* the user's buffers; in == out in place. In host memory the call goes via scratch */
     gpuhier_buffer_t from, to;    /* what kind of memory they are */
     gpuhier_trace_event_t *trace; /* this and the next four: as in the arguments */

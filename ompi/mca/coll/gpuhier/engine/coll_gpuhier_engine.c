@@ -20,6 +20,17 @@
 #include "engine/coll_gpuhier_watch.h"
 #include "team/coll_gpuhier_partners.h"
 
+/* Bytes of this rank's buffer, from its begin to the end of the last block in the list. */
+static uint64_t list_bytes(const gpuhier_call_t *call, const gpuhier_block_t *list)
+{
+    uint64_t end = 0;
+    for (int i = 0; i < call->team->nranks; ++i) {
+        const uint64_t ends = list[i].begin + list[i].length;
+        end = 0 != list[i].length && ends > end ? ends : end;
+    }
+    return end * call->elem_bytes;
+}
+
 /* Which rank is the root, how long the buffers are, and whether this rank can take part, where not all give and take
  * all. */
 static __attribute__((noinline)) void parts_find(gpuhier_call_t *call, const gpuhier_call_args_t *args)
@@ -27,7 +38,8 @@ static __attribute__((noinline)) void parts_find(gpuhier_call_t *call, const gpu
     const gpuhier_collective_t *row = call->row;
     const gpuhier_team_t *team = call->team;
     call->declining = args->declines;
-    call->blocks = args->blocks;
+    call->given = args->given;
+    call->taken = args->taken;
     if (GPUHIER_RANKS_ROOT == row->from || GPUHIER_RANKS_ROOT == row->to) {
         call->root_rank = args->root;
         call->root_group = team->hierarchy.group_of[args->root];
@@ -35,15 +47,11 @@ static __attribute__((noinline)) void parts_find(gpuhier_call_t *call, const gpu
     }
     call->in_bytes *= (uint64_t) gpuhier_collective_blocks(row, row->from, team->nranks);
     call->out_bytes *= (uint64_t) gpuhier_collective_blocks(row, row->to, team->nranks);
-    if (NULL != call->blocks) {
-        const uint64_t mine = call->blocks->length[team->rank] * call->elem_bytes;
-        uint64_t end = 0;
-        for (int i = 0; i < team->nranks; ++i) {
-            const uint64_t ends = call->blocks->begin[i] + call->blocks->length[i];
-            end = 0 != call->blocks->length[i] && ends > end ? ends : end;
-        }
-        call->in_bytes = GPUHIER_RANKS_ALL == row->from ? end * call->elem_bytes : mine;
-        call->out_bytes = GPUHIER_RANKS_ALL == row->to ? end * call->elem_bytes : mine;
+    if (NULL != args->given || NULL != args->taken) {
+        call->in_bytes =
+            NULL != args->given ? list_bytes(call, args->given) : args->taken[team->rank].length * call->elem_bytes;
+        call->out_bytes =
+            NULL != args->taken ? list_bytes(call, args->taken) : args->given[team->rank].length * call->elem_bytes;
     }
 }
 
@@ -180,7 +188,7 @@ static int run_step(gpuhier_call_t *call)
     } else if (0 != (call->mask & GPUHIER_MASK_NO_LONG)) {
         begin_again(call);
     } else {
-        gpuhier_engine_end(call, OMPI_SUCCESS);
+        gpuhier_engine_end(call, call->is_cut_short ? MPI_ERR_TRUNCATE : OMPI_SUCCESS);
     }
     return events + 1;
 }

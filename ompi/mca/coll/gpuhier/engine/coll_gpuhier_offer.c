@@ -113,7 +113,7 @@ static bool direct_refs(const gpuhier_call_t *call, gpuhier_arrival_t *arrival)
 bool gpuhier_offer_overwrites(const gpuhier_call_t *call)
 {
     return call->in == call->out && call->row->has_blocks && GPUHIER_RANKS_OWNER != call->row->from
-           && call->out_bytes > 0;
+           && call->in_bytes > 0 && call->out_bytes > 0;
 }
 
 void gpuhier_offer_make(const gpuhier_call_t *call, gpuhier_arrival_t *arrival)

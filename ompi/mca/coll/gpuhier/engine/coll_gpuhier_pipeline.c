@@ -175,13 +175,15 @@ static int input_queue(const gpuhier_call_t *call, uint64_t slice)
     const gpuhier_ranks_t side = call->row->from;
     int rc = OMPI_SUCCESS;
     for (int block = 0; block < gpuhier_call_gives(call, me) && OMPI_SUCCESS == rc; ++block) {
-        const gpuhier_range_t range = gpuhier_call_range(call, gpuhier_call_owner(call, side, block), slice);
+        const gpuhier_range_t range =
+            gpuhier_call_range(call, gpuhier_call_lengths(call, true), gpuhier_call_owner(call, side, block), slice);
         if (0 == gpuhier_range_length(range)) {
             continue;
         }
         const size_t bytes = gpuhier_reduce_span(call->kernel, gpuhier_range_length(range));
         const CUdeviceptr to = gpuhier_place_input(call, me, block, slice, range.begin);
-        const CUdeviceptr from = call->in + (gpuhier_call_begin(call, side, block) + range.begin) * call->elem_bytes;
+        const CUdeviceptr from =
+            call->in + (gpuhier_call_begin(call, me, call->given, block) + range.begin) * call->elem_bytes;
         rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to, from, bytes, call->lane->stream[GPUHIER_STAGE_IN]),
                                 "cuMemcpyAsync");
     }
@@ -365,10 +367,12 @@ static int block_queue(const gpuhier_call_t *call, int block, uint64_t slice)
 {
     gpuhier_lane_t *lane = call->lane;
     CUstream stream = lane->stream[GPUHIER_STAGE_OUT];
-    const gpuhier_ranks_t side = call->row->to;
-    const gpuhier_range_t range = gpuhier_call_range(call, gpuhier_call_owner(call, side, block), slice);
-    const CUdeviceptr to = call->out + (gpuhier_call_begin(call, side, block) + range.begin) * call->elem_bytes;
-    const CUdeviceptr from = gpuhier_place_output(call, call->team->index, block, slice, range.begin);
+    const int me = call->team->index;
+    const gpuhier_range_t range = gpuhier_call_range(call, gpuhier_call_lengths(call, false),
+                                                     gpuhier_call_owner(call, call->row->to, block), slice);
+    const CUdeviceptr to =
+        call->out + (gpuhier_call_begin(call, me, call->taken, block) + range.begin) * call->elem_bytes;
+    const CUdeviceptr from = gpuhier_place_output(call, me, block, slice, range.begin);
     if (0 == gpuhier_range_length(range)) {
         return OMPI_SUCCESS;
     }

@@ -36,24 +36,43 @@ static inline int gpuhier_call_takes(const gpuhier_call_t *call, int index)
                : gpuhier_collective_blocks(call->row, call->row->to, call->team->nranks);
 }
 
-/* Elements of a buffer before a block, of a side that has so many. */
-static inline uint64_t gpuhier_call_begin(const gpuhier_call_t *call, gpuhier_ranks_t side, int block)
+/* The list of blocks that peers read or write, and of which only their rank knows where they begin; NULL: all know. */
+static inline const gpuhier_block_t *gpuhier_call_told(const gpuhier_call_t *call)
 {
-    return NULL == call->blocks        ? (uint64_t) block * call->count
-           : GPUHIER_RANKS_ALL == side ? call->blocks->begin[block]
-                                       : 0;
+    return GPUHIER_RANKS_PAIR == call->row->from ? call->given : call->taken;
 }
 
-/* What a slice has of the block of a rank. */
-static inline gpuhier_range_t gpuhier_call_range(const gpuhier_call_t *call, int rank, uint64_t slice)
+/* What a member has told of its list. */
+static inline const gpuhier_block_t *gpuhier_call_list(const gpuhier_call_t *call, int index)
+{
+    return (const gpuhier_block_t *) (const void *) gpuhier_area_of(call->team, index, call->sequence)->data;
+}
+
+/* Elements before a block of a member's input or output, of which `mine` is this rank's list. */
+static inline uint64_t gpuhier_call_begin(const gpuhier_call_t *call, int index, const gpuhier_block_t *mine, int block)
+{
+    return NULL == mine ? (uint64_t) block * call->count
+           : index == call->team->index || mine != gpuhier_call_told(call)
+               ? mine[block].begin
+               : gpuhier_call_list(call, index)[block].begin;
+}
+
+/* What a slice has of the block of a rank, in a list or, where there is none, of equal length. */
+static inline gpuhier_range_t gpuhier_call_range(const gpuhier_call_t *call, const gpuhier_block_t *list, int rank,
+                                                 uint64_t slice)
 {
     gpuhier_range_t range = gpuhier_plan_slice(&call->slices.plan, slice);
-    if (NULL != call->blocks) {
-        const uint64_t end = call->blocks->length[rank];
-        range.end = range.end < end ? range.end : end;
+    if (NULL != list) {
+        range.end = range.end < list[rank].length ? range.end : list[rank].length;
         range.begin = range.begin < range.end ? range.begin : range.end;
     }
     return range;
+}
+
+/* The lengths of the blocks that this rank gives, and of those that it takes. */
+static inline const gpuhier_block_t *gpuhier_call_lengths(const gpuhier_call_t *call, bool given)
+{
+    return NULL != call->given && (given || NULL == call->taken) ? call->given : call->taken;
 }
 
 /* The rank whose block is one of this rank's, on a side that has several or only its own. */
@@ -78,7 +97,7 @@ static inline CUdeviceptr gpuhier_place_input(const gpuhier_call_t *call, int in
     const gpuhier_member_t *member = &call->slices.member[index];
     return member->via_scratch
                ? gpuhier_place_scratch(call, index, block, slice, element)
-               : member->in + (gpuhier_call_begin(call, call->row->from, block) + element) * call->elem_bytes;
+               : member->in + (gpuhier_call_begin(call, index, call->given, block) + element) * call->elem_bytes;
 }
 
 static inline CUdeviceptr gpuhier_place_output(const gpuhier_call_t *call, int index, int block, uint64_t slice,
@@ -86,7 +105,7 @@ static inline CUdeviceptr gpuhier_place_output(const gpuhier_call_t *call, int i
 {
     const gpuhier_member_t *member = &call->slices.member[index];
     if (!member->via_scratch) {
-        return member->out + (gpuhier_call_begin(call, call->row->to, block) + element) * call->elem_bytes;
+        return member->out + (gpuhier_call_begin(call, index, call->taken, block) + element) * call->elem_bytes;
     }
     if (call->form->ops->has_one_buffer) {
         return gpuhier_place_scratch(call, index, block, slice, element);

@@ -384,6 +384,7 @@ void gpuhier_queue_open(void)
 {
     static const gpuhier_team_engine_t engine = {.slot_bytes = sizeof(gpuhier_slot_t),
                                                  .area_bytes = sizeof(gpuhier_area_t),
+                                                 .block_bytes = sizeof(gpuhier_block_t),
                                                  .make = parts_make,
                                                  .release = parts_release,
                                                  .drive = drive_and_tell};

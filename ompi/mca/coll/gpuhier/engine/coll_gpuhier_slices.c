@@ -88,6 +88,35 @@ uint32_t gpuhier_slices_lane(gpuhier_call_t *call)
     return OMPI_SUCCESS == lane_take(call) ? 0 : call->slices.is_long ? GPUHIER_MASK_NO_LONG : GPUHIER_MASK_FAIL;
 }
 
+/* Puts into this rank's area what peers must know of its blocks. */
+static void lists_tell(const gpuhier_call_t *call, gpuhier_arrival_t *arrival)
+{
+    const gpuhier_team_t *team = call->team;
+    const gpuhier_block_t *list = gpuhier_call_told(call);
+    if (NULL != list) {
+        memcpy(gpuhier_area_of(team, team->index, call->sequence)->data, list, (size_t) team->nranks * sizeof(*list));
+        arrival->longest = call->count;
+    }
+}
+
+/* Pairs with lists: the longest block of all, and how much of each block this rank takes. */
+static void lists_agree(gpuhier_call_t *call)
+{
+    const gpuhier_team_t *team = call->team;
+    if (NULL == call->given || NULL == call->taken) {
+        return;
+    }
+    call->count = 1;
+    for (int i = 0; i < team->group_size; ++i) {
+        const uint64_t longest = gpuhier_slot_of(team, i, call->sequence)->arrival.longest;
+        const uint64_t theirs = gpuhier_call_list(call, i)[team->rank].length;
+        gpuhier_block_t *block = &call->taken[gpuhier_hierarchy_member(&team->hierarchy, team->group, i)];
+        call->count = longest > call->count ? longest : call->count;
+        call->is_cut_short = call->is_cut_short || theirs > block->length;
+        block->length = theirs < block->length ? theirs : block->length;
+    }
+}
+
 static uint32_t offer(gpuhier_call_t *call, gpuhier_arrival_t *arrival)
 {
     const gpuhier_team_t *team = call->team;
@@ -99,6 +128,7 @@ static uint32_t offer(gpuhier_call_t *call, gpuhier_arrival_t *arrival)
         return refused;
     }
     gpuhier_arrival_scratch(call, arrival);
+    lists_tell(call, arrival);
     if (!gpuhier_hostmem_is_used(&team->hostmem)) {
         gpuhier_offer_identify(call);
         if (!gpuhier_offer_overwrites(call) && !gpuhier_known_take(call, arrival)) {
@@ -164,6 +194,7 @@ static int recall(gpuhier_call_t *call)
         return 0;
     }
     gpuhier_arrival_find_fresh(call);
+    lists_agree(call);
     const int rc = partners_find(call);
     if (OMPI_SUCCESS != rc) {
         return rc;
@@ -190,6 +221,9 @@ static int agreed(gpuhier_call_t *call, bool opened)
     const bool direct = all_direct(call);
     if (opened && direct && 0 == (call->mask & (GPUHIER_MASK_FAIL | GPUHIER_MASK_NO_LONG))) {
         gpuhier_known_add(call);
+    }
+    if (0 == (call->mask & GPUHIER_MASK_FAIL)) {
+        lists_agree(call);
     }
     plan_make(call, direct);
     return OMPI_SUCCESS;
@@ -332,7 +366,7 @@ static int blocks_read(const gpuhier_call_t *call, const gpuhier_circle_t *circl
     for (int k = 0; k < circle->size && OMPI_SUCCESS == rc; ++k) {
         const int index = circle->member[(circle->place + 1 + k) % circle->size];
         const int rank = gpuhier_hierarchy_member(&team->hierarchy, team->group, index);
-        const gpuhier_range_t part = gpuhier_call_range(call, rank, slice);
+        const gpuhier_range_t part = gpuhier_call_range(call, call->taken, rank, slice);
         gpuhier_kernel_args_t args = {.ndst = 1, .count = gpuhier_range_length(part)};
         args.src[0] = gpuhier_place_input(call, index, block_in(call, row->from), slice, part.begin);
         args.dst[0] = gpuhier_place_output(call, team->index, block_of(call, row->to, rank), slice, part.begin);
@@ -348,11 +382,11 @@ static int blocks_read(const gpuhier_call_t *call, const gpuhier_circle_t *circl
 static int reduce_fused(const gpuhier_call_t *call, const gpuhier_circle_t *circle, uint64_t slice, CUstream stream)
 {
     const gpuhier_collective_t *row = call->row;
-    if (GPUHIER_RANKS_PAIR == row->to || (NULL != call->blocks && GPUHIER_RANKS_ALL == row->to)) {
+    if (GPUHIER_RANKS_PAIR == row->to || NULL != call->taken) {
         return blocks_read(call, circle, slice, stream);
     }
-    const gpuhier_range_t part =
-        row->has_blocks ? gpuhier_call_range(call, call->team->rank, slice) : gpuhier_circle_shard(call, circle, slice);
+    const gpuhier_range_t part = row->has_blocks ? gpuhier_call_range(call, call->given, call->team->rank, slice)
+                                                 : gpuhier_circle_shard(call, circle, slice);
     gpuhier_reduce_t *kernels = &call->lane->device->reduce;
     gpuhier_kernel_args_t args;
     args.count = gpuhier_range_length(part);

@@ -32,6 +32,7 @@ typedef struct gpuhier_arrival {
     uint32_t flag;   /* not 0: the rank offers the one-shot form, and its kernel waits for words with this flag */
     uint32_t form;   /* gpuhier_form_kind_t: the form in which the rank begins; all ranks must agree */
     uint32_t unused;
+    uint64_t longest;     /* pairs with lists: elements of the longest block that it gives */
     uint64_t known;       /* number of an earlier call on the same memory, if this rank still has all its mappings; 0:
                              there is none (engine/coll_gpuhier_known.h) */
     gpuhier_memref_t in;  /* first element of the send buffer */
@@ -87,14 +88,24 @@ _Static_assert(3 * GPUHIER_CACHE_LINE + 384 == sizeof(gpuhier_slot_t), "a slot i
 _Static_assert(3 * GPUHIER_CACHE_LINE == offsetof(gpuhier_slot_t, arrival), "words before the record, in three lines");
 
 /*
- * One rank, one call of the small form: its words and its data, which begin in the same cache line. Written by that
- * rank only.
+ * A block of unequal length, in elements from the begin of the buffer. A call has a list of them, one for each rank,
+ * for the side where a rank has those of all ranks: the input of MPI_Reduce_scatter, the output of MPI_Allgatherv, both
+ * of MPI_Alltoallv. Lengths are those of all ranks but in pairs, of which each rank knows its own only. Where blocks
+ * begin, all ranks know of MPI_Reduce_scatter.
+ */
+typedef struct gpuhier_block {
+    uint64_t begin, length;
+} gpuhier_block_t;
+
+/*
+ * One rank, one call. Of the small form: its words and its data, which begin in the same cache line. Of blocks that
+ * only their rank knows: its list, before it arrives. Written by that rank only.
  */
 typedef struct gpuhier_area {
     gpuhier_word_t arrived; /* 1 + 2 * GPUHIER_MASK_*: the data are valid, unless the mask has FAIL */
     gpuhier_word_t result;  /* several groups, by the leader: 1 + 2 * the mask of all groups: the data are the result,
                                unless it has FAIL */
-    uint8_t data[];         /* coll_gpuhier_small_bytes */
+    uint8_t data[];         /* coll_gpuhier_small_bytes, or gpuhier_block_t[ranks] */
 } gpuhier_area_t;
 
 _Static_assert(16 == offsetof(gpuhier_area_t, data), "data are aligned for every element");

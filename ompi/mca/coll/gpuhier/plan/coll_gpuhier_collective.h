@@ -21,6 +21,7 @@ typedef struct gpuhier_collective {
     const char *name; /* "MPI_Allreduce" */
     gpuhier_ranks_t from, to;
     bool has_blocks; /* a block for each rank, or pair; else one block */
+    bool has_lists;  /* blocks are of unequal length */
 } gpuhier_collective_t;
 
 /* Blocks in a rank's input, or in its output, of the ranks' number that they have in all. */

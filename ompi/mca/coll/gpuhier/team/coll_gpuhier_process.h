@@ -95,7 +95,8 @@ struct gpuhier_team;
 
 /* The functions of the engine that a team calls. The engine stands above this folder, so it registers them. */
 typedef struct gpuhier_team_engine {
-    size_t slot_bytes, area_bytes; /* of a slot in the control block, and of an area without data */
+    /* Of a slot in the control block, of an area without data, and of each rank's block in the data. */
+    size_t slot_bytes, area_bytes, block_bytes;
     /* Makes the engine's part of a team with several groups. The engine's lock is held. Returns an Open MPI code. */
     int (*make)(struct gpuhier_team *team);
     /* Releases that part; harmless when there is none. The lock is held. */

@@ -86,11 +86,12 @@ int gpuhier_setup_node(gpuhier_setup_t *setup, int rc)
     gpuhier_team_t *team = setup->team;
     rc = OMPI_SUCCESS != rc ? rc : nodes_number(setup);
     const int me = NULL == setup->places ? 0 : setup->places[team->rank];
+    const size_t lists = (size_t) team->nranks * gpuhier_team_engine->block_bytes;
     gpuhier_segment_args_t args = {.nranks = setup->nlocal,
                                    .slot_bytes = gpuhier_team_engine->slot_bytes,
-                                   .area_bytes = 0 == gpuhier_params.small_bytes
-                                                     ? 0
-                                                     : gpuhier_team_engine->area_bytes + gpuhier_params.small_bytes};
+                                   .area_bytes =
+                                       gpuhier_team_engine->area_bytes
+                                       + (lists > gpuhier_params.small_bytes ? lists : gpuhier_params.small_bytes)};
     if (OMPI_SUCCESS == rc) {
         args.word = setup->hello[setup->local[0]].segment_word;
         args.locks = node_is_split(setup);

@@ -144,7 +144,7 @@ int gpuhier_choice_buffers(const gpuhier_limits_t *limits, bool is_long);
  * host_shard_bytes of the limits, from the key of coll_gpuhier_tune. It is the key's value where messages lie in host
  * memory in any case. Where UCX moves GPU memory (on_device) it is half of that, and with up to 4 groups a quarter:
  * there the host's reductions save one kernel or two, while RS and AG reach over PCIe for data that would otherwise lie
- * on the GPU. The factors come from simulation (docs/scaling.md).
+ * on the GPU. The factors come from simulation (docs/model.md).
  */
 uint64_t gpuhier_choice_host_shard(uint64_t host_shard_bytes, int ngroups, bool on_device);
 

@@ -23,7 +23,7 @@ const char *const gpuhier_algorithm_names[GPUHIER_ALGORITHM_COUNT] = {
 };
 
 /*
- * The values for rdma come from simulation (docs/scaling.md) and, shard_bytes, from modelled time; those for tcp come
+ * The values for rdma come from simulation (docs/model.md) and, shard_bytes, from modelled time; those for tcp come
  * from measurement (docs/decisions.md). Those for nvlink are estimates. A step is two short messages and a copy. That
  * takes 12 us, in which the GPU of an NVL72 moves 8 MiB at 700 GB/s; a quarter counts, since four slices or more are
  * under way at once. A reduction takes 3 us. free_bytes: on tcp, messages above 64 KiB are a rendezvous, whose cost the

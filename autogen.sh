@@ -1,4 +1,7 @@
 #!/bin/sh
+# Copyright (c) 2026 the gpuhier authors. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+#
 # Makes ./configure from configure.ac. Run it once in a clone, then ./configure.
 set -e
 cd "$(dirname "$0")"

@@ -1,3 +1,6 @@
+# Copyright (c) 2026 the gpuhier authors. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+#
 # GPUHIER_CHECK_COMPILER: C11 with GNU extensions, and the warnings that this project keeps at zero.
 AC_DEFUN([GPUHIER_CHECK_COMPILER], [
     AC_LANG_PUSH([C])

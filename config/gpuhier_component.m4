@@ -1,3 +1,6 @@
+# Copyright (c) 2026 the gpuhier authors. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+#
 # GPUHIER_COMPONENT: what the component's Makefile.am wants to know, here where it is built beside an installed
 # Open MPI; in Open MPI's own tree its configure.m4 tells. After the checks for Open MPI, UCX, hwloc and CUDA.
 AC_DEFUN([GPUHIER_COMPONENT], [

@@ -1,3 +1,6 @@
+# Copyright (c) 2026 the gpuhier authors. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+#
 # GPUHIER_CHECK_CUDA: the toolkit. The component needs its headers and nvcc to build, and only libcuda.so.1 to run.
 #
 # Substitutes CUDA_HOME CUDA_CPPFLAGS CUDART_LIBS NVCC NVCC_GENCODE NVCC_GENCODE_MULTICAST. GPUHIER_CUDA_ARCHS is in the

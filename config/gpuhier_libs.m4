@@ -1,3 +1,6 @@
+# Copyright (c) 2026 the gpuhier authors. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+#
 # The libraries other than Open MPI and CUDA.
 
 # GPUHIER_CHECK_LIB(NAME, package, header, library, function, how to get it)

@@ -1,3 +1,6 @@
+# Copyright (c) 2026 the gpuhier authors. All rights reserved.
+# SPDX-License-Identifier: BSD-3-Clause
+#
 # GPUHIER_CHECK_OMPI: the Open MPI that the component is built for, with its internal headers.
 #
 # Substitutes OMPI_PREFIX OMPI_VERSION OMPI_CPPFLAGS OMPI_LDFLAGS OMPI_LIBS MPICC MPIRUN; sets componentdir and helpdir, where the component and its messages go.

@@ -7,15 +7,15 @@ from spack.package import *
 
 
 class OpenmpiCollGpuhier(AutotoolsPackage, CudaPackage):
-    """Hierarchical MPI_Allreduce on CUDA buffers: a collective component of Open MPI."""
+    """MPI collectives on CUDA buffers: a component of Open MPI."""
 
     homepage = "https://gpuhier.example.org"
-    url = "https://gpuhier.example.org/gpuhier-0.1.0.tar.gz"
+    url = "https://gpuhier.example.org/gpuhier-0.3.0.tar.gz"
 
     license("BSD-3-Clause")
 
     # The tarball of `make dist`. A site that mirrors it adds its checksum: spack checksum openmpi-coll-gpuhier
-    version("0.1.0")
+    version("0.3.0")
 
     depends_on("c", type="build")
     depends_on("cxx", type="build")

@@ -41,7 +41,7 @@
 
 /* gpuhier's own version, as in configure.ac; ompi_info shows it. release_check() is about Open MPI's version. */
 #define GPUHIER_MAJOR 0
-#define GPUHIER_MINOR 1
+#define GPUHIER_MINOR 3
 #define GPUHIER_RELEASE 0
 
 static int component_register(void);

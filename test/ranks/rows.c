@@ -2,17 +2,19 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The collectives beside MPI_Allreduce that run on the GPUs. Blocks of many lengths, every root, in place or not, on
- * buffers that are used until they are mapped, and on new ones; and calls in which one rank passes host memory or a
- * type with gaps. Lists of counts have zeros, or all elements at one rank, and a rank may have nothing to send and to
- * receive; displacements differ between ranks, leave holes, and are not in the order of ranks. Results are compared
- * with sums and copies that this program makes itself. What lies around a result must keep its contents.
+ * The collectives beside MPI_Allreduce that run on the GPUs. Blocks of many lengths, every root (with the longest block
+ * and two others; with all of them in the full matrix), in place or not, on buffers that are used until they are
+ * mapped, and on new ones; and calls in which one rank passes host memory or a type with gaps. Lists of counts have
+ * zeros, or all elements at one rank, and a rank may have nothing to send and to receive; displacements differ between
+ * ranks, leave holes, and are not in the order of ranks. Results are compared with sums and copies that this program
+ * makes itself. What lies around a result must keep its contents.
  *
  *   rows
  */
 #include "calls.h"
 
 #include <mpi-ext.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,9 +61,10 @@ typedef struct plan {
     way_t way;
 } plan_t;
 
+/* The upper bits of a product: they repeat at no distance that a slice or a block may have, and cost no division. */
 static int value(int rank, size_t i, int salt)
 {
-    return (int) ((size_t) rank * 7919u + i * 31u + (size_t) salt * 101u) % 10007;
+    return (int) (((uint32_t) rank * 2246822519u + (uint32_t) i * 2654435761u + (uint32_t) salt * 3266489917u) >> 18);
 }
 
 /* Ints of the block of a rank. Lists of counts have zeros. */
@@ -152,17 +155,19 @@ static size_t out_ints(const suite_t *suite, const plan_t *p)
 static int expected(const suite_t *suite, const plan_t *p, size_t i, int hole)
 {
     int sum = 0;
+    size_t begin = 2;
     switch (p->coll) {
     case ALLGATHER:
         return value((int) (i / p->count), i % p->count, p->salt);
     case ALLTOALL:
         return value((int) (i / p->count), (size_t) suite->rank * p->count + i % p->count, p->salt);
     case ALLGATHERV:
-        for (int rank = 0; rank < suite->nranks; ++rank) {
-            const size_t begin = displacement(suite, p, rank);
-            if (i >= begin && i < begin + length(suite, p, rank)) {
+        for (int rank = suite->nranks - 1; rank >= 0 && i >= begin; --rank) { /* as displacement() has it */
+            const size_t ints = length(suite, p, rank);
+            if (i < begin + ints) {
                 return value(rank, i - begin, p->salt);
             }
+            begin += ints + 1 + (size_t) suite->rank;
         }
         return hole;
     case ALLTOALLV:
@@ -466,9 +471,13 @@ int main(int argc, char **argv)
 {
     suite_t suite;
     MPI_Comm comm;
-    static const size_t counts[] = {1, 1000, 4099, 65536, 5, 300001};
+    size_t counts[] = {1, 1000, 4099, 32768, 5, 70001};
 
     suite_begin(&suite, "rows", &argc, &argv);
+    if (suite.full) {
+        counts[3] = 65536;
+        counts[5] = 300001;
+    }
     int near;
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &comm);
     MPI_Comm_size(comm, &near);
@@ -483,8 +492,11 @@ int main(int argc, char **argv)
                 for (int root = 0; root < (has_root ? suite.nranks : 1); ++root) {
                     plan_t p = {
                         .coll = (coll_t) coll, .count = counts[i], .root = root, .in_place = 0 != in_place, .step = 1};
+                    if (has_root && !suite.full && 5 != i && 0 != (root + (int) i) % 3) {
+                        continue;
+                    }
                     row_run(&suite, &p, comm, asserts);
-                    if (p.in_place && !has_root) {
+                    if (p.in_place && !has_root && (suite.full || 0 != i % 3)) { /* small, one-shot, in slices */
                         known_run(&suite, &p, comm);
                     }
                 }

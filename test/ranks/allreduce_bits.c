@@ -9,7 +9,7 @@
  * nodes, the sums of the nodes are added last. BITS_HALVES: BITS_PART counts the ranks below a switch, and the sums of
  * two sockets are added last.
  *
- * BITS_OF_PARTS: MPI_Reduce and MPI_Reduce_scatter_block, too.
+ * BITS_OF_PARTS: MPI_Reduce, MPI_Reduce_scatter_block and MPI_Reduce_scatter, too.
  *
  *   allreduce_bits [--stock]
  *
@@ -181,15 +181,23 @@ static void ill_conditioned_sums(suite_t *suite, size_t count)
 }
 
 /*
- * MPI_Reduce and MPI_Reduce_scatter_block add in the order of MPI_Allreduce: the same buffers give the same bits, on
+ * MPI_Reduce and MPI_Reduce_scatter(_block) add in the order of MPI_Allreduce: the same buffers give the same bits, on
  * the GPUs. Not in levels, which only MPI_Allreduce has, nor in a ring, whose order depends on how a message is cut.
  */
 static void parts_have_its_bits(suite_t *suite, size_t count)
 {
     const size_t n = (size_t) suite->nranks, bytes = n * count * sizeof(double);
     double *all = malloc(bytes), *part = malloc(bytes);
+    int counts[suite->nranks];
+    size_t begin = 0; /* of this rank's part, where they are of unequal length */
     buffer_t send, recv;
     pvars_t before;
+
+    for (int i = 0; i < suite->nranks; ++i) {
+        const int shift = (i | 1) < suite->nranks ? (int) count / 3 : 0; /* from each even rank to the next one */
+        counts[i] = (int) count + (0 == i % 2 ? -shift : shift);
+        begin += i < suite->rank ? (size_t) counts[i] : 0;
+    }
 
     buffer_alloc(&send, BUFFER_DEVICE, bytes, 0);
     buffer_alloc(&recv, BUFFER_DEVICE, bytes, 0);
@@ -211,9 +219,14 @@ static void parts_have_its_bits(suite_t *suite, size_t count)
         if (0 != memcmp(part, all + (size_t) suite->rank * count, count * sizeof(double))) {
             suite_fail(suite, "MPI_Reduce_scatter_block, count %zu: other bits than MPI_Allreduce", count);
         }
-        suite->calls += 3;
+        MPI_Reduce_scatter(send.message, recv.message, counts, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        buffer_read(&recv, part, (size_t) counts[suite->rank] * sizeof(double));
+        if (0 != memcmp(part, all + begin, (size_t) counts[suite->rank] * sizeof(double))) {
+            suite_fail(suite, "MPI_Reduce_scatter, count %zu: other bits than MPI_Allreduce", count);
+        }
+        suite->calls += 4;
     }
-    suite_check_paths(suite, "the parts of an all-reduce", &before, 2, 0); /* of the last repetition */
+    suite_check_paths(suite, "the parts of an all-reduce", &before, 3, 0); /* of the last repetition */
     buffer_free(&send);
     buffer_free(&recv);
     free(all);

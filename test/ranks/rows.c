@@ -9,7 +9,9 @@
  * ranks, leave holes, and are not in the order of ranks. Results are compared with sums and copies that this program
  * makes itself. What lies around a result must keep its contents.
  *
- *   rows
+ *   rows [apart]
+ *
+ * apart: the communicator has groups that do not exchange with each other.
  */
 #include "calls.h"
 
@@ -40,15 +42,15 @@ typedef enum coll {
     BCAST,
     REDUCE,
     REDUCE_SCATTER_BLOCK,
-    ALLTOALL, /* this one and the rest: on the GPUs of one group only */
-    ALLGATHERV,
+    ALLGATHERV, /* this one and the rest: on the GPUs in blocking calls only */
     REDUCE_SCATTER,
-    ALLTOALLV,
+    ALLTOALL,  /* between groups that all exchange with each other */
+    ALLTOALLV, /* of one group */
     COLLS
 } coll_t;
 static const char *const names[COLLS] = {
-    "MPI_Allgather", "MPI_Bcast",      "MPI_Reduce",         "MPI_Reduce_scatter_block",
-    "MPI_Alltoall",  "MPI_Allgatherv", "MPI_Reduce_scatter", "MPI_Alltoallv"};
+    "MPI_Allgather",  "MPI_Bcast",          "MPI_Reduce",   "MPI_Reduce_scatter_block",
+    "MPI_Allgatherv", "MPI_Reduce_scatter", "MPI_Alltoall", "MPI_Alltoallv"};
 
 /* One call: `count` ints of a block. */
 typedef struct plan {
@@ -360,7 +362,7 @@ static void row_run(suite_t *suite, plan_t *p, MPI_Comm comm, bool asserts)
     for (int i = 0; i < WARM; ++i) {
         (void) one(suite, p, &pair, comm, MPI_INT, (int) length(suite, p, suite->rank), "device memory");
     }
-    for (p->way = BLOCKING; p->way <= (p->coll < ALLTOALL ? PERSISTENT : BLOCKING); ++p->way) {
+    for (p->way = BLOCKING; p->way <= (p->coll < ALLGATHERV ? PERSISTENT : BLOCKING); ++p->way) {
         /* Open MPI posts nonblocking calls of up to 64 bytes of its own. Data that only moves may have a type of its
          * own on each rank, and nonblocking calls with it are left to Open MPI. */
         const bool reduces = REDUCE == p->coll || REDUCE_SCATTER_BLOCK == p->coll;
@@ -478,12 +480,14 @@ int main(int argc, char **argv)
         counts[3] = 65536;
         counts[5] = 300001;
     }
+    const bool apart = argc > 1 && 0 == strcmp(argv[1], "apart");
     int near;
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &comm);
     MPI_Comm_size(comm, &near);
     MPI_Comm_free(&comm);
     for (int coll = 0; coll < COLLS; ++coll) {
-        const bool asserts = PATH_ANY != suite.default_path && (coll < ALLTOALL || near == suite.nranks);
+        const bool asserts =
+            PATH_ANY != suite.default_path && (near == suite.nranks || coll < (apart ? ALLTOALL : ALLTOALLV));
         const bool has_root = BCAST == coll || REDUCE == coll;
         const size_t ncounts = ALLTOALLV == coll ? 4 : sizeof(counts) / sizeof(counts[0]);
         MPI_Comm_dup(MPI_COMM_WORLD, &comm);

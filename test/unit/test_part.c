@@ -2,9 +2,10 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The exchange between groups of the collectives that are part of an all-reduce, in arrays of the host: each rank's
+ * The exchange between groups of the collectives other than all-reduce, in arrays of the host: each rank's
  * shard buffer, and messages that are copied from one to another, step by step. An element is a number that tells which
- * ranks have given to it, and how often. Equal and unequal groups, every algorithm, a root in every group. Both ends of
+ * ranks have given to it, and how often. Equal and unequal groups, every algorithm, a root in every group, blocks of
+ * equal and of unequal length. Both ends of
  * a message must agree about it, each range must lie in the shard buffer, and whoever takes must have it all.
  */
 #include <setjmp.h>
@@ -27,6 +28,17 @@ static const gpuhier_collective_t rows[] = {
     {.name = "MPI_Bcast", .from = GPUHIER_RANKS_ROOT, .to = GPUHIER_RANKS_ALL},
     {.name = "MPI_Reduce_scatter_block", .from = GPUHIER_RANKS_ALL, .to = GPUHIER_RANKS_OWNER, .has_blocks = true},
     {.name = "MPI_Allgather", .from = GPUHIER_RANKS_OWNER, .to = GPUHIER_RANKS_ALL, .has_blocks = true},
+    {.name = "MPI_Reduce_scatter",
+     .from = GPUHIER_RANKS_ALL,
+     .to = GPUHIER_RANKS_OWNER,
+     .has_blocks = true,
+     .has_lists = true},
+    {.name = "MPI_Allgatherv",
+     .from = GPUHIER_RANKS_OWNER,
+     .to = GPUHIER_RANKS_ALL,
+     .has_blocks = true,
+     .has_lists = true},
+    {.name = "MPI_Alltoall", .from = GPUHIER_RANKS_PAIR, .to = GPUHIER_RANKS_PAIR, .has_blocks = true},
 };
 
 static const int layouts[][RANKS_MAX] = {
@@ -54,8 +66,14 @@ typedef struct world {
     const gpuhier_collective_t *row;
     int root_group;
     gpuhier_plan_t plan[RANKS_MAX];
-    uint64_t *shard[RANKS_MAX]; /* SLICE_BYTES each, as numbers; 0: nothing was put there */
+    gpuhier_block_t list[RANKS_MAX];
+    uint64_t *shard[RANKS_MAX], *recv[RANKS_MAX]; /* SLICE_BYTES each, as numbers; 0: nothing was put there */
 } world_t;
+
+static bool is_of_pairs(const world_t *w)
+{
+    return GPUHIER_RANKS_PAIR == w->row->from;
+}
 
 /* What a rank gives to an element of a block. */
 static uint64_t given(int rank, int block, uint64_t element)
@@ -85,6 +103,37 @@ static uint64_t *place(const world_t *w, int rank, uint64_t slice, gpuhier_range
 
 /* An element of a slice as it lies in a shard buffer. */
 typedef void element_fn_t(const world_t *w, int rank, int group, int block, uint64_t element, uint64_t *at);
+
+/* Pairs: the element of a slice that one rank gives to another. */
+static uint64_t given_to(int giver, int taker, uint64_t element)
+{
+    return given(giver, taker, element);
+}
+
+/* Pairs: puts what the group of a rank gives into its shard buffer, or checks what it takes. */
+static void pairs_walk(const world_t *w, int rank, uint64_t slice, bool puts)
+{
+    const gpuhier_plan_t *plan = &w->plan[rank];
+    const int mine = w->h.group_of[rank];
+    for (int piece = plan->first_piece; piece < plan->first_piece + plan->npieces; ++piece) {
+        for (int group = 0; group < w->h.ngroups; ++group) {
+            const int giving = puts ? mine : group, taker = puts ? gpuhier_shape_owner(&w->shape, piece, group) : rank;
+            const gpuhier_range_t part = gpuhier_plan_block(plan, slice, piece, w->h.group_of[taker]);
+            const gpuhier_range_t chunk = gpuhier_plan_pairs(plan, slice, piece, group, puts);
+            uint64_t *at = place(w, rank, slice, chunk);
+            at = puts || group == mine ? at : w->recv[rank] + (at - w->shard[rank]);
+            assert_int_equal(gpuhier_range_length(chunk),
+                             gpuhier_range_length(part) * (uint64_t) gpuhier_hierarchy_group_size(&w->h, giving));
+            for (int k = 0; k < gpuhier_hierarchy_group_size(&w->h, giving); ++k) {
+                const int giver = gpuhier_hierarchy_member(&w->h, giving, k);
+                for (uint64_t i = part.begin; i < part.end; ++i, ++at) {
+                    assert_true(puts ? 0 == *at : given_to(giver, rank, i) == *at);
+                    *at = puts ? given_to(giver, taker, i) : *at;
+                }
+            }
+        }
+    }
+}
 
 /* Calls fn for all elements in the shard buffer of a rank: group is that of the chunk where blocks have owners. */
 static void elements_walk(const world_t *w, int rank, uint64_t slice, element_fn_t *fn)
@@ -157,9 +206,12 @@ static void piece_step(world_t *w, uint64_t slice, int piece, int step, uint64_t
         const uint64_t length = gpuhier_range_length(t[rank].recv);
         assert_true(length == gpuhier_range_length(t[from].send));
         uint64_t *at = place(w, rank, slice, t[rank].recv);
-        assert_true(GPUHIER_ACTION_COPY == t[rank].action || GPUHIER_RANKS_ALL == w->row->from);
+        const bool reduces = GPUHIER_ACTION_COPY != t[rank].action && GPUHIER_ACTION_KEEP != t[rank].action;
+        assert_true(reduces ? GPUHIER_RANKS_ALL == w->row->from
+                            : is_of_pairs(w) == (GPUHIER_ACTION_KEEP == t[rank].action));
+        at = is_of_pairs(w) ? w->recv[rank] + (at - w->shard[rank]) : at;
         for (uint64_t i = 0; i < length; ++i) {
-            at[i] = GPUHIER_ACTION_COPY == t[rank].action ? wire[from][i] : at[i] + wire[from][i];
+            at[i] = reduces ? at[i] + wire[from][i] : wire[from][i];
         }
     }
 }
@@ -168,7 +220,8 @@ static void slice_run(world_t *w, uint64_t slice, uint64_t *sent)
 {
     for (int rank = 0; rank < w->h.nranks; ++rank) {
         memset(w->shard[rank], 0, SLICE_BYTES);
-        elements_walk(w, rank, slice, put);
+        memset(w->recv[rank], 0, SLICE_BYTES);
+        is_of_pairs(w) ? pairs_walk(w, rank, slice, true) : elements_walk(w, rank, slice, put);
     }
     for (int step = 0; step < w->plan[0].nsteps; ++step) {
         for (int piece = 0; piece < w->shape.npieces; ++piece) {
@@ -176,26 +229,57 @@ static void slice_run(world_t *w, uint64_t slice, uint64_t *sent)
         }
     }
     for (int rank = 0; rank < w->h.nranks; ++rank) {
-        elements_walk(w, rank, slice, check);
+        is_of_pairs(w) ? pairs_walk(w, rank, slice, false) : elements_walk(w, rank, slice, check);
+    }
+}
+
+/* The parts of the blocks are all of them, once each. */
+static void parts_check(const world_t *w, uint64_t count)
+{
+    const gpuhier_plan_t *plan = &w->plan[0];
+    uint64_t elements[RANKS_MAX] = {0};
+    for (uint64_t slice = 0; slice < plan->nslices; ++slice) {
+        for (int piece = 0; piece < w->shape.npieces; ++piece) {
+            for (int group = 0; group < w->h.ngroups; ++group) {
+                const gpuhier_range_t part = gpuhier_plan_block(plan, slice, piece, group);
+                elements[gpuhier_shape_owner(&w->shape, piece, group)] += gpuhier_range_length(part);
+            }
+        }
+    }
+    for (int rank = 0; rank < w->h.nranks && w->row->has_blocks; ++rank) {
+        assert_int_equal(elements[rank], w->row->has_lists ? w->list[rank].length : count);
+    }
+}
+
+/* The longest block is in another group in each layout; some are empty. */
+static void list_make(world_t *w, uint64_t count)
+{
+    for (int rank = 0; rank < w->h.nranks; ++rank) {
+        w->list[rank].length =
+            rank == (int) (count % (uint64_t) w->h.nranks) ? count : count * (uint64_t) (rank % 3) / 4;
     }
 }
 
 static void call_run(world_t *w, uint64_t count)
 {
     uint64_t sent[RANKS_MAX] = {0};
+    list_make(w, count);
     for (int rank = 0; rank < w->h.nranks; ++rank) {
         assert_int_equal(
             0, gpuhier_choice_part(&w->plan[rank], &w->shape, rank, count, ELEM, w->row, w->root_group, &w->limits));
         assert_int_equal(w->plan[rank].nsteps, w->plan[0].nsteps);
+        w->plan[rank].list = w->row->has_lists ? w->list : NULL;
         assert_true(w->plan[rank].slice_elems_max * (w->row->has_blocks ? (uint64_t) w->h.nranks : 1) * ELEM
                     <= SLICE_BYTES);
     }
     for (uint64_t slice = 0; slice < w->plan[0].nslices; ++slice) {
         slice_run(w, slice, sent);
     }
+    parts_check(w, count);
     /* In equal groups, among a power of two of them, no ring or halving sends a block twice over one rail. */
     const int n = w->h.ngroups;
-    if (w->row->has_blocks && w->shape.max_group_size == w->shape.min_group_size && 0 == (n & (n - 1))) {
+    if (w->row->has_blocks && !is_of_pairs(w) && w->shape.max_group_size == w->shape.min_group_size
+        && 0 == (n & (n - 1))) {
         for (int rank = 0; rank < w->h.nranks; ++rank) {
             const uint64_t padding = 128 / ELEM * (uint64_t) n * w->plan[rank].nslices;
             assert_true(sent[rank] <= (uint64_t) (n - 1) * count + padding);
@@ -241,7 +325,9 @@ static void test_parts(void **state)
     (void) state;
     for (int rank = 0; rank < RANKS_MAX; ++rank) {
         w.shard[rank] = malloc(SLICE_BYTES);
+        w.recv[rank] = malloc(SLICE_BYTES);
         assert_non_null(w.shard[rank]);
+        assert_non_null(w.recv[rank]);
     }
     for (size_t l = 0; l < sizeof(layouts) / sizeof(layouts[0]); ++l) {
         layout_make(&w, layouts[l]);
@@ -260,6 +346,24 @@ static void test_parts(void **state)
     }
     for (int rank = 0; rank < RANKS_MAX; ++rank) {
         free(w.shard[rank]);
+        free(w.recv[rank]);
+    }
+}
+
+/* Every group exchanges with each other one among two groups by any algorithm, and among up to four if none is given.
+ */
+static void test_joins_all(void **state)
+{
+    static const int most[GPUHIER_ALGORITHM_COUNT] = {[GPUHIER_ALGORITHM_AUTO] = 4,
+                                                      [GPUHIER_ALGORITHM_RECURSIVE_DOUBLING] = 2,
+                                                      [GPUHIER_ALGORITHM_RING] = 3,
+                                                      [GPUHIER_ALGORITHM_HALVING] = 2};
+    (void) state;
+    for (int algorithm = 0; algorithm < GPUHIER_ALGORITHM_COUNT; ++algorithm) {
+        for (int ngroups = 1; ngroups < 10; ++ngroups) {
+            assert_int_equal(gpuhier_schedule_joins_all((gpuhier_algorithm_t) algorithm, ngroups),
+                             ngroups <= most[algorithm]);
+        }
     }
 }
 
@@ -281,6 +385,7 @@ static void test_no_room(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts), cmocka_unit_test(test_no_room)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts), cmocka_unit_test(test_no_room),
+                                       cmocka_unit_test(test_joins_all)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,8 +4,8 @@
  *
  * Owns the collectives beside MPI_Allreduce that run on the GPUs: for each its row, and what all ranks know of a call.
  * That is the path's key: the operation, the type and the counts of a reduction; the bytes of blocks of the others,
- * whose ranks agree on no more. A rank whose type is not contiguous votes a call down. MPI_Allgatherv, MPI_Alltoall(v)
- * and MPI_Reduce_scatter run on the GPUs of one group only.
+ * whose ranks agree on no more. A rank whose type is not contiguous votes a call down. MPI_Alltoallv runs on the GPUs
+ * of one group only, and MPI_Alltoall where every group exchanges with each other one.
  *
  * Called by the entry points in coll_gpuhier_family.c.
  */
@@ -59,10 +59,17 @@ static bool is_open(gpuhier_module_t *module, struct ompi_communicator_t *comm, 
     return false;
 }
 
-/* Does this call run on the GPUs only if it is blocking, and all ranks are one group? */
-static bool is_of_one_group(const gpuhier_call_args_t *args)
+/* Does this call run on the GPUs only if it is blocking? */
+static bool is_only_blocking(const gpuhier_call_args_t *args)
 {
     return args->row->has_lists || GPUHIER_RANKS_PAIR == args->row->from;
+}
+
+/* Do such calls run on the GPUs of a team's groups? Pairs need a partner in each other group. */
+static bool suits(const gpuhier_team_t *team, const gpuhier_collective_t *row)
+{
+    return 1 == team->ngroups || GPUHIER_RANKS_PAIR != row->from
+           || (!row->has_lists && gpuhier_schedule_joins_all(team->limits.algorithm, team->ngroups));
 }
 
 static int run(gpuhier_module_t *module, struct ompi_communicator_t *comm, gpuhier_path_key_t key,
@@ -71,7 +78,7 @@ static int run(gpuhier_module_t *module, struct ompi_communicator_t *comm, gpuhi
     gpuhier_reason_t why;
     gpuhier_mode_entry_t *entry = NULL;
     if (is_open(module, comm, args)) {
-        if (module->team->ngroups > 1 && is_of_one_group(args)) {
+        if (!suits(module->team, args->row)) {
             return GPUHIER_DECLINED;
         }
         if (args->is_idle) { /* any GPU memory will do, so that its buffers do not keep the others from the GPUs */
@@ -112,7 +119,7 @@ int gpuhier_row_post(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpu
     if (!row(a, &args, &key)) {
         return GPUHIER_DECLINED;
     }
-    if (is_of_one_group(&args) || GPUHIER_RANKS_ALL != args.row->from || key.bytes <= GPUHIER_PATH_NONBLOCKING_BYTES) {
+    if (is_only_blocking(&args) || GPUHIER_RANKS_ALL != args.row->from || key.bytes <= GPUHIER_PATH_NONBLOCKING_BYTES) {
         lists_free(&args);
         return GPUHIER_DECLINED;
     }
@@ -145,7 +152,7 @@ int gpuhier_row_init(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpu
     if (!row(a, &args, &key)) {
         return GPUHIER_DECLINED;
     }
-    if (is_of_one_group(&args)) {
+    if (is_only_blocking(&args)) {
         lists_free(&args);
         return GPUHIER_DECLINED;
     }

@@ -57,7 +57,7 @@ typedef struct gpuhier_call_args {
     int kernel; /* index, see coll_gpuhier_reduce.h. Of rows that do not reduce: that of any type of elem_bytes */
     size_t elem_bytes;
     uint64_t count; /* elements of a block, of the longest one, > 0; of pairs with lists: that of this rank */
-    gpuhier_block_t *given, *taken; /* lists of blocks, see coll_gpuhier_slot.h. They live as long as the call */
+    gpuhier_block_t *given, *taken; /* lists of blocks, see coll_gpuhier_collective.h. They live as long as the call */
     const void *in;                 /* any memory; in == out: in place, or one of both means nothing on this rank */
     void *out;
     bool is_idle;                 /* of pairs with lists: this rank gives nothing and takes nothing */

@@ -118,7 +118,8 @@ bool gpuhier_known_plan(gpuhier_call_t *call)
 {
     const gpuhier_known_call_t *entry = call->slices.known;
     if (call->count != entry->plan.count || call->elem_bytes != entry->plan.elem_bytes
-        || call->team->limits.slice_bytes_max != entry->longest || gpuhier_call_part(call) != entry->plan.row
+        || call->team->limits.slice_bytes_max != entry->longest || NULL != entry->plan.list
+        || gpuhier_call_part(call) != entry->plan.row
         || (NULL != entry->plan.row && call->root_group != entry->plan.root_group)) {
         return false;
     }

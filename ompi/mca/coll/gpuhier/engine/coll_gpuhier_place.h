@@ -61,12 +61,8 @@ static inline uint64_t gpuhier_call_begin(const gpuhier_call_t *call, int index,
 static inline gpuhier_range_t gpuhier_call_range(const gpuhier_call_t *call, const gpuhier_block_t *list, int rank,
                                                  uint64_t slice)
 {
-    gpuhier_range_t range = gpuhier_plan_slice(&call->slices.plan, slice);
-    if (NULL != list) {
-        range.end = range.end < list[rank].length ? range.end : list[rank].length;
-        range.begin = range.begin < range.end ? range.begin : range.end;
-    }
-    return range;
+    const gpuhier_range_t range = gpuhier_plan_slice(&call->slices.plan, slice);
+    return NULL == list ? range : gpuhier_range_cap(range, list[rank].length);
 }
 
 /* The lengths of the blocks that this rank gives, and of those that it takes. */

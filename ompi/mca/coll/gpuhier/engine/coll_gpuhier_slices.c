@@ -144,12 +144,16 @@ void gpuhier_slices_plan(gpuhier_call_t *call, uint64_t slice_bytes)
     const gpuhier_team_t *team = call->team;
     gpuhier_limits_t limits = team->limits;
     limits.slice_bytes = slice_bytes;
+    if (team->has_relay && GPUHIER_RANKS_PAIR == call->row->from) { /* there a buffer is as long as a shard */
+        limits.slice_bytes /= (uint64_t) team->shape.max_group_size;
+    }
     const gpuhier_collective_t *part = gpuhier_call_part(call);
     gpuhier_plan_t *plan = &call->slices.plan;
     const int rc = NULL == part
                        ? gpuhier_choice_plan(plan, &team->shape, team->rank, call->count, call->elem_bytes, &limits)
                        : gpuhier_choice_part(plan, &team->shape, team->rank, call->count, call->elem_bytes, part,
                                              call->root_group, &limits);
+    plan->list = NULL == part || GPUHIER_RANKS_PAIR == part->from ? NULL : gpuhier_call_lengths(call, true);
     if (0 != rc || call->slices.plan.nslices > GPUHIER_WORD_PROGRESS_MAX) {
         call->mask |= GPUHIER_MASK_FAIL;
     }
@@ -468,6 +472,36 @@ static int chunks_push(const gpuhier_call_t *call, const gpuhier_circle_t *circl
     return rc;
 }
 
+/* Pairs: copies this rank's chunks for all groups into its shard buffer; or after the exchange those of all groups into
+ * its output, that of its own group from its shard buffer. */
+static int pairs_copy(const gpuhier_call_t *call, bool given, uint64_t slice, CUstream stream)
+{
+    const gpuhier_team_t *team = call->team;
+    const gpuhier_plan_t *plan = &call->slices.plan;
+    const gpuhier_exchange_buffers_t *buffers = call->lane->exchange.now;
+    const int buffer = gpuhier_plan_buffer(plan, slice), pieces = plan->npieces * team->ngroups;
+    int rc = OMPI_SUCCESS;
+    for (int i = 0; i < pieces; ++i) {
+        const int piece = plan->first_piece + i / team->ngroups, group = i % team->ngroups;
+        const gpuhier_range_t part = gpuhier_plan_block(plan, slice, piece, given ? group : team->group);
+        const uint64_t first = gpuhier_plan_pairs(plan, slice, piece, group, given).begin
+                               - gpuhier_plan_piece(plan, slice, plan->first_piece).begin;
+        uint64_t at = (uint64_t) (uintptr_t) (given || group == team->group ? buffers->shard : buffers->recv)[buffer]
+                      + first * call->elem_bytes;
+        const int givers = gpuhier_hierarchy_group_size(&team->hierarchy, given ? team->group : group);
+        gpuhier_kernel_args_t args = {.ndst = 1, .count = gpuhier_range_length(part)};
+        for (int k = 0; k < givers && args.count > 0 && OMPI_SUCCESS == rc; ++k) {
+            const int block = given ? gpuhier_shape_owner(&team->shape, piece, group)
+                                    : gpuhier_hierarchy_member(&team->hierarchy, group, k);
+            args.src[0] = given ? gpuhier_place_input(call, k, block, slice, part.begin) : at;
+            args.dst[0] = given ? at : gpuhier_place_output(call, team->index, block, slice, part.begin);
+            rc = gpuhier_reduce_push(&call->lane->device->reduce, call->kernel, &args, stream);
+            at += args.count * call->elem_bytes;
+        }
+    }
+    return rc;
+}
+
 /* MPI_Bcast: in the root's group, reads this rank's shard from the root. */
 static int root_read(const gpuhier_call_t *call, uint64_t slice, gpuhier_range_t shard, CUstream stream)
 {
@@ -491,6 +525,9 @@ static int reduce(const gpuhier_call_t *call, int level, uint64_t slice, CUstrea
     gpuhier_kernel_args_t args;
     if (gpuhier_call_is_fused(call)) {
         return reduce_fused(call, circle, slice, stream);
+    }
+    if (GPUHIER_RANKS_PAIR == call->row->from) {
+        return pairs_copy(call, true, slice, stream);
     }
     if (call->row->has_blocks) {
         return chunks_reduce(call, circle, slice, stream);
@@ -573,6 +610,9 @@ static int gather(const gpuhier_call_t *call, int level, uint64_t slice, CUstrea
 {
     const gpuhier_circle_t *circle = gpuhier_call_circle(call, level);
     const gpuhier_range_t shard = gpuhier_circle_shard(call, circle, slice);
+    if (GPUHIER_RANKS_PAIR == call->row->from) {
+        return pairs_copy(call, false, slice, stream);
+    }
     if (call->row->has_blocks) {
         return chunks_push(call, circle, slice, stream);
     }

@@ -88,16 +88,6 @@ _Static_assert(3 * GPUHIER_CACHE_LINE + 384 == sizeof(gpuhier_slot_t), "a slot i
 _Static_assert(3 * GPUHIER_CACHE_LINE == offsetof(gpuhier_slot_t, arrival), "words before the record, in three lines");
 
 /*
- * A block of unequal length, in elements from the begin of the buffer. A call has a list of them, one for each rank,
- * for the side where a rank has those of all ranks: the input of MPI_Reduce_scatter, the output of MPI_Allgatherv, both
- * of MPI_Alltoallv. Lengths are those of all ranks but in pairs, of which each rank knows its own only. Where blocks
- * begin, all ranks know of MPI_Reduce_scatter.
- */
-typedef struct gpuhier_block {
-    uint64_t begin, length;
-} gpuhier_block_t;
-
-/*
  * One rank, one call. Of the small form: its words and its data, which begin in the same cache line. Of blocks that
  * only their rank knows: its list, before it arrives. Written by that rank only.
  */

@@ -9,6 +9,7 @@
 #define GPUHIER_COLLECTIVE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 typedef enum gpuhier_ranks {
     GPUHIER_RANKS_ALL,
@@ -23,6 +24,16 @@ typedef struct gpuhier_collective {
     bool has_blocks; /* a block for each rank, or pair; else one block */
     bool has_lists;  /* blocks are of unequal length */
 } gpuhier_collective_t;
+
+/*
+ * A block of unequal length, in elements from the begin of the buffer. A call has a list of them, one for each rank,
+ * for the side where a rank has those of all ranks: the input of MPI_Reduce_scatter, the output of MPI_Allgatherv, both
+ * of MPI_Alltoallv. Lengths are those of all ranks but in pairs, of which each rank knows its own only. Where blocks
+ * begin, all ranks know of MPI_Reduce_scatter.
+ */
+typedef struct gpuhier_block {
+    uint64_t begin, length;
+} gpuhier_block_t;
 
 /* Blocks in a rank's input, or in its output, of the ranks' number that they have in all. */
 static inline int gpuhier_collective_blocks(const gpuhier_collective_t *row, gpuhier_ranks_t side, int nranks)

@@ -40,6 +40,14 @@ static inline uint64_t gpuhier_range_length(gpuhier_range_t range)
     return range.end - range.begin;
 }
 
+/* What lies of it before `end`. */
+static inline gpuhier_range_t gpuhier_range_cap(gpuhier_range_t range, uint64_t end)
+{
+    range.end = range.end < end ? range.end : end;
+    range.begin = range.begin < range.end ? range.begin : range.end;
+    return range;
+}
+
 /* What the hierarchy must know of a rank. All ranks of the communicator have the same records. */
 typedef struct gpuhier_hier_rank {
     uint64_t node; /* any number; ranks with equal numbers are on one node */

@@ -28,11 +28,30 @@ static bool reduces(const gpuhier_plan_t *plan)
     return GPUHIER_RANKS_ALL == plan->row->from;
 }
 
-uint64_t gpuhier_part_slice_bytes(const gpuhier_shape_t *shape, uint64_t slice_bytes)
+static bool is_of_pairs(const gpuhier_collective_t *row)
 {
-    /* A rank's chunks must fit into its shard buffer, which is as long as a slice; unequal groups have many pieces. */
-    const int nranks = shape->hierarchy->nranks, ngroups = shape->hierarchy->ngroups;
-    const int chunks = shape->max_group_size == shape->min_group_size ? ngroups : ngroups * shape->npieces;
+    return GPUHIER_RANKS_PAIR == row->from;
+}
+
+/* The most pieces of a rank. */
+static int pieces_most(const gpuhier_shape_t *shape)
+{
+    int most = 1;
+    for (int rank = 0; rank < shape->hierarchy->nranks && shape->max_group_size != shape->min_group_size; ++rank) {
+        int begin, end;
+        gpuhier_shape_pieces(shape, rank, &begin, &end);
+        most = end - begin > most ? end - begin : most;
+    }
+    return most;
+}
+
+uint64_t gpuhier_part_slice_bytes(const gpuhier_shape_t *shape, const gpuhier_collective_t *row, uint64_t slice_bytes)
+{
+    /* A rank's chunks must fit into its share of a slice, as in a relay; those of pairs into its shard buffer, which is
+     * as long as a slice. */
+    const int nranks = shape->hierarchy->nranks;
+    const int shares = is_of_pairs(row) ? shape->max_group_size : shape->min_group_size;
+    const int chunks = shape->hierarchy->ngroups * pieces_most(shape) * shares;
     return slice_bytes / (uint64_t) (chunks > nranks ? chunks : nranks);
 }
 
@@ -49,6 +68,12 @@ void gpuhier_part_cut(gpuhier_plan_t *plan, const gpuhier_collective_t *row, int
     }
     plan->by_host = false;
     plan->stride = gpuhier_unit_count(plan->slice_elems_max, plan->unit) * plan->unit;
+    if (is_of_pairs(row)) {
+        plan->stride *= (uint64_t) plan->shape->max_group_size;
+        plan->algorithm = GPUHIER_ALGORITHM_RING; /* its numbers of chunks are those of groups */
+        plan->nsteps = ngroups - 1;
+        return;
+    }
     plan->algorithm =
         gpuhier_algorithm_pick(limits->algorithm, limits->wire, ngroups,
                                (uint64_t) ngroups * plan->stride * plan->elem_bytes, plan->slice_buffers, false);
@@ -182,9 +207,22 @@ static void halving_step(const gpuhier_plan_t *plan, int step, gpuhier_step_t *s
     }
 }
 
+/* -- pairs ---------------------------------------------------------------------------------- */
+
+/* Each step brings what the groups at one distance have for each other. */
+static void shift_step(const gpuhier_plan_t *plan, int step, gpuhier_step_t *s)
+{
+    const int n = groups_of(plan);
+    *s = (gpuhier_step_t){.send_to = (plan->group + step + 1) % n,
+                          .recv_from = (plan->group + n - step - 1) % n,
+                          .action = GPUHIER_ACTION_KEEP};
+}
+
 void gpuhier_part_step(const gpuhier_plan_t *plan, int step, gpuhier_step_t *step_p)
 {
-    if (is_rooted(plan) && (reduces(plan) || GPUHIER_ALGORITHM_RING != plan->algorithm)) {
+    if (is_of_pairs(plan->row)) {
+        shift_step(plan, step, step_p);
+    } else if (is_rooted(plan) && (reduces(plan) || GPUHIER_ALGORITHM_RING != plan->algorithm)) {
         rooted_step(plan, step, step_p);
     } else if (is_rooted(plan)) {
         chain_step(plan, step, step_p);

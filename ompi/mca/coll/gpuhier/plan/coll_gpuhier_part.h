@@ -8,11 +8,16 @@
  *   MPI_Bcast                   the same backwards: a binomial tree, halves that are spread and gathered, or a chain
  *   MPI_Reduce_scatter_block    the first half: each chunk ends in one group
  *   MPI_Allgather               the second half: each chunk begins in one group
+ *   MPI_Alltoall                none of it: in each step the groups at one distance give each other their chunks
  *
  * Where blocks have owners, a slice is a range of every block, and a piece has a chunk for each group: its part of the
  * blocks of that group, laid end to end. A group's ranks cut these as they cut a message, so a rank's shard of its own
  * group is its own block, and a chunk lies in the block of the one rank that owns its piece in its group. This holds in
- * groups of unequal size, too.
+ * groups of unequal size, too. Blocks of unequal length are cut as if all were as long as the longest one.
+ *
+ * In pairs each rank gives a block to each. The member of a group that owns a piece gathers its chunk for another
+ * group: the parts that all members give to the one rank that owns the piece there. So the receiver takes no other
+ * rank's data.
  */
 #ifndef GPUHIER_PART_H
 #define GPUHIER_PART_H
@@ -29,7 +34,7 @@ void gpuhier_part_cut(gpuhier_plan_t *plan, const gpuhier_collective_t *row, int
                       const gpuhier_limits_t *limits);
 
 /* Bytes of a block that a slice may hold at most, if it may hold slice_bytes of all blocks. */
-uint64_t gpuhier_part_slice_bytes(const gpuhier_shape_t *shape, uint64_t slice_bytes);
+uint64_t gpuhier_part_slice_bytes(const gpuhier_shape_t *shape, const gpuhier_collective_t *row, uint64_t slice_bytes);
 
 /* gpuhier_schedule_step() for the plan of such a collective. Where blocks have owners, chunks are numbers from
  * gpuhier_part_chunk(). */

@@ -145,9 +145,21 @@ gpuhier_range_t gpuhier_plan_block(const gpuhier_plan_t *plan, uint64_t slice, i
     const uint64_t elems = gpuhier_range_length(range);
     const uint32_t size = (uint32_t) gpuhier_hierarchy_group_size(plan->shape->hierarchy, group);
     const uint32_t shard = (uint32_t) gpuhier_shape_shard(plan->shape, piece, (int) size);
-    return (gpuhier_range_t){
+    gpuhier_range_t part = {
         .begin = range.begin + gpuhier_cut(elems, plan->unit, cut[0].num * size - shard * cut[0].den, cut[0].den),
         .end = range.begin + gpuhier_cut(elems, plan->unit, cut[1].num * size - shard * cut[1].den, cut[1].den)};
+    return NULL == plan->list
+               ? part
+               : gpuhier_range_cap(part, plan->list[gpuhier_shape_owner(plan->shape, piece, group)].length);
+}
+
+gpuhier_range_t gpuhier_plan_pairs(const gpuhier_plan_t *plan, uint64_t slice, int piece, int group, bool given)
+{
+    const gpuhier_hierarchy_t *h = plan->shape->hierarchy;
+    const int giver = given ? plan->group : group, taker = given ? group : plan->group;
+    const uint64_t begin = gpuhier_plan_piece(plan, slice, piece).begin + (uint64_t) group * plan->stride;
+    const uint64_t each = gpuhier_range_length(gpuhier_plan_block(plan, slice, piece, taker));
+    return (gpuhier_range_t){.begin = begin, .end = begin + each * (uint64_t) gpuhier_hierarchy_group_size(h, giver)};
 }
 
 /* A step of this rank's pieces. */
@@ -160,14 +172,25 @@ static void plan_step(const gpuhier_plan_t *plan, int step, gpuhier_step_t *step
     }
 }
 
-/* The elements of the chunk with this number in the block where it lies. */
-static gpuhier_range_t block_of_chunk(const gpuhier_plan_t *plan, uint64_t slice, int piece, int chunk)
+/* Chunks of blocks, as far as there is anything in them: one of them, or of unequal length, has its exact end. */
+static gpuhier_range_t block_chunks(const gpuhier_plan_t *plan, uint64_t slice, int piece, int begin, int end)
 {
-    int group = 0;
-    while (chunk != gpuhier_part_chunk(plan, group)) {
-        ++group;
+    const uint64_t at = gpuhier_plan_piece(plan, slice, piece).begin;
+    gpuhier_range_t range = {.begin = at + (uint64_t) begin * plan->stride,
+                             .end = at + (uint64_t) begin * plan->stride};
+    bool any = false;
+    for (int group = 0; group < plan->shape->hierarchy->ngroups; ++group) {
+        const int chunk = gpuhier_part_chunk(plan, group);
+        const uint64_t elems =
+            chunk < begin || chunk >= end ? 0 : gpuhier_range_length(gpuhier_plan_block(plan, slice, piece, group));
+        const uint64_t first = at + (uint64_t) chunk * plan->stride;
+        if (elems > 0) {
+            range.begin = any && range.begin < first ? range.begin : first;
+            range.end = range.end > first + elems ? range.end : first + elems;
+            any = true;
+        }
     }
-    return gpuhier_plan_block(plan, slice, piece, group);
+    return range;
 }
 
 gpuhier_range_t gpuhier_plan_chunks(const gpuhier_plan_t *plan, uint64_t slice, int piece, int begin, int end)
@@ -176,29 +199,30 @@ gpuhier_range_t gpuhier_plan_chunks(const gpuhier_plan_t *plan, uint64_t slice, 
     if (0 == plan->stride) {
         return range_chunks(whole, plan->unit, begin, end, plan->nchunks);
     }
-    gpuhier_range_t range = {.begin = whole.begin + (uint64_t) begin * plan->stride,
-                             .end = whole.begin + (uint64_t) end * plan->stride};
-    if (end == begin + 1) {
-        range.end = range.begin + gpuhier_range_length(block_of_chunk(plan, slice, piece, begin));
-    }
-    return range;
+    return NULL != plan->list || end == begin + 1
+               ? block_chunks(plan, slice, piece, begin, end)
+               : (gpuhier_range_t){.begin = whole.begin + (uint64_t) begin * plan->stride,
+                                   .end = whole.begin + (uint64_t) end * plan->stride};
 }
 
 void gpuhier_plan_transfer(const gpuhier_plan_t *plan, uint64_t slice, int piece, int step,
                            gpuhier_transfer_t *transfer_p)
 {
     gpuhier_transfer_t transfer = {.send_to = -1, .recv_from = -1, .action = GPUHIER_ACTION_NONE};
+    const bool pairs = NULL != plan->row && GPUHIER_RANKS_PAIR == plan->row->from;
     gpuhier_step_t s;
 
     plan_step(plan, step, &s);
     if (-1 != s.send_to) {
-        transfer.send = gpuhier_plan_chunks(plan, slice, piece, s.send_begin, s.send_end);
+        transfer.send = pairs ? gpuhier_plan_pairs(plan, slice, piece, s.send_to, true)
+                              : gpuhier_plan_chunks(plan, slice, piece, s.send_begin, s.send_end);
         if (0 != gpuhier_range_length(transfer.send)) {
             transfer.send_to = gpuhier_shape_owner(plan->shape, piece, s.send_to);
         }
     }
     if (-1 != s.recv_from) {
-        transfer.recv = gpuhier_plan_chunks(plan, slice, piece, s.recv_begin, s.recv_end);
+        transfer.recv = pairs ? gpuhier_plan_pairs(plan, slice, piece, s.recv_from, false)
+                              : gpuhier_plan_chunks(plan, slice, piece, s.recv_begin, s.recv_end);
         if (0 != gpuhier_range_length(transfer.recv)) {
             transfer.recv_from = gpuhier_shape_owner(plan->shape, piece, s.recv_from);
             transfer.action = s.action;

@@ -77,10 +77,11 @@ gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_w
 /* What an owner does with the chunk that it received. A reduction that would change what the same step sends waits for
  * that send. */
 typedef enum gpuhier_action {
-    GPUHIER_ACTION_NONE = 0,             /* nothing was received */
-    GPUHIER_ACTION_COPY,                 /* finished values: receive straight into the shard buffer */
-    GPUHIER_ACTION_REDUCE_LOCAL_FIRST,   /* shard = shard op received; received lies in a receive buffer */
-    GPUHIER_ACTION_REDUCE_RECEIVED_FIRST /* shard = received op shard */
+    GPUHIER_ACTION_NONE = 0,              /* nothing was received */
+    GPUHIER_ACTION_COPY,                  /* finished values: receive straight into the shard buffer */
+    GPUHIER_ACTION_REDUCE_LOCAL_FIRST,    /* shard = shard op received; received lies in a receive buffer */
+    GPUHIER_ACTION_REDUCE_RECEIVED_FIRST, /* shard = received op shard */
+    GPUHIER_ACTION_KEEP                   /* the chunk stays in the receive buffer */
 } gpuhier_action_t;
 
 /*
@@ -107,6 +108,10 @@ int gpuhier_schedule_steps(gpuhier_algorithm_t algorithm, int ngroups);
 
 /* Chunks of a piece, equal for all groups. */
 int gpuhier_schedule_chunks(gpuhier_algorithm_t algorithm, int ngroups);
+
+/* Does a rank exchange with its partners in all other groups? The largest number of groups of which that holds. */
+#define GPUHIER_SCHEDULE_ALL_JOINED 4
+bool gpuhier_schedule_joins_all(gpuhier_algorithm_t choice, int ngroups);
 
 /* Is the last step of every owner a reduction of its whole piece? */
 bool gpuhier_schedule_last_is_left(gpuhier_algorithm_t algorithm, int ngroups);
@@ -171,8 +176,9 @@ typedef struct gpuhier_plan {
     /* Of collectives other than all-reduce, between groups: gpuhier_part_cut(). */
     const gpuhier_collective_t *row; /* NULL: an all-reduce, or one group */
     int root_group;
-    uint64_t
-        stride; /* blocks have owners: elements from a chunk of a piece to the next one in the shard buffer; else 0 */
+    uint64_t stride;             /* of blocks: elements from a chunk of a piece to the next one in a buffer; else 0 */
+    const gpuhier_block_t *list; /* the lengths of blocks that all ranks know; NULL: all are equal, or pairs have them.
+                                    Set by the plan's maker */
 } gpuhier_plan_t;
 
 /*
@@ -205,10 +211,14 @@ static inline gpuhier_range_t gpuhier_plan_shard(const gpuhier_plan_t *plan, uin
     return gpuhier_plan_part(plan, slice, shard, plan->group_size);
 }
 
-/* Where blocks have owners (coll_gpuhier_part.h), pieces and chunks are places in the shard buffer, and a range of one
+/* Where there are blocks (coll_gpuhier_part.h), pieces and chunks are places in the shard buffer, and a range of one
  * chunk has its exact length. This is what a group's chunk is in the block where it lies, that of
  * gpuhier_shape_owner(). */
 gpuhier_range_t gpuhier_plan_block(const gpuhier_plan_t *plan, uint64_t slice, int piece, int group);
+
+/* The same in pairs: the place of the chunk for a group in the shard buffer, or of the chunk of a group in the receive
+ * buffer. A chunk has such a range of each rank that gives it, one after the other. */
+gpuhier_range_t gpuhier_plan_pairs(const gpuhier_plan_t *plan, uint64_t slice, int piece, int group, bool given);
 
 /* One step of one of the rank's pieces, with communicator ranks and element ranges. */
 typedef struct gpuhier_transfer {

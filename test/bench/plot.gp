@@ -16,7 +16,7 @@ rows(begin, pattern) = sprintf("<awk -F '|' 'index($2, \" %s\") == 1 && $2 ~ /%s
 layouts(rate, pattern) = sprintf("<awk -F '|' '$2 ~ / of %s, .*%s/ { split($2, word, \" \"); print word[1], $3 }' %s", rate, pattern, table)
 
 # All but the bars are speeds: how many times as fast as something else, 1 being equal. Legends stand below the pictures.
-set terminal svg noenhanced size 1000,430 font "sans,11" background "white"
+set terminal svg noenhanced size 1000,430 font "sans-serif,11" background "white"
 set grid
 set bmargin 6
 set key bmargin center horizontal samplen 2

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # gnuplot -e "folder='FOLDER'" plot.gp: FOLDER/scaling.txt as FOLDER/scaling.svg, one picture a size.
-set terminal svg size 1100,420 font "sans,11" background "white"
+set terminal svg size 1100,420 font "sans-serif,11" background "white"
 set output folder.'/scaling.svg'
 set logscale xy 2
 set logscale y 10

@@ -50,8 +50,8 @@ static void serving_find(const struct ompi_communicator_t *comm, gpuhier_served_
 #undef BELOW
 }
 
-/* The collectives of which gpuhier only copies GPU buffers to host memory and back. */
-static int staged_count(const struct ompi_communicator_t *comm)
+/* The collectives beside those that are told by name. */
+static int others_count(const struct ompi_communicator_t *comm)
 {
     const gpuhier_avail_t *maker;
     int count = 0;
@@ -69,11 +69,11 @@ void gpuhier_serving_tell(struct ompi_communicator_t *comm)
     char text[768], why[256];
     serving_find(comm, served);
     gpuhier_served_text(served, text, sizeof(text));
-    const int staged = staged_count(comm);
-    if (staged > 0) {
+    const int others = others_count(comm);
+    if (others > 0) {
         const size_t at = strlen(text);
-        snprintf(text + at, sizeof(text) - at, "; %d others by gpuhier, which copies their GPU buffers to host memory",
-                 staged);
+        snprintf(text + at, sizeof(text) - at, "; %d others by gpuhier, on the GPUs or by host copies of GPU buffers",
+                 others);
     }
     if (!gpuhier_served_by_gpuhier(&served[0])) {
         const size_t at = strlen(text);

@@ -29,8 +29,12 @@
 #define COUNT 3001 /* ints of a block */
 #define WARM 6
 
-typedef enum coll { REDUCE, SCATTER, BCAST, GATHER, COLLS } coll_t;
-static const char *const names[] = {"MPI_Reduce", "MPI_Reduce_scatter_block", "MPI_Bcast", "MPI_Allgather"};
+#define RANKS_MAX 8
+#define HOLE 3 /* ints between blocks in lists */
+
+typedef enum coll { REDUCE, SCATTER, BCAST, GATHER, SCATTER_LIST, GATHER_LIST, PAIRS, PAIRS_LIST, COLLS } coll_t;
+static const char *const names[] = {"MPI_Reduce",         "MPI_Reduce_scatter_block", "MPI_Bcast",    "MPI_Allgather",
+                                    "MPI_Reduce_scatter", "MPI_Allgatherv",           "MPI_Alltoall", "MPI_Alltoallv"};
 
 typedef enum way { BLOCKING, NONBLOCKING, PERSISTENT } way_t;
 
@@ -47,32 +51,83 @@ static int value(const work_t *w, int rank, size_t i)
     return (int) ((size_t) (rank + 1) * 1009u + i * 13u + (size_t) w->salt * 7u) % 5003;
 }
 
-static int expected(const work_t *w, size_t i)
+/* Ints of the block that a rank gives to another one. */
+static size_t block(const work_t *w, int from, int to)
 {
-    int sum = 0;
     switch (w->coll) {
-    case BCAST:
-        return value(w, w->root, i);
-    case GATHER:
-        return value(w, (int) (i / COUNT), i % COUNT);
+    case SCATTER_LIST:
+        return 1 == to ? 0 : COUNT - 100 * (size_t) to;
+    case GATHER_LIST:
+        return 1 == from ? 0 : COUNT - 100 * (size_t) from;
+    case PAIRS_LIST:
+        return to == (from + 1) % 3 ? 0 : COUNT - 100 * (size_t) from - 10 * (size_t) to;
     default:
-        for (int rank = 0; rank < w->suite->nranks; ++rank) {
-            sum += value(w, rank, SCATTER == w->coll ? (size_t) w->suite->rank * COUNT + i : i);
-        }
-        return sum;
+        return COUNT;
     }
+}
+
+/* Where a rank's block for another one begins in its input; for nranks: where the input ends. */
+static size_t given_at(const work_t *w, int from, int to)
+{
+    const bool all = SCATTER == w->coll || SCATTER_LIST == w->coll || PAIRS <= w->coll;
+    size_t ints = 0;
+    for (int i = 0; i < to && all; ++i) {
+        ints += block(w, from, i) + (PAIRS_LIST == w->coll ? HOLE : 0);
+    }
+    return all ? ints : to == w->suite->nranks ? block(w, from, from) : 0;
+}
+
+/* The same for the block of a rank in this rank's result. */
+static size_t taken_at(const work_t *w, int from)
+{
+    const bool all = GATHER == w->coll || GATHER_LIST <= w->coll,
+               holes = GATHER_LIST == w->coll || PAIRS_LIST == w->coll;
+    size_t ints = 0;
+    for (int i = 0; i < from && all; ++i) {
+        ints += block(w, i, w->suite->rank) + (holes ? HOLE : 0);
+    }
+    return all ? ints : from == w->suite->nranks ? block(w, w->suite->rank, w->suite->rank) : 0;
+}
+
+/* hole: what lies between blocks. */
+static int expected(const work_t *w, size_t i, int hole)
+{
+    const int me = w->suite->rank, n = w->suite->nranks;
+    int sum = 0;
+    if (BCAST == w->coll) {
+        return value(w, w->root, i);
+    }
+    if (GATHER == w->coll || GATHER_LIST <= w->coll) {
+        for (int from = 0; from < n; ++from) {
+            const size_t begin = taken_at(w, from);
+            if (i >= begin && i < begin + block(w, from, me)) {
+                return value(w, from, given_at(w, from, me) + i - begin);
+            }
+        }
+        return hole;
+    }
+    for (int rank = 0; rank < n; ++rank) {
+        sum += value(w, rank, given_at(w, rank, me) + i);
+    }
+    return sum;
 }
 
 static void fill(work_t *w)
 {
     int *ints = malloc(w->in_ints * sizeof(int));
+    int *holes = malloc(w->out_ints * sizeof(int));
     ++w->salt;
+    for (size_t i = 0; i < w->out_ints; ++i) {
+        holes[i] = -w->salt;
+    }
     for (size_t i = 0; i < w->in_ints; ++i) {
         ints[i] = value(w, w->suite->rank, i);
     }
     buffer_poison(&w->out);
+    buffer_write(&w->out, holes, w->out_ints * sizeof(int));
     buffer_write(BCAST == w->coll && w->suite->rank == w->root ? &w->out : &w->in, ints, w->in_ints * sizeof(int));
     free(ints);
+    free(holes);
 }
 
 static void check(work_t *w, const char *when)
@@ -81,9 +136,9 @@ static void check(work_t *w, const char *when)
     buffer_read(&w->out, ints, w->out_ints * sizeof(int));
     const bool takes = REDUCE != w->coll || w->suite->rank == w->root;
     for (size_t i = 0; takes && i < w->out_ints; ++i) {
-        if (ints[i] != expected(w, i)) {
+        if (ints[i] != expected(w, i, -w->salt)) {
             suite_fail(w->suite, "%s, root %d, %s: element %zu is %d, not %d", names[w->coll], w->root, when, i,
-                       ints[i], expected(w, i));
+                       ints[i], expected(w, i, -w->salt));
             break;
         }
     }
@@ -98,7 +153,15 @@ static void check(work_t *w, const char *when)
 
 static int begin(work_t *w, way_t way, MPI_Request *request)
 {
+    static int given[RANKS_MAX], from[RANKS_MAX], taken[RANKS_MAX], into[RANKS_MAX]; /* until the call has ended */
     void *in = w->in.message, *out = w->out.message;
+    const int me = w->suite->rank;
+    for (int i = 0; i < w->suite->nranks; ++i) {
+        given[i] = (int) block(w, me, i);
+        from[i] = (int) given_at(w, me, i);
+        taken[i] = (int) block(w, i, me);
+        into[i] = (int) taken_at(w, i);
+    }
     switch (w->coll) {
     case REDUCE:
         return CALL(Reduce, Ireduce, in, out, COUNT, MPI_INT, MPI_SUM, w->root);
@@ -106,6 +169,14 @@ static int begin(work_t *w, way_t way, MPI_Request *request)
         return CALL(Reduce_scatter_block, Ireduce_scatter_block, in, out, COUNT, MPI_INT, MPI_SUM);
     case BCAST:
         return CALL(Bcast, Ibcast, out, COUNT, MPI_INT, w->root);
+    case SCATTER_LIST:
+        return CALL(Reduce_scatter, Ireduce_scatter, in, out, given, MPI_INT, MPI_SUM);
+    case GATHER_LIST:
+        return CALL(Allgatherv, Iallgatherv, in, given[me], MPI_INT, out, taken, into, MPI_INT);
+    case PAIRS:
+        return CALL(Alltoall, Ialltoall, in, COUNT, MPI_INT, out, COUNT, MPI_INT);
+    case PAIRS_LIST:
+        return CALL(Alltoallv, Ialltoallv, in, given, from, MPI_INT, out, taken, into, MPI_INT);
     default:
         return CALL(Allgather, Iallgather, in, COUNT, MPI_INT, out, COUNT, MPI_INT);
     }
@@ -167,16 +238,21 @@ int main(int argc, char **argv)
     saboteur_find(&saboteur);
     const char *harm = suite.rank == atoi(argv[1]) ? argv[2] : NULL;
     deadline(60, "in calls that the ranks vote down");
-    for (int coll = 0; coll < COLLS; ++coll) {
+    MPI_Comm node;
+    int near;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_size(node, &near);
+    MPI_Comm_free(&node);
+    for (int coll = 0; coll < (near == suite.nranks ? COLLS : PAIRS_LIST); ++coll) { /* that one runs in one group */
         const bool has_root = REDUCE == coll || BCAST == coll;
         for (int root = 0; root < (has_root ? suite.nranks : 1); ++root) {
-            work_t w = {.suite = &suite, .coll = (coll_t) coll, .root = root, .in_ints = COUNT, .out_ints = COUNT};
-            w.in_ints *= SCATTER == coll ? (size_t) suite.nranks : 1;
-            w.out_ints *= GATHER == coll ? (size_t) suite.nranks : 1;
+            work_t w = {.suite = &suite, .coll = (coll_t) coll, .root = root};
+            w.in_ints = given_at(&w, suite.rank, suite.nranks);
+            w.out_ints = taken_at(&w, suite.nranks);
             buffer_alloc(&w.in, BUFFER_DEVICE, w.in_ints * sizeof(int), 0);
             buffer_alloc(&w.out, BUFFER_DEVICE, w.out_ints * sizeof(int), 0);
             blocking(&w, "before");
-            if (REDUCE == coll || SCATTER == coll) {
+            if (REDUCE == coll || SCATTER == coll || SCATTER_LIST == coll) {
                 voted(&w, NONBLOCKING, &saboteur, harm);
                 blocking(&w, "between");
             }

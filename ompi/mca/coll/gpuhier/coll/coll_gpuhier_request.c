@@ -248,6 +248,7 @@ static void resources_free(gpuhier_request_t *request)
         request->saved = NULL;
     }
     gpuhier_staged_close(&request->staged);
+    gpuhier_call_lists_free(&request->args);
     if (NULL != request->dtype) {
         OBJ_RELEASE(request->dtype);
     }

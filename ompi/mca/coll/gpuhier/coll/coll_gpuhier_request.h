@@ -25,9 +25,9 @@ typedef struct gpuhier_request_base {
 } gpuhier_request_base_t;
 
 /*
- * One request, of one of two kinds. A request on the engine has a team, and runs `args` there. A request on the saved
- * path has a request of the saved collective, and device buffers that are staged around it.
- * The user owns a request until MPI_Wait or MPI_Request_free; while it is active, the queue or progress does.
+ * One request, of one of two kinds. A request on the engine has a team, and runs `args` there, whose lists it owns. A
+ * request on the saved path has a request of the saved collective, and device buffers that are staged around it. The
+ * user owns a request until MPI_Wait or MPI_Request_free; while it is active, the queue or progress does.
  */
 typedef struct gpuhier_request {
     gpuhier_request_base_t base;

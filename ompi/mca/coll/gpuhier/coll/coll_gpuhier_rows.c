@@ -59,17 +59,19 @@ static bool is_open(gpuhier_module_t *module, struct ompi_communicator_t *comm, 
     return false;
 }
 
-/* Does this call run on the GPUs only if it is blocking? */
-static bool is_only_blocking(const gpuhier_call_args_t *args)
-{
-    return args->row->has_lists || GPUHIER_RANKS_PAIR == args->row->from;
-}
-
 /* Do such calls run on the GPUs of a team's groups? Pairs need a partner in each other group. */
 static bool suits(const gpuhier_team_t *team, const gpuhier_collective_t *row)
 {
     return 1 == team->ngroups || GPUHIER_RANKS_PAIR != row->from
            || (!row->has_lists && gpuhier_schedule_joins_all(team->limits.algorithm, team->ngroups));
+}
+
+/* For a rank that gives and takes nothing any GPU memory will do: its buffers do not keep the others from the GPUs. */
+static void idle_fill(const gpuhier_team_t *team, gpuhier_call_args_t *args)
+{
+    if (args->is_idle) {
+        args->in = args->out = (void *) (uintptr_t) team->device->witness;
+    }
 }
 
 static int run(gpuhier_module_t *module, struct ompi_communicator_t *comm, gpuhier_path_key_t key,
@@ -81,20 +83,12 @@ static int run(gpuhier_module_t *module, struct ompi_communicator_t *comm, gpuhi
         if (!suits(module->team, args->row)) {
             return GPUHIER_DECLINED;
         }
-        if (args->is_idle) { /* any GPU memory will do, so that its buffers do not keep the others from the GPUs */
-            args->in = args->out = (void *) (uintptr_t) module->team->device->witness;
-        }
+        idle_fill(module->team, args);
         entry = gpuhier_path_blocking(module, comm, key, args->in, args->out, &why);
     }
     return NULL != entry                           ? gpuhier_path_run(module, entry, args)
            : OMPI_SUCCESS != module->saved.failure ? module->saved.failure
                                                    : GPUHIER_DECLINED;
-}
-
-/* Both lists of a call are one block of memory. */
-static void lists_free(const gpuhier_call_args_t *args)
-{
-    free(NULL != args->given ? args->given : args->taken);
 }
 
 int gpuhier_row_run(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuhier_row_fn *row)
@@ -105,7 +99,7 @@ int gpuhier_row_run(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuh
         return GPUHIER_DECLINED;
     }
     const int rc = run(module, a->comm, key, &args);
-    lists_free(&args);
+    gpuhier_call_lists_free(&args);
     return rc;
 }
 
@@ -119,16 +113,16 @@ int gpuhier_row_post(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpu
     if (!row(a, &args, &key)) {
         return GPUHIER_DECLINED;
     }
-    if (is_only_blocking(&args) || GPUHIER_RANKS_ALL != args.row->from || key.bytes <= GPUHIER_PATH_NONBLOCKING_BYTES) {
-        lists_free(&args);
-        return GPUHIER_DECLINED;
+    const bool may = GPUHIER_RANKS_ALL == args.row->from && key.bytes > GPUHIER_PATH_NONBLOCKING_BYTES;
+    gpuhier_mode_entry_t *entry = may ? gpuhier_path_nonblocking(module, key) : NULL;
+    if (NULL != entry) {
+        return gpuhier_request_run(module->team, entry, &args, a->comm, NULL, request_p);
     }
-    gpuhier_mode_entry_t *entry = gpuhier_path_nonblocking(module, key);
-    if (NULL == entry) {
+    if (may) {
         gpuhier_path_note(module, NULL == module->team ? first : key, args.in, args.out);
-        return GPUHIER_DECLINED;
     }
-    return gpuhier_request_run(module->team, entry, &args, a->comm, NULL, request_p);
+    gpuhier_call_lists_free(&args);
+    return GPUHIER_DECLINED;
 }
 
 /* MPI_Start, MPI_Startall. */
@@ -152,10 +146,6 @@ int gpuhier_row_init(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpu
     if (!row(a, &args, &key)) {
         return GPUHIER_DECLINED;
     }
-    if (is_only_blocking(&args)) {
-        lists_free(&args);
-        return GPUHIER_DECLINED;
-    }
     gpuhier_request_t *request = gpuhier_request_get(a->comm, true);
     gpuhier_team_t *team =
         gpuhier_path_persistent(module, a->comm, args.in, args.out, key, NULL != request && !args.declines, &why);
@@ -163,13 +153,14 @@ int gpuhier_row_init(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpu
         gpuhier_request_abort(a->comm);
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    if (NULL == team) {
+    request->team = team;
+    request->owns_team = NULL != team;
+    request->args = args;
+    if (NULL == team || !suits(team, args.row)) {
         gpuhier_request_drop(request);
         return OMPI_SUCCESS != module->saved.failure ? module->saved.failure : GPUHIER_DECLINED;
     }
-    request->team = team;
-    request->owns_team = true;
-    request->args = args;
+    idle_fill(team, &request->args);
     request->args.tag = gpuhier_hostcall_tag(a->comm);
     request->base.super.req_start = start;
     *request_p = &request->base.super;

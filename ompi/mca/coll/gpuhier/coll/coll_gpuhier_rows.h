@@ -30,7 +30,7 @@ typedef struct gpuhier_coll_args {
 /*
  * Says what a call is to do on the GPUs, and what all ranks know of it. False: there is nothing to do, or no kernel for
  * it, on all ranks alike.
- * Lists of blocks are one piece of memory, which the caller frees.
+ * The caller frees the lists of blocks.
  */
 typedef bool gpuhier_row_fn(const gpuhier_coll_args_t *a, gpuhier_call_args_t *args, gpuhier_path_key_t *key);
 

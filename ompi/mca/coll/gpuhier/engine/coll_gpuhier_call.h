@@ -7,6 +7,8 @@
 #ifndef GPUHIER_CALL_H
 #define GPUHIER_CALL_H
 
+#include <stdlib.h>
+
 #include "base/coll_gpuhier_trace.h"
 #include "engine/coll_gpuhier_slot.h"
 #include "engine/coll_gpuhier_hostcall.h"
@@ -57,7 +59,8 @@ typedef struct gpuhier_call_args {
     int kernel; /* index, see coll_gpuhier_reduce.h. Of rows that do not reduce: that of any type of elem_bytes */
     size_t elem_bytes;
     uint64_t count; /* elements of a block, of the longest one, > 0; of pairs with lists: that of this rank */
-    gpuhier_block_t *given, *taken; /* lists of blocks, see coll_gpuhier_collective.h. They live as long as the call */
+    gpuhier_block_t *given, *taken; /* lists of blocks, see coll_gpuhier_collective.h: one piece of memory, which lives
+                                       as long as the call */
     const void *in;                 /* any memory; in == out: in place, or one of both means nothing on this rank */
     void *out;
     bool is_idle;                 /* of pairs with lists: this rank gives nothing and takes nothing */
@@ -70,6 +73,11 @@ typedef struct gpuhier_call_args {
     struct ompi_datatype_t *dtype;  /* of the elements, in case the call ends on the host */
     int tag;                        /* gpuhier_hostcall_tag() */
 } gpuhier_call_args_t;
+
+static inline void gpuhier_call_lists_free(const gpuhier_call_args_t *args)
+{
+    free(NULL != args->given ? args->given : args->taken);
+}
 
 /*
  * The part of the forms with arrival records: the plan, the progress of the stages, the vote, and the members whose
@@ -181,6 +189,12 @@ struct gpuhier_call {
 static inline const gpuhier_collective_t *gpuhier_call_part(const gpuhier_call_t *call)
 {
     return 1 == call->team->ngroups || gpuhier_collective_is_all_to_all(call->row) ? NULL : call->row;
+}
+
+/* The lengths of the blocks that this rank gives, and of those that it takes; NULL: all are equal. */
+static inline const gpuhier_block_t *gpuhier_call_lengths(const gpuhier_call_t *call, bool given)
+{
+    return NULL != call->given && (given || NULL == call->taken) ? call->given : call->taken;
 }
 
 /* Has a member of the group failed in this call? Its contribution may have come nevertheless. */

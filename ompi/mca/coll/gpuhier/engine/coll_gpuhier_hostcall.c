@@ -30,7 +30,7 @@ int gpuhier_hostcall_tag(struct ompi_communicator_t *comm)
     return tag;
 }
 
-/* Of a block. */
+/* Of a block, of the longest one that this rank gives. */
 static size_t bytes_of(const gpuhier_call_t *call)
 {
     return call->count * call->elem_bytes;
@@ -47,6 +47,9 @@ static int user_copy(const gpuhier_call_t *call, CUdeviceptr user, const gpuhier
 {
     char *address = (char *) (uintptr_t) user;
     const size_t count = bytes / call->elem_bytes;
+    if (0 == count) {
+        return OMPI_SUCCESS;
+    }
     if (!gpuhier_buffer_on_device(place)) {
         return OMPI_SUCCESS
                        == ompi_datatype_copy_content_same_ddt(call->dtype, (int32_t) count, to_host ? host : address,
@@ -61,18 +64,52 @@ static int user_copy(const gpuhier_call_t *call, CUdeviceptr user, const gpuhier
     return to_host ? gpuhier_staging_read(&staging) : gpuhier_staging_write(&staging);
 }
 
+/* The same for the whole input or output, or for the blocks in its list, between which lies the program's own. */
+static int blocks_copy(const gpuhier_call_t *call, bool is_input, char *host)
+{
+    const CUdeviceptr user = is_input ? call->in : call->out;
+    const gpuhier_buffer_t *place = is_input ? &call->from : &call->to;
+    const gpuhier_block_t *list = is_input ? call->given : call->taken;
+    int rc = OMPI_SUCCESS;
+    if (NULL == list) {
+        return user_copy(call, user, place, is_input ? call->in_bytes : call->out_bytes, host, is_input);
+    }
+    for (int i = 0; i < call->team->nranks && OMPI_SUCCESS == rc; ++i) {
+        const size_t at = list[i].begin * call->elem_bytes, bytes = list[i].length * call->elem_bytes;
+        rc = user_copy(call, user + at, place, bytes, 0 == bytes ? NULL : host + at, is_input);
+    }
+    return rc;
+}
+
+/* A block in this rank's input or output, for a rank or of it. */
+typedef struct piece {
+    size_t at, bytes;
+} piece_t;
+
+static piece_t piece_find(const gpuhier_call_t *call, bool is_input, int rank)
+{
+    const gpuhier_ranks_t side = is_input ? call->row->from : call->row->to;
+    const gpuhier_block_t *lengths = gpuhier_call_lengths(call, is_input), *list = is_input ? call->given : call->taken;
+    const bool has_all = call->row->has_blocks && GPUHIER_RANKS_OWNER != side;
+    const size_t block = has_all ? (size_t) rank : 0;
+    return (piece_t){.at = NULL != list ? list[block].begin * call->elem_bytes : block * bytes_of(call),
+                     .bytes = NULL == lengths ? bytes_of(call)
+                                              : lengths[has_all ? rank : call->team->rank].length * call->elem_bytes};
+}
+
 void gpuhier_hostcall_begin(gpuhier_call_t *call)
 {
     gpuhier_hostcall_t *host = &call->host;
     const bool gives = gpuhier_collective_gives(call->row, call->root_rank == call->team->rank);
-    host->data = calloc(1, call->in_bytes); /* padding is sent too */
-    host->heard_data = malloc(bytes_of(call));
-    host->result = is_all_reduce(call) ? NULL : calloc(1, call->out_bytes);
+    const bool lacks_list = call->row->has_lists && NULL == gpuhier_call_lengths(call, true);
+    host->data = calloc(1, call->in_bytes + 1);                  /* padding is sent too */
+    host->heard_data = malloc(bytes_of(call) + call->out_bytes); /* a block of either */
+    host->result = is_all_reduce(call) ? NULL : calloc(1, call->out_bytes + 1);
     host->verdicts = calloc(1, sizeof(*host->verdicts));
     if (NULL != host->verdicts) {
-        host->verdicts->mine =
-            NULL == host->data || NULL == host->heard_data || (NULL == host->result && !is_all_reduce(call))
-            || (gives && OMPI_SUCCESS != user_copy(call, call->in, &call->from, call->in_bytes, host->data, true));
+        host->verdicts->mine = lacks_list || NULL == host->data || NULL == host->heard_data
+                               || (NULL == host->result && !is_all_reduce(call))
+                               || (gives && OMPI_SUCCESS != blocks_copy(call, true, host->data));
     }
 }
 
@@ -129,13 +166,13 @@ static int message_done(gpuhier_call_t *call)
 static void block_take(gpuhier_call_t *call, int peer, const void *block)
 {
     gpuhier_hostcall_t *host = &call->host;
-    const bool is_slot = call->row->has_blocks && GPUHIER_RANKS_ALL == call->row->to;
-    char *at = host->result + (is_slot ? (size_t) peer * bytes_of(call) : 0);
+    const piece_t piece = piece_find(call, false, peer);
+    char *at = host->result + piece.at;
     if (host->has_result && GPUHIER_RANKS_ALL == call->row->from) {
         const void *from[] = {at, block};
-        gpuhier_host_reduce(call->kernel, at, from, 2, call->count);
-    } else {
-        memcpy(at, block, bytes_of(call));
+        gpuhier_host_reduce(call->kernel, at, from, 2, piece.bytes / call->elem_bytes);
+    } else if (piece.bytes > 0) {
+        memcpy(at, block, piece.bytes);
     }
     host->has_result = true;
 }
@@ -168,8 +205,8 @@ static int peers_post(gpuhier_call_t *call, int to, int from)
     gpuhier_hostcall_t *host = &call->host;
     struct ompi_communicator_t *comm = call->team->comm;
     const int me = call->team->rank;
-    const bool has_blocks = call->row->has_blocks && GPUHIER_RANKS_ALL == call->row->from;
-    char *block = host->data + (has_blocks ? (size_t) to * bytes_of(call) : 0);
+    const piece_t given = piece_find(call, true, to), taken = piece_find(call, false, from);
+    char *block = host->data + (given.bytes > 0 ? given.at : 0);
     int rc = OMPI_SUCCESS;
     if (to == me) {
         if (takes_from(call, me, me)) {
@@ -179,11 +216,11 @@ static int peers_post(gpuhier_call_t *call, int to, int from)
     }
     host->receiving = takes_from(call, me, from);
     if (host->receiving) {
-        rc = MCA_PML_CALL(irecv(host->heard_data, bytes_of(call), MPI_BYTE, from, call->tag, comm, &host->message));
+        rc = MCA_PML_CALL(irecv(host->heard_data, taken.bytes, MPI_BYTE, from, call->tag, comm, &host->message));
     }
     if (OMPI_SUCCESS == rc && takes_from(call, to, me)) {
         rc = MCA_PML_CALL(
-            isend(block, bytes_of(call), MPI_BYTE, to, call->tag, MCA_PML_BASE_SEND_STANDARD, comm, &host->sent));
+            isend(block, given.bytes, MPI_BYTE, to, call->tag, MCA_PML_BASE_SEND_STANDARD, comm, &host->sent));
     }
     return rc;
 }
@@ -221,9 +258,7 @@ static int result_write(gpuhier_call_t *call)
 {
     const gpuhier_hostcall_t *host = &call->host;
     const bool takes = gpuhier_collective_takes(call->row, call->root_rank == call->team->rank);
-    return !takes ? OMPI_SUCCESS
-                  : user_copy(call, call->out, &call->to, call->out_bytes,
-                              NULL == host->result ? host->data : host->result, false);
+    return !takes ? OMPI_SUCCESS : blocks_copy(call, false, NULL == host->result ? host->data : host->result);
 }
 
 int gpuhier_hostcall_step(gpuhier_call_t *call, bool *done_p, int *status_p)

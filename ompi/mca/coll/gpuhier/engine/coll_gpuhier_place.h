@@ -65,12 +65,6 @@ static inline gpuhier_range_t gpuhier_call_range(const gpuhier_call_t *call, con
     return NULL == list ? range : gpuhier_range_cap(range, list[rank].length);
 }
 
-/* The lengths of the blocks that this rank gives, and of those that it takes. */
-static inline const gpuhier_block_t *gpuhier_call_lengths(const gpuhier_call_t *call, bool given)
-{
-    return NULL != call->given && (given || NULL == call->taken) ? call->given : call->taken;
-}
-
 /* The rank whose block is one of this rank's, on a side that has several or only its own. */
 static inline int gpuhier_call_owner(const gpuhier_call_t *call, gpuhier_ranks_t side, int block)
 {

@@ -144,13 +144,16 @@ struct gpuhier_call {
     int kernel; /* index, see coll_gpuhier_reduce.h */
     size_t elem_bytes;
     const gpuhier_collective_t *row;
-    int root;                       /* its index in the group, in a row with one; -1: it is in another group */
-    int root_group, root_rank;      /* in a row with one */
-    uint64_t in_bytes, out_bytes;   /* of the user's buffers */
-    bool has_gaps;                  /* elements have gaps, which belong to the program: gpuhier_reduce_has_gaps() */
-    uint64_t count;                 /* elements of a block: of the longest one */
-    gpuhier_block_t *given, *taken; /* as in the arguments. An element of a pair that is not given is not taken */
-    bool is_cut_short;              /* a peer gives more to this rank than it takes */
+    int root;                        /* its index in the group, in a row with one; -1: it is in another group */
+    int root_group, root_rank;       /* in a row with one */
+    uint64_t in_bytes, out_bytes;    /* of the user's buffers */
+    uint64_t axis_bytes;             /* of all blocks of all ranks, or pairs, together; UINT64_MAX: no rank knows */
+    uint64_t give_begin;             /* from the beginning of the axis to what this rank gives: bytes */
+    uint64_t give_bytes, take_bytes; /* that it gives, and takes */
+    bool has_gaps;                   /* elements have gaps, which belong to the program: gpuhier_reduce_has_gaps() */
+    uint64_t count;                  /* elements of a block: of the longest one */
+    gpuhier_block_t *given, *taken;  /* as in the arguments. An element of a pair that is not given is not taken */
+    bool is_cut_short;               /* a peer gives more to this rank than it takes */
     CUdeviceptr in, out;          /* the user's buffers; in == out in place. In host memory the call goes via scratch */
     gpuhier_buffer_t from, to;    /* what kind of memory they are */
     gpuhier_trace_event_t *trace; /* this and the next four: as in the arguments */
@@ -197,12 +200,25 @@ static inline const gpuhier_block_t *gpuhier_call_lengths(const gpuhier_call_t *
     return NULL != call->given && (given || NULL == call->taken) ? call->given : call->taken;
 }
 
+/* From the beginning of the axis to a block: bytes. Not where no rank knows the axis. */
+static inline uint64_t gpuhier_call_block_begin(const gpuhier_call_t *call, int block)
+{
+    const gpuhier_block_t *lengths = gpuhier_call_lengths(call, true);
+    uint64_t begin = NULL == lengths ? (uint64_t) block * call->count : 0;
+    for (int i = 0; NULL != lengths && i < block; ++i) {
+        begin += lengths[i].length;
+    }
+    return begin * call->elem_bytes;
+}
+
 /* Has a member of the group failed in this call? Its contribution may have come nevertheless. */
 static inline bool gpuhier_call_has_failed_member(const gpuhier_call_t *call)
 {
-    for (int i = 0; i < call->team->group_size; ++i) {
-        if (gpuhier_word_reached(&gpuhier_slot_of(call->team, i, call->sequence)->failed, call->sequence,
-                                 GPUHIER_FAILED_SAID)) {
+    const gpuhier_team_t *team = call->team;
+    const uint64_t sequence = call->sequence;
+    const int members = team->group_size;
+    for (int i = 0; i < members; ++i) {
+        if (gpuhier_word_reached(&gpuhier_slot_of(team, i, sequence)->failed, sequence, GPUHIER_FAILED_SAID)) {
             return true;
         }
     }

@@ -45,6 +45,8 @@ static __attribute__((noinline)) void parts_find(gpuhier_call_t *call, const gpu
         call->root_group = team->hierarchy.group_of[args->root];
         call->root = call->root_group == team->group ? team->hierarchy.index_of[args->root] : -1;
     }
+    call->axis_bytes *= (uint64_t) (row->has_blocks ? team->nranks : 1);
+    call->axis_bytes *= (uint64_t) (GPUHIER_RANKS_PAIR == row->from ? team->nranks : 1);
     call->in_bytes *= (uint64_t) gpuhier_collective_blocks(row, row->from, team->nranks);
     call->out_bytes *= (uint64_t) gpuhier_collective_blocks(row, row->to, team->nranks);
     if (NULL != args->given || NULL != args->taken) {
@@ -52,7 +54,16 @@ static __attribute__((noinline)) void parts_find(gpuhier_call_t *call, const gpu
             NULL != args->given ? list_bytes(call, args->given) : args->taken[team->rank].length * call->elem_bytes;
         call->out_bytes =
             NULL != args->taken ? list_bytes(call, args->taken) : args->given[team->rank].length * call->elem_bytes;
+        call->axis_bytes = NULL != args->given && NULL != args->taken
+                               ? UINT64_MAX
+                               : gpuhier_call_block_begin(call, team->nranks);
     }
+    const bool is_root = team->rank == call->root_rank;
+    call->give_begin = GPUHIER_RANKS_OWNER == row->from  ? gpuhier_call_block_begin(call, team->rank)
+                       : GPUHIER_RANKS_PAIR == row->from ? (uint64_t) team->rank * call->in_bytes
+                                                         : 0;
+    call->give_bytes = gpuhier_collective_gives(row, is_root) && !call->declining ? call->in_bytes : 0;
+    call->take_bytes = gpuhier_collective_takes(row, is_root) ? call->out_bytes : 0;
 }
 
 void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args)
@@ -64,7 +75,8 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
     call->has_gaps = gpuhier_reduce_has_gaps(args->kernel);
     call->count = args->count;
     call->row = args->row;
-    call->in_bytes = call->out_bytes = call->count * call->elem_bytes;
+    call->in_bytes = call->out_bytes = call->axis_bytes = call->give_bytes = call->take_bytes =
+        call->count * call->elem_bytes;
     if (!gpuhier_collective_is_all_to_all(args->row)) {
         parts_find(call, args);
     }

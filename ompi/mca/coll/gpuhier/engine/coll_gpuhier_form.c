@@ -21,9 +21,9 @@ const gpuhier_form_t *gpuhier_form_choose(const gpuhier_call_t *call)
     const gpuhier_team_t *team = call->team;
     const bool can = GPUHIER_SWITCH_READY == team->switch_state;
     const uint64_t switch_bytes =
-        can && gpuhier_switch_suits(team, call->kernel, call->in_bytes) ? team->switch_from : 0;
+        can && gpuhier_switch_suits(team, call->kernel, call->axis_bytes) ? team->switch_from : 0;
     gpuhier_facts_t facts = gpuhier_team_facts(team);
-    facts.bytes = call->in_bytes;
+    facts.bytes = call->axis_bytes;
     facts.is_all_to_all = gpuhier_collective_is_all_to_all(call->row);
     facts.is_blocking = NULL == call->ended;
     facts.has_gaps = call->has_gaps;

@@ -5,6 +5,9 @@
  * Owns the small form: messages of at most coll_gpuhier_small_bytes are reduced by the host. A kernel and the agreement
  * that precedes it cost more than the copies; see protocol.md.
  *
+ * Every collective is an all-reduce here, of the whole axis of elements. Where ranks give different elements, each
+ * contributes zeros for those of the others, and the operation is a bitwise or. Each takes what is its own.
+ *
  *   begin --> INPUT --> ARRIVE --(one group)----------------------> OUTPUT --> done
  *               |         |                                           ^
  *               |         +--(leader of one of several)--> EXCHANGE --+
@@ -44,17 +47,6 @@
 
 #define QUERIES 32 /* of the GPU in one step: copies take microseconds, and giving up lock and context costs one */
 
-static size_t bytes_of(const gpuhier_call_t *call)
-{
-    return call->count * call->elem_bytes;
-}
-
-/* Bytes of the user's input. What lies behind the last field need not exist. */
-static size_t input_bytes(const gpuhier_call_t *call)
-{
-    return call->has_gaps ? gpuhier_reduce_span(call->kernel, call->count) : bytes_of(call);
-}
-
 static gpuhier_area_t *area_of(const gpuhier_call_t *call, int index)
 {
     return gpuhier_area_of(call->team, index, call->sequence);
@@ -66,9 +58,9 @@ static void word_publish(const gpuhier_call_t *call, gpuhier_word_t *word, uint3
     gpuhier_word_publish(word, call->sequence, 1 + 2 * (uint64_t) mask);
 }
 
-static uint32_t word_mask(const gpuhier_call_t *call, gpuhier_word_t *word)
+static uint32_t word_mask(uint64_t sequence, gpuhier_word_t *word)
 {
-    return (uint32_t) ((gpuhier_word_read(word) - gpuhier_word(call->sequence, 0)) >> 1);
+    return (uint32_t) ((gpuhier_word_read(word) - gpuhier_word(sequence, 0)) >> 1);
 }
 
 static bool in_on_host(const gpuhier_call_t *call)
@@ -88,27 +80,34 @@ static int stream_order(gpuhier_call_t *call, CUstream *stream_p)
     return call->input_done ? OMPI_SUCCESS : gpuhier_order_queue(call);
 }
 
-static bool window_is_there(const gpuhier_call_t *call, CUdeviceptr address, const gpuhier_buffer_t *buffer)
+static bool window_is_there(const gpuhier_call_t *call, CUdeviceptr address, size_t bytes,
+                            const gpuhier_buffer_t *buffer)
 {
     return gpuhier_device_owns(call->team->device, buffer)
-           && gpuhier_gdr_map((const void *) (uintptr_t) address, bytes_of(call), buffer,
-                              (unsigned) gpuhier_params.ipc_uses);
+           && (0 == bytes
+               || gpuhier_gdr_map((const void *) (uintptr_t) address, bytes, buffer,
+                                  (unsigned) gpuhier_params.ipc_uses));
 }
 
 /* The host can read and write the buffers itself if both are mapped, or the input is and the result is host memory. */
 static __attribute__((noinline)) void windows_find(gpuhier_call_t *call)
 {
-    if (call->has_gaps || bytes_of(call) > (size_t) gpuhier_params.gdr_bytes) {
+    if (call->has_gaps || call->axis_bytes > (size_t) gpuhier_params.gdr_bytes) {
         return;
     }
-    const bool in = window_is_there(call, call->in, &call->from); /* first, so that both buffers count a use */
-    call->small.is_mapped =
-        (call->in == call->out || out_on_host(call) || window_is_there(call, call->out, &call->to)) && in;
+    const bool in =
+        window_is_there(call, call->in, call->give_bytes, &call->from); /* first, so that both buffers count a use */
+    call->small.is_mapped = ((call->in == call->out && call->give_bytes >= call->take_bytes) || out_on_host(call)
+                             || window_is_there(call, call->out, call->take_bytes, &call->to))
+                            && in;
 }
 
 static void prepare(gpuhier_call_t *call)
 {
     memset(&call->small, 0, sizeof(call->small));
+    if (call->has_gaps && call->give_bytes > 0) { /* what lies behind the last field need not exist */
+        call->give_bytes = gpuhier_reduce_span(call->kernel, call->give_bytes / call->elem_bytes);
+    }
     if (call->team->device->host_maps) {
         windows_find(call);
     }
@@ -132,7 +131,7 @@ static void prepare(gpuhier_call_t *call)
 static int input_queue(gpuhier_call_t *call)
 {
     const CUdeviceptr pinned = (CUdeviceptr) (uintptr_t) call->lane->pinned;
-    const size_t bytes = input_bytes(call);
+    const size_t bytes = call->give_bytes;
     if (GPUHIER_ORDER_COPY != call->order) {
         CUstream stream;
         if (call->small.is_mapped) {
@@ -174,12 +173,12 @@ static int copy_done(const gpuhier_call_t *call)
 }
 
 /* Publishes this rank's arrival: with its contribution, or with a vote against the call. */
-static void arrive(gpuhier_call_t *call)
+static inline void arrive(gpuhier_call_t *call)
 {
     gpuhier_area_t *area = area_of(call, call->team->index);
     if (!call->declining && !call->small.is_mapped) {
         const void *input = in_on_host(call) ? (const void *) (uintptr_t) call->in : call->lane->pinned;
-        memcpy(area->data, input, input_bytes(call));
+        memcpy(area->data + call->give_begin, input, call->give_bytes);
     } else if (call->declining) {
         call->mask |= GPUHIER_MASK_FAIL;
     }
@@ -193,6 +192,10 @@ static void begin(gpuhier_call_t *call)
     gpuhier_team_t *team = call->team;
     call->state = GPUHIER_CALL_RUN;
     int rc = team->context_lost;
+    if (call->give_bytes < call->axis_bytes) {
+        memset(area_of(call, team->index)->data, 0, call->axis_bytes);
+        rc = call->declining ? OMPI_ERROR : rc;
+    }
     if (OMPI_SUCCESS == rc && GPUHIER_ORDER_FAILED == call->order) {
         rc = OMPI_ERROR;
     }
@@ -221,18 +224,12 @@ static __attribute__((noinline)) int input_read(gpuhier_call_t *call)
     if (1 != rc) {
         return rc;
     }
+    gpuhier_area_t *area = area_of(call, call->team->index);
+    const size_t bytes = call->give_bytes;
     call->small.is_mapped =
-        gpuhier_gdr_read(area_of(call, call->team->index)->data, call->in, bytes_of(call), call->from.id);
+        0 == bytes || gpuhier_gdr_read(area->data + call->give_begin, call->in, bytes, call->from.id);
     rc = call->small.is_mapped ? OMPI_SUCCESS : input_queue(call);
     return OMPI_SUCCESS != rc ? rc : call->small.is_mapped;
-}
-
-/* The host writes the result itself. False: its window was closed. */
-static __attribute__((noinline)) bool output_write(gpuhier_call_t *call, const void *result)
-{
-    call->small.is_mapped = gpuhier_gdr_write(call->out, result, bytes_of(call), call->to.id);
-    gpuhier_count(&gpuhier_counters.calls_mapped, call->small.is_mapped);
-    return call->small.is_mapped;
 }
 
 static int input_step(gpuhier_call_t *call)
@@ -249,9 +246,11 @@ static int input_step(gpuhier_call_t *call)
 /* Counts the members, from the first on, whose contribution is there. */
 static int count_arrived(const gpuhier_call_t *call)
 {
+    const gpuhier_team_t *team = call->team;
+    const uint64_t sequence = call->sequence;
+    const int members = team->group_size;
     int arrived = call->small.arrived;
-    while (arrived < call->team->group_size
-           && gpuhier_word_reached(&area_of(call, arrived)->arrived, call->sequence, 1)) {
+    while (arrived < members && gpuhier_word_reached(&gpuhier_area_of(team, arrived, sequence)->arrived, sequence, 1)) {
         ++arrived;
     }
     return arrived;
@@ -274,45 +273,93 @@ static bool wants_net(const gpuhier_call_t *call)
     return GPUHIER_SMALL_EXCHANGE == call->small.phase || call->net_on_device || is_idle(call);
 }
 
-/* Queues the copy of the result, which is in pinned memory, to the receive buffer, whose gaps keep their contents. */
-static int output_queue(gpuhier_call_t *call)
+/* Queues the copy of a stretch of the result, which is in pinned memory, to the receive buffer, whose gaps keep their
+ * contents. */
+static int output_queue(gpuhier_call_t *call, CUdeviceptr out, const void *pinned, size_t bytes)
 {
-    const CUdeviceptr pinned = (CUdeviceptr) (uintptr_t) call->lane->pinned;
+    const CUdeviceptr from = (CUdeviceptr) (uintptr_t) pinned;
     CUstream stream;
     call->small.copies_out = true;
     int rc = stream_order(call, &stream);
     if (OMPI_SUCCESS == rc && call->has_gaps) {
-        rc = gpuhier_reduce_store(call->kernel, call->out, pinned, call->count, stream);
+        rc = gpuhier_reduce_store(call->kernel, out, from, bytes / call->elem_bytes, stream);
     } else if (OMPI_SUCCESS == rc) {
-        CUresult result = gpuhier_cu.cuMemcpyAsync(call->out, pinned, bytes_of(call), stream);
-        rc = gpuhier_cuda_error(result, "cuMemcpyAsync");
+        rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(out, from, bytes, stream), "cuMemcpyAsync");
     }
     return OMPI_SUCCESS != rc ? rc : 1;
+}
+
+/* Writes a stretch of the result to the receive buffer: the host does, or the GPU copies it. */
+static inline int output_write(gpuhier_call_t *call, CUdeviceptr out, const void *result, size_t bytes)
+{
+    if (out_on_host(call)) {
+        gpuhier_host_reduce(call->kernel, (void *) (uintptr_t) out, &result, 1, bytes / call->elem_bytes);
+        return 1;
+    }
+    if (call->small.is_mapped) {
+        call->small.is_mapped = gpuhier_gdr_write(out, result, bytes, call->to.id); /* unless the window was closed */
+        if (call->small.is_mapped) {
+            return 1;
+        }
+    }
+    if ((uintptr_t) result - (uintptr_t) call->lane->pinned >= gpuhier_params.small_bytes) {
+        result = memcpy(call->lane->pinned, result, bytes);
+    }
+    return output_queue(call, out, result, bytes);
+}
+
+/*
+ * The same where this rank takes less than the axis: its block, or its block of each rank, or blocks that belong
+ * elsewhere in the receive buffer than in the axis. They are put end to end in pinned memory, and those that belong end
+ * to end in the receive buffer are written at once.
+ */
+static __attribute__((noinline)) int blocks_write(gpuhier_call_t *call, const uint8_t *result)
+{
+    const gpuhier_team_t *team = call->team;
+    const gpuhier_block_t *blocks = call->taken;
+    const bool is_pair = GPUHIER_RANKS_PAIR == call->row->to;
+    const int nblocks = is_pair || NULL != blocks ? team->nranks : 1;
+    uint8_t *const pinned = call->lane->pinned;
+    size_t used = 0, begin = 0, to = 0; /* of the stretch that is not yet written: in pinned memory and in the buffer */
+    int rc = 1;
+    for (int i = 0; i < nblocks && rc > 0; ++i) {
+        const bool is_own = GPUHIER_RANKS_OWNER == call->row->to;
+        const int block = is_pair ? i * team->nranks + team->rank : is_own ? team->rank : i;
+        const size_t bytes = NULL != blocks ? blocks[i].length * call->elem_bytes : call->out_bytes / (size_t) nblocks;
+        const size_t at = NULL != blocks ? blocks[i].begin * call->elem_bytes : (size_t) i * bytes;
+        if (0 == bytes) {
+            continue;
+        }
+        memmove(pinned + used, result + gpuhier_call_block_begin(call, block), bytes);
+        if (to + (used - begin) != at && used > begin) {
+            rc = output_write(call, call->out + to, pinned + begin, used - begin);
+            begin = used;
+        }
+        to = used == begin ? at : to;
+        used += bytes;
+    }
+    return used > begin && rc > 0 ? output_write(call, call->out + to, pinned + begin, used - begin) : rc;
 }
 
 /* Sends the result to the receive buffer; a call that was voted down has none. */
 static int output_begin(gpuhier_call_t *call, const void *result)
 {
     call->small.phase = GPUHIER_SMALL_OUTPUT;
-    if (0 != (call->mask & GPUHIER_MASK_FAIL)) {
+    if (0 != (call->mask & GPUHIER_MASK_FAIL) || 0 == call->take_bytes) {
         return 1;
     }
-    if (out_on_host(call)) {
-        gpuhier_host_reduce(call->kernel, (void *) (uintptr_t) call->out, &result, 1, call->count);
-        return 1;
+    const bool is_axis = call->take_bytes == call->axis_bytes && NULL == call->taken;
+    const int rc = is_axis ? output_write(call, call->out, result, call->axis_bytes) : blocks_write(call, result);
+    if (call->small.is_mapped && !out_on_host(call)) {
+        gpuhier_count(&gpuhier_counters.calls_mapped, 1);
     }
-    if (call->small.is_mapped && output_write(call, result)) {
-        return 1;
-    }
-    if (result != call->lane->pinned) {
-        memcpy(call->lane->pinned, result, bytes_of(call));
-    }
-    return output_queue(call);
+    return rc;
 }
 
 static int arrive_step(gpuhier_call_t *call)
 {
-    const int members = call->team->group_size;
+    const gpuhier_team_t *team = call->team;
+    const int members = team->group_size;
     call->small.arrived = count_arrived(call);
     if (call->small.arrived < members) {
         return 0;
@@ -321,15 +368,18 @@ static int arrive_step(gpuhier_call_t *call)
         return OMPI_ERROR;
     }
     const void *from[GPUHIER_GROUP_MAX];
+    const uint64_t sequence = call->sequence;
+    uint32_t mask = call->mask;
     for (int i = 0; i < members; ++i) {
-        gpuhier_area_t *area = area_of(call, i);
-        call->mask |= word_mask(call, &area->arrived);
+        gpuhier_area_t *area = gpuhier_area_of(team, i, sequence);
+        mask |= word_mask(sequence, &area->arrived);
         from[i] = area->data;
     }
-    const bool alone = 1 == call->team->ngroups;
-    void *to = alone ? (NULL != call->lane ? call->lane->pinned : NULL) : gpuhier_small_exchange_data(call->team);
-    if (0 == (call->mask & GPUHIER_MASK_FAIL)) {
-        gpuhier_host_reduce(call->kernel, to, from, members, call->count);
+    call->mask = mask;
+    const bool alone = 1 == team->ngroups;
+    void *to = alone ? (NULL != call->lane ? call->lane->pinned : NULL) : gpuhier_small_exchange_data(team);
+    if (0 == (mask & GPUHIER_MASK_FAIL)) {
+        gpuhier_host_reduce(call->kernel, to, from, members, call->axis_bytes / call->elem_bytes);
     }
     call->small.phase = GPUHIER_SMALL_EXCHANGE;
     return alone ? output_begin(call, to) : 1;
@@ -346,7 +396,7 @@ static int exchange_step(gpuhier_call_t *call)
     const void *result = gpuhier_small_exchange_data(call->team);
     gpuhier_area_t *area = area_of(call, call->team->index);
     if (0 == (call->mask & GPUHIER_MASK_FAIL)) {
-        memcpy(area->data, result, bytes_of(call));
+        memcpy(area->data, result, call->axis_bytes);
     }
     word_publish(call, &area->result, call->mask);
     int rc = output_begin(call, result);
@@ -359,7 +409,7 @@ static int result_step(gpuhier_call_t *call)
         return 0;
     }
     gpuhier_area_t *leader = area_of(call, 0);
-    call->mask = word_mask(call, &leader->result);
+    call->mask = word_mask(call->sequence, &leader->result);
     return output_begin(call, leader->data);
 }
 
@@ -406,12 +456,12 @@ static bool mask_learn(gpuhier_call_t *call)
     if (team->ngroups > 1) {
         gpuhier_area_t *leader = area_of(call, 0);
         const bool told = 0 != team->index && gpuhier_word_reached(&leader->result, call->sequence, 1);
-        call->mask = told ? word_mask(call, &leader->result) : call->mask;
+        call->mask = told ? word_mask(call->sequence, &leader->result) : call->mask;
         return told;
     }
     call->small.arrived = count_arrived(call);
     for (int i = 0; i < call->small.arrived; ++i) {
-        call->mask |= word_mask(call, &area_of(call, i)->arrived);
+        call->mask |= word_mask(call->sequence, &area_of(call, i)->arrived);
     }
     return call->small.arrived == team->group_size;
 }

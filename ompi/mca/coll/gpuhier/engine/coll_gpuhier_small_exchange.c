@@ -87,7 +87,7 @@ void *gpuhier_small_exchange_data(const gpuhier_team_t *team)
 
 static size_t message_bytes(const gpuhier_call_t *call)
 {
-    return sizeof(message_t) + call->count * call->elem_bytes;
+    return sizeof(message_t) + call->axis_bytes;
 }
 
 static int post(gpuhier_call_t *call, const gpuhier_step_t *step)
@@ -124,11 +124,11 @@ static int take(gpuhier_call_t *call, const gpuhier_step_t *step)
         return OMPI_SUCCESS;
     }
     if (GPUHIER_ACTION_COPY == step->action) {
-        memcpy(mine->data, theirs->data, call->count * call->elem_bytes);
+        memcpy(mine->data, theirs->data, call->axis_bytes);
     } else {
         const bool local_first = GPUHIER_ACTION_REDUCE_LOCAL_FIRST == step->action;
         const void *from[] = {local_first ? mine->data : theirs->data, local_first ? theirs->data : mine->data};
-        gpuhier_host_reduce(call->kernel, mine->data, from, 2, call->count);
+        gpuhier_host_reduce(call->kernel, mine->data, from, 2, call->axis_bytes / call->elem_bytes);
     }
     return OMPI_SUCCESS;
 }
@@ -151,7 +151,7 @@ int gpuhier_small_exchange_step(gpuhier_call_t *call, bool *done_p)
             return rc < 0 ? rc : events;
         }
         if (step.send_to >= 0) {
-            gpuhier_count(&gpuhier_counters.net_bytes_sent[0], call->count * call->elem_bytes);
+            gpuhier_count(&gpuhier_counters.net_bytes_sent[0], call->axis_bytes);
         }
         rc = step.recv_from >= 0 ? take(call, &step) : OMPI_SUCCESS;
         if (OMPI_SUCCESS != rc) {

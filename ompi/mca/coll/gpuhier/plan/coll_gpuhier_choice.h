@@ -20,8 +20,8 @@ typedef enum gpuhier_form_kind {
 
 /* What the choice of a form depends on; the same on all ranks. */
 typedef struct gpuhier_facts {
-    uint64_t bytes;         /* of the message */
-    bool is_all_to_all;     /* an all-reduce; the other collectives have slices only */
+    uint64_t bytes;         /* of the message: of all blocks of all ranks together */
+    bool is_all_to_all;     /* an all-reduce; the other collectives know fewer forms */
     bool is_blocking;       /* a thread waits for the call */
     bool has_gaps;          /* between the fields of its elements */
     uint64_t switch_bytes;  /* the shortest message that NVSwitches reduce; 0: none, or not this operation or type */
@@ -32,10 +32,10 @@ typedef struct gpuhier_facts {
 
 /* Why a call has its form. */
 typedef enum gpuhier_rule {
-    GPUHIER_RULE_ROW,      /* not an all-reduce */
     GPUHIER_RULE_MAPPED,   /* hosts reach GPU memory */
     GPUHIER_RULE_WAITING,  /* short enough for kernels that wait, and a thread waits, too */
     GPUHIER_RULE_SHORT,    /* short enough for the host */
+    GPUHIER_RULE_ROW,      /* not an all-reduce */
     GPUHIER_RULE_SWITCHES, /* long enough for NVSwitches */
     GPUHIER_RULE_REST      /* nothing else suits */
 } gpuhier_rule_t;
@@ -43,20 +43,20 @@ typedef enum gpuhier_rule {
 /* The only place that chooses: the first rule that holds, in order of preference. */
 static inline gpuhier_rule_t gpuhier_choice_rule(const gpuhier_facts_t *f)
 {
-    if (!f->is_all_to_all) {
-        return GPUHIER_RULE_ROW;
-    }
     /* Neither a copy nor a kernel is as fast as hosts that reach GPU memory. They know nothing of gaps. */
     if (f->bytes <= f->mapped_bytes && !f->has_gaps) {
         return GPUHIER_RULE_MAPPED;
     }
     /* Only calls that a thread waits for: a rank that computes between two calls of MPI_Test would let the others'
      * kernels wait. */
-    if (f->bytes <= f->oneshot_bytes && f->is_blocking) {
+    if (f->bytes <= f->oneshot_bytes && f->is_blocking && f->is_all_to_all) {
         return GPUHIER_RULE_WAITING;
     }
     if (f->bytes <= f->small_bytes) {
         return GPUHIER_RULE_SHORT;
+    }
+    if (!f->is_all_to_all) {
+        return GPUHIER_RULE_ROW;
     }
     return 0 != f->switch_bytes && f->bytes >= f->switch_bytes ? GPUHIER_RULE_SWITCHES : GPUHIER_RULE_REST;
 }
@@ -64,8 +64,8 @@ static inline gpuhier_rule_t gpuhier_choice_rule(const gpuhier_facts_t *f)
 static inline gpuhier_form_kind_t gpuhier_choice_form(const gpuhier_facts_t *f)
 {
     static const gpuhier_form_kind_t forms[] = {
-        [GPUHIER_RULE_ROW] = GPUHIER_FORM_SLICES,        [GPUHIER_RULE_MAPPED] = GPUHIER_FORM_SMALL,
-        [GPUHIER_RULE_WAITING] = GPUHIER_FORM_ONESHOT,   [GPUHIER_RULE_SHORT] = GPUHIER_FORM_SMALL,
+        [GPUHIER_RULE_MAPPED] = GPUHIER_FORM_SMALL,      [GPUHIER_RULE_WAITING] = GPUHIER_FORM_ONESHOT,
+        [GPUHIER_RULE_SHORT] = GPUHIER_FORM_SMALL,       [GPUHIER_RULE_ROW] = GPUHIER_FORM_SLICES,
         [GPUHIER_RULE_SWITCHES] = GPUHIER_FORM_SWITCHED, [GPUHIER_RULE_REST] = GPUHIER_FORM_SLICES};
     return forms[gpuhier_choice_rule(f)];
 }

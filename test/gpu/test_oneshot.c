@@ -4,8 +4,9 @@
  *
  * The one-shot kernels through the CUDA driver: all ranks' kernels run at once on one GPU, in streams of their own,
  * with a mailbox each in one allocation. Every kernel is checked against the scalar reference, over ranks, counts and
- * alignments, in place and not, with guard zones; so are flags from call to call, and that a kernel whose peer never
- * comes leaves when its host says so. On the emulated driver and on a real one; without a GPU it is skipped (77).
+ * alignments, in place and not, with guard zones, for all ranks' elements and by pairs; so are flags from call to call,
+ * and that a kernel whose peer never comes leaves when its host says so. On the emulated driver and on a real one;
+ * without a GPU it is skipped (77).
  */
 #include "gpu/coll_gpuhier_cuda.h"
 #include "gpu/coll_gpuhier_reduce.h"
@@ -34,8 +35,14 @@ static uint32_t flag = UINT32_MAX - 40;
 static uint64_t number;
 static unsigned long cases, failures;
 
+/* Who gives to whom. By pairs a rank's input has a message for each rank, or one; and so has its output of those that
+ * move. */
+typedef enum way { ALL, SCATTER, TO_ROOT, GATHER, EXCHANGE, FROM_ROOT } way_t;
+
 typedef struct shape {
-    int index;
+    int index; /* GPUHIER_REDUCE_COUNT: gpuhier_oneshot_move */
+    way_t way;
+    unsigned root;
     const kernel_reference_t *reference;
     unsigned nranks;
     uint64_t count;
@@ -47,9 +54,10 @@ typedef struct shape {
 static void case_failed(const shape_t *s, unsigned rank, const char *what, uint64_t at)
 {
     if (++failures <= 20) {
-        printf("%s of %u ranks, count %llu alignment %u in place %d, two shots %d: rank %u: %s (at %llu)\n",
-               kernel_names[s->index], s->nranks, (unsigned long long) s->count, s->alignment, s->in_place,
-               s->two_shots, rank, what, (unsigned long long) at);
+        printf("%s of %u ranks, way %d, count %llu alignment %u in place %d, two shots %d: rank %u: %s (at %llu)\n",
+               s->index < GPUHIER_REDUCE_COUNT ? kernel_names[s->index] : "move", s->nranks, s->way,
+               (unsigned long long) s->count, s->alignment, s->in_place, s->two_shots, rank, what,
+               (unsigned long long) at);
     }
 }
 
@@ -70,6 +78,34 @@ static unsigned out_of(const shape_t *s, unsigned rank)
     return s->in_place ? in_of(rank) : 2 * rank + 1;
 }
 
+/* Messages in a rank's input, and from one to the next in input and output: bytes. */
+static unsigned messages_of(const shape_t *s)
+{
+    return SCATTER == s->way || EXCHANGE == s->way ? s->nranks : 1;
+}
+
+static uint64_t in_step(const shape_t *s)
+{
+    return messages_of(s) > 1 ? s->count * s->reference->elem_bytes : 0;
+}
+
+static uint64_t out_step(const shape_t *s)
+{
+    return GATHER == s->way || EXCHANGE == s->way ? s->count * s->reference->elem_bytes : 0;
+}
+
+/* Of a rank's first element, from the start of all buffers. */
+static size_t in_at(const shape_t *s, unsigned rank)
+{
+    return in_of(rank) * capacity + offset_of(s, in_of(rank))
+           + (GATHER == s->way && s->in_place ? rank * out_step(s) : 0);
+}
+
+static size_t out_at(const shape_t *s, unsigned rank)
+{
+    return out_of(s, rank) * capacity + offset_of(s, out_of(s, rank));
+}
+
 static _Atomic uint64_t *word_of(unsigned rank, size_t at)
 {
     return (_Atomic uint64_t *) (void *) (words + 128 * rank + at);
@@ -87,15 +123,22 @@ static void rank_launch(const shape_t *s, unsigned rank)
     const uint64_t part_bytes = gpuhier_oneshot_part(s->count * s->reference->elem_bytes, s->nranks, s->two_shots);
     gpuhier_oneshot_args_t args = {.own = boxes + rank * box_bytes,
                                    .part_bytes = part_bytes,
-                                   .in = buffers + in_of(rank) * capacity + offset_of(s, in_of(rank)),
-                                   .out = buffers + out_of(s, rank) * capacity + offset_of(s, out_of(s, rank)),
+                                   .in = buffers + in_at(s, rank),
+                                   .out = buffers + out_at(s, rank),
                                    .count = s->count,
                                    .counter = counters + 64 * rank,
                                    .words = (uint64_t) (uintptr_t) (words + 128 * rank),
                                    .number = number,
                                    .nranks = s->nranks,
                                    .index = rank,
-                                   .two_shots = s->two_shots};
+                                   .two_shots = s->two_shots,
+                                   .pairs = ALL != s->way,
+                                   .in_step = in_step(s),
+                                   .out_step = out_step(s),
+                                   .only_to = TO_ROOT == s->way                        ? s->root
+                                              : FROM_ROOT == s->way && rank != s->root ? rank
+                                                                                       : s->nranks,
+                                   .only_from = FROM_ROOT == s->way ? s->root : s->nranks};
     for (unsigned peer = 0; peer < s->nranks; ++peer) {
         args.box[peer] = boxes + peer * box_bytes + rank * part_bytes;
         args.flag[peer] = flag;
@@ -120,10 +163,8 @@ static void fill(const shape_t *s, uint64_t *random)
 {
     memset(before, POISON, 2 * MAX_RANKS * capacity);
     for (unsigned rank = 0; rank < s->nranks; ++rank) {
-        for (uint64_t i = 0; i < s->count; ++i) {
-            s->reference->fill(before + in_of(rank) * capacity + offset_of(s, in_of(rank))
-                                   + i * s->reference->elem_bytes,
-                               kernel_random(random));
+        for (uint64_t i = 0; i < s->count * messages_of(s); ++i) {
+            s->reference->fill(before + in_at(s, rank) + i * s->reference->elem_bytes, kernel_random(random));
         }
     }
     must(gpuhier_cu.cuMemcpyHtoD(buffers, before, 2 * MAX_RANKS * capacity), "copy to the GPU");
@@ -134,17 +175,18 @@ static void check_out(const shape_t *s, unsigned rank)
 {
     const kernel_reference_t *reference = s->reference;
     const unsigned b = out_of(s, rank);
-    const size_t bytes = s->count * reference->elem_bytes, off = offset_of(s, b);
+    const uint64_t count = TO_ROOT == s->way && rank != s->root ? 0 : s->count;
+    const size_t bytes = count * reference->elem_bytes, off = offset_of(s, b);
     const unsigned char *was = before + b * capacity, *is = after + b * capacity;
     if (0 != memcmp(is, was, off) || 0 != memcmp(is + off + bytes, was + off + bytes, capacity - off - bytes)) {
         case_failed(s, rank, "wrote outside its range", 0);
     }
-    for (uint64_t i = 0; i < s->count; ++i) {
-        const size_t at = i * reference->elem_bytes;
+    for (uint64_t i = 0; i < count; ++i) {
+        const size_t at = i * reference->elem_bytes, from = at + rank * in_step(s);
         unsigned char expected[16], right[16];
-        memcpy(expected, before + in_of(0) * capacity + offset_of(s, in_of(0)) + at, reference->elem_bytes);
+        memcpy(expected, before + in_at(s, 0) + from, reference->elem_bytes);
         for (unsigned k = 1; k < s->nranks; ++k) {
-            memcpy(right, before + in_of(k) * capacity + offset_of(s, in_of(k)) + at, reference->elem_bytes);
+            memcpy(right, before + in_at(s, k) + from, reference->elem_bytes);
             reference->reduce(expected, right);
             memcpy(expected, right, reference->elem_bytes);
         }
@@ -156,6 +198,21 @@ static void check_out(const shape_t *s, unsigned rank)
             case_failed(s, rank, "changed the padding", i);
             return;
         }
+    }
+}
+
+/* Of gpuhier_oneshot_move: the whole buffer. */
+static void check_moved(const shape_t *s, unsigned rank)
+{
+    static unsigned char expected[MAX_COUNT * 4 + 3 * GUARD];
+    const size_t begin = out_of(s, rank) * capacity, off = offset_of(s, out_of(s, rank));
+    memcpy(expected, before + begin, capacity);
+    for (unsigned k = 0; k < s->nranks; ++k) {
+        const unsigned from = FROM_ROOT == s->way ? s->root : k;
+        memcpy(expected + off + k * out_step(s), before + in_at(s, from) + rank * in_step(s), s->count);
+    }
+    if (0 != memcmp(after + begin, expected, capacity)) {
+        case_failed(s, rank, "moved wrongly", 0);
     }
 }
 
@@ -174,7 +231,11 @@ static void case_run(const shape_t *s, uint64_t *random)
     }
     must(gpuhier_cu.cuMemcpyDtoH(after, buffers, 2 * MAX_RANKS * capacity), "copy from the GPU");
     for (unsigned rank = 0; rank < s->nranks; ++rank) {
-        check_out(s, rank);
+        if (GPUHIER_REDUCE_COUNT == s->index) {
+            check_moved(s, rank);
+        } else {
+            check_out(s, rank);
+        }
         const size_t in = in_of(rank) * capacity;
         if (!s->in_place && 0 != memcmp(before + in, after + in, capacity)) {
             case_failed(s, rank, "changed its input", 0);
@@ -204,7 +265,32 @@ static void kernel_check(int index)
                 s.two_shots = 2 == shots;
                 case_run(&s, &random);
             }
+            s.two_shots = false;
+            s.root = (n + c) % s.nranks;
+            s.way = TO_ROOT;
+            case_run(&s, &random);
+            s.way = SCATTER;
+            s.count = (s.count + s.nranks - 1) / s.nranks;
+            s.in_place = false;
+            case_run(&s, &random);
+            s.way = ALL;
         }
+    }
+}
+
+/* Lengths of messages around those of a unit, and more than the grid has threads. */
+static void check_moves(void)
+{
+    shape_t s = {.index = GPUHIER_REDUCE_COUNT, .reference = kernel_reference_find("gpuhier_bor_uint8")};
+    uint64_t random = 11;
+    for (unsigned i = 0; i < 72; ++i) {
+        s.way = GATHER + (way_t) (i % 3);
+        s.nranks = 2 + i / 3 % (MAX_RANKS - 1);
+        s.root = i % s.nranks;
+        s.alignment = i / 2 % 3;
+        s.in_place = i / 3 % 2;
+        s.count = 0 == i % 4 ? MAX_COUNT * 4 / s.nranks : 1 + kernel_random(&random) % (0 == i % 2 ? 40 : 3000);
+        case_run(&s, &random);
     }
 }
 
@@ -259,7 +345,8 @@ static void check_arguments(void)
     args.nranks = GPUHIER_KERNEL_MAX_PEERS + 1;
     const bool many = OMPI_ERR_BAD_PARAM == gpuhier_reduce_oneshot(&kernels, 0, &args, streams[0]);
     args.nranks = 2;
-    const bool index = OMPI_ERR_BAD_PARAM == gpuhier_reduce_oneshot(&kernels, GPUHIER_REDUCE_COUNT, &args, streams[0]);
+    const bool index =
+        OMPI_ERR_BAD_PARAM == gpuhier_reduce_oneshot(&kernels, GPUHIER_REDUCE_COUNT + 1, &args, streams[0]);
     if (!few || !many || !index) {
         printf("wrong arguments are not refused\n");
         ++failures;
@@ -297,10 +384,11 @@ int main(void)
         kernel_check(i);
     }
     check_sizes();
+    check_moves();
     check_abort(false);
     check_abort(true);
     check_arguments();
-    printf("%d one-shot kernels, %lu cases, %lu failures\n", GPUHIER_REDUCE_COUNT, cases, failures);
+    printf("%d one-shot kernels, %lu cases, %lu failures\n", GPUHIER_REDUCE_COUNT + 1, cases, failures);
     gpuhier_cu.cuMemFree(buffers);
     gpuhier_cu.cuMemFree(boxes);
     gpuhier_cu.cuMemFree(counters);

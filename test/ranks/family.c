@@ -213,10 +213,10 @@ static int elements_of(const side_t *side)
 /* The collectives beside MPI_Allreduce that gpuhier may run on the GPUs; test/ranks/rows asserts that it does. */
 static bool may_run_on_gpus(const shape_t *shape)
 {
-    const bool moves = ALLGATHER == shape->coll || BCAST == shape->coll
-                       || (BLOCKING == shape->way
-                           && (ALLTOALL == shape->coll || ALLGATHERV == shape->coll || REDUCE_SCATTER == shape->coll));
-    return REDUCE == shape->coll || REDUCE_SCATTER_BLOCK == shape->coll || (moves && NONBLOCKING != shape->way);
+    const bool reduces = REDUCE == shape->coll || REDUCE_SCATTER_BLOCK == shape->coll || REDUCE_SCATTER == shape->coll;
+    const bool moves = ALLGATHER == shape->coll || ALLGATHERV == shape->coll || ALLTOALL == shape->coll
+                       || ALLTOALLV == shape->coll || BCAST == shape->coll;
+    return reduces || (moves && NONBLOCKING != shape->way);
 }
 
 /* Makes the call, or starts a persistent request twice, each time with new values. */

@@ -200,6 +200,16 @@ template <class T, class Op, int Number> static void run_oneshot(const cudasim_l
     }
 }
 
+static void run_oneshot_move(const cudasim_launch_t *launch, void **params)
+{
+    const gpuhier_oneshot_args_t &args = *(const gpuhier_oneshot_args_t *) params[0];
+    if (launch->exact || launch->timed) {
+        twin_oneshot_move(launch, args);
+    } else {
+        twin_oneshot_folded(launch, args, 1, nullptr);
+    }
+}
+
 static const uint32_t param_bytes[1] = {sizeof(gpuhier_kernel_args_t)};
 static const uint32_t oneshot_bytes[1] = {sizeof(gpuhier_oneshot_args_t)};
 static const uint32_t multicast_bytes[1] = {sizeof(gpuhier_multicast_args_t)};
@@ -218,6 +228,7 @@ static const cudasim_kernel_t kernels[] = {
     GPUHIER_MULTICAST_LIST(GPUHIER_TWIN_MULTICAST)
     {"gpuhier_multicast_store", 1, multicast_bytes, twin_multicast_store, 0},
     {"gpuhier_copy", 1, param_bytes, run_copy, 0},
+    {"gpuhier_oneshot_move", 1, oneshot_bytes, run_oneshot_move, 1},
     /* clang-format on */
 };
 

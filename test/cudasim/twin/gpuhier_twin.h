@@ -68,9 +68,21 @@ GPUHIER_MULTICAST_LIST(GPUHIER_TWIN_MULTICAST)
 #undef GPUHIER_TWIN_MULTICAST
 void twin_multicast_store(const cudasim_launch_t *launch, void **params);
 
-/* A one-shot kernel of a type without gaps, where no modelled time is kept. */
+/* A one-shot kernel of a type without gaps, where no modelled time is kept. combine NULL: gpuhier_oneshot_move. */
 void twin_oneshot_folded(const cudasim_launch_t *launch, const gpuhier_oneshot_args_t &args, uint32_t elem_bytes,
                          twin_combine_t combine);
+void twin_oneshot_move(const cudasim_launch_t *launch, const gpuhier_oneshot_args_t &args);
+
+/* By pairs: the accesses to messages of so many bytes, those for the peers and this rank's own one, if it is used. */
+inline void twin_pairs_traffic(const cudasim_launch_t *launch, const gpuhier_oneshot_args_t &args, uint64_t at,
+                               uint64_t step, uint32_t only, uint64_t bytes, int is_write)
+{
+    for (uint32_t s = 0; s < (step > 0 ? args.nranks : 1); ++s) {
+        if (args.nranks == only || s == only || (0 == step && args.index != only)) {
+            launch->traffic(launch, (uintptr_t) (at + s * step), (size_t) bytes, is_write);
+        }
+    }
+}
 
 void twin_copy_exact(const cudasim_launch_t *launch, const gpuhier_kernel_args_t &args);
 

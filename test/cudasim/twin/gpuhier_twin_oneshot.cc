@@ -129,6 +129,45 @@ struct oneshot_memory : twin_memory {
     }
 };
 
+static void oneshot_end(const cudasim_launch_t *launch, const gpuhier_oneshot_args_t &args, bool complete)
+{
+    const uint64_t done = args.number << 2 | (complete ? GPUHIER_ONESHOT_COMPLETE : GPUHIER_ONESHOT_LEFT);
+    cudasim_push(launch, (uintptr_t) args.words + GPUHIER_ONESHOT_DONE, &done, sizeof(done));
+}
+
+/* What the kernel waits for, by pairs: bytes of the mailbox. */
+static uint64_t pairs_unread(const gpuhier_oneshot_args_t &args, uint32_t only, uint64_t bytes)
+{
+    const uint64_t messages = args.nranks == only ? args.nranks - 1 : args.index != only;
+    return units_of(bytes) * unit_bytes * GPUHIER_ONESHOT_WIRE * messages;
+}
+
+void twin_oneshot_move(const cudasim_launch_t *launch, const gpuhier_oneshot_args_t &args)
+{
+    const std::unique_ptr<runs> open(new runs());
+    const oneshot_memory memory = {{launch}, &args, open.get(), 0, 0};
+    const uint64_t threads = launch->exact ? (uint64_t) launch->grid[0] * launch->block[0] : 1;
+    bool complete = true;
+
+    cudasim_shape(launch, 64, 4);
+    if (!launch->exact) {
+        twin_pairs_traffic(launch, args, args.in, args.in_step, args.only_to, args.count, 0);
+    }
+    for (uint64_t thread = 0; thread < threads; ++thread) {
+        oneshot_push_pairs(memory, args, args.count, thread, threads);
+    }
+    memory.flush();
+    memory.unread = launch->exact ? 0 : pairs_unread(args, args.only_from, args.count);
+    for (uint64_t thread = 0; thread < threads && complete; ++thread) {
+        complete = oneshot_move(memory, args, thread, threads);
+    }
+    memory.flush();
+    if (!launch->exact && complete) {
+        twin_pairs_traffic(launch, args, args.out, args.out_step, args.only_from, args.count, 1);
+    }
+    oneshot_end(launch, args, complete);
+}
+
 template <class T, class Op> static void oneshot_run(const cudasim_launch_t *launch, const gpuhier_oneshot_args_t &args)
 {
     const std::unique_ptr<runs> open(new runs);
@@ -143,7 +182,10 @@ template <class T, class Op> static void oneshot_run(const cudasim_launch_t *lau
     open->first = args.two_shots ? args.index : 0;
 
     cudasim_shape(launch, 64, 4);
-    if (!launch->exact) {
+    const bool takes = !args.pairs || args.nranks == args.only_to || args.index == args.only_to;
+    if (!launch->exact && args.pairs) {
+        twin_pairs_traffic(launch, args, args.in, args.in_step, args.only_to, bytes, 0);
+    } else if (!launch->exact) {
         launch->traffic(launch, (uintptr_t) args.in, bytes, 0);
     }
     for (uint64_t thread = 0; thread < threads; ++thread) {
@@ -151,7 +193,9 @@ template <class T, class Op> static void oneshot_run(const cudasim_launch_t *lau
     }
     memory.flush();
     open->first = 0;
-    if (!launch->exact) {
+    if (!launch->exact && args.pairs) {
+        memory.unread = takes ? pairs_unread(args, args.nranks, bytes) : 0;
+    } else if (!launch->exact) {
         const uint64_t again = args.two_shots ? mine * unit_bytes : bytes;
         launch->traffic(launch, (uintptr_t) args.in, (size_t) (again < bytes ? again : bytes), 0);
         memory.unread = args.two_shots ? mine * unit_bytes * GPUHIER_ONESHOT_WIRE * (args.nranks - 1) : 0;
@@ -163,11 +207,10 @@ template <class T, class Op> static void oneshot_run(const cudasim_launch_t *lau
     for (uint64_t thread = 0; thread < threads && complete; ++thread) {
         complete = oneshot_gather<oneshot_memory, T>(memory, args, thread, threads);
     }
-    if (!launch->exact && complete) {
+    if (!launch->exact && complete && takes) {
         launch->traffic(launch, (uintptr_t) args.out, bytes, 1);
     }
-    const uint64_t done = args.number << 2 | (complete ? GPUHIER_ONESHOT_COMPLETE : GPUHIER_ONESHOT_LEFT);
-    cudasim_push(launch, (uintptr_t) args.words + GPUHIER_ONESHOT_DONE, &done, sizeof(done));
+    oneshot_end(launch, args, complete);
 }
 
 #define GPUHIER_TWIN_ONESHOT(op, type) oneshot_run<elem_##type, op_##op##_##type>,

@@ -80,7 +80,7 @@ struct folded {
     void load(block &to, uint32_t shard, uint64_t place, uint64_t n) const
     {
         const auto *in = (const char *) cudasim_host_view(launch, (uintptr_t) args.in);
-        const char *from = in + unit_at(shard, place) * unit_size; /* at any alignment */
+        const char *from = in + shard * args.in_step + unit_at(shard, place) * unit_size; /* at any alignment */
         auto *data = (words *) to.word;
         const uint64_t all = whole(shard, place, n), step = stride() * unit_size;
         for (uint64_t k = 0; k < all; ++k) {
@@ -94,7 +94,7 @@ struct folded {
     void store(const block &from, uint32_t shard, uint64_t place, uint64_t n) const
     {
         auto *out = (char *) cudasim_host_view(launch, (uintptr_t) args.out);
-        char *to = out + unit_at(shard, place) * unit_size; /* at any alignment */
+        char *to = out + shard * args.out_step + unit_at(shard, place) * unit_size; /* at any alignment */
         const auto *data = (const words *) from.word;
         const uint64_t all = whole(shard, place, n), step = stride() * unit_size;
         for (uint64_t k = 0; k < all; ++k) {
@@ -192,19 +192,25 @@ struct folded {
         return all <= before ? 0 : all - before < block_units ? all - before : block_units;
     }
 
+    /* By pairs: is there a message for this rank, or of it? */
+    bool exists(uint32_t only, uint32_t rank) const
+    {
+        return !args.pairs || args.nranks == only || rank == only;
+    }
+
     /* Block by block, and not shard by shard: the shards' units lie side by side in the input. */
     void push_input(block &data) const
     {
         for (uint64_t b = blocks(); b-- > 0;) {
             const uint64_t place = b * block_units;
-            if (!args.two_shots) {
+            if (!args.two_shots && !args.pairs) {
                 load(data, 0, place, within(0, b));
                 push_all(place * place_size, data, within(0, b));
                 continue;
             }
             for (uint32_t k = 1; k < args.nranks; ++k) {
                 const uint32_t shard = (args.index + k) % args.nranks;
-                if (const uint64_t n = within(shard, b); n > 0) {
+                if (const uint64_t n = exists(args.only_to, shard) ? within(shard, b) : 0; n > 0) {
                     load(data, shard, place, n);
                     push(args.box[shard] + place * place_size, args.flag[shard], data, n);
                 }
@@ -215,7 +221,7 @@ struct folded {
     bool reduce(block *data, block *results, uint32_t elem_bytes, twin_combine_t combine) const
     {
         const void *from[GPUHIER_KERNEL_MAX_PEERS];
-        for (uint64_t b = blocks(); b-- > 0;) {
+        for (uint64_t b = exists(args.only_to, args.index) ? blocks() : 0; b-- > 0;) {
             const uint64_t place = b * block_units, n = within(args.index, b);
             block &result = args.two_shots ? results[b] : *results;
             if (0 == n) {
@@ -233,6 +239,26 @@ struct folded {
                 push_all(half() + place * place_size, result, n);
             } else {
                 store(result, args.index, place, n);
+            }
+        }
+        return true;
+    }
+    bool move(block &data) const
+    {
+        const auto *in = (const char *) cudasim_host_view(launch, (uintptr_t) args.in) + args.index * args.in_step;
+        auto *out = (char *) cudasim_host_view(launch, (uintptr_t) args.out) + args.index * args.out_step;
+        if (in != out) {
+            memcpy(out, in, bytes);
+        }
+        for (uint64_t b = blocks(); b-- > 0;) {
+            const uint64_t place = b * block_units;
+            for (uint32_t s = 0; s < args.nranks; ++s) {
+                if (s != args.index && exists(args.only_from, s)) {
+                    if (!take(data, part_of(s), place, within(s, b))) {
+                        return false;
+                    }
+                    store(data, s, place, within(s, b));
+                }
             }
         }
         return true;
@@ -264,11 +290,21 @@ void twin_oneshot_folded(const cudasim_launch_t *launch, const gpuhier_oneshot_a
     block *results = data.get() + args.nranks;
     const uint64_t shard = all.places(args.index) * unit_size;
 
-    launch->traffic(launch, (uintptr_t) args.in, (size_t) bytes, 0);
+    if (args.pairs) {
+        twin_pairs_traffic(launch, args, args.in, args.in_step, args.only_to, bytes, 0);
+    } else {
+        launch->traffic(launch, (uintptr_t) args.in, (size_t) bytes, 0);
+    }
     all.push_input(data[0]);
-    launch->traffic(launch, (uintptr_t) args.in, (size_t) (shard < bytes ? shard : bytes), 0);
-    const bool complete = all.reduce(data.get(), results, elem_bytes, combine) && all.gather(data[0], results);
-    if (complete) {
+    if (!args.pairs) {
+        launch->traffic(launch, (uintptr_t) args.in, (size_t) (shard < bytes ? shard : bytes), 0);
+    }
+    const bool complete = nullptr == combine
+                              ? all.move(data[0])
+                              : all.reduce(data.get(), results, elem_bytes, combine) && all.gather(data[0], results);
+    if (complete && nullptr == combine) {
+        twin_pairs_traffic(launch, args, args.out, args.out_step, args.only_from, bytes, 1);
+    } else if (complete && all.exists(args.only_to, args.index)) {
         launch->traffic(launch, (uintptr_t) args.out, (size_t) bytes, 1);
     }
     const uint64_t done = args.number << 2 | (complete ? GPUHIER_ONESHOT_COMPLETE : GPUHIER_ONESHOT_LEFT);

@@ -118,6 +118,7 @@ static void team_renew(gpuhier_module_t *module, gpuhier_setup_t *setup, const g
         module->team = NULL;
     }
     module->team_failed = OMPI_SUCCESS != gpuhier_team_create(setup, &module->saved, owner, &module->team);
+    module->rest = 0; /* calls have something to ask */
     if (NULL != module->team && MPI_COMM_WORLD != module->team->comm) {
         gpuhier_serving_tell(module->team->comm);
     }

@@ -261,6 +261,7 @@ bool gpuhier_row_reduce_scatter(const gpuhier_coll_args_t *a, gpuhier_call_args_
     if (args->kernel < 0 || 0 == all) {
         return false;
     }
+    args->listed = all;
     args->given = lists_make(a, 1);
     args->declines = NULL == args->given;
     uint64_t end = 0;
@@ -315,7 +316,8 @@ bool gpuhier_row_allgatherv(const gpuhier_coll_args_t *a, gpuhier_call_args_t *a
     if (fits && list[rank].length > 0 && MPI_IN_PLACE != a->sbuf) {
         fits = is_contiguous(a->sbuf, (size_t) a->scount, a->sdtype, &in);
     }
-    *args = (gpuhier_call_args_t){BYTES_OF(row, longest), .taken = list, .in = in, .out = out, .declines = !fits};
+    *args = (gpuhier_call_args_t){BYTES_OF(row, longest), .taken = list, .listed = all, .in = in, .out = out,
+                                  .declines = !fits};
     *key = (gpuhier_path_key_t){KIND_ALLGATHER, all};
     return all > 0;
 }

@@ -40,7 +40,7 @@ typedef bool gpuhier_row_fn(const gpuhier_coll_args_t *a, gpuhier_call_args_t *a
  */
 static inline bool gpuhier_rows_rest(gpuhier_module_t *module)
 {
-    if (0 == module->rest || NULL != module->team || 0 != module->nnotes || OMPI_SUCCESS != module->saved.failure) {
+    if (0 == module->rest || 0 != module->nnotes || OMPI_SUCCESS != module->saved.failure) {
         return false;
     }
     --module->rest;

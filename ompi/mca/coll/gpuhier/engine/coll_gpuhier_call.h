@@ -61,6 +61,7 @@ typedef struct gpuhier_call_args {
     uint64_t count; /* elements of a block, of the longest one, > 0; of pairs with lists: that of this rank */
     gpuhier_block_t *given, *taken; /* lists of blocks, see coll_gpuhier_collective.h: one piece of memory, which lives
                                        as long as the call */
+    uint64_t listed;                /* elements of all blocks in a list that all ranks know; else 0 */
     const void *in;                 /* any memory; in == out: in place, or one of both means nothing on this rank */
     void *out;
     bool is_idle;                 /* of pairs with lists: this rank gives nothing and takes nothing */
@@ -212,13 +213,16 @@ static inline uint64_t gpuhier_call_block_begin(const gpuhier_call_t *call, int 
 }
 
 /* Has a member of the group failed in this call? Its contribution may have come nevertheless. */
+static inline bool gpuhier_call_member_failed(const gpuhier_team_t *team, int index, uint64_t sequence)
+{
+    return gpuhier_word_reached(&gpuhier_slot_of(team, index, sequence)->failed, sequence, GPUHIER_FAILED_SAID);
+}
+
+/* Has any? */
 static inline bool gpuhier_call_has_failed_member(const gpuhier_call_t *call)
 {
-    const gpuhier_team_t *team = call->team;
-    const uint64_t sequence = call->sequence;
-    const int members = team->group_size;
-    for (int i = 0; i < members; ++i) {
-        if (gpuhier_word_reached(&gpuhier_slot_of(team, i, sequence)->failed, sequence, GPUHIER_FAILED_SAID)) {
+    for (int i = 0; i < call->team->group_size; ++i) {
+        if (gpuhier_call_member_failed(call->team, i, call->sequence)) {
             return true;
         }
     }

@@ -54,9 +54,9 @@ static __attribute__((noinline)) void parts_find(gpuhier_call_t *call, const gpu
             NULL != args->given ? list_bytes(call, args->given) : args->taken[team->rank].length * call->elem_bytes;
         call->out_bytes =
             NULL != args->taken ? list_bytes(call, args->taken) : args->given[team->rank].length * call->elem_bytes;
-        call->axis_bytes = NULL != args->given && NULL != args->taken
-                               ? UINT64_MAX
-                               : gpuhier_call_block_begin(call, team->nranks);
+    }
+    if (row->has_lists) {
+        call->axis_bytes = 0 == args->listed ? UINT64_MAX : args->listed * call->elem_bytes;
     }
     const bool is_root = team->rank == call->root_rank;
     call->give_begin = GPUHIER_RANKS_OWNER == row->from  ? gpuhier_call_block_begin(call, team->rank)

@@ -12,6 +12,19 @@
 
 _Static_assert(GPUHIER_CHOICE_ONESHOT_UNIT == GPUHIER_ONESHOT_UNIT, "one-shot kernels move whole units");
 
+/*
+ * The longest axis of a collective other than all-reduce that takes the one-shot form, whose kernels push a message for
+ * each rank: as much as of an all-reduce. Blocks of unequal length do not take it. Bytes.
+ */
+static __attribute__((noinline)) uint64_t oneshot_axis(const gpuhier_call_t *call)
+{
+    const uint64_t most = call->team->oneshot_bytes, nranks = (uint64_t) call->team->nranks;
+    return call->row->has_lists                    ? 0
+           : GPUHIER_RANKS_PAIR == call->row->from ? most * nranks
+           : call->row->has_blocks                 ? most
+                                                   : most / nranks;
+}
+
 const gpuhier_form_t *gpuhier_form_choose(const gpuhier_call_t *call)
 {
     static const gpuhier_form_t *const forms[] = {[GPUHIER_FORM_SMALL] = &gpuhier_form_small,
@@ -25,6 +38,9 @@ const gpuhier_form_t *gpuhier_form_choose(const gpuhier_call_t *call)
     gpuhier_facts_t facts = gpuhier_team_facts(team);
     facts.bytes = call->axis_bytes;
     facts.is_all_to_all = gpuhier_collective_is_all_to_all(call->row);
+    if (!facts.is_all_to_all) {
+        facts.oneshot_bytes = oneshot_axis(call);
+    }
     facts.is_blocking = NULL == call->ended;
     facts.has_gaps = call->has_gaps;
     facts.switch_bytes = switch_bytes;

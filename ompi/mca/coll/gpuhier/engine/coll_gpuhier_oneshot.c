@@ -21,8 +21,8 @@
  *     the program has one thread (MPI_THREAD_SINGLE), all ranks' threads are in the call, and the kernel runs on the
  *     legacy default stream without a mark.
  *
- * A kernel reads and writes the user's buffers if they are memory of its GPU and context. Otherwise the input is first
- * copied to scratch, and the result from there.
+ * A kernel reads and writes the user's buffers if they are memory of its GPU and context, and if no result comes to lie
+ * on input. Otherwise the input is first copied to scratch, and the result from there.
  */
 #include "ompi_config.h"
 
@@ -31,6 +31,7 @@
 #include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_arrival.h"
+#include "engine/coll_gpuhier_offer.h"
 #include "engine/coll_gpuhier_order.h"
 #include "engine/coll_gpuhier_pipeline.h"
 #include "engine/coll_gpuhier_place.h"
@@ -38,11 +39,12 @@
 
 #define POLLS_PER_QUERY 256u /* looks at the word between two queries of the driver, which reports faults */
 
-/* Do kernels of this rank's GPU reach the user's buffers? */
+/* Do kernels of this rank's GPU work on the user's buffers? */
 static bool is_direct(const gpuhier_call_t *call)
 {
     const gpuhier_device_t *device = call->team->device;
-    return gpuhier_device_owns(device, &call->from) && gpuhier_device_owns(device, &call->to);
+    return gpuhier_device_owns(device, &call->from) && gpuhier_device_owns(device, &call->to)
+           && !gpuhier_offer_overwrites(call);
 }
 
 static void prepare(gpuhier_call_t *call)
@@ -116,13 +118,36 @@ static CUstream stream_of(const gpuhier_call_t *call)
     return GPUHIER_ORDER_KERNEL == call->order ? CU_STREAM_LEGACY : call->lane->stream[GPUHIER_STAGE_RS];
 }
 
+/* What each rank gives to each, where not all give and take all. */
+static __attribute__((noinline)) void pairs_set(const gpuhier_call_t *call, gpuhier_oneshot_args_t *args)
+{
+    const gpuhier_collective_t *row = call->row;
+    const int me = call->team->index;
+    args->pairs = 1;
+    args->only_to = args->only_from = args->nranks;
+    if (gpuhier_collective_blocks(row, row->from, call->team->nranks) > 1) {
+        args->in_step = gpuhier_place_input(call, me, 1, 0, 0) - args->in;
+    }
+    if (gpuhier_collective_blocks(row, row->to, call->team->nranks) > 1) {
+        args->out_step = gpuhier_place_output(call, me, 1, 0, 0) - args->out;
+    }
+    if (GPUHIER_RANKS_ROOT == row->to) {
+        args->only_to = (uint32_t) call->root;
+    }
+    if (GPUHIER_RANKS_ROOT == row->from) {
+        args->only_from = (uint32_t) call->root;
+        args->only_to = me == call->root ? args->nranks : (uint32_t) me; /* nobody */
+    }
+}
+
 static int launch(gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;
     const int me = team->index;
     gpuhier_lane_t *lane = call->lane;
     const uint64_t bytes = call->count * call->elem_bytes;
-    const bool two_shots = bytes >= gpuhier_choice_two_shots_from(team->group_size);
+    const bool is_all_to_all = gpuhier_collective_is_all_to_all(call->row);
+    const bool two_shots = is_all_to_all && bytes >= gpuhier_choice_two_shots_from(team->group_size);
     gpuhier_oneshot_args_t args = {.part_bytes = gpuhier_oneshot_part(bytes, (uint32_t) team->group_size, two_shots),
                                    .own = lane->scratch + gpuhier_scratch_mailbox(),
                                    .in = gpuhier_place_input(call, me, 0, 0, 0),
@@ -138,11 +163,15 @@ static int launch(gpuhier_call_t *call)
         args.box[i] = call->slices.member[i].scratch + gpuhier_scratch_mailbox() + (uint64_t) me * args.part_bytes;
         args.flag[i] = arrival_of(call, i)->flag;
     }
+    if (!is_all_to_all) {
+        pairs_set(call, &args);
+    }
     int rc = gpuhier_pipeline_claim(call);
     if (OMPI_SUCCESS == rc && GPUHIER_ORDER_KERNEL != call->order && is_direct(call)) {
         rc = gpuhier_cuda_error(gpuhier_cu.cuStreamWaitEvent(stream_of(call), call->input, 0), "cuStreamWaitEvent");
     }
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_reduce_oneshot(&lane->device->reduce, call->kernel, &args, stream_of(call));
+    const int kernel = GPUHIER_RANKS_ALL == call->row->from ? call->kernel : GPUHIER_REDUCE_COUNT;
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_reduce_oneshot(&lane->device->reduce, kernel, &args, stream_of(call));
     if (OMPI_SUCCESS != rc) {
         return rc;
     }

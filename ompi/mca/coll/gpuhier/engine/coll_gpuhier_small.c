@@ -364,14 +364,14 @@ static int arrive_step(gpuhier_call_t *call)
     if (call->small.arrived < members) {
         return 0;
     }
-    if (gpuhier_call_has_failed_member(call)) {
-        return OMPI_ERROR;
-    }
     const void *from[GPUHIER_GROUP_MAX];
     const uint64_t sequence = call->sequence;
     uint32_t mask = call->mask;
     for (int i = 0; i < members; ++i) {
         gpuhier_area_t *area = gpuhier_area_of(team, i, sequence);
+        if (gpuhier_call_member_failed(team, i, sequence)) {
+            return OMPI_ERROR;
+        }
         mask |= word_mask(sequence, &area->arrived);
         from[i] = area->data;
     }

@@ -82,10 +82,11 @@ static const kernel_t kernels[GPUHIER_REDUCE_COUNT + 1] = {
         [INDEX_COPY] = {"gpuhier_copy", 1, TYPE_none},
 };
 
-static const char *const oneshot_names[GPUHIER_REDUCE_COUNT] = {
+static const char *const oneshot_names[GPUHIER_REDUCE_COUNT + 1] = {
 #define ONESHOT(op, type) [GPUHIER_REDUCE_##op##_##type] = "gpuhier_oneshot_" #op "_" #type,
     GPUHIER_KERNEL_LIST(ONESHOT)
 #undef ONESHOT
+        [INDEX_COPY] = "gpuhier_oneshot_move",
 };
 
 /* 1 + the index; 0: there is no kernel. */
@@ -276,7 +277,7 @@ static CUresult resolve(gpuhier_reduce_t *r)
         result = gpuhier_cuda_kernel(r->module, kernels[i].name, GPUHIER_KERNEL_BLOCK, &r->function[i], &blocks);
         r->all_blocks[i] = (unsigned) blocks * (unsigned) multiprocessors;
     }
-    for (int i = 0; i < GPUHIER_REDUCE_COUNT && CUDA_SUCCESS == result; ++i) {
+    for (int i = 0; i <= INDEX_COPY && CUDA_SUCCESS == result; ++i) {
         result = gpuhier_cuda_kernel(r->module, oneshot_names[i], GPUHIER_KERNEL_BLOCK, &r->oneshot[i], &blocks);
     }
     r->enough_blocks = enough_blocks(multiprocessors);
@@ -373,7 +374,8 @@ int gpuhier_reduce_launch(gpuhier_reduce_t *r, int index, const gpuhier_kernel_a
 int gpuhier_reduce_oneshot(gpuhier_reduce_t *r, int index, const gpuhier_oneshot_args_t *args, CUstream stream)
 {
     void *params[1] = {(void *) args};
-    if (!is_index(index) || args->nranks < 2 || args->nranks > GPUHIER_KERNEL_MAX_PEERS || 0 == args->count) {
+    if ((!is_index(index) && INDEX_COPY != index) || args->nranks < 2 || args->nranks > GPUHIER_KERNEL_MAX_PEERS
+        || 0 == args->count) {
         return OMPI_ERR_BAD_PARAM;
     }
     const uint64_t bytes = args->count * kernels[index].elem_bytes;

@@ -52,7 +52,7 @@ typedef struct gpuhier_reduce {
     CUfunction function[GPUHIER_REDUCE_COUNT + 1]; /* the last one is gpuhier_copy */
     unsigned all_blocks[GPUHIER_REDUCE_COUNT + 1]; /* blocks that the whole GPU runs at once */
     unsigned enough_blocks;                        /* blocks that fill the links */
-    CUfunction oneshot[GPUHIER_REDUCE_COUNT];
+    CUfunction oneshot[GPUHIER_REDUCE_COUNT + 1];  /* the last one is gpuhier_oneshot_move */
 } gpuhier_reduce_t;
 
 /*
@@ -71,8 +71,8 @@ int gpuhier_reduce_launch(gpuhier_reduce_t *r, int index, const gpuhier_kernel_a
 
 /*
  * Starts a one-shot kernel, see gpuhier_oneshot.h. It ends once the kernels of all peers have started, or when its host
- * tells it to leave. Returns an Open MPI code: OMPI_ERR_BAD_PARAM for an index or number of ranks out of range, else
- * that of the driver's result.
+ * tells it to leave. index: of a kernel, or GPUHIER_REDUCE_COUNT for gpuhier_oneshot_move. Returns an Open MPI code:
+ * OMPI_ERR_BAD_PARAM for an index or number of ranks out of range, else that of the driver's result.
  */
 int gpuhier_reduce_oneshot(gpuhier_reduce_t *r, int index, const gpuhier_oneshot_args_t *args, CUstream stream);
 

@@ -49,7 +49,7 @@ static inline gpuhier_rule_t gpuhier_choice_rule(const gpuhier_facts_t *f)
     }
     /* Only calls that a thread waits for: a rank that computes between two calls of MPI_Test would let the others'
      * kernels wait. */
-    if (f->bytes <= f->oneshot_bytes && f->is_blocking && f->is_all_to_all) {
+    if (f->bytes <= f->oneshot_bytes && f->is_blocking) {
         return GPUHIER_RULE_WAITING;
     }
     if (f->bytes <= f->small_bytes) {

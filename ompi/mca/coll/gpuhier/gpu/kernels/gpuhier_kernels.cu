@@ -129,6 +129,14 @@ __device__ __forceinline__ void grid_end(const gpuhier_oneshot_args_t &args, boo
 GPUHIER_KERNEL_LIST(GPUHIER_KERNEL)
 GPUHIER_KERNEL_LIST(GPUHIER_ONESHOT)
 
+extern "C" __global__ void __launch_bounds__(GPUHIER_KERNEL_BLOCK, 2)
+    gpuhier_oneshot_move(const __grid_constant__ gpuhier_oneshot_args_t args)
+{
+    const gpuhier::shared_memory memory;
+    gpuhier::oneshot_push_pairs(memory, args, args.count, GPUHIER_THREADS);
+    gpuhier::grid_end(args, gpuhier::oneshot_move(memory, args, GPUHIER_THREADS));
+}
+
 GPUHIER_ENTRY(gpuhier_copy)
 {
     gpuhier::copy_thread<gpuhier::device_memory>(gpuhier::device_memory(), args, GPUHIER_THREADS);

@@ -2,14 +2,20 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The interface of the one-shot kernels, gpuhier_oneshot_<op>_<type> for each entry of GPUHIER_KERNEL_LIST. Such a
- * kernel runs on every GPU of a group at the same time, and the kernels wait for each other:
+ * The interface of the one-shot kernels, gpuhier_oneshot_<op>_<type> for each entry of GPUHIER_KERNEL_LIST, and
+ * gpuhier_oneshot_move. Such a kernel runs on every GPU of a group at the same time, and the kernels wait for each
+ * other:
  *
  *     pushes its rank's input into the mailbox of every peer, waits for the peers' input in its own mailbox,
  *     acc = x[0][i];  acc = op(acc, x[s][i]) for s = 1 .. nranks-1;  out[i] = acc;  tells its host
  *
  * In two shots (args.two_shots) each rank has a shard of the message. A kernel pushes shard s of its input to rank s
  * only, reduces its own shard, pushes the result to every peer, and waits for the peers' results.
+ *
+ * By pairs (args.pairs) a rank gives each peer a message of `count` elements of its own, which lie in_step bytes apart,
+ * or gives only_to alone. A kernel pushes its messages, and reduces what it takes with the one that it has for itself.
+ * gpuhier_oneshot_move knows pairs only, and elements of one byte: it stores the message of rank s at out + s *
+ * out_step, of all ranks or of only_from alone, and its own one where that is elsewhere.
  *
  * A mailbox is memory of one GPU that the peers have mapped. It has a part for each rank, into which only that rank
  * writes. Data travel in words of 64 bits, half of which is a flag: a word with the flag that the reader waits for has
@@ -32,8 +38,9 @@
  *     | 0, 1st | 1, 1st | ... | 31, 1st | 0, 2nd | 1, 2nd | ... | 31, 2nd | 32, 1st ..   places and their lines
  *     +--------+--------+-----+---------+--------+--------+-----+---------+----------
  *
- * out may be in (in place), at the same address. Any alignment works. A peer's program sees no store of these kernels:
- * they write to mailboxes, to their own rank's `out`, and to its host's words.
+ * out may be in (in place), at the same address, but for a reduction by pairs with in_step. Any alignment works. A
+ * peer's program sees no store of these kernels: they write to mailboxes, to their own rank's `out`, and to its host's
+ * words.
  *
  * Used by: coll_gpuhier_reduce.c (which launches), gpuhier_kernels.cu (the entry points), the host twin in
  * test/cudasim/twin, and the engine, which fills the arguments. Plain C and C++.
@@ -76,10 +83,12 @@ typedef struct gpuhier_oneshot_args {
     uint32_t nranks;                         /* 2 .. GPUHIER_KERNEL_MAX_PEERS */
     uint32_t index;                          /* of this rank */
     uint32_t two_shots;                      /* 0 or 1, the same on all ranks */
-    uint32_t unused;
+    uint32_t pairs;                          /* 0 or 1, the same on all ranks; not both */
+    uint64_t in_step, out_step;              /* pairs: bytes from one rank's message to the next one's; else 0 */
+    uint32_t only_to, only_from;             /* pairs: a rank; nranks: all */
 } gpuhier_oneshot_args_t;
 
-GPUHIER_KERNEL_ASSERT(848 == sizeof(gpuhier_oneshot_args_t), "host and GPU must agree on the argument");
+GPUHIER_KERNEL_ASSERT(872 == sizeof(gpuhier_oneshot_args_t), "host and GPU must agree on the argument");
 GPUHIER_KERNEL_ASSERT(768 == offsetof(gpuhier_oneshot_args_t, own), "host and GPU must agree on the argument");
 GPUHIER_KERNEL_ASSERT(832 == offsetof(gpuhier_oneshot_args_t, nranks), "host and GPU must agree on the argument");
 

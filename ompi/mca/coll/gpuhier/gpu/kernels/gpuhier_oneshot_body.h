@@ -137,12 +137,39 @@ template <class M> GPUHIER_WALK bool unit_take(const M &memory, uint64_t address
     return there;
 }
 
+/* Does this rank's message for a peer, or that of a peer, exist? */
+GPUHIER_WALK bool has_pair(const gpuhier_oneshot_args_t &args, uint32_t only, uint32_t peer)
+{
+    return args.nranks == only || peer == only;
+}
+
+/* Pushes this thread's units of the messages, each of so many bytes, that this rank gives to the peers. */
+template <class M>
+GPUHIER_WALK void oneshot_push_pairs(const M &memory, const gpuhier_oneshot_args_t &args, uint64_t bytes,
+                                     uint64_t thread, uint64_t threads)
+{
+    for (uint64_t u = thread; u < units_of(bytes); u += threads) {
+        for (uint32_t k = 1; k < args.nranks; ++k) {
+            const uint32_t peer = (args.index + k) % args.nranks;
+            if (has_pair(args, args.only_to, peer)) {
+                const uint64_t from = args.in + peer * args.in_step + u * unit_bytes;
+                const wide value = unit_load(memory, from, bytes - u * unit_bytes);
+                unit_push(memory, args.box[peer] + place_at(u), args.flag[peer], value);
+            }
+        }
+    }
+}
+
 /* Pushes this thread's units: to all peers, or in two shots each to the rank that reduces it. */
 template <class M, class T>
 GPUHIER_WALK void oneshot_push(const M &memory, const gpuhier_oneshot_args_t &args, uint64_t thread, uint64_t threads)
 {
     const uint64_t bytes = args.count * sizeof(T);
 
+    if (0 != args.pairs) {
+        oneshot_push_pairs(memory, args, bytes, thread, threads);
+        return;
+    }
     for (uint64_t u = thread; u < units_of(bytes); u += threads) {
         const uint32_t peer = (uint32_t) u % args.nranks, place = (uint32_t) u / args.nranks;
         if (0 != args.two_shots && peer == args.index) {
@@ -165,7 +192,9 @@ template <class M, class T, class Op>
 GPUHIER_WALK bool oneshot_reduce(const M &memory, const gpuhier_oneshot_args_t &args, uint64_t thread, uint64_t threads)
 {
     constexpr uint32_t group = 4; /* sources whose loads are under way at once */
-    const uint64_t bytes = args.count * sizeof(T), units = units_of(bytes);
+    const uint64_t bytes = args.count * sizeof(T);
+    const uint64_t units = 0 != args.pairs && !has_pair(args, args.only_to, args.index) ? 0 : units_of(bytes);
+    const uint64_t in = args.in + args.index * args.in_step;
     const uint32_t flag = args.flag[args.index];
 
     for (uint64_t u = thread; u < units; u += threads) {
@@ -173,7 +202,7 @@ GPUHIER_WALK bool oneshot_reduce(const M &memory, const gpuhier_oneshot_args_t &
             continue;
         }
         const uint64_t place = place_at(0 == args.two_shots ? u : (uint32_t) u / args.nranks);
-        const wide mine = unit_load(memory, args.in + u * unit_bytes, bytes - u * unit_bytes);
+        const wide mine = unit_load(memory, in + u * unit_bytes, bytes - u * unit_bytes);
         chunk<T> acc = {mine};
         for (uint32_t first = 0; first < args.nranks; first += group) {
             wide taken[group];
@@ -235,6 +264,38 @@ GPUHIER_WALK bool oneshot_gather(const M &memory, const gpuhier_oneshot_args_t &
             }
         }
         unit_store(memory, args.out + u * unit_bytes, bytes - u * unit_bytes, result);
+    }
+    return true;
+}
+
+/* By pairs: waits for this thread's units of the peers' messages, and stores them and those of its own one. False: the
+ * kernel must leave. */
+template <class M>
+GPUHIER_WALK bool oneshot_move(const M &memory, const gpuhier_oneshot_args_t &args, uint64_t thread, uint64_t threads)
+{
+    const uint32_t flag = args.flag[args.index];
+    const uint64_t own = args.in + args.index * args.in_step;
+
+    for (uint64_t u = thread; u < units_of(args.count); u += threads) {
+        const uint64_t left = args.count - u * unit_bytes;
+        for (uint32_t k = 0; k < args.nranks; ++k) {
+            const uint32_t s = (args.index + k) % args.nranks;
+            const uint64_t to = args.out + s * args.out_step;
+            chunk<unsigned char> value;
+            uint32_t turns = 0;
+            if (0 == k ? own == to : !has_pair(args, args.only_from, s)) {
+                continue;
+            }
+            if (0 == k) {
+                value.packed = unit_load(memory, own + u * unit_bytes, left);
+            }
+            while (k > 0 && !unit_take(memory, args.own + s * args.part_bytes + place_at(u), flag, value.packed)) {
+                if (memory.stops(args, ++turns)) {
+                    return false;
+                }
+            }
+            unit_store(memory, to + u * unit_bytes, left, value);
+        }
     }
     return true;
 }

@@ -67,6 +67,7 @@ static bool attempt(const gpuhier_setup_t *setup, todo_t *todo, int file)
         if (todo[k].receive) {
             const int rc = gpuhier_map_received(theirs);
             todo[k].receive = OMPI_ERR_NOT_FOUND == rc;
+            todo[k].send = todo[k].send && OMPI_ERR_NOT_AVAILABLE != rc; /* it gives none, and may take none */
             setup->neighbours[k].error = error_of(rc);
         }
         all = all && !todo[k].send && !todo[k].receive;
@@ -83,12 +84,33 @@ static bool all_live(const gpuhier_setup_t *setup)
     return all;
 }
 
+void gpuhier_setup_files_refuse(const gpuhier_setup_t *setup)
+{
+    const gpuhier_memref_t *mine = &setup->hello[setup->team->rank].scratch;
+    const gpuhier_fd_key_t fd_key = {mine->process, mine->base, mine->id};
+    gpuhier_engine_lock();
+    const bool has_socket = gpuhier_fd_passing_open(gpuhier_process_word());
+    for (int rank = 0; rank < setup->team->nranks && has_socket; ++rank) {
+        const gpuhier_memref_t *theirs = &setup->hello[rank].scratch;
+        const gpuhier_fd_key_t their_key = {theirs->process, theirs->base, theirs->id};
+        const int file = gpuhier_fd_take(&their_key, gpuhier_process_word()); /* or the socket would fill */
+        if (file >= 0) {
+            close(file);
+        }
+        if (GPUHIER_SHARED_FILE == mine->shared && rank != setup->team->rank) {
+            (void) gpuhier_fd_send(&fd_key, -1, theirs->process);
+        }
+    }
+    gpuhier_engine_unlock();
+}
+
 void gpuhier_setup_files_exchange(const gpuhier_setup_t *setup)
 {
     const int me = setup->places[setup->team->rank];
     const gpuhier_memref_t *mine = &setup->neighbours[me].scratch;
     todo_t *todo = calloc((size_t) setup->nlocal, sizeof(*todo));
     if (NULL == todo) {
+        gpuhier_setup_files_refuse(setup);
         return;
     }
     gpuhier_engine_lock();

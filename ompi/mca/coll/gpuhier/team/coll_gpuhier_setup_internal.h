@@ -132,6 +132,9 @@ int gpuhier_setup_groups(gpuhier_setup_t *setup, int rc);
  * P2P test. */
 void gpuhier_setup_files_exchange(const gpuhier_setup_t *setup);
 
+/* Instead, on a rank that has failed since the hellos: tells the neighbours, or they would wait for a descriptor. */
+void gpuhier_setup_files_refuse(const gpuhier_setup_t *setup);
+
 /* When `p2p` is complete: has a rank failed to map memory by a descriptor, where CUDA IPC may do? Then all ranks
  * begin anew, with other scratch. The same on all ranks. */
 bool gpuhier_setup_files_failed(gpuhier_setup_t *setup);

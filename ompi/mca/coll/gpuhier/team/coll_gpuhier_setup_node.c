@@ -84,6 +84,7 @@ static int neighbours_make(gpuhier_setup_t *setup)
 int gpuhier_setup_node(gpuhier_setup_t *setup, int rc)
 {
     gpuhier_team_t *team = setup->team;
+    const bool may_wait = OMPI_SUCCESS == rc; /* the hellos are valid, so that neighbours take this step */
     rc = OMPI_SUCCESS != rc ? rc : nodes_number(setup);
     const int me = NULL == setup->places ? 0 : setup->places[team->rank];
     const size_t lists = (size_t) team->nranks * gpuhier_team_engine->block_bytes;
@@ -103,6 +104,8 @@ int gpuhier_setup_node(gpuhier_setup_t *setup, int rc)
     rc = OMPI_SUCCESS != rc ? rc : neighbours_make(setup);
     if (OMPI_SUCCESS == rc) {
         gpuhier_setup_files_exchange(setup);
+    } else if (may_wait) {
+        gpuhier_setup_files_refuse(setup);
     }
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_p2p_test_run(setup->lane, setup->neighbours, setup->nlocal, me);
     bool made = false;

@@ -135,7 +135,9 @@ set_open_mpi() {
     default_to OMPI_MCA_pml ob1
     default_to OMPI_MCA_btl '^openib,ofi,uct,usnic'
     default_to OMPI_MCA_mpi_yield_when_idle 1
+    # Daemons that end a failed job kill its ranks at once and do not sleep a second before that, twice.
     if (( ompi_major < 5 )); then
+        default_to OMPI_MCA_odls_base_sigkill_timeout 0
         default_to OMPI_ALLOW_RUN_AS_ROOT 1
         default_to OMPI_ALLOW_RUN_AS_ROOT_CONFIRM 1
         export OMPI_MCA_rmaps_base_mapping_policy=slot

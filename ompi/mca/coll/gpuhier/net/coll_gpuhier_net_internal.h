@@ -7,12 +7,10 @@
  *   coll_gpuhier_net.c          the net: contexts, workers, progress, close
  *   coll_gpuhier_net_address.c  address blobs
  *   coll_gpuhier_net_facts.c    whether NICs reach GPU memory
- *   coll_gpuhier_net_link.c     links: the endpoints of a connection
- *   coll_gpuhier_net_peer.c     connections, peers, failure
+ *   coll_gpuhier_net_link.c     lists of operations, and the endpoints of a connection
+ *   coll_gpuhier_net_peer.c     connections, peers, failure, leaving without breaking a call of another process
  *   coll_gpuhier_net_op.c       sends, receives, status codes
- *   coll_gpuhier_net_ops.c      lists of operations, and their ends
  *   coll_gpuhier_net_stream.c   the same over a carrier
- *   coll_gpuhier_net_leave.c    leaving without breaking a call of another process
  */
 #ifndef GPUHIER_NET_INTERNAL_H
 #define GPUHIER_NET_INTERNAL_H

@@ -26,10 +26,10 @@
 #include "base/coll_gpuhier_params.h"
 #include "base/coll_gpuhier_report.h"
 #include "base/coll_gpuhier_trace.h"
-#include "coll_gpuhier_component.h"
 #include "coll_gpuhier_release.h"
 #include "coll/coll_gpuhier_agree.h"
 #include "coll/coll_gpuhier_describe.h"
+#include "coll/coll_gpuhier_module.h"
 #include "plan/coll_gpuhier_schedule.h"
 #include "coll/coll_gpuhier_request.h"
 #include "engine/coll_gpuhier_queue.h"
@@ -51,22 +51,19 @@ static int component_close(void);
 static int init_query(bool progress_threads, bool mpi_threads);
 
 /* The one symbol that Open MPI looks up. */
-__attribute__((visibility("default"))) gpuhier_component_t mca_coll_gpuhier_component = {
-    .super =
+__attribute__((visibility("default"))) mca_coll_base_component_t mca_coll_gpuhier_component = {
+    .collm_version =
         {
-            .collm_version =
-                {
-                    GPUHIER_COLL_VERSION,
-                    .mca_component_name = "gpuhier",
-                    MCA_BASE_MAKE_VERSION(component, GPUHIER_MAJOR, GPUHIER_MINOR, GPUHIER_RELEASE),
-                    .mca_open_component = component_open,
-                    .mca_close_component = component_close,
-                    .mca_register_component_params = component_register,
-                },
-            .collm_data = {.param_field = MCA_BASE_METADATA_PARAM_CHECKPOINT},
-            .collm_init_query = init_query,
-            .collm_comm_query = gpuhier_comm_query,
+            GPUHIER_COLL_VERSION,
+            .mca_component_name = "gpuhier",
+            MCA_BASE_MAKE_VERSION(component, GPUHIER_MAJOR, GPUHIER_MINOR, GPUHIER_RELEASE),
+            .mca_open_component = component_open,
+            .mca_close_component = component_close,
+            .mca_register_component_params = component_register,
         },
+    .collm_data = {.param_field = MCA_BASE_METADATA_PARAM_CHECKPOINT},
+    .collm_init_query = init_query,
+    .collm_comm_query = gpuhier_comm_query,
 };
 
 /* The file that this code was loaded from. */
@@ -153,7 +150,7 @@ static int component_register(void)
     if (!release_check()) {
         return OMPI_ERR_NOT_AVAILABLE; /* Open MPI drops the component, and goes on */
     }
-    const mca_base_component_t *self = &mca_coll_gpuhier_component.super.collm_version;
+    const mca_base_component_t *self = &mca_coll_gpuhier_component.collm_version;
     int rc = gpuhier_params_register(self, gpuhier_algorithm_names, GPUHIER_ALGORITHM_COUNT);
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_counters_register(self);
 #if GPUHIER_OUT_OF_TREE
@@ -175,7 +172,7 @@ static void go_last(void)
     mca_base_component_list_item_t *item, *own = NULL;
     opal_list_item_t *behind = opal_list_get_end(list);
     OPAL_LIST_FOREACH (item, list, mca_base_component_list_item_t) {
-        if (&mca_coll_gpuhier_component.super.collm_version == item->cli_component) {
+        if (&mca_coll_gpuhier_component.collm_version == item->cli_component) {
             own = item;
         } else if (0 == strcmp("monitoring", item->cli_component->mca_component_name)) {
             behind = &item->super;
@@ -252,7 +249,7 @@ static int component_open(void)
     (void) ompi_hook_base_register_callbacks(&hook);
     gpuhier_end_open(finalize);
     gpuhier_queue_open();
-    int rc = gpuhier_agree_publish(&mca_coll_gpuhier_component.super.collm_version);
+    int rc = gpuhier_agree_publish(&mca_coll_gpuhier_component.collm_version);
     if (OMPI_SUCCESS != rc) {
         /* No rank uses gpuhier in a communicator with this process, this one included. */
         opal_output_verbose(

@@ -58,6 +58,9 @@ typedef struct gpuhier_module {
 
 OBJ_CLASS_DECLARATION(gpuhier_module_t);
 
+/* Makes the module of a new communicator; NULL when gpuhier does not serve it. */
+mca_coll_base_module_t *gpuhier_comm_query(struct ompi_communicator_t *comm, int *priority);
+
 /* The module that Open MPI hands to a collective. Everything that the module's maker has written is visible. */
 static inline gpuhier_module_t *gpuhier_module_of(mca_coll_base_module_t *base)
 {

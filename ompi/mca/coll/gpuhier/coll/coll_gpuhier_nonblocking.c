@@ -6,13 +6,15 @@
  * the ranks ask each other at their next meeting. On the saved path, device buffers are staged on a CUDA-aware
  * Open MPI, too, since its nonblocking reductions access them from the host.
  *
+ * MPI_Barrier: a meeting if one is due (coll_gpuhier_path.h), then the saved barrier. A barrier waits for all ranks in
+ * any case, so a program that calls only MPI_Iallreduce and MPI_Barrier is accelerated from here on.
+ *
  * Called by Open MPI.
  */
 #include "ompi_config.h"
 
 #include "base/coll_gpuhier_counters.h"
 #include "coll/coll_gpuhier_allreduce.h"
-#include "coll/coll_gpuhier_nonblocking.h"
 #include "coll/coll_gpuhier_path.h"
 #include "coll/coll_gpuhier_request.h"
 #include "ompi/datatype/ompi_datatype.h"
@@ -109,4 +111,16 @@ int gpuhier_iallreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, stru
         gpuhier_path_saved(module, comm, dtype, (size_t) count, reason);
     }
     return saved(module, sbuf, rbuf, count, dtype, op, comm, reason, trace, request_p);
+}
+
+int gpuhier_barrier(struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
+{
+    gpuhier_module_t *module = gpuhier_module_of(base);
+    if (0 == gpuhier_inside_saved && !gpuhier_path_meet(module, comm)) {
+        return module->saved.failure;
+    }
+    ++gpuhier_inside_saved;
+    int rc = module->saved.barrier(comm, module->saved.barrier_module);
+    --gpuhier_inside_saved;
+    return rc;
 }

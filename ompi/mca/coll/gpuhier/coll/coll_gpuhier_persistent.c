@@ -17,7 +17,6 @@
 #include "base/coll_gpuhier_end.h"
 #include "coll/coll_gpuhier_path.h"
 #include "coll/coll_gpuhier_allreduce.h"
-#include "coll/coll_gpuhier_persistent.h"
 #include "coll/coll_gpuhier_request.h"
 
 /* MPI_Start, MPI_Startall. */

@@ -4,7 +4,7 @@
  *
  * Owns the groups that follow from the P2P tests: hierarchy and shape, what the engine needs to know of this group's
  * members, the vote on the team's id, and the nodes that work through host memory. Does not own that memory
- * (setup_hostlanes), nor what lies between groups (setup_net).
+ * (setup_relay), nor what lies between groups (setup_net).
  */
 #include "ompi_config.h"
 

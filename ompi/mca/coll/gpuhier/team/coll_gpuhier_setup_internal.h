@@ -10,8 +10,7 @@
  *   coll_gpuhier_setup_groups.c      the groups that follow from the P2P tests, their id, scratch in host memory
  *   coll_gpuhier_setup_net.c         between groups: devices, addresses, connections, the fall to another way
  *   coll_gpuhier_setup_links.c       whether partners map each other's memory, and the trial of that
- *   coll_gpuhier_setup_relay.c       whether groups of a node exchange through host memory
- *   coll_gpuhier_setup_hostlanes.c   how ranks of a node make host memory that they share
+ *   coll_gpuhier_setup_relay.c       host memory that ranks of a node share, and the relay in it
  *   coll_gpuhier_setup_print.c       what print_info shows of a new team, and warnings about it
  *
  * They stand on parts that know nothing of set-up: p2p_test, partners, process.
@@ -24,7 +23,6 @@
 #include <stdint.h>
 
 #include "team/coll_gpuhier_process.h"
-#include "team/coll_gpuhier_setup.h"
 #include "team/coll_gpuhier_team.h"
 #include "team/coll_gpuhier_p2p_test.h"
 

@@ -174,4 +174,24 @@ bool gpuhier_team_member_lives(const gpuhier_team_t *team, int index);
 /* The communicator rank of a dead member of this rank's group, -1 while all live. As slow. */
 int gpuhier_team_find_dead(const gpuhier_team_t *team);
 
+/* Set-up (coll_gpuhier_setup.c): how the members of a communicator make a team. */
+
+/* A set-up that has its memory. Each rank has one before it says that it can take part. */
+typedef struct gpuhier_setup gpuhier_setup_t;
+
+/* Local. Returns NULL when memory ran out. */
+gpuhier_setup_t *gpuhier_setup_prepare(struct ompi_communicator_t *comm);
+
+/* Frees a set-up that does not take place; NULL is ignored. */
+void gpuhier_setup_drop(gpuhier_setup_t *setup);
+
+/*
+ * Sets up a team, and frees the set-up: collective over the communicator, through its saved
+ * collectives. buffer: a device buffer of this call, which gives the context.
+ * Every member returns the same outcome: OMPI_SUCCESS, or a code when any of
+ * them failed (each has said why). Outcomes differ only where saved->failure is set.
+ */
+int gpuhier_team_create(gpuhier_setup_t *setup, gpuhier_saved_t *saved, const gpuhier_buffer_t *buffer,
+                        gpuhier_team_t **team_p);
+
 #endif /* GPUHIER_TEAM_H */

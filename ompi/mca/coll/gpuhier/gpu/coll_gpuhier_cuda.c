@@ -153,6 +153,13 @@ bool gpuhier_cuda_gone(CUresult result)
            || CUDA_ERROR_INVALID_CONTEXT == result || CUDA_ERROR_NOT_INITIALIZED == result;
 }
 
+void gpuhier_cuda_freed(CUresult result, const char *what)
+{
+    if (!gpuhier_cuda_gone(result)) {
+        (void) gpuhier_cuda_error(result, what);
+    }
+}
+
 /* Older drivers load a kernel when it is looked up. */
 static CUresult kernel_load(CUfunction function)
 {

@@ -169,6 +169,9 @@ const char *gpuhier_cuda_name(CUresult result);
 /* Does the result say that the driver or the context is gone or ending? As the process ends, this is no error. */
 bool gpuhier_cuda_gone(CUresult result);
 
+/* Logs the error of a call that frees something, unless the driver or the context is gone. */
+void gpuhier_cuda_freed(CUresult result, const char *what);
+
 /*
  * Finds a kernel by its name and loads it, so that its first launch does not: a driver that loads lazily may wait for
  * the whole context there, and so for ever behind a kernel that waits for a peer. *blocks_p becomes the number of

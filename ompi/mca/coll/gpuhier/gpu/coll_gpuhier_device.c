@@ -188,13 +188,6 @@ static int mailbox_make(gpuhier_lane_t *lane)
     return mailbox_clear(lane);
 }
 
-static void note(CUresult result, const char *what)
-{
-    if (!gpuhier_cuda_gone(result)) {
-        (void) gpuhier_cuda_error(result, what);
-    }
-}
-
 /* Frees all that the lane has. It may be made in part only. */
 static void lane_destroy(gpuhier_lane_t *lane)
 {
@@ -204,23 +197,23 @@ static void lane_destroy(gpuhier_lane_t *lane)
     for (int s = 0; s < GPUHIER_STAGES; ++s) {
         for (int b = 0; b < GPUHIER_SLICE_BUFFERS_MAX; ++b) {
             if (NULL != lane->done[s][b]) {
-                note(gpuhier_cu.cuEventDestroy(lane->done[s][b]), "cuEventDestroy");
+                gpuhier_cuda_freed(gpuhier_cu.cuEventDestroy(lane->done[s][b]), "cuEventDestroy");
             }
         }
         if (NULL != lane->stream[s]) {
-            note(gpuhier_cu.cuStreamDestroy(lane->stream[s]), "cuStreamDestroy");
+            gpuhier_cuda_freed(gpuhier_cu.cuStreamDestroy(lane->stream[s]), "cuStreamDestroy");
         }
     }
     if (NULL != lane->pinned) {
-        note(gpuhier_cu.cuMemFreeHost(lane->pinned), "cuMemFreeHost");
+        gpuhier_cuda_freed(gpuhier_cu.cuMemFreeHost(lane->pinned), "cuMemFreeHost");
     }
     if (NULL != lane->words) {
-        note(gpuhier_cu.cuMemFreeHost((void *) lane->words), "cuMemFreeHost");
+        gpuhier_cuda_freed(gpuhier_cu.cuMemFreeHost((void *) lane->words), "cuMemFreeHost");
     }
     if (GPUHIER_SHARED_FILE == lane->ref.shared) {
         gpuhier_vmm_unmap(lane->scratch, lane->ref.bytes);
     } else if (0 != lane->scratch) {
-        note(gpuhier_cu.cuMemFree(lane->scratch), "cuMemFree");
+        gpuhier_cuda_freed(gpuhier_cu.cuMemFree(lane->scratch), "cuMemFree");
     }
     OBJ_RELEASE(lane);
 }
@@ -372,7 +365,7 @@ static int device_make(CUcontext context, gpuhier_device_t **device_p)
     rc = OMPI_SUCCESS != rc ? rc : first_lanes_make(device);
     if (OMPI_SUCCESS != rc) {
         if (0 != device->witness) {
-            note(gpuhier_cu.cuMemFree(device->witness), "cuMemFree");
+            gpuhier_cuda_freed(gpuhier_cu.cuMemFree(device->witness), "cuMemFree");
         }
         gpuhier_reduce_close(&device->reduce);
         OBJ_RELEASE(device);
@@ -522,7 +515,7 @@ void gpuhier_event_give(gpuhier_device_t *device, CUevent event)
         const int room = 0 == device->events_room ? 16 : 2 * device->events_room;
         CUevent *events = realloc(device->events, sizeof(*events) * (size_t) room);
         if (NULL == events) {
-            note(gpuhier_cu.cuEventDestroy(event), "cuEventDestroy");
+            gpuhier_cuda_freed(gpuhier_cu.cuEventDestroy(event), "cuEventDestroy");
             return;
         }
         device->events = events;
@@ -547,10 +540,10 @@ void gpuhier_device_finalize(void)
             lane_destroy(lane);
         }
         while (entered && device->nevents > 0) {
-            note(gpuhier_cu.cuEventDestroy(device->events[--device->nevents]), "cuEventDestroy");
+            gpuhier_cuda_freed(gpuhier_cu.cuEventDestroy(device->events[--device->nevents]), "cuEventDestroy");
         }
         if (entered) {
-            note(gpuhier_cu.cuMemFree(device->witness), "cuMemFree");
+            gpuhier_cuda_freed(gpuhier_cu.cuMemFree(device->witness), "cuMemFree");
             gpuhier_multicast_kernels_close(&device->multicast);
             gpuhier_reduce_close(&device->reduce);
             gpuhier_cuda_leave(&scope);

@@ -183,10 +183,7 @@ void gpuhier_hostmem_close(gpuhier_hostmem_t *hostmem, CUcontext context)
 {
     gpuhier_cuda_scope_t scope;
     if (0 != hostmem->device && OMPI_SUCCESS == gpuhier_cuda_enter(context, &scope)) {
-        CUresult result = gpuhier_cu.cuMemHostUnregister(hostmem->memory);
-        if (!gpuhier_cuda_gone(result)) {
-            (void) gpuhier_cuda_error(result, "cuMemHostUnregister");
-        }
+        gpuhier_cuda_freed(gpuhier_cu.cuMemHostUnregister(hostmem->memory), "cuMemHostUnregister");
         gpuhier_cuda_leave(&scope);
     }
     if (NULL != hostmem->memory) {

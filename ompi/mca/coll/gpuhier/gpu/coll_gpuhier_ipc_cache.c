@@ -116,10 +116,7 @@ static void mapping_close(gpuhier_mapping_t *mapping)
 {
     gpuhier_cuda_scope_t scope;
     if (!mapping->shared && OMPI_SUCCESS == gpuhier_cuda_enter(mapping->context, &scope)) {
-        CUresult result = gpuhier_cu.cuIpcCloseMemHandle(mapping->address);
-        if (!gpuhier_cuda_gone(result)) {
-            (void) gpuhier_cuda_error(result, "cuIpcCloseMemHandle");
-        }
+        gpuhier_cuda_freed(gpuhier_cu.cuIpcCloseMemHandle(mapping->address), "cuIpcCloseMemHandle");
         gpuhier_cuda_leave(&scope);
     }
     mapping_drop(mapping);

@@ -29,13 +29,6 @@ int gpuhier_pinned_alloc(void **memory_p, size_t bytes, unsigned flags)
     return gpuhier_cuda_error(result, "cuMemHostAlloc");
 }
 
-static void note(CUresult result, const char *what)
-{
-    if (!gpuhier_cuda_gone(result)) {
-        (void) gpuhier_cuda_error(result, what);
-    }
-}
-
 static bool is_pinned(gpuhier_exchange_kind_t kind)
 {
     return GPUHIER_EXCHANGE_HOST == kind || GPUHIER_EXCHANGE_SHORT == kind;
@@ -47,9 +40,9 @@ static void buffer_free(gpuhier_exchange_kind_t kind, void *buffer)
         return;
     }
     if (is_pinned(kind)) {
-        note(gpuhier_cu.cuMemFreeHost(buffer), "cuMemFreeHost");
+        gpuhier_cuda_freed(gpuhier_cu.cuMemFreeHost(buffer), "cuMemFreeHost");
     } else {
-        note(gpuhier_cu.cuMemFree((CUdeviceptr) (uintptr_t) buffer), "cuMemFree");
+        gpuhier_cuda_freed(gpuhier_cu.cuMemFree((CUdeviceptr) (uintptr_t) buffer), "cuMemFree");
     }
 }
 

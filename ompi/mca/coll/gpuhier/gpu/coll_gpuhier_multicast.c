@@ -152,13 +152,6 @@ int gpuhier_multicast_map(gpuhier_multicast_t *multicast)
     return OMPI_SUCCESS != rc ? rc : gpuhier_vmm_map(multicast->object, multicast->bytes, &multicast->all);
 }
 
-static void note(CUresult result, const char *what)
-{
-    if (!gpuhier_cuda_gone(result)) {
-        (void) gpuhier_cuda_error(result, what);
-    }
-}
-
 static void unmap(CUdeviceptr address, size_t bytes)
 {
     if (0 != address) {
@@ -170,7 +163,8 @@ static void unbind(const gpuhier_multicast_t *multicast)
 {
     CUdevice device;
     if (CUDA_SUCCESS == gpuhier_cu.cuDeviceGet(&device, multicast->device)) {
-        note(gpuhier_cu.cuMulticastUnbind(multicast->object, device, 0, multicast->bytes), "cuMulticastUnbind");
+        gpuhier_cuda_freed(gpuhier_cu.cuMulticastUnbind(multicast->object, device, 0, multicast->bytes),
+                           "cuMulticastUnbind");
     }
 }
 
@@ -182,10 +176,10 @@ void gpuhier_multicast_close(gpuhier_multicast_t *multicast)
     }
     unmap(multicast->own, multicast->bytes);
     if (0 != multicast->memory) {
-        note(gpuhier_cu.cuMemRelease(multicast->memory), "cuMemRelease");
+        gpuhier_cuda_freed(gpuhier_cu.cuMemRelease(multicast->memory), "cuMemRelease");
     }
     if (0 != multicast->object) {
-        note(gpuhier_cu.cuMemRelease(multicast->object), "cuMemRelease of a multicast object");
+        gpuhier_cuda_freed(gpuhier_cu.cuMemRelease(multicast->object), "cuMemRelease of a multicast object");
     }
     nobjects -= multicast->is_counted;
     memset(multicast, 0, sizeof(*multicast));

@@ -62,9 +62,4 @@ void gpuhier_multicast_close(gpuhier_multicast_t *multicast);
 /* Forgets it and lets go of nothing until the process ends: kernels of other processes may work on its copy. */
 void gpuhier_multicast_leave(gpuhier_multicast_t *multicast);
 
-static inline bool gpuhier_multicast_is_mapped(const gpuhier_multicast_t *multicast)
-{
-    return 0 != multicast->all;
-}
-
 #endif /* GPUHIER_MULTICAST_MEMORY_H */

@@ -258,10 +258,7 @@ static CUresult multiprocessors_count(int *count_p)
 static void module_unload(CUmodule *module, const char *what)
 {
     if (NULL != *module) {
-        CUresult result = gpuhier_cu.cuModuleUnload(*module);
-        if (!gpuhier_cuda_gone(result)) {
-            (void) gpuhier_cuda_error(result, what);
-        }
+        gpuhier_cuda_freed(gpuhier_cu.cuModuleUnload(*module), what);
         *module = NULL;
     }
 }

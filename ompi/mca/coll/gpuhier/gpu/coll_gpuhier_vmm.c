@@ -34,14 +34,8 @@ bool gpuhier_vmm_knows_files(int ordinal)
 
 void gpuhier_vmm_unmap(CUdeviceptr address, size_t bytes)
 {
-    CUresult result = gpuhier_cu.cuMemUnmap(address, bytes);
-    if (!gpuhier_cuda_gone(result)) {
-        (void) gpuhier_cuda_error(result, "cuMemUnmap");
-    }
-    result = gpuhier_cu.cuMemAddressFree(address, bytes);
-    if (!gpuhier_cuda_gone(result)) {
-        (void) gpuhier_cuda_error(result, "cuMemAddressFree");
-    }
+    gpuhier_cuda_freed(gpuhier_cu.cuMemUnmap(address, bytes), "cuMemUnmap");
+    gpuhier_cuda_freed(gpuhier_cu.cuMemAddressFree(address, bytes), "cuMemAddressFree");
 }
 
 int gpuhier_vmm_allow(CUdeviceptr address, size_t bytes)

@@ -238,12 +238,7 @@ int main(int argc, char **argv)
     saboteur_find(&saboteur);
     const char *harm = suite.rank == atoi(argv[1]) ? argv[2] : NULL;
     deadline(60, "in calls that the ranks vote down");
-    MPI_Comm node;
-    int near;
-    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
-    MPI_Comm_size(node, &near);
-    MPI_Comm_free(&node);
-    for (int coll = 0; coll < (near == suite.nranks ? COLLS : PAIRS_LIST); ++coll) { /* that one runs in one group */
+    for (int coll = 0; coll < COLLS; ++coll) {
         const bool has_root = REDUCE == coll || BCAST == coll;
         for (int root = 0; root < (has_root ? suite.nranks : 1); ++root) {
             work_t w = {.suite = &suite, .coll = (coll_t) coll, .root = root};

@@ -45,8 +45,8 @@ typedef enum coll {
     REDUCE_SCATTER_BLOCK,
     ALLGATHERV,
     REDUCE_SCATTER,
-    ALLTOALL,  /* between groups that all exchange with each other */
-    ALLTOALLV, /* of one group */
+    ALLTOALL, /* this one and the next: between groups that all exchange with each other */
+    ALLTOALLV,
     COLLS
 } coll_t;
 static const char *const names[COLLS] = {
@@ -500,8 +500,7 @@ int main(int argc, char **argv)
     MPI_Comm_size(comm, &near);
     MPI_Comm_free(&comm);
     for (int coll = 0; coll < COLLS; ++coll) {
-        const bool asserts =
-            PATH_ANY != suite.default_path && (near == suite.nranks || coll < (apart ? ALLTOALL : ALLTOALLV));
+        const bool asserts = PATH_ANY != suite.default_path && (near == suite.nranks || coll < ALLTOALL || !apart);
         const bool has_root = BCAST == coll || REDUCE == coll;
         const size_t ncounts = ALLTOALLV == coll ? 4 : sizeof(counts) / sizeof(counts[0]);
         MPI_Comm_dup(MPI_COMM_WORLD, &comm);

@@ -4,8 +4,8 @@
  *
  * Owns the collectives beside MPI_Allreduce that run on the GPUs: for each its row, and what all ranks know of a call.
  * That is the path's key: the operation, the type and the counts of a reduction; the bytes of blocks of the others,
- * whose ranks agree on no more. A rank whose type is not contiguous votes a call down. MPI_Alltoallv runs on the GPUs
- * of one group only, and MPI_Alltoall where every group exchanges with each other one.
+ * whose ranks agree on no more. A rank whose type is not contiguous votes a call down. MPI_Alltoall(v) runs on the GPUs
+ * where every group exchanges with each other one.
  *
  * Called by the entry points in coll_gpuhier_family.c.
  */
@@ -63,7 +63,7 @@ static bool is_open(gpuhier_module_t *module, struct ompi_communicator_t *comm, 
 static bool suits(const gpuhier_team_t *team, const gpuhier_collective_t *row)
 {
     return 1 == team->ngroups || GPUHIER_RANKS_PAIR != row->from
-           || (!row->has_lists && gpuhier_schedule_joins_all(team->limits.algorithm, team->ngroups));
+           || gpuhier_schedule_joins_all(team->limits.algorithm, team->ngroups);
 }
 
 /* For a rank that gives and takes nothing any GPU memory will do: its buffers do not keep the others from the GPUs. */
@@ -72,6 +72,40 @@ static void idle_fill(const gpuhier_team_t *team, gpuhier_call_args_t *args)
     if (args->is_idle) {
         args->in = args->out = (void *) (uintptr_t) team->device->witness;
     }
+}
+
+/*
+ * Pairs with lists between groups: all ranks tell all how much they give to each. So a rank knows how long the chunks
+ * are that come, whatever it expects, and how many slices the call has. Collective; returns an Open MPI code.
+ */
+static int lists_hear(gpuhier_module_t *module, const gpuhier_team_t *team, gpuhier_call_args_t *args)
+{
+    if (1 == team->ngroups || GPUHIER_RANKS_PAIR != args->row->from || !args->row->has_lists) {
+        return OMPI_SUCCESS;
+    }
+    const size_t n = (size_t) team->nranks, me = (size_t) team->rank;
+    uint64_t *lengths = calloc(n * n, sizeof(*lengths)); /* [giver][taker] */
+    if (NULL == lengths) {
+        gpuhier_request_abort(team->comm);
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    for (size_t i = 0; i < n && NULL != args->given; ++i) {
+        lengths[me * n + i] = args->given[i].length;
+    }
+    const int rc = gpuhier_saved_gather(&module->saved, team->comm, MPI_IN_PLACE, lengths, n * sizeof(*lengths));
+    args->count = 1;
+    for (size_t i = 0; i < n * n; ++i) {
+        args->count = lengths[i] > args->count ? lengths[i] : args->count;
+    }
+    for (size_t i = 0; i < n && NULL != args->given; ++i) {
+        gpuhier_block_t *taken = &args->taken[i];
+        args->heard = args->taken + n;
+        args->heard[i].length = lengths[i * n + me];
+        args->is_cut_short = args->is_cut_short || args->heard[i].length > taken->length;
+        taken->length = args->heard[i].length < taken->length ? args->heard[i].length : taken->length;
+    }
+    free(lengths);
+    return rc;
 }
 
 static int run(gpuhier_module_t *module, struct ompi_communicator_t *comm, gpuhier_path_key_t key,
@@ -86,9 +120,11 @@ static int run(gpuhier_module_t *module, struct ompi_communicator_t *comm, gpuhi
         idle_fill(module->team, args);
         entry = gpuhier_path_blocking(module, comm, key, args->in, args->out, &why);
     }
-    return NULL != entry                           ? gpuhier_path_run(module, entry, args)
-           : OMPI_SUCCESS != module->saved.failure ? module->saved.failure
-                                                   : GPUHIER_DECLINED;
+    if (NULL == entry) {
+        return OMPI_SUCCESS != module->saved.failure ? module->saved.failure : GPUHIER_DECLINED;
+    }
+    const int rc = lists_hear(module, module->team, args);
+    return OMPI_SUCCESS != rc ? rc : gpuhier_path_run(module, entry, args);
 }
 
 int gpuhier_row_run(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuhier_row_fn *row)
@@ -161,6 +197,11 @@ int gpuhier_row_init(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpu
         return OMPI_SUCCESS != module->saved.failure ? module->saved.failure : GPUHIER_DECLINED;
     }
     idle_fill(team, &request->args);
+    const int rc = lists_hear(module, team, &request->args);
+    if (OMPI_SUCCESS != rc) {
+        gpuhier_request_drop(request);
+        return rc;
+    }
     request->args.tag = gpuhier_hostcall_tag(a->comm);
     request->base.super.req_start = start;
     *request_p = &request->base.super;
@@ -349,7 +390,7 @@ bool gpuhier_row_alltoallv(const gpuhier_coll_args_t *a, gpuhier_call_args_t *ar
                                              .has_lists = true};
     const int nranks = ompi_comm_size(a->comm);
     const bool in_place = MPI_IN_PLACE == a->sbuf;
-    gpuhier_block_t *lists = lists_make(a, 2);
+    gpuhier_block_t *lists = lists_make(a, 3); /* the third is for what is heard */
     *args = (gpuhier_call_args_t){BYTES_OF(row, 0), .in = a->rbuf, .out = a->rbuf, .declines = NULL == lists};
     *key = (gpuhier_path_key_t){KIND_ALLTOALLV, 1};
     if (NULL != lists) {

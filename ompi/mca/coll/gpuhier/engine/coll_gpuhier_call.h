@@ -61,8 +61,10 @@ typedef struct gpuhier_call_args {
     uint64_t count; /* elements of a block, of the longest one, > 0; of pairs with lists: that of this rank */
     gpuhier_block_t *given, *taken; /* lists of blocks, see coll_gpuhier_collective.h: one piece of memory, which lives
                                        as long as the call */
-    uint64_t listed;                /* elements of all blocks in a list that all ranks know; else 0 */
-    const void *in;                 /* any memory; in == out: in place, or one of both means nothing on this rank */
+    gpuhier_block_t *heard; /* of pairs with lists between groups: the lengths that the others give to this rank */
+    bool is_cut_short;      /* the same: a rank gives more to this rank than it takes */
+    uint64_t listed;        /* elements of all blocks in a list that all ranks know; else 0 */
+    const void *in;         /* any memory; in == out: in place, or one of both means nothing on this rank */
     void *out;
     bool is_idle;                 /* of pairs with lists: this rank gives nothing and takes nothing */
     bool declines;                /* this rank cannot take part, and votes the call down */
@@ -154,7 +156,8 @@ struct gpuhier_call {
     bool has_gaps;                   /* elements have gaps, which belong to the program: gpuhier_reduce_has_gaps() */
     uint64_t count;                  /* elements of a block: of the longest one */
     gpuhier_block_t *given, *taken;  /* as in the arguments. An element of a pair that is not given is not taken */
-    bool is_cut_short;               /* a peer gives more to this rank than it takes */
+    const gpuhier_block_t *heard;    /* as in the arguments */
+    bool is_cut_short;               /* a rank gives more to this rank than it takes */
     CUdeviceptr in, out;          /* the user's buffers; in == out in place. In host memory the call goes via scratch */
     gpuhier_buffer_t from, to;    /* what kind of memory they are */
     gpuhier_trace_event_t *trace; /* this and the next four: as in the arguments */

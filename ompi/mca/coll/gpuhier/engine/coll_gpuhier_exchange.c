@@ -26,6 +26,7 @@
 #include "engine/coll_gpuhier_host_reduce.h"
 #include "engine/coll_gpuhier_link.h"
 #include "engine/coll_gpuhier_pair.h"
+#include "engine/coll_gpuhier_place.h"
 #include "team/coll_gpuhier_partners.h"
 #include "team/coll_gpuhier_process.h"
 #include "team/coll_gpuhier_tags.h"
@@ -433,6 +434,20 @@ static int wire_check(gpuhier_call_t *call, uint64_t slice, int piece, piece_sta
     return OMPI_SUCCESS != rc ? rc : 1;
 }
 
+/* Pairs with lists: how long the chunks of a step are, which a plan does not know. */
+static void chunks_measure(const gpuhier_call_t *call, uint64_t slice, int piece, gpuhier_transfer_t *t)
+{
+    const int *group_of = call->team->hierarchy.group_of;
+    if (t->send_to >= 0) {
+        t->send.end = t->send.begin + gpuhier_call_pairs(call, true, slice, piece, group_of[t->send_to]);
+        t->send_to = t->send.end > t->send.begin ? t->send_to : -1;
+    }
+    if (t->recv_from >= 0) {
+        t->recv.end = t->recv.begin + gpuhier_call_pairs(call, false, slice, piece, group_of[t->recv_from]);
+        t->recv_from = t->recv.end > t->recv.begin ? t->recv_from : -1;
+    }
+}
+
 /* One transition of one piece. Returns 1 for an event, 0 for none, < 0 for an error. */
 static int piece_step(gpuhier_call_t *call, uint64_t slice, int piece, piece_state_t *state)
 {
@@ -443,6 +458,9 @@ static int piece_step(gpuhier_call_t *call, uint64_t slice, int piece, piece_sta
             return 1;
         }
         gpuhier_plan_transfer(&call->slices.plan, slice, piece, state->step, &state->transfer);
+        if (NULL != call->heard) {
+            chunks_measure(call, slice, piece, &state->transfer);
+        }
         int rc = step_post(call, slice, piece, state);
         state->phase = PIECE_WIRE;
         return OMPI_SUCCESS != rc ? rc : 1;

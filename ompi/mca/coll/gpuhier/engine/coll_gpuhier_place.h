@@ -71,6 +71,32 @@ static inline int gpuhier_call_owner(const gpuhier_call_t *call, gpuhier_ranks_t
     return GPUHIER_RANKS_OWNER == side ? call->team->rank : block;
 }
 
+/* Pairs between groups: elements of number k of the parts that lie in a chunk for a group, or of it, and the block that
+ * the part is of in its giver's input, or in this rank's output. */
+static inline uint64_t gpuhier_call_pair(const gpuhier_call_t *call, bool given, int piece, int group, int k,
+                                         gpuhier_range_t part, int *block_p)
+{
+    const gpuhier_team_t *team = call->team;
+    const gpuhier_block_t *list = !given || NULL == call->given ? call->heard : gpuhier_call_list(call, k);
+    *block_p =
+        given ? gpuhier_shape_owner(&team->shape, piece, group) : gpuhier_hierarchy_member(&team->hierarchy, group, k);
+    return gpuhier_range_length(NULL == list ? part : gpuhier_range_cap(part, list[*block_p].length));
+}
+
+/* Pairs with lists: elements in a chunk. */
+static inline uint64_t gpuhier_call_pairs(const gpuhier_call_t *call, bool given, uint64_t slice, int piece, int group)
+{
+    const gpuhier_team_t *team = call->team;
+    const int giving = given ? team->group : group, taking = given ? group : team->group;
+    const gpuhier_range_t part = gpuhier_plan_block(&call->slices.plan, slice, piece, taking);
+    uint64_t elems = 0;
+    int block;
+    for (int k = 0; k < gpuhier_hierarchy_group_size(&team->hierarchy, giving); ++k) {
+        elems += gpuhier_call_pair(call, given, piece, group, k, part, &block);
+    }
+    return elems;
+}
+
 /* An element of a slice in the slice buffer for input of a member: its input, or in levels a partial sum. */
 static inline CUdeviceptr gpuhier_place_scratch(const gpuhier_call_t *call, int index, int block, uint64_t slice,
                                                 uint64_t element)

@@ -99,11 +99,11 @@ static void lists_tell(const gpuhier_call_t *call, gpuhier_arrival_t *arrival)
     }
 }
 
-/* Pairs with lists: the longest block of all, and how much of each block this rank takes. */
+/* Pairs with lists in one group: the longest block of all, and how much of each block this rank takes. */
 static void lists_agree(gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;
-    if (NULL == call->given || NULL == call->taken) {
+    if (NULL == call->given || NULL == call->taken || team->ngroups > 1) {
         return;
     }
     call->count = 1;
@@ -489,14 +489,18 @@ static int pairs_copy(const gpuhier_call_t *call, bool given, uint64_t slice, CU
         uint64_t at = (uint64_t) (uintptr_t) (given || group == team->group ? buffers->shard : buffers->recv)[buffer]
                       + first * call->elem_bytes;
         const int givers = gpuhier_hierarchy_group_size(&team->hierarchy, given ? team->group : group);
-        gpuhier_kernel_args_t args = {.ndst = 1, .count = gpuhier_range_length(part)};
-        for (int k = 0; k < givers && args.count > 0 && OMPI_SUCCESS == rc; ++k) {
-            const int block = given ? gpuhier_shape_owner(&team->shape, piece, group)
-                                    : gpuhier_hierarchy_member(&team->hierarchy, group, k);
+        for (int k = 0; k < givers && OMPI_SUCCESS == rc; ++k) {
+            int block;
+            const uint64_t length = gpuhier_call_pair(call, given, piece, group, k, part, &block);
+            gpuhier_kernel_args_t args = {.ndst = 1, .count = length};
             args.src[0] = given ? gpuhier_place_input(call, k, block, slice, part.begin) : at;
             args.dst[0] = given ? at : gpuhier_place_output(call, team->index, block, slice, part.begin);
-            rc = gpuhier_reduce_push(&call->lane->device->reduce, call->kernel, &args, stream);
-            at += args.count * call->elem_bytes;
+            if (!given && NULL != call->taken) { /* which may be less */
+                args.count = gpuhier_range_length(gpuhier_range_cap(part, call->taken[block].length));
+            }
+            rc = 0 == args.count ? OMPI_SUCCESS
+                                 : gpuhier_reduce_push(&call->lane->device->reduce, call->kernel, &args, stream);
+            at += length * call->elem_bytes;
         }
     }
     return rc;

@@ -25,8 +25,8 @@
 #include "engine/coll_gpuhier_exchange.h"
 #include "engine/coll_gpuhier_host_reduce.h"
 #include "engine/coll_gpuhier_link.h"
-#include "engine/coll_gpuhier_pair.h"
 #include "engine/coll_gpuhier_place.h"
+#include "net/coll_gpuhier_net.h"
 #include "team/coll_gpuhier_partners.h"
 #include "team/coll_gpuhier_process.h"
 #include "team/coll_gpuhier_tags.h"
@@ -107,7 +107,7 @@ static bool piece_in_use(const gpuhier_exchange_t *exchange, piece_state_t *stat
 {
     bool in_use = gpuhier_link_in_use(&state->link, exchange->partners, NULL != exchange->device->context);
     for (int i = 0; i < GPUHIER_RAILS_MAX; ++i) {
-        in_use = in_use || gpuhier_pair_in_use(&state->send[i], &state->recv[i]);
+        in_use = in_use || gpuhier_net_pair_in_use(&state->send[i], &state->recv[i]);
     }
     return in_use;
 }
@@ -319,7 +319,7 @@ static int wire_look(const gpuhier_call_t *call, const piece_state_t *state)
         return linked < 0 ? linked : WIRE_PENDING;
     }
     for (int i = 0; i < GPUHIER_RAILS_MAX; ++i) {
-        int rc = gpuhier_pair_done(&state->send[i], &state->recv[i]);
+        int rc = gpuhier_net_pair_done(&state->send[i], &state->recv[i]);
         if (rc < 0) {
             return rc;
         }

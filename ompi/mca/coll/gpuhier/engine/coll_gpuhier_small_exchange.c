@@ -19,10 +19,10 @@
 #include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_host_reduce.h"
-#include "engine/coll_gpuhier_pair.h"
 #include "team/coll_gpuhier_process.h"
 #include "team/coll_gpuhier_tags.h"
 #include "engine/coll_gpuhier_small_exchange.h"
+#include "net/coll_gpuhier_net.h"
 
 /* On the wire, and in memory. */
 typedef struct message {
@@ -60,7 +60,7 @@ int gpuhier_small_exchange_init(gpuhier_team_t *team)
 static bool give_back(gpuhier_kept_t *kept)
 {
     small_exchange_t *exchange = (small_exchange_t *) (void *) ((char *) kept - offsetof(small_exchange_t, kept));
-    if (gpuhier_pair_in_use(&exchange->send, &exchange->recv)) {
+    if (gpuhier_net_pair_in_use(&exchange->send, &exchange->recv)) {
         return false;
     }
     free(exchange->mine);
@@ -146,7 +146,7 @@ int gpuhier_small_exchange_step(gpuhier_call_t *call, bool *done_p)
         if (OMPI_SUCCESS != rc) {
             return rc;
         }
-        rc = gpuhier_pair_done(&team->small_exchange->send, &team->small_exchange->recv);
+        rc = gpuhier_net_pair_done(&team->small_exchange->send, &team->small_exchange->recv);
         if (rc <= 0) {
             return rc < 0 ? rc : events;
         }

@@ -17,8 +17,8 @@
 #include <stdlib.h>
 
 #include "base/coll_gpuhier_kept.h"
-#include "engine/coll_gpuhier_pair.h"
 #include "engine/coll_gpuhier_vote.h"
+#include "net/coll_gpuhier_net.h"
 #include "team/coll_gpuhier_process.h"
 #include "team/coll_gpuhier_tags.h"
 
@@ -41,7 +41,7 @@ int gpuhier_vote_init(gpuhier_team_t *team)
 static bool give_back(gpuhier_kept_t *kept)
 {
     gpuhier_vote_t *vote = (gpuhier_vote_t *) (void *) ((char *) kept - offsetof(gpuhier_vote_t, kept));
-    if (gpuhier_pair_in_use(&vote->send, &vote->recv)) {
+    if (gpuhier_net_pair_in_use(&vote->send, &vote->recv)) {
         return false;
     }
     free(vote);
@@ -92,7 +92,7 @@ static int leaders_step(gpuhier_call_t *call, bool *done_p)
                 return rc;
             }
         }
-        int rc = gpuhier_pair_done(&vote->send, &vote->recv);
+        int rc = gpuhier_net_pair_done(&vote->send, &vote->recv);
         if (rc <= 0) {
             return rc < 0 ? rc : events;
         }

@@ -244,6 +244,24 @@ static inline bool gpuhier_net_op_is_pending(const gpuhier_net_op_t *op)
     return GPUHIER_NET_OP_PENDING == op->state;
 }
 
+/* A pair: what a rank sends to one group and receives from another in one step. Have both messages ended? 1 if so, 0
+ * if not, < 0 for an error. */
+static inline int gpuhier_net_pair_done(const gpuhier_net_op_t *send, const gpuhier_net_op_t *recv)
+{
+    if (GPUHIER_NET_OP_ERROR == recv->state) {
+        return recv->status;
+    }
+    if (GPUHIER_NET_OP_ERROR == send->state) {
+        return send->status;
+    }
+    return !gpuhier_net_op_is_pending(recv) && !gpuhier_net_op_is_pending(send);
+}
+
+static inline bool gpuhier_net_pair_in_use(const gpuhier_net_op_t *send, const gpuhier_net_op_t *recv)
+{
+    return gpuhier_net_op_is_pending(send) || gpuhier_net_op_is_pending(recv);
+}
+
 /* Does a bounded amount of work on all rails. Returns the number of events: 0 when there was nothing to do. */
 int gpuhier_net_progress(gpuhier_net_t *net);
 

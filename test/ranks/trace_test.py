@@ -5,6 +5,7 @@
 # The timeline of coll_gpuhier_trace: one file, valid JSON, whose events are the calls that the program made.
 #
 #   trace_test.py calls NODES RANKS PATH [--mca NAME VALUE...]   allreduce_reasons; calls on the GPUs took PATH
+#   trace_test.py rows                                           soak: blocking calls of the other collectives
 #   trace_test.py clocks                                         the same, on nodes whose clocks are 1000 seconds apart
 #   trace_test.py dropped                                        more calls than a rank keeps
 #   trace_test.py unwritable                                     a folder that does not exist
@@ -120,6 +121,20 @@ def check_calls(nodes, ranks, path):
     return trace
 
 
+def check_rows(of_rank):
+    """Blocking calls on the GPUs of all the other collectives, with an operation where they reduce."""
+    reduce = {"MPI_Reduce", "MPI_Reduce_scatter_block", "MPI_Reduce_scatter"}
+    move = {"MPI_Bcast", "MPI_Allgather", "MPI_Allgatherv", "MPI_Alltoall", "MPI_Alltoallv"}
+    for rank, events in of_rank.items():
+        rows = [e for e in events if e["name"] in reduce | move and "reason" not in e["args"]]
+        missing = (reduce | move) - {e["name"] for e in rows}
+        if missing:
+            fail("rank %d has no event of %s" % (rank, missing))
+        for event in rows:
+            if (event["args"]["op"] != "none") != (event["name"] in reduce):
+                fail("rank %d: the operation of %s" % (rank, event))
+
+
 def main():
     what, rest = sys.argv[1], sys.argv[2:]
     if what == "calls":
@@ -135,6 +150,11 @@ def main():
         hosts = {r["host"] for r in trace["otherData"]["ranks"]}
         if len(hosts) != nodes:
             fail("the hosts are %s" % hosts)
+    elif what == "rows":
+        run(1, 3, ["./soak", "200", "6"])
+        trace = read()
+        check_phases(trace, calls(trace))
+        check_rows(calls(trace))
     elif what == "clocks":
         ahead = ["unshare", "--time", "--monotonic", "1000"]
         if subprocess.run(ahead + ["true"], stderr=subprocess.DEVNULL).returncode != 0:

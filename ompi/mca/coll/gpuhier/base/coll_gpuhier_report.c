@@ -7,6 +7,7 @@
 #include "ompi_config.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/coll_gpuhier_counters.h"
@@ -18,20 +19,44 @@
 /* One row of sizes: from 2^i bytes to below 2^(i+1). */
 typedef struct row {
     gpuhier_spread_t times;
-    double bus_bytes; /* 2 (n - 1) / n times the bytes, as nccl-tests counts an all-reduce of n ranks */
+    double bus_bytes;
 } row_t;
 
 #define ROWS 64
-static row_t rows[GPUHIER_REPORT_PATHS][ROWS];
+typedef struct table {
+    struct table *next;
+    const char *name;
+    gpuhier_report_path_t path;
+    row_t rows[ROWS];
+} table_t;
+
+static table_t *tables; /* in the order of the first calls */
 static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
 
-void gpuhier_report_add(gpuhier_report_path_t path, size_t bytes, int nranks, double begin)
+/* The table of a collective on a path; NULL: there is no memory for it. */
+static table_t *table_find(const char *name, gpuhier_report_path_t path)
+{
+    table_t **at = &tables;
+    while (NULL != *at && (path != (*at)->path || 0 != strcmp(name, (*at)->name))) {
+        at = &(*at)->next;
+    }
+    if (NULL == *at && NULL != (*at = calloc(1, sizeof(**at)))) {
+        (*at)->name = name;
+        (*at)->path = path;
+    }
+    return *at;
+}
+
+void gpuhier_report_add(const char *name, gpuhier_report_path_t path, size_t bytes, double bus, double begin)
 {
     const double seconds = gpuhier_clock() - begin;
-    row_t *row = &rows[path][0 == bytes ? 0 : 63 - __builtin_clzll((unsigned long long) bytes)];
     opal_mutex_lock(&lock);
-    gpuhier_spread_add(&row->times, seconds);
-    row->bus_bytes += 2.0 * (nranks - 1) / nranks * (double) bytes;
+    table_t *table = table_find(name, path);
+    if (NULL != table) {
+        row_t *row = &table->rows[0 == bytes ? 0 : 63 - __builtin_clzll((unsigned long long) bytes)];
+        gpuhier_spread_add(&row->times, seconds);
+        row->bus_bytes += bus * (double) bytes;
+    }
     opal_mutex_unlock(&lock);
 }
 
@@ -62,19 +87,17 @@ static const char *size_text(int log2, char text[16])
     return text;
 }
 
-static void print_rows(gpuhier_report_path_t path, const char *title)
+static void table_print(const table_t *table)
 {
-    bool any = false;
+    opal_output(0, "coll:gpuhier: %s %s:", table->name,
+                GPUHIER_REPORT_GPUS == table->path ? "on the GPUs" : "left to Open MPI");
+    opal_output(0, "coll:gpuhier: %-26s %12s %14s %14s %14s %12s", "from", "calls", "first us", "median us", "least us",
+                "busbw GB/s");
     for (int i = 0; i < ROWS; ++i) {
-        const row_t *row = &rows[path][i];
+        const row_t *row = &table->rows[i];
         char from[16];
         if (0 == row->times.calls) {
             continue;
-        }
-        if (!any) {
-            opal_output(0, "coll:gpuhier: %-26s %12s %14s %14s %14s %12s", title, "calls", "first us", "median us",
-                        "least us", "busbw GB/s");
-            any = true;
         }
         const double median = gpuhier_spread_median(&row->times);
         char later[64] = "             -              -            -";
@@ -114,8 +137,11 @@ void gpuhier_report_print(void)
                         differ ? ": " : "", differ ? members : "");
         }
     }
-    print_rows(GPUHIER_REPORT_GPUS, "on the GPUs, from");
-    print_rows(GPUHIER_REPORT_SAVED, "left to Open MPI, from");
-    memset(rows, 0, sizeof(rows)); /* a component that is opened again begins anew */
+    while (NULL != tables) { /* a component that is opened again begins anew */
+        table_t *table = tables;
+        table_print(table);
+        tables = table->next;
+        free(table);
+    }
     served[0] = members[0] = '\0';
 }

@@ -13,11 +13,7 @@
 #include "base/coll_gpuhier_clock.h"
 #include "base/coll_gpuhier_params.h"
 
-typedef enum gpuhier_report_path {
-    GPUHIER_REPORT_GPUS,
-    GPUHIER_REPORT_SAVED,
-    GPUHIER_REPORT_PATHS
-} gpuhier_report_path_t;
+typedef enum gpuhier_report_path { GPUHIER_REPORT_GPUS, GPUHIER_REPORT_SAVED } gpuhier_report_path_t;
 
 /* When a call begins: seconds of gpuhier_clock(), or 0 without the parameter. */
 static inline double gpuhier_report_begin(void)
@@ -25,13 +21,15 @@ static inline double gpuhier_report_begin(void)
     return gpuhier_params.report ? gpuhier_clock() : 0;
 }
 
-void gpuhier_report_add(gpuhier_report_path_t path, size_t bytes, int nranks, double begin);
+void gpuhier_report_add(const char *name, gpuhier_report_path_t path, size_t bytes, double bus, double begin);
 
-/* When it ends. bytes: of the message; nranks: of the communicator; begin: what gpuhier_report_begin() returned. */
-static inline void gpuhier_report_end(gpuhier_report_path_t path, size_t bytes, int nranks, double begin)
+/* When it ends. name: of the collective, which is not copied. bytes: of the message, and bus times that what nccl-tests
+ * counts as moved by a GPU's links. begin: what gpuhier_report_begin() returned. */
+static inline void gpuhier_report_end(const char *name, gpuhier_report_path_t path, size_t bytes, double bus,
+                                      double begin)
 {
-    if (0 != begin) {
-        gpuhier_report_add(path, bytes, nranks, begin);
+    if (__builtin_expect(0 != begin, 0)) {
+        gpuhier_report_add(name, path, bytes, bus, begin);
     }
 }
 

@@ -7,6 +7,7 @@
  */
 #include "ompi_config.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -160,11 +161,12 @@ static const char *op_name(const struct ompi_op_t *op)
             return known[i].name;
         }
     }
-    return "the program's own";
+    return NULL == op ? "none" : "the program's own";
 }
 
-void gpuhier_trace_begin(gpuhier_trace_event_t *event, gpuhier_trace_way_t way, const struct ompi_communicator_t *comm,
-                         const struct ompi_datatype_t *dtype, const struct ompi_op_t *op, size_t count)
+void gpuhier_trace_begin(gpuhier_trace_event_t *event, gpuhier_trace_way_t way, const char *name,
+                         const struct ompi_communicator_t *comm, const struct ompi_datatype_t *dtype,
+                         const struct ompi_op_t *op, size_t count)
 {
     memset(event, 0, sizeof(*event)); /* ranks send the padding, too */
     event->begin = gpuhier_clock();
@@ -172,13 +174,18 @@ void gpuhier_trace_begin(gpuhier_trace_event_t *event, gpuhier_trace_way_t way, 
     event->count = count;
     event->bytes = count * dtype->super.size;
     event->marks = 1; /* the first phase begins with the call */
+    if (GPUHIER_TRACE_NONBLOCKING == way) {
+        snprintf(event->name, sizeof(event->name), "MPI_I%c%s", tolower((unsigned char) name[4]), name + 5);
+    } else {
+        snprintf(event->name, sizeof(event->name), "%s%s", name, GPUHIER_TRACE_PERSISTENT == way ? "_init" : "");
+    }
     name_copy(event->type, sizeof(event->type), dtype->name);
     name_copy(event->op, sizeof(event->op), op_name(op));
     name_copy(event->comm, sizeof(event->comm), comm->c_name);
     if (has_ranges && GPUHIER_TRACE_BLOCKING == way) {
-        range_push("MPI_Allreduce", event->bytes);
+        range_push(event->name, event->bytes);
     } else if (has_ranges && GPUHIER_TRACE_NONBLOCKING == way) {
-        event->range = range_start("MPI_Iallreduce", event->bytes);
+        event->range = range_start(event->name, event->bytes);
     }
 }
 
@@ -188,7 +195,9 @@ void gpuhier_trace_again(gpuhier_trace_event_t *event)
     event->marks = 1;
     memset(event->stage, 0, sizeof(event->stage));
     if (has_ranges) {
-        event->range = range_start("MPI_Start of MPI_Allreduce_init", event->bytes);
+        char text[48];
+        snprintf(text, sizeof(text), "MPI_Start of %s", event->name);
+        event->range = range_start(text, event->bytes);
     }
 }
 

@@ -65,17 +65,17 @@ typedef enum gpuhier_trace_way {
 
 /* One call. The caller owns it until gpuhier_trace_end(), which copies it into the ring. Ranks send it as bytes. */
 typedef struct gpuhier_trace_event {
-    double begin, end;                    /* seconds of gpuhier_clock() */
-    uint64_t count, bytes;                /* elements, and bytes of the message */
-    float since[GPUHIER_TRACE_MARKS];     /* seconds after begin: when the phase of this number began */
-    float stage[GPUHIER_TRACE_STAGES][2]; /* seconds after begin: first work and end of a stage; 0: none */
-    uint8_t phase[GPUHIER_TRACE_MARKS];   /* gpuhier_trace_phase_t */
-    uint8_t marks;                        /* phases noted */
-    uint8_t way, path, reason;            /* gpuhier_trace_way_t, .._path_t, gpuhier_reason_t */
-    uint8_t is_staged;                    /* GPU buffers had host copies */
-    uint8_t is_posted_only;               /* the end was not seen: the request is Open MPI's own */
-    char type[24], op[24], comm[32];      /* names, cut to fit */
-    uint64_t range;                       /* of NVTX, for calls that another thread may end */
+    double begin, end;                         /* seconds of gpuhier_clock() */
+    uint64_t count, bytes;                     /* elements, and bytes of the message */
+    float since[GPUHIER_TRACE_MARKS];          /* seconds after begin: when the phase of this number began */
+    float stage[GPUHIER_TRACE_STAGES][2];      /* seconds after begin: first work and end of a stage; 0: none */
+    uint8_t phase[GPUHIER_TRACE_MARKS];        /* gpuhier_trace_phase_t */
+    uint8_t marks;                             /* phases noted */
+    uint8_t way, path, reason;                 /* gpuhier_trace_way_t, .._path_t, gpuhier_reason_t */
+    uint8_t is_staged;                         /* GPU buffers had host copies */
+    uint8_t is_posted_only;                    /* the end was not seen: the request is Open MPI's own */
+    char name[32], type[24], op[24], comm[32]; /* cut to fit; name: of the function, "MPI_Allreduce_init" */
+    uint64_t range;                            /* of NVTX, for calls that another thread may end */
 } gpuhier_trace_event_t;
 
 /* Calls have events. Set when the component opens. */
@@ -91,9 +91,10 @@ static inline bool gpuhier_trace_is_on(void)
 void gpuhier_trace_open(void);
 void gpuhier_trace_close(void);
 
-/* A call begins. */
-void gpuhier_trace_begin(gpuhier_trace_event_t *event, gpuhier_trace_way_t way, const struct ompi_communicator_t *comm,
-                         const struct ompi_datatype_t *dtype, const struct ompi_op_t *op, size_t count);
+/* A call of a collective begins. name: of its blocking form. op: NULL of those that do not reduce. */
+void gpuhier_trace_begin(gpuhier_trace_event_t *event, gpuhier_trace_way_t way, const char *name,
+                         const struct ompi_communicator_t *comm, const struct ompi_datatype_t *dtype,
+                         const struct ompi_op_t *op, size_t count);
 
 /* The same for another start of a persistent request. */
 void gpuhier_trace_again(gpuhier_trace_event_t *event);

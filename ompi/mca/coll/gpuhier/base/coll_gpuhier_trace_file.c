@@ -194,7 +194,6 @@ static void event_write(FILE *file, const gpuhier_trace_event_t *event, int rank
 #define TEXT(name, text) text,
     static const char *const paths[] = {GPUHIER_TRACE_PATHS(TEXT)}, *const phases[] = {GPUHIER_TRACE_PHASES(TEXT)};
 #undef TEXT
-    static const char *const names[] = {"MPI_Allreduce", "MPI_Iallreduce", "MPI_Allreduce_init"};
     static const char *const ways[] = {"blocking", "nonblocking", "persistent"};
     const double end = begin + (event->end - event->begin);
     const int thread = line * LINE_STEP;
@@ -202,7 +201,7 @@ static void event_write(FILE *file, const gpuhier_trace_event_t *event, int rank
         file,
         ",\n{\"ph\":\"X\",\"name\":\"%s\",\"cat\":\"call\",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{"
         "\"path\":\"%s\"",
-        names[event->way], rank, thread, 1e6 * begin, 1e6 * (end - begin), paths[event->path]);
+        event->name, rank, thread, 1e6 * begin, 1e6 * (end - begin), paths[event->path]);
     if (event->path >= GPUHIER_TRACE_PATH_STAGED) {
         fprintf(file, ",\"reason\":");
         text_write(file, gpuhier_reason_text((gpuhier_reason_t) event->reason));

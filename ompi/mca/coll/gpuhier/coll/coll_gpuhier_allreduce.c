@@ -17,6 +17,13 @@
 const gpuhier_collective_t gpuhier_allreduce_row = {
     .name = "MPI_Allreduce", .from = GPUHIER_RANKS_ALL, .to = GPUHIER_RANKS_ALL};
 
+/* Times its bytes an all-reduce moves, by the count of nccl-tests. */
+static __attribute__((noinline, pure)) double bus(struct ompi_communicator_t *comm)
+{
+    const double nranks = ompi_comm_size(comm);
+    return 2 * (nranks - 1) / nranks;
+}
+
 /* trace: the call's event, or NULL. begin: what gpuhier_report_begin() returned, or 0. */
 static inline __attribute__((always_inline)) int run(const void *sbuf, void *rbuf, gpuhier_count_t count,
                                                      struct ompi_datatype_t *dtype, struct ompi_op_t *op,
@@ -48,7 +55,7 @@ static inline __attribute__((always_inline)) int run(const void *sbuf, void *rbu
             rc = module->saved.failure;
         }
         if (GPUHIER_DECLINED != rc) {
-            gpuhier_report_end(GPUHIER_REPORT_GPUS, key.bytes, ompi_comm_size(comm), begin);
+            gpuhier_report_end(gpuhier_allreduce_row.name, GPUHIER_REPORT_GPUS, key.bytes, bus(comm), begin);
             if (NULL != trace) {
                 gpuhier_trace_end(trace);
             }
@@ -57,7 +64,8 @@ static inline __attribute__((always_inline)) int run(const void *sbuf, void *rbu
     }
     gpuhier_path_saved(module, comm, dtype, (size_t) count, reason);
     rc = gpuhier_fallback_allreduce(sbuf, rbuf, count, dtype, op, comm, &module->saved, reason, trace);
-    gpuhier_report_end(GPUHIER_REPORT_SAVED, dtype->super.size * (size_t) count, ompi_comm_size(comm), begin);
+    gpuhier_report_end(gpuhier_allreduce_row.name, GPUHIER_REPORT_SAVED, dtype->super.size * (size_t) count, bus(comm),
+                       begin);
     if (NULL != trace) {
         gpuhier_trace_end_left(trace, reason);
     }
@@ -74,7 +82,7 @@ static __attribute__((noinline)) int run_watched(const void *sbuf, void *rbuf, g
     gpuhier_trace_event_t event, *trace = NULL;
     if (gpuhier_trace_is_on()) {
         trace = &event;
-        gpuhier_trace_begin(trace, GPUHIER_TRACE_BLOCKING, comm, dtype, op, (size_t) count);
+        gpuhier_trace_begin(trace, GPUHIER_TRACE_BLOCKING, gpuhier_allreduce_row.name, comm, dtype, op, (size_t) count);
     }
     return run(sbuf, rbuf, count, dtype, op, comm, module, trace, begin);
 }

@@ -86,7 +86,7 @@ int gpuhier_iallreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, stru
     gpuhier_trace_event_t event, *trace = NULL;
     if (gpuhier_trace_is_on() && dtype->super.size * (size_t) count > GPUHIER_PATH_NONBLOCKING_BYTES) {
         trace = &event;
-        gpuhier_trace_begin(trace, GPUHIER_TRACE_NONBLOCKING, comm, dtype, op, (size_t) count);
+        gpuhier_trace_begin(trace, GPUHIER_TRACE_NONBLOCKING, args.row->name, comm, dtype, op, (size_t) count);
     }
     /* No cache here, and no note of short calls: Open MPI posts such calls of its own, from any thread. */
     gpuhier_reason_t reason = 0 == count ? GPUHIER_REASON_empty : GPUHIER_REASON_type;

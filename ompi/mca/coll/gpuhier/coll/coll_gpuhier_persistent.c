@@ -117,7 +117,8 @@ int gpuhier_allreduce_init(const void *sbuf, void *rbuf, gpuhier_count_t count, 
     }
     if (gpuhier_trace_is_on()) {
         request->is_traced = true;
-        gpuhier_trace_begin(&request->trace, GPUHIER_TRACE_PERSISTENT, comm, dtype, op, (size_t) count);
+        gpuhier_trace_begin(&request->trace, GPUHIER_TRACE_PERSISTENT, gpuhier_allreduce_row.name, comm, dtype, op,
+                            (size_t) count);
     }
     if (NULL == team) {
         request->why = why;

@@ -13,6 +13,7 @@
 
 #include <stdlib.h>
 
+#include "base/coll_gpuhier_report.h"
 #include "coll/coll_gpuhier_path.h"
 #include "coll/coll_gpuhier_request.h"
 #include "coll/coll_gpuhier_rows.h"
@@ -108,23 +109,64 @@ static int lists_hear(gpuhier_module_t *module, const gpuhier_team_t *team, gpuh
     return rc;
 }
 
-static int run(gpuhier_module_t *module, struct ompi_communicator_t *comm, gpuhier_path_key_t key,
+/* Bytes of the message, which nccl-tests calls the size; of pairs with lists, what this rank gives. */
+static uint64_t message_bytes(const gpuhier_call_args_t *args, gpuhier_path_key_t key, int nranks)
+{
+    uint64_t bytes = 0;
+    if (GPUHIER_RANKS_PAIR != args->row->from || !args->row->has_lists) {
+        return key.bytes;
+    }
+    for (int i = 0; i < nranks && NULL != args->given; ++i) {
+        bytes += args->given[i].length;
+    }
+    return bytes;
+}
+
+/* A call that runs on the GPUs; with an event and a time where these are asked for. */
+static int run_watched(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuhier_path_key_t key,
+                       gpuhier_mode_entry_t *entry, gpuhier_call_args_t *args)
+{
+    const double nranks = ompi_comm_size(a->comm), begin = gpuhier_report_begin();
+    const uint64_t bytes = message_bytes(args, key, ompi_comm_size(a->comm));
+    gpuhier_trace_event_t event;
+    if (gpuhier_trace_is_on()) {
+        gpuhier_trace_begin(&event, GPUHIER_TRACE_BLOCKING, args->row->name, a->comm, args->dtype, a->op, args->count);
+        event.bytes = bytes;
+        args->trace = &event;
+        gpuhier_trace_phase(&event, GPUHIER_TRACE_QUEUED);
+    }
+    const int rc = gpuhier_path_run(module, entry, args);
+    if (GPUHIER_DECLINED != rc) {
+        gpuhier_report_end(args->row->name, GPUHIER_REPORT_GPUS, bytes,
+                           args->row->has_blocks ? (nranks - 1) / nranks : 1, begin);
+    }
+    if (NULL != args->trace && GPUHIER_DECLINED == rc) {
+        gpuhier_trace_end_left(&event, GPUHIER_REASON_declined);
+    } else if (NULL != args->trace) {
+        gpuhier_trace_end(&event);
+    }
+    return rc;
+}
+
+static int run(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuhier_path_key_t key,
                gpuhier_call_args_t *args)
 {
     gpuhier_reason_t why;
     gpuhier_mode_entry_t *entry = NULL;
-    if (is_open(module, comm, args)) {
+    if (is_open(module, a->comm, args)) {
         if (!suits(module->team, args->row)) {
             return GPUHIER_DECLINED;
         }
         idle_fill(module->team, args);
-        entry = gpuhier_path_blocking(module, comm, key, args->in, args->out, &why);
+        entry = gpuhier_path_blocking(module, a->comm, key, args->in, args->out, &why);
     }
     if (NULL == entry) {
         return OMPI_SUCCESS != module->saved.failure ? module->saved.failure : GPUHIER_DECLINED;
     }
     const int rc = lists_hear(module, module->team, args);
-    return OMPI_SUCCESS != rc ? rc : gpuhier_path_run(module, entry, args);
+    return OMPI_SUCCESS != rc                                    ? rc
+           : gpuhier_trace_is_on() || 0 != gpuhier_params.report ? run_watched(module, a, key, entry, args)
+                                                                 : gpuhier_path_run(module, entry, args);
 }
 
 int gpuhier_row_run(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuhier_row_fn *row)
@@ -134,7 +176,7 @@ int gpuhier_row_run(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuh
     if (!row(a, &args, &key)) {
         return GPUHIER_DECLINED;
     }
-    const int rc = run(module, a->comm, key, &args);
+    const int rc = run(module, a, key, &args);
     gpuhier_call_lists_free(&args);
     return rc;
 }

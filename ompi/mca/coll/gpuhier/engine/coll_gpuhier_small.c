@@ -244,7 +244,7 @@ static int input_step(gpuhier_call_t *call)
 }
 
 /* Counts the members, from the first on, whose contribution is there. */
-static int count_arrived(const gpuhier_call_t *call)
+static inline int count_arrived(const gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;
     const uint64_t sequence = call->sequence;

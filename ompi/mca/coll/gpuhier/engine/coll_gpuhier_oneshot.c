@@ -179,6 +179,18 @@ static int launch(gpuhier_call_t *call)
     return 1;
 }
 
+/* Have all members claimed the call, and so start their kernels unless the driver refuses? */
+static bool all_claimed(const gpuhier_call_t *call)
+{
+    for (int i = 0; i < call->team->group_size; ++i) {
+        if (gpuhier_word(call->sequence, GPUHIER_CLAIM_TAKEN)
+            != gpuhier_word_read(&gpuhier_slot_of(call->team, i, call->sequence)->claim)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static uint64_t done_word(const gpuhier_lane_t *lane)
 {
     return atomic_load_explicit(&lane->words[GPUHIER_ONESHOT_DONE / sizeof(uint64_t)], memory_order_acquire);
@@ -192,7 +204,9 @@ static int fault(const gpuhier_call_t *call)
                                           : gpuhier_cuda_error(result, "a kernel that waits for its peers");
 }
 
-/* Has the kernel, which was started, ended? 1 if so, 0 if not, < 0 for an error. */
+/* Has the kernel, which was started, ended? 1 if so, 0 if not, < 0 for an error. A kernel that takes nothing of its
+ * peers may end before they start theirs. Its rank waits for their claims, so that no rank completes a call in which
+ * another one fails without knowing its outcome. */
 static int ended(gpuhier_call_t *call)
 {
     const gpuhier_lane_t *lane = call->lane;
@@ -202,6 +216,9 @@ static int ended(gpuhier_call_t *call)
     }
     if (GPUHIER_ONESHOT_COMPLETE != (word & 3)) {
         return OMPI_ERROR;
+    }
+    if (!gpuhier_collective_is_all_to_all(call->row) && !all_claimed(call)) {
+        return 0;
     }
     gpuhier_slot_t *slot = gpuhier_slot_of(call->team, call->team->index, call->sequence);
     ++call->slices.stage[GPUHIER_STAGE_RS].done;
@@ -236,15 +253,22 @@ static int step(gpuhier_call_t *call, bool *done_p)
 }
 
 /* Has the kernel been started, and has its word not come? */
-static bool waits(const gpuhier_call_t *call)
+static bool kernel_runs(const gpuhier_call_t *call)
 {
     const gpuhier_cursor_t *kernel = &call->slices.stage[GPUHIER_STAGE_RS];
     return kernel->begun > kernel->done && call->lane->number != done_word(call->lane) >> 2;
 }
 
+static bool is_idle(const gpuhier_call_t *call)
+{
+    const gpuhier_cursor_t *kernel = &call->slices.stage[GPUHIER_STAGE_RS];
+    return kernel_runs(call) || (kernel->begun > kernel->done && !all_claimed(call));
+}
+
 static bool is_quiet(const gpuhier_call_t *call)
 {
-    return NULL == call->lane || NULL == call->team->device->context || !waits(call) || OMPI_SUCCESS != fault(call);
+    return NULL == call->lane || NULL == call->team->device->context || !kernel_runs(call)
+           || OMPI_SUCCESS != fault(call);
 }
 
 static void fail(gpuhier_call_t *call)
@@ -255,16 +279,10 @@ static void fail(gpuhier_call_t *call)
     }
 }
 
-/* If a member has completed the call, all members have started their kernels. */
+/* If a member has completed the call, all members have claimed it. */
 static bool outcome_known(gpuhier_call_t *call)
 {
-    for (int i = 0; i < call->team->group_size; ++i) {
-        if (gpuhier_word(call->sequence, GPUHIER_CLAIM_TAKEN)
-            != gpuhier_word_read(&gpuhier_slot_of(call->team, i, call->sequence)->claim)) {
-            return false;
-        }
-    }
-    return call->slices.mask_known;
+    return all_claimed(call) && call->slices.mask_known;
 }
 
 static void release(gpuhier_call_t *call)
@@ -292,7 +310,7 @@ const gpuhier_form_t gpuhier_form_oneshot = {.kind = GPUHIER_FORM_ONESHOT,
                                              .offer = offer,
                                              .agreed = agreed,
                                              .step = step,
-                                             .is_idle = waits,
+                                             .is_idle = is_idle,
                                              .fail = fail,
                                              .is_quiet = is_quiet,
                                              .outcome_known = outcome_known,

@@ -32,6 +32,7 @@ typedef enum bench_collective {
     COLL_BCAST,
     COLL_ALLGATHER,
     COLL_REDUCE_SCATTER_BLOCK,
+    COLL_ALLTOALL,
     COLL_COUNT
 } bench_collective_t;
 

@@ -21,6 +21,7 @@ static const struct {
     [COLL_BCAST] = {"bcast", "MPI_Bcast", false, false},
     [COLL_ALLGATHER] = {"allgather", "MPI_Allgather", false, true},
     [COLL_REDUCE_SCATTER_BLOCK] = {"reduce_scatter_block", "MPI_Reduce_scatter_block", true, true},
+    [COLL_ALLTOALL] = {"alltoall", "MPI_Alltoall", false, true},
 };
 
 bool bench_collective_find(const char *name, bench_collective_t *collective_p)
@@ -99,6 +100,8 @@ int bench_collective_call(const bench_row_t *row, const void *send, void *recv, 
         return MPI_Allgather(send, count, type, recv, count, type, comm);
     case COLL_REDUCE_SCATTER_BLOCK:
         return MPI_Reduce_scatter_block(send, recv, count, type, op, comm);
+    case COLL_ALLTOALL:
+        return MPI_Alltoall(send, count, type, recv, count, type, comm);
     default:
         return MPI_Allreduce(send, recv, count, type, op, comm);
     }
@@ -121,9 +124,10 @@ size_t bench_collective_check(const bench_row_t *row, const value_case_t *values
     }
     for (size_t i = 0; i < n; ++i) {
         const int from = COLL_BCAST == row->collective ? ROOT : (int) (i / row->count);
+        const size_t before = COLL_ALLTOALL == row->collective ? (size_t) rank * row->count : 0; /* in the input */
         unsigned char want[64];
         memcpy(want, bytes + i * extent, extent); /* gaps keep what they hold */
-        value_fill(values, from, i % row->count, 1, want);
+        value_fill(values, from, before + i % row->count, 1, want);
         if (0 != memcmp(want, bytes + i * extent, extent) && 0 == wrong++) {
             snprintf(line, room, "element %zu is not rank %d's", i, from);
         }

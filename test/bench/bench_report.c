@@ -38,9 +38,9 @@ void bench_report_header(const bench_options_t *options, const bench_place_t *pl
     }
     printf("# %s; floor: the same kernel moving %s B bytes per node of P ranks, without a protocol",
            bench_collective_function(options->collective),
-           COLL_ALLREDUCE == options->collective                     ? "2 P"
-           : COLL_BCAST == options->collective && 1 == place->nnodes ? "P"
-                                                                     : "(P + 1)");
+           COLL_ALLREDUCE == options->collective || COLL_ALLTOALL == options->collective ? "2 P"
+           : COLL_BCAST == options->collective && 1 == place->nnodes                     ? "P"
+                                                                                         : "(P + 1)");
     if (place->nnodes > 1 && options->wire_gbps > 0.0) {
         printf(", or the wire: %d rail%s of %g Gbit/s per node", options->rails, 1 == options->rails ? "" : "s",
                options->wire_gbps);

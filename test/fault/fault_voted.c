@@ -6,9 +6,10 @@
  * ranks vote the call down, and it ends in host memory, right on all of them. Every such collective, roots that fail
  * and roots that do not. Blocking calls before and after are right.
  *
- *   fault_voted VICTIM HARM
+ *   fault_voted VICTIM HARM [together]
  *
- * HARM: a plan of the saboteur, made just before a call is posted.
+ * HARM: a plan of the saboteur, made just before a call is posted. together: all ranks are in one group; between groups
+ * MPI_Ialltoallv is left to Open MPI.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,8 +232,8 @@ int main(int argc, char **argv)
     suite_t suite;
     saboteur_t saboteur;
     suite_begin(&suite, "fault_voted", &argc, &argv);
-    if (3 != argc) {
-        fprintf(stderr, "fault_voted VICTIM HARM\n");
+    if (3 != argc && 4 != argc) {
+        fprintf(stderr, "fault_voted VICTIM HARM [together]\n");
         _exit(2);
     }
     saboteur_find(&saboteur);
@@ -247,7 +248,7 @@ int main(int argc, char **argv)
             buffer_alloc(&w.in, BUFFER_DEVICE, w.in_ints * sizeof(int), 0);
             buffer_alloc(&w.out, BUFFER_DEVICE, w.out_ints * sizeof(int), 0);
             blocking(&w, "before");
-            if (REDUCE == coll || SCATTER == coll || SCATTER_LIST == coll) {
+            if (PAIRS_LIST != coll || 4 == argc) {
                 voted(&w, NONBLOCKING, &saboteur, harm);
                 blocking(&w, "between");
             }

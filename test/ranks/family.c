@@ -216,7 +216,7 @@ static bool may_run_on_gpus(const shape_t *shape)
     const bool reduces = REDUCE == shape->coll || REDUCE_SCATTER_BLOCK == shape->coll || REDUCE_SCATTER == shape->coll;
     const bool moves = ALLGATHER == shape->coll || ALLGATHERV == shape->coll || ALLTOALL == shape->coll
                        || ALLTOALLV == shape->coll || BCAST == shape->coll;
-    return reduces || (moves && NONBLOCKING != shape->way);
+    return reduces || moves;
 }
 
 /* Makes the call, or starts a persistent request twice, each time with new values. */

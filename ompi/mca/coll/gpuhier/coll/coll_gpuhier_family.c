@@ -99,11 +99,7 @@ typedef gpuhier_coll_args_t args_t;
 
 /* -- operands ------------------------------------------------------------------------- */
 
-typedef struct operands {
-    gpuhier_operand_t send, recv;
-} operands_t;
-
-typedef operands_t find_fn(const args_t *a, gpuhier_layout_t sbuf_is, gpuhier_layout_t rbuf_is);
+typedef gpuhier_operands_t operands_t;
 
 /* Does the rank have the root's part, or the part of the others? In one group the root has both. */
 static bool is_root(const args_t *a)
@@ -403,27 +399,26 @@ static bool surely_host(const void *buffer)
 
 /* Every entry point. */
 static inline __attribute__((always_inline)) int serve(way_t way, call_fn *call, gpuhier_module_t *module, args_t *a,
-                                                       find_fn *find, gpuhier_layout_t sbuf_is,
-                                                       gpuhier_layout_t rbuf_is, bool reduces, gpuhier_row_fn *on_gpus,
-                                                       ompi_request_t **request_p)
+                                                       const gpuhier_operands_of_t *of, bool reduces,
+                                                       gpuhier_row_fn *on_gpus, ompi_request_t **request_p)
 {
     const gpuhier_saved_t *saved = &module->saved;
     if (gpuhier_inside_saved > 0) {
         return call_saved(call, saved, a, request_p);
     }
     if (NULL != on_gpus && !(BLOCKING == way && gpuhier_rows_rest(module))) {
-        const int rc = BLOCKING == way      ? gpuhier_row_run(module, a, on_gpus)
-                       : NONBLOCKING == way ? gpuhier_row_post(module, a, on_gpus, request_p)
-                                            : gpuhier_row_init(module, a, on_gpus, request_p);
+        const int rc = BLOCKING == way      ? gpuhier_row_run(module, a, of, on_gpus)
+                       : NONBLOCKING == way ? gpuhier_row_post(module, a, of, on_gpus, request_p)
+                                            : gpuhier_row_init(module, a, of, on_gpus, request_p);
         if (GPUHIER_DECLINED != rc) {
             return rc;
         }
     }
-    if ((surely_host(a->rbuf) && (broadcast == find || surely_host(a->sbuf)))
+    if ((surely_host(a->rbuf) && (broadcast == of->find || surely_host(a->sbuf)))
         || (!reduces && gpuhier_ompi_is_cuda_aware())) {
         return call_saved(call, saved, a, request_p);
     }
-    const operands_t o = find(a, sbuf_is, rbuf_is);
+    const operands_t o = of->find(a, of->sbuf_is, of->rbuf_is);
     if (!gpuhier_operand_on_device(&o.recv) && !gpuhier_operand_on_device(&o.send)) {
         return call_saved(call, saved, a, request_p);
     }
@@ -434,17 +429,17 @@ static inline __attribute__((always_inline)) int serve(way_t way, call_fn *call,
 #define FILL(type, name) .name = name,
 #define PASS(type, name) a->name,
 
-#define ENTER(way, name, SIGNATURE, find, sbuf_is, rbuf_is, kind, on_gpus, PARAMS, FILLS, PASSES, request) \
-    static int call_##name(const gpuhier_saved_t *saved, const args_t *a, ompi_request_t **request_p)      \
-    {                                                                                                      \
-        (void) request_p;                                                                                  \
-        return saved->name(SIGNATURE(PASS) PASSES saved->name##_module);                                   \
-    }                                                                                                      \
-    static int enter_##name(SIGNATURE(PARAM) PARAMS mca_coll_base_module_t *base)                          \
-    {                                                                                                      \
-        args_t a = {SIGNATURE(FILL) FILLS};                                                                \
-        return serve(way, call_##name, gpuhier_module_of(base), &a, find, GPUHIER_LAYOUT_##sbuf_is,        \
-                     GPUHIER_LAYOUT_##rbuf_is, kind, on_gpus, request);                                    \
+#define ENTER(way, name, SIGNATURE, find, sbuf_is, rbuf_is, kind, on_gpus, PARAMS, FILLS, PASSES, request)  \
+    static int call_##name(const gpuhier_saved_t *saved, const args_t *a, ompi_request_t **request_p)       \
+    {                                                                                                       \
+        (void) request_p;                                                                                   \
+        return saved->name(SIGNATURE(PASS) PASSES saved->name##_module);                                    \
+    }                                                                                                       \
+    static int enter_##name(SIGNATURE(PARAM) PARAMS mca_coll_base_module_t *base)                           \
+    {                                                                                                       \
+        static const gpuhier_operands_of_t of = {find, GPUHIER_LAYOUT_##sbuf_is, GPUHIER_LAYOUT_##rbuf_is}; \
+        args_t a = {SIGNATURE(FILL) FILLS};                                                                 \
+        return serve(way, call_##name, gpuhier_module_of(base), &a, &of, kind, on_gpus, request);           \
     }
 
 #define COMM struct ompi_communicator_t *comm,
@@ -468,11 +463,7 @@ void gpuhier_family_offer(mca_coll_base_module_t *module)
         return;
     }
 #define OFFER(name, nonblocking, persistent, SIGNATURE, find, sbuf_is, rbuf_is, kind, on_gpus) \
-    if (NULL != on_gpus) {                                                                     \
-        module->coll_##name = enter_##name;                                                    \
-        module->coll_##persistent = enter_##persistent;                                        \
-    }                                                                                          \
-    if (REDUCES == kind || moves) {                                                            \
+    if (NULL != on_gpus || REDUCES == kind || moves) {                                         \
         module->coll_##name = enter_##name;                                                    \
         module->coll_##nonblocking = enter_##nonblocking;                                      \
         module->coll_##persistent = enter_##persistent;                                        \

@@ -253,10 +253,9 @@ int gpuhier_path_run(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, cons
      * ranks may have ended the call with success and applied the same mask. */
     if (0 != mask && (rc >= 0 || call.outcome_known)) {
         entry->outcome = 0;
-        gpuhier_modes_to_host(entry, GPUHIER_DECLINED == rc ? GPUHIER_REASON_declined
-                                     : gpuhier_buffer_on_device(&call.from) && gpuhier_buffer_on_device(&call.to)
-                                         ? GPUHIER_REASON_host_elsewhere
-                                         : GPUHIER_REASON_host_here);
+        gpuhier_modes_to_host(entry, GPUHIER_DECLINED == rc           ? GPUHIER_REASON_declined
+                                     : gpuhier_call_is_of_host(&call) ? GPUHIER_REASON_host_here
+                                                                      : GPUHIER_REASON_host_elsewhere);
     }
     if (OMPI_SUCCESS == rc) {
         gpuhier_count(&gpuhier_counters.calls_accelerated, 1);

@@ -65,7 +65,8 @@ static void call_ended(gpuhier_call_t *call)
     if (NULL != call->trace) {
         gpuhier_trace_end(call->trace);
     }
-    complete(request, gpuhier_watch_code(call));
+    const int rc = gpuhier_staged_end(&request->staged, gpuhier_watch_code(call));
+    complete(request, OMPI_SUCCESS != request->failure ? request->failure : rc);
 }
 
 /* Takes the requests whose saved collective is complete out of the list, and returns them. */

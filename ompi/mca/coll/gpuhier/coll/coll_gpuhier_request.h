@@ -43,8 +43,8 @@ typedef struct gpuhier_request {
     gpuhier_reason_t why; /* on the saved path: the reason */
     bool is_traced;       /* `trace` is the event of the call under way */
     gpuhier_trace_event_t trace;
-    ompi_request_t *saved; /* the saved collective's; a persistent request keeps it for all starts */
-    gpuhier_staged_t staged;
+    ompi_request_t *saved;         /* the saved collective's; a persistent request keeps it for all starts */
+    gpuhier_staged_t staged;       /* of a request on the engine: packed, what args work on */
     int failure;                   /* OMPI_SUCCESS, or why the input of the staged call under way could not be read */
     struct ompi_datatype_t *dtype; /* of staged buffers, retained; NULL: no staged buffers, or a predefined type */
     opal_object_t *op;             /* of staged buffers, retained */

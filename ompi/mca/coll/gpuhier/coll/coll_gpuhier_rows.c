@@ -4,14 +4,15 @@
  *
  * Owns the collectives beside MPI_Allreduce that run on the GPUs: for each its row, and what all ranks know of a call.
  * That is the path's key: the operation, the type and the counts of a reduction; the bytes of blocks of the others,
- * whose ranks agree on no more. A rank whose type is not contiguous votes a call down. MPI_Alltoall(v) runs on the GPUs
- * where every group exchanges with each other one.
+ * whose ranks agree on no more. A rank whose type has gaps works on a packed copy in host memory, of which no other
+ * rank knows. MPI_Alltoall(v) runs on the GPUs where every group exchanges with each other one.
  *
  * Called by the entry points in coll_gpuhier_family.c.
  */
 #include "ompi_config.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/coll_gpuhier_report.h"
 #include "coll/coll_gpuhier_path.h"
@@ -79,9 +80,14 @@ static void idle_fill(const gpuhier_team_t *team, gpuhier_call_args_t *args)
  * Pairs with lists between groups: all ranks tell all how much they give to each. So a rank knows how long the chunks
  * are that come, whatever it expects, and how many slices the call has. Collective; returns an Open MPI code.
  */
+static bool must_hear(const gpuhier_team_t *team, const gpuhier_collective_t *row)
+{
+    return team->ngroups > 1 && GPUHIER_RANKS_PAIR == row->from && row->has_lists;
+}
+
 static int lists_hear(gpuhier_module_t *module, const gpuhier_team_t *team, gpuhier_call_args_t *args)
 {
-    if (1 == team->ngroups || GPUHIER_RANKS_PAIR != args->row->from || !args->row->has_lists) {
+    if (!must_hear(team, args->row)) {
         return OMPI_SUCCESS;
     }
     const size_t n = (size_t) team->nranks, me = (size_t) team->rank;
@@ -109,6 +115,34 @@ static int lists_hear(gpuhier_module_t *module, const gpuhier_team_t *team, gpuh
     return rc;
 }
 
+/*
+ * Types with gaps: makes the packed copies on which the call works. Ends the job if there is no memory, since other
+ * ranks are in the call.
+ */
+static int packed_open(const gpuhier_coll_args_t *a, const gpuhier_operands_of_t *of, gpuhier_row_call_t *call,
+                       gpuhier_staged_t *packed)
+{
+    gpuhier_call_args_t *args = &call->args;
+    if (!call->packs_in && !call->packs_out) {
+        return OMPI_SUCCESS;
+    }
+    const gpuhier_operands_t o = of->find(a, of->sbuf_is, of->rbuf_is);
+    const int rc = gpuhier_staged_pack(packed, call->packs_in ? &o.send : NULL, call->packs_out ? &o.recv : NULL);
+    if (OMPI_SUCCESS != rc) {
+        gpuhier_staged_abort(packed, a->comm, rc);
+        return rc;
+    }
+    args->is_packed = gpuhier_address_on_device(args->in) && gpuhier_address_on_device(args->out);
+    if (call->packs_out) {
+        args->out = packed->recv.whole.host;
+        args->in = call->in_place ? packed->recv.whole.host + call->in_at : args->in;
+    }
+    if (call->packs_in) {
+        args->in = packed->send.whole.host;
+    }
+    return OMPI_SUCCESS;
+}
+
 /* Bytes of the message, which nccl-tests calls the size; of pairs with lists, what this rank gives. */
 static uint64_t message_bytes(const gpuhier_call_args_t *args, gpuhier_path_key_t key, int nranks)
 {
@@ -126,6 +160,9 @@ static uint64_t message_bytes(const gpuhier_call_args_t *args, gpuhier_path_key_
 static int run_watched(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuhier_path_key_t key,
                        gpuhier_mode_entry_t *entry, gpuhier_call_args_t *args)
 {
+    if (!gpuhier_trace_is_on() && 0 == gpuhier_params.report) {
+        return gpuhier_path_run(module, entry, args);
+    }
     const double nranks = ompi_comm_size(a->comm), begin = gpuhier_report_begin();
     const uint64_t bytes = message_bytes(args, key, ompi_comm_size(a->comm));
     gpuhier_trace_event_t event;
@@ -148,9 +185,26 @@ static int run_watched(gpuhier_module_t *module, const gpuhier_coll_args_t *a, g
     return rc;
 }
 
-static int run(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuhier_path_key_t key,
-               gpuhier_call_args_t *args)
+/* The same with packed copies of this rank's data. A rank that cannot read its input votes the call down. */
+static int run_packed(gpuhier_module_t *module, const gpuhier_coll_args_t *a, const gpuhier_operands_of_t *of,
+                      gpuhier_mode_entry_t *entry, gpuhier_row_call_t *call)
 {
+    gpuhier_staged_t packed;
+    memset(&packed, 0, sizeof(packed));
+    int rc = packed_open(a, of, call, &packed);
+    if (OMPI_SUCCESS == rc) {
+        call->args.declines = call->args.declines || OMPI_SUCCESS != gpuhier_staged_read(&packed);
+        rc = run_watched(module, a, call->key, entry, &call->args);
+        rc = gpuhier_staged_end(&packed, rc);
+    }
+    gpuhier_staged_close(&packed);
+    return rc;
+}
+
+static int run(gpuhier_module_t *module, const gpuhier_coll_args_t *a, const gpuhier_operands_of_t *of,
+               gpuhier_row_call_t *call)
+{
+    gpuhier_call_args_t *args = &call->args;
     gpuhier_reason_t why;
     gpuhier_mode_entry_t *entry = NULL;
     if (is_open(module, a->comm, args)) {
@@ -158,49 +212,83 @@ static int run(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuhier_p
             return GPUHIER_DECLINED;
         }
         idle_fill(module->team, args);
-        entry = gpuhier_path_blocking(module, a->comm, key, args->in, args->out, &why);
+        entry = gpuhier_path_blocking(module, a->comm, call->key, args->in, args->out, &why);
     }
     if (NULL == entry) {
         return OMPI_SUCCESS != module->saved.failure ? module->saved.failure : GPUHIER_DECLINED;
     }
     const int rc = lists_hear(module, module->team, args);
-    return OMPI_SUCCESS != rc                                    ? rc
-           : gpuhier_trace_is_on() || 0 != gpuhier_params.report ? run_watched(module, a, key, entry, args)
-                                                                 : gpuhier_path_run(module, entry, args);
+    return OMPI_SUCCESS != rc                  ? rc
+           : call->packs_in || call->packs_out ? run_packed(module, a, of, entry, call)
+                                               : run_watched(module, a, call->key, entry, args);
 }
 
-int gpuhier_row_run(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuhier_row_fn *row)
+int gpuhier_row_run(gpuhier_module_t *module, const gpuhier_coll_args_t *a, const gpuhier_operands_of_t *of,
+                    gpuhier_row_fn *row)
 {
-    gpuhier_call_args_t args;
-    gpuhier_path_key_t key;
-    if (!row(a, &args, &key)) {
+    gpuhier_row_call_t call;
+    if (!row(a, &call)) {
         return GPUHIER_DECLINED;
     }
-    const int rc = run(module, a, key, &args);
-    gpuhier_call_lists_free(&args);
+    const int rc = run(module, a, of, &call);
+    gpuhier_call_lists_free(&call.args);
     return rc;
 }
 
-/* Data of any type move as bytes. A call that is voted down can only go on with types that all ranks know: so the
- * operation decides, which is the same on all ranks. */
-int gpuhier_row_post(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuhier_row_fn *row,
-                     ompi_request_t **request_p)
+/* Gives the request what it needs to run the call, but no team: lists, packed copies, a tag. */
+static int request_fill(gpuhier_request_t *request, const gpuhier_coll_args_t *a, const gpuhier_operands_of_t *of,
+                        gpuhier_row_call_t *call)
 {
-    gpuhier_call_args_t args;
-    gpuhier_path_key_t key;
-    if (!row(a, &args, &key)) {
+    const int rc = packed_open(a, of, call, &request->staged);
+    request->args = call->args;
+    request->args.tag = gpuhier_hostcall_tag(a->comm);
+    return rc;
+}
+
+/* A rank that cannot read its input takes part with ones, and returns the error; see coll_gpuhier_family.c. */
+static void request_post(gpuhier_request_t *request)
+{
+    request->failure = gpuhier_staged_read(&request->staged);
+    if (OMPI_SUCCESS != request->failure) {
+        gpuhier_staged_spoil(&request->staged);
+    }
+    gpuhier_request_post(request);
+}
+
+int gpuhier_row_post(gpuhier_module_t *module, const gpuhier_coll_args_t *a, const gpuhier_operands_of_t *of,
+                     gpuhier_row_fn *row, ompi_request_t **request_p)
+{
+    gpuhier_row_call_t call;
+    if (!row(a, &call)) {
         return GPUHIER_DECLINED;
     }
-    const bool may = GPUHIER_RANKS_ALL == args.row->from && key.bytes > GPUHIER_PATH_NONBLOCKING_BYTES;
-    gpuhier_mode_entry_t *entry = may ? gpuhier_path_nonblocking(module, key) : NULL;
-    if (NULL != entry) {
-        return gpuhier_request_run(module->team, entry, &args, a->comm, NULL, request_p);
+    const gpuhier_team_t *team = module->team;
+    const bool may = call.key.bytes > GPUHIER_PATH_NONBLOCKING_BYTES
+                     && (NULL == team || (suits(team, call.args.row) && !must_hear(team, call.args.row)));
+    gpuhier_mode_entry_t *entry = may ? gpuhier_path_nonblocking(module, call.key) : NULL;
+    if (NULL == entry) {
+        if (may) {
+            gpuhier_path_note(module, NULL == team ? first : call.key, call.args.in, call.args.out);
+        }
+        gpuhier_call_lists_free(&call.args);
+        return GPUHIER_DECLINED;
     }
-    if (may) {
-        gpuhier_path_note(module, NULL == module->team ? first : key, args.in, args.out);
+    gpuhier_request_t *request = gpuhier_request_get(a->comm, false);
+    if (NULL == request) {
+        gpuhier_request_abort(a->comm);
+        return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    gpuhier_call_lists_free(&args);
-    return GPUHIER_DECLINED;
+    idle_fill(team, &call.args);
+    call.args.outcome_p = &entry->outcome;
+    const int rc = request_fill(request, a, of, &call);
+    if (OMPI_SUCCESS != rc) {
+        gpuhier_request_drop(request);
+        return rc;
+    }
+    request->team = module->team;
+    *request_p = &request->base.super;
+    request_post(request);
+    return OMPI_SUCCESS;
 }
 
 /* MPI_Start, MPI_Startall. */
@@ -210,41 +298,41 @@ static int start(size_t count, ompi_request_t **requests)
         if (gpuhier_end_has_come()) {
             return OMPI_ERR_NOT_AVAILABLE; /* as coll_gpuhier_persistent.c */
         }
-        gpuhier_request_post((gpuhier_request_t *) requests[i]);
+        request_post((gpuhier_request_t *) requests[i]);
     }
     return OMPI_SUCCESS;
 }
 
-int gpuhier_row_init(gpuhier_module_t *module, const gpuhier_coll_args_t *a, gpuhier_row_fn *row,
-                     ompi_request_t **request_p)
+int gpuhier_row_init(gpuhier_module_t *module, const gpuhier_coll_args_t *a, const gpuhier_operands_of_t *of,
+                     gpuhier_row_fn *row, ompi_request_t **request_p)
 {
-    gpuhier_call_args_t args;
-    gpuhier_path_key_t key;
+    gpuhier_row_call_t call;
     gpuhier_reason_t why;
-    if (!row(a, &args, &key)) {
+    if (!row(a, &call)) {
         return GPUHIER_DECLINED;
     }
+    const gpuhier_call_args_t *args = &call.args;
     gpuhier_request_t *request = gpuhier_request_get(a->comm, true);
-    gpuhier_team_t *team =
-        gpuhier_path_persistent(module, a->comm, args.in, args.out, key, NULL != request && !args.declines, &why);
+    gpuhier_team_t *team = gpuhier_path_persistent(module, a->comm, args->in, args->out, call.key,
+                                                   NULL != request && !args->declines, &why);
     if (NULL == request) {
         gpuhier_request_abort(a->comm);
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     request->team = team;
     request->owns_team = NULL != team;
-    request->args = args;
-    if (NULL == team || !suits(team, args.row)) {
+    request->args = *args; /* whose lists it owns */
+    if (NULL == team || !suits(team, args->row)) {
         gpuhier_request_drop(request);
         return OMPI_SUCCESS != module->saved.failure ? module->saved.failure : GPUHIER_DECLINED;
     }
-    idle_fill(team, &request->args);
-    const int rc = lists_hear(module, team, &request->args);
+    idle_fill(team, &call.args);
+    int rc = lists_hear(module, team, &call.args);
+    rc = OMPI_SUCCESS != rc ? rc : request_fill(request, a, of, &call);
     if (OMPI_SUCCESS != rc) {
         gpuhier_request_drop(request);
         return rc;
     }
-    request->args.tag = gpuhier_hostcall_tag(a->comm);
     request->base.super.req_start = start;
     *request_p = &request->base.super;
     return OMPI_SUCCESS;
@@ -270,15 +358,15 @@ static uint64_t counts_sum(gpuhier_counts_t counts, int nranks, uint64_t *longes
     return all;
 }
 
-/* Where so many elements begin, and whether they are contiguous. */
-static bool is_contiguous(const void *buffer, size_t count, const struct ompi_datatype_t *dtype, char **begin_p)
+/* Where so many elements begin, and whether they have gaps. */
+static bool has_gaps(const void *buffer, size_t count, const struct ompi_datatype_t *dtype, char **begin_p)
 {
     *begin_p = (char *) (uintptr_t) buffer + dtype->super.true_lb;
-    return ompi_datatype_is_contiguous_memory_layout(dtype, count < 2 ? 1 : 2); /* more are as two */
+    return !ompi_datatype_is_contiguous_memory_layout(dtype, count < 2 ? 1 : 2); /* more are as two */
 }
 
 /* Fills a list with blocks of bytes, from the lowest of them on, which is *begin_p. Displacements may be negative;
- * those of empty blocks mean nothing. Are the blocks contiguous? */
+ * those of empty blocks mean nothing. Blocks with gaps lie end to end, since they are packed. Do they have gaps? */
 static bool list_fill(gpuhier_counts_t counts, gpuhier_disps_t disps, const struct ompi_datatype_t *dtype, int nranks,
                       const void *buffer, gpuhier_block_t *list, uint64_t *longest_p, char **begin_p)
 {
@@ -287,7 +375,8 @@ static bool list_fill(gpuhier_counts_t counts, gpuhier_disps_t disps, const stru
     ptrdiff_t least = PTRDIFF_MAX;
     uint64_t longest;
     (void) counts_sum(counts, nranks, &longest);
-    const bool fits = is_contiguous(buffer, longest, dtype, begin_p);
+    const bool gaps = has_gaps(buffer, longest, dtype, begin_p) && longest > 0;
+    uint64_t end = 0;
     *longest_p = longest * size;
     for (int i = 0; i < nranks && longest > 0; ++i) {
         const ptrdiff_t at = GPUHIER_DISPS_AT(disps, i) * extent;
@@ -296,40 +385,43 @@ static bool list_fill(gpuhier_counts_t counts, gpuhier_disps_t disps, const stru
     for (int i = 0; i < nranks; ++i) {
         list[i] = (gpuhier_block_t){.begin = (uint64_t) (GPUHIER_DISPS_AT(disps, i) * extent) - (uint64_t) least,
                                     .length = GPUHIER_COUNTS_AT(counts, i) * size};
+        list[i].begin = gaps ? end : list[i].begin;
+        end += list[i].length;
     }
     *begin_p += longest > 0 ? least : 0;
-    return fits || 0 == *longest_p;
+    return gaps;
 }
 
 /* -- reductions: the operation, the type and the counts are the same on all ranks ------------- */
 
 static bool reduction(const gpuhier_coll_args_t *a, const gpuhier_collective_t *row, int kind, size_t blocks,
-                      gpuhier_call_args_t *args, gpuhier_path_key_t *key)
+                      gpuhier_row_call_t *call)
 {
+    gpuhier_call_args_t *args = &call->args;
     const bool is_taker = GPUHIER_RANKS_ROOT != row->to || ompi_comm_rank(a->comm) == a->root;
     const void *in = MPI_IN_PLACE == a->sbuf ? a->rbuf : a->sbuf;
-    *args =
-        (gpuhier_call_args_t){.row = row, .root = a->root, .count = (uint64_t) a->rcount, .in = in, .dtype = a->rdtype};
+    *call = (gpuhier_row_call_t){
+        .args = {.row = row, .root = a->root, .count = (uint64_t) a->rcount, .in = in, .dtype = a->rdtype}};
     args->out = is_taker ? a->rbuf : (void *) in;
     args->kernel = gpuhier_reduce_find(a->op, a->rdtype, &args->elem_bytes);
-    *key = (gpuhier_path_key_t){kind + args->kernel, (size_t) a->rcount * args->elem_bytes * blocks};
+    call->key = (gpuhier_path_key_t){kind + args->kernel, (size_t) a->rcount * args->elem_bytes * blocks};
     return args->kernel >= 0 && args->count > 0;
 }
 
-bool gpuhier_row_reduce(const gpuhier_coll_args_t *a, gpuhier_call_args_t *args, gpuhier_path_key_t *key)
+bool gpuhier_row_reduce(const gpuhier_coll_args_t *a, gpuhier_row_call_t *call)
 {
     static const gpuhier_collective_t row = {.name = "MPI_Reduce", .from = GPUHIER_RANKS_ALL, .to = GPUHIER_RANKS_ROOT};
-    return reduction(a, &row, KIND_REDUCE, 1, args, key);
+    return reduction(a, &row, KIND_REDUCE, 1, call);
 }
 
-bool gpuhier_row_reduce_scatter_block(const gpuhier_coll_args_t *a, gpuhier_call_args_t *args, gpuhier_path_key_t *key)
+bool gpuhier_row_reduce_scatter_block(const gpuhier_coll_args_t *a, gpuhier_row_call_t *call)
 {
     static const gpuhier_collective_t row = {
         .name = "MPI_Reduce_scatter_block", .from = GPUHIER_RANKS_ALL, .to = GPUHIER_RANKS_OWNER, .has_blocks = true};
-    return reduction(a, &row, KIND_REDUCE_SCATTER, (size_t) ompi_comm_size(a->comm), args, key);
+    return reduction(a, &row, KIND_REDUCE_SCATTER, (size_t) ompi_comm_size(a->comm), call);
 }
 
-bool gpuhier_row_reduce_scatter(const gpuhier_coll_args_t *a, gpuhier_call_args_t *args, gpuhier_path_key_t *key)
+bool gpuhier_row_reduce_scatter(const gpuhier_coll_args_t *a, gpuhier_row_call_t *call)
 {
     static const gpuhier_collective_t row = {.name = "MPI_Reduce_scatter",
                                              .from = GPUHIER_RANKS_ALL,
@@ -338,7 +430,8 @@ bool gpuhier_row_reduce_scatter(const gpuhier_coll_args_t *a, gpuhier_call_args_
                                              .has_lists = true};
     const int nranks = ompi_comm_size(a->comm);
     const void *in = MPI_IN_PLACE == a->sbuf ? a->rbuf : a->sbuf;
-    *args = (gpuhier_call_args_t){.row = &row, .in = in, .dtype = a->rdtype};
+    gpuhier_call_args_t *args = &call->args;
+    *call = (gpuhier_row_call_t){.args = {.row = &row, .in = in, .dtype = a->rdtype}};
     args->kernel = gpuhier_reduce_find(a->op, a->rdtype, &args->elem_bytes);
     const uint64_t all = counts_sum(a->rcounts, nranks, &args->count);
     if (args->kernel < 0 || 0 == all) {
@@ -353,34 +446,53 @@ bool gpuhier_row_reduce_scatter(const gpuhier_coll_args_t *a, gpuhier_call_args_
         end += args->given[i].length;
     }
     args->out = 0 == GPUHIER_COUNTS_AT(a->rcounts, ompi_comm_rank(a->comm)) ? (void *) (uintptr_t) in : a->rbuf;
-    *key = (gpuhier_path_key_t){KIND_REDUCE_SCATTER + args->kernel, all * args->elem_bytes};
+    call->key = (gpuhier_path_key_t){KIND_REDUCE_SCATTER + args->kernel, all * args->elem_bytes};
     return true;
 }
 
 /* -- the others: the bytes of a block are the same on all ranks -------------------------------- */
 
-/* What a call that moves so many bytes of a block has in common with its like. */
-#define BYTES_OF(row_, bytes_) \
-    .row = &row_, .kernel = BYTES_KERNEL, .elem_bytes = 1, .count = bytes_, .dtype = &ompi_mpi_byte.dt
-
-bool gpuhier_row_allgather(const gpuhier_coll_args_t *a, gpuhier_call_args_t *args, gpuhier_path_key_t *key)
+/* A call that moves so many bytes of a block. */
+static void moves(gpuhier_row_call_t *call, const gpuhier_collective_t *row, int kind, size_t bytes)
 {
-    static const gpuhier_collective_t row = {
-        .name = "MPI_Allgather", .from = GPUHIER_RANKS_OWNER, .to = GPUHIER_RANKS_ALL, .has_blocks = true};
+    *call = (gpuhier_row_call_t){
+        .args = {.row = row, .kernel = BYTES_KERNEL, .elem_bytes = 1, .count = bytes, .dtype = &ompi_mpi_byte.dt},
+        .key = {kind, bytes}};
+}
+
+/* As many bytes for each rank, or from each. */
+static bool equal_blocks(const gpuhier_coll_args_t *a, const gpuhier_collective_t *row, int kind, size_t given,
+                         gpuhier_row_call_t *call)
+{
     const size_t bytes = (size_t) a->rcount * a->rdtype->super.size, nranks = (size_t) ompi_comm_size(a->comm);
     char *in, *out;
-    bool fits = is_contiguous(a->rbuf, (size_t) a->rcount * nranks, a->rdtype, &out);
-    if (MPI_IN_PLACE == a->sbuf) {
-        in = out + (size_t) ompi_comm_rank(a->comm) * bytes;
-    } else {
-        fits = is_contiguous(a->sbuf, (size_t) a->scount, a->sdtype, &in) && fits;
-    }
-    *args = (gpuhier_call_args_t){BYTES_OF(row, bytes), .in = in, .out = out, .declines = !fits};
-    *key = (gpuhier_path_key_t){KIND_ALLGATHER, bytes * nranks};
+    moves(call, row, kind, bytes);
+    call->key.bytes *= nranks;
+    call->packs_out = has_gaps(a->rbuf, (size_t) a->rcount * nranks, a->rdtype, &out);
+    call->in_place = MPI_IN_PLACE == a->sbuf;
+    call->in_at = 1 == given ? (size_t) ompi_comm_rank(a->comm) * bytes : 0;
+    in = out + call->in_at;
+    call->packs_in = !call->in_place && has_gaps(a->sbuf, (size_t) a->scount * given, a->sdtype, &in);
+    call->args.in = in;
+    call->args.out = out;
     return bytes > 0;
 }
 
-bool gpuhier_row_allgatherv(const gpuhier_coll_args_t *a, gpuhier_call_args_t *args, gpuhier_path_key_t *key)
+bool gpuhier_row_allgather(const gpuhier_coll_args_t *a, gpuhier_row_call_t *call)
+{
+    static const gpuhier_collective_t row = {
+        .name = "MPI_Allgather", .from = GPUHIER_RANKS_OWNER, .to = GPUHIER_RANKS_ALL, .has_blocks = true};
+    return equal_blocks(a, &row, KIND_ALLGATHER, 1, call);
+}
+
+bool gpuhier_row_alltoall(const gpuhier_coll_args_t *a, gpuhier_row_call_t *call)
+{
+    static const gpuhier_collective_t row = {
+        .name = "MPI_Alltoall", .from = GPUHIER_RANKS_PAIR, .to = GPUHIER_RANKS_PAIR, .has_blocks = true};
+    return equal_blocks(a, &row, KIND_ALLTOALL, (size_t) ompi_comm_size(a->comm), call);
+}
+
+bool gpuhier_row_allgatherv(const gpuhier_coll_args_t *a, gpuhier_row_call_t *call)
 {
     static const gpuhier_collective_t row = {.name = "MPI_Allgatherv",
                                              .from = GPUHIER_RANKS_OWNER,
@@ -388,42 +500,34 @@ bool gpuhier_row_allgatherv(const gpuhier_coll_args_t *a, gpuhier_call_args_t *a
                                              .has_blocks = true,
                                              .has_lists = true};
     const int rank = ompi_comm_rank(a->comm), nranks = ompi_comm_size(a->comm);
+    gpuhier_call_args_t *args = &call->args;
     uint64_t longest;
     const uint64_t all = counts_sum(a->rcounts, nranks, &longest) * a->rdtype->super.size;
-    gpuhier_block_t *list = 0 == all ? NULL : lists_make(a, 1);
-    char *in = a->rbuf, *out = a->rbuf;
-    bool fits = NULL != list && list_fill(a->rcounts, a->rdisps, a->rdtype, nranks, a->rbuf, list, &longest, &out);
-    if (fits) {
-        in = out + (list[rank].length > 0 ? list[rank].begin : 0);
+    if (0 == all) {
+        return false;
     }
-    if (fits && list[rank].length > 0 && MPI_IN_PLACE != a->sbuf) {
-        fits = is_contiguous(a->sbuf, (size_t) a->scount, a->sdtype, &in);
+    moves(call, &row, KIND_ALLGATHER, longest * a->rdtype->super.size);
+    call->key.bytes = args->listed = all;
+    args->in = args->out = a->rbuf;
+    args->taken = lists_make(a, 1);
+    args->declines = NULL == args->taken;
+    if (NULL != args->taken) {
+        char *in, *out;
+        call->packs_out = list_fill(a->rcounts, a->rdisps, a->rdtype, nranks, a->rbuf, args->taken, &args->count, &out);
+        const gpuhier_block_t *mine = &args->taken[rank];
+        call->in_place = MPI_IN_PLACE == a->sbuf || 0 == mine->length;
+        call->in_at = mine->length > 0 ? mine->begin : 0;
+        in = out + call->in_at;
+        call->packs_in = !call->in_place && has_gaps(a->sbuf, (size_t) a->scount, a->sdtype, &in);
+        args->in = in;
+        args->out = out;
     }
-    *args = (gpuhier_call_args_t){BYTES_OF(row, longest), .taken = list, .listed = all, .in = in, .out = out,
-                                  .declines = !fits};
-    *key = (gpuhier_path_key_t){KIND_ALLGATHER, all};
-    return all > 0;
+    return true;
 }
 
-bool gpuhier_row_alltoall(const gpuhier_coll_args_t *a, gpuhier_call_args_t *args, gpuhier_path_key_t *key)
-{
-    static const gpuhier_collective_t row = {
-        .name = "MPI_Alltoall", .from = GPUHIER_RANKS_PAIR, .to = GPUHIER_RANKS_PAIR, .has_blocks = true};
-    const size_t bytes = (size_t) a->rcount * a->rdtype->super.size, nranks = (size_t) ompi_comm_size(a->comm);
-    char *in, *out;
-    bool fits = is_contiguous(a->rbuf, (size_t) a->rcount * nranks, a->rdtype, &out);
-    if (MPI_IN_PLACE == a->sbuf) {
-        in = out;
-    } else {
-        fits = is_contiguous(a->sbuf, (size_t) a->scount * nranks, a->sdtype, &in) && fits;
-    }
-    *args = (gpuhier_call_args_t){BYTES_OF(row, bytes), .in = in, .out = out, .declines = !fits};
-    *key = (gpuhier_path_key_t){KIND_ALLTOALL, bytes * nranks};
-    return bytes > 0;
-}
-
-/* A rank knows its own counts only, so all calls of a communicator are of one kind. */
-bool gpuhier_row_alltoallv(const gpuhier_coll_args_t *a, gpuhier_call_args_t *args, gpuhier_path_key_t *key)
+/* A rank knows its own counts only, so all calls of a communicator are of one kind, and of one size, which no call that
+ * Open MPI makes by itself has. */
+bool gpuhier_row_alltoallv(const gpuhier_coll_args_t *a, gpuhier_row_call_t *call)
 {
     static const gpuhier_collective_t row = {.name = "MPI_Alltoallv",
                                              .from = GPUHIER_RANKS_PAIR,
@@ -431,34 +535,42 @@ bool gpuhier_row_alltoallv(const gpuhier_coll_args_t *a, gpuhier_call_args_t *ar
                                              .has_blocks = true,
                                              .has_lists = true};
     const int nranks = ompi_comm_size(a->comm);
-    const bool in_place = MPI_IN_PLACE == a->sbuf;
     gpuhier_block_t *lists = lists_make(a, 3); /* the third is for what is heard */
-    *args = (gpuhier_call_args_t){BYTES_OF(row, 0), .in = a->rbuf, .out = a->rbuf, .declines = NULL == lists};
-    *key = (gpuhier_path_key_t){KIND_ALLTOALLV, 1};
+    gpuhier_call_args_t *args = &call->args;
+    moves(call, &row, KIND_ALLTOALLV, 0);
+    call->key.bytes = GPUHIER_PATH_NONBLOCKING_BYTES + 1;
+    args->in = args->out = a->rbuf;
+    args->declines = NULL == lists;
     if (NULL != lists) {
         char *in, *out;
         uint64_t taken;
         args->given = lists;
         args->taken = lists + nranks;
-        const bool takes = list_fill(a->rcounts, a->rdisps, a->rdtype, nranks, a->rbuf, args->taken, &taken, &out);
-        const bool gives =
-            in_place ? list_fill(a->rcounts, a->rdisps, a->rdtype, nranks, a->rbuf, args->given, &args->count, &in)
-                     : list_fill(a->scounts, a->sdisps, a->sdtype, nranks, a->sbuf, args->given, &args->count, &in);
+        call->in_place = MPI_IN_PLACE == a->sbuf;
+        call->packs_out = list_fill(a->rcounts, a->rdisps, a->rdtype, nranks, a->rbuf, args->taken, &taken, &out);
+        if (call->in_place) {
+            memcpy(args->given, args->taken, (size_t) nranks * sizeof(*lists));
+            args->count = taken;
+            in = out;
+        } else {
+            call->packs_in =
+                list_fill(a->scounts, a->sdisps, a->sdtype, nranks, a->sbuf, args->given, &args->count, &in);
+        }
         args->in = 0 == args->count ? out : in;
         args->out = 0 == taken ? (void *) (uintptr_t) args->in : out;
         args->is_idle = 0 == args->count && 0 == taken;
-        args->declines = !takes || !gives;
     }
     return true;
 }
 
-bool gpuhier_row_bcast(const gpuhier_coll_args_t *a, gpuhier_call_args_t *args, gpuhier_path_key_t *key)
+bool gpuhier_row_bcast(const gpuhier_coll_args_t *a, gpuhier_row_call_t *call)
 {
     static const gpuhier_collective_t row = {.name = "MPI_Bcast", .from = GPUHIER_RANKS_ROOT, .to = GPUHIER_RANKS_ALL};
-    const size_t bytes = (size_t) a->rcount * a->rdtype->super.size;
     char *begin;
-    const bool fits = is_contiguous(a->rbuf, (size_t) a->rcount, a->rdtype, &begin);
-    *args = (gpuhier_call_args_t){BYTES_OF(row, bytes), .root = a->root, .in = begin, .out = begin, .declines = !fits};
-    *key = (gpuhier_path_key_t){KIND_BCAST, bytes};
-    return bytes > 0;
+    moves(call, &row, KIND_BCAST, (size_t) a->rcount * a->rdtype->super.size);
+    call->packs_out = has_gaps(a->rbuf, (size_t) a->rcount, a->rdtype, &begin);
+    call->in_place = true;
+    call->args.root = a->root;
+    call->args.in = call->args.out = begin;
+    return call->args.count > 0;
 }

@@ -30,7 +30,7 @@ void gpuhier_arrival_begin(gpuhier_call_t *call)
     gpuhier_arrival_t *arrival = &slot->arrival;
     memset(arrival, 0, sizeof(*arrival));
     arrival->form = (uint32_t) call->form->kind;
-    if (!gpuhier_buffer_on_device(&call->from) || !gpuhier_buffer_on_device(&call->to)) {
+    if (gpuhier_call_is_of_host(call)) {
         arrival->mask |= GPUHIER_MASK_HOST;
     }
     const bool able = OMPI_SUCCESS == team->context_lost && GPUHIER_ORDER_FAILED != call->order && !call->declining;

@@ -66,8 +66,9 @@ typedef struct gpuhier_call_args {
     uint64_t listed;        /* elements of all blocks in a list that all ranks know; else 0 */
     const void *in;         /* any memory; in == out: in place, or one of both means nothing on this rank */
     void *out;
-    bool is_idle;                 /* of pairs with lists: this rank gives nothing and takes nothing */
-    bool declines;                /* this rank cannot take part, and votes the call down */
+    bool is_idle;   /* of pairs with lists: this rank gives nothing and takes nothing */
+    bool declines;  /* this rank cannot take part, and votes the call down */
+    bool is_packed; /* in or out is a packed copy in host memory of data in GPU memory, and both count as GPU memory */
     gpuhier_trace_event_t *trace; /* NULL: none */
     /* The rest is zero for a call that a thread waits for (gpuhier_queue_run()). */
     void (*ended)(
@@ -158,6 +159,7 @@ struct gpuhier_call {
     gpuhier_block_t *given, *taken;  /* as in the arguments. An element of a pair that is not given is not taken */
     const gpuhier_block_t *heard;    /* as in the arguments */
     bool is_cut_short;               /* a rank gives more to this rank than it takes */
+    bool is_packed;                  /* as in the arguments */
     CUdeviceptr in, out;          /* the user's buffers; in == out in place. In host memory the call goes via scratch */
     gpuhier_buffer_t from, to;    /* what kind of memory they are */
     gpuhier_trace_event_t *trace; /* this and the next four: as in the arguments */
@@ -191,6 +193,12 @@ struct gpuhier_call {
 
 /* The ranks agreed, before any user's buffer was written, not to run this call: use the saved collective. */
 #define GPUHIER_DECLINED 1
+
+/* Does this rank pass host memory? Later calls of the kind are then not for the GPUs. */
+static inline bool gpuhier_call_is_of_host(const gpuhier_call_t *call)
+{
+    return !call->is_packed && (!gpuhier_buffer_on_device(&call->from) || !gpuhier_buffer_on_device(&call->to));
+}
 
 /* The row of a call between groups that is no all-reduce, and so has a part of its exchange; else NULL. */
 static inline const gpuhier_collective_t *gpuhier_call_part(const gpuhier_call_t *call)

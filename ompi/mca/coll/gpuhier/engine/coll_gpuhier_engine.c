@@ -42,6 +42,7 @@ static __attribute__((noinline)) void parts_find(gpuhier_call_t *call, const gpu
     call->taken = args->taken;
     call->heard = args->heard;
     call->is_cut_short = args->is_cut_short;
+    call->is_packed = args->is_packed;
     if (GPUHIER_RANKS_ROOT == row->from || GPUHIER_RANKS_ROOT == row->to) {
         call->root_rank = args->root;
         call->root_group = team->hierarchy.group_of[args->root];

@@ -205,7 +205,7 @@ static void begin(gpuhier_call_t *call)
     if (OMPI_SUCCESS == rc && !in_on_host(call)) {
         rc = input_queue(call);
     }
-    if (in_on_host(call) || out_on_host(call)) {
+    if (gpuhier_call_is_of_host(call)) {
         call->mask |= GPUHIER_MASK_HOST;
     }
     call->declining = OMPI_SUCCESS != rc;

@@ -6,7 +6,7 @@
  *
  * The host copy has the layout of the user's buffer, so that counts, displacements and types hold for it as they are:
  * it is as long as all blocks with what lies between them. Only regions, which blocks become that lie end to end, are
- * copied. Memory between them is allocated and never touched.
+ * copied. Memory between them is allocated and never touched. A packed copy has the data alone.
  *
  * Called by fallback, and by the collectives.
  */
@@ -26,7 +26,7 @@ static ptrdiff_t extent_of(const struct ompi_datatype_t *dtype)
 /* Blocks `from` to `end`; equal ones are one region. */
 static gpuhier_region_t block(const gpuhier_operand_t *o, size_t from, size_t end)
 {
-    gpuhier_region_t r = {0, o->count, o->dtype};
+    gpuhier_region_t r = {0, 0, o->count, o->dtype};
     if (GPUHIER_LAYOUT_EQUAL == o->layout) {
         r.at = (ptrdiff_t) (from * o->count) * extent_of(o->dtype);
         r.count = (end - from) * o->count;
@@ -88,12 +88,26 @@ static gpuhier_region_t *regions_of(const gpuhier_hosted_t *h)
     return NULL != h->regions ? h->regions : (gpuhier_region_t *) (uintptr_t) h->few;
 }
 
+/* Bytes of the first blocks without gaps. */
+static size_t packed_bytes(const gpuhier_operand_t *o, size_t blocks)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < blocks; i = step(o, i, blocks)) {
+        const gpuhier_region_t r = block(o, i, blocks);
+        bytes += r.count * r.dtype->super.size;
+    }
+    return bytes;
+}
+
 /* Adds the blocks, and joins those that lie end to end. first: the index of the first region that they may join. */
 static void regions_add(gpuhier_hosted_t *h, const gpuhier_operand_t *o, size_t from, size_t end, size_t first)
 {
     gpuhier_region_t *regions = regions_of(h);
+    size_t packed = packed_bytes(o, from);
     for (size_t i = from; i < end; i = step(o, i, end)) {
-        const gpuhier_region_t r = block(o, i, end);
+        gpuhier_region_t r = block(o, i, end);
+        r.packed = packed;
+        packed += r.count * r.dtype->super.size;
         gpuhier_region_t *last = h->nregions > first ? &regions[h->nregions - 1] : NULL;
         if (0 == r.count || 0 == r.dtype->super.size) {
             continue;
@@ -109,13 +123,10 @@ static void regions_add(gpuhier_hosted_t *h, const gpuhier_operand_t *o, size_t 
     }
 }
 
-static int hosted_open(gpuhier_hosted_t *h, const gpuhier_operand_t *o)
+/* Finds the regions to read, and those to write. */
+static int regions_find(gpuhier_hosted_t *h, const gpuhier_operand_t *o)
 {
-    const char *device = device_byte(o);
     const size_t most = o->read_end - o->read_from + o->write_end - o->write_from;
-    if (NULL == device) {
-        return OMPI_SUCCESS;
-    }
     if (GPUHIER_LAYOUT_EQUAL != o->layout && NULL == (h->regions = malloc(most * sizeof(*h->regions)))) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
@@ -123,6 +134,16 @@ static int hosted_open(gpuhier_hosted_t *h, const gpuhier_operand_t *o)
     regions_add(h, o, o->read_from, o->read_end, 0);
     h->nreads = h->nregions;
     regions_add(h, o, o->write_from, o->write_end, h->nreads);
+    return OMPI_SUCCESS;
+}
+
+static int hosted_open(gpuhier_hosted_t *h, const gpuhier_operand_t *o)
+{
+    const char *device = device_byte(o);
+    const int rc = NULL == device ? OMPI_SUCCESS : regions_find(h, o);
+    if (NULL == device || OMPI_SUCCESS != rc) {
+        return rc;
+    }
     ptrdiff_t high = PTRDIFF_MIN;
     h->low = PTRDIFF_MAX;
     for (size_t i = 0; i < h->nregions; ++i) {
@@ -137,11 +158,30 @@ static int hosted_open(gpuhier_hosted_t *h, const gpuhier_operand_t *o)
     return gpuhier_staging_open(&h->whole);
 }
 
+static int hosted_pack(gpuhier_hosted_t *h, const gpuhier_operand_t *o)
+{
+    const int rc = regions_find(h, o);
+    const char *device = device_byte(o);
+    h->whole.is_packed = true;
+    h->whole.bytes = packed_bytes(o, o->read_end > o->write_end ? o->read_end : o->write_end);
+    if (NULL != device) {
+        gpuhier_buffer_inspect(device, &h->whole.place);
+    }
+    return OMPI_SUCCESS != rc ? rc : gpuhier_staging_open(&h->whole);
+}
+
 int gpuhier_staged_open(gpuhier_staged_t *staged, const gpuhier_operand_t *send, const gpuhier_operand_t *recv)
 {
     memset(staged, 0, sizeof(*staged));
     int rc = hosted_open(&staged->recv, recv);
     return OMPI_SUCCESS != rc ? rc : hosted_open(&staged->send, send);
+}
+
+int gpuhier_staged_pack(gpuhier_staged_t *staged, const gpuhier_operand_t *send, const gpuhier_operand_t *recv)
+{
+    memset(staged, 0, sizeof(*staged));
+    const int rc = NULL == recv ? OMPI_SUCCESS : hosted_pack(&staged->recv, recv);
+    return OMPI_SUCCESS != rc || NULL == send ? rc : hosted_pack(&staged->send, send);
 }
 
 static void hosted_close(gpuhier_hosted_t *h)
@@ -174,7 +214,8 @@ static int hosted_copy(const gpuhier_hosted_t *h, bool to_host)
         gpuhier_staging_shape(&part, h->user + r->at, r->count, r->dtype);
         part.place = h->whole.place;
         part.locked = h->whole.locked;
-        part.host = h->whole.host + (r->at + part.gap - h->low);
+        part.is_packed = h->whole.is_packed;
+        part.host = h->whole.host + (part.is_packed ? (ptrdiff_t) r->packed : r->at + part.gap - h->low);
         rc = to_host ? gpuhier_staging_read(&part) : gpuhier_staging_write(&part);
     }
     return rc;
@@ -189,6 +230,12 @@ int gpuhier_staged_read(const gpuhier_staged_t *staged)
 int gpuhier_staged_write(const gpuhier_staged_t *staged)
 {
     return hosted_copy(&staged->recv, false);
+}
+
+int gpuhier_staged_end(const gpuhier_staged_t *staged, int code)
+{
+    const int rc = OMPI_SUCCESS == code || MPI_ERR_TRUNCATE == code ? gpuhier_staged_write(staged) : code;
+    return OMPI_SUCCESS == rc ? code : rc;
 }
 
 static void hosted_spoil(const gpuhier_hosted_t *h)

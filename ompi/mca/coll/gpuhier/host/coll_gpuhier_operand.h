@@ -39,16 +39,17 @@ bool gpuhier_operand_on_device(const gpuhier_operand_t *operand);
 
 /* Elements that lie end to end. */
 typedef struct gpuhier_region {
-    ptrdiff_t at; /* bytes from the address that the user has passed */
+    ptrdiff_t at;  /* bytes from the address that the user has passed */
+    size_t packed; /* bytes from the begin of a packed copy */
     size_t count;
     struct ompi_datatype_t *dtype; /* retained unless predefined */
 } gpuhier_region_t;
 
 /* The host copy of an operand. Owned by its caller; zeroed, or opened. */
 typedef struct gpuhier_hosted {
-    gpuhier_staging_t whole; /* from the first byte that a region touches to the last one */
+    gpuhier_staging_t whole; /* from the first byte that a region touches to the last one; or packed */
     const char *user;
-    ptrdiff_t low;             /* bytes from user to the first byte */
+    ptrdiff_t low;             /* bytes from user to the first byte; of a packed copy: 0 */
     gpuhier_region_t few[2];   /* room for the regions of equal blocks */
     gpuhier_region_t *regions; /* of other blocks, allocated; NULL: in `few` */
     size_t nreads, nregions;   /* regions to read come first, then those to write */
@@ -65,6 +66,12 @@ typedef struct gpuhier_staged {
  * the caller calls gpuhier_staged_close() in any case.
  */
 int gpuhier_staged_open(gpuhier_staged_t *staged, const gpuhier_operand_t *send, const gpuhier_operand_t *recv);
+
+/*
+ * The same, packed: all blocks of an operand, from block 0 on, lie end to end in its host copy, without gaps. Operands
+ * in host memory have one, too. NULL: an operand that needs none.
+ */
+int gpuhier_staged_pack(gpuhier_staged_t *staged, const gpuhier_operand_t *send, const gpuhier_operand_t *recv);
 void gpuhier_staged_close(gpuhier_staged_t *staged);
 
 static inline bool gpuhier_staged_any(const gpuhier_staged_t *staged)
@@ -87,6 +94,9 @@ static inline void *gpuhier_hosted_address(const gpuhier_hosted_t *hosted, const
  * codes. */
 int gpuhier_staged_read(const gpuhier_staged_t *staged);
 int gpuhier_staged_write(const gpuhier_staged_t *staged);
+
+/* After a call with this code: brings the result back if there is one. Returns the code, or that of the copy. */
+int gpuhier_staged_end(const gpuhier_staged_t *staged, int code);
 
 /* Fills the host copies with ones, which are no numbers, after the input could not be read. */
 void gpuhier_staged_spoil(const gpuhier_staged_t *staged);

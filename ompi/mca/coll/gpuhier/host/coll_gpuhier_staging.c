@@ -9,7 +9,8 @@
  *                                    transfer, at the full rate of the bus
  *   longer                           pageable memory; transfers alternate between two page-locked slices, while the
  *                                    processor copies the other slice
- *   a type with gaps                 a transfer for each stretch, or for equally spaced ones; gaps are not written
+ *   a type with gaps                 a transfer for each stretch, or for equally spaced ones; gaps are not written, and
+ *                                    a packed copy has none
  *
  * All transfers are queued on the legacy default stream, behind the program's earlier work there.
  */
@@ -140,23 +141,24 @@ static int copy_long(const gpuhier_staging_t *s, bool to_host)
 typedef struct stretches {
     size_t offset; /* of the first, from the first byte of the type */
     size_t length, distance, count;
+    size_t host_offset, host_distance; /* in the host copy */
 } stretches_t;
 
 static int stretches_transfer(const gpuhier_staging_t *s, bool to_host, const stretches_t *p)
 {
+    char *host = s->host + p->host_offset;
     if (p->count < 2) {
-        return 0 == p->count ? OMPI_SUCCESS
-                             : transfer(to_host, s->host + p->offset, device_at(s, p->offset), p->length);
+        return 0 == p->count ? OMPI_SUCCESS : transfer(to_host, host, device_at(s, p->offset), p->length);
     }
     const CUDA_MEMCPY2D shape = {
         .srcMemoryType = to_host ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST,
         .srcDevice = to_host ? device_at(s, p->offset) : 0,
-        .srcHost = to_host ? NULL : s->host + p->offset,
-        .srcPitch = p->distance,
+        .srcHost = to_host ? NULL : host,
+        .srcPitch = to_host ? p->distance : p->host_distance,
         .dstMemoryType = to_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE,
         .dstDevice = to_host ? 0 : device_at(s, p->offset),
-        .dstHost = to_host ? s->host + p->offset : NULL,
-        .dstPitch = p->distance,
+        .dstHost = to_host ? host : NULL,
+        .dstPitch = to_host ? p->host_distance : p->distance,
         .WidthInBytes = p->length,
         .Height = p->count,
     };
@@ -164,8 +166,7 @@ static int stretches_transfer(const gpuhier_staging_t *s, bool to_host, const st
     if (OMPI_SUCCESS != rc) {
         rc = OMPI_SUCCESS; /* the stretches may lie in several allocations */
         for (size_t i = 0; i < p->count && OMPI_SUCCESS == rc; ++i) {
-            rc = transfer(to_host, s->host + p->offset + i * p->distance, device_at(s, p->offset + i * p->distance),
-                          p->length);
+            rc = transfer(to_host, host + i * p->host_distance, device_at(s, p->offset + i * p->distance), p->length);
         }
     }
     return rc;
@@ -200,25 +201,31 @@ typedef struct walk {
     size_t extent;
     stretches_t run;
     size_t nstretches, nruns;
+    size_t passed; /* bytes of the stretches so far */
 } walk_t;
 
 static int walk_run_end(walk_t *w)
 {
     ++w->nruns;
+    w->run.host_distance = w->staging->is_packed ? w->run.length : w->run.distance;
     return WALK_RUNS == w->mode ? stretches_transfer(w->staging, w->to_host, &w->run) : OMPI_SUCCESS;
 }
 
 static int walk_stretch(walk_t *w, size_t offset, size_t length)
 {
+    const gpuhier_staging_t *s = w->staging;
+    const size_t host_offset = s->is_packed ? w->passed : offset;
     int rc = OMPI_SUCCESS;
     ++w->nstretches;
+    w->passed += length;
     if (WALK_COLUMNS == w->mode) {
-        const stretches_t column = {offset, length, w->extent, w->staging->count};
-        return stretches_transfer(w->staging, w->to_host, &column);
+        const stretches_t column = {offset,   length,      w->extent,
+                                    s->count, host_offset, s->is_packed ? s->dtype->super.size : w->extent};
+        return stretches_transfer(s, w->to_host, &column);
     }
     if (!stretches_add(&w->run, offset, length)) {
         rc = 0 == w->run.count ? OMPI_SUCCESS : walk_run_end(w);
-        w->run = (stretches_t){offset, length, 0, 1};
+        w->run = (stretches_t){.offset = offset, .length = length, .count = 1, .host_offset = host_offset};
     }
     return rc;
 }
@@ -229,7 +236,7 @@ static int walk(walk_t *w, size_t elements)
     const gpuhier_staging_t *s = w->staging;
     opal_convertor_t convertor;
     int all = 0;
-    w->run.count = w->nstretches = w->nruns = 0;
+    w->run.count = w->nstretches = w->nruns = w->passed = 0;
     OBJ_CONSTRUCT(&convertor, opal_convertor_t);
     int rc = opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &s->dtype->super, elements, s->user, 0,
                                                       &convertor);
@@ -260,6 +267,25 @@ static int copy_stretches(const gpuhier_staging_t *s, bool to_host)
     rc = OMPI_SUCCESS != rc ? rc : walk(&w, columns ? 1 : s->count);
     int waited = queue_wait();
     return OMPI_SUCCESS != rc ? rc : waited;
+}
+
+/* Packs host memory, or unpacks it. */
+static int copy_on_host(const gpuhier_staging_t *s, bool to_host)
+{
+    opal_convertor_t convertor;
+    size_t done = 0, length;
+    OBJ_CONSTRUCT(&convertor, opal_convertor_t);
+    int rc = (to_host ? opal_convertor_copy_and_prepare_for_send : opal_convertor_copy_and_prepare_for_recv)(
+        ompi_mpi_local_convertor, &s->dtype->super, s->count, s->user, 0, &convertor);
+    for (int all = 0; OPAL_SUCCESS == rc && 0 == all; done += length) {
+        uint32_t n = 1;
+        struct iovec iov = {s->host + done, s->dtype->super.size * s->count - done};
+        length = iov.iov_len;
+        all = (to_host ? opal_convertor_pack : opal_convertor_unpack)(&convertor, &iov, &n, &length);
+        rc = all < 0 ? OMPI_ERROR : OMPI_SUCCESS;
+    }
+    OBJ_DESTRUCT(&convertor);
+    return rc;
 }
 
 /* -- a buffer ----------------------------------------------------------------------- */
@@ -307,6 +333,9 @@ int gpuhier_staging_open(gpuhier_staging_t *s)
 static int copy(const gpuhier_staging_t *s, bool to_host)
 {
     gpuhier_cuda_scope_t scope;
+    if (!gpuhier_buffer_on_device(&s->place)) {
+        return copy_on_host(s, to_host);
+    }
     /* A context that cannot be pushed is most often the current one already. */
     const bool entered = NULL != s->place.context && OMPI_SUCCESS == gpuhier_cuda_enter(s->place.context, &scope);
     const bool is_long = NULL == s->locked && s->bytes > 2 * SLICE_BYTES;

@@ -25,6 +25,7 @@ typedef struct gpuhier_staging {
     ptrdiff_t gap;                 /* bytes from user to the first byte that the type touches */
     size_t bytes;                  /* from that byte to the last one that it touches; 0: nothing to stage */
     bool dense;                    /* the type touches all of them, in order */
+    bool is_packed;                /* in host memory, elements lie end to end and without gaps */
     char *host;                    /* stands for the first byte; NULL: the user's buffer is used itself */
     struct gpuhier_locked *locked; /* the page-locked block that host lies in, to be given back */
     void *own;                     /* the memory that host lies in, to be freed */
@@ -42,8 +43,8 @@ int gpuhier_staging_open(gpuhier_staging_t *s);
 /*
  * Copies device to host, or back, behind all earlier work of the program on the default stream of the buffer's context.
  * The copy is complete on return. In device memory, bytes that the type does not touch are not written. A copy that
- * fails is tried again in the simplest way, since the first error may belong to earlier work of the program. Returns an
- * Open MPI code.
+ * fails is tried again in the simplest way, since the first error may belong to earlier work of the program. A packed
+ * copy may be one of host memory. Returns an Open MPI code.
  */
 int gpuhier_staging_read(const gpuhier_staging_t *s);
 int gpuhier_staging_write(const gpuhier_staging_t *s);

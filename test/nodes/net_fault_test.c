@@ -12,6 +12,7 @@
  */
 #include "net_team.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -454,7 +455,9 @@ static void run_clients(team_t *team)
             gpuhier_net_t *client;
             void *blob;
             size_t bytes;
-            TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_open(NULL, 0, GPUHIER_NET_CUDA_AUTO, &client, NULL));
+            TEAM_CHECK(team, OMPI_SUCCESS
+                                 == gpuhier_net_open(NULL, 0, UINT_MAX, GPUHIER_NET_CUDA_AUTO, &client,
+                                                     &(const char *){NULL}));
             TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_address(client, &blob, &bytes) && bytes <= TEAM_BLOB_MAX);
             memcpy(team->board->blobs[2], blob, bytes);
             team->board->blob_bytes[2] = bytes;

@@ -8,6 +8,7 @@
  */
 #include "ompi_config.h"
 
+#include <limits.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,7 +62,7 @@ static gpuhier_net_gpu_t answer(const char *kind)
 {
     gpuhier_net_t *net = NULL;
     setenv("MADE_UP_NIC", kind, 1);
-    CHECK(OMPI_SUCCESS == gpuhier_net_open(NULL, 0, GPUHIER_NET_CUDA_AUTO, &net, NULL));
+    CHECK(OMPI_SUCCESS == gpuhier_net_open(NULL, 0, UINT_MAX, GPUHIER_NET_CUDA_AUTO, &net, &(const char *){NULL}));
     const gpuhier_net_gpu_t found = gpuhier_net_gpu(net);
     gpuhier_net_close(net);
     unsetenv("MADE_UP_NIC");
@@ -73,11 +74,11 @@ static bool gives(const char *device, gpuhier_net_cuda_mode_t mode)
 {
     gpuhier_net_t *net = NULL;
     const char *why = "";
-    if (OMPI_SUCCESS != gpuhier_net_open(&device, NULL == device ? 0 : 1, mode, &net, &why)) {
+    if (OMPI_SUCCESS != gpuhier_net_open(&device, NULL == device ? 0 : 1, UINT_MAX, mode, &net, &why)) {
         fprintf(stderr, "open: %s\n", why);
         exit(1);
     }
-    const bool can = gpuhier_net_can_cuda(net);
+    const bool can = gpuhier_net_gpu_is_yes(gpuhier_net_gpu(net));
     gpuhier_net_close(net);
     return can;
 }

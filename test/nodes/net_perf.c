@@ -14,6 +14,7 @@
  * --mbit is the rate of one rail, for the percentage. Both ways at once, answers wait behind payload in the
  * queues of the wire.
  */
+#include <limits.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,7 +98,7 @@ static void pair_open(pair_t *pair, const settings_t *settings)
 {
     const char *why;
 
-    if (0 != gpuhier_net_open(settings->devices, settings->nrails, GPUHIER_NET_CUDA_AUTO, &pair->net, &why)) {
+    if (0 != gpuhier_net_open(settings->devices, settings->nrails, UINT_MAX, GPUHIER_NET_CUDA_AUTO, &pair->net, &why)) {
         fail(pair, why);
     }
     pair->peer = peer_make(pair, pair->source, pair->partner);

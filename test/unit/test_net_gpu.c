@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "net/coll_gpuhier_net_gpu.h"
+#include "net/coll_gpuhier_net.h"
 
 /* Domains of UCX: 0 is tcp, 1 cuda_copy, 2 and 3 NICs, 4 gdr_copy. */
 enum { NIC = 1 << 2, OTHER_NIC = 1 << 3, GDR_COPY = 1 << 4 };

@@ -9,6 +9,7 @@
 
 #include "info_ucx.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,11 +53,11 @@ static int rails_open(const info_machine_t *machine, gpuhier_net_cuda_mode_t mod
     const char *why = "";
     int nrails = gpuhier_rails_devices(&machine->record[0], devices);
 
-    int rc = gpuhier_net_open(devices, nrails, mode, net_p, &why);
+    int rc = gpuhier_net_open(devices, nrails, UINT_MAX, mode, net_p, &why);
     if (OMPI_SUCCESS != rc && info_machine_has_rdma(machine)) {
         snprintf(ucx_p->no_rdma, sizeof(ucx_p->no_rdma), "%s", why);
         nrails = gpuhier_rails_devices(&machine->tcp[0], devices);
-        rc = machine->has_tcp ? gpuhier_net_open(devices, nrails, mode, net_p, &why) : rc;
+        rc = machine->has_tcp ? gpuhier_net_open(devices, nrails, UINT_MAX, mode, net_p, &why) : rc;
     }
     if (OMPI_SUCCESS != rc) {
         snprintf(ucx_p->failure, sizeof(ucx_p->failure), "%s", why);
@@ -78,7 +79,7 @@ void info_ask_ucx(const info_machine_t *machine, const info_options_t *options, 
     CUdevice device = 0;
     const info_driver_t *driver = GPUHIER_NET_CUDA_AUTO == mode && rdma ? gpu_enter(machine, &device) : NULL;
     if (OMPI_SUCCESS == rails_open(machine, mode, &net, ucx_p)) {
-        ucx_p->takes_gpu_memory = gpuhier_net_can_cuda(net);
+        ucx_p->takes_gpu_memory = gpuhier_net_gpu_is_yes(gpuhier_net_gpu(net));
         ucx_p->gpu = gpuhier_net_gpu(net);
         gpuhier_net_close(net);
     }

@@ -8,7 +8,7 @@
 #define INFO_UCX_H
 
 #include "info_machine.h"
-#include "net/coll_gpuhier_net_gpu.h"
+#include "net/coll_gpuhier_net.h"
 
 /* What UCX answers to the question that the component would ask. */
 typedef struct info_ucx {

@@ -18,7 +18,6 @@
 
 #include "net/coll_gpuhier_net_internal.h"
 
-#include <limits.h>
 #include <net/if.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -37,44 +36,67 @@
 /* One in this many calls of progress looks at idle rails, because a look costs system calls. */
 #define IDLE_RAIL_EVERY 16
 
+/* When an option is set. */
+typedef enum {
+    ALWAYS,
+    ON_TCP,      /* the device certainly means tcp */
+    ON_BRIDGE,   /* it is also the interface of a bridge */
+    IF_TCP,      /* it may mean tcp */
+    IF_TCP_OPENS /* UCX will open tcp: it warns about an option that no transport takes */
+} when_t;
+
 /*
  * The options that gpuhier sets in each context. UCX applies UCX_<X> to contexts with their own prefix too, and a job's
  * UCX_TLS or UCX_NET_DEVICES is meant for Open MPI's own UCX. Therefore this table sets all options that choose
- * transports. GPUHIER_UCX_<X> in the environment overrides the table.
+ * transports. GPUHIER_UCX_<X> in the environment overrides the table. Of two rows with one name the later one counts.
  */
-static const struct {
+typedef struct option {
     const char *name;
     const char *value;
-} options[] = {
+    when_t when;
+    bool is_of_tcp; /* tcp alone has it; its name has a prefix since UCX 1.17 */
+} option_t;
+
+static const option_t options[] = {
     /*
      * cuda_ipc would open handles of peer memory that gpuhier's cache has open, and a handle can be open only once.
      * Shared memory (sm) does not always report the death of a peer during a transfer (UCX 1.13, even with error
      * handling on), so groups of one node also talk through network devices.
      */
-    {"TLS", "^cuda_ipc,sm"},
-    {"NET_DEVICES", "all"},
-    {"SHM_DEVICES", "all"},
-    {"ACC_DEVICES", "all"},
-    {"SELF_DEVICES", "all"},
+    {"TLS", "^cuda_ipc,sm", ALWAYS, false},
+    {"NET_DEVICES", "all", ALWAYS, false},
+    {"SHM_DEVICES", "all", ALWAYS, false},
+    {"ACC_DEVICES", "all", ALWAYS, false},
+    {"SELF_DEVICES", "all", ALWAYS, false},
     /* A UCX without CUDA does not know cuda_ipc, and must not warn about that. */
-    {"WARN_INVALID_CONFIG", "n"},
-    /* A larger payload waits at the sender until the receive is posted. */
-    {"RNDV_THRESH", "8256"},
+    {"WARN_INVALID_CONFIG", "n", ALWAYS, false},
+    /* A larger payload waits at the sender until the receive is posted. On tcp the processor copies all payload, so a
+     * rendezvous costs more than it saves up to a larger size. */
+    {"RNDV_THRESH", "8256", ALWAYS, false},
+    {"RNDV_THRESH", "65600", ON_TCP, false},
     /*
      * UCX's tcp (1.13 to 1.22) completes a partly sent zero-copy fragment twice when its peer dies, and then aborts
-     * the process. The option keeps active messages from zero copy. The rendezvous of UCX 1.18 and later ignores it, so
-     * context_init() sets PROTOS as well. Neither option affects a rendezvous by RDMA.
+     * the process. The first option keeps active messages from zero copy. The rendezvous of UCX 1.18 and later ignores
+     * it, and without the second one's rendezvous rndv/am/bcopy sends the same payload. Neither affects a rendezvous by
+     * RDMA.
      */
-    {"ZCOPY_THRESH", "inf"},
+    {"ZCOPY_THRESH", "inf", ALWAYS, false},
+    {"PROTOS", "^rndv/am/zcopy", IF_TCP, false},
     /* The time after which UCX notices the death of a peer that breaks no connection. */
-    {"KEEPALIVE_INTERVAL", "1s"},
+    {"KEEPALIVE_INTERVAL", "1s", ALWAYS, false},
     /* A rail is one device. A message that is split over lanes would leave it. */
-    {"MAX_EAGER_RAILS", "1"},
-    {"MAX_RNDV_RAILS", "1"},
+    {"MAX_EAGER_RAILS", "1", ALWAYS, false},
+    {"MAX_RNDV_RAILS", "1", ALWAYS, false},
+    /* The buffer that tcp sends at once. Each send costs a system call, and the default is 8 KiB. */
+    {"TX_SEG_SIZE", "64k", IF_TCP_OPENS, true},
+    /* Otherwise connect() waits under the engine's lock, for minutes if an address leads nowhere. */
+    {"CONN_NB", "y", IF_TCP_OPENS, true},
+    /* UCX from 1.16 on passes over the interface of a bridge unless it is told not to. An older UCX uses it, and warns
+     * about the option, as about all that it does not know. */
+    {"BRIDGE_ENABLE", "y", ON_BRIDGE, true},
 };
 
-_Static_assert(65600 == GPUHIER_NET_TCP_EAGER_MAX, "RNDV_THRESH in context_init() is the same number");
-_Static_assert(8256 == GPUHIER_NET_EAGER_MAX, "RNDV_THRESH in options[] is the same number");
+_Static_assert(65600 == GPUHIER_NET_TCP_EAGER_MAX && 8256 == GPUHIER_NET_EAGER_MAX, "as RNDV_THRESH in options[]");
 
 /* The text of open's last error: one for each thread, so that no caller has to free it. */
 static _Thread_local char open_error[256];
@@ -98,37 +120,11 @@ static bool device_exists(const char *device)
     return 0 != if_nametoindex(base) || 0 == access(path, F_OK);
 }
 
-static ucs_status_t config_set(ucp_config_t *config, const char *name, const char *value)
+static bool ucx_has_reached(unsigned minor_wanted)
 {
-    char variable[64];
-    snprintf(variable, sizeof(variable), CONFIG_PREFIX "_UCX_%s", name);
-    return (NULL != getenv(variable)) ? UCS_OK : ucp_config_modify(config, name, value);
-}
-
-/* Sets an option that tcp alone has. Its name has a prefix since UCX 1.17. */
-static ucs_status_t config_set_of_tcp(ucp_config_t *config, const char *name, const char *value)
-{
-    char variable[64];
-    snprintf(variable, sizeof(variable), CONFIG_PREFIX "_UCX_TCP_%s", name);
-    if (NULL != getenv(variable)) {
-        return UCS_OK;
-    }
     unsigned major, minor, release;
     ucp_get_version(&major, &minor, &release);
-    snprintf(variable, sizeof(variable), "%s%s", (major > 1 || minor >= 17) ? "TCP_" : "", name);
-    return ucp_config_modify(config, variable, value);
-}
-
-/* Sets options of tcp, if UCX will open tcp: UCX warns about an option that no transport takes. */
-static ucs_status_t config_set_tcp(ucp_config_t *config, const char *device)
-{
-    if (NULL != getenv(CONFIG_PREFIX "_UCX_TLS") || (NULL != device && 0 == if_nametoindex(device))) {
-        return UCS_OK;
-    }
-    /* The buffer that tcp sends at once. Each send costs a system call, and the default is 8 KiB. */
-    ucs_status_t status = config_set_of_tcp(config, "TX_SEG_SIZE", "64k");
-    /* Otherwise connect() waits under the engine's lock, for minutes if an address leads nowhere. */
-    return UCS_OK == status ? config_set_of_tcp(config, "CONN_NB", "y") : status;
+    return major > 1 || minor >= minor_wanted;
 }
 
 /* Does the device certainly mean tcp? */
@@ -137,20 +133,40 @@ static bool is_tcp(const char *device)
     return NULL != device && 0 != if_nametoindex(device);
 }
 
-/*
- * UCX from 1.16 on passes over the interface of a bridge unless it is told not to. An older UCX uses it, and warns
- * about the option, as about all that it does not know. UCX itself recognizes a bridge by this folder.
- */
-static ucs_status_t config_set_bridge(ucp_config_t *config, const char *device)
+/* UCX itself recognizes a bridge by this folder. */
+static bool is_bridge(const char *device)
 {
     char path[GPUHIER_NET_DEVICE_MAX + 32];
-    unsigned major, minor, release;
     snprintf(path, sizeof(path), "/sys/class/net/%s/bridge", device);
-    ucp_get_version(&major, &minor, &release);
-    if (0 != access(path, F_OK) || (1 == major && minor < 16)) {
+    return 0 == access(path, F_OK);
+}
+
+static bool holds(when_t when, const char *device)
+{
+    const bool if_tcp = NULL == device || is_tcp(device);
+    switch (when) {
+    case ON_TCP:
+        return is_tcp(device);
+    case ON_BRIDGE:
+        return is_tcp(device) && is_bridge(device) && ucx_has_reached(16);
+    case IF_TCP:
+        return if_tcp;
+    case IF_TCP_OPENS:
+        return if_tcp && NULL == getenv(CONFIG_PREFIX "_UCX_TLS");
+    default:
+        return true;
+    }
+}
+
+static ucs_status_t option_set(ucp_config_t *config, const option_t *option)
+{
+    char variable[64];
+    snprintf(variable, sizeof(variable), CONFIG_PREFIX "_UCX_%s%s", option->is_of_tcp ? "TCP_" : "", option->name);
+    if (NULL != getenv(variable)) {
         return UCS_OK;
     }
-    return config_set_of_tcp(config, "BRIDGE_ENABLE", "y");
+    snprintf(variable, sizeof(variable), "%s%s", option->is_of_tcp && ucx_has_reached(17) ? "TCP_" : "", option->name);
+    return ucp_config_modify(config, variable, option->value);
 }
 
 /* Makes a context for one device, or for all when device is NULL. */
@@ -162,21 +178,7 @@ static ucs_status_t context_init(const char *device, ucp_context_h *context_p)
         return status;
     }
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]) && UCS_OK == status; ++i) {
-        status = config_set(config, options[i].name, options[i].value);
-    }
-    if (UCS_OK == status && is_tcp(device)) {
-        /* On tcp the processor copies all payload, so a rendezvous costs more than it saves up to this size. */
-        status = config_set(config, "RNDV_THRESH", "65600");
-    }
-    if (UCS_OK == status && (NULL == device || is_tcp(device))) {
-        /* Since UCX 1.18 this rendezvous ignores ZCOPY_THRESH. Without it rndv/am/bcopy sends the same payload. */
-        status = config_set(config, "PROTOS", "^rndv/am/zcopy");
-    }
-    if (UCS_OK == status) {
-        status = config_set_tcp(config, device);
-    }
-    if (UCS_OK == status && is_tcp(device)) {
-        status = config_set_bridge(config, device);
+        status = holds(options[i].when, device) ? option_set(config, &options[i]) : UCS_OK;
     }
     if (UCS_OK == status && NULL != device) {
         status = ucp_config_modify(config, "NET_DEVICES", device);
@@ -192,6 +194,80 @@ static ucs_status_t context_init(const char *device, ucp_context_h *context_p)
     ucp_config_release(config);
     return status;
 }
+
+/* -- does the NIC of a rail reach GPU memory? ----------------------------------------------- */
+
+/*
+ * UCP offers no query for that: ucp_context_query() also counts cuda_copy. UCT has one, but promises no stable
+ * interface. So UCX allocates a page of host memory and one of GPU memory, in the current CUDA context, and registers
+ * them with all memory domains that take them. The packed keys show which domains did. A domain of NICs has a key for
+ * host memory that is not empty. The keys of cuda_copy and tcp are empty, and gdr_copy has no key for host memory.
+ */
+#define PIECE_BYTES 4096
+
+/* The memory domains that have a key for a piece of this type of memory. */
+static ucs_status_t domains_find(ucp_context_h context, ucs_memory_type_t type, uint64_t *domains_p)
+{
+    const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS
+                                                       | UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
+                                         .length = PIECE_BYTES,
+                                         .flags = UCP_MEM_MAP_ALLOCATE,
+                                         .memory_type = type};
+    ucp_mem_h piece;
+    ucs_status_t status = ucp_mem_map(context, &params, &piece);
+    if (UCS_OK != status) {
+        return status;
+    }
+    void *key;
+    size_t bytes;
+    status = ucp_rkey_pack(context, piece, &key, &bytes);
+    if (UCS_OK == status) {
+        status = gpuhier_net_gpu_keys(key, bytes, domains_p) ? UCS_OK : UCS_ERR_UNSUPPORTED;
+        ucp_rkey_buffer_release(key);
+    }
+    (void) ucp_mem_unmap(context, piece);
+    return status;
+}
+
+/* Does what UCX prints of the context contain this? It names each transport with its device, "rc_mlx5/mlx5_0:1". */
+static bool has_transport(ucp_context_h context, const char *part)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *stream = open_memstream(&text, &bytes);
+    if (NULL == stream) {
+        return false;
+    }
+    ucp_context_print_info(context, stream);
+    const bool found = 0 == fclose(stream) && NULL != strstr(text, part);
+    free(text);
+    return found;
+}
+
+/* Does the context have a transport for the network device? True also where UCX does not say what transports it has. */
+static bool has_device(ucp_context_h context, const char *device)
+{
+    char line_end[GPUHIER_NET_DEVICE_MAX + 2];
+    snprintf(line_end, sizeof(line_end), "/%s\n", device);
+    return has_transport(context, line_end) || !has_transport(context, " resource ");
+}
+
+static void facts_find(const gpuhier_net_rail_t *rail, bool takes_cuda, gpuhier_net_gpu_facts_t *facts_p)
+{
+    gpuhier_net_gpu_facts_t facts = {.is_tcp = rail->is_tcp, .takes_cuda = takes_cuda};
+    if (takes_cuda && !rail->is_tcp) {
+        facts.is_known = UCS_OK == domains_find(rail->context, UCS_MEMORY_TYPE_HOST, &facts.nics);
+    }
+    if (facts.is_known && 0 != facts.nics) {
+        if (UCS_OK != domains_find(rail->context, UCS_MEMORY_TYPE_CUDA, &facts.on_gpu)) {
+            facts.on_gpu = 0;
+        }
+        facts.has_rc = has_transport(rail->context, " rc_");
+    }
+    *facts_p = facts;
+}
+
+/* -- rails ---------------------------------------------------------------------------------- */
 
 static void rail_close(gpuhier_net_rail_t *rail)
 {
@@ -238,7 +314,7 @@ static int rail_open(gpuhier_net_rail_t *rail, const char *device, gpuhier_net_c
         step = "ucp_context_query";
         status = ucp_context_query(rail->context, &attr);
     }
-    if (UCS_OK == status && NULL != device && !gpuhier_net_facts_has_device(rail->context, device)) {
+    if (UCS_OK == status && NULL != device && !has_device(rail->context, device)) {
         step = "finding a transport";
         status = UCS_ERR_NO_DEVICE;
     }
@@ -261,54 +337,16 @@ static int rail_open(gpuhier_net_rail_t *rail, const char *device, gpuhier_net_c
     rail->is_tcp = is_tcp(device);
     gpuhier_net_gpu_facts_t facts = {.takes_cuda = 0 != (attr.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA))};
     if (GPUHIER_NET_CUDA_AUTO == mode) {
-        gpuhier_net_facts_find(rail, facts.takes_cuda, &facts);
+        facts_find(rail, facts.takes_cuda, &facts);
     }
     rail->gpu = gpuhier_net_gpu_decide(mode, &facts);
     return OMPI_SUCCESS;
 }
 
-/* Empties the error text of this thread, and returns its address. */
-static const char *error_begin(void)
-{
-    open_error[0] = '\0';
-    return open_error;
-}
-
-int gpuhier_net_prepare(const char *const *devices, int nrails, gpuhier_net_cuda_mode_t cuda_mode,
-                        gpuhier_net_t **net_p, const char **error_p)
-{
-    const char *error = error_begin();
-    if (NULL != error_p) {
-        *error_p = error;
-    }
-    if (nrails < 0 || nrails > GPUHIER_RAILS_MAX || (nrails > 0 && NULL == devices)) {
-        return fail(OMPI_ERR_BAD_PARAM, "%d rails asked for; use 0 to %d", nrails, GPUHIER_RAILS_MAX);
-    }
-    gpuhier_net_t *net = calloc(1, sizeof(*net));
-    if (NULL == net) {
-        return fail(OMPI_ERR_OUT_OF_RESOURCE, "out of memory");
-    }
-    net->nrails = (0 == nrails) ? 1 : nrails;
-    net->has_devices = 0 != nrails;
-    net->cuda_mode = cuda_mode;
-    for (int i = 0; i < net->nrails; ++i) {
-        const char *device = net->has_devices ? devices[i] : "all";
-        if (strlen(device) >= sizeof(net->rails[i].device)) {
-            free(net);
-            return fail(OMPI_ERR_NOT_FOUND, "there is no network device named %s", device);
-        }
-        memcpy(net->rails[i].device, device, strlen(device) + 1);
-    }
-    *net_p = net;
-    return OMPI_SUCCESS;
-}
-
 int gpuhier_net_open_rails(gpuhier_net_t *net, unsigned rails, const char **error_p)
 {
-    const char *error = error_begin();
-    if (NULL != error_p) {
-        *error_p = error;
-    }
+    open_error[0] = '\0';
+    *error_p = open_error;
     rails |= 1;
     for (int i = 0; i < net->nrails; ++i) {
         gpuhier_net_rail_t *rail = &net->rails[i];
@@ -330,15 +368,30 @@ int gpuhier_net_open_rails(gpuhier_net_t *net, unsigned rails, const char **erro
     return OMPI_SUCCESS;
 }
 
-int gpuhier_net_open(const char *const *devices, int nrails, gpuhier_net_cuda_mode_t cuda_mode, gpuhier_net_t **net_p,
-                     const char **error_p)
+int gpuhier_net_open(const char *const *devices, int nrails, unsigned rails, gpuhier_net_cuda_mode_t cuda_mode,
+                     gpuhier_net_t **net_p, const char **error_p)
 {
-    gpuhier_net_t *net;
-    int rc = gpuhier_net_prepare(devices, nrails, cuda_mode, &net, error_p);
-    if (OMPI_SUCCESS != rc) {
-        return rc;
+    *error_p = open_error;
+    if (nrails < 0 || nrails > GPUHIER_RAILS_MAX || (nrails > 0 && NULL == devices)) {
+        return fail(OMPI_ERR_BAD_PARAM, "%d rails asked for; use 0 to %d", nrails, GPUHIER_RAILS_MAX);
     }
-    rc = gpuhier_net_open_rails(net, UINT_MAX, error_p);
+    gpuhier_net_t *net = calloc(1, sizeof(*net));
+    if (NULL == net) {
+        return fail(OMPI_ERR_OUT_OF_RESOURCE, "out of memory");
+    }
+    net->nrails = (0 == nrails) ? 1 : nrails;
+    net->has_devices = 0 != nrails;
+    net->cuda_mode = cuda_mode;
+    int rc = OMPI_SUCCESS;
+    for (int i = 0; i < net->nrails && OMPI_SUCCESS == rc; ++i) {
+        const char *device = net->has_devices ? devices[i] : "all";
+        if (strlen(device) >= sizeof(net->rails[i].device)) {
+            rc = fail(OMPI_ERR_NOT_FOUND, "there is no network device named %s", device);
+        } else {
+            memcpy(net->rails[i].device, device, strlen(device) + 1);
+        }
+    }
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_net_open_rails(net, rails, error_p);
     if (OMPI_SUCCESS != rc) {
         rails_close(net);
         free(net);
@@ -476,11 +529,6 @@ void gpuhier_net_set_error_handler(gpuhier_net_t *net, gpuhier_net_error_fn_t ha
 int gpuhier_net_rails(const gpuhier_net_t *net)
 {
     return net->nrails;
-}
-
-bool gpuhier_net_can_cuda(const gpuhier_net_t *net)
-{
-    return gpuhier_net_gpu_is_yes(gpuhier_net_gpu(net));
 }
 
 gpuhier_net_gpu_t gpuhier_net_gpu(const gpuhier_net_t *net)

@@ -48,7 +48,87 @@
 #include <stdint.h>
 
 #include "base/coll_gpuhier_limits.h"
-#include "net/coll_gpuhier_net_gpu.h"
+
+/* -- whether messages between groups lie in GPU memory or in pinned host memory: pure, in coll_gpuhier_net_gpu.c ----
+ */
+
+/* X(name, reason, remedy), as parts of a sentence. The first is that of a rank that has not answered. */
+#define GPUHIER_NET_GPU_ANSWERS(X)                                                                                     \
+    X(NOT_ASKED, "UCX has not been asked", "")                                                                         \
+    X(YES, "all NICs reach GPU memory", "")                                                                            \
+    X(FORCED, "coll_gpuhier_net is direct", "")                                                                        \
+    X(STAGED, "coll_gpuhier_net is staged", "")                                                                        \
+    X(MPI, "Open MPI carries the messages", "")                                                                        \
+    X(TCP, "a rail is not an RDMA port", "")                                                                           \
+    X(NO_CUDA, "UCX has no CUDA support", "install a UCX that is built with CUDA")                                     \
+    X(UNKNOWN, "UCX does not tell what its NICs reach", "set coll_gpuhier_net to direct if they reach GPU memory")     \
+    X(NO_REGISTRATION, "a NIC cannot register GPU memory",                                                             \
+      "load nvidia_peermem, or use dma-buf: Linux 5.12, the driver's open kernel modules, and UCX 1.14")               \
+    X(NO_RC, "no transport of a NIC lets it access GPU memory safely when a peer dies", "let GPUHIER_UCX_TLS have rc") \
+    X(NO_FLUSH, "the GPU cannot flush what a NIC writes", "")                                                          \
+    X(LOST, "a CUDA context was destroyed", "")
+
+#define GPUHIER_NET_GPU_NUMBER(name, reason, remedy) GPUHIER_NET_GPU_##name,
+typedef enum gpuhier_net_gpu {
+    GPUHIER_NET_GPU_ANSWERS(GPUHIER_NET_GPU_NUMBER) GPUHIER_NET_GPU_COUNT
+} gpuhier_net_gpu_t;
+#undef GPUHIER_NET_GPU_NUMBER
+
+/* Whether UCX gets CUDA memory. */
+typedef enum {
+    GPUHIER_NET_CUDA_AUTO = 0, /* if the NICs of all rails reach it */
+    GPUHIER_NET_CUDA_STAGED,   /* never */
+    GPUHIER_NET_CUDA_DIRECT    /* always; open fails if UCX does not take it */
+} gpuhier_net_cuda_mode_t;
+
+/* What is known of a rail. Bits stand for memory domains of its UCX context, by their index there. */
+typedef struct gpuhier_net_gpu_facts {
+    bool takes_cuda; /* UCX takes CUDA memory, if only to copy it to the host piece by piece (cuda_copy) */
+    bool is_tcp;     /* the rail is certainly tcp; then the members below are not filled in */
+    bool is_known;   /* `nics` is known, and, if it is not 0, so are the last two members */
+    uint64_t nics;   /* domains whose devices need a key for host memory, as NICs do, and tcp does not */
+    uint64_t on_gpu; /* domains whose devices have got a key for some GPU memory */
+    bool has_rc;     /* the rail has rc, whose connections end with a peer, and all remote access with them */
+} gpuhier_net_gpu_facts_t;
+
+/*
+ * The answer for one rail.
+ *
+ * A NIC reaches GPU memory if it has registered some: with nvidia_peermem or dma-buf. Otherwise UCX's cuda_copy, which
+ * makes it take GPU memory in any case, moves each message in pieces through the host, one after the other.
+ *
+ * Peers' deaths are watched (UCP_ERR_HANDLING_MODE_PEER). For that UCX lets NICs access memory of a peer only over
+ * connections that end with it (rc), or with keys that it can invalidate. UCX does not say whether it can invalidate
+ * keys, so only rc counts. Without rc, messages go through the host as with tcp.
+ */
+gpuhier_net_gpu_t gpuhier_net_gpu_decide(gpuhier_net_cuda_mode_t mode, const gpuhier_net_gpu_facts_t *facts);
+
+static inline bool gpuhier_net_gpu_is_yes(gpuhier_net_gpu_t answer)
+{
+    return GPUHIER_NET_GPU_YES == answer || GPUHIER_NET_GPU_FORCED == answer;
+}
+
+/*
+ * Combines a rank's answer with that of another rank: if the other rank cannot give UCX GPU memory, neither does this
+ * one. A forced answer stays as it is. Returns true if *answer has become the other rank's answer.
+ */
+bool gpuhier_net_gpu_hear(gpuhier_net_gpu_t *answer, gpuhier_net_gpu_t other);
+
+/* The reason for an answer, and what the user can do about it, "" if nothing. */
+const char *gpuhier_net_gpu_reason(gpuhier_net_gpu_t answer);
+const char *gpuhier_net_gpu_remedy(gpuhier_net_gpu_t answer);
+
+/*
+ * Reads which memory domains have a key in the packed key of some memory (ucp_rkey_pack()): one that is not
+ * empty. The layout is part of UCX's wire protocol, so it is the same in UCX 1.13 to 1.22:
+ *
+ *   | domains (8 bytes, a bit each) | memory type (1) | for each domain: bytes of its key (1), key | ...
+ *
+ * Returns false if this is no such key.
+ */
+bool gpuhier_net_gpu_keys(const void *packed, size_t bytes, uint64_t *domains_p);
+
+/* -- the net --------------------------------------------------------------------------------- */
 
 /* The largest payload, in bytes, that is sent before its receive is posted: 8 KiB of a short message and its header. */
 #define GPUHIER_NET_EAGER_MAX 8256
@@ -99,27 +179,20 @@ typedef struct gpuhier_net_op {
 typedef void (*gpuhier_net_error_fn_t)(void *arg, gpuhier_net_peer_t *peer, int code, const char *text);
 
 /*
- * Opens a net with one rail for each of the nrails devices, in this order. Devices have UCX's names ("mlx5_0:1",
- * "eth0"). With nrails 0 the net has one rail, for which UCX chooses devices itself.
+ * Makes a net with one rail for each of the nrails devices, in this order. Devices have UCX's names ("mlx5_0:1",
+ * "eth0"). With nrails 0 the net has one rail, for which UCX chooses devices itself. Opens the rails of the bit set
+ * `rails`, and rail 0. Each costs memory, sockets or queue pairs, and each of its calls of progress costs time, so a
+ * process opens those that it sends or receives by.
  * Errors: OMPI_ERR_BAD_PARAM (too many rails), OMPI_ERR_NOT_FOUND (no such device), OMPI_ERR_NOT_SUPPORTED
  * (GPUHIER_NET_CUDA_DIRECT, and UCX does not take CUDA memory), OMPI_ERR_OUT_OF_RESOURCE, or UCX's error.
- * *error_p, unless error_p is NULL, becomes one line that says what is wrong and what to do, or "". It is valid until
- * this thread calls the function again.
+ * *error_p becomes one line that says what is wrong and what to do, or "". It is valid until this thread calls the
+ * function again.
  */
-int gpuhier_net_open(const char *const *devices, int nrails, gpuhier_net_cuda_mode_t cuda_mode, gpuhier_net_t **net_p,
-                     const char **error_p);
+int gpuhier_net_open(const char *const *devices, int nrails, unsigned rails, gpuhier_net_cuda_mode_t cuda_mode,
+                     gpuhier_net_t **net_p, const char **error_p);
 
-/*
- * The same, but opens no rail: gpuhier_net_open_rails() does. Each rail costs memory, sockets or queue pairs, and each
- * of its calls of progress costs time, so a process opens those that it sends or receives by.
- */
-int gpuhier_net_prepare(const char *const *devices, int nrails, gpuhier_net_cuda_mode_t cuda_mode,
-                        gpuhier_net_t **net_p, const char **error_p);
-
-/*
- * Opens the rails of this bit set that are not open, and rail 0. Addresses that are made later name them. Errors are
- * those of gpuhier_net_open(); rails that are open stay open.
- */
+/* Opens more rails: those of the set that are not open. Addresses that are made later name them. Errors are those of
+ * gpuhier_net_open(); rails that are open stay open. */
 int gpuhier_net_open_rails(gpuhier_net_t *net, unsigned rails, const char **error_p);
 
 /*
@@ -170,8 +243,7 @@ void gpuhier_net_set_error_handler(gpuhier_net_t *net, gpuhier_net_error_fn_t ha
 /* The number of rails, open or not: 1 to GPUHIER_RAILS_MAX. */
 int gpuhier_net_rails(const gpuhier_net_t *net);
 
-/* May is_cuda be true in a send or a receive? The second returns the answer of the first rail that cannot. */
-bool gpuhier_net_can_cuda(const gpuhier_net_t *net);
+/* May is_cuda be true in a send or a receive? The answer of the first rail that cannot. */
 gpuhier_net_gpu_t gpuhier_net_gpu(const gpuhier_net_t *net);
 
 /*
@@ -212,7 +284,7 @@ void gpuhier_net_peer_abandon(gpuhier_net_peer_t *peer);
 /*
  * Starts to send `bytes` bytes at buf, 0 or more, to the peer. DONE means that buf may be reused, not that the message
  * has arrived. Returns OMPI_SUCCESS with op PENDING or DONE. Otherwise returns the error, which is in op as well:
- * OMPI_ERR_BAD_PARAM (rail < 0, no buf), OMPI_ERR_NOT_SUPPORTED (is_cuda without gpuhier_net_can_cuda()),
+ * OMPI_ERR_BAD_PARAM (rail < 0, no buf), OMPI_ERR_NOT_SUPPORTED (is_cuda where gpuhier_net_gpu() says no),
  * OMPI_ERR_UNREACH (the peer is dead), OMPI_ERR_NOT_FOUND (the rail is not open, or not in the peer's address), or
  * UCX's error.
  */

@@ -6,7 +6,7 @@
  *
  * coll_gpuhier_net.c decides for the rails of this process, set-up for all ranks of a communicator.
  */
-#include "net/coll_gpuhier_net_gpu.h"
+#include "net/coll_gpuhier_net.h"
 
 #include <string.h>
 

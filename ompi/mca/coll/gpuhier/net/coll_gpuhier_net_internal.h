@@ -4,13 +4,11 @@
  *
  * The structures that the files of net/ share. Only they include it.
  *
- *   coll_gpuhier_net.c          the net: contexts, workers, progress, close
- *   coll_gpuhier_net_address.c  address blobs
- *   coll_gpuhier_net_facts.c    whether NICs reach GPU memory
- *   coll_gpuhier_net_link.c     lists of operations, and the endpoints of a connection
- *   coll_gpuhier_net_peer.c     connections, peers, failure, leaving without breaking a call of another process
- *   coll_gpuhier_net_op.c       sends, receives, status codes
- *   coll_gpuhier_net_stream.c   the same over a carrier
+ *   coll_gpuhier_net.c         the net: contexts, workers, what NICs reach, progress, close
+ *   coll_gpuhier_net_peer.c    addresses, connections, peers, failure, leaving without breaking a call of another
+ * process coll_gpuhier_net_op.c      sends, receives, the endpoints of a connection, status codes
+ *   coll_gpuhier_net_stream.c  the same over a carrier
+ *   coll_gpuhier_net_gpu.c     whether UCX is given GPU memory, from facts
  */
 #ifndef GPUHIER_NET_INTERNAL_H
 #define GPUHIER_NET_INTERNAL_H
@@ -136,21 +134,6 @@ struct gpuhier_net_peer {
 /* Open MPI's code for a status of UCX. */
 int gpuhier_net_code(ucs_status_t status);
 
-/* Tries what NICs the rail has, and whether they reach GPU memory. */
-void gpuhier_net_facts_find(const gpuhier_net_rail_t *rail, bool takes_cuda, gpuhier_net_gpu_facts_t *facts_p);
-
-/* Does the context have a transport for the network device? True also where UCX does not say what transports it has. */
-bool gpuhier_net_facts_has_device(ucp_context_h context, const char *device);
-
-/*
- * Checks a connection's copy of the other process's address, and finds the process and the UCX addresses in it.
- * Errors: OMPI_ERR_BAD_PARAM.
- */
-int gpuhier_net_blob_parse(gpuhier_net_connection_t *connection);
-
-/* What names the net's own process in all its addresses. Rail 0 is open. */
-uint64_t gpuhier_net_process(const gpuhier_net_t *net);
-
 /*
  * Finds the link of a logical rail, which is open here, and connects it if need be. A failure to connect marks the
  * connection. Returns the status of a connection that has failed, or OMPI_ERR_NOT_FOUND if the other process's address
@@ -207,12 +190,6 @@ void gpuhier_net_op_finish(gpuhier_net_op_t *op, int code, size_t bytes);
 /* Closes all connections by force. Later, when the workers are gone, the second frees them and all peers. */
 void gpuhier_net_connections_close(gpuhier_net_t *net);
 void gpuhier_net_connections_free(gpuhier_net_t *net);
-
-/* Ends all operations of a list with this code. Call it only when UCX cannot touch them: the workers are gone. */
-void gpuhier_net_ops_abandon(gpuhier_net_op_t **list, int code);
-
-/* Appends the operations of a list to another one. */
-void gpuhier_net_ops_move(gpuhier_net_op_t **from, gpuhier_net_op_t **to);
 
 /* Cancels the receives of a list. */
 void gpuhier_net_ops_cancel(gpuhier_net_op_t *list);

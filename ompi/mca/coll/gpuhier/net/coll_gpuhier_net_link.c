@@ -66,29 +66,6 @@ void gpuhier_net_op_finish(gpuhier_net_op_t *op, int code, size_t bytes)
     gpuhier_net_op_end(op, code, bytes);
 }
 
-void gpuhier_net_ops_move(gpuhier_net_op_t **from, gpuhier_net_op_t **to)
-{
-    gpuhier_net_op_t *first = *from;
-    if (NULL == first) {
-        return;
-    }
-    while (NULL != *to) {
-        to = &(*to)->next;
-    }
-    *to = first;
-    first->prev_p = to;
-    *from = NULL;
-}
-
-void gpuhier_net_ops_abandon(gpuhier_net_op_t **list, int code)
-{
-    while (NULL != *list) {
-        gpuhier_net_op_t *op = *list;
-        gpuhier_net_op_unlink(op);
-        gpuhier_net_op_end(op, code, 0);
-    }
-}
-
 void gpuhier_net_connection_mark(gpuhier_net_connection_t *connection, int code, const char *reason)
 {
     if (GPUHIER_NET_CONNECTION_ALIVE != connection->state) {

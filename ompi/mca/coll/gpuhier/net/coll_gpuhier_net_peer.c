@@ -16,8 +16,13 @@
  * its word, and waits for the word of the other process, or for the failure of the connection. The tag of a word holds
  * a digest of its sender's address.
  *
- * Called by team/ through coll_gpuhier_net.h (create, bind, destroy, abandon; leave at MPI_Finalize and at the end of a
- * session, before close) and by the other files of net/.
+ * Addresses. A blob is what a process tells the others so that they can connect. It carries the UCX worker address of
+ * each open rail behind a header with a checksum, because UCX trusts the addresses that it is given. Making one creates
+ * no endpoint, and costs nothing on the network. Blobs of one process differ when it has opened a rail between them.
+ * Rail 0's address is in all of them, and names the process.
+ *
+ * Called by team/ through coll_gpuhier_net.h (own blob, create, bind, destroy, abandon; leave at MPI_Finalize and at
+ * the end of a session, before close) and by the other files of net/.
  */
 #include "ompi_config.h"
 
@@ -28,6 +33,120 @@
 #include <string.h>
 
 #include "ompi/constants.h"
+
+#define BLOB_MAGIC 0x67707568u /* "gpuh" */
+#define BLOB_RAIL_IS_TCP 1u
+/* Larger than any worker address: a bound for what a blob claims. */
+#define BLOB_ADDRESS_MAX 65536
+
+/*
+ * The blob, in the native byte order, since all ranks of a job run the same build:
+ *
+ *   | header | rail 0 .. rail nrails-1 (blob_rail_t each) | address 0 | pad | address 1 | pad ...
+ *
+ * Each address starts at a multiple of 8 bytes from the start of the blob. Pads are zero.
+ */
+typedef struct {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t nrails;
+    uint64_t bytes;    /* of the whole blob */
+    uint64_t checksum; /* of everything after the header */
+} blob_header_t;
+
+typedef struct {
+    uint32_t bytes; /* of the worker's address, without pad; 0: the rail is not open */
+    uint32_t flags;
+} blob_rail_t;
+
+_Static_assert(24 == sizeof(blob_header_t), "the blob's header is part of the protocol");
+_Static_assert(8 == sizeof(blob_rail_t), "keeps the addresses aligned");
+
+static size_t round8(size_t bytes)
+{
+    return (bytes + 7) & ~(size_t) 7;
+}
+
+/* What names the net's own process in all its addresses. Rail 0 is open. */
+static uint64_t process_of(const gpuhier_net_t *net)
+{
+    return gpuhier_hash(net->rails[0].address, net->rails[0].address_bytes);
+}
+
+/* Bytes of a rail's address in the blob. */
+static size_t address_bytes(const gpuhier_net_rail_t *rail)
+{
+    return gpuhier_net_rail_is_open(rail) ? rail->address_bytes : 0;
+}
+
+int gpuhier_net_address(const gpuhier_net_t *net, void **blob_p, size_t *bytes_p)
+{
+    const size_t table = sizeof(blob_header_t);
+    size_t at = table + sizeof(blob_rail_t) * (size_t) net->nrails;
+    size_t total = at;
+    blob_header_t header = {.magic = BLOB_MAGIC, .version = GPUHIER_FORMAT_VERSION, .nrails = (uint16_t) net->nrails};
+    for (int i = 0; i < net->nrails; ++i) {
+        total += round8(address_bytes(&net->rails[i]));
+    }
+    char *blob = calloc(1, total);
+    if (NULL == blob) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    for (int i = 0; i < net->nrails; ++i) {
+        blob_rail_t rail = {.bytes = (uint32_t) address_bytes(&net->rails[i]),
+                            .flags = net->rails[i].is_tcp ? BLOB_RAIL_IS_TCP : 0};
+        memcpy(blob + table + sizeof(rail) * (size_t) i, &rail, sizeof(rail));
+        if (0 != rail.bytes) {
+            memcpy(blob + at, net->rails[i].address, rail.bytes);
+        }
+        at += round8(rail.bytes);
+    }
+    header.bytes = total;
+    header.checksum = gpuhier_hash(blob + table, total - table);
+    memcpy(blob, &header, sizeof(header));
+    *blob_p = blob;
+    *bytes_p = total;
+    return OMPI_SUCCESS;
+}
+
+/* Checks a connection's copy of the other process's address, and finds the process and the UCX addresses in it.
+ * Errors: OMPI_ERR_BAD_PARAM. */
+static int blob_parse(gpuhier_net_connection_t *connection)
+{
+    const size_t table = sizeof(blob_header_t);
+    const size_t bytes = connection->blob_bytes;
+    char *blob = connection->blob;
+    if (bytes < table) {
+        return OMPI_ERR_BAD_PARAM;
+    }
+    blob_header_t header;
+    memcpy(&header, blob, table);
+    if (BLOB_MAGIC != header.magic || GPUHIER_FORMAT_VERSION != header.version || bytes != header.bytes
+        || 0 == header.nrails || header.nrails > GPUHIER_RAILS_MAX) {
+        return OMPI_ERR_BAD_PARAM;
+    }
+    size_t at = table + sizeof(blob_rail_t) * header.nrails;
+    if (at > bytes || header.checksum != gpuhier_hash(blob + table, bytes - table)) {
+        return OMPI_ERR_BAD_PARAM;
+    }
+    for (int i = 0; i < header.nrails; ++i) {
+        blob_rail_t rail;
+        memcpy(&rail, blob + table + sizeof(rail) * (size_t) i, sizeof(rail));
+        if ((0 == i && 0 == rail.bytes) || rail.bytes > BLOB_ADDRESS_MAX || round8(rail.bytes) > bytes - at) {
+            return OMPI_ERR_BAD_PARAM;
+        }
+        connection->addresses[i] = 0 != rail.bytes ? (ucp_address_t *) (blob + at) : NULL;
+        if (0 == i) {
+            connection->process = gpuhier_hash(blob + at, rail.bytes);
+        }
+        connection->is_tcp[i] = 0 != (rail.flags & BLOB_RAIL_IS_TCP);
+        at += round8(rail.bytes);
+    }
+    connection->nrails = header.nrails;
+    return (at == bytes) ? OMPI_SUCCESS : OMPI_ERR_BAD_PARAM;
+}
+
+/* -- connections and peers ------------------------------------------------------------------ */
 
 static void peer_link(gpuhier_net_peer_t *peer, gpuhier_net_peer_t **list)
 {
@@ -62,13 +181,13 @@ static int connection_create(gpuhier_net_t *net, const void *blob, size_t bytes,
     }
     memcpy(connection->blob, blob, bytes);
     connection->blob_bytes = bytes;
-    rc = gpuhier_net_blob_parse(connection);
+    rc = blob_parse(connection);
     if (OMPI_SUCCESS != rc) {
         goto free_blob;
     }
     /* Both sides compare the same two names, so they choose opposite directions. */
-    connection->is_self = connection->process == gpuhier_net_process(net);
-    connection->sends_on = connection->process > gpuhier_net_process(net);
+    connection->is_self = connection->process == process_of(net);
+    connection->sends_on = connection->process > process_of(net);
     connection->net = net;
     *connection_p = connection;
     return OMPI_SUCCESS;
@@ -225,9 +344,24 @@ void gpuhier_net_unused_free(gpuhier_net_t *net)
     }
 }
 
+/* Appends the operations of a list to another one. */
+static void ops_move(gpuhier_net_op_t **from, gpuhier_net_op_t **to)
+{
+    gpuhier_net_op_t *first = *from;
+    if (NULL == first) {
+        return;
+    }
+    while (NULL != *to) {
+        to = &(*to)->next;
+    }
+    *to = first;
+    first->prev_p = to;
+    *from = NULL;
+}
+
 static void peer_let_go(gpuhier_net_peer_t *peer)
 {
-    gpuhier_net_ops_move(&peer->ops, &peer->connection->left);
+    ops_move(&peer->ops, &peer->connection->left);
     if (GPUHIER_NET_CONNECTION_REAPED == peer->connection->state) {
         peer->connection->net->has_unused = true;
     }
@@ -269,11 +403,21 @@ void gpuhier_net_connections_close(gpuhier_net_t *net)
     }
 }
 
+/* Ends all operations of a list with this code. UCX cannot touch them: the workers are gone. */
+static void ops_abandon(gpuhier_net_op_t **list, int code)
+{
+    while (NULL != *list) {
+        gpuhier_net_op_t *op = *list;
+        gpuhier_net_op_unlink(op);
+        gpuhier_net_op_end(op, code, 0);
+    }
+}
+
 static void peers_free(gpuhier_net_peer_t *peers)
 {
     while (NULL != peers) {
         gpuhier_net_peer_t *next = peers->next;
-        gpuhier_net_ops_abandon(&peers->ops, OMPI_ERR_TIMEOUT);
+        ops_abandon(&peers->ops, OMPI_ERR_TIMEOUT);
         free(peers);
         peers = next;
     }
@@ -285,7 +429,7 @@ void gpuhier_net_connections_free(gpuhier_net_t *net)
         gpuhier_net_connection_t *connection = net->connections;
         net->connections = connection->next;
         peers_free(connection->peers);
-        gpuhier_net_ops_abandon(&connection->left, OMPI_ERR_TIMEOUT);
+        ops_abandon(&connection->left, OMPI_ERR_TIMEOUT);
         connection_free(connection);
     }
 }
@@ -324,10 +468,9 @@ void gpuhier_net_leave(gpuhier_net_t *net, bool all_leave)
         }
         int rc = gpuhier_net_recv(connection->leaving, 0, gpuhier_net_leave_tag(connection->process), NULL, 0, false,
                                   &connection->leave_recv);
-        rc = OMPI_SUCCESS != rc
-                 ? rc
-                 : gpuhier_net_send(connection->leaving, 0, gpuhier_net_leave_tag(gpuhier_net_process(net)), NULL, 0,
-                                    false, &connection->leave_send);
+        rc = OMPI_SUCCESS != rc ? rc
+                                : gpuhier_net_send(connection->leaving, 0, gpuhier_net_leave_tag(process_of(net)), NULL,
+                                                   0, false, &connection->leave_send);
         if (OMPI_SUCCESS != rc) {
             gpuhier_net_cancel(&connection->leave_recv); /* or both processes could wait for each other for ever */
         }

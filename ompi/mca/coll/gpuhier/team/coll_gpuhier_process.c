@@ -235,20 +235,14 @@ int gpuhier_process_net_open(const gpuhier_record_t *mine, gpuhier_way_t way, un
     gpuhier_net_t *net = ways[way].net;
     const char *devices[GPUHIER_RAILS_MAX];
     int nrails = gpuhier_rails_devices(mine, devices);
-    int rc = OMPI_SUCCESS;
-    if (NULL == net) {
-        rc = GPUHIER_WAY_MPI == way ? gpuhier_pml_net_open(&net, error_p)
-                                    : gpuhier_net_prepare(devices, nrails, cuda_mode(), &net, error_p);
-    }
-    if (OMPI_SUCCESS != rc) {
-        return rc;
-    }
     gpuhier_devices_check();
     const unsigned lost = gpuhier_devices_lost();
-    rc = gpuhier_net_open_rails(net, rails, error_p);
-    if (NULL == ways[way].net && OMPI_SUCCESS != rc) {
-        gpuhier_net_close(net);
-    } else if (NULL == ways[way].net) {
+    if (NULL != net) {
+        return gpuhier_net_open_rails(net, rails, error_p);
+    }
+    const int rc = GPUHIER_WAY_MPI == way ? gpuhier_pml_net_open(&net, error_p)
+                                          : gpuhier_net_open(devices, nrails, rails, cuda_mode(), &net, error_p);
+    if (OMPI_SUCCESS == rc) {
         if (!gpuhier_process_has_net()) {
             (void) opal_progress_register_lp(progress); /* if that fails, calls still drive the net */
         }

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 #include <cuda.h>
 
-#include "gpu/coll_gpuhier_flush.h"
+#include "gpu/coll_gpuhier_device.h"
 
 enum {
     NO_ORDER = CU_GPU_DIRECT_RDMA_WRITES_ORDERING_NONE,

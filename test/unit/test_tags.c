@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "team/coll_gpuhier_tags.h"
+#include "team/coll_gpuhier_partners.h"
 
 #define TEAM 0x80000001u
 #define RAILS 8

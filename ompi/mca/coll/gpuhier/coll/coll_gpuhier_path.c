@@ -22,7 +22,6 @@
 #include "engine/coll_gpuhier_watch.h"
 #include "gpu/coll_gpuhier_cuda.h"
 #include "team/coll_gpuhier_team.h"
-#include "team/coll_gpuhier_switch.h"
 #include "ompi/datatype/ompi_datatype.h"
 #include "opal/util/output.h"
 

@@ -29,7 +29,6 @@
 #include "net/coll_gpuhier_net.h"
 #include "team/coll_gpuhier_partners.h"
 #include "team/coll_gpuhier_process.h"
-#include "team/coll_gpuhier_tags.h"
 
 typedef enum piece_phase { PIECE_IDLE, PIECE_WIRE, PIECE_REDUCE, PIECE_DONE } piece_phase_t;
 

@@ -8,7 +8,7 @@
 #include "ompi_config.h"
 
 #include "engine/coll_gpuhier_form.h"
-#include "team/coll_gpuhier_switch.h"
+#include "team/coll_gpuhier_team.h"
 
 _Static_assert(GPUHIER_CHOICE_ONESHOT_UNIT == GPUHIER_ONESHOT_UNIT, "one-shot kernels move whole units");
 

@@ -4,7 +4,7 @@
  *
  * Owns what a rank and its partner do in a step of an exchange over a link or through a relay; see the header. Does not
  * know which chunks there are (plan/schedule), nor what is done with them (exchange), nor whether links or a relay are
- * used (team/setup_links, team/setup_relay). Called by the exchange.
+ * used (team/setup_links). Called by the exchange.
  *
  * The receiver copies, and the sender does not write into the receiver's memory: memory that a failed call has given
  * back may by then belong to another call, and only reading it does no harm. What is read then is worthless, and the
@@ -22,7 +22,6 @@
 #include "base/coll_gpuhier_counters.h"
 #include "engine/coll_gpuhier_link.h"
 #include "team/coll_gpuhier_partners.h"
-#include "team/coll_gpuhier_tags.h"
 
 int gpuhier_link_init(gpuhier_link_t *link)
 {

@@ -20,7 +20,7 @@
 #include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_host_reduce.h"
 #include "team/coll_gpuhier_process.h"
-#include "team/coll_gpuhier_tags.h"
+#include "team/coll_gpuhier_partners.h"
 #include "engine/coll_gpuhier_small_exchange.h"
 #include "net/coll_gpuhier_net.h"
 

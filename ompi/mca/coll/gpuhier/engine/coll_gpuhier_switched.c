@@ -14,7 +14,7 @@
 #include "engine/coll_gpuhier_arrival.h"
 #include "engine/coll_gpuhier_place.h"
 #include "engine/coll_gpuhier_slices.h"
-#include "team/coll_gpuhier_switch.h"
+#include "team/coll_gpuhier_team.h"
 
 _Static_assert(0 == GPUHIER_UNIT_BYTES % GPUHIER_MULTICAST_UNIT, "shards begin on a unit of the kernels");
 

@@ -20,7 +20,7 @@
 #include "engine/coll_gpuhier_vote.h"
 #include "net/coll_gpuhier_net.h"
 #include "team/coll_gpuhier_process.h"
-#include "team/coll_gpuhier_tags.h"
+#include "team/coll_gpuhier_partners.h"
 
 /* One call at a time uses it. */
 typedef struct gpuhier_vote {

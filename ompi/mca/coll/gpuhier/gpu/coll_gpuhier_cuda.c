@@ -189,6 +189,17 @@ CUresult gpuhier_cuda_kernel(CUmodule module, const char *name, int threads, CUf
     return result;
 }
 
+int gpuhier_cuda_attribute(CUdevice_attribute name, int ordinal)
+{
+    int value = 0;
+    CUdevice device;
+    if (CUDA_SUCCESS != gpuhier_cu.cuDeviceGet(&device, ordinal)
+        || CUDA_SUCCESS != gpuhier_cu.cuDeviceGetAttribute(&value, name, device)) {
+        return 0;
+    }
+    return value;
+}
+
 int gpuhier_cuda_enter(CUcontext context, gpuhier_cuda_scope_t *scope)
 {
     if (NULL == context) {
@@ -282,6 +293,12 @@ int gpuhier_stream_await(CUstream stream)
     while (OMPI_SUCCESS != rc && CUDA_ERROR_NOT_READY == gpuhier_cu.cuStreamQuery(stream)) {
     }
     return rc;
+}
+
+int gpuhier_stream_copy(CUstream stream, CUdeviceptr to, CUdeviceptr from, size_t bytes)
+{
+    const int rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to, from, bytes, stream), "cuMemcpyAsync");
+    return OMPI_SUCCESS != rc ? rc : gpuhier_stream_await(stream);
 }
 
 /* Nothing but the heap is ever mapped between its bounds. */

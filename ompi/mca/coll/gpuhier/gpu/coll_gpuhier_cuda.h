@@ -160,8 +160,20 @@ static inline int gpuhier_cuda_error(CUresult result, const char *what)
  */
 int gpuhier_stream_await(CUstream stream);
 
-/* The last error that gpuhier_cuda_error() was given in this thread. */
+/* Copies on a stream and waits for the copy, and so for no other work of the program. Returns an Open MPI code. */
+int gpuhier_stream_copy(CUstream stream, CUdeviceptr to, CUdeviceptr from, size_t bytes);
+
+/* An attribute of a GPU; 0 where the driver does not know it. */
+int gpuhier_cuda_attribute(CUdevice_attribute name, int ordinal);
+
+/* The last error that gpuhier_cuda_error() was given in this thread. The second returns it as the error of a step that
+ * ended with this code: 0 after OMPI_SUCCESS, and never 0 after another. */
 CUresult gpuhier_cuda_last_error(void);
+static inline unsigned gpuhier_cuda_error_of(int rc)
+{
+    const CUresult last = gpuhier_cuda_last_error();
+    return OMPI_SUCCESS == rc ? 0 : CUDA_SUCCESS == last ? CUDA_ERROR_UNKNOWN : (unsigned) last;
+}
 
 /* CUDA_ERROR_... as in cuda.h. */
 const char *gpuhier_cuda_name(CUresult result);

@@ -3,11 +3,12 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns devices, lanes (scratch memory, streams and events), and single events. Does not know what runs on them. Called
- * by the team at set-up and by the engine at the start and end of a call, under the engine's lock.
+ * by the team at set-up, by the engine at the start and end of a call, and by the kept list, under the engine's lock.
  */
 #include "ompi_config.h"
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,38 +42,6 @@ OBJ_CLASS_INSTANCE(gpuhier_device_t, opal_list_item_t, device_construct, device_
 static opal_list_t devices;
 static bool ready;
 
-/* Slice buffers of a lane for input, and as many for output. */
-static int slice_buffers(bool is_long)
-{
-    const gpuhier_limits_t limits = {.slice_buffers = gpuhier_params.slices_in_flight};
-    return gpuhier_choice_buffers(&limits, is_long);
-}
-
-size_t gpuhier_slice_buffer_bytes(bool is_long)
-{
-    /* A plan's slices may be one unit longer than asked, and a unit is at least one element. */
-    return (is_long ? gpuhier_params.slice_bytes_max : gpuhier_params.slice_bytes) + 4 * GPUHIER_UNIT_BYTES;
-}
-
-size_t gpuhier_scratch_in(bool is_long, int buffer)
-{
-    return (size_t) buffer * gpuhier_slice_buffer_bytes(is_long);
-}
-
-size_t gpuhier_scratch_out(bool is_long, int buffer)
-{
-    return gpuhier_scratch_in(is_long, slice_buffers(is_long) + buffer);
-}
-
-_Static_assert(GPUHIER_MAILBOX_WIRE == GPUHIER_ONESHOT_WIRE, "plan and kernels must agree on the mailbox");
-_Static_assert(GPUHIER_MAILBOX_UNIT == GPUHIER_ONESHOT_UNIT * GPUHIER_ONESHOT_PLACES,
-               "plan and kernels must agree on the mailbox");
-
-size_t gpuhier_scratch_mailbox(void)
-{
-    return gpuhier_scratch_out(false, slice_buffers(false)) + GPUHIER_SCRATCH_COUNTER_BYTES;
-}
-
 /* Makes the stream of a stage and its events, unless they are there. */
 static int stage_make(gpuhier_lane_t *lane, gpuhier_stage_t s)
 {
@@ -88,7 +57,7 @@ static int stage_make(gpuhier_lane_t *lane, gpuhier_stage_t s)
                                                          &lane->stream[s], CU_STREAM_NON_BLOCKING, priority),
                                                      "cuStreamCreateWithPriority");
     }
-    const int nevents = GPUHIER_LANE_SMALL == lane->kind ? 0 : slice_buffers(GPUHIER_LANE_LONG == lane->kind);
+    const int nevents = GPUHIER_LANE_SMALL == lane->kind ? 0 : gpuhier_lane_buffers(GPUHIER_LANE_LONG == lane->kind);
     for (int b = 0; b < nevents && OMPI_SUCCESS == rc; ++b) {
         if (NULL == lane->done[s][b]) {
             rc = gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&lane->done[s][b], CU_EVENT_DISABLE_TIMING),
@@ -135,10 +104,10 @@ static int scratch_alloc(gpuhier_lane_t *lane, size_t bytes)
 static int scratch_make(gpuhier_lane_t *lane, bool by_ipc)
 {
     const bool is_long = GPUHIER_LANE_LONG == lane->kind;
-    const size_t bytes = gpuhier_scratch_out(is_long, slice_buffers(is_long))
+    const size_t bytes = gpuhier_scratch_out(is_long, gpuhier_lane_buffers(is_long))
                          + (is_long ? 0 : GPUHIER_SCRATCH_COUNTER_BYTES + GPUHIER_MAILBOX_BYTES);
     size_t made = bytes;
-    if (by_ipc || !lane->device->knows_files || OMPI_SUCCESS != gpuhier_vmm_file_new(&made, &lane->scratch)) {
+    if (by_ipc || !lane->device->knows_files || OMPI_SUCCESS != gpuhier_vmm_make(&made, &lane->scratch, NULL)) {
         return scratch_alloc(lane, bytes);
     }
     gpuhier_export_own(lane->scratch, made, NULL, &lane->ref);
@@ -226,7 +195,7 @@ static int lane_make(gpuhier_device_t *device, gpuhier_lane_kind_t kind, bool by
     }
     lane->device = device;
     lane->kind = kind;
-    lane->exchange.count = slice_buffers(GPUHIER_LANE_LONG == kind);
+    lane->exchange.count = gpuhier_lane_buffers(GPUHIER_LANE_LONG == kind);
     int rc = streams_make(lane);
     if (OMPI_SUCCESS == rc) {
         rc = GPUHIER_LANE_SMALL == kind
@@ -264,27 +233,17 @@ static gpuhier_lane_t *free_lane_remove(gpuhier_device_t *device)
     return (gpuhier_lane_t *) item;
 }
 
-static int attribute(CUdevice_attribute name, int ordinal)
-{
-    int value = 0;
-    CUdevice device;
-    if (CUDA_SUCCESS != gpuhier_cu.cuDeviceGet(&device, ordinal)
-        || CUDA_SUCCESS != gpuhier_cu.cuDeviceGetAttribute(&value, name, device)) {
-        return 0;
-    }
-    return value;
-}
-
 static void flush_decide(gpuhier_device_t *device)
 {
     const int ordinal = device->ordinal;
     const gpuhier_flush_facts_t facts = {
-        .compute_capability = 10 * attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, ordinal)
-                              + attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, ordinal),
-        .is_coherent = 0 != attribute(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, ordinal)
-                       || 0 != attribute(CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST, ordinal),
-        .ordering = attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, ordinal),
-        .options = attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS, ordinal)};
+        .compute_capability = 10 * gpuhier_cuda_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, ordinal)
+                              + gpuhier_cuda_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, ordinal),
+        .is_coherent =
+            0 != gpuhier_cuda_attribute(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, ordinal)
+            || 0 != gpuhier_cuda_attribute(CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST, ordinal),
+        .ordering = gpuhier_cuda_attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, ordinal),
+        .options = gpuhier_cuda_attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS, ordinal)};
     device->flush = gpuhier_flush_decide(&facts, false);
     device->flush_for_peers = gpuhier_flush_decide(&facts, true);
 }
@@ -294,7 +253,7 @@ static void flush_decide(gpuhier_device_t *device)
 static bool kernels_may_wait(int ordinal)
 {
     const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
-    return 0 == attribute(CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT, ordinal)
+    return 0 == gpuhier_cuda_attribute(CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT, ordinal)
            && (NULL == blocking || 0 == strtol(blocking, NULL, 10));
 }
 
@@ -522,6 +481,67 @@ void gpuhier_event_give(gpuhier_device_t *device, CUevent event)
         device->events_room = room;
     }
     device->events[device->nevents++] = event;
+}
+
+/* -- lanes that failed calls have left behind, until the GPU has finished with them ----------- */
+
+/* Has the copy on the default stream ended? The context is current. */
+static bool until_ended(gpuhier_lane_t *lane)
+{
+    if (lane->until_unknown) {
+        if (OMPI_SUCCESS != gpuhier_event_take(lane->device, &lane->until)) {
+            return false;
+        }
+        if (CUDA_SUCCESS != gpuhier_cu.cuEventRecord(lane->until, CU_STREAM_LEGACY)) {
+            gpuhier_event_give(lane->device, lane->until);
+            lane->until = NULL;
+            return false;
+        }
+        lane->until_unknown = false;
+    }
+    if (NULL != lane->until && CUDA_ERROR_NOT_READY == gpuhier_cu.cuEventQuery(lane->until)) {
+        return false;
+    }
+    if (NULL != lane->until) {
+        gpuhier_event_give(lane->device, lane->until);
+        lane->until = NULL;
+    }
+    return true;
+}
+
+static bool streams_ended(const gpuhier_lane_t *lane)
+{
+    for (int s = 0; s < GPUHIER_STAGES; ++s) {
+        if (NULL != lane->stream[s] && CUDA_ERROR_NOT_READY == gpuhier_cu.cuStreamQuery(lane->stream[s])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool lane_give_back(gpuhier_kept_t *kept)
+{
+    gpuhier_lane_t *lane = (gpuhier_lane_t *) (void *) ((char *) kept - offsetof(gpuhier_lane_t, kept));
+    gpuhier_cuda_scope_t scope;
+    if (gpuhier_device_check(lane->device)) {
+        if (lane->peers_work || OMPI_SUCCESS != gpuhier_cuda_enter(lane->device->context, &scope)) {
+            return false;
+        }
+        const bool ended = until_ended(lane) && streams_ended(lane);
+        gpuhier_cuda_leave(&scope);
+        if (!ended) {
+            return false;
+        }
+    }
+    ++lane->device->lanes_used;
+    gpuhier_lane_give(lane);
+    return true;
+}
+
+void gpuhier_lane_keep(gpuhier_lane_t *lane)
+{
+    --lane->device->lanes_used;
+    gpuhier_keep(&lane->kept, lane_give_back);
 }
 
 void gpuhier_device_finalize(void)

@@ -7,10 +7,10 @@
  *
  * This folder, gpu, owns the CUDA driver's entry points (cuda), devices and lanes (device), a lane's buffers for the
  * exchange between groups (lane_exchange), what this process exports (exports) and has mapped of its peers (ipc_cache,
- * vmm, fd_passing), memory that all GPUs of a group reach at one address (multicast), page-locked host memory that a
- * node's ranks share in place of scratch (hostmem), what the host has mapped (gdr), whether NICs' writes
- * are flushed (flush), the tables of kernels and their launches (reduce), and the kernels
- * themselves (kernels/). It uses base, and plan for limits. Set-up, the engine, host and coll use it.
+ * vmm, fd_passing), memory that all GPUs of a group reach at one address (vmm), page-locked host memory that a
+ * node's ranks share in place of scratch (hostmem), what the host has mapped (gdr), the tables of kernels and their
+ * launches (reduce), and the kernels themselves (kernels/). It uses base, and plan for limits. Set-up, the engine, host
+ * and coll use it.
  *
  * Calls to device and ipc_cache are made under the engine's lock. A device's kernels are constant, so any thread may
  * launch them. "Short message" always means: at most coll_gpuhier_small_bytes, so the host reduces it.
@@ -21,9 +21,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "gpu/coll_gpuhier_flush.h"
 #include "gpu/coll_gpuhier_ipc_cache.h"
-#include "gpu/coll_gpuhier_lane_exchange.h"
 #include "gpu/coll_gpuhier_reduce.h"
 #include "plan/coll_gpuhier_choice.h"
 #include "plan/coll_gpuhier_levels.h"
@@ -59,6 +57,70 @@ static inline gpuhier_stage_t gpuhier_stage_ag(int level)
 {
     return (gpuhier_stage_t) (GPUHIER_STAGE_AG - level);
 }
+
+/* -- the buffers of a lane for the exchange between groups, in coll_gpuhier_lane_exchange.c ---- */
+
+/* What the buffers lie in. */
+typedef enum gpuhier_exchange_kind {
+    GPUHIER_EXCHANGE_HOST,   /* page-locked host memory */
+    GPUHIER_EXCHANGE_SHORT,  /* the same for calls whose shards the host reduces, where UCX takes device memory */
+    GPUHIER_EXCHANGE_DEVICE, /* memory of cuMemAlloc, which UCX takes, or partners of the same node map */
+    GPUHIER_EXCHANGE_FABRIC, /* the shard buffers have fabric handles, so partners of other operating systems map them
+                              */
+    GPUHIER_EXCHANGE_KINDS
+} gpuhier_exchange_kind_t;
+
+/*
+ * The exchange buffers of one kind. The lane owns them, and may have some of each kind, since teams of several kinds
+ * use it in turn. Each buffer holds a slice; in a LONG lane, a shard of the lane's first team. A SHORT buffer is
+ * gpuhier_lane_exchange_short_bytes() long.
+ */
+typedef struct gpuhier_exchange_buffers {
+    gpuhier_exchange_kind_t kind;
+    void *shard[GPUHIER_SLICE_BUFFERS_MAX];
+    void *recv[GPUHIER_SLICE_BUFFERS_MAX];
+    int count;    /* of shard buffers, and of receive buffers */
+    size_t bytes; /* of each; 0: there are none */
+    gpuhier_memref_t
+        ref[GPUHIER_SLICE_BUFFERS_MAX]; /* names shard buffers to partners; process 0: they cannot map it */
+    size_t fabric_bytes;                /* FABRIC: of the memory in which all shard buffers lie */
+} gpuhier_exchange_buffers_t;
+
+/* The exchange buffers of a lane. Zeroed: there are none. */
+typedef struct gpuhier_lane_exchange {
+    gpuhier_exchange_buffers_t of[GPUHIER_EXCHANGE_KINDS];
+    gpuhier_exchange_buffers_t *now; /* of the kind that the last team with several groups used; NULL: none */
+    int count;                       /* shard buffers and receive buffers of each kind: the lane's slice buffers */
+} gpuhier_lane_exchange_t;
+
+/*
+ * Makes the buffers of this kind the ones in use, and makes them first if there are none, or shorter ones than `bytes`.
+ * The context is current. Returns an Open MPI code; after an error there are none of this kind.
+ */
+int gpuhier_lane_exchange_use(gpuhier_lane_exchange_t *exchange, gpuhier_exchange_kind_t kind, size_t bytes);
+
+/* Bytes of a SHORT buffer, for teams of any number of groups. */
+size_t gpuhier_lane_exchange_short_bytes(void);
+
+/* Do the buffers that are in use lie in device memory? */
+static inline bool gpuhier_lane_exchange_on_device(const gpuhier_lane_exchange_t *exchange)
+{
+    return GPUHIER_EXCHANGE_HOST != exchange->now->kind && GPUHIER_EXCHANGE_SHORT != exchange->now->kind;
+}
+
+/* Can partners map all shard buffers that are in use? */
+bool gpuhier_lane_exchange_is_mappable(const gpuhier_lane_exchange_t *exchange);
+
+/* Frees the buffers of a kind. Harmless when there are none. */
+void gpuhier_lane_exchange_free(gpuhier_lane_exchange_t *exchange, gpuhier_exchange_kind_t kind);
+
+/* Gives back what outlives a context. Called when the context, and with it everything else, is gone. */
+void gpuhier_lane_exchange_forget(gpuhier_lane_exchange_t *exchange);
+
+/* Allocates page-locked host memory. Reports an error to the user, since the communicator may then leave the GPUs. */
+int gpuhier_pinned_alloc(void **memory_p, size_t bytes, unsigned flags);
+
+/* -- lanes ---------------------------------------------------------------------------------- */
 
 /* What a lane carries. */
 typedef enum gpuhier_lane_kind {
@@ -107,6 +169,48 @@ typedef struct gpuhier_lane {
 
 OBJ_CLASS_DECLARATION(gpuhier_lane_t);
 
+/* -- does a kernel see what a NIC has just written into GPU memory? Set-up and the exchange obey the answer. ------- */
+
+/* The facts that decide. Zeros are safe: if the driver does not know an attribute, it counts as not promising
+ * anything. */
+typedef struct gpuhier_flush_facts {
+    int compute_capability; /* 90 for sm_90 */
+    bool is_coherent;       /* the GPU shares page tables or managed memory with the host: C2C, or NVLink to the CPU */
+    int ordering;           /* CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING */
+    int options;            /* CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS */
+} gpuhier_flush_facts_t;
+
+/* What has to happen between the end of a receive into GPU memory and a kernel that reads it. */
+typedef enum gpuhier_flush {
+    GPUHIER_FLUSH_NONE = 0,  /* nothing */
+    GPUHIER_FLUSH_CALL,      /* cuFlushGPUDirectRDMAWrites() */
+    GPUHIER_FLUSH_IMPOSSIBLE /* a flush that the driver does not have: NICs must not write there */
+} gpuhier_flush_t;
+
+/*
+ * The platform decides, as in NCCL (ncclTopoNeedFlush()): GPUs below sm_90 always need a flush, and so do GPUs behind
+ * C2C, whose NICs may have a second path to them. Other GPUs need it where the driver promises no order.
+ *
+ * Where the driver promises order, the call does nothing (cuda.h). That suffices below sm_90, where there is one path.
+ * The promise holds for each path alone, so behind C2C it is not enough.
+ *
+ * for_peers: other GPUs read there as well. The driver promises order to them in a value of its own.
+ */
+static inline gpuhier_flush_t gpuhier_flush_decide(const gpuhier_flush_facts_t *facts, bool for_peers)
+{
+    const bool is_ordered = facts->ordering >= CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
+    const bool suffices =
+        is_ordered && (!for_peers || facts->ordering >= CU_GPU_DIRECT_RDMA_WRITES_ORDERING_ALL_DEVICES);
+    if (suffices && facts->compute_capability >= 90 && !facts->is_coherent) {
+        return GPUHIER_FLUSH_NONE;
+    }
+    const bool has_call = 0 != (facts->options & CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST);
+    const bool is_idle_call = is_ordered && facts->is_coherent;
+    return has_call && !is_idle_call ? GPUHIER_FLUSH_CALL : GPUHIER_FLUSH_IMPOSSIBLE;
+}
+
+/* -- devices -------------------------------------------------------------------------------- */
+
 /*
  * One for each context in use, from the first team's set-up until MPI_Finalize. If the program destroys or resets the
  * context, all that was made there is gone; gpuhier_device_check() notices. A new context may have the handle of the
@@ -142,6 +246,9 @@ static inline bool gpuhier_device_owns(const gpuhier_device_t *device, const gpu
 {
     return gpuhier_buffer_on_device(buffer) && buffer->device == device->ordinal && buffer->context == device->context;
 }
+
+/* Slice buffers of a lane for input, and as many for output. */
+int gpuhier_lane_buffers(bool is_long);
 
 /* Bytes of one slice buffer in scratch, the same on all ranks. */
 size_t gpuhier_slice_buffer_bytes(bool is_long);

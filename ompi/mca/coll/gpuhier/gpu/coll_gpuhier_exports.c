@@ -13,7 +13,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "base/coll_gpuhier_compat.h"
@@ -40,17 +39,6 @@ typedef struct exported {
 
 static opal_hash_table_t exports;
 static bool ready;
-static uint64_t process_word;
-
-uint64_t gpuhier_process_word(void)
-{
-    while (0 == process_word) {
-        if (sizeof(process_word) != getrandom(&process_word, sizeof(process_word), 0)) {
-            process_word = 0;
-        }
-    }
-    return process_word;
-}
 
 static void table_make(void)
 {

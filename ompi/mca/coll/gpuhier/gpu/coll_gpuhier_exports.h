@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "gpu/coll_gpuhier_fd_passing.h"
 #include "gpu/coll_gpuhier_vmm.h"
 
 /* How other processes get at an allocation. */
@@ -66,9 +67,6 @@ void gpuhier_export_send(const gpuhier_memref_t *ref, const gpuhier_memref_t *pe
 void gpuhier_export_unmapped(const gpuhier_memref_t *ref, const gpuhier_memref_t *peer);
 void gpuhier_export_failed(const gpuhier_memref_t *ref);
 void gpuhier_export_mapped(const gpuhier_memref_t *ref);
-
-/* The random word that names this process. */
-uint64_t gpuhier_process_word(void);
 
 /* Forgets that a process was sent descriptors of memory that gpuhier has made. */
 void gpuhier_exports_unsent(uint64_t process);

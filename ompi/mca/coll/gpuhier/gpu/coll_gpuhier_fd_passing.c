@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -50,6 +51,17 @@ static arrived_t arrived[ARRIVED_MAX]; /* the oldest first */
 static int narrived;
 static int the_socket = -1;
 static bool refused; /* the system gives no socket */
+static uint64_t process_word;
+
+uint64_t gpuhier_process_word(void)
+{
+    while (0 == process_word) {
+        if (sizeof(process_word) != getrandom(&process_word, sizeof(process_word), 0)) {
+            process_word = 0;
+        }
+    }
+    return process_word;
+}
 
 static time_t now(void)
 {

@@ -22,6 +22,9 @@ typedef struct gpuhier_fd_key {
     uint64_t process, base, id;
 } gpuhier_fd_key_t;
 
+/* The random word that names this process. */
+uint64_t gpuhier_process_word(void);
+
 /* Makes the socket of this process, whose word is `me`, so that others can send it descriptors. Returns whether there
  * is one. */
 bool gpuhier_fd_passing_open(uint64_t me);

@@ -309,9 +309,7 @@ void gpuhier_gdr_finalize(void)
 
 static bool copy(CUdeviceptr to, CUdeviceptr from, CUstream stream)
 {
-    const CUresult result = gpuhier_cu.cuMemcpyAsync(to, from, sizeof(uint64_t), stream);
-    return OMPI_SUCCESS == gpuhier_cuda_error(result, "a word of scratch")
-           && OMPI_SUCCESS == gpuhier_stream_await(stream);
+    return OMPI_SUCCESS == gpuhier_stream_copy(stream, to, from, sizeof(uint64_t));
 }
 
 bool gpuhier_gdr_works(CUdeviceptr word, CUstream stream)

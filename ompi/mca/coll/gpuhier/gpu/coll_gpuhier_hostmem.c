@@ -58,44 +58,28 @@ static void sizes_set(gpuhier_hostmem_t *hostmem, const gpuhier_hostmem_size_t *
     hostmem->bytes = hostmem->lane_bytes * (size_t) size->nlanes;
 }
 
-static int map(gpuhier_hostmem_t *hostmem, char *reason)
+int gpuhier_hostmem_open(gpuhier_hostmem_t *hostmem, uint64_t word, bool create, const gpuhier_hostmem_size_t *size,
+                         char *reason)
 {
+    char name[NAME_BYTES];
+    struct stat status;
+    name_of(word, name);
+    sizes_set(hostmem, size);
+    hostmem->file = shm_open(name, O_RDWR | O_CLOEXEC | (create ? O_CREAT | O_EXCL : 0), 0600);
+    hostmem->file_open = hostmem->file >= 0;
+    if (!hostmem->file_open || (create && 0 != ftruncate(hostmem->file, (off_t) hostmem->bytes))
+        || 0 != fstat(hostmem->file, &status)) {
+        return refuse(reason, "a file in /dev/shm", strerror(errno));
+    }
+    if ((size_t) status.st_size != hostmem->bytes) {
+        return refuse(reason, "a file in /dev/shm", "it has another size than was agreed");
+    }
     void *memory = mmap(NULL, hostmem->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, hostmem->file, 0);
     if (MAP_FAILED == memory) {
         return refuse(reason, "mmap", strerror(errno));
     }
     hostmem->memory = memory;
     return OMPI_SUCCESS;
-}
-
-int gpuhier_hostmem_create(gpuhier_hostmem_t *hostmem, uint64_t word, const gpuhier_hostmem_size_t *size, char *reason)
-{
-    char name[NAME_BYTES];
-    name_of(word, name);
-    sizes_set(hostmem, size);
-    hostmem->file = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    hostmem->file_open = hostmem->file >= 0;
-    if (!hostmem->file_open || 0 != ftruncate(hostmem->file, (off_t) hostmem->bytes)) {
-        return refuse(reason, "a file in /dev/shm", strerror(errno));
-    }
-    return map(hostmem, reason);
-}
-
-int gpuhier_hostmem_attach(gpuhier_hostmem_t *hostmem, uint64_t word, const gpuhier_hostmem_size_t *size, char *reason)
-{
-    char name[NAME_BYTES];
-    struct stat status;
-    name_of(word, name);
-    sizes_set(hostmem, size);
-    hostmem->file = shm_open(name, O_RDWR | O_CLOEXEC, 0);
-    hostmem->file_open = hostmem->file >= 0;
-    if (!hostmem->file_open || 0 != fstat(hostmem->file, &status)) {
-        return refuse(reason, "a file in /dev/shm", strerror(errno));
-    }
-    if ((size_t) status.st_size != hostmem->bytes) {
-        return refuse(reason, "a file in /dev/shm", "it has another size than was agreed");
-    }
-    return map(hostmem, reason);
 }
 
 int gpuhier_hostmem_reserve(gpuhier_hostmem_t *hostmem, int index, char *reason)
@@ -107,27 +91,21 @@ int gpuhier_hostmem_reserve(gpuhier_hostmem_t *hostmem, int index, char *reason)
     return 0 == problem ? OMPI_SUCCESS : refuse(reason, "room in /dev/shm", strerror(problem));
 }
 
-/* The next two queue work of one word. The driver's copies have one end in GPU memory, and kernels move the word from
- * there to host memory or back, as in calls: the driver may let the processor copy from host memory to host memory. */
+/* The next two move one word, and wait for no other work of the program. The driver's copies have one end in GPU
+ * memory, and kernels move the word from there to host memory or back, as in calls: the driver may let the processor
+ * copy from host memory to host memory. */
 static int word_copy(CUdeviceptr to, CUdeviceptr from, const gpuhier_lane_t *lane, char *reason)
 {
-    return driver_check(gpuhier_cu.cuMemcpyAsync(to, from, sizeof(uint64_t), lane->stream[GPUHIER_STAGE_IN]),
-                        "cuMemcpyAsync", reason);
+    const int rc = gpuhier_stream_copy(lane->stream[GPUHIER_STAGE_IN], to, from, sizeof(uint64_t));
+    return OMPI_SUCCESS == rc ? rc : refuse(reason, "cuMemcpyAsync", gpuhier_cuda_name(gpuhier_cuda_last_error()));
 }
 
 static int word_move(CUdeviceptr to, CUdeviceptr from, const gpuhier_lane_t *lane, char *reason)
 {
     const gpuhier_kernel_args_t args = {.src = {from}, .dst = {to}, .count = sizeof(uint64_t), .nsrc = 1, .ndst = 1};
     int rc = gpuhier_reduce_copy(&lane->device->reduce, &args, lane->stream[GPUHIER_STAGE_IN]);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_stream_await(lane->stream[GPUHIER_STAGE_IN]);
     return OMPI_SUCCESS == rc ? rc : refuse(reason, "a kernel", opal_strerror(rc));
-}
-
-/* Waits for the two above, and for no other work of the program. */
-static int words_wait(const gpuhier_lane_t *lane, char *reason)
-{
-    const int rc = gpuhier_stream_await(lane->stream[GPUHIER_STAGE_IN]);
-    return OMPI_SUCCESS == rc ? rc
-                              : refuse(reason, "cuStreamSynchronize", gpuhier_cuda_name(gpuhier_cuda_last_error()));
 }
 
 static uint64_t proof_of(uint64_t word, int index)
@@ -152,8 +130,7 @@ int gpuhier_hostmem_register(gpuhier_hostmem_t *hostmem, uint64_t word, int inde
     }
     const uint64_t proof = proof_of(word, index);
     rc = word_copy(lane->scratch, (CUdeviceptr) (uintptr_t) &proof, lane, reason);
-    rc = OMPI_SUCCESS != rc ? rc : word_move(gpuhier_hostmem_lane(hostmem, index), lane->scratch, lane, reason);
-    return OMPI_SUCCESS != rc ? rc : words_wait(lane, reason);
+    return OMPI_SUCCESS != rc ? rc : word_move(gpuhier_hostmem_lane(hostmem, index), lane->scratch, lane, reason);
 }
 
 int gpuhier_hostmem_prove(gpuhier_hostmem_t *hostmem, uint64_t word, int nlanes, const gpuhier_lane_t *lane,
@@ -164,7 +141,6 @@ int gpuhier_hostmem_prove(gpuhier_hostmem_t *hostmem, uint64_t word, int nlanes,
         uint64_t proof = 0;
         rc = word_move(lane->scratch, gpuhier_hostmem_lane(hostmem, i), lane, reason);
         rc = OMPI_SUCCESS != rc ? rc : word_copy((CUdeviceptr) (uintptr_t) &proof, lane->scratch, lane, reason);
-        rc = OMPI_SUCCESS != rc ? rc : words_wait(lane, reason);
         if (OMPI_SUCCESS == rc && proof_of(word, i) != proof) {
             rc = refuse(reason, "a file in /dev/shm", "it does not show what another process wrote");
         }

@@ -45,8 +45,8 @@ typedef struct gpuhier_hostmem_size {
 
 /*
  * The steps by which the ranks make the memory:
- *   1. create: the first rank creates the file.
- *   2. attach: the other ranks attach it. reserve: each rank reserves its own lane, so that the pages lie near its GPU,
+ *   1. open: the first rank creates the file.
+ *   2. open: the other ranks attach it. reserve: each rank reserves its own lane, so that the pages lie near its GPU,
  *      and a full /dev/shm is an error here and not a SIGBUS later.
  *   3. register: each rank registers the whole file with the driver and writes its proof by the GPU.
  *   4. prove: each rank reads all proofs by the GPU.
@@ -55,8 +55,8 @@ typedef struct gpuhier_hostmem_size {
  * `reason` says why. gpuhier_hostmem_close() is due in any case.
  */
 #define GPUHIER_HOSTMEM_REASON_BYTES 128
-int gpuhier_hostmem_create(gpuhier_hostmem_t *hostmem, uint64_t word, const gpuhier_hostmem_size_t *size, char *reason);
-int gpuhier_hostmem_attach(gpuhier_hostmem_t *hostmem, uint64_t word, const gpuhier_hostmem_size_t *size, char *reason);
+int gpuhier_hostmem_open(gpuhier_hostmem_t *hostmem, uint64_t word, bool create, const gpuhier_hostmem_size_t *size,
+                         char *reason);
 int gpuhier_hostmem_reserve(gpuhier_hostmem_t *hostmem, int index, char *reason);
 int gpuhier_hostmem_register(gpuhier_hostmem_t *hostmem, uint64_t word, int index, const struct gpuhier_lane *lane,
                              char *reason);

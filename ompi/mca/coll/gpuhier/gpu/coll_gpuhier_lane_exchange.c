@@ -2,9 +2,10 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the exchange buffers of lanes: their memory, and the references by which partners map it. Does not know what
- * lies in them (engine/exchange), nor which kind a team uses (team/setup_links). Called at set-up, by the engine at the
- * start of a call, and by the device, under the engine's lock.
+ * Knows where what lies in the scratch of a lane. Owns the exchange buffers of lanes: their memory, and the references
+ * by which partners map it. Does not know what lies in them (engine/exchange), nor which kind a team uses
+ * (team/setup_links). Called at set-up, by the engine at the start of a call, and by the device, under the engine's
+ * lock.
  *
  * Partners read what they map and write nothing: only shard buffers have references.
  */
@@ -14,10 +15,42 @@
 #include <string.h>
 
 #include "base/coll_gpuhier_params.h"
-#include "gpu/coll_gpuhier_lane_exchange.h"
-#include "plan/coll_gpuhier_choice.h"
+#include "gpu/coll_gpuhier_device.h"
 #include "opal/util/proc.h"
 #include "opal/util/show_help.h"
+
+int gpuhier_lane_buffers(bool is_long)
+{
+    const gpuhier_limits_t limits = {.slice_buffers = gpuhier_params.slices_in_flight};
+    return gpuhier_choice_buffers(&limits, is_long);
+}
+
+size_t gpuhier_slice_buffer_bytes(bool is_long)
+{
+    /* A plan's slices may be one unit longer than asked, and a unit is at least one element. */
+    return (is_long ? gpuhier_params.slice_bytes_max : gpuhier_params.slice_bytes) + 4 * GPUHIER_UNIT_BYTES;
+}
+
+size_t gpuhier_scratch_in(bool is_long, int buffer)
+{
+    return (size_t) buffer * gpuhier_slice_buffer_bytes(is_long);
+}
+
+size_t gpuhier_scratch_out(bool is_long, int buffer)
+{
+    return gpuhier_scratch_in(is_long, gpuhier_lane_buffers(is_long) + buffer);
+}
+
+_Static_assert(GPUHIER_MAILBOX_WIRE == GPUHIER_ONESHOT_WIRE, "plan and kernels must agree on the mailbox");
+_Static_assert(GPUHIER_MAILBOX_UNIT == GPUHIER_ONESHOT_UNIT * GPUHIER_ONESHOT_PLACES,
+               "plan and kernels must agree on the mailbox");
+
+size_t gpuhier_scratch_mailbox(void)
+{
+    return gpuhier_scratch_out(false, gpuhier_lane_buffers(false)) + GPUHIER_SCRATCH_COUNTER_BYTES;
+}
+
+/* -- exchange buffers --------------------------------------------------------------------- */
 
 int gpuhier_pinned_alloc(void **memory_p, size_t bytes, unsigned flags)
 {
@@ -99,7 +132,7 @@ static int fabric_make(gpuhier_exchange_buffers_t *buffers, size_t bytes)
     gpuhier_fabric_handle_t handle;
     CUdeviceptr base = 0;
     size_t all = (size_t) n * stride;
-    int rc = gpuhier_vmm_fabric_make(&all, &base, &handle);
+    int rc = gpuhier_vmm_make(&all, &base, &handle);
     if (OMPI_SUCCESS != rc) {
         return rc;
     }

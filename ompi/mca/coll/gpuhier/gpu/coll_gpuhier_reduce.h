@@ -93,7 +93,7 @@ int gpuhier_reduce_push(gpuhier_reduce_t *r, int index, const gpuhier_kernel_arg
  */
 int gpuhier_reduce_store(int index, CUdeviceptr to, CUdeviceptr from, uint64_t count, CUstream stream);
 
-/* -- reductions in an NVSwitch: kernels/gpuhier_multicast.h, on the memory of coll_gpuhier_multicast.h --- */
+/* -- reductions in an NVSwitch: kernels/gpuhier_multicast.h, on the memory of coll_gpuhier_vmm.h --------- */
 
 #define GPUHIER_MULTICAST_NUMBER(name, type, op) GPUHIER_MULTICAST_##name,
 enum { GPUHIER_MULTICAST_LIST(GPUHIER_MULTICAST_NUMBER) GPUHIER_MULTICAST_COUNT };

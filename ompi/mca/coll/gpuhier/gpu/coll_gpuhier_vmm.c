@@ -3,33 +3,31 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns the driver calls for memory of cuMemCreate: making it, mapping it at an address, handing it to other processes.
- * Does not own what is made: ipc_cache keeps the memory of other processes that is mapped here; the device,
- * lane_exchange and multicast keep what this process makes.
+ * Does not own what is made: ipc_cache keeps the memory of other processes that is mapped here; the device and
+ * lane_exchange keep what this process makes.
+ *
+ * Also owns this process's part of multicast objects, and their number. Does not own the agreement of a group on each
+ * step (team), nor what the memory is used for.
  *
  * A handle of the driver is let go as soon as its memory is mapped, and the memory lives as long as any process maps
  * it.
  */
 #include "ompi_config.h"
 
-#include "gpu/coll_gpuhier_vmm.h"
+#include <string.h>
+#include <unistd.h>
 
-/* A driver that is older than an attribute does not know it. */
-static bool knows(int ordinal, CUdevice_attribute attribute)
-{
-    int value = 0;
-    CUdevice device;
-    return CUDA_SUCCESS == gpuhier_cu.cuDeviceGet(&device, ordinal)
-           && CUDA_SUCCESS == gpuhier_cu.cuDeviceGetAttribute(&value, attribute, device) && 0 != value;
-}
+#include "gpu/coll_gpuhier_fd_passing.h"
+#include "gpu/coll_gpuhier_vmm.h"
 
 bool gpuhier_vmm_knows_fabric(int ordinal)
 {
-    return knows(ordinal, (CUdevice_attribute) CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED);
+    return 0 != gpuhier_cuda_attribute((CUdevice_attribute) CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, ordinal);
 }
 
 bool gpuhier_vmm_knows_files(int ordinal)
 {
-    return knows(ordinal, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+    return 0 != gpuhier_cuda_attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, ordinal);
 }
 
 void gpuhier_vmm_unmap(CUdeviceptr address, size_t bytes)
@@ -50,7 +48,8 @@ int gpuhier_vmm_allow(CUdeviceptr address, size_t bytes)
     return gpuhier_cuda_error(gpuhier_cu.cuMemSetAccess(address, bytes, &access, 1), "cuMemSetAccess");
 }
 
-int gpuhier_vmm_map(CUmemGenericAllocationHandle memory, size_t bytes, CUdeviceptr *address_p)
+/* Maps memory at an address of this process, for the current context's GPU. Returns an Open MPI code. */
+static int map(CUmemGenericAllocationHandle memory, size_t bytes, CUdeviceptr *address_p)
 {
     CUdeviceptr address;
     int rc = gpuhier_cuda_error(gpuhier_cu.cuMemAddressReserve(&address, bytes, 0, 0, 0), "cuMemAddressReserve");
@@ -79,7 +78,7 @@ static int import(void *shareable, CUmemAllocationHandleType type, size_t bytes,
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
-    rc = gpuhier_vmm_map(memory, bytes, address_p);
+    rc = map(memory, bytes, address_p);
     (void) gpuhier_cuda_error(gpuhier_cu.cuMemRelease(memory), "cuMemRelease");
     return rc;
 }
@@ -114,50 +113,212 @@ int gpuhier_vmm_file_make(CUdeviceptr base)
     return file;
 }
 
-/* Makes the memory, in whole pieces of what the driver gives. *bytes: as in gpuhier_vmm_fabric_make(). */
+static CUmemAllocationProp properties_of(CUmemAllocationHandleType type, int device)
+{
+    return (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                 .requestedHandleTypes = type,
+                                 .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}};
+}
+
+static size_t round_up(size_t bytes, size_t unit)
+{
+    return 0 == unit ? bytes : (bytes + unit - 1) / unit * unit;
+}
+
+/* Makes the memory, in whole pieces of what the driver gives. *bytes: as in gpuhier_vmm_make(). */
 static int create(CUmemAllocationHandleType type, size_t *bytes, CUmemGenericAllocationHandle *memory_p)
 {
-    CUmemAllocationProp properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED, .requestedHandleTypes = type};
     CUdevice device;
     size_t unit = 0;
     int rc = gpuhier_cuda_error(gpuhier_cu.cuCtxGetDevice(&device), "cuCtxGetDevice");
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
-    properties.location = (CUmemLocation){.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int) device};
+    const CUmemAllocationProp properties = properties_of(type, (int) device);
     rc = gpuhier_cuda_error(
         gpuhier_cu.cuMemGetAllocationGranularity(&unit, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
         "cuMemGetAllocationGranularity");
     if (OMPI_SUCCESS != rc || 0 == unit) {
         return OMPI_SUCCESS != rc ? rc : OMPI_ERROR;
     }
-    *bytes = (*bytes + unit - 1) / unit * unit;
+    *bytes = round_up(*bytes, unit);
     return gpuhier_cuda_error(gpuhier_cu.cuMemCreate(memory_p, *bytes, &properties, 0), "cuMemCreate");
 }
 
-int gpuhier_vmm_fabric_make(size_t *bytes, CUdeviceptr *address_p, gpuhier_fabric_handle_t *handle_p)
+int gpuhier_vmm_make(size_t *bytes, CUdeviceptr *address_p, gpuhier_fabric_handle_t *handle_p)
 {
+    const CUmemAllocationHandleType type = NULL == handle_p ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+                                                            : (CUmemAllocationHandleType) CU_MEM_HANDLE_TYPE_FABRIC;
     CUmemGenericAllocationHandle memory;
-    int rc = create((CUmemAllocationHandleType) CU_MEM_HANDLE_TYPE_FABRIC, bytes, &memory);
+    int rc = create(type, bytes, &memory);
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
-    rc = gpuhier_cuda_error(gpuhier_cu.cuMemExportToShareableHandle(
-                                handle_p, memory, (CUmemAllocationHandleType) CU_MEM_HANDLE_TYPE_FABRIC, 0),
-                            "cuMemExportToShareableHandle");
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_vmm_map(memory, *bytes, address_p);
+    if (NULL != handle_p) {
+        rc = gpuhier_cuda_error(gpuhier_cu.cuMemExportToShareableHandle(handle_p, memory, type, 0),
+                                "cuMemExportToShareableHandle");
+    }
+    rc = OMPI_SUCCESS != rc ? rc : map(memory, *bytes, address_p);
     (void) gpuhier_cuda_error(gpuhier_cu.cuMemRelease(memory), "cuMemRelease");
     return rc;
 }
 
-int gpuhier_vmm_file_new(size_t *bytes, CUdeviceptr *address_p)
+/* -- multicast objects ---------------------------------------------------------------------- */
+
+static int nobjects; /* of this process */
+
+bool gpuhier_multicast_is_possible(int device)
 {
-    CUmemGenericAllocationHandle memory;
-    int rc = create(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, bytes, &memory);
+    return gpuhier_cu.has_multicast && nobjects < GPUHIER_MULTICAST_OBJECTS_MAX
+           && 0 != gpuhier_cuda_attribute(CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, device);
+}
+
+static CUmulticastObjectProp object_properties(int ngpus, size_t bytes)
+{
+    return (CUmulticastObjectProp){
+        .numDevices = (unsigned) ngpus, .size = bytes, .handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
+}
+
+/*
+ * Notes the device and the length, which is the same on all members if their GPUs are alike. The length is a multiple
+ * of the least granularity. The granularity that the driver recommends is half a GiB on an H100, and each communicator
+ * with an object would take that much of every GPU.
+ */
+static int begin(gpuhier_multicast_t *multicast, int device, int ngpus, size_t bytes)
+{
+    const CUmemAllocationProp copy = properties_of(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, device);
+    const CUmulticastObjectProp object = object_properties(ngpus, bytes);
+    size_t object_unit = 0, copy_unit = 0;
+    if (!gpuhier_multicast_is_possible(device)) {
+        return OMPI_ERR_NOT_SUPPORTED;
+    }
+    int rc = gpuhier_cuda_error(
+        gpuhier_cu.cuMulticastGetGranularity(&object_unit, &object, CU_MULTICAST_GRANULARITY_MINIMUM),
+        "cuMulticastGetGranularity");
+    rc = OMPI_SUCCESS != rc ? rc
+                            : gpuhier_cuda_error(gpuhier_cu.cuMemGetAllocationGranularity(
+                                                     &copy_unit, &copy, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+                                                 "cuMemGetAllocationGranularity");
+    if (OMPI_SUCCESS == rc) {
+        multicast->device = device;
+        multicast->bytes = round_up(bytes, object_unit > copy_unit ? object_unit : copy_unit);
+        multicast->is_counted = true;
+        ++nobjects;
+    }
+    return rc;
+}
+
+static int send_to_all(const gpuhier_multicast_t *multicast, uint64_t id, const uint64_t *to, int n)
+{
+    const gpuhier_fd_key_t fd_key = {.process = gpuhier_process_word(), .id = id};
+    int file = -1;
+    int rc = gpuhier_cuda_error(
+        gpuhier_cu.cuMemExportToShareableHandle(&file, multicast->object, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+        "cuMemExportToShareableHandle of a multicast object");
+    for (int i = 0; i < n && OMPI_SUCCESS == rc; ++i) {
+        rc = gpuhier_fd_send(&fd_key, file, to[i]);
+    }
+    if (file >= 0) {
+        close(file);
+    }
+    return rc;
+}
+
+int gpuhier_multicast_create(gpuhier_multicast_t *multicast, int device, int ngpus, size_t bytes, uint64_t id,
+                             const uint64_t *to)
+{
+    int rc = begin(multicast, device, ngpus, bytes);
+    if (OMPI_SUCCESS == rc) {
+        const CUmulticastObjectProp properties = object_properties(ngpus, multicast->bytes);
+        rc = gpuhier_cuda_error(gpuhier_cu.cuMulticastCreate(&multicast->object, &properties), "cuMulticastCreate");
+        multicast->object = OMPI_SUCCESS == rc ? multicast->object : 0;
+    }
+    return OMPI_SUCCESS != rc ? rc : send_to_all(multicast, id, to, ngpus - 1);
+}
+
+int gpuhier_multicast_receive(gpuhier_multicast_t *multicast, int device, int ngpus, size_t bytes, uint64_t id,
+                              uint64_t process)
+{
+    const gpuhier_fd_key_t fd_key = {.process = process, .id = id};
+    const int file = gpuhier_fd_take(&fd_key, gpuhier_process_word());
+    if (file < 0) {
+        return OMPI_ERR_NOT_FOUND;
+    }
+    int rc = begin(multicast, device, ngpus, bytes);
+    rc =
+        OMPI_SUCCESS != rc
+            ? rc
+            : gpuhier_cuda_error(gpuhier_cu.cuMemImportFromShareableHandle(&multicast->object, (void *) (intptr_t) file,
+                                                                           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+                                 "cuMemImportFromShareableHandle of a multicast object");
+    multicast->object = OMPI_SUCCESS == rc ? multicast->object : 0;
+    close(file);
+    return rc;
+}
+
+int gpuhier_multicast_join(const gpuhier_multicast_t *multicast)
+{
+    CUdevice device;
+    int rc = gpuhier_cuda_error(gpuhier_cu.cuDeviceGet(&device, multicast->device), "cuDeviceGet");
+    return OMPI_SUCCESS != rc
+               ? rc
+               : gpuhier_cuda_error(gpuhier_cu.cuMulticastAddDevice(multicast->object, device), "cuMulticastAddDevice");
+}
+
+int gpuhier_multicast_map(gpuhier_multicast_t *multicast)
+{
+    /* Memory that is bound to an object which other processes share must itself be shareable. */
+    const CUmemAllocationProp properties = properties_of(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, multicast->device);
+    int rc =
+        gpuhier_cuda_error(gpuhier_cu.cuMemCreate(&multicast->memory, multicast->bytes, &properties, 0), "cuMemCreate");
     if (OMPI_SUCCESS != rc) {
+        multicast->memory = 0;
         return rc;
     }
-    rc = gpuhier_vmm_map(memory, *bytes, address_p);
-    (void) gpuhier_cuda_error(gpuhier_cu.cuMemRelease(memory), "cuMemRelease");
-    return rc;
+    rc = map(multicast->memory, multicast->bytes, &multicast->own);
+    if (OMPI_SUCCESS == rc) {
+        rc = gpuhier_cuda_error(
+            gpuhier_cu.cuMulticastBindMem(multicast->object, 0, multicast->memory, 0, multicast->bytes, 0),
+            "cuMulticastBindMem");
+        multicast->is_bound = OMPI_SUCCESS == rc;
+    }
+    return OMPI_SUCCESS != rc ? rc : map(multicast->object, multicast->bytes, &multicast->all);
+}
+
+static void unmap(CUdeviceptr address, size_t bytes)
+{
+    if (0 != address) {
+        gpuhier_vmm_unmap(address, bytes);
+    }
+}
+
+static void unbind(const gpuhier_multicast_t *multicast)
+{
+    CUdevice device;
+    if (CUDA_SUCCESS == gpuhier_cu.cuDeviceGet(&device, multicast->device)) {
+        gpuhier_cuda_freed(gpuhier_cu.cuMulticastUnbind(multicast->object, device, 0, multicast->bytes),
+                           "cuMulticastUnbind");
+    }
+}
+
+void gpuhier_multicast_close(gpuhier_multicast_t *multicast)
+{
+    unmap(multicast->all, multicast->bytes);
+    if (multicast->is_bound) {
+        unbind(multicast);
+    }
+    unmap(multicast->own, multicast->bytes);
+    if (0 != multicast->memory) {
+        gpuhier_cuda_freed(gpuhier_cu.cuMemRelease(multicast->memory), "cuMemRelease");
+    }
+    if (0 != multicast->object) {
+        gpuhier_cuda_freed(gpuhier_cu.cuMemRelease(multicast->object), "cuMemRelease of a multicast object");
+    }
+    nobjects -= multicast->is_counted;
+    memset(multicast, 0, sizeof(*multicast));
+}
+
+void gpuhier_multicast_leave(gpuhier_multicast_t *multicast)
+{
+    memset(multicast, 0, sizeof(*multicast));
 }

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "gpu/coll_gpuhier_cuda.h"
 
@@ -36,18 +37,13 @@ bool gpuhier_vmm_knows_fabric(int ordinal);
 /* Does the driver make memory of this GPU that may be exported as a descriptor? */
 bool gpuhier_vmm_knows_files(int ordinal);
 
-/* Makes memory that may be exported as a descriptor. Else as gpuhier_vmm_fabric_make(). */
-int gpuhier_vmm_file_new(size_t *bytes, CUdeviceptr *address_p);
-
 /*
- * Makes memory with a fabric handle on the current context's GPU, and maps it at *address_p. *bytes: the length that
- * is needed; on return, the length that was made. gpuhier_vmm_unmap() gives the memory back, but it lives on while
- * other processes map it. Returns an Open MPI code.
+ * Makes memory on the current context's GPU, with a fabric handle, or, if handle_p is NULL, such that it may be
+ * exported as a descriptor; and maps it at *address_p. *bytes: the length that is needed; on return, the length that
+ * was made. gpuhier_vmm_unmap() gives the memory back, but it lives on while other processes map it. Returns an Open
+ * MPI code.
  */
-int gpuhier_vmm_fabric_make(size_t *bytes, CUdeviceptr *address_p, gpuhier_fabric_handle_t *handle_p);
-
-/* Maps memory at an address of this process, for the current context's GPU. Returns an Open MPI code. */
-int gpuhier_vmm_map(CUmemGenericAllocationHandle memory, size_t bytes, CUdeviceptr *address_p);
+int gpuhier_vmm_make(size_t *bytes, CUdeviceptr *address_p, gpuhier_fabric_handle_t *handle_p);
 
 /*
  * Maps `bytes` of another process's memory at *address_p, for the current context's GPU: by a descriptor, which stays
@@ -65,5 +61,60 @@ void gpuhier_vmm_unmap(CUdeviceptr address, size_t bytes);
 
 /* A descriptor of the memory that is mapped from `base` on, which the caller closes; -1 if there is none. */
 int gpuhier_vmm_file_make(CUdeviceptr base);
+
+/*
+ * -- multicast objects ----------------------------------------------------------------------
+ *
+ * Memory that the GPUs of a group reach through one object of the driver: each has a copy, and an address that stands
+ * for all copies.
+ *
+ *   own GPU's copy       own   ->  |  memory of this GPU, for its copy engines and kernels
+ *   all copies, each at  all   ->  |  for kernels of gpuhier_multicast.h
+ *
+ * An offset means the same place in both.
+ */
+
+/* One process's part; zeroed, there is nothing. Owned by the team. */
+typedef struct gpuhier_multicast {
+    CUmemGenericAllocationHandle object, memory; /* 0: there is none */
+    int device;                                  /* ordinal of this process's GPU */
+    size_t bytes;                                /* of each copy */
+    bool is_counted;                             /* among the objects of this process */
+    bool is_bound;
+    CUdeviceptr own, all; /* 0: not mapped */
+} gpuhier_multicast_t;
+
+/*
+ * Multicast objects that a process takes part in at a time. The switches of a machine have 128 places for those of all
+ * processes (NVIDIA/nccl, issue 2077), of which NCCL takes some for each communicator. Each costs slice buffers as
+ * well.
+ */
+#define GPUHIER_MULTICAST_OBJECTS_MAX 8
+
+/* Do the driver and this GPU have multicast objects, and may this process have one more? */
+bool gpuhier_multicast_is_possible(int device);
+
+/*
+ * The steps of a group's members, in this order:
+ *   create    One member makes an object for `ngpus` GPUs with copies of at least `bytes`, and sends a descriptor of it
+ *             to the other members, whose processes are `to`.
+ *   receive   The other members take the descriptor. process: the creator; id: the number that create was given.
+ *   join      Each member adds its GPU.
+ *   map       Each member makes its copy. The driver allows this only when all GPUs have been added.
+ * A step begins when all members have taken the one before, but join may follow receive at once. The steps return an
+ * Open MPI code; gpuhier_multicast_close() is due in any case. The device's context is current.
+ */
+int gpuhier_multicast_create(gpuhier_multicast_t *multicast, int device, int ngpus, size_t bytes, uint64_t id,
+                             const uint64_t *to);
+int gpuhier_multicast_receive(gpuhier_multicast_t *multicast, int device, int ngpus, size_t bytes, uint64_t id,
+                              uint64_t process);
+int gpuhier_multicast_join(const gpuhier_multicast_t *multicast);
+int gpuhier_multicast_map(gpuhier_multicast_t *multicast);
+
+/* Lets go of everything. No GPU work of this process on it is left, and none of another on its copy. */
+void gpuhier_multicast_close(gpuhier_multicast_t *multicast);
+
+/* Forgets it and lets go of nothing until the process ends: kernels of other processes may work on its copy. */
+void gpuhier_multicast_leave(gpuhier_multicast_t *multicast);
 
 #endif /* GPUHIER_VMM_H */

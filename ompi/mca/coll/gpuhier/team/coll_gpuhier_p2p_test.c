@@ -34,7 +34,7 @@
 #define HALF_BYTES_MAX ((size_t) 32 << 10) /* eight pages of a host, which an IOMMU maps */
 #define PART_BYTES 64                      /* from a neighbour's part of a stream to the next one's */
 
-static uint64_t word_of(uint64_t nonce, size_t index)
+uint64_t gpuhier_p2p_word(uint64_t nonce, size_t index)
 {
     uint64_t word = nonce + (index + 1) * 0x9e3779b97f4a7c15u; /* splitmix64 */
     word = (word ^ word >> 30) * 0xbf58476d1ce4e5b9u;
@@ -75,7 +75,7 @@ static size_t part_of(int neighbour)
 static bool matches(const uint64_t *words, size_t bytes, uint64_t nonce, size_t from)
 {
     for (size_t i = 0; i < bytes / sizeof(*words); ++i) {
-        if (words[i] != word_of(nonce, from / sizeof(*words) + i)) {
+        if (words[i] != gpuhier_p2p_word(nonce, from / sizeof(*words) + i)) {
             return false;
         }
     }
@@ -90,16 +90,13 @@ bool gpuhier_p2p_pattern_matches(const uint64_t *words, size_t bytes, uint64_t n
 void gpuhier_p2p_pattern_write(uint64_t *words, size_t bytes, uint64_t nonce)
 {
     for (size_t i = 0; i < bytes / sizeof(*words); ++i) {
-        words[i] = word_of(nonce, i);
+        words[i] = gpuhier_p2p_word(nonce, i);
     }
 }
 
-/* Copies on a stream of the lane, and so does not wait for other work of the program. */
 static int copy(const gpuhier_lane_t *lane, CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
-    CUstream stream = lane->stream[GPUHIER_STAGE_IN];
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to, from, bytes, stream), "cuMemcpyAsync of a pattern");
-    return OMPI_SUCCESS != rc ? rc : gpuhier_stream_await(stream);
+    return gpuhier_stream_copy(lane->stream[GPUHIER_STAGE_IN], to, from, bytes);
 }
 
 int gpuhier_p2p_test_prepare(const gpuhier_lane_t *lane, uint64_t nonce)
@@ -124,12 +121,6 @@ static int move(const gpuhier_lane_t *lane, CUdeviceptr to, CUdeviceptr from, si
     return gpuhier_reduce_copy(&lane->device->reduce, &args, lane->stream[GPUHIER_STAGE_IN]);
 }
 
-static unsigned error_now(void)
-{
-    const CUresult last = gpuhier_cuda_last_error();
-    return CUDA_SUCCESS == last ? CUDA_ERROR_UNKNOWN : (unsigned) last;
-}
-
 static void map(gpuhier_neighbour_t *neighbour)
 {
     if (0 != neighbour->error) {
@@ -138,7 +129,7 @@ static void map(gpuhier_neighbour_t *neighbour)
     gpuhier_engine_lock();
     int rc = gpuhier_map(&neighbour->scratch, true, &neighbour->mapping, &neighbour->address);
     gpuhier_engine_unlock();
-    neighbour->error = OMPI_ERR_NOT_FOUND == rc ? GPUHIER_NO_DESCRIPTOR : OMPI_SUCCESS != rc ? error_now() : 0;
+    neighbour->error = OMPI_ERR_NOT_FOUND == rc ? GPUHIER_NO_DESCRIPTOR : gpuhier_cuda_error_of(rc);
 }
 
 /* Maps the scratch of neighbour k, and starts both kernels. */
@@ -154,7 +145,7 @@ static void start(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbour, in
         int rc = move(lane, lane->scratch + spot_of(n + k, n), neighbour->address, bytes);
         rc = OMPI_SUCCESS != rc ? rc
                                 : move(lane, neighbour->address + spot_of(me, n), lane->scratch + part_of(k), bytes);
-        neighbour->error = OMPI_SUCCESS != rc ? error_now() : 0;
+        neighbour->error = gpuhier_cuda_error_of(rc);
     }
 }
 

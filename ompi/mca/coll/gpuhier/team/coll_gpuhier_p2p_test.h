@@ -42,7 +42,9 @@ int gpuhier_p2p_test_prepare(const gpuhier_lane_t *lane, uint64_t nonce);
 int gpuhier_p2p_test_run(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbours, int n, int me);
 int gpuhier_p2p_test_inspect(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbours, int n, int me);
 
-/* The first writes random words that come from a nonce, and the second checks for them. bytes: > 0, of whole words. */
+/* Random words that come from a nonce: the first is one of them, the second writes them, and the third checks for them.
+ * bytes: > 0, of whole words. */
+uint64_t gpuhier_p2p_word(uint64_t nonce, size_t index);
 void gpuhier_p2p_pattern_write(uint64_t *words, size_t bytes, uint64_t nonce);
 bool gpuhier_p2p_pattern_matches(const uint64_t *words, size_t bytes, uint64_t nonce);
 

@@ -23,7 +23,6 @@
 #include "base/coll_gpuhier_lock.h"
 #include "team/coll_gpuhier_partners.h"
 #include "team/coll_gpuhier_process.h"
-#include "team/coll_gpuhier_tags.h"
 #include "opal/runtime/opal_progress.h"
 
 /* The words that this rank and one partner send each other. */

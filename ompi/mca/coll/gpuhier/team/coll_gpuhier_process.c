@@ -2,7 +2,11 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns what belongs to the process and not to a communicator: its records, and its connections.
+ * Owns what belongs to the process and not to a communicator: its records, and its connections. Where UCX has no
+ * network between nodes, or has TCP only and Open MPI's point-to-point layer (PML) has a fabric, that layer is the
+ * carrier of a net. The carrier posts requests and looks whether they have ended, and never waits. Open MPI's progress
+ * moves the messages: threads that wait for a call run it, and so does whatever else the program does in MPI.
+ *
  * Called by set-up, by the engine and at the end.
  */
 #include "ompi_config.h"
@@ -12,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <limits.h>
 
 #include "base/coll_gpuhier_end.h"
 #include "base/coll_gpuhier_kept.h"
@@ -19,11 +24,16 @@
 #include "base/coll_gpuhier_params.h"
 #include "gpu/coll_gpuhier_device.h"
 #include "plan/coll_gpuhier_rails.h"
-#include "team/coll_gpuhier_pml.h"
 #include "team/coll_gpuhier_process.h"
+#include "base/coll_gpuhier_compat.h"
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
+#include "ompi/mca/coll/base/coll_tags.h"
+#include "ompi/mca/pml/base/base.h"
+#include "ompi/mca/pml/pml.h"
+#include "ompi/proc/proc.h"
+#include "ompi/request/request.h"
 
 const gpuhier_team_engine_t *gpuhier_team_engine;
 
@@ -65,24 +75,119 @@ static int gpu_describe(int ordinal, gpuhier_gpu_info_t *gpu_p)
     rc = OMPI_SUCCESS != rc
              ? rc
              : gpuhier_cuda_error(gpuhier_cu.cuDeviceGetPCIBusId(pci, sizeof(pci), device), "cuDeviceGetPCIBusId");
-    rc = OMPI_SUCCESS != rc
-             ? rc
-             : gpuhier_cuda_error(gpuhier_cu.cuDeviceGetAttribute(&gpu_p->cc_major,
-                                                                  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device),
-                                  "cuDeviceGetAttribute");
-    rc = OMPI_SUCCESS != rc
-             ? rc
-             : gpuhier_cuda_error(gpuhier_cu.cuDeviceGetAttribute(&gpu_p->cc_minor,
-                                                                  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device),
-                                  "cuDeviceGetAttribute");
     if (OMPI_SUCCESS == rc) {
         memcpy(gpu_p->uuid, &uuid, sizeof(gpu_p->uuid));
         pci_parse(pci, &gpu_p->pci);
         gpu_p->ordinal = ordinal;
+        gpu_p->cc_major = gpuhier_cuda_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, ordinal);
+        gpu_p->cc_minor = gpuhier_cuda_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, ordinal);
         gpuhier_nvlinks_find(gpu_p->uuid, &gpu_p->nvlinks);
     }
     return rc;
 }
+
+/* -- Open MPI's messages as a carrier ------------------------------------------------------- */
+
+/*
+ * The tag of stream 0; the tags of the other streams follow. All of them are in the range that Open MPI leaves to
+ * HCOLL, and that its own collectives never use. Open MPI 6 has no HCOLL, and its own tags end above this range. Some
+ * transports keep only 20 or 24 bits of a tag. There, too, these tags are negative, so no program uses them, and far
+ * below -27, where the tags of nonblocking collectives begin and from where they fall.
+ */
+#define FIRST_TAG (-0x7f780000)
+
+#ifdef MCA_COLL_BASE_TAG_HCOLL_BASE
+_Static_assert(FIRST_TAG >= MCA_COLL_BASE_TAG_HCOLL_END
+                   && FIRST_TAG + (int) GPUHIER_NET_CARRIER_STREAMS <= MCA_COLL_BASE_TAG_HCOLL_BASE,
+               "the tags are HCOLL's");
+#else
+_Static_assert(FIRST_TAG + (int) GPUHIER_NET_CARRIER_STREAMS <= MCA_COLL_BASE_TAG_END,
+               "the tags are below those of Open MPI's collectives");
+#endif
+
+static struct ompi_communicator_t *world(void)
+{
+    return &ompi_mpi_comm_world.comm;
+}
+
+static int tag_of(uint32_t stream)
+{
+    return FIRST_TAG + (int) stream;
+}
+
+static int carrier_send(uint32_t rank, uint32_t stream, const void *buf, size_t bytes, void **request_p)
+{
+    ompi_request_t *request = NULL;
+    int rc = MCA_PML_CALL(
+        isend(buf, bytes, MPI_BYTE, (int) rank, tag_of(stream), MCA_PML_BASE_SEND_STANDARD, world(), &request));
+    *request_p = request;
+    return rc;
+}
+
+static int carrier_recv(uint32_t rank, uint32_t stream, void *buf, size_t bytes, void **request_p)
+{
+    ompi_request_t *request = NULL;
+    int rc = MCA_PML_CALL(irecv(buf, bytes, MPI_BYTE, (int) rank, tag_of(stream), world(), &request));
+    *request_p = request;
+    return rc;
+}
+
+static bool carrier_test(void **request_p, int *rc_p)
+{
+    ompi_request_t *request = *request_p;
+    if (!REQUEST_COMPLETE(request)) {
+        return false;
+    }
+    *rc_p = 0 != request->req_status._cancelled            ? OMPI_ERR_INTERUPTED
+            : MPI_SUCCESS == request->req_status.MPI_ERROR ? OMPI_SUCCESS
+                                                           : OMPI_ERR_UNREACH;
+    (void) ompi_request_free(&request);
+    *request_p = NULL;
+    return true;
+}
+
+static void carrier_cancel(void *request)
+{
+    (void) ompi_request_cancel(request);
+}
+
+static void carrier_progress(void)
+{
+    (void) opal_progress();
+}
+
+/*
+ * Opens a net whose messages travel on MPI_COMM_WORLD, because that lives as long as the net and no late message can
+ * reach another communicator. Returns OMPI_ERR_NOT_SUPPORTED in a program without MPI_COMM_WORLD. *error_p becomes one
+ * line that says what is wrong, or "".
+ */
+static int pml_net_open(gpuhier_net_t **net_p, const char **error_p)
+{
+    static const gpuhier_net_carrier_t carrier = {.send = carrier_send,
+                                                  .recv = carrier_recv,
+                                                  .test = carrier_test,
+                                                  .cancel = carrier_cancel,
+                                                  .progress = carrier_progress};
+    *error_p = "";
+    if (!gpuhier_comm_self_lives()) {
+        *error_p = "a program that has only sessions has no MPI_COMM_WORLD";
+        return OMPI_ERR_NOT_SUPPORTED;
+    }
+    if (gpuhier_faults_are_told()) {
+        *error_p = "with fault tolerance on, it drops such messages once a process has died";
+        return OMPI_ERR_NOT_SUPPORTED;
+    }
+    const opal_process_name_t *me = &ompi_proc_local()->super.proc_name;
+    return gpuhier_net_open_carrier(&carrier, me->jobid, (uint32_t) ompi_comm_rank(world()), net_p);
+}
+
+bool gpuhier_pml_has_fabric(void)
+{
+    return gpuhier_comm_self_lives() && !gpuhier_faults_are_told()
+           && 0 == strcmp("cm", mca_pml_base_selected_component.pmlm_version.mca_component_name);
+}
+
+/* -- ways ---------------------------------------------------------------------------------- */
 
 gpuhier_way_t gpuhier_process_way(void)
 {
@@ -240,7 +345,7 @@ int gpuhier_process_net_open(const gpuhier_record_t *mine, gpuhier_way_t way, un
     if (NULL != net) {
         return gpuhier_net_open_rails(net, rails, error_p);
     }
-    const int rc = GPUHIER_WAY_MPI == way ? gpuhier_pml_net_open(&net, error_p)
+    const int rc = GPUHIER_WAY_MPI == way ? pml_net_open(&net, error_p)
                                           : gpuhier_net_open(devices, nrails, rails, cuda_mode(), &net, error_p);
     if (OMPI_SUCCESS == rc) {
         if (!gpuhier_process_has_net()) {

@@ -29,6 +29,13 @@ typedef enum gpuhier_way {
 /* The way that this process asks for: from the first fall on, the last way to which it had to fall back. */
 gpuhier_way_t gpuhier_process_way(void);
 
+/*
+ * Do Open MPI's own messages go over a fabric that UCX may not know, such as Slingshot or EFA by libfabric? Open MPI
+ * chooses the PML cm by itself only where one of its transports has a fabric; TCP does not count there. False in a
+ * program without MPI_COMM_WORLD, which has no such messages.
+ */
+bool gpuhier_pml_has_fabric(void);
+
 /* Notes that this process has to fall back to that way. reason: in one line; NULL: UCX's reason for the connection that
  * failed last. */
 void gpuhier_process_fall(gpuhier_way_t to, const char *reason);

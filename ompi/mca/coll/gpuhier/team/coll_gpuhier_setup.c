@@ -3,10 +3,11 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns the order of a set-up's steps, the first of them (hello: every rank tells all others what it is), the memory of
- * a set-up, and beginning anew. The other steps are in the files that coll_gpuhier_setup_internal.h lists. All members
- * take the same steps, each a collective of the saved components. A member whose own part fails goes on to the step's
- * vote and says so there; then the whole communicator gives up together. Where a collective itself fails, the set-up
- * ends on this rank, and so does the program's call, with an error.
+ * a set-up, beginning anew, and what set-up says of a new team. The other steps are in the files that
+ * coll_gpuhier_setup_internal.h lists. All members take the same steps, each a collective of the saved components. A
+ * member whose own part fails goes on to the step's vote and says so there; then the whole communicator gives up
+ * together. Where a collective itself fails, the set-up ends on this rank, and so does the program's call, with an
+ * error.
  *
  *   hello        kernels and scratch are there; what every rank is:    allgather
  *                process, node, GPU, scratch; or a failure
@@ -46,6 +47,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <stdatomic.h>
+#include <stdio.h>
 
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_end.h"
@@ -53,7 +56,24 @@
 #include "gpu/coll_gpuhier_fd_passing.h"
 #include "team/coll_gpuhier_p2p_test.h"
 #include "team/coll_gpuhier_setup_internal.h"
+#include "plan/coll_gpuhier_choice.h"
 #include "opal/util/output.h"
+#include "opal/util/show_help.h"
+
+/* What this rank's hello says that it can do. */
+static uint16_t can_do(gpuhier_device_t *device, bool is_confidential)
+{
+    unsigned can = 0;
+    if (GPUHIER_NET_STAGED != gpuhier_params.net) {
+        can |= GPUHIER_CAN_LINK | (gpuhier_vmm_knows_fabric(device->ordinal) ? GPUHIER_CAN_FABRIC : 0);
+    }
+    can |= device->host_maps ? GPUHIER_CAN_HOST_MAP : 0;
+    can |= device->kernels_may_wait && !is_confidential ? GPUHIER_CAN_WAIT : 0;
+    /* Before any kernel waits for a peer, see gpuhier_cuda_kernel(). */
+    const bool multicast = gpuhier_multicast_is_possible(device->ordinal)
+                           && OMPI_SUCCESS == gpuhier_multicast_kernels_open(&device->multicast);
+    return (uint16_t) (can | (multicast ? GPUHIER_CAN_MULTICAST : 0));
+}
 
 /* Fills in this rank's hello. Returns an Open MPI code. After an error the hello is all zero, which is not valid. */
 static int hello_fill(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, gpuhier_setup_hello_t *mine)
@@ -77,12 +97,7 @@ static int hello_fill(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, gp
         rc = gpuhier_setup_net_record(team, &mine->record);
         mine->way = (uint8_t) team->way;
         mine->asked = (uint8_t) gpuhier_process_way();
-        mine->host_maps = team->device->host_maps;
-        mine->may_wait = team->device->kernels_may_wait && !mine->record.is_confidential;
-        mine->links = gpuhier_setup_links_offer(team);
-        /* Before any kernel waits for a peer, see gpuhier_cuda_kernel(). */
-        mine->multicast = gpuhier_multicast_is_possible(team->device->ordinal)
-                          && OMPI_SUCCESS == gpuhier_multicast_kernels_open(&team->device->multicast);
+        mine->can = can_do(team->device, 0 != mine->record.is_confidential);
     }
     gpuhier_engine_unlock();
     if (sizeof(mine->segment_word) != getrandom(&mine->segment_word, sizeof(mine->segment_word), 0)
@@ -110,6 +125,130 @@ static int hello(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, int rc)
     return OMPI_SUCCESS != rc ? rc : gpuhier_setup_net_ways(setup);
 }
 
+/* -- what is said of a new team: the lines of print_info, and warnings ---------------------- */
+
+/* The levels of a group in words; "": it has none. */
+static const char *levels_text(const gpuhier_setup_t *setup, int group, char *text, size_t room)
+{
+    gpuhier_parts_t parts;
+    text[0] = '\0';
+    return gpuhier_levels_find(&setup->team->hierarchy, group, setup->records, &parts)
+               ? gpuhier_levels_text(&parts, text, room)
+               : text;
+}
+
+/* A line for each run of groups with the same levels. */
+static void levels_print(const gpuhier_setup_t *setup)
+{
+    const gpuhier_team_t *team = setup->team;
+    char text[128], next[128], where[48] = "";
+    for (int first = 0, end; 0 != team->levels.min_bytes && first < team->ngroups; first = end) {
+        levels_text(setup, first, text, sizeof(text));
+        end = first + 1;
+        while (end < team->ngroups && 0 == strcmp(text, levels_text(setup, end, next, sizeof(next)))) {
+            ++end;
+        }
+        if (end - first > 1) {
+            snprintf(where, sizeof(where), "groups %d to %d ", first, end - 1);
+        } else if (team->ngroups > 1) {
+            snprintf(where, sizeof(where), "group %d ", first);
+        }
+        if ('\0' != text[0]) {
+            opal_output(0, "coll:gpuhier:   %sfrom %llu bytes: %s", where, (unsigned long long) team->levels.min_bytes,
+                        text);
+        }
+    }
+}
+
+/* Rank 0 prints a finished team, if print_info is set. */
+static void team_print(const gpuhier_setup_t *setup)
+{
+    const gpuhier_team_t *team = setup->team;
+    if (!gpuhier_params.print_info || 0 != team->rank) {
+        return;
+    }
+    opal_output(0,
+                "coll:gpuhier: communicator %s: %d ranks in %d group%s, %d piece%s, slices of at most %llu bytes, %s "
+                "between groups",
+                team->comm->c_name, team->nranks, team->ngroups, 1 == team->ngroups ? "" : "s", team->shape.npieces,
+                1 == team->shape.npieces ? "" : "s",
+                (unsigned long long) gpuhier_choice_longest(&team->shape, &team->limits), gpuhier_team_between(team));
+    if ('\0' != setup->no_links[0]) {
+        opal_output(0, "coll:gpuhier:   %s", setup->no_links);
+    }
+    if (NULL != gpuhier_team_between_on_node(team)) {
+        opal_output(0, "coll:gpuhier:   between groups of one node %s", gpuhier_team_between_on_node(team));
+    }
+    if (team->ngroups > 1 && GPUHIER_WIRE_NVLINK != team->limits.wire && GPUHIER_NET_GPU_YES != setup->gpu) {
+        const char *remedy = gpuhier_net_gpu_remedy(setup->gpu);
+        opal_output(0, "coll:gpuhier:   %sGPU memory for UCX, since on rank %d %s%s%s",
+                    team->net_on_device ? "" : "no ", setup->gpu_rank, gpuhier_net_gpu_reason(setup->gpu),
+                    '\0' == remedy[0] ? "" : "; ", remedy);
+    }
+    for (int group = 0; group < team->ngroups; ++group) {
+        for (int i = 0; i < gpuhier_hierarchy_group_size(&team->hierarchy, group); ++i) {
+            int rank = gpuhier_hierarchy_member(&team->hierarchy, group, i);
+            opal_output(0, "coll:gpuhier:   group %d index %d: rank %d, pid %d, gpu %d", group, i, rank,
+                        (int) setup->records[rank].pid, (int) setup->records[rank].gpu_ordinal);
+        }
+    }
+    if (GPUHIER_SWITCH_NONE != team->switch_state) {
+        opal_output(0, "coll:gpuhier:   from %llu bytes: %s may be reduced in NVSwitches",
+                    (unsigned long long) team->switch_from,
+                    gpuhier_params.reproducible ? "sums, extremes and bits of integers"
+                                                : "sums, and extremes and bits of integers,");
+    }
+    levels_print(setup);
+    gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
+    const gpuhier_facts_t facts = gpuhier_team_facts(team);
+    const int nrows = gpuhier_choice_table(&team->shape, &team->limits, &facts, rows);
+    for (int i = 0; i < nrows; ++i) {
+        char text[GPUHIER_CHOICE_TEXT_MAX];
+        opal_output(0, "coll:gpuhier:   %s", gpuhier_choice_text(&rows[i], team->ngroups, text, sizeof(text)));
+    }
+}
+
+/* Tells why messages between groups pass through host memory. */
+static void bounced_tell(gpuhier_net_gpu_t gpu, int gpu_rank)
+{
+    const char *remedy = gpuhier_net_gpu_remedy(gpu);
+    char reason[320];
+    snprintf(reason, sizeof(reason), "on rank %d %s%s%s", gpu_rank, gpuhier_net_gpu_reason(gpu),
+             '\0' == remedy[0] ? "" : "; ", remedy);
+    opal_show_help("help-coll-gpuhier.txt", "no GPUDirect", true, ompi_process_info.nodename, reason);
+}
+
+/*
+ * Rank 0 of a new team warns, once a process, about choices that are far below what the machine could do: messages over
+ * RDMA ports pass through host memory, or few rails serve many ranks. Set-up itself warns about a node without
+ * mappings, and coll_gpuhier_fallback.c about staging.
+ */
+static void team_warn(const gpuhier_setup_t *setup)
+{
+    const gpuhier_team_t *team = setup->team;
+    static atomic_flag told_bounced = ATOMIC_FLAG_INIT, told_few = ATOMIC_FLAG_INIT;
+    gpuhier_rails_use_t use;
+    if (0 != team->rank || team->ngroups < 2 || GPUHIER_WIRE_NVLINK == team->limits.wire) {
+        return;
+    }
+    if (GPUHIER_WIRE_RDMA == team->limits.wire && GPUHIER_NET_AUTO == gpuhier_params.net && !team->net_on_device
+        && !atomic_flag_test_and_set(&told_bounced)) {
+        bounced_tell(setup->gpu, setup->gpu_rank);
+    }
+    if (gpuhier_rails_are_few(&team->shape, setup->records, team->rails, setup->widest, &use)
+        && !atomic_flag_test_and_set(&told_few)) {
+        char reason[128] = "the GPUs of a node are in several groups, which share the rails of the largest one";
+        if (use.fewest < use.there) {
+            snprintf(reason, sizeof(reason), "rank %d has %d of them, and all ranks use the same number",
+                     use.fewest_rank, use.fewest);
+        }
+        opal_show_help("help-coll-gpuhier.txt", "few rails", true, ompi_process_info.nodename, use.driven, use.there,
+                       setup->widest, reason);
+    }
+}
+
+/* -- the steps ----------------------------------------------------------------------------- */
+
 /* Takes the voted steps. entered: OMPI_SUCCESS if the context is current, else a code; this rank then only votes. */
 static int steps_run(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, int entered)
 {
@@ -122,8 +261,8 @@ static int steps_run(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer, int
     rc = OMPI_SUCCESS == rc && team->ngroups > 1 ? gpuhier_setup_links(setup) : rc;
     if (OMPI_SUCCESS == rc) {
         gpuhier_setup_switches(setup);
-        gpuhier_setup_print(setup);
-        gpuhier_setup_warn(setup);
+        team_print(setup);
+        team_warn(setup);
     }
     return rc;
 }

@@ -4,7 +4,7 @@
  *
  * Owns the groups that follow from the P2P tests: hierarchy and shape, what the engine needs to know of this group's
  * members, the vote on the team's id, and the nodes that work through host memory. Does not own that memory
- * (setup_relay), nor what lies between groups (setup_net).
+ * (setup_links), nor what lies between groups (setup_net).
  */
 #include "ompi_config.h"
 
@@ -75,15 +75,15 @@ static int hierarchy_make(gpuhier_setup_t *setup)
     return gpuhier_hierarchy_init(&team->hierarchy, team->nranks, nodes, can_map, setup, GPUHIER_GROUP_MAX);
 }
 
-/* Does each rank have a GPU of its own? */
+/* Does each member of a group have a GPU of its own? */
 static bool gpus_differ(const gpuhier_setup_t *setup)
 {
-    const int nranks = setup->team->nranks;
-    for (int rank = 0; rank < nranks; ++rank) {
-        for (int other = 0; other < rank; ++other) {
-            if (0
-                == memcmp(setup->records[rank].gpu_uuid, setup->records[other].gpu_uuid,
-                          sizeof(setup->records[rank].gpu_uuid))) {
+    const gpuhier_hierarchy_t *h = &setup->team->hierarchy;
+    for (int rank = 0; rank < setup->team->nranks; ++rank) {
+        for (int i = 0; i < h->index_of[rank]; ++i) {
+            const int other = gpuhier_hierarchy_member(h, h->group_of[rank], i);
+            const gpuhier_record_t *a = &setup->records[rank], *b = &setup->records[other];
+            if (0 == memcmp(a->gpu_uuid, b->gpu_uuid, sizeof(a->gpu_uuid))) {
                 return false;
             }
         }
@@ -91,25 +91,10 @@ static bool gpus_differ(const gpuhier_setup_t *setup)
     return true;
 }
 
-/* May NVSwitches reduce in all groups? Each member of a group must have a GPU of its own. */
+/* May NVSwitches reduce in all groups? */
 static bool switches_may_reduce(const gpuhier_setup_t *setup)
 {
-    const gpuhier_hierarchy_t *hierarchy = &setup->team->hierarchy;
-    for (int rank = 0; rank < setup->team->nranks; ++rank) {
-        const int group = hierarchy->group_of[rank];
-        if (!setup->hello[rank].multicast) {
-            return false;
-        }
-        for (int i = 0; i < hierarchy->index_of[rank]; ++i) {
-            const int other = gpuhier_hierarchy_member(hierarchy, group, i);
-            if (0
-                == memcmp(setup->records[rank].gpu_uuid, setup->records[other].gpu_uuid,
-                          sizeof(setup->records[rank].gpu_uuid))) {
-                return false;
-            }
-        }
-    }
-    return !setup->has_host;
+    return !setup->has_host && 0 != (gpuhier_setup_all_can(setup) & GPUHIER_CAN_MULTICAST) && gpus_differ(setup);
 }
 
 /* Do some of the GPUs, which are one group, reach each other over PCIe? */
@@ -122,25 +107,6 @@ static bool over_pcie(const gpuhier_setup_t *setup)
         }
     }
     return !all;
-}
-
-/* Can the hosts of all ranks read and write their GPUs' memory? */
-static bool hosts_map(const gpuhier_setup_t *setup)
-{
-    bool all = true;
-    for (int rank = 0; rank < setup->team->nranks; ++rank) {
-        all = all && 0 != setup->hello[rank].host_maps;
-    }
-    return all;
-}
-
-static bool kernels_may_wait(const gpuhier_setup_t *setup)
-{
-    bool all = true;
-    for (int rank = 0; rank < setup->team->nranks; ++rank) {
-        all = all && 0 != setup->hello[rank].may_wait;
-    }
-    return all;
 }
 
 /* Deals the shards of groups with levels, and finds the circles of this rank. There are no levels where a node
@@ -172,14 +138,15 @@ static int groups_make(gpuhier_setup_t *setup)
     team->index = team->hierarchy.index_of[team->rank];
     team->group_size = gpuhier_hierarchy_group_size(&team->hierarchy, team->group);
     if (1 == team->ngroups && !setup->has_host && (0 != gpuhier_params.oneshot_shared || gpus_differ(setup))) {
-        team->oneshot_bytes = !kernels_may_wait(setup)
+        const unsigned all = gpuhier_setup_all_can(setup);
+        team->oneshot_bytes = 0 == (all & GPUHIER_CAN_WAIT)
                                   ? 0
                                   : gpuhier_choice_oneshot(team->group_size, (uint64_t) gpuhier_params.oneshot_bytes,
                                                            team->limits.slice_bytes);
         if (team->oneshot_bytes > GPUHIER_ONESHOT_PCIE_BYTES && over_pcie(setup)) {
             team->oneshot_bytes = GPUHIER_ONESHOT_PCIE_BYTES;
         }
-        team->mapped_bytes = hosts_map(setup) ? (uint64_t) gpuhier_params.gdr_bytes : 0;
+        team->mapped_bytes = 0 != (all & GPUHIER_CAN_HOST_MAP) ? (uint64_t) gpuhier_params.gdr_bytes : 0;
         if (team->mapped_bytes > gpuhier_params.small_bytes) {
             team->mapped_bytes = gpuhier_params.small_bytes;
         }

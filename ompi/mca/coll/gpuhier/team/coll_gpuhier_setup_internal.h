@@ -4,20 +4,18 @@
  *
  * The state of a set-up, and what its files do for each other. Only they include it.
  *
- *   coll_gpuhier_setup.c             the order of the steps, and the first one; memory of a set-up; beginning anew
- *   coll_gpuhier_setup_node.c        the ranks of a node: control block and P2P test
- *   coll_gpuhier_setup_files.c       descriptors of scratch, and the fall to CUDA IPC
- *   coll_gpuhier_setup_groups.c      the groups that follow from the P2P tests, their id, scratch in host memory
- *   coll_gpuhier_setup_net.c         between groups: devices, addresses, connections, the fall to another way
- *   coll_gpuhier_setup_links.c       whether partners map each other's memory, and the trial of that
- *   coll_gpuhier_setup_relay.c       host memory that ranks of a node share, and the relay in it
- *   coll_gpuhier_setup_print.c       what print_info shows of a new team, and warnings about it
+ *   coll_gpuhier_setup.c             the order of the steps, and the first one; memory of a set-up; beginning anew;
+ * what is said of a new team coll_gpuhier_setup_node.c        the ranks of a node: descriptors of scratch, control
+ * block, P2P test coll_gpuhier_setup_groups.c      the groups that follow from the P2P tests, their id, scratch in host
+ * memory coll_gpuhier_setup_net.c         between groups: devices, addresses, connections, the fall to another way
+ *   coll_gpuhier_setup_links.c       whether partners map each other's memory, and the trial of that; the relay
  *
  * They stand on parts that know nothing of set-up: p2p_test, partners, process.
  */
 #ifndef GPUHIER_SETUP_INTERNAL_H
 #define GPUHIER_SETUP_INTERNAL_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,18 +30,18 @@ typedef struct gpuhier_setup_hello {
     uint32_t team_id;      /* random; the team's id comes from that of rank 0 */
     uint8_t way;           /* gpuhier_way_t of the record */
     uint8_t asked;         /* the last way to which this rank had to fall back */
-    uint8_t host_maps;     /* the host reads and writes memory of this rank's GPU */
-    uint8_t may_wait;      /* kernels on its GPU may wait for peers */
-    uint8_t links;         /* GPUHIER_LINKS_* */
-    uint8_t multicast;     /* this rank may take part in a multicast object */
+    uint16_t can;          /* GPUHIER_CAN_* */
     gpuhier_memref_t scratch;
     uint64_t nonce; /* of the patterns in scratch, see gpuhier_p2p_test_prepare() */
     gpuhier_record_t record;
 } gpuhier_setup_hello_t;
 
-/* Bits of a hello. */
-#define GPUHIER_LINKS_MAY 1u    /* partners may map memory of the rank: coll_gpuhier_net does not ask for host memory */
-#define GPUHIER_LINKS_FABRIC 2u /* its driver knows fabric handles */
+/* What a rank can do, as bits. */
+#define GPUHIER_CAN_LINK 1u     /* partners may map memory of the rank: coll_gpuhier_net does not ask for host memory */
+#define GPUHIER_CAN_FABRIC 2u   /* its driver knows fabric handles */
+#define GPUHIER_CAN_HOST_MAP 4u /* the host reads and writes memory of its GPU */
+#define GPUHIER_CAN_WAIT 8u     /* kernels on its GPU may wait for peers */
+#define GPUHIER_CAN_MULTICAST 16u /* it may take part in a multicast object */
 
 /* What a rank tells all others of the memory that its partners are to map. */
 typedef struct gpuhier_setup_link {
@@ -99,6 +97,16 @@ struct gpuhier_setup {
     char no_links[160];          /* why the trial of links failed; "": it did not, or there was none */
 };
 
+/* What all ranks can do. */
+static inline unsigned gpuhier_setup_all_can(const gpuhier_setup_t *setup)
+{
+    unsigned all = UINT_MAX;
+    for (int rank = 0; rank < setup->team->nranks; ++rank) {
+        all &= setup->hello[rank].can;
+    }
+    return all;
+}
+
 static inline bool gpuhier_setup_vote(const gpuhier_setup_t *setup, bool mine)
 {
     return gpuhier_saved_vote(setup->saved, setup->comm, mine);
@@ -123,19 +131,6 @@ static inline int gpuhier_setup_gather(const gpuhier_setup_t *setup, const void 
  */
 int gpuhier_setup_node(gpuhier_setup_t *setup, int rc);
 int gpuhier_setup_groups(gpuhier_setup_t *setup, int rc);
-
-/* Parts of the step `node`. */
-
-/* Sends the neighbours descriptors of this rank's scratch, and maps theirs. What could not be mapped shows in the
- * P2P test. */
-void gpuhier_setup_files_exchange(const gpuhier_setup_t *setup);
-
-/* Instead, on a rank that has failed since the hellos: tells the neighbours, or they would wait for a descriptor. */
-void gpuhier_setup_files_refuse(const gpuhier_setup_t *setup);
-
-/* When `p2p` is complete: has a rank failed to map memory by a descriptor, where CUDA IPC may do? Then all ranks
- * begin anew, with other scratch. The same on all ranks. */
-bool gpuhier_setup_files_failed(gpuhier_setup_t *setup);
 
 /* Has this process failed so often that it does not try descriptors again? */
 bool gpuhier_setup_files_given_up(void);
@@ -175,13 +170,6 @@ static inline bool gpuhier_setup_is_one_node(const gpuhier_setup_t *setup)
     return setup->nlocal == setup->team->nranks;
 }
 
-/* If links are not used, makes the host memory by which the groups of a node exchange. Succeeds also if no groups share
- * a node, or if there is no such memory. Succeeds on all ranks or on none. */
-int gpuhier_setup_relay(gpuhier_setup_t *setup);
-
-/* What this rank's hello says of links. */
-uint8_t gpuhier_setup_links_offer(const gpuhier_team_t *team);
-
 /* When it is known what UCX takes: will links be tried? The same on all ranks. */
 bool gpuhier_setup_links_wanted(const gpuhier_setup_t *setup);
 
@@ -201,15 +189,5 @@ typedef struct gpuhier_hostlanes {
  * failed has said why, and no rank has such memory then. The context is current.
  */
 int gpuhier_setup_hostlanes_make(const gpuhier_setup_t *setup, const gpuhier_hostlanes_t *lanes);
-
-/* Rank 0 prints a finished team, if print_info is set. */
-void gpuhier_setup_print(const gpuhier_setup_t *setup);
-
-/*
- * Rank 0 of a new team warns, once a process, about choices that are far below what the machine could do: messages over
- * RDMA ports pass through host memory, or few rails serve many ranks. Set-up itself warns about a node without
- * mappings, and coll_gpuhier_fallback.c about staging.
- */
-void gpuhier_setup_warn(const gpuhier_setup_t *setup);
 
 #endif /* GPUHIER_SETUP_INTERNAL_H */

@@ -9,8 +9,12 @@
  * Partners of one node may map each other's memory by CUDA IPC, though their groups cannot: a GPU of a DGX-1V has links
  * to one GPU of the other quad. Partners of different operating systems may do so by fabric handles, if one NVLink
  * domain joins their GPUs. Whether they can is tried: each rank makes exchange buffers with a pattern, and each partner
- * maps them and copies the pattern, by the copy that calls use. If that fails anywhere, no rank of the team uses links,
- * and a relay (setup_relay) may take their place on a node.
+ * maps them and copies the pattern, by the copy that calls use. If that fails anywhere, no rank of the team uses links.
+ *
+ * Then the groups of a node may exchange through host memory that they share, a relay, because partners there do not
+ * map each other's GPU memory: the driver may not allow that, as between the sockets of a Summit node, or messages lie
+ * in host memory anyway. The steps in which ranks of a node make such memory, with a vote of the whole communicator
+ * after each, serve setup_groups as well, for scratch in host memory.
  */
 #include "ompi_config.h"
 
@@ -19,10 +23,12 @@
 
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
-#include "gpu/coll_gpuhier_vmm.h"
 #include "team/coll_gpuhier_setup_internal.h"
 #include "team/coll_gpuhier_p2p_test.h"
+#include "base/coll_gpuhier_compat.h"
+#include "plan/coll_gpuhier_hierarchy.h"
 #include "opal/util/output.h"
+#include "opal/util/show_help.h"
 
 #define PATTERN_BYTES_MAX ((size_t) 32 << 10)
 
@@ -31,14 +37,6 @@ static size_t pattern_bytes(void)
 {
     const size_t most = gpuhier_slice_buffer_bytes(false) / sizeof(uint64_t) * sizeof(uint64_t);
     return most < PATTERN_BYTES_MAX ? most : PATTERN_BYTES_MAX;
-}
-
-uint8_t gpuhier_setup_links_offer(const gpuhier_team_t *team)
-{
-    if (GPUHIER_NET_STAGED == gpuhier_params.net) {
-        return 0;
-    }
-    return (uint8_t) (GPUHIER_LINKS_MAY | (gpuhier_vmm_knows_fabric(team->device->ordinal) ? GPUHIER_LINKS_FABRIC : 0));
 }
 
 /* Are there two groups on one node? */
@@ -61,18 +59,15 @@ static bool groups_share_node(const gpuhier_setup_t *setup)
 static gpuhier_exchange_kind_t kind_wanted(const gpuhier_setup_t *setup)
 {
     const gpuhier_team_t *team = setup->team;
-    uint8_t all = GPUHIER_LINKS_MAY | GPUHIER_LINKS_FABRIC;
-    for (int rank = 0; rank < team->nranks; ++rank) {
-        all &= setup->hello[rank].links;
-    }
-    if (0 == (all & GPUHIER_LINKS_MAY)) {
+    const unsigned all = gpuhier_setup_all_can(setup);
+    if (0 == (all & GPUHIER_CAN_LINK)) {
         return GPUHIER_EXCHANGE_HOST;
     }
     if (gpuhier_setup_is_one_node(setup)
-        || (0 == (all & GPUHIER_LINKS_FABRIC) && team->net_all_on_device && groups_share_node(setup))) {
+        || (0 == (all & GPUHIER_CAN_FABRIC) && team->net_all_on_device && groups_share_node(setup))) {
         return GPUHIER_EXCHANGE_DEVICE;
     }
-    return 0 != (all & GPUHIER_LINKS_FABRIC) ? GPUHIER_EXCHANGE_FABRIC : GPUHIER_EXCHANGE_HOST;
+    return 0 != (all & GPUHIER_CAN_FABRIC) ? GPUHIER_EXCHANGE_FABRIC : GPUHIER_EXCHANGE_HOST;
 }
 
 bool gpuhier_setup_links_wanted(const gpuhier_setup_t *setup)
@@ -88,19 +83,10 @@ static bool is_linked(const gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind
            && (GPUHIER_EXCHANGE_FABRIC == kind || setup->nodes[rank] == setup->nodes[team->rank]);
 }
 
-static unsigned error_of(int rc)
-{
-    const CUresult last = gpuhier_cuda_last_error();
-    return OMPI_SUCCESS == rc ? 0 : CUDA_SUCCESS == last ? CUDA_ERROR_UNKNOWN : (unsigned) last;
-}
-
 static int copy(const gpuhier_lane_t *lane, void *to, const void *from)
 {
-    CUstream stream = lane->stream[GPUHIER_STAGE_EXCHANGE];
-    int rc = gpuhier_cuda_error(
-        gpuhier_cu.cuMemcpyAsync((CUdeviceptr) (uintptr_t) to, (CUdeviceptr) (uintptr_t) from, pattern_bytes(), stream),
-        "cuMemcpyAsync of a pattern");
-    return OMPI_SUCCESS != rc ? rc : gpuhier_stream_await(stream);
+    return gpuhier_stream_copy(lane->stream[GPUHIER_STAGE_EXCHANGE], (CUdeviceptr) (uintptr_t) to,
+                               (CUdeviceptr) (uintptr_t) from, pattern_bytes());
 }
 
 /* Can a partner take what a NIC has written into this rank's buffers? */
@@ -131,7 +117,7 @@ static int buffers_offer(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind, u
         mine->ref = setup->lane->exchange.now->ref[0];
         rc = copy(setup->lane, setup->lane->exchange.now->shard[0], words);
     }
-    mine->error = (int32_t) error_of(rc);
+    mine->error = (int32_t) gpuhier_cuda_error_of(rc);
     return rc;
 }
 
@@ -152,7 +138,7 @@ static unsigned partner_try(gpuhier_setup_t *setup, int rank, uint64_t *words)
     if (OMPI_SUCCESS == rc && !gpuhier_p2p_pattern_matches(words, pattern_bytes(), setup->hello[rank].nonce)) {
         return CUDA_ERROR_UNKNOWN; /* the copy brought something else */
     }
-    return error_of(rc);
+    return gpuhier_cuda_error_of(rc);
 }
 
 /* Keeps what this rank maps of a partner mapped until the team ends. */
@@ -266,6 +252,155 @@ static void failure_note(gpuhier_setup_t *setup, int64_t verdict)
     }
 }
 
+/* -- host memory that ranks of a node share ------------------------------------------------ */
+
+enum { STEP_CREATE, STEP_ATTACH, STEP_REGISTER, STEP_PROVE, STEPS };
+
+static int step_take(const gpuhier_hostlanes_t *lanes, int step, char *reason)
+{
+    gpuhier_hostmem_t *hostmem = lanes->hostmem;
+    int rc = OMPI_SUCCESS;
+    switch (step) {
+    case STEP_CREATE:
+        return 0 == lanes->index ? gpuhier_hostmem_open(hostmem, lanes->word, true, &lanes->size, reason) : rc;
+    case STEP_ATTACH:
+        rc = 0 == lanes->index ? rc : gpuhier_hostmem_open(hostmem, lanes->word, false, &lanes->size, reason);
+        return OMPI_SUCCESS != rc ? rc : gpuhier_hostmem_reserve(hostmem, lanes->index, reason);
+    case STEP_REGISTER:
+        return gpuhier_hostmem_register(hostmem, lanes->word, lanes->index, lanes->lane, reason);
+    default:
+        return gpuhier_hostmem_prove(hostmem, lanes->word, lanes->size.nlanes, lanes->lane, reason);
+    }
+}
+
+int gpuhier_setup_hostlanes_make(const gpuhier_setup_t *setup, const gpuhier_hostlanes_t *lanes)
+{
+    char reason[GPUHIER_HOSTMEM_REASON_BYTES] = "";
+    bool ok = true;
+    for (int step = STEP_CREATE; step < STEPS && ok; ++step) {
+        gpuhier_engine_lock();
+        int rc = lanes->mine ? step_take(lanes, step, reason) : OMPI_SUCCESS;
+        gpuhier_engine_unlock();
+        if (OMPI_SUCCESS != rc) {
+            opal_show_help("help-coll-gpuhier.txt", lanes->topic, true, ompi_process_info.nodename,
+                           lanes->hostmem->bytes, reason);
+        }
+        ok = gpuhier_setup_vote(setup, OMPI_SUCCESS == rc);
+        if (lanes->mine && 0 == lanes->index && (STEP_ATTACH == step || !ok)) {
+            gpuhier_hostmem_unlink(lanes->word);
+        }
+    }
+    if (!ok) {
+        gpuhier_engine_lock();
+        gpuhier_hostmem_close(lanes->hostmem, setup->team->device->context);
+        gpuhier_engine_unlock();
+    }
+    return ok ? OMPI_SUCCESS : OMPI_ERR_NOT_AVAILABLE;
+}
+
+/* Bytes of a shard in the relay at most: page-locked memory is scarce, /dev/shm is small in containers, and every
+ * communicator has its own. With four slices in flight a lane takes 2 MiB. */
+#define RELAY_SHARD_BYTES ((size_t) 512 << 10)
+
+/* Is a rank's group the first one of its node? */
+static bool is_in_first_group(const gpuhier_setup_t *setup, int rank)
+{
+    const gpuhier_hierarchy_t *h = &setup->team->hierarchy;
+    return h->group_of[rank] == h->group_of[setup->nodes[rank]];
+}
+
+/* The size of the smallest group that shares its node with another group; 0: none does. This group has the longest
+ * shards. Equal on all ranks. */
+static int smallest_group(const gpuhier_setup_t *setup)
+{
+    const gpuhier_hierarchy_t *h = &setup->team->hierarchy;
+    int least = 0;
+    for (int rank = 0; rank < setup->team->nranks; ++rank) {
+        if (is_in_first_group(setup, rank)) {
+            continue;
+        }
+        const int groups[] = {h->group_of[rank], h->group_of[setup->nodes[rank]]};
+        for (int i = 0; i < 2; ++i) {
+            const int size = gpuhier_hierarchy_group_size(h, groups[i]);
+            least = 0 == least || size < least ? size : least;
+        }
+    }
+    return least;
+}
+
+/* Bytes of the longest slice with a relay. */
+static size_t slice_most(const gpuhier_setup_t *setup, int least)
+{
+    const size_t most = RELAY_SHARD_BYTES * (size_t) least;
+    return setup->team->limits.slice_bytes < most ? setup->team->limits.slice_bytes : most;
+}
+
+static int lane_of(const gpuhier_setup_t *setup, int rank)
+{
+    return setup->places[rank];
+}
+
+/* Makes the team use the relay, which every node with several groups has. */
+static void relay_take(gpuhier_setup_t *setup, int least)
+{
+    gpuhier_team_t *team = setup->team;
+    team->has_relay = true;
+    team->relay_lane = lane_of(setup, team->rank);
+    for (int rank = 0; rank < team->nranks; ++rank) {
+        if (NULL != team->peers[rank] && setup->nodes[rank] == setup->nodes[team->rank]) {
+            team->linked[rank] = 1 + (uint64_t) lane_of(setup, rank);
+        }
+    }
+    team->limits.slice_bytes = slice_most(setup, least);
+    team->limits.slice_bytes_max = 0;
+    team->limits.host_shard_bytes = 0; /* GPUs copy chunks into and out of the relay */
+    if (gpuhier_setup_is_one_node(setup)) {
+        team->exchange_kind = GPUHIER_EXCHANGE_DEVICE;
+        team->net_on_device = team->net_all_on_device = false;
+        team->limits.wire = GPUHIER_WIRE_NVLINK;
+    }
+}
+
+/* If links are not used, makes the host memory by which the groups of a node exchange. Succeeds also if no groups share
+ * a node, or if there is no such memory. Succeeds on all ranks or on none. */
+static int relay_make(gpuhier_setup_t *setup)
+{
+    gpuhier_team_t *team = setup->team;
+    const int least = smallest_group(setup);
+    if (0 == least) {
+        return OMPI_SUCCESS;
+    }
+    bool shares = false;
+    for (int i = 0; i < setup->nlocal; ++i) {
+        shares = shares || team->hierarchy.group_of[setup->local[i]] != team->group;
+    }
+    const size_t shard = (slice_most(setup, least) + (size_t) least - 1) / (size_t) least;
+    const gpuhier_hostlanes_t lanes = {
+        .mine = shares,
+        .hostmem = &team->relay,
+        .size = {.nlanes = setup->nlocal,
+                 .nbuffers = team->limits.slice_buffers,
+                 .buffer_bytes = (shard / GPUHIER_UNIT_BYTES + 4) * GPUHIER_UNIT_BYTES},
+        .index = lane_of(setup, team->rank),
+        .word = ~setup->hello[setup->local[0]]
+                     .segment_word, /* not the word itself, which scratch in host memory may have */
+        .lane = setup->lane,
+        .topic = "no relay"};
+    team->linked = calloc((size_t) team->nranks, sizeof(*team->linked));
+    if (!gpuhier_setup_vote(setup, NULL != team->linked)) {
+        return NULL == team->linked ? OMPI_ERR_OUT_OF_RESOURCE : OMPI_ERR_NOT_AVAILABLE;
+    }
+    if (OMPI_SUCCESS == gpuhier_setup_hostlanes_make(setup, &lanes)) {
+        relay_take(setup, least);
+    } else {
+        free(team->linked);
+        team->linked = NULL;
+    }
+    return OMPI_SUCCESS;
+}
+
+/* -- the step ------------------------------------------------------------------------------ */
+
 int gpuhier_setup_exchange_buffers(const gpuhier_setup_t *setup)
 {
     const gpuhier_team_t *team = setup->team;
@@ -305,7 +440,7 @@ int gpuhier_setup_links(gpuhier_setup_t *setup)
     if (GPUHIER_EXCHANGE_HOST != kind && links_make(setup, kind)) {
         return OMPI_SUCCESS;
     }
-    const int rc = gpuhier_setup_relay(setup);
+    const int rc = relay_make(setup);
     if (OMPI_SUCCESS != rc || (GPUHIER_EXCHANGE_HOST == kind && !setup->team->has_relay)) {
         return rc; /* HOST: setup_net has made the buffers */
     }

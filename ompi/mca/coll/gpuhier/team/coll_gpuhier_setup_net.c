@@ -17,7 +17,6 @@
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
 #include "team/coll_gpuhier_partners.h"
-#include "team/coll_gpuhier_pml.h"
 #include "team/coll_gpuhier_setup_internal.h"
 #include "ompi/proc/proc.h"
 #include "opal/util/output.h"

@@ -20,7 +20,8 @@
 #include "base/coll_gpuhier_params.h"
 #include "gpu/coll_gpuhier_fd_passing.h"
 #include "plan/coll_gpuhier_choice.h"
-#include "team/coll_gpuhier_switch.h"
+#include "team/coll_gpuhier_p2p_test.h"
+#include "team/coll_gpuhier_team.h"
 #include "opal/util/output.h"
 
 #define TRIAL_PART_BYTES ((size_t) 4096) /* of each member */
@@ -39,10 +40,7 @@ static uint64_t word_of_team(const gpuhier_team_t *team)
 
 static uint64_t trial_word(const gpuhier_team_t *team, int index, size_t place)
 {
-    uint64_t word = word_of_team(team) + ((uint64_t) index << 32) + place; /* splitmix64 */
-    word = (word ^ word >> 30) * 0xbf58476d1ce4e5b9u;
-    word = (word ^ word >> 27) * 0x94d049bb133111ebu;
-    return word ^ word >> 31;
+    return gpuhier_p2p_word(word_of_team(team) + (uint64_t) index, place);
 }
 
 static size_t copy_bytes(const gpuhier_team_t *team)
@@ -79,21 +77,15 @@ static int join_step(gpuhier_team_t *team)
     return OMPI_SUCCESS != rc ? rc : gpuhier_multicast_join(&team->multicast);
 }
 
-/* Copies on a stream of the lane, and so does not wait for other work of the program. */
-static int copy(CUstream stream, CUdeviceptr to, CUdeviceptr from, size_t bytes)
-{
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to, from, bytes, stream), "cuMemcpyAsync of a trial");
-    return OMPI_SUCCESS != rc ? rc : gpuhier_stream_await(stream);
-}
-
 static int map_step(gpuhier_team_t *team, CUstream stream, uint64_t *words, size_t n)
 {
     for (size_t i = 0; i < n; ++i) {
         words[i] = trial_word(team, team->index, i);
     }
     int rc = gpuhier_multicast_map(&team->multicast);
-    return OMPI_SUCCESS != rc ? rc
-                              : copy(stream, team->multicast.own, (CUdeviceptr) (uintptr_t) words, n * sizeof(*words));
+    return OMPI_SUCCESS != rc
+               ? rc
+               : gpuhier_stream_copy(stream, team->multicast.own, (CUdeviceptr) (uintptr_t) words, n * sizeof(*words));
 }
 
 static int try_step(const gpuhier_team_t *team, CUstream stream)
@@ -106,7 +98,7 @@ static int try_step(const gpuhier_team_t *team, CUstream stream)
 
 static int check_step(const gpuhier_team_t *team, CUstream stream, uint64_t *words, size_t n)
 {
-    int rc = copy(stream, (CUdeviceptr) (uintptr_t) words, team->multicast.own, n * sizeof(*words));
+    int rc = gpuhier_stream_copy(stream, (CUdeviceptr) (uintptr_t) words, team->multicast.own, n * sizeof(*words));
     for (size_t i = 0; i < n && OMPI_SUCCESS == rc; ++i) {
         uint64_t sum = 0;
         for (int member = 0; member < team->group_size; ++member) {

@@ -19,7 +19,7 @@
 
 #include "gpu/coll_gpuhier_device.h"
 #include "gpu/coll_gpuhier_hostmem.h"
-#include "gpu/coll_gpuhier_multicast.h"
+#include "gpu/coll_gpuhier_vmm.h"
 #include "base/coll_gpuhier_params.h"
 #include "base/coll_gpuhier_saved.h"
 #include "net/coll_gpuhier_net.h"
@@ -75,7 +75,7 @@ typedef struct gpuhier_team {
                               all ranks read and write GPU memory themselves */
     enum {
         GPUHIER_SWITCH_NONE,    /* no switch reduces for all groups */
-        GPUHIER_SWITCH_UNTRIED, /* switches may be able to: see coll_gpuhier_switch.h */
+        GPUHIER_SWITCH_UNTRIED, /* switches may be able to: see gpuhier_switch_make() */
         GPUHIER_SWITCH_READY
     } switch_state;                /* the same on all members; changes with a probe, as does multicast */
     uint64_t switch_from;          /* not NONE: bytes of the shortest message */
@@ -193,5 +193,32 @@ void gpuhier_setup_drop(gpuhier_setup_t *setup);
  */
 int gpuhier_team_create(gpuhier_setup_t *setup, gpuhier_saved_t *saved, const gpuhier_buffer_t *buffer,
                         gpuhier_team_t **team_p);
+
+/*
+ * -- coll_gpuhier_switch.c ---------------------------------------------------------------------
+ *
+ * A team's memory for reductions in NVSwitches: slice buffers with multicast addresses, one set for each group.
+ *
+ *   | slice buffer 0, 1 .. S-1 |    in the copy of every member; input and output of a slice
+ *
+ * Element i of a buffer is reduced and written in all copies by its shard's owner only.
+ */
+
+/* Should switches reduce a call of this kernel (coll_gpuhier_reduce.h) and length, if the team has the memory? Equal on
+ * all ranks. */
+bool gpuhier_switch_suits(const gpuhier_team_t *team, int kernel, uint64_t bytes);
+
+/*
+ * Makes the memory, if the team is one that may have it and has not tried. Collective: all ranks of the communicator
+ * call it at the same place, and know that all do. Afterwards all have it, or none, unless
+ * saved->failure is set.
+ */
+void gpuhier_switch_make(gpuhier_team_t *team, gpuhier_saved_t *saved);
+
+/* Where a slice buffer begins, in bytes from the start of a copy. */
+static inline uint64_t gpuhier_switch_place(const gpuhier_team_t *team, int buffer)
+{
+    return (uint64_t) buffer * team->switch_buffer_bytes;
+}
 
 #endif /* GPUHIER_TEAM_H */

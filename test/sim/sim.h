@@ -20,6 +20,7 @@
 
 extern "C" {
 #include "plan/coll_gpuhier_choice.h"
+#include "info_traffic.h"
 }
 
 /* Bytes per second, seconds. */

@@ -73,12 +73,12 @@ gpuhier_plan_t Call::plan(int node) const
 Call::Call(const Case &c) : c(c)
 {
     const int gpus = c.machine.gpus;
-    std::vector<gpuhier_hier_rank_t> ranks(static_cast<size_t>(c.nodes) * gpus);
-    for (size_t i = 0; i < ranks.size(); ++i) {
-        ranks[i].node = i / gpus;
+    std::vector<uint64_t> nodes(static_cast<size_t>(c.nodes) * gpus);
+    for (size_t i = 0; i < nodes.size(); ++i) {
+        nodes[i] = i / gpus * gpus;
     }
     if (0
-            != gpuhier_hierarchy_init(&hierarchy, static_cast<int>(ranks.size()), ranks.data(), all_map, nullptr,
+            != gpuhier_hierarchy_init(&hierarchy, static_cast<int>(nodes.size()), nodes.data(), all_map, nullptr,
                                       GPUHIER_GROUP_MAX)
         || 0 != gpuhier_shape_init(&shape, &hierarchy)) {
         std::fprintf(stderr, "sim: out of memory\n");
@@ -117,12 +117,14 @@ struct Owner {
     /* What a kernel needs to load its rank's shard of a slice from host memory. */
     double host_load(uint64_t slice, int operands) const
     {
-        const double bytes = gpuhier_range_length(gpuhier_plan_shard(&plan, slice, plan.index)) * plan.elem_bytes;
+        const double bytes =
+            gpuhier_range_length(gpuhier_plan_part(&plan, slice, plan.index, plan.group_size)) * plan.elem_bytes;
         return call.c.machine.pcie_load + operands * bytes / call.c.machine.pcie;
     }
     double host_store(uint64_t slice) const
     {
-        const double bytes = gpuhier_range_length(gpuhier_plan_shard(&plan, slice, plan.index)) * plan.elem_bytes;
+        const double bytes =
+            gpuhier_range_length(gpuhier_plan_part(&plan, slice, plan.index, plan.group_size)) * plan.elem_bytes;
         return call.c.machine.pcie_store + bytes / call.c.machine.pcie;
     }
     /* Two nodes may stand for all. */
@@ -245,7 +247,7 @@ void Owner::all_gather()
             sg4::this_actor::sleep_for(
                 host_load(slice, GPUHIER_ACTION_NONE != gpuhier_plan_last_action(&plan) ? 2 : 1));
         } else if (GPUHIER_ACTION_NONE != gpuhier_plan_last_action(&plan)) {
-            const gpuhier_range_t shard = gpuhier_plan_shard(&plan, slice, plan.index);
+            const gpuhier_range_t shard = gpuhier_plan_part(&plan, slice, plan.index, plan.group_size);
             call.cluster->memory(node, 3.0 * static_cast<double>(gpuhier_range_length(shard) * plan.elem_bytes));
         }
         call.cluster->nvlink(node, slice_to_others(slice));
@@ -271,5 +273,5 @@ Outcome sim_gpuhier(const Case &c)
         owner.start();
     }
     sg4::Engine::get_instance()->run();
-    return {call.ends.empty() ? 0.0 : call.ends.back(), call.sent[0], gpuhier_plan_sent_bytes(&plan)};
+    return {call.ends.empty() ? 0.0 : call.ends.back(), call.sent[0], info_sent_bytes(&plan)};
 }

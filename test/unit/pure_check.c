@@ -5,6 +5,7 @@
  * Owns: the references that the result of a simulated run is compared with. They
  * are computed from the contributions directly, by the formulas in coll_gpuhier_schedule.h.
  */
+#include "info_traffic.h"
 #include "pure_run.h"
 
 #include <string.h>
@@ -117,20 +118,18 @@ bool pure_check_traffic(run_t *run, pure_sim_counts_t *counts)
 
     for (int rank = 0; rank < run->nranks; ++rank) {
         const gpuhier_plan_t *plan = &run->plans[rank];
-        if (gpuhier_plan_sent_bytes(plan) != run->sent[rank] * run->sim->elem_bytes) {
+        if (info_sent_bytes(plan) != run->sent[rank] * run->sim->elem_bytes) {
             return pure_run_fail(run, "rank %d sent %llu elements, by the formula %llu bytes", rank,
-                                 (unsigned long long) run->sent[rank],
-                                 (unsigned long long) gpuhier_plan_sent_bytes(plan));
+                                 (unsigned long long) run->sent[rank], (unsigned long long) info_sent_bytes(plan));
         }
         counts->net_elems += run->sent[rank];
         for (int from = 0; from < plan->group_size; ++from) {
             uint64_t moved = run->links[(size_t) rank * row + (size_t) from];
             counts->gpu_elems += moved;
-            if (from != plan->index
-                && gpuhier_plan_link_bytes(plan, plan->index, from) != moved * run->sim->elem_bytes) {
+            if (from != plan->index && info_link_bytes(plan, plan->index, from) != moved * run->sim->elem_bytes) {
                 return pure_run_fail(run, "rank %d: %llu elements came from member %d, by the formula %llu bytes", rank,
                                      (unsigned long long) moved, from,
-                                     (unsigned long long) gpuhier_plan_link_bytes(plan, plan->index, from));
+                                     (unsigned long long) info_link_bytes(plan, plan->index, from));
             }
         }
     }

@@ -12,6 +12,7 @@
  * from the ranks' own claims, not from the function that the programs use to
  * find their peers.
  */
+#include "info_traffic.h"
 #include "pure_run.h"
 
 #include <stdarg.h>
@@ -75,7 +76,7 @@ value_t pure_combine(value_t left, value_t right)
 static value_t *shard_values(run_t *run, int rank, uint64_t slice, gpuhier_range_t range)
 {
     const gpuhier_plan_t *plan = &run->plans[rank];
-    gpuhier_range_t shard = gpuhier_plan_shard(plan, slice, plan->index);
+    gpuhier_range_t shard = gpuhier_plan_part(plan, slice, plan->index, plan->group_size);
     uint64_t buffer = (uint64_t) gpuhier_plan_buffer(plan, slice);
 
     if (range.begin < shard.begin || range.end > shard.end || range.begin > range.end
@@ -264,7 +265,7 @@ static bool run_reduce_scatter(run_t *run, uint64_t slice)
 {
     for (int rank = 0; rank < run->nranks; ++rank) {
         const gpuhier_plan_t *plan = &run->plans[rank];
-        gpuhier_range_t shard = gpuhier_plan_shard(plan, slice, plan->index);
+        gpuhier_range_t shard = gpuhier_plan_part(plan, slice, plan->index, plan->group_size);
         value_t *values = shard_values(run, rank, slice, shard);
         if (NULL == values) {
             return false;
@@ -286,7 +287,7 @@ static bool run_reduce_scatter(run_t *run, uint64_t slice)
 static bool deliver(run_t *run, int rank, uint64_t slice)
 {
     const gpuhier_plan_t *plan = &run->plans[rank];
-    gpuhier_range_t shard = gpuhier_plan_shard(plan, slice, plan->index);
+    gpuhier_range_t shard = gpuhier_plan_part(plan, slice, plan->index, plan->group_size);
     const value_t *values = shard_values(run, rank, slice, shard);
 
     if (NULL == values) {
@@ -361,17 +362,17 @@ static bool run_plans(run_t *run)
 /* Runs the table of slice x tick. Within a tick the oldest slice goes first: two slice buffers then suffice. */
 static bool run_table(run_t *run)
 {
-    static bool (*const stages[GPUHIER_PHASE_COUNT])(run_t *, uint64_t) = {
-        [GPUHIER_PHASE_REDUCE_SCATTER] = run_reduce_scatter,
-        [GPUHIER_PHASE_EXCHANGE] = run_exchange,
-        [GPUHIER_PHASE_ALL_GATHER] = run_all_gather,
+    static bool (*const stages[INFO_PHASE_COUNT])(run_t *, uint64_t) = {
+        [INFO_PHASE_REDUCE_SCATTER] = run_reduce_scatter,
+        [INFO_PHASE_EXCHANGE] = run_exchange,
+        [INFO_PHASE_ALL_GATHER] = run_all_gather,
     };
     const gpuhier_plan_t *plan = &run->plans[0];
 
-    for (uint64_t tick = 0; tick < gpuhier_plan_ticks(plan); ++tick) {
-        for (int stage = GPUHIER_PHASE_COUNT - 1; stage >= 0; --stage) {
-            uint64_t slice = gpuhier_plan_phase_slice(plan, tick, (gpuhier_phase_t) stage);
-            if (GPUHIER_NO_SLICE == slice) {
+    for (uint64_t tick = 0; tick < info_ticks(plan); ++tick) {
+        for (int stage = INFO_PHASE_COUNT - 1; stage >= 0; --stage) {
+            uint64_t slice = info_phase_slice(plan, tick, (info_phase_t) stage);
+            if (INFO_NO_SLICE == slice) {
                 continue;
             }
             if (slice >= plan->nslices || run->stage_done[slice] != stage) {
@@ -385,7 +386,7 @@ static bool run_table(run_t *run)
         }
     }
     for (uint64_t slice = 0; slice < plan->nslices; ++slice) {
-        if (GPUHIER_PHASE_COUNT != run->stage_done[slice]) {
+        if (INFO_PHASE_COUNT != run->stage_done[slice]) {
             return pure_run_fail(run, "slice %llu is not finished", (unsigned long long) slice);
         }
     }

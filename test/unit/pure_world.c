@@ -51,8 +51,19 @@ bool pure_all_map(void *arg, int rank, int other)
     return true;
 }
 
+void pure_nodes_number(uint64_t *nodes, int nranks)
+{
+    for (int rank = nranks - 1; rank >= 0; --rank) {
+        int lowest = 0;
+        while (nodes[lowest] != nodes[rank]) {
+            ++lowest;
+        }
+        nodes[rank] = (uint64_t) lowest;
+    }
+}
+
 /* Deals the ranks to the nodes. */
-static void world_place(gpuhier_hier_rank_t *ranks, int nnodes, const int *ranks_per_node, pure_placement_t placement,
+static void world_place(uint64_t *nodes, int nnodes, const int *ranks_per_node, pure_placement_t placement,
                         uint64_t seed)
 {
     pure_random_t random = {seed};
@@ -63,7 +74,7 @@ static void world_place(gpuhier_hier_rank_t *ranks, int nnodes, const int *ranks
             dealt = 0;
             for (int node = 0; node < nnodes; ++node) {
                 if (round < ranks_per_node[node]) {
-                    ranks[nranks++].node = (uint64_t) node;
+                    nodes[nranks++] = (uint64_t) node;
                     ++dealt;
                 }
             }
@@ -72,36 +83,37 @@ static void world_place(gpuhier_hier_rank_t *ranks, int nnodes, const int *ranks
     }
     for (int node = 0; node < nnodes; ++node) {
         for (int i = 0; i < ranks_per_node[node]; ++i) {
-            ranks[nranks++].node = (uint64_t) node;
+            nodes[nranks++] = (uint64_t) node;
         }
     }
     for (int i = nranks - 1; PURE_SHUFFLED == placement && i > 0; --i) {
         int j = (int) pure_random_below(&random, (uint64_t) i + 1);
-        gpuhier_hier_rank_t swapped = ranks[i];
-        ranks[i] = ranks[j];
-        ranks[j] = swapped;
+        uint64_t swapped = nodes[i];
+        nodes[i] = nodes[j];
+        nodes[j] = swapped;
     }
 }
 
 void pure_world_init(pure_world_t *world, int nnodes, const int *ranks_per_node, pure_placement_t placement,
                      uint64_t seed, int max_group)
 {
-    gpuhier_hier_rank_t *ranks;
+    uint64_t *nodes;
     int nranks = 0;
 
     for (int node = 0; node < nnodes; ++node) {
         nranks += ranks_per_node[node];
     }
-    ranks = calloc((size_t) nranks, sizeof(*ranks));
-    if (NULL != ranks) {
-        world_place(ranks, nnodes, ranks_per_node, placement, seed);
+    nodes = calloc((size_t) nranks, sizeof(*nodes));
+    if (NULL != nodes) {
+        world_place(nodes, nnodes, ranks_per_node, placement, seed);
+        pure_nodes_number(nodes, nranks);
     }
-    if (NULL == ranks || 0 != gpuhier_hierarchy_init(&world->hierarchy, nranks, ranks, pure_all_map, NULL, max_group)
+    if (NULL == nodes || 0 != gpuhier_hierarchy_init(&world->hierarchy, nranks, nodes, pure_all_map, NULL, max_group)
         || 0 != gpuhier_shape_init(&world->shape, &world->hierarchy)) {
         fprintf(stderr, "cannot make a world of %d ranks\n", nranks);
         exit(1);
     }
-    free(ranks);
+    free(nodes);
 }
 
 void pure_world_fini(pure_world_t *world)

@@ -48,6 +48,9 @@ void pure_world_fini(pure_world_t *world);
 
 bool pure_all_map(void *arg, int rank, int other);
 
+/* Makes the number of each node that of its lowest rank, whatever it was before. */
+void pure_nodes_number(uint64_t *nodes, int nranks);
+
 /*
  * Calls visit for every tuple of 1 .. max_nodes nodes of 1 .. max_ranks ranks:
  * every order up to ordered_nodes nodes, beyond that only falling sizes.

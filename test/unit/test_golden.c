@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "info_traffic.h"
 #include "plan/coll_gpuhier_choice.h"
 #include "pure_world.h"
 
@@ -85,7 +86,7 @@ static void print_slices(FILE *out, const gpuhier_plan_t *plans, int nranks)
         fprintf(out, ", shards of ranks");
         for (int rank = 0; rank < nranks; ++rank) {
             fprintf(out, "%s %d ", 0 == rank ? "" : ",", rank);
-            print_range(out, gpuhier_plan_shard(&plans[rank], slice, plans[rank].index));
+            print_range(out, gpuhier_plan_part(&plans[rank], slice, plans[rank].index, plans[rank].group_size));
         }
         fprintf(out, "\n");
     }
@@ -93,13 +94,13 @@ static void print_slices(FILE *out, const gpuhier_plan_t *plans, int nranks)
 
 static void print_table(FILE *out, const gpuhier_plan_t *plan)
 {
-    static const char *const names[GPUHIER_PHASE_COUNT] = {"RS", "X", "AG"};
+    static const char *const names[INFO_PHASE_COUNT] = {"RS", "X", "AG"};
 
-    for (uint64_t tick = 0; tick < gpuhier_plan_ticks(plan); ++tick) {
+    for (uint64_t tick = 0; tick < info_ticks(plan); ++tick) {
         fprintf(out, "tick %llu:", (unsigned long long) tick);
-        for (int stage = 0; stage < GPUHIER_PHASE_COUNT; ++stage) {
-            uint64_t slice = gpuhier_plan_phase_slice(plan, tick, (gpuhier_phase_t) stage);
-            if (GPUHIER_NO_SLICE != slice) {
+        for (int stage = 0; stage < INFO_PHASE_COUNT; ++stage) {
+            uint64_t slice = info_phase_slice(plan, tick, (info_phase_t) stage);
+            if (INFO_NO_SLICE != slice) {
                 fprintf(out, " %s(%llu, buffer %d)", names[stage], (unsigned long long) slice,
                         gpuhier_plan_buffer(plan, slice));
             }
@@ -155,8 +156,7 @@ static void print_schedule(FILE *out, const schedule_case_t *c)
             plans[0].nchunks);
     for (int rank = 0; rank < nranks; ++rank) {
         print_transfers(out, &plans[rank], 0);
-        fprintf(out, "rank %d sends %llu bytes in all\n", rank,
-                (unsigned long long) gpuhier_plan_sent_bytes(&plans[rank]));
+        fprintf(out, "rank %d sends %llu bytes in all\n", rank, (unsigned long long) info_sent_bytes(&plans[rank]));
     }
     free(plans);
     pure_world_fini(&world);
@@ -171,11 +171,11 @@ static bool islands_can_map(void *arg, int rank, int other)
 
 static void print_islands(FILE *out)
 {
-    gpuhier_hier_rank_t ranks[8] = {{0}};
+    uint64_t nodes[8] = {0};
     gpuhier_hierarchy_t h;
     gpuhier_shape_t shape;
 
-    assert_int_equal(gpuhier_hierarchy_init(&h, 8, ranks, islands_can_map, NULL, GPUHIER_GROUP_MAX), 0);
+    assert_int_equal(gpuhier_hierarchy_init(&h, 8, nodes, islands_can_map, NULL, GPUHIER_GROUP_MAX), 0);
     assert_int_equal(gpuhier_shape_init(&shape, &h), 0);
     print_groups(out, &h);
     print_pieces(out, &shape);

@@ -143,7 +143,7 @@ done
 printf 'coll_gpuhier_reprot = 1\n' >"$folder/site"
 OMPI_MCA_mca_base_param_files=$folder/site says 2 "^gpuhier_info: there is no parameter coll_gpuhier_reprot \($folder/site\)" "${call[@]}"
 # What is right stays so: all parameters by their names, values as Open MPI takes them, and those of other components.
-names=$(sed -nE 's/^    X\(([a-z_]+), (INT|BOOL|SIZE_T|DOUBLE|STRING), .*/\1/p' "$GPUHIER_SRC/ompi/mca/coll/gpuhier/base/coll_gpuhier_params_list.h")
+names=$(sed -nE 's/^    X\(([a-z_]+), (INT|BOOL|SIZE_T|DOUBLE|STRING), [^,]+, (EQUAL|GIVEN|OWN), .*/\1/p' "$GPUHIER_SRC/ompi/mca/coll/gpuhier/base/coll_gpuhier_params.h")
 [ "$(wc -w <<<"$names")" -gt 15 ] || { echo "the list of parameters is not read: $names"; failures=$((failures + 1)); }
 for name in $names; do
     [ "$name" = tune ] || says 0 '^8388608 elements' "${call[@]}" --mca "coll_gpuhier_$name" 1

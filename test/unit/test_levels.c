@@ -36,11 +36,11 @@ static bool all_map(void *arg, int rank, int other)
 
 static void world_make(const facts_t *facts, int nranks)
 {
-    gpuhier_hier_rank_t nodes[GPUHIER_GROUP_MAX] = {{0}};
+    uint64_t nodes[GPUHIER_GROUP_MAX] = {0};
 
     memset(records, 0, sizeof(records));
     for (int rank = 0; rank < nranks; ++rank) {
-        nodes[rank].node = (uint64_t) facts[rank].node;
+        nodes[rank] = (uint64_t) facts[rank].node;
         records[rank].package = facts[rank].package;
         records[rank].pci_switch = facts[rank].pci_switch;
         records[rank].gpu_pci.bus = (uint8_t) rank;
@@ -52,6 +52,7 @@ static void world_make(const facts_t *facts, int nranks)
             }
         }
     }
+    pure_nodes_number(nodes, nranks);
     assert_int_equal(gpuhier_hierarchy_init(&h, nranks, nodes, all_map, NULL, GPUHIER_GROUP_MAX), 0);
     assert_int_equal(gpuhier_shape_init(&shape, &h), 0);
 }
@@ -354,7 +355,8 @@ static void run_slice(run_t *run, int ranks, uint64_t slice, pure_random_t *rand
         }
     }
     for (int index = 0; index < ranks; ++index) { /* the exchange knows of no levels */
-        const gpuhier_range_t shard = gpuhier_plan_shard(&run->plans[index], slice, run->plans[index].shard);
+        const gpuhier_range_t shard =
+            gpuhier_plan_part(&run->plans[index], slice, run->plans[index].shard, run->plans[index].group_size);
         const gpuhier_range_t last = shard_of(run, index, run->levels - 1, slice);
         assert_memory_equal(&shard, &last, sizeof(shard));
     }

@@ -297,14 +297,15 @@ static bool one_node(void *arg, int rank, int other)
 
 static void layout_make(world_t *w, const int *sizes)
 {
-    gpuhier_hier_rank_t ranks[RANKS_MAX];
+    uint64_t nodes[RANKS_MAX];
     int n = 0;
     for (int group = 0; sizes[group] > 0; ++group) {
+        const uint64_t first = (uint64_t) n;
         for (int i = 0; i < sizes[group]; ++i) {
-            ranks[n++].node = (uint64_t) group;
+            nodes[n++] = first;
         }
     }
-    assert_int_equal(0, gpuhier_hierarchy_init(&w->h, n, ranks, one_node, NULL, 8));
+    assert_int_equal(0, gpuhier_hierarchy_init(&w->h, n, nodes, one_node, NULL, 8));
     for (int group = 0; group < w->h.ngroups; ++group) { /* shards in another order than that of the members */
         const int size = gpuhier_hierarchy_group_size(&w->h, group);
         int owners[RANKS_MAX];

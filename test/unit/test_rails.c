@@ -245,7 +245,7 @@ static bool nobody_maps(void *arg, int rank, int other)
 /* The rails of the one piece of two ranks, each a group of its own on a node of its own, with records like this. */
 static void plan_of_two(const gpuhier_record_t *record, gpuhier_piece_rails_t *rails)
 {
-    const gpuhier_hier_rank_t nodes[2] = {{0}, {1}};
+    const uint64_t nodes[2] = {0, 1};
     gpuhier_record_t records[2] = {*record, *record};
     gpuhier_hierarchy_t hierarchy;
     gpuhier_shape_t shape;
@@ -375,7 +375,7 @@ static void test_rails_many(void **state)
  */
 static void test_rails_uneven(void **state)
 {
-    const gpuhier_hier_rank_t nodes[3] = {{0}, {1}, {2}};
+    const uint64_t nodes[3] = {0, 1, 2};
     int counts[3];
 
     (void) state;
@@ -438,7 +438,7 @@ static bool node_maps(void *arg, int rank, int other)
 /* Two nodes of four ranks each, in groups of so many: are the rails few, and how are they used? */
 static bool are_few(const gpuhier_record_t records[8], int group, gpuhier_rails_use_t *use)
 {
-    const gpuhier_hier_rank_t nodes[8] = {{0}, {0}, {0}, {0}, {4}, {4}, {4}, {4}};
+    const uint64_t nodes[8] = {0, 0, 0, 0, 4, 4, 4, 4};
     gpuhier_hierarchy_t hierarchy;
     gpuhier_shape_t shape;
     gpuhier_piece_rails_t rails[8];

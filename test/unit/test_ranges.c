@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "info_traffic.h"
 #include "plan/coll_gpuhier_choice.h"
 #include "plan/coll_gpuhier_schedule.h"
 #include "pure_world.h"
@@ -178,7 +179,7 @@ static void check_slice(const gpuhier_plan_t *plan, const gpuhier_limits_t *limi
     assert_true(elems <= plan->slice_elems_max);
     assert_true(elems * plan->elem_bytes <= limits->slice_bytes || elems <= plan->unit);
     for (int i = 0; i < plan->group_size; ++i) {
-        gpuhier_range_t shard = gpuhier_plan_shard(plan, slice, i);
+        gpuhier_range_t shard = gpuhier_plan_part(plan, slice, i, plan->group_size);
         assert_true(shard.begin == at);
         assert_true(shard.begin <= shard.end);
         assert_true(gpuhier_range_length(shard) <= plan->shard_elems_max);
@@ -201,7 +202,7 @@ static void check_slice(const gpuhier_plan_t *plan, const gpuhier_limits_t *limi
 /* My pieces are my shard, my chunks are my piece. */
 static void check_steps(const gpuhier_plan_t *plan, uint64_t slice)
 {
-    gpuhier_range_t shard = gpuhier_plan_shard(plan, slice, plan->index);
+    gpuhier_range_t shard = gpuhier_plan_part(plan, slice, plan->index, plan->group_size);
     uint64_t at = shard.begin;
 
     for (int piece = plan->first_piece; piece < plan->first_piece + plan->npieces; ++piece) {
@@ -243,7 +244,8 @@ static void check_plan(const gpuhier_plan_t *plan, const gpuhier_limits_t *limit
         assert_true(gpuhier_plan_slice(plan, n - 1).end == plan->count);
     }
     if (plan->elem_bytes <= GPUHIER_UNIT_BYTES) {
-        assert_true(plan->shard_elems_max * plan->elem_bytes <= gpuhier_shard_bytes_max(limits, plan->group_size));
+        assert_true(plan->shard_elems_max * plan->elem_bytes
+                    <= limits->slice_bytes / (uint64_t) plan->group_size + GPUHIER_UNIT_BYTES);
     }
 }
 
@@ -298,8 +300,8 @@ static void test_formulas_add_up(void **state)
         assert_int_equal(gpuhier_plan_init(&plan, &world.shape, rank, count, 8, &limits), 0);
         int peer = (plan.index + 1) % plan.group_size;
         for (uint64_t slice = 0; slice < plan.nslices; ++slice) {
-            link += gpuhier_range_length(gpuhier_plan_shard(&plan, slice, plan.index));
-            link += gpuhier_range_length(gpuhier_plan_shard(&plan, slice, peer));
+            link += gpuhier_range_length(gpuhier_plan_part(&plan, slice, plan.index, plan.group_size));
+            link += gpuhier_range_length(gpuhier_plan_part(&plan, slice, peer, plan.group_size));
             for (int piece = plan.first_piece; piece < plan.first_piece + plan.npieces; ++piece) {
                 for (int step = 0; step < plan.nsteps; ++step) {
                     gpuhier_transfer_t t;
@@ -308,9 +310,9 @@ static void test_formulas_add_up(void **state)
                 }
             }
         }
-        assert_true(8 * sent == gpuhier_plan_sent_bytes(&plan));
-        assert_true(8 * link == gpuhier_plan_link_bytes(&plan, plan.index, peer));
-        assert_true(8 * link == gpuhier_plan_link_bytes(&plan, peer, plan.index));
+        assert_true(8 * sent == info_sent_bytes(&plan));
+        assert_true(8 * link == info_link_bytes(&plan, plan.index, peer));
+        assert_true(8 * link == info_link_bytes(&plan, peer, plan.index));
     }
     pure_world_fini(&world);
 }

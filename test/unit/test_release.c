@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "coll_gpuhier_release.h"
+#include "base/coll_gpuhier_compat.h"
 
 static void same_release(void **state)
 {

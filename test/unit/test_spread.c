@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "base/coll_gpuhier_spread.h"
+#include "base/coll_gpuhier_clock.h"
 
 #define MOST 1000
 

@@ -166,7 +166,7 @@ static bool can_map(void *arg, int rank, int other)
 int info_machine_groups(const info_machine_t *machine, gpuhier_hierarchy_t *h, int ranks_p[INFO_GPUS_MAX],
                         bool *by_host_p)
 {
-    gpuhier_hier_rank_t ranks[INFO_GPUS_MAX] = {{0}};
+    const uint64_t nodes[INFO_GPUS_MAX] = {0}; /* all are on node 0 */
     grouping_t grouping = {machine, ranks_p, false};
     bool is_host[INFO_GPUS_MAX] = {false}; /* by the number of a node: there is node 0 alone */
     int count = 0;
@@ -176,14 +176,14 @@ int info_machine_groups(const info_machine_t *machine, gpuhier_hierarchy_t *h, i
             ranks_p[count++] = i;
         }
     }
-    if (0 == count || 0 != gpuhier_hierarchy_init(h, count, ranks, can_map, &grouping, GPUHIER_GROUP_MAX)) {
+    if (0 == count || 0 != gpuhier_hierarchy_init(h, count, nodes, can_map, &grouping, GPUHIER_GROUP_MAX)) {
         return 0;
     }
-    *by_host_p = gpuhier_hierarchy_host_nodes(h, ranks, can_map, &grouping, is_host);
+    *by_host_p = gpuhier_hierarchy_host_nodes(h, nodes, can_map, &grouping, is_host);
     if (*by_host_p) {
         grouping.by_host = true;
         gpuhier_hierarchy_fini(h);
-        return 0 == gpuhier_hierarchy_init(h, count, ranks, can_map, &grouping, GPUHIER_GROUP_MAX) ? count : 0;
+        return 0 == gpuhier_hierarchy_init(h, count, nodes, can_map, &grouping, GPUHIER_GROUP_MAX) ? count : 0;
     }
     return count;
 }

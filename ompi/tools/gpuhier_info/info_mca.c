@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/coll_gpuhier_params_list.h"
+#include "base/coll_gpuhier_params.h"
 #include "plan/coll_gpuhier_schedule.h"
 
 #define SMALL_BYTES_MAX ((uint64_t) 1 << 20) /* as coll_gpuhier_params.c */
@@ -44,7 +44,7 @@ static const struct param {
     kind_t kind;
     const char *const *choices; /* NULL: any value of the kind */
 } params[] = {
-#define PARAM(name, type, level, scope, choices, text) {#name, KIND_##type, choices},
+#define PARAM(name, type, standard, path, level, scope, choices, text) {#name, KIND_##type, choices},
     GPUHIER_PARAMS(PARAM)
 #undef PARAM
 };
@@ -53,7 +53,7 @@ static const struct tune_key {
     const char *name;
     double standard, least, most;
 } tune_keys[] = {
-#define TUNE_KEY(name, standard, least, most) {#name, standard, least, most},
+#define TUNE_KEY(name, type, standard, least, most, path) {#name, standard, least, most},
     GPUHIER_TUNE_KEYS(TUNE_KEY)
 #undef TUNE_KEY
 };

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "info_json.h"
+#include "info_traffic.h"
 
 /* Rows of a table that are printed before the rest is left out. */
 #define ROWS_MAX 16
@@ -78,7 +79,7 @@ static void print_pieces(const gpuhier_shape_t *shape)
 static void print_pipeline(const gpuhier_plan_t *plan)
 {
     static const char *const stages[] = {"RS", "X", "AG"};
-    uint64_t ticks = gpuhier_plan_ticks(plan);
+    uint64_t ticks = info_ticks(plan);
     uint64_t tick;
     int stage;
 
@@ -95,10 +96,10 @@ static void print_pipeline(const gpuhier_plan_t *plan)
             break;
         }
         printf("  step %llu:", (unsigned long long) tick);
-        for (stage = 0; stage < GPUHIER_PHASE_COUNT; ++stage) {
-            uint64_t slice = gpuhier_plan_phase_slice(plan, tick, stage);
+        for (stage = 0; stage < INFO_PHASE_COUNT; ++stage) {
+            uint64_t slice = info_phase_slice(plan, tick, stage);
 
-            if (GPUHIER_NO_SLICE != slice) {
+            if (INFO_NO_SLICE != slice) {
                 printf(" %s(%llu)", stages[stage], (unsigned long long) slice);
             }
         }
@@ -154,11 +155,11 @@ static int count_traffic(const gpuhier_shape_t *shape, const gpuhier_limits_t *l
         if (0 != gpuhier_choice_plan(&plan, shape, rank, count, elem_bytes, limits)) {
             return INFO_FAILED;
         }
-        const uint64_t sent = gpuhier_plan_sent_bytes(&plan);
+        const uint64_t sent = info_sent_bytes(&plan);
         traffic.total_sent += (double) sent;
         traffic.most_sent = (sent > traffic.most_sent) ? sent : traffic.most_sent;
         for (int other = 0; other < plan.group_size; ++other) {
-            linked += gpuhier_plan_link_bytes(&plan, plan.index, other);
+            linked += info_link_bytes(&plan, plan.index, other);
         }
         traffic.most_linked = (linked > traffic.most_linked) ? linked : traffic.most_linked;
     }
@@ -297,13 +298,14 @@ int info_nodes_make(int nodes, const int *ranks, int nranks, gpuhier_hierarchy_t
     if (total > INFO_RANKS_MAX) {
         return info_fail(INFO_BAD_USAGE, "%lld ranks are too many: at most %d", (long long) total, INFO_RANKS_MAX);
     }
-    gpuhier_hier_rank_t *all = malloc(sizeof(*all) * (size_t) total);
+    uint64_t *all = malloc(sizeof(*all) * (size_t) total);
     int rc = INFO_FAILED;
     if (NULL != all) {
         int64_t at = 0;
         for (int node = 0; node < nodes; ++node) {
+            const uint64_t first = (uint64_t) at;
             for (int i = 0; i < ranks[1 == nranks ? 0 : node]; ++i) {
-                all[at++].node = (uint64_t) node;
+                all[at++] = first;
             }
         }
         rc = 0 == gpuhier_hierarchy_init(h, (int) total, all, same_node, NULL, GPUHIER_GROUP_MAX) ? INFO_OK

@@ -14,7 +14,7 @@
  *   one group    its hosts wait for each other before the kernel of a call in slices starts, and after it
  *   one-shot     short messages in one node: each rank sends B bytes to every other one, or 2 B/P bytes in two shots,
  *                and its links carry GPUHIER_MAILBOX_WIRE times as many
- *   between      each rank sends what gpuhier_plan_sent_bytes() says over its share of the node's rails, and every
+ *   between      each rank sends what info_sent_bytes() says over its share of the node's rails, and every
  *                step of the exchange costs a message's latency. Where NVLink joins the nodes, a rank's links carry it,
  *                and a step costs two messages and a copy
  *   in all       one slice through its stages, and for every further slice the longest of a stage, the rails' part of
@@ -35,6 +35,7 @@
 #include "info_json.h"
 #include "info_machine.h"
 #include "info_rates.h"
+#include "info_traffic.h"
 
 /* What the model needs of the machine. Rates in GB/s one way: 1 GB/s is 1000 bytes in a microsecond. */
 typedef struct model {
@@ -318,7 +319,7 @@ static double time_of(const model_t *model, const gpuhier_plan_t *plan, gpuhier_
     const double in_node = bytes / slices * (in_levels ? model->levels_us : 2.0 * model->node_us);
     const double stage = (in_levels ? model->levels : 1) * INFO_US_KERNEL + in_node / 2.0;
     const double step = model->by_links ? 2.0 * INFO_US_STEP + INFO_US_KERNEL : INFO_US_STEP;
-    const double wire = (double) gpuhier_plan_sent_bytes(plan) / slices / (1000.0 * model->rank_rate);
+    const double wire = (double) info_sent_bytes(plan) / slices / (1000.0 * model->rank_rate);
     const double exchange = plan->nsteps * step + wire;
     const double links = in_node + (model->by_links ? wire : 0.0);
     /* So many slices are under way, from RS to AG, and hide each other's latencies. A rail carries one at a time. */

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "coll_gpuhier_release.h"
+#include "base/coll_gpuhier_compat.h"
 
 bool job_serving(const gpuhier_description_t *described, gpuhier_served_t served_p[GPUHIER_SERVED_COUNT], char *why_p,
                  size_t room)

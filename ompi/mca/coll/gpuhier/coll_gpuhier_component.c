@@ -26,7 +26,6 @@
 #include "base/coll_gpuhier_params.h"
 #include "base/coll_gpuhier_report.h"
 #include "base/coll_gpuhier_trace.h"
-#include "coll_gpuhier_release.h"
 #include "coll/coll_gpuhier_agree.h"
 #include "coll/coll_gpuhier_describe.h"
 #include "coll/coll_gpuhier_module.h"

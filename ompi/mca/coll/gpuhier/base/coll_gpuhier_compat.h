@@ -20,6 +20,7 @@
 #include "ompi_config.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,6 +92,20 @@ typedef const MPI_Aint *gpuhier_aints_t;
 #endif
 #include "ompi/runtime/mpiruntime.h"
 #include "opal/util/info.h"
+
+/*
+ * Is the Open MPI that runs of the release that the component was built for? Open MPI loads components of other
+ * releases without asking, although its structs differ between releases. text: what MPI_Get_library_version() gives
+ * ("Open MPI v4.1.4, package: ..."). False when it names another release than major.minor; the third number does not
+ * count. A text that names no release of Open MPI is trusted: products that derive from Open MPI have texts of their
+ * own.
+ */
+static inline bool gpuhier_release_matches(const char *text, int major, int minor)
+{
+    int running_major, running_minor;
+    return 2 != sscanf(text, "Open MPI v%d.%d", &running_major, &running_minor)
+           || (running_major == major && running_minor == minor);
+}
 
 /* The framework's output stream, for opal_output_verbose(). */
 static inline int gpuhier_output(void)

@@ -17,26 +17,9 @@ static const struct counter {
     const char *name, *text;
     _Atomic uint64_t *counter;
 } counters[] = {
-    {"calls_accelerated", "Calls that ran on the GPUs from beginning to end", &gpuhier_counters.calls_accelerated},
-    {"calls_small", "Of calls_accelerated, calls that the host reduced because they were short",
-     &gpuhier_counters.calls_small},
-    {"calls_mapped", "Of calls_small, calls in which the host read and wrote GPU memory itself",
-     &gpuhier_counters.calls_mapped},
-    {"calls_oneshot", "Of calls_accelerated, calls whose kernels waited for each other",
-     &gpuhier_counters.calls_oneshot},
-    {"calls_long", "Of calls_accelerated, calls with long messages between groups", &gpuhier_counters.calls_long},
-    {"calls_switch", "Of calls_accelerated, calls that NVSwitches reduced", &gpuhier_counters.calls_switch},
-    {"calls_nonblocking", "Of calls_accelerated, nonblocking calls and starts of persistent requests",
-     &gpuhier_counters.calls_nonblocking},
-    {"calls_on_host", "Nonblocking calls that could not continue on the GPUs and were reduced in host memory",
-     &gpuhier_counters.calls_on_host},
-    {"calls_staged", "Of calls_saved, calls whose device buffers gpuhier copied to host memory",
-     &gpuhier_counters.calls_staged},
-    {"probes", "Probes that asked all ranks whether they pass device memory", &gpuhier_counters.probes},
-    {"link_bytes", "Payload bytes copied from memory of GPUs of other groups, or from a relay",
-     &gpuhier_counters.link_bytes},
-    {"net_steps_sent", "Steps of exchanges between groups in which this rank sent payload",
-     &gpuhier_counters.net_steps_sent},
+#define COUNTER(name, text) {#name, text, &gpuhier_counters.name},
+    GPUHIER_COUNTERS(COUNTER)
+#undef COUNTER
 };
 
 static int counter_read(const mca_base_pvar_t *pvar, void *value, void *obj)

@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "base/coll_gpuhier_params.h"
-#include "base/coll_gpuhier_params_list.h"
 
 #include "base/coll_gpuhier_limits.h"
 #include "opal/mca/base/mca_base_var.h"
@@ -25,17 +24,8 @@
 #define SLICE_BYTES_MOST ((size_t) 1 << 40) /* more than any GPU has; a few times this does not overflow */
 #define SMALL_BYTES_MAX ((size_t) 1 << 20)  /* each rank has two areas of that length in each communicator */
 
-gpuhier_params_t gpuhier_params = {
-    .priority = 100,
-    .enable = true,
-    .slice_bytes = 4u << 20,
-    .slice_bytes_max = 8u << 20,
-    .small_bytes = 8u << 10,
-    .probe = 1,
-    .reproducible = true,
-    .stage_bytes = (size_t) 64 << 20,
-    .report_after = 30.0,
-};
+#define STANDARD(name, type, standard, ...) .name = standard,
+gpuhier_params_t gpuhier_params = {GPUHIER_PARAMS(STANDARD)};
 
 #define CHOICES_MAX 15
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
@@ -65,7 +55,7 @@ static const struct param {
     const char *const *choices; /* NULL: any value of the type */
     const char *text;
 } params[] = {
-#define PARAM(name, type, level, scope, choices, text) \
+#define PARAM(name, type, standard, path, level, scope, choices, text) \
     {#name, MCA_BASE_VAR_TYPE_##type, level, scope, &gpuhier_params.name, choices, text},
     GPUHIER_PARAMS(PARAM)
 #undef PARAM
@@ -79,7 +69,7 @@ static const struct tune_key {
 } tune_keys[] = {
 #define WHOLE(value) _Generic((value), int : &(value), default : NULL)
 #define REAL(value) _Generic((value), double : &(value), default : NULL)
-#define TUNE_KEY(key, standard, least, most) \
+#define TUNE_KEY(key, type, standard, least, most, path) \
     {#key, standard, least, most, WHOLE(gpuhier_params.key), REAL(gpuhier_params.key)},
     GPUHIER_TUNE_KEYS(TUNE_KEY)
 #undef TUNE_KEY
@@ -226,21 +216,11 @@ int gpuhier_params_register(const mca_base_component_t *component, const char *c
 
 uint64_t gpuhier_params_hash(void)
 {
-    const uint64_t values[] = {(uint64_t) gpuhier_params.priority,
-                               gpuhier_params.enable,
-                               (uint64_t) gpuhier_params.algorithm,
-                               gpuhier_params.slice_bytes,
-                               gpuhier_params.slice_bytes_max,
-                               (uint64_t) gpuhier_params.slices_in_flight,
-                               (uint64_t) gpuhier_params.probe,
-                               gpuhier_params.small_bytes,
-                               (uint64_t) gpuhier_params.oneshot_bytes,
-                               (uint64_t) gpuhier_params.oneshot_shared,
-                               (uint64_t) gpuhier_params.gdr_bytes,
-                               (uint64_t) gpuhier_params.levels_bytes,
-                               (uint64_t) gpuhier_params.host_shard_bytes,
-                               (uint64_t) gpuhier_params.switch_bytes,
-                               gpuhier_params.reproducible,
-                               NULL != gpuhier_params.trace};
+#define OWN(name)
+#define EQUAL(name) (uint64_t) gpuhier_params.name,
+#define GIVEN(name) NULL != gpuhier_params.name,
+#define PARAM(name, type, standard, path, ...) path(name)
+#define TUNE_KEY(name, type, standard, least, most, path) path(name)
+    const uint64_t values[] = {GPUHIER_PARAMS(PARAM) GPUHIER_TUNE_KEYS(TUNE_KEY)};
     return gpuhier_hash(values, sizeof(values));
 }

@@ -12,7 +12,7 @@
 
 #include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_report.h"
-#include "base/coll_gpuhier_spread.h"
+#include "base/coll_gpuhier_clock.h"
 #include "opal/util/output.h"
 #include "opal/util/proc.h"
 

@@ -17,7 +17,7 @@
 
 #include "base/coll_gpuhier_compat.h"
 #include "base/coll_gpuhier_params.h"
-#include "base/coll_gpuhier_reasons.h"
+#include "base/coll_gpuhier_counters.h"
 
 /* X(name, text): where a call ran. The last two have a reason. */
 #define GPUHIER_TRACE_PATHS(X)                                                        \

@@ -8,7 +8,7 @@
 #define GPUHIER_ALLREDUCE_H
 
 #include "base/coll_gpuhier_compat.h"
-#include "plan/coll_gpuhier_collective.h"
+#include "plan/coll_gpuhier_schedule.h"
 
 extern const gpuhier_collective_t gpuhier_allreduce_row;
 

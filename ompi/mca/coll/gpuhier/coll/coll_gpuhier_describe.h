@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "base/coll_gpuhier_compat.h"
-#include "base/coll_gpuhier_reasons.h"
+#include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_saved.h"
 
 /* One collective. Ranks send it as bytes. */

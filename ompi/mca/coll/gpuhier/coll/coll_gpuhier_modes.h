@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/coll_gpuhier_reasons.h"
+#include "base/coll_gpuhier_counters.h"
 
 #define GPUHIER_MODE_KINDS 256 /* of pairs of an operation and a type */
 #define GPUHIER_MODE_SIZES 64  /* log2 of the message's bytes */

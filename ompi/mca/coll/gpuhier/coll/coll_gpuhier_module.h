@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/coll_gpuhier_reasons.h"
+#include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_saved.h"
 #include "coll/coll_gpuhier_modes.h"
 

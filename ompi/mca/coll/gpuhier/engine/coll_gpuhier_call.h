@@ -12,7 +12,7 @@
 #include "base/coll_gpuhier_trace.h"
 #include "engine/coll_gpuhier_slot.h"
 #include "engine/coll_gpuhier_hostcall.h"
-#include "plan/coll_gpuhier_collective.h"
+#include "plan/coll_gpuhier_schedule.h"
 #include "team/coll_gpuhier_team.h"
 
 typedef struct gpuhier_call gpuhier_call_t;
@@ -59,7 +59,7 @@ typedef struct gpuhier_call_args {
     int kernel; /* index, see coll_gpuhier_reduce.h. Of rows that do not reduce: that of any type of elem_bytes */
     size_t elem_bytes;
     uint64_t count; /* elements of a block, of the longest one, > 0; of pairs with lists: that of this rank */
-    gpuhier_block_t *given, *taken; /* lists of blocks, see coll_gpuhier_collective.h: one piece of memory, which lives
+    gpuhier_block_t *given, *taken; /* lists of blocks, see coll_gpuhier_schedule.h: one piece of memory, which lives
                                        as long as the call */
     gpuhier_block_t *heard; /* of pairs with lists between groups: the lengths that the others give to this rank */
     bool is_cut_short;      /* the same: a rank gives more to this rank than it takes */

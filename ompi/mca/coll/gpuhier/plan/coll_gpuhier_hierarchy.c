@@ -23,32 +23,16 @@
 typedef struct builder {
     int nranks;
     int max_group;
-    const gpuhier_hier_rank_t *ranks;
+    const uint64_t *nodes;
     gpuhier_can_map_fn_t can_map;
     void *arg;
-    int *founder;  /* [nranks] lowest rank of a rank's group */
-    int *next;     /* [nranks] next member of a rank's group, -1 at its end */
-    int *last;     /* [nranks] last member of the group, valid at its founder */
-    int *size;     /* [nranks] members of the group, valid at its founder */
-    int *founders; /* [nranks] founders on the current node */
+    int *founder; /* [nranks] lowest rank of a rank's group */
+    int *next;    /* [nranks] next member of a rank's group, -1 at its end */
+    /* Valid at the founder of a group. */
+    int *last;  /* [nranks] last member */
+    int *size;  /* [nranks] members */
+    int *newer; /* [nranks] founder of the node's next group, -1 of its last one */
 } builder_t;
-
-/* A rank and its node: the key to sort by. */
-typedef struct placed {
-    uint64_t node;
-    int rank;
-} placed_t;
-
-static int placed_compare(const void *left_arg, const void *right_arg)
-{
-    const placed_t *left = left_arg;
-    const placed_t *right = right_arg;
-
-    if (left->node != right->node) {
-        return left->node < right->node ? -1 : 1;
-    }
-    return left->rank - right->rank;
-}
 
 /* Is the founder's group still a clique of at most max_group ranks with this rank in it? */
 static bool builder_fits(const builder_t *b, int founder, int rank)
@@ -64,50 +48,29 @@ static bool builder_fits(const builder_t *b, int founder, int rank)
     return true;
 }
 
-/* Puts a rank into the first group of its node that takes it, or founds a group with it. */
-static void builder_place(builder_t *b, int rank, int *nfounders_p)
+/* Puts a rank into the first group of its node that takes it, or founds a group with it. Returns the groups founded.
+ * The lowest rank of a node founds its first group. */
+static int builder_place(builder_t *b, int rank)
 {
-    b->next[rank] = -1;
-    for (int i = 0; i < *nfounders_p; ++i) {
-        int founder = b->founders[i];
-        if (builder_fits(b, founder, rank)) {
-            b->founder[rank] = founder;
-            b->next[b->last[founder]] = rank;
-            b->last[founder] = rank;
-            ++b->size[founder];
-            return;
-        }
+    int founder = (int) b->nodes[rank], before = -1;
+    b->next[rank] = b->newer[rank] = -1;
+    while (-1 != founder && rank != founder && !builder_fits(b, founder, rank)) {
+        before = founder;
+        founder = b->newer[founder];
     }
-    b->founder[rank] = rank;
-    b->last[rank] = rank;
+    if (-1 != founder && rank != founder) {
+        b->founder[rank] = founder;
+        b->next[b->last[founder]] = rank;
+        b->last[founder] = rank;
+        ++b->size[founder];
+        return 0;
+    }
+    if (-1 != before) {
+        b->newer[before] = rank;
+    }
+    b->founder[rank] = b->last[rank] = rank;
     b->size[rank] = 1;
-    b->founders[(*nfounders_p)++] = rank;
-}
-
-/* Groups all ranks; returns the number of groups, or -ENOMEM. */
-static int builder_run(builder_t *b)
-{
-    placed_t *order = malloc((size_t) b->nranks * sizeof(*order));
-    int ngroups = 0;
-    int nfounders = 0;
-
-    if (NULL == order) {
-        return -ENOMEM;
-    }
-    for (int i = 0; i < b->nranks; ++i) {
-        order[i].node = b->ranks[i].node;
-        order[i].rank = i;
-    }
-    qsort(order, (size_t) b->nranks, sizeof(*order), placed_compare);
-    for (int i = 0; i < b->nranks; ++i) {
-        if (i > 0 && order[i].node != order[i - 1].node) {
-            ngroups += nfounders;
-            nfounders = 0;
-        }
-        builder_place(b, order[i].rank, &nfounders);
-    }
-    free(order);
-    return ngroups + nfounders;
+    return 1;
 }
 
 /* Numbers the groups by founder and lists their members. */
@@ -132,14 +95,14 @@ static void hierarchy_fill(gpuhier_hierarchy_t *h, const builder_t *b)
     h->first[group] = filled;
 }
 
-int gpuhier_hierarchy_init(gpuhier_hierarchy_t *h, int nranks, const gpuhier_hier_rank_t *ranks,
-                           gpuhier_can_map_fn_t can_map, void *arg, int max_group)
+int gpuhier_hierarchy_init(gpuhier_hierarchy_t *h, int nranks, const uint64_t *nodes, gpuhier_can_map_fn_t can_map,
+                           void *arg, int max_group)
 {
-    builder_t builder = {.nranks = nranks, .max_group = max_group, .ranks = ranks, .can_map = can_map, .arg = arg};
+    builder_t builder = {.nranks = nranks, .max_group = max_group, .nodes = nodes, .can_map = can_map, .arg = arg};
     size_t n = (size_t) nranks;
     int *scratch;
     int *kept;
-    int ngroups;
+    int ngroups = 0;
     int rc = 0;
 
     if (nranks < 1 || max_group < 1 || max_group > GPUHIER_GROUP_MAX) {
@@ -153,11 +116,9 @@ int gpuhier_hierarchy_init(gpuhier_hierarchy_t *h, int nranks, const gpuhier_hie
     builder.next = scratch + n;
     builder.last = scratch + 2 * n;
     builder.size = scratch + 3 * n;
-    builder.founders = scratch + 4 * n;
-    ngroups = builder_run(&builder);
-    if (ngroups < 0) {
-        rc = ngroups;
-        goto free_scratch;
+    builder.newer = scratch + 4 * n;
+    for (int rank = 0; rank < nranks; ++rank) {
+        ngroups += builder_place(&builder, rank);
     }
     kept = malloc((5 * n + (size_t) ngroups + 1) * sizeof(int));
     if (NULL == kept) {
@@ -311,27 +272,26 @@ void gpuhier_shape_pieces(const gpuhier_shape_t *shape, int rank, int *begin_p, 
 }
 
 /* Is there a rank on this rank's node that it cannot work with? */
-static bool is_apart(int rank, int nranks, const gpuhier_hier_rank_t *ranks, gpuhier_can_map_fn_t can_map, void *arg)
+static bool is_apart(int rank, int nranks, const uint64_t *nodes, gpuhier_can_map_fn_t can_map, void *arg)
 {
     for (int other = 0; other < nranks; ++other) {
-        if (other != rank && ranks[other].node == ranks[rank].node
-            && !(can_map(arg, rank, other) && can_map(arg, other, rank))) {
+        if (other != rank && nodes[other] == nodes[rank] && !(can_map(arg, rank, other) && can_map(arg, other, rank))) {
             return true;
         }
     }
     return false;
 }
 
-bool gpuhier_hierarchy_host_nodes(const gpuhier_hierarchy_t *hierarchy, const gpuhier_hier_rank_t *ranks,
+bool gpuhier_hierarchy_host_nodes(const gpuhier_hierarchy_t *hierarchy, const uint64_t *nodes,
                                   gpuhier_can_map_fn_t can_map, void *arg, bool *is_host)
 {
     bool any = false;
     /* A node's number is its lowest rank, which founds the node's first group; a node of one group has no other. */
     for (int group = 0; group < hierarchy->ngroups; ++group) {
         const int rank = gpuhier_hierarchy_leader(hierarchy, group);
-        if (1 == gpuhier_hierarchy_group_size(hierarchy, group) && !is_host[ranks[rank].node]
-            && is_apart(rank, hierarchy->nranks, ranks, can_map, arg)) {
-            is_host[ranks[rank].node] = any = true;
+        if (1 == gpuhier_hierarchy_group_size(hierarchy, group) && !is_host[nodes[rank]]
+            && is_apart(rank, hierarchy->nranks, nodes, can_map, arg)) {
+            is_host[nodes[rank]] = any = true;
         }
     }
     return any;

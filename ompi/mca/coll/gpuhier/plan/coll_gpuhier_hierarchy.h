@@ -48,11 +48,6 @@ static inline gpuhier_range_t gpuhier_range_cap(gpuhier_range_t range, uint64_t 
     return range;
 }
 
-/* What the hierarchy must know of a rank. All ranks of the communicator have the same records. */
-typedef struct gpuhier_hier_rank {
-    uint64_t node; /* any number; ranks with equal numbers are on one node */
-} gpuhier_hier_rank_t;
-
 /*
  * Can the first rank map the memory of the other? Called only for different ranks of one node, in both orders; they may
  * join one group if both answers are true. The answers must be equal on all ranks of the communicator, or the ranks
@@ -79,11 +74,12 @@ typedef struct gpuhier_hierarchy {
 /*
  * Builds the groups. In rank order, each rank joins the lowest group of its node that is not full and whose members all
  * exchange mappings with it, or founds a new group. So every group is a clique. The result depends on the arguments
- * only. max_group: ranks, 1 .. GPUHIER_GROUP_MAX. Returns 0, -EINVAL (nranks < 1, max_group out of range) or -ENOMEM;
- * *h is set only on 0.
+ * only. nodes: [nranks] the
+ * lowest rank on the node of each rank. max_group: ranks, 1 .. GPUHIER_GROUP_MAX. Returns 0, -EINVAL (nranks < 1,
+ * max_group out of range) or -ENOMEM; *h is set only on 0.
  */
-int gpuhier_hierarchy_init(gpuhier_hierarchy_t *h, int nranks, const gpuhier_hier_rank_t *ranks,
-                           gpuhier_can_map_fn_t can_map, void *arg, int max_group);
+int gpuhier_hierarchy_init(gpuhier_hierarchy_t *h, int nranks, const uint64_t *nodes, gpuhier_can_map_fn_t can_map,
+                           void *arg, int max_group);
 
 /* Frees what init made. Harmless on a zeroed or finished hierarchy. */
 void gpuhier_hierarchy_fini(gpuhier_hierarchy_t *h);
@@ -187,10 +183,10 @@ static inline uint64_t gpuhier_cut(uint64_t elems, uint64_t unit, uint32_t num, 
 
 /*
  * Which nodes work through host memory: those with a rank that is alone in its group because it cannot map another
- * rank of the node. ranks: [nranks], with the lowest rank of a node as its number; is_host: [nranks] by that number,
- * set to false before. Pure, and the same on all ranks. Returns whether there is any.
+ * rank of the node. nodes: as above; is_host: [nranks] by the number of a node, set to
+ * false before. Pure, and the same on all ranks. Returns whether there is any.
  */
-bool gpuhier_hierarchy_host_nodes(const gpuhier_hierarchy_t *hierarchy, const gpuhier_hier_rank_t *ranks,
+bool gpuhier_hierarchy_host_nodes(const gpuhier_hierarchy_t *hierarchy, const uint64_t *nodes,
                                   gpuhier_can_map_fn_t can_map, void *arg, bool *is_host);
 
 #endif /* GPUHIER_HIERARCHY_H */

@@ -11,8 +11,6 @@
  */
 #include "plan/coll_gpuhier_part.h"
 
-#include "plan/coll_gpuhier_seats.h"
-
 static int groups_of(const gpuhier_plan_t *plan)
 {
     return plan->shape->hierarchy->ngroups;

@@ -13,7 +13,7 @@
  */
 #include "plan/coll_gpuhier_schedule.h"
 
-#include "plan/coll_gpuhier_seats.h"
+#include "plan/coll_gpuhier_part.h"
 
 const char *const gpuhier_algorithm_names[GPUHIER_ALGORITHM_COUNT] = {
     [GPUHIER_ALGORITHM_AUTO] = "auto",

@@ -21,8 +21,60 @@
 #ifndef GPUHIER_SCHEDULE_H
 #define GPUHIER_SCHEDULE_H
 
-#include "plan/coll_gpuhier_collective.h"
 #include "plan/coll_gpuhier_hierarchy.h"
+
+/*
+ * A collective's row: what the engine must know of it. There is one axis of elements. It is one block, or a block for
+ * each rank, or for each pair of ranks; a row says who gives an element of it, and who takes it.
+ */
+typedef enum gpuhier_ranks {
+    GPUHIER_RANKS_ALL,
+    GPUHIER_RANKS_OWNER, /* the rank whose block it is */
+    GPUHIER_RANKS_PAIR,  /* each rank gives a block to each, and so takes one from each */
+    GPUHIER_RANKS_ROOT
+} gpuhier_ranks_t;
+
+typedef struct gpuhier_collective {
+    const char *name; /* "MPI_Allreduce" */
+    gpuhier_ranks_t from, to;
+    bool has_blocks; /* a block for each rank, or pair; else one block */
+    bool has_lists;  /* blocks are of unequal length */
+} gpuhier_collective_t;
+
+/*
+ * A block of unequal length, in elements from the begin of the buffer. A call has a list of them, one for each rank,
+ * for the side where a rank has those of all ranks: the input of MPI_Reduce_scatter, the output of MPI_Allgatherv, both
+ * of MPI_Alltoallv. Lengths are those of all ranks but in pairs, of which each rank knows its own only. Where blocks
+ * begin, all ranks know of MPI_Reduce_scatter.
+ */
+typedef struct gpuhier_block {
+    uint64_t begin, length;
+} gpuhier_block_t;
+
+/* Blocks in a rank's input, or in its output, of the ranks' number that they have in all. */
+static inline int gpuhier_collective_blocks(const gpuhier_collective_t *row, gpuhier_ranks_t side, int nranks)
+{
+    return row->has_blocks && GPUHIER_RANKS_OWNER != side ? nranks : 1;
+}
+
+/* Does every rank give every element and take every result? Blocks have owners, so there is one block. */
+static inline bool gpuhier_collective_is_all_to_all(const gpuhier_collective_t *row)
+{
+    return GPUHIER_RANKS_ALL == row->from && GPUHIER_RANKS_ALL == row->to;
+}
+
+/* Does a rank give elements, and does it take any? A root that gives to all has what it would take. */
+static inline bool gpuhier_collective_gives(const gpuhier_collective_t *row, bool is_root)
+{
+    return GPUHIER_RANKS_ROOT != row->from || is_root;
+}
+
+static inline bool gpuhier_collective_takes(const gpuhier_collective_t *row, bool is_root)
+{
+    return GPUHIER_RANKS_ROOT == row->from ? !is_root : GPUHIER_RANKS_ROOT != row->to || is_root;
+}
+
+/* -- the exchange between groups ------------------------------------------------------------- */
 
 /* How the owners of a piece, one in each of N groups, sum it up. Every algorithm works for any N. */
 typedef enum gpuhier_algorithm {
@@ -206,10 +258,6 @@ gpuhier_range_t gpuhier_plan_slice(const gpuhier_plan_t *plan, uint64_t slice);
 gpuhier_range_t gpuhier_plan_part(const gpuhier_plan_t *plan, uint64_t slice, int part, int parts);
 gpuhier_range_t gpuhier_plan_piece(const gpuhier_plan_t *plan, uint64_t slice, int piece);
 gpuhier_range_t gpuhier_plan_chunks(const gpuhier_plan_t *plan, uint64_t slice, int piece, int begin, int end);
-static inline gpuhier_range_t gpuhier_plan_shard(const gpuhier_plan_t *plan, uint64_t slice, int shard)
-{
-    return gpuhier_plan_part(plan, slice, shard, plan->group_size);
-}
 
 /* Where there are blocks (coll_gpuhier_part.h), pieces and chunks are places in the shard buffer, and a range of one
  * chunk has its exact length. This is what a group's chunk is in the block where it lies, that of
@@ -246,58 +294,11 @@ void gpuhier_plan_transfer(const gpuhier_plan_t *plan, uint64_t slice, int piece
  */
 gpuhier_action_t gpuhier_plan_last_action(const gpuhier_plan_t *plan);
 
-typedef enum gpuhier_phase {
-    GPUHIER_PHASE_REDUCE_SCATTER = 0,
-    GPUHIER_PHASE_EXCHANGE,
-    GPUHIER_PHASE_ALL_GATHER,
-    GPUHIER_PHASE_COUNT
-} gpuhier_phase_t;
-
-#define GPUHIER_NO_SLICE UINT64_MAX
-
-/* The number of ticks of the table at the top of this file. */
-static inline uint64_t gpuhier_plan_ticks(const gpuhier_plan_t *plan)
-{
-    return 0 == plan->nslices ? 0 : plan->nslices + GPUHIER_PHASE_COUNT - 1;
-}
-
-/* The slice that is in a phase at a tick, or GPUHIER_NO_SLICE. */
-static inline uint64_t gpuhier_plan_phase_slice(const gpuhier_plan_t *plan, uint64_t tick, gpuhier_phase_t phase)
-{
-    return tick < (uint64_t) phase || tick - phase >= plan->nslices ? GPUHIER_NO_SLICE : tick - phase;
-}
-
 /* The slice buffer that a slice uses. */
 static inline int gpuhier_plan_buffer(const gpuhier_plan_t *plan, uint64_t slice)
 {
     return (int) (slice % (uint64_t) plan->slice_buffers);
 }
-
-/*
- * The most bytes that a rank's shard of one slice has in a group of group_size ranks, for every message and type
- * (elem_bytes up to 128) under these limits. A mirrored receive buffer takes the same.
- */
-static inline uint64_t gpuhier_shard_bytes_max(const gpuhier_limits_t *limits, int group_size)
-{
-    return limits->slice_bytes / (uint64_t) group_size + GPUHIER_UNIT_BYTES;
-}
-
-/*
- * What a call must move, exactly. For tests, predictions and gpuhier_info.
- */
-
-/*
- * Bytes of payload that cross the link from member from_index's GPU memory to
- * member to_index's GPU (to != from) of the plan's group in one flat call, where
- * shards are dealt in the order of the members:
- *     sum over slices of (|shard of to| + |shard of from|) * elem_bytes
- * In RS `to` reads its shard from every peer, in AG `from` writes its shard to every peer. The sum over all `from` and
- * `to`, own memory included, is 2 P B for P ranks and B bytes.
- */
-uint64_t gpuhier_plan_link_bytes(const gpuhier_plan_t *plan, int to_index, int from_index);
-
-/* Bytes of payload that the plan's rank sends to other groups in one call: all its pieces, all slices. */
-uint64_t gpuhier_plan_sent_bytes(const gpuhier_plan_t *plan);
 
 /*
  * The vote among N group leaders: an OR of masks by dissemination, in ceil(log2 N) steps. In step s group g sends its

@@ -57,7 +57,7 @@ static int members_note(gpuhier_setup_t *setup)
 static int hierarchy_make(gpuhier_setup_t *setup)
 {
     gpuhier_team_t *team = setup->team;
-    const gpuhier_hier_rank_t *nodes = (const gpuhier_hier_rank_t *) setup->nodes;
+    const uint64_t *nodes = setup->nodes;
     setup->is_host = calloc((size_t) team->nranks, sizeof(*setup->is_host));
     if (NULL == setup->is_host) {
         return ENOMEM;
@@ -124,8 +124,6 @@ static void levels_make(gpuhier_setup_t *setup)
 static int groups_make(gpuhier_setup_t *setup)
 {
     gpuhier_team_t *team = setup->team;
-    _Static_assert(sizeof(gpuhier_hier_rank_t) == sizeof(*setup->nodes),
-                   "the number of its node is all that the hierarchy asks of a rank");
     int problem = hierarchy_make(setup);
     problem = 0 != problem ? problem : gpuhier_shape_init(&team->shape, &team->hierarchy);
     if (0 != problem) {

@@ -116,7 +116,6 @@ typedef struct gpuhier_small {
     bool copies_out; /* the result is on its way to the receive buffer */
     int arrived;     /* members of the group, from the first on, whose contribution is known to be there */
     int step;        /* leader: of the exchange */
-    bool posted;     /* leader: the messages of the step are under way */
 } gpuhier_small_t;
 
 /* How a call stays behind what the program had queued on its GPUs. Its form decides. */

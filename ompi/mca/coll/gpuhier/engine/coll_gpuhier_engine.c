@@ -15,8 +15,7 @@
 #include "engine/coll_gpuhier_exchange.h"
 #include "engine/coll_gpuhier_form.h"
 #include "engine/coll_gpuhier_order.h"
-#include "engine/coll_gpuhier_small_exchange.h"
-#include "engine/coll_gpuhier_vote.h"
+#include "engine/coll_gpuhier_leaders.h"
 #include "engine/coll_gpuhier_watch.h"
 #include "team/coll_gpuhier_partners.h"
 
@@ -105,8 +104,7 @@ static void lane_leave(gpuhier_call_t *call)
 {
     gpuhier_lane_t *lane = call->lane;
     gpuhier_order_leave(call);
-    gpuhier_small_exchange_leave(call->team);
-    gpuhier_vote_leave(call->team);
+    gpuhier_leaders_leave(call->team);
     gpuhier_partners_leave(call->team);
     gpuhier_exchange_leave(call->team, lane);
 }

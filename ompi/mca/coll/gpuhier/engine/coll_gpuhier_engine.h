@@ -7,7 +7,7 @@
  * This folder owns calls, from posting to their end: their states (engine), their order in a team (queue), the order
  * behind the program's own work (order), their forms (form: small, oneshot, switched, slices), the arrival of the
  * members (arrival) and the buffers that they offer each other (offer, known), the vote, the stages that move slices
- * (pipeline, exchange, link), the host's arithmetic (host_reduce) and its messages (small_exchange), the host form
+ * (pipeline, exchange, link), the host's arithmetic (host_reduce) and its messages (leaders), the host form
  * (hostcall), and what a call does while nothing moves (wait, watch).
  *
  * It uses base, topology, plan, gpu, net, host and team. Coll and the top of the component use it.

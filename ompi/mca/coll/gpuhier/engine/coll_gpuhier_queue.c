@@ -12,10 +12,9 @@
 #include "base/coll_gpuhier_kept.h"
 #include "engine/coll_gpuhier_exchange.h"
 #include "engine/coll_gpuhier_known.h"
-#include "engine/coll_gpuhier_small_exchange.h"
+#include "engine/coll_gpuhier_leaders.h"
 #include "team/coll_gpuhier_process.h"
 #include "engine/coll_gpuhier_queue.h"
-#include "engine/coll_gpuhier_vote.h"
 #include "engine/coll_gpuhier_wait.h"
 #include "engine/coll_gpuhier_watch.h"
 #include "opal/runtime/opal_progress.h"
@@ -368,14 +367,12 @@ void gpuhier_queue_quiesce(gpuhier_call_t **ended_p)
 static int parts_make(gpuhier_team_t *team)
 {
     int rc = gpuhier_exchange_init(team);
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_vote_init(team);
-    return OMPI_SUCCESS != rc ? rc : gpuhier_small_exchange_init(team);
+    return OMPI_SUCCESS != rc ? rc : gpuhier_leaders_init(team);
 }
 
 static void parts_release(gpuhier_team_t *team)
 {
-    gpuhier_small_exchange_leave(team);
-    gpuhier_vote_leave(team);
+    gpuhier_leaders_leave(team);
     gpuhier_exchange_leave(team, NULL);
     gpuhier_known_leave(team);
 }

@@ -25,7 +25,7 @@
 #include "engine/coll_gpuhier_pipeline.h"
 #include "engine/coll_gpuhier_place.h"
 #include "engine/coll_gpuhier_slices.h"
-#include "engine/coll_gpuhier_vote.h"
+#include "engine/coll_gpuhier_leaders.h"
 #include "opal/util/output.h"
 
 void gpuhier_slices_clear(gpuhier_call_t *call)
@@ -233,7 +233,7 @@ static int agreed(gpuhier_call_t *call, bool opened)
 
 int gpuhier_slices_step(gpuhier_call_t *call, bool *done_p)
 {
-    int events = call->slices.mask_known ? 0 : gpuhier_vote_step(call);
+    int events = call->slices.mask_known ? 0 : gpuhier_leaders_vote(call);
     if (events < 0) {
         return events;
     }

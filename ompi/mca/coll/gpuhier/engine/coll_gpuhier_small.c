@@ -41,7 +41,7 @@
 #include "engine/coll_gpuhier_form.h"
 #include "engine/coll_gpuhier_host_reduce.h"
 #include "engine/coll_gpuhier_order.h"
-#include "engine/coll_gpuhier_small_exchange.h"
+#include "engine/coll_gpuhier_leaders.h"
 #include "gpu/coll_gpuhier_gdr.h"
 #include "opal/util/output.h"
 
@@ -377,7 +377,7 @@ static int arrive_step(gpuhier_call_t *call)
     }
     call->mask = mask;
     const bool alone = 1 == team->ngroups;
-    void *to = alone ? (NULL != call->lane ? call->lane->pinned : NULL) : gpuhier_small_exchange_data(team);
+    void *to = alone ? (NULL != call->lane ? call->lane->pinned : NULL) : gpuhier_leaders_data(team);
     if (0 == (mask & GPUHIER_MASK_FAIL)) {
         gpuhier_host_reduce(call->kernel, to, from, members, call->axis_bytes / call->elem_bytes);
     }
@@ -389,11 +389,11 @@ static int arrive_step(gpuhier_call_t *call)
 static int exchange_step(gpuhier_call_t *call)
 {
     bool done = false;
-    int events = gpuhier_small_exchange_step(call, &done);
+    int events = gpuhier_leaders_exchange(call, &done);
     if (events < 0 || !done) {
         return events;
     }
-    const void *result = gpuhier_small_exchange_data(call->team);
+    const void *result = gpuhier_leaders_data(call->team);
     gpuhier_area_t *area = area_of(call, call->team->index);
     if (0 == (call->mask & GPUHIER_MASK_FAIL)) {
         memcpy(area->data, result, call->axis_bytes);

@@ -78,7 +78,6 @@
     X(cuEventDestroy)                              \
     X(cuEventQuery)                                \
     X(cuEventRecord)                               \
-    X(cuEventSynchronize)                          \
     X(cuModuleLoadData)                            \
     X(cuModuleUnload)                              \
     X(cuModuleGetFunction)                         \

@@ -7,8 +7,7 @@
  *
  *   up to coll_gpuhier_stage_bytes   one page-locked block holds the message, and stays for later calls: a copy is one
  *                                    transfer, at the full rate of the bus
- *   longer                           pageable memory; transfers alternate between two page-locked slices, while the
- *                                    processor copies the other slice
+ *   longer                           pageable memory, which the driver copies by page-locked memory of its own
  *   a type with gaps                 a transfer for each stretch, or for equally spaced ones; gaps are not written, and
  *                                    a packed copy has none
  *
@@ -24,8 +23,6 @@
 #include "host/coll_gpuhier_staging.h"
 #include "ompi/datatype/ompi_datatype.h"
 #include "opal/datatype/opal_convertor.h"
-
-#define SLICE_BYTES ((size_t) 2 << 20) /* of a long message's transfer */
 
 /* -- transfers ---------------------------------------------------------------------- */
 
@@ -63,76 +60,6 @@ static int copy_dense(const gpuhier_staging_t *s, bool to_host)
 {
     int rc = transfer_plain(to_host, s->host, device_at(s, 0), s->bytes);
     return OMPI_SUCCESS == rc && !to_host && NULL == s->locked ? queue_wait() : rc;
-}
-
-/* Transfers one slice of a long message between the device and its page-locked slice. */
-static int slice_transfer(const gpuhier_staging_t *s, bool to_host, size_t slice, char *slices, const CUevent events[2])
-{
-    const size_t begin = slice * SLICE_BYTES, rest = s->bytes - begin;
-    int rc = transfer(to_host, slices + slice % 2 * SLICE_BYTES, device_at(s, begin),
-                      rest < SLICE_BYTES ? rest : SLICE_BYTES);
-    return OMPI_SUCCESS != rc
-               ? rc
-               : gpuhier_cuda_error(gpuhier_cu.cuEventRecord(events[slice % 2], CU_STREAM_LEGACY), "cuEventRecord");
-}
-
-static int slice_wait(size_t slice, const CUevent events[2])
-{
-    return gpuhier_cuda_error(gpuhier_cu.cuEventSynchronize(events[slice % 2]), "cuEventSynchronize");
-}
-
-static void slice_copy(const gpuhier_staging_t *s, bool to_host, size_t slice, char *slices)
-{
-    const size_t begin = slice * SLICE_BYTES, rest = s->bytes - begin;
-    char *half_way = slices + slice % 2 * SLICE_BYTES;
-    memcpy(to_host ? s->host + begin : half_way, to_host ? half_way : s->host + begin,
-           rest < SLICE_BYTES ? rest : SLICE_BYTES);
-}
-
-/* Transfers one slice while the processor copies the slice before it, or, towards the device, the slice behind it. */
-static int copy_sliced(const gpuhier_staging_t *s, bool to_host, char *slices, const CUevent events[2])
-{
-    const size_t nslices = (s->bytes + SLICE_BYTES - 1) / SLICE_BYTES;
-    int rc = OMPI_SUCCESS;
-    for (size_t i = 0; i <= nslices && to_host && OMPI_SUCCESS == rc; ++i) {
-        rc = i < nslices ? slice_transfer(s, true, i, slices, events) : OMPI_SUCCESS;
-        if (i > 0 && OMPI_SUCCESS == rc) {
-            rc = slice_wait(i - 1, events);
-            slice_copy(s, true, i - 1, slices);
-        }
-    }
-    for (size_t i = 0; i < nslices && !to_host && OMPI_SUCCESS == rc; ++i) {
-        rc = i < 2 ? OMPI_SUCCESS : slice_wait(i - 2, events);
-        if (OMPI_SUCCESS == rc) {
-            slice_copy(s, false, i, slices);
-            rc = slice_transfer(s, false, i, slices, events);
-        }
-    }
-    int waited = queue_wait(); /* after an error as well: no transfer may go on when the slices are given back */
-    return OMPI_SUCCESS != rc ? rc : waited;
-}
-
-/* The context is current. */
-static int copy_long(const gpuhier_staging_t *s, bool to_host)
-{
-    CUcontext context = s->place.context;
-    CUevent events[2] = {NULL, NULL};
-    gpuhier_locked_t *block = gpuhier_locked_take(2 * SLICE_BYTES, context);
-    if (NULL == block) {
-        return OMPI_ERR_NOT_AVAILABLE;
-    }
-    int rc = OMPI_SUCCESS;
-    for (int i = 0; i < 2 && OMPI_SUCCESS == rc; ++i) {
-        rc = gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&events[i], CU_EVENT_DISABLE_TIMING), "cuEventCreate");
-    }
-    rc = OMPI_SUCCESS != rc ? rc : copy_sliced(s, to_host, block->memory, events);
-    for (int i = 0; i < 2; ++i) {
-        if (NULL != events[i]) {
-            (void) gpuhier_cu.cuEventDestroy(events[i]);
-        }
-    }
-    gpuhier_locked_give(block);
-    return rc;
 }
 
 /* -- types with gaps ---------------------------------------------------------------- */
@@ -338,11 +265,7 @@ static int copy(const gpuhier_staging_t *s, bool to_host)
     }
     /* A context that cannot be pushed is most often the current one already. */
     const bool entered = NULL != s->place.context && OMPI_SUCCESS == gpuhier_cuda_enter(s->place.context, &scope);
-    const bool is_long = NULL == s->locked && s->bytes > 2 * SLICE_BYTES;
     int rc = OMPI_ERROR;
-    if (s->dense && is_long) {
-        rc = copy_long(s, to_host);
-    }
     for (int tries = 0; tries < 2 && OMPI_SUCCESS != rc; ++tries) {
         rc = s->dense ? copy_dense(s, to_host) : copy_stretches(s, to_host);
     }

@@ -24,16 +24,17 @@ const char *const gpuhier_algorithm_names[GPUHIER_ALGORITHM_COUNT] = {
 
 /*
  * The values for rdma come from simulation (docs/model.md) and, shard_bytes, from modelled time; those for tcp come
- * from measurement (docs/decisions.md). Those for nvlink are estimates. A step is two short messages and a copy. That
- * takes 12 us, in which the GPU of an NVL72 moves 8 MiB at 700 GB/s; a quarter counts, since four slices or more are
- * under way at once. A reduction takes 3 us. free_bytes: on tcp, messages above 64 KiB are a rendezvous, whose cost the
- * formula leaves out.
+ * from measurement (docs/decisions.md). Those for nvlink and a relay are estimates. A step is two short messages and a
+ * copy. That takes 12 us, in which the GPU of an NVL72 moves 8 MiB at 700 GB/s; a quarter counts, since four slices or
+ * more are under way at once. A reduction takes 3 us. free_bytes: on tcp, messages above 64 KiB are a rendezvous, whose
+ * cost the formula leaves out.
  */
 const gpuhier_wire_row_t gpuhier_wires[GPUHIER_WIRE_COUNT] = {
-    /*                     name    step_bytes last_bytes free_bytes shard_bytes */
-    [GPUHIER_WIRE_RDMA] = {"rdma", 100 << 10, 62 << 10, 0, 1 << 20},
-    [GPUHIER_WIRE_TCP] = {"tcp", 20 << 10, 0, 96 << 10, 128 << 10},
-    [GPUHIER_WIRE_NVLINK] = {"nvlink", 2 << 20, 512 << 10, 0, 1 << 20},
+    /*                     name, copied, step_bytes, last_bytes, free_bytes, shard_bytes */
+    [GPUHIER_WIRE_RDMA] = {"rdma", NULL, 100 << 10, 62 << 10, 0, 1 << 20},
+    [GPUHIER_WIRE_TCP] = {"tcp", NULL, 20 << 10, 0, 96 << 10, 128 << 10},
+    [GPUHIER_WIRE_NVLINK] = {"nvlink", "GPU memory that partners map, over links", 2 << 20, 512 << 10, 0, 1 << 20},
+    [GPUHIER_WIRE_RELAY] = {"relay", "host memory that they share", 2 << 20, 512 << 10, 0, 1 << 20},
 };
 
 int gpuhier_schedule_chunks(gpuhier_algorithm_t algorithm, int ngroups)
@@ -92,7 +93,7 @@ bool gpuhier_plan_by_host(const gpuhier_shape_t *shape, const gpuhier_limits_t *
     const int ngroups = shape->hierarchy->ngroups;
     const bool doubles = limits->algorithm <= GPUHIER_ALGORITHM_RECURSIVE_DOUBLING; /* AUTO does so with two groups */
 
-    return GPUHIER_WIRE_NVLINK != limits->wire && ngroups > (doubles ? 2 : 1)
+    return NULL == gpuhier_wires[limits->wire].copied && ngroups > (doubles ? 2 : 1)
            && bytes <= limits->host_shard_bytes * (uint64_t) shape->min_group_size;
 }
 

@@ -93,12 +93,14 @@ typedef enum gpuhier_wire {
     GPUHIER_WIRE_RDMA = 0,
     GPUHIER_WIRE_TCP,
     GPUHIER_WIRE_NVLINK,
+    GPUHIER_WIRE_RELAY, /* host memory that the groups of a node share */
     GPUHIER_WIRE_COUNT
 } gpuhier_wire_t;
 
 /* Constants of a wire. */
 typedef struct gpuhier_wire_row {
     const char *name;
+    const char *copied;  /* what GPUs copy pieces out of, in words; NULL: messages carry them */
     uint64_t step_bytes; /* bytes that a rail or a link carries in the fixed time of a step */
     uint64_t last_bytes; /* how much of that a step saves whose reduction AG makes, see gpuhier_plan_last_action() */
     uint64_t free_bytes; /* pieces shorter than this are exchanged in the fewest steps */

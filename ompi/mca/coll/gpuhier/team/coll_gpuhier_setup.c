@@ -179,7 +179,7 @@ static void team_print(const gpuhier_setup_t *setup)
     if (NULL != gpuhier_team_between_on_node(team)) {
         opal_output(0, "coll:gpuhier:   between groups of one node %s", gpuhier_team_between_on_node(team));
     }
-    if (team->ngroups > 1 && GPUHIER_WIRE_NVLINK != team->limits.wire && GPUHIER_NET_GPU_YES != setup->gpu) {
+    if (team->ngroups > 1 && NULL == gpuhier_wires[team->limits.wire].copied && GPUHIER_NET_GPU_YES != setup->gpu) {
         const char *remedy = gpuhier_net_gpu_remedy(setup->gpu);
         opal_output(0, "coll:gpuhier:   %sGPU memory for UCX, since on rank %d %s%s%s",
                     team->net_on_device ? "" : "no ", setup->gpu_rank, gpuhier_net_gpu_reason(setup->gpu),
@@ -228,7 +228,7 @@ static void team_warn(const gpuhier_setup_t *setup)
     const gpuhier_team_t *team = setup->team;
     static atomic_flag told_bounced = ATOMIC_FLAG_INIT, told_few = ATOMIC_FLAG_INIT;
     gpuhier_rails_use_t use;
-    if (0 != team->rank || team->ngroups < 2 || GPUHIER_WIRE_NVLINK == team->limits.wire) {
+    if (0 != team->rank || team->ngroups < 2 || NULL != gpuhier_wires[team->limits.wire].copied) {
         return;
     }
     if (GPUHIER_WIRE_RDMA == team->limits.wire && GPUHIER_NET_AUTO == gpuhier_params.net && !team->net_on_device

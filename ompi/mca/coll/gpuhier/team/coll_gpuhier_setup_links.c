@@ -357,7 +357,7 @@ static void relay_take(gpuhier_setup_t *setup, int least)
     if (gpuhier_setup_is_one_node(setup)) {
         team->exchange_kind = GPUHIER_EXCHANGE_DEVICE;
         team->net_on_device = team->net_all_on_device = false;
-        team->limits.wire = GPUHIER_WIRE_NVLINK;
+        team->limits.wire = GPUHIER_WIRE_RELAY;
     }
 }
 

@@ -161,10 +161,9 @@ void gpuhier_team_destroy(gpuhier_team_t *team)
 
 const char *gpuhier_team_between(const gpuhier_team_t *team)
 {
-    const bool by_copies = GPUHIER_WIRE_NVLINK == team->limits.wire;
+    const char *copied = gpuhier_wires[team->limits.wire].copied;
     return 1 == team->ngroups             ? "nothing"
-           : by_copies && team->has_relay ? "host memory that they share"
-           : by_copies                    ? "GPU memory that partners map, over links"
+           : NULL != copied               ? copied
            : GPUHIER_WAY_MPI == team->way ? "pinned host memory over Open MPI's own messages"
            : team->net_on_device          ? "GPU memory over UCX"
                                           : "pinned host memory over UCX";
@@ -172,9 +171,9 @@ const char *gpuhier_team_between(const gpuhier_team_t *team)
 
 const char *gpuhier_team_between_on_node(const gpuhier_team_t *team)
 {
-    return NULL == team->linked || GPUHIER_WIRE_NVLINK == team->limits.wire ? NULL
-           : team->has_relay                                                ? "host memory that they share"
-                             : "GPU memory that partners map, over links";
+    return NULL == team->linked || NULL != gpuhier_wires[team->limits.wire].copied
+               ? NULL
+               : gpuhier_wires[team->has_relay ? GPUHIER_WIRE_RELAY : GPUHIER_WIRE_NVLINK].copied;
 }
 
 bool gpuhier_team_member_lives(const gpuhier_team_t *team, int index)

@@ -116,8 +116,7 @@ typedef struct gpuhier_team {
     /* Made by set-up; their owners change what they hold. All are NULL for one group, and once a call has failed. */
     struct gpuhier_partners *partners; /* the words that partners in other groups send */
     struct gpuhier_exchange *exchange;
-    struct gpuhier_vote *vote;                     /* the leader's */
-    struct gpuhier_small_exchange *small_exchange; /* of the small form; the leader's */
+    struct gpuhier_leaders *leaders; /* the leader's messages */
 } gpuhier_team_t;
 
 OBJ_CLASS_DECLARATION(gpuhier_team_t);

@@ -10,7 +10,7 @@
 
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
-#include "coll/coll_gpuhier_allreduce.h"
+#include "base/coll_gpuhier_trace.h"
 #include "coll/coll_gpuhier_family.h"
 #include "coll/coll_gpuhier_module.h"
 #include "team/coll_gpuhier_team.h"
@@ -88,6 +88,7 @@ static void module_construct(gpuhier_module_t *module)
     module->team_failed = false;
     module->why = GPUHIER_REASON_not_tried;
     module->rest = 0;
+    module->is_watched = gpuhier_trace_is_on() || gpuhier_params.report;
     module->nnotes = 0;
     atomic_init(&module->told, 0);
     atomic_init(&module->enabled, false);
@@ -132,10 +133,6 @@ mca_coll_base_module_t *gpuhier_comm_query(struct ompi_communicator_t *comm, int
     }
     module->super.coll_module_enable = module_enable;
     module->super.coll_module_disable = module_disable;
-    module->super.coll_allreduce = gpuhier_allreduce;
-    module->super.coll_iallreduce = gpuhier_iallreduce;
-    module->super.coll_allreduce_init = gpuhier_allreduce_init;
-    module->super.coll_barrier = gpuhier_barrier;
     gpuhier_family_offer(&module->super);
     return &module->super;
 }

@@ -21,8 +21,8 @@
  */
 #define GPUHIER_REASONS(X)                                                                                 \
     X(not_tried, "nonblocking, and no blocking call or barrier has asked the ranks since the first",       \
-      "Make one blocking MPI_Allreduce of this type, operation and length on the communicator first, or "  \
-      "call MPI_Barrier on it after the first MPI_Iallreduce.")                                            \
+      "Make one blocking call of this collective, type, operation and length on the communicator first, "  \
+      "or call MPI_Barrier on it after the first nonblocking one.")                                        \
     X(empty, "no elements", NULL)                                                                          \
     X(type, "no kernel for this type and operation",                                                       \
       "Use a type and an operation that docs/types.md lists, for example the elements of a derived type.") \

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the entry points of all collectives but MPI_Allreduce and MPI_Barrier. Calls that do not run on the GPUs, by
- * coll_gpuhier_rows.h, are staged. Each collective is
+ * Owns the entry points of all collectives. Calls that do not run on the GPUs, by coll_gpuhier_rows.h, are left to the
+ * saved collective, and staged where that cannot take GPU memory. Each collective is
  *
  *   a signature   its arguments, once; the entry points, and the calls of the saved functions, follow from it
  *   its operands  a function that says which blocks of its buffers the collective reads and writes on this rank
@@ -20,6 +20,7 @@
 #include "ompi_config.h"
 
 #include "base/coll_gpuhier_counters.h"
+#include "base/coll_gpuhier_report.h"
 #include "coll/coll_gpuhier_family.h"
 #include "coll/coll_gpuhier_request.h"
 #include "coll/coll_gpuhier_rows.h"
@@ -66,12 +67,12 @@ typedef gpuhier_coll_args_t args_t;
  * reductions, takes the first element for the first byte, and writes into gaps; its others read GPU memory as if it
  * were the host's.
  */
-#define MOVES false
-#define REDUCES true
+typedef enum kind { MOVES, REDUCES, REDUCES_ALL } kind_t;
 #define GPUHIER_FAMILY(X)                                                                                              \
     X(allgather, iallgather, allgather_init, EQUAL_EQUAL, gather_to_all, EQUAL, EQUAL, MOVES, gpuhier_row_allgather)   \
     X(allgatherv, iallgatherv, allgatherv_init, EQUAL_LISTED, gather_to_all, EQUAL, LISTED, MOVES,                     \
       gpuhier_row_allgatherv)                                                                                          \
+    X(allreduce, iallreduce, allreduce_init, REDUCTION, scan_up_to, EQUAL, EQUAL, REDUCES_ALL, gpuhier_row_allreduce)  \
     X(alltoall, ialltoall, alltoall_init, EQUAL_EQUAL, all_to_all, EQUAL, EQUAL, MOVES, gpuhier_row_alltoall)          \
     X(alltoallv, ialltoallv, alltoallv_init, LISTED_LISTED, all_to_all, LISTED, LISTED, MOVES, gpuhier_row_alltoallv)  \
     X(alltoallw, ialltoallw, alltoallw_init, TYPED_TYPED, all_to_all, TYPED, TYPED, MOVES, NULL)                       \
@@ -316,52 +317,57 @@ static void use_copies(args_t *a, const gpuhier_staged_t *staged)
     a->rbuf = gpuhier_hosted_address(&staged->recv, a->rbuf);
 }
 
-/* Returns why the input could not be read; see the top of this file. */
-static int bring_input(const gpuhier_staged_t *staged, struct ompi_communicator_t *comm)
+static gpuhier_reason_t why_of(const gpuhier_entry_t *entry)
 {
-    int rc = gpuhier_staged_read(staged);
-    if (OMPI_SUCCESS != rc) {
-        gpuhier_staged_spoil(staged);
-    }
-    gpuhier_count(&gpuhier_counters.saved_because[GPUHIER_REASON_collective], 1);
-    gpuhier_staged_count(staged, comm, GPUHIER_REASON_collective);
-    return rc;
+    return GPUHIER_REASON_COUNT != entry->why ? entry->why
+           : NULL == entry->row               ? GPUHIER_REASON_collective
+                                              : gpuhier_rows_reason(entry->module);
 }
 
-static int stage(call_fn *call, const gpuhier_saved_t *saved, args_t *a, const operands_t *o)
+static inline bool is_noted(const gpuhier_entry_t *entry)
 {
+    return NULL != entry->watched && NULL != entry->watched->name;
+}
+
+/* A call that is left to Open MPI has ended; posted: its request is Open MPI's own, so that its end is not seen. */
+static void watched_end(const gpuhier_entry_t *entry, bool posted)
+{
+    const gpuhier_watched_t *watched = entry->watched;
+    gpuhier_report_end(watched->name, GPUHIER_REPORT_SAVED, watched->bytes, watched->bus, watched->begin);
+    if (NULL != watched->trace) {
+        watched->trace->is_posted_only = posted;
+        gpuhier_trace_end_left(watched->trace, why_of(entry));
+    }
+}
+
+static int stage(call_fn *call, const gpuhier_entry_t *entry, const operands_t *o)
+{
+    args_t *a = entry->a;
     gpuhier_staged_t staged;
+    gpuhier_watched_phase(entry->watched, GPUHIER_TRACE_READ);
     int rc = gpuhier_staged_open(&staged, &o->send, &o->recv);
     if (OMPI_SUCCESS != rc) {
         if (NULL != a->comm) {
-            gpuhier_staged_abort(&staged, a->comm, rc); /* without memory it cannot take part */
+            gpuhier_staged_abort(&staged, a->comm); /* without memory it cannot take part */
         }
         gpuhier_staged_close(&staged);
         return rc;
     }
-    const int failure = bring_input(&staged, a->comm);
+    const int failure = gpuhier_staged_bring(&staged, a->comm);
+    gpuhier_staged_count(&staged, a->comm, entry->why);
     use_copies(a, &staged);
-    rc = call_saved(call, saved, a, NULL);
+    gpuhier_watched_phase(entry->watched, GPUHIER_TRACE_OPEN_MPI);
+    rc = call_saved(call, &entry->module->saved, a, NULL);
+    gpuhier_watched_phase(entry->watched, GPUHIER_TRACE_WRITE);
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_staged_write(&staged);
     gpuhier_staged_close(&staged);
     return OMPI_SUCCESS != failure ? failure : rc;
 }
 
-/* MPI_Start, MPI_Startall. */
-static int start(size_t count, ompi_request_t **requests)
-{
-    int rc = OMPI_SUCCESS;
-    for (size_t i = 0; i < count && OMPI_SUCCESS == rc; ++i) {
-        gpuhier_request_t *request = (gpuhier_request_t *) requests[i];
-        request->failure = bring_input(&request->staged, request->comm);
-        rc = gpuhier_request_start_saved(request);
-    }
-    return rc;
-}
-
-static int stage_posted(way_t way, call_fn *call, const gpuhier_saved_t *saved, args_t *a, const operands_t *o,
+static int stage_posted(way_t way, call_fn *call, const gpuhier_entry_t *entry, const operands_t *o,
                         ompi_request_t **request_p)
 {
+    args_t *a = entry->a;
     gpuhier_request_t *request = gpuhier_request_get(a->comm, PERSISTENT == way);
     if (NULL == request) {
         gpuhier_request_abort(a->comm);
@@ -369,15 +375,18 @@ static int stage_posted(way_t way, call_fn *call, const gpuhier_saved_t *saved, 
     }
     int rc = gpuhier_staged_open(&request->staged, &o->send, &o->recv);
     if (OMPI_SUCCESS != rc) {
-        gpuhier_staged_abort(&request->staged, a->comm, rc);
+        gpuhier_staged_abort(&request->staged, a->comm);
         gpuhier_request_drop(request);
         return rc;
     }
+    gpuhier_request_trace(request, NULL == entry->watched ? NULL : entry->watched->trace);
+    request->why = entry->why;
     if (NONBLOCKING == way) {
-        request->failure = bring_input(&request->staged, a->comm);
+        gpuhier_request_read(request);
     }
     use_copies(a, &request->staged);
-    rc = call_saved(call, saved, a, &request->saved);
+    gpuhier_request_retain(request, a->op);
+    rc = call_saved(call, &entry->module->saved, a, &request->saved);
     if (OMPI_SUCCESS != rc) {
         request->saved = NULL;
         gpuhier_request_drop(request);
@@ -386,60 +395,119 @@ static int stage_posted(way_t way, call_fn *call, const gpuhier_saved_t *saved, 
     *request_p = &request->base.super;
     if (NONBLOCKING == way) {
         gpuhier_request_await_saved(request);
-    } else {
-        request->base.super.req_start = start;
     }
     return OMPI_SUCCESS;
 }
 
-static bool surely_host(const void *buffer)
+static inline __attribute__((always_inline)) bool surely_host(const void *buffer)
 {
     return MPI_IN_PLACE == buffer || gpuhier_address_surely_host(buffer);
 }
 
+/* Can the saved function take the call's buffers as they are? */
+static inline __attribute__((always_inline)) bool takes(way_t way, const args_t *a, const gpuhier_operands_of_t *of,
+                                                        kind_t kind, operands_t *o)
+{
+    if ((surely_host(a->rbuf) && (broadcast == of->find || surely_host(a->sbuf)))
+        || (MOVES == kind && gpuhier_ompi_is_cuda_aware())
+        || (BLOCKING == way && REDUCES_ALL == kind && gpuhier_ompi_reduces(a->rdtype))) {
+        return true;
+    }
+    *o = of->find(a, of->sbuf_is, of->rbuf_is);
+    return !gpuhier_operand_on_device(&o->recv) && !gpuhier_operand_on_device(&o->send);
+}
+
+/* A call that does not run on the GPUs, nor on its buffers as they are. */
+static __attribute__((noinline)) int staged(way_t way, call_fn *call, gpuhier_entry_t *entry, const operands_t *o,
+                                            ompi_request_t **request_p)
+{
+    const bool counted = GPUHIER_REASON_COUNT != entry->why && gpuhier_row_allreduce == entry->row;
+    entry->why = why_of(entry);
+    gpuhier_count(&gpuhier_counters.saved_because[entry->why], PERSISTENT != way && !counted);
+    if (BLOCKING != way) {
+        return stage_posted(way, call, entry, o, request_p);
+    }
+    const int rc = stage(call, entry, o);
+    if (is_noted(entry)) {
+        watched_end(entry, false);
+    }
+    return rc;
+}
+
+static inline __attribute__((always_inline)) int left(way_t way, call_fn *call, kind_t kind, gpuhier_entry_t *entry,
+                                                      ompi_request_t **request_p)
+{
+    operands_t o;
+    if (!takes(way, entry->a, entry->of, kind, &o)) {
+        return staged(way, call, entry, &o, request_p);
+    }
+    gpuhier_watched_phase(entry->watched, GPUHIER_TRACE_OPEN_MPI);
+    const int rc = call_saved(call, &entry->module->saved, entry->a, request_p);
+    if (is_noted(entry)) {
+        watched_end(entry, NONBLOCKING == way);
+    }
+    return rc;
+}
+
+/* Every call of a collective that may run on the GPUs. */
+static inline __attribute__((always_inline)) int try_gpus(way_t way, call_fn *call, kind_t kind, gpuhier_entry_t *entry,
+                                                          ompi_request_t **request_p)
+{
+    const int rc = BLOCKING == way      ? gpuhier_row_run(entry)
+                   : NONBLOCKING == way ? gpuhier_row_post(entry, request_p)
+                                        : gpuhier_row_init(entry, request_p);
+    return GPUHIER_DECLINED != rc ? rc : left(way, call, kind, entry, request_p);
+}
+
+/* A traced call, or a reported one. This is a function of its own, so that other calls need no event and do not read
+ * the clock. */
+static __attribute__((noinline)) int watch(way_t way, call_fn *call, kind_t kind, gpuhier_entry_t *entry,
+                                           ompi_request_t **request_p)
+{
+    gpuhier_watched_t watched;
+    watched.begin = BLOCKING == way ? gpuhier_report_begin() : 0;
+    watched.trace = NULL;
+    watched.name = NULL;
+    entry->watched = &watched;
+    return try_gpus(way, call, kind, entry, request_p);
+}
+
 /* Every entry point. */
 static inline __attribute__((always_inline)) int serve(way_t way, call_fn *call, gpuhier_module_t *module, args_t *a,
-                                                       const gpuhier_operands_of_t *of, bool reduces,
-                                                       gpuhier_row_fn *on_gpus, ompi_request_t **request_p)
+                                                       const gpuhier_operands_of_t *of, kind_t kind,
+                                                       gpuhier_row_fn *row, ompi_request_t **request_p)
 {
-    const gpuhier_saved_t *saved = &module->saved;
     if (gpuhier_inside_saved > 0) {
-        return call_saved(call, saved, a, request_p);
+        return call_saved(call, &module->saved, a, request_p);
     }
-    if (NULL != on_gpus && !(BLOCKING == way && gpuhier_rows_rest(module))) {
-        const int rc = BLOCKING == way      ? gpuhier_row_run(module, a, of, on_gpus)
-                       : NONBLOCKING == way ? gpuhier_row_post(module, a, of, on_gpus, request_p)
-                                            : gpuhier_row_init(module, a, of, on_gpus, request_p);
-        if (GPUHIER_DECLINED != rc) {
-            return rc;
-        }
+    const bool rests = BLOCKING == way && NULL != row && REDUCES_ALL != kind && gpuhier_rows_rest(module);
+    const bool watched = NULL != row && __builtin_expect(module->is_watched, 0);
+    operands_t o;
+    if ((NULL == row || rests) && !watched && takes(way, a, of, kind, &o)) { /* most calls of a host program */
+        return call_saved(call, &module->saved, a, request_p);
     }
-    if ((surely_host(a->rbuf) && (broadcast == of->find || surely_host(a->sbuf)))
-        || (!reduces && gpuhier_ompi_is_cuda_aware())) {
-        return call_saved(call, saved, a, request_p);
-    }
-    const operands_t o = of->find(a, of->sbuf_is, of->rbuf_is);
-    if (!gpuhier_operand_on_device(&o.recv) && !gpuhier_operand_on_device(&o.send)) {
-        return call_saved(call, saved, a, request_p);
-    }
-    return BLOCKING == way ? stage(call, saved, a, &o) : stage_posted(way, call, saved, a, &o, request_p);
+    gpuhier_entry_t entry = {
+        .module = module, .a = a, .of = of, .row = row, .rests = rests, .why = GPUHIER_REASON_COUNT};
+    return watched                ? watch(way, call, kind, &entry, request_p)
+           : NULL == row || rests ? staged(way, call, &entry, &o, request_p)
+                                  : try_gpus(way, call, kind, &entry, request_p);
 }
 
 #define PARAM(type, name) type name,
 #define FILL(type, name) .name = name,
 #define PASS(type, name) a->name,
 
-#define ENTER(way, name, SIGNATURE, find, sbuf_is, rbuf_is, kind, on_gpus, PARAMS, FILLS, PASSES, request)  \
-    static int call_##name(const gpuhier_saved_t *saved, const args_t *a, ompi_request_t **request_p)       \
-    {                                                                                                       \
-        (void) request_p;                                                                                   \
-        return saved->name(SIGNATURE(PASS) PASSES saved->name##_module);                                    \
-    }                                                                                                       \
-    static int enter_##name(SIGNATURE(PARAM) PARAMS mca_coll_base_module_t *base)                           \
-    {                                                                                                       \
-        static const gpuhier_operands_of_t of = {find, GPUHIER_LAYOUT_##sbuf_is, GPUHIER_LAYOUT_##rbuf_is}; \
-        args_t a = {SIGNATURE(FILL) FILLS};                                                                 \
-        return serve(way, call_##name, gpuhier_module_of(base), &a, &of, kind, on_gpus, request);           \
+#define ENTER(way, name, SIGNATURE, find, sbuf_is, rbuf_is, kind, on_gpus, PARAMS, FILLS, PASSES, request)     \
+    static int call_##name(const gpuhier_saved_t *saved, const args_t *a, ompi_request_t **request_p)          \
+    {                                                                                                          \
+        (void) request_p;                                                                                      \
+        return saved->name(SIGNATURE(PASS) PASSES saved->name##_module);                                       \
+    }                                                                                                          \
+    static const gpuhier_operands_of_t of_##name = {find, GPUHIER_LAYOUT_##sbuf_is, GPUHIER_LAYOUT_##rbuf_is}; \
+    static int enter_##name(SIGNATURE(PARAM) PARAMS mca_coll_base_module_t *base)                              \
+    {                                                                                                          \
+        args_t a = {SIGNATURE(FILL) FILLS};                                                                    \
+        return serve(way, call_##name, gpuhier_module_of(base), &a, &of_##name, kind, on_gpus, request);       \
     }
 
 #define COMM struct ompi_communicator_t *comm,
@@ -456,14 +524,83 @@ static inline __attribute__((always_inline)) int serve(way_t way, call_fn *call,
 GPUHIER_FAMILY(THREE_WAYS)
 ENTER(BLOCKING, reduce_local, REDUCTION, both, EQUAL, EQUAL, REDUCES, NULL, , .comm = NULL, , NULL)
 
+/* -- MPI_Allreduce has a short way to the GPUs, and MPI_Barrier is a meeting ------------ */
+
+static __attribute__((noinline)) int allreduce_left(const void *sbuf, void *rbuf, gpuhier_count_t count,
+                                                    struct ompi_datatype_t *dtype, struct ompi_op_t *op,
+                                                    struct ompi_communicator_t *comm, gpuhier_module_t *module,
+                                                    gpuhier_reason_t why)
+{
+    gpuhier_path_saved(module, comm, gpuhier_allreduce_row.name, dtype, (size_t) count, why);
+    if (surely_host(rbuf) && surely_host(sbuf)) {
+        ++gpuhier_inside_saved;
+        const int rc = module->saved.allreduce(sbuf, rbuf, count, dtype, op, comm, module->saved.allreduce_module);
+        --gpuhier_inside_saved;
+        return rc;
+    }
+    args_t a = {.sbuf = sbuf, .rbuf = rbuf, .rcount = count, .rdtype = dtype, .op = op, .comm = comm};
+    gpuhier_entry_t entry = {.module = module, .a = &a, .of = &of_allreduce, .row = gpuhier_row_allreduce, .why = why};
+    return left(BLOCKING, call_allreduce, REDUCES_ALL, &entry, NULL);
+}
+
+static int allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
+                     struct ompi_op_t *op, struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
+{
+    gpuhier_module_t *module = gpuhier_module_of(base);
+    if (gpuhier_inside_saved > 0 || module->is_watched) {
+        return enter_allreduce(sbuf, rbuf, count, dtype, op, comm, base);
+    }
+    const void *in = MPI_IN_PLACE == sbuf ? rbuf : sbuf;
+    gpuhier_reason_t why = 0 == count ? GPUHIER_REASON_empty : GPUHIER_REASON_type;
+    size_t elem_bytes = 0;
+    const int kernel = 0 == count ? -1 : gpuhier_path_find(module, op, dtype, &elem_bytes);
+    if (kernel >= 0) {
+        const gpuhier_path_key_t key = {kernel, (size_t) count * elem_bytes};
+        gpuhier_mode_entry_t *mode = gpuhier_path_blocking(module, comm, key, in, rbuf, &why);
+        if (NULL != mode) {
+            const gpuhier_call_args_t args = {.row = &gpuhier_allreduce_row,
+                                              .kernel = kernel,
+                                              .elem_bytes = elem_bytes,
+                                              .count = (uint64_t) count,
+                                              .in = in,
+                                              .out = rbuf};
+            const int rc = gpuhier_path_run(module, mode, &args);
+            if (GPUHIER_DECLINED != rc) {
+                return rc;
+            }
+            why = GPUHIER_REASON_declined;
+        } else if (OMPI_SUCCESS != module->saved.failure) {
+            return module->saved.failure;
+        }
+    }
+    return allreduce_left(sbuf, rbuf, count, dtype, op, comm, module, why);
+}
+
+/* A barrier waits for all ranks in any case. So a program with nonblocking calls only is accelerated from here on. */
+static int barrier(struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
+{
+    gpuhier_module_t *module = gpuhier_module_of(base);
+    if (0 == gpuhier_inside_saved && !gpuhier_path_meet(module, comm)) {
+        return module->saved.failure;
+    }
+    ++gpuhier_inside_saved;
+    int rc = module->saved.barrier(comm, module->saved.barrier_module);
+    --gpuhier_inside_saved;
+    return rc;
+}
+
 void gpuhier_family_offer(mca_coll_base_module_t *module)
 {
     const bool moves = !gpuhier_ompi_is_cuda_aware();
+    module->coll_allreduce = allreduce;
+    module->coll_iallreduce = enter_iallreduce;
+    module->coll_allreduce_init = enter_allreduce_init;
+    module->coll_barrier = barrier;
     if (!gpuhier_cuda_present()) {
         return;
     }
 #define OFFER(name, nonblocking, persistent, SIGNATURE, find, sbuf_is, rbuf_is, kind, on_gpus) \
-    if (NULL != on_gpus || REDUCES == kind || moves) {                                         \
+    if (REDUCES_ALL != kind && (NULL != on_gpus || REDUCES == kind || moves)) {                \
         module->coll_##name = enter_##name;                                                    \
         module->coll_##nonblocking = enter_##nonblocking;                                      \
         module->coll_##persistent = enter_##persistent;                                        \

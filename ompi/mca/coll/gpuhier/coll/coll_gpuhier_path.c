@@ -6,7 +6,7 @@
  * what the members have in common (agree), and about their buffers (a probe). Sets the communicator's team up. Does
  * not own the table of modes, nor what a collective does on either path.
  *
- * Called by allreduce, barrier, nonblocking and persistent.
+ * Called by family and rows.
  */
 #include "ompi_config.h"
 
@@ -42,13 +42,13 @@ gpuhier_reason_t gpuhier_path_reason(const gpuhier_module_t *module, const gpuhi
     return NULL == key ? GPUHIER_REASON_not_tried : gpuhier_modes_why(&module->modes, key->kind, key->bytes);
 }
 
-void gpuhier_path_tell(gpuhier_module_t *module, struct ompi_communicator_t *comm, const struct ompi_datatype_t *dtype,
-                       size_t count, gpuhier_reason_t reason)
+void gpuhier_path_tell(gpuhier_module_t *module, struct ompi_communicator_t *comm, const char *name,
+                       const struct ompi_datatype_t *dtype, size_t count, gpuhier_reason_t reason)
 {
     if (0 == ompi_comm_rank(comm)
         && 0 == (atomic_fetch_or_explicit(&module->told, 1u << reason, memory_order_relaxed) & 1u << reason)) {
-        opal_output(0, "coll:gpuhier: communicator %s: a call with %llu elements of %s is left to Open MPI: %s",
-                    comm->c_name, (unsigned long long) count, dtype->name, gpuhier_reason_text(reason));
+        opal_output(0, "coll:gpuhier: communicator %s: %s of %llu elements of %s is left to Open MPI: %s", comm->c_name,
+                    name, (unsigned long long) count, dtype->name, gpuhier_reason_text(reason));
     }
 }
 

@@ -144,16 +144,17 @@ struct gpuhier_team *gpuhier_path_persistent(gpuhier_module_t *module, struct om
                                              gpuhier_reason_t *why_p);
 
 /* The part of gpuhier_path_saved() that prints. */
-void gpuhier_path_tell(gpuhier_module_t *module, struct ompi_communicator_t *comm, const struct ompi_datatype_t *dtype,
-                       size_t count, gpuhier_reason_t reason);
+void gpuhier_path_tell(gpuhier_module_t *module, struct ompi_communicator_t *comm, const char *name,
+                       const struct ompi_datatype_t *dtype, size_t count, gpuhier_reason_t reason);
 
-/* Counts a call that is left to the saved collective. With print_info, rank 0 prints the first one for each reason. */
-static inline void gpuhier_path_saved(gpuhier_module_t *module, struct ompi_communicator_t *comm,
+/* Counts a call of the collective of this name that is left to the saved one. With print_info, rank 0 prints the first
+ * one for each reason. */
+static inline void gpuhier_path_saved(gpuhier_module_t *module, struct ompi_communicator_t *comm, const char *name,
                                       const struct ompi_datatype_t *dtype, size_t count, gpuhier_reason_t reason)
 {
     gpuhier_count(&gpuhier_counters.saved_because[reason], 1);
     if (gpuhier_params.print_info) {
-        gpuhier_path_tell(module, comm, dtype, count, reason);
+        gpuhier_path_tell(module, comm, name, dtype, count, reason);
     }
 }
 

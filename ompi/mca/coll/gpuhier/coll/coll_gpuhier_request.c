@@ -12,7 +12,7 @@
  * Requests are completed without the engine's lock: completing a request runs Open MPI's callbacks, and its owner may
  * free it at once.
  *
- * Called by nonblocking and persistent, and by Open MPI through a request's functions.
+ * Called by rows and family, and by Open MPI through a request's functions.
  */
 #include "ompi_config.h"
 
@@ -20,6 +20,7 @@
 
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_counters.h"
+#include "base/coll_gpuhier_end.h"
 #include "engine/coll_gpuhier_form.h"
 #include "engine/coll_gpuhier_queue.h"
 #include "coll/coll_gpuhier_request.h"
@@ -149,6 +150,7 @@ static void activate(gpuhier_request_t *request)
 void gpuhier_request_post(gpuhier_request_t *request)
 {
     gpuhier_call_t *ended = NULL;
+    request->failure = gpuhier_staged_bring(&request->staged, request->comm);
     activate(request);
     request->args.ended = call_ended;
     if (request->is_traced) {
@@ -167,28 +169,6 @@ void gpuhier_request_post(gpuhier_request_t *request)
     gpuhier_queue_tell(ended);
 }
 
-int gpuhier_request_run(gpuhier_team_t *team, gpuhier_mode_entry_t *entry, const gpuhier_call_args_t *args,
-                        struct ompi_communicator_t *comm, const gpuhier_trace_event_t *trace,
-                        ompi_request_t **request_p)
-{
-    gpuhier_request_t *request = gpuhier_request_get(comm, false);
-    if (NULL == request) {
-        gpuhier_request_abort(comm);
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    request->is_traced = NULL != trace;
-    if (NULL != trace) {
-        request->trace = *trace;
-    }
-    request->team = team;
-    request->args = *args;
-    request->args.outcome_p = &entry->outcome;
-    request->args.tag = gpuhier_hostcall_tag(comm);
-    *request_p = &request->base.super;
-    gpuhier_request_post(request);
-    return OMPI_SUCCESS;
-}
-
 void gpuhier_request_await_saved(gpuhier_request_t *request)
 {
     activate(request);
@@ -199,9 +179,35 @@ void gpuhier_request_await_saved(gpuhier_request_t *request)
     gpuhier_engine_unlock();
 }
 
-int gpuhier_request_start_saved(gpuhier_request_t *request)
+void gpuhier_request_trace(gpuhier_request_t *request, const gpuhier_trace_event_t *trace)
+{
+    request->is_traced = NULL != trace;
+    if (NULL != trace) {
+        request->trace = *trace;
+    }
+}
+
+static void phase(gpuhier_request_t *request, gpuhier_trace_phase_t begins)
+{
+    if (request->is_traced) {
+        gpuhier_trace_phase(&request->trace, begins);
+    }
+}
+
+void gpuhier_request_read(gpuhier_request_t *request)
+{
+    request->trace.is_staged = true;
+    phase(request, GPUHIER_TRACE_READ);
+    request->failure = gpuhier_staged_bring(&request->staged, request->comm);
+    gpuhier_staged_count(&request->staged, request->comm, request->why);
+    phase(request, GPUHIER_TRACE_OPEN_MPI);
+}
+
+static int start_saved(gpuhier_request_t *request)
 {
     int rc = OMPI_SUCCESS;
+    gpuhier_count(&gpuhier_counters.saved_because[request->why], 1);
+    gpuhier_request_read(request);
     /* On a communicator of one rank, Open MPI may give a request that does nothing: it is always complete, and has no
      * req_start. */
     if (OMPI_REQUEST_NOOP != request->saved->req_type) {
@@ -211,6 +217,26 @@ int gpuhier_request_start_saved(gpuhier_request_t *request)
     }
     if (OMPI_SUCCESS == rc) {
         gpuhier_request_await_saved(request);
+    }
+    return rc;
+}
+
+static int request_start(size_t count, ompi_request_t **requests)
+{
+    int rc = OMPI_SUCCESS;
+    for (size_t i = 0; i < count && OMPI_SUCCESS == rc; ++i) {
+        gpuhier_request_t *request = (gpuhier_request_t *) requests[i];
+        if (request->is_traced) {
+            gpuhier_trace_again(&request->trace);
+        }
+        if (NULL == request->team) {
+            rc = start_saved(request);
+        } else if (gpuhier_end_has_come()) {
+            rc =
+                OMPI_ERR_NOT_AVAILABLE; /* ranks start requests in different orders, which no saved collective serves */
+        } else {
+            gpuhier_request_post(request);
+        }
     }
     return rc;
 }
@@ -250,9 +276,6 @@ static void resources_free(gpuhier_request_t *request)
     }
     gpuhier_staged_close(&request->staged);
     gpuhier_call_lists_free(&request->args);
-    if (NULL != request->dtype) {
-        OBJ_RELEASE(request->dtype);
-    }
     if (NULL != request->op) {
         OBJ_RELEASE(request->op);
     }
@@ -318,6 +341,7 @@ gpuhier_request_t *gpuhier_request_get(struct ompi_communicator_t *comm, bool pe
     comm_release(request);
     OMPI_REQUEST_INIT(&request->base.super, persistent);
     request->base.super.req_free = request_free; /* set for each use: Open MPI may replace it */
+    request->base.super.req_start = persistent ? request_start : NULL;
     request->base.super.req_status = ompi_status_empty;
     request->base.super.req_mpi_object.comm = comm; /* its error handler serves the request */
     memset(request->base.of_mpi, 0, sizeof(request->base.of_mpi));
@@ -328,7 +352,6 @@ gpuhier_request_t *gpuhier_request_get(struct ompi_communicator_t *comm, bool pe
     request->saved = NULL;
     memset(&request->staged, 0, sizeof(request->staged));
     request->failure = OMPI_SUCCESS;
-    request->dtype = NULL;
     request->op = NULL;
     OBJ_RETAIN(comm);
     request->comm = comm;
@@ -342,14 +365,12 @@ void gpuhier_request_abort(struct ompi_communicator_t *comm)
     ompi_mpi_abort(comm, MPI_ERR_NO_MEM);
 }
 
-void gpuhier_request_retain(gpuhier_request_t *request, struct ompi_datatype_t *dtype, struct ompi_op_t *op)
+void gpuhier_request_retain(gpuhier_request_t *request, struct ompi_op_t *op)
 {
-    if (!ompi_datatype_is_predefined(dtype)) {
-        OBJ_RETAIN(dtype);
-        request->dtype = dtype;
-    }
     request->op = (opal_object_t *) op; /* its own type is in a header that Open MPI does not install */
-    OBJ_RETAIN(request->op);
+    if (NULL != request->op) {
+        OBJ_RETAIN(request->op);
+    }
 }
 
 void gpuhier_request_drop(gpuhier_request_t *request)

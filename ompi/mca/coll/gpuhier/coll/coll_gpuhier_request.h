@@ -36,18 +36,17 @@ typedef struct gpuhier_request {
     struct gpuhier_request *next; /* in the list of requests that wait for the saved collective, or of free requests */
 
     gpuhier_team_t *team;
-    bool owns_team; /* a persistent request: see coll_gpuhier_persistent.c */
+    bool owns_team; /* a persistent request: see gpuhier_row_init() */
     gpuhier_call_args_t args;
     gpuhier_call_t call;
 
     gpuhier_reason_t why; /* on the saved path: the reason */
     bool is_traced;       /* `trace` is the event of the call under way */
     gpuhier_trace_event_t trace;
-    ompi_request_t *saved;         /* the saved collective's; a persistent request keeps it for all starts */
-    gpuhier_staged_t staged;       /* of a request on the engine: packed, what args work on */
-    int failure;                   /* OMPI_SUCCESS, or why the input of the staged call under way could not be read */
-    struct ompi_datatype_t *dtype; /* of staged buffers, retained; NULL: no staged buffers, or a predefined type */
-    opal_object_t *op;             /* of staged buffers, retained */
+    ompi_request_t *saved;   /* the saved collective's; a persistent request keeps it for all starts */
+    gpuhier_staged_t staged; /* of a request on the engine: packed, what args work on */
+    int failure;             /* OMPI_SUCCESS, or why the input of the staged call under way could not be read */
+    opal_object_t *op;       /* of staged buffers, retained, or NULL */
 } gpuhier_request_t;
 
 OBJ_CLASS_DECLARATION(gpuhier_request_t);
@@ -67,22 +66,22 @@ void gpuhier_request_drop(gpuhier_request_t *request);
  * rank forever. */
 void gpuhier_request_abort(struct ompi_communicator_t *comm);
 
-/* Retains the type for as long as the request lives. */
-void gpuhier_request_retain(gpuhier_request_t *request, struct ompi_datatype_t *dtype, struct ompi_op_t *op);
+/* Retains the operation of a staged reduction, which may be NULL, for as long as the request lives. */
+void gpuhier_request_retain(gpuhier_request_t *request, struct ompi_op_t *op);
 
-/* Gives the user a request that runs args on a team. entry: of the mode, which the outcome may change. trace: the event
- * that the request goes on with, or NULL. Returns an Open MPI code. */
-int gpuhier_request_run(gpuhier_team_t *team, gpuhier_mode_entry_t *entry, const gpuhier_call_args_t *args,
-                        struct ompi_communicator_t *comm, const gpuhier_trace_event_t *trace,
-                        ompi_request_t **request_p);
+/* trace: the event that the request goes on with, or NULL. */
+void gpuhier_request_trace(gpuhier_request_t *request, const gpuhier_trace_event_t *trace);
 
-/* Makes the request active. post: runs request->args on request->team. await_saved: waits for request->saved, which is
- * active already. */
+/*
+ * Begin a request, and make it active. post: reads the packed input, and runs request->args on request->team.
+ * await_saved: waits for request->saved, which is active already. A rank that cannot read its input takes part with
+ * ones, and MPI_Wait returns the error.
+ */
 void gpuhier_request_post(gpuhier_request_t *request);
 void gpuhier_request_await_saved(gpuhier_request_t *request);
 
-/* Starts a persistent request->saved, and waits for it in the same way. Returns an Open MPI code. */
-int gpuhier_request_start_saved(gpuhier_request_t *request);
+/* Reads the input of a staged request, and counts it. */
+void gpuhier_request_read(gpuhier_request_t *request);
 
 /* In MPI_Finalize: forgets the requests that the program left pending, and ends progress. The engine's lock is held. */
 void gpuhier_requests_quiesce(void);

@@ -2,8 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The collectives beside MPI_Allreduce that run on the GPUs. Each function returns the code of the call, or
- * GPUHIER_DECLINED: the call is for Open MPI, on all ranks, and no user's buffer was written.
+ * The collectives that run on the GPUs.
  */
 #ifndef GPUHIER_ROWS_H
 #define GPUHIER_ROWS_H
@@ -12,16 +11,42 @@
 #include "host/coll_gpuhier_operand.h"
 #include "ompi/request/request.h"
 
-/* The arguments of a collective, under one name each. A call sets those that it has. */
+/* Kinds of the table of modes: MPI_Allreduce's are the numbers of the kernels. */
+enum {
+    GPUHIER_KIND_REDUCE = GPUHIER_REDUCE_COUNT,
+    GPUHIER_KIND_REDUCE_SCATTER = 2 * GPUHIER_REDUCE_COUNT, /* and MPI_Reduce_scatter_block */
+    GPUHIER_KIND_ALLGATHER = 3 * GPUHIER_REDUCE_COUNT,      /* and MPI_Allgatherv */
+    GPUHIER_KIND_ALLTOALL,
+    GPUHIER_KIND_ALLTOALLV,
+    GPUHIER_KIND_BCAST,
+    GPUHIER_KIND_FIRST,
+    GPUHIER_KINDS
+};
+_Static_assert(GPUHIER_KINDS <= GPUHIER_MODE_KINDS, "each kind has a row in the table of modes");
+
+/* The arguments of a collective, under one name each. A call sets those that it has. Each entry point clears this
+ * struct, so it is short: what no collective has at once shares its place. */
 typedef struct gpuhier_coll_args {
     const void *sbuf;
     void *rbuf;
     gpuhier_count_t scount, rcount;
     gpuhier_counts_t scounts, rcounts;
-    gpuhier_disps_t sdisps, rdisps;
-    gpuhier_aints_t saints, raints;
-    struct ompi_datatype_t *sdtype, *rdtype; /* of reductions: rdtype */
-    struct ompi_datatype_t *const *sdtypes, *const *rdtypes;
+    union {
+        gpuhier_disps_t sdisps;
+        gpuhier_aints_t saints;
+    };
+    union {
+        gpuhier_disps_t rdisps;
+        gpuhier_aints_t raints;
+    };
+    union {
+        struct ompi_datatype_t *sdtype;
+        struct ompi_datatype_t *const *sdtypes;
+    };
+    union {
+        struct ompi_datatype_t *rdtype; /* also of reductions */
+        struct ompi_datatype_t *const *rdtypes;
+    };
     struct ompi_op_t *op;
     int root;
     struct ompi_communicator_t *comm; /* NULL: MPI_Reduce_local */
@@ -47,9 +72,28 @@ typedef struct gpuhier_row_call {
     uint64_t in_at;           /* where it lies in a packed copy of the output */
 } gpuhier_row_call_t;
 
+/* What a call notes that the timeline or the report has. */
+typedef struct gpuhier_watched {
+    double begin;                 /* what gpuhier_report_begin() returned */
+    gpuhier_trace_event_t *trace; /* `event`, or NULL: no timeline */
+    gpuhier_trace_event_t event;
+    const char *name; /* of the collective; NULL: the call is not noted */
+    uint64_t bytes;   /* of the message, and times that what nccl-tests counts as moved by a GPU's links */
+    double bus;
+} gpuhier_watched_t;
+
+static inline __attribute__((always_inline)) void gpuhier_watched_phase(const gpuhier_watched_t *watched,
+                                                                        gpuhier_trace_phase_t phase)
+{
+    if (NULL != watched && NULL != watched->trace) {
+        gpuhier_trace_phase(watched->trace, phase);
+        watched->trace->is_staged = watched->trace->is_staged || GPUHIER_TRACE_READ == phase;
+    }
+}
+
 /*
  * Says what a call is to do on the GPUs, and what all ranks know of it. False: there is nothing to do, or no kernel for
- * it, on all ranks alike.
+ * it, on all ranks alike; row, count, type are set nevertheless.
  * The caller frees the lists of blocks.
  */
 typedef bool gpuhier_row_fn(const gpuhier_coll_args_t *a, gpuhier_row_call_t *call);
@@ -67,18 +111,32 @@ static inline bool gpuhier_rows_rest(gpuhier_module_t *module)
     return true;
 }
 
-/*
- * A blocking, a nonblocking and a persistent call. Return an Open MPI code, or GPUHIER_DECLINED: the call does not run
- * on the GPUs, on any rank.
- */
-int gpuhier_row_run(gpuhier_module_t *module, const gpuhier_coll_args_t *a, const gpuhier_operands_of_t *of,
-                    gpuhier_row_fn *row);
-int gpuhier_row_post(gpuhier_module_t *module, const gpuhier_coll_args_t *a, const gpuhier_operands_of_t *of,
-                     gpuhier_row_fn *row, ompi_request_t **request_p);
-int gpuhier_row_init(gpuhier_module_t *module, const gpuhier_coll_args_t *a, const gpuhier_operands_of_t *of,
-                     gpuhier_row_fn *row, ompi_request_t **request_p);
+/* A call as it came in. */
+typedef struct gpuhier_entry {
+    gpuhier_module_t *module;
+    gpuhier_coll_args_t *a;
+    const gpuhier_operands_of_t *of;
+    bool rests;                 /* gpuhier_rows_rest() said so */
+    gpuhier_row_fn *row;        /* NULL: the collective does not run on the GPUs */
+    gpuhier_watched_t *watched; /* NULL: the call is neither traced nor reported */
+    gpuhier_reason_t why;       /* the call is left to Open MPI; GPUHIER_REASON_COUNT: it is not known yet */
+} gpuhier_entry_t;
 
-gpuhier_row_fn gpuhier_row_allgather, gpuhier_row_allgatherv, gpuhier_row_alltoall, gpuhier_row_alltoallv,
-    gpuhier_row_bcast, gpuhier_row_reduce, gpuhier_row_reduce_scatter, gpuhier_row_reduce_scatter_block;
+/*
+ * A blocking, a nonblocking and a persistent call. Return an Open MPI code; or GPUHIER_DECLINED, if the call does not
+ * run on the GPUs on any rank, and entry->why is set.
+ */
+int gpuhier_row_run(gpuhier_entry_t *entry);
+int gpuhier_row_post(gpuhier_entry_t *entry, ompi_request_t **request_p);
+int gpuhier_row_init(gpuhier_entry_t *entry, ompi_request_t **request_p);
+
+/* Why a call that asks nobody does not run on the GPUs. */
+gpuhier_reason_t gpuhier_rows_reason(const gpuhier_module_t *module);
+
+extern const gpuhier_collective_t gpuhier_allreduce_row;
+
+gpuhier_row_fn gpuhier_row_allgather, gpuhier_row_allgatherv, gpuhier_row_allreduce, gpuhier_row_alltoall,
+    gpuhier_row_alltoallv, gpuhier_row_bcast, gpuhier_row_reduce, gpuhier_row_reduce_scatter,
+    gpuhier_row_reduce_scatter_block;
 
 #endif /* GPUHIER_ROWS_H */

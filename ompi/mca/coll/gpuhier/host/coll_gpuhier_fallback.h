@@ -21,11 +21,6 @@
 #include "base/coll_gpuhier_trace.h"
 #include "host/coll_gpuhier_operand.h"
 
-/* The host copies of an allreduce's buffers, as gpuhier_staged_open() makes them. sbuf may be MPI_IN_PLACE, which the
- * program passes on all ranks or on none. */
-int gpuhier_staged_allreduce(gpuhier_staged_t *staged, const void *sbuf, const void *rbuf, size_t count,
-                             struct ompi_datatype_t *dtype);
-
 /*
  * Counts a call that is staged and left to Open MPI for this reason. A process with many such calls says so once, with
  * a remedy: see GPUHIER_REASONS. Only rank 0 does, unless the reason is that another rank passes host memory, which may
@@ -33,18 +28,22 @@ int gpuhier_staged_allreduce(gpuhier_staged_t *staged, const void *sbuf, const v
  */
 void gpuhier_staged_count(const gpuhier_staged_t *staged, struct ompi_communicator_t *comm, gpuhier_reason_t reason);
 
-/* Ends the job after a failure to stage. The other ranks are in the collective or will enter it, and no error code
- * returned here would reach them. */
-void gpuhier_staged_abort(const gpuhier_staged_t *staged, struct ompi_communicator_t *comm, int code);
+/*
+ * gpuhier_staged_read() for a call in which other ranks take part already. If it fails, a message says so, and the host
+ * copies are full of ones, which are no numbers: the others do not wait for this rank, and cannot take the result for a
+ * right one. comm: NULL in a call of this rank alone.
+ */
+int gpuhier_staged_bring(const gpuhier_staged_t *staged, struct ompi_communicator_t *comm);
+
+/* Ends the job where there is no memory for host copies. The other ranks are in the collective or will enter it, and no
+ * error code returned here would reach them. */
+void gpuhier_staged_abort(const gpuhier_staged_t *staged, struct ompi_communicator_t *comm);
 
 /*
- * Runs the saved allreduce. Any type, operation and count; sbuf or rbuf may be device memory on any subset of ranks.
- * Device buffers that this Open MPI cannot take are copied to host memory first, and the result is copied back; gaps of
- * a derived type in rbuf keep what they held. reason: why the call is not on the GPUs. trace: the call's event, or
- * NULL. Returns the collective's code, or that of a failed copy or allocation.
+ * Can this Open MPI's blocking reductions take GPU buffers as they are? Those of a CUDA-aware one can, except for
+ * derived types: coll/cuda takes element 0 for the first byte, which is wrong with a negative lower bound, and it
+ * writes into gaps.
  */
-int gpuhier_fallback_allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
-                               struct ompi_op_t *op, struct ompi_communicator_t *comm, const gpuhier_saved_t *saved,
-                               gpuhier_reason_t reason, gpuhier_trace_event_t *trace);
+bool gpuhier_ompi_reduces(const struct ompi_datatype_t *dtype);
 
 #endif /* GPUHIER_FALLBACK_H */

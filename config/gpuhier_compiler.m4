@@ -1,8 +1,21 @@
 # Copyright (c) 2026 the gpuhier authors. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# GPUHIER_CHECK_COMPILER: C11 with GNU extensions, and the warnings that this project keeps at zero.
+# GPUHIER_CHECK_COMPILER: make, C++, C11 with GNU extensions, and the warnings that this project keeps at zero.
 AC_DEFUN([GPUHIER_CHECK_COMPILER], [
+    AC_MSG_CHECKING([for GNU make])
+    AS_CASE([`${MAKE-make} --version 2>/dev/null`],
+        [*GNU*], [AC_MSG_RESULT([${MAKE-make}])],
+        [AC_MSG_RESULT([no])
+         GPUHIER_MISSING([GNU make], [install make])])
+    AC_LANG_PUSH([C++])
+    AC_MSG_CHECKING([whether $CXX compiles C++])
+    AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[#include <cstdlib>]], [[std::abort();]])],
+        [gpuhier_cxx=yes],
+        [gpuhier_cxx=no
+         GPUHIER_MISSING([a C++ compiler, which nvcc needs], [install g++])])
+    AC_MSG_RESULT([$gpuhier_cxx])
+    AC_LANG_POP([C++])
     AC_LANG_PUSH([C])
     AC_CACHE_CHECK([how to ask for C11], [gpuhier_cv_std], [
         gpuhier_cv_std=no

@@ -32,7 +32,8 @@ AC_DEFUN([GPUHIER_CHECK_CUDA], [
            gpuhier_cuda_version=`"$NVCC" --version | $SED -n 's/^.*release \(@<:@0-9.@:>@*\),.*/\1/p'`
            AS_VERSION_COMPARE([${gpuhier_cuda_version:-0}], [11.8],
                [GPUHIER_MISSING([CUDA 11.8 or newer ('$CUDA_HOME' has ${gpuhier_cuda_version:-an unknown version})],
-                                [install it and name it by --with-cuda=DIR or CUDA_HOME])])
+                                [install it and name it by --with-cuda=DIR or CUDA_HOME])],
+               [GPUHIER_CHECK_NVCC], [GPUHIER_CHECK_NVCC])
            GPUHIER_CUDA_ARCHS],
           [AC_MSG_RESULT([no])
            GPUHIER_MISSING([the CUDA toolkit (nvcc and cuda.h; looked in '${CUDA_HOME:-nothing}')],
@@ -42,4 +43,19 @@ AC_DEFUN([GPUHIER_CHECK_CUDA], [
     AC_SUBST([CUDART_LIBS])
     AC_SUBST([NVCC_GENCODE])
     AC_SUBST([NVCC_GENCODE_MULTICAST])
+])
+
+# nvcc calls the gcc on PATH, and refuses one that is newer than it knows.
+AC_DEFUN([GPUHIER_CHECK_NVCC], [
+    AS_IF([test "$gpuhier_cxx" = yes], [
+        AC_MSG_CHECKING([whether nvcc works])
+        echo '__global__ void kernel(void) {}' >conftest.cu
+        AS_IF([gpuhier_error=`"$NVCC" -E conftest.cu 2>&1 >/dev/null`],
+            [AC_MSG_RESULT([yes])],
+            [AC_MSG_RESULT([no])
+             gpuhier_error=`AS_ECHO(["$gpuhier_error"]) | $SED -n '/error/{p;q;}'`
+             GPUHIER_MISSING([a host compiler that $NVCC takes ($gpuhier_error)],
+                 [install one, and export NVCC_PREPEND_FLAGS=-ccbin=FILE for configure and make])])
+        rm -f conftest.cu
+    ])
 ])

@@ -88,7 +88,10 @@ peer_packages()
         if [ -e "$file" ] || command -v "$file" > /dev/null; then
             continue
         fi
-        missing="$missing ${pair#*=}"
+        case "$missing " in
+        *" ${pair#*=} "*) ;;
+        *) missing="$missing ${pair#*=}" ;;
+        esac
     done
     if [ -z "$missing" ]; then
         return

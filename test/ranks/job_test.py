@@ -72,9 +72,11 @@ check("between groups", job["between_groups"], "pinned host memory over UCX")
 check("rails", [r["rails"] for r in job["ranks"]], [[{"name": "rail0", "driven": True}]] * 4)
 check("GPUs", len({r["pci"] for r in job["ranks"]}), 2)
 check("collectives", job["collectives"][0], {"call": "MPI_Allreduce", "by": "gpuhier", "else": "tuned"})
+# Of those that gpuhier stages or runs on the GPUs, most.
+check("others", job["others_by_gpuhier"] > 20, True)
 check("sizes", (job["sizes"][0], job["sizes"][1]["from_bytes"]), ({"from_bytes": 8, "path": "from 8 bytes: reduced by the host (small_bytes: up to 8 KiB)"}, 8200))
 check("paths", paths(job), REDUCED)
-for line in "2 groups; between groups: pinned host memory over UCX", "    rank 3 on node1, pid ", "no benchmark", "rails: rail0":
+for line in "; %d others by gpuhier, on the GPUs or by host copies" % job["others_by_gpuhier"], "2 groups; between groups: pinned host memory over UCX", "    rank 3 on node1, pid ", "no benchmark", "rails: rail0":
     check("the text has '%s'\n%s" % (line, text), line in text, True)
 
 # A setting, which is mpirun's or the tool's.
@@ -104,7 +106,7 @@ check("no GPU", (job["ranks"][0]["no_gpu"], job["ranks"][1]["no_gpu"] is None), 
 check("no GPU, paths", set(p[:16] for p in paths(job)), {"left to Open MPI"})
 check("the text names the rank\n" + text, "rank 1 on node0 has no GPU: " in text, True)
 job, text = run(["--nodes", "1", "--gpus", "2"], 1, [SRC + "/test/fault/on_rank", "1", "OMPI_MCA_coll_gpuhier_slice_bytes=8192"])
-check("a rank differs", (job["members"], "on the GPUs, since rank 1 has other parameters; " in text), ("rank 1 has other parameters", True))
+check("a rank differs", (job["members"], "on the GPUs, since rank 1 has other parameters\n" in text), ("rank 1 has other parameters", True))
 job, _ = run(["--nodes", "1", "--gpus", "2"], 0, [SRC + "/test/nodes/as", "isolated"])
 check("isolated", [r["through_host_memory"] for r in job["ranks"]], [True, True])
 

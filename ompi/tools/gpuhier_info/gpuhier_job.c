@@ -39,6 +39,7 @@ typedef struct told {
     int32_t is_served; /* by gpuhier */
     char why_not_served[320];
     gpuhier_served_t served[GPUHIER_SERVED_COUNT];
+    int32_t others; /* collectives beside those, which gpuhier serves */
     gpuhier_description_t gpuhier;
 } told_t;
 
@@ -244,7 +245,7 @@ static const told_t *outsider(const told_t *told)
 static void print_text(const told_t *told, const row_t *rows, int nrows, const char *mpi)
 {
     const gpuhier_description_t *first = &told[0].gpuhier;
-    char served[512];
+    char served[768];
     printf("job of %d rank%s, %s\n", nranks, 1 == nranks ? "" : "s", mpi);
     for (int i = 0; i < nranks; ++i) {
         if (!told[i].on_gpu) {
@@ -252,8 +253,8 @@ static void print_text(const told_t *told, const row_t *rows, int nrows, const c
         }
     }
     const told_t *outside = outsider(told);
-    printf("MPI_COMM_WORLD: %s\n",
-           gpuhier_served_text(NULL != outside ? outside->served : told[0].served, served, sizeof(served)));
+    const told_t *shown = NULL != outside ? outside : &told[0];
+    printf("MPI_COMM_WORLD: %s\n", gpuhier_served_text(shown->served, shown->others, served, sizeof(served)));
     if (NULL != outside) {
         printf("gpuhier does not serve MPI_Allreduce on rank %d on %s: %s\n", (int) (outside - told), outside->host,
                outside->why_not_served);
@@ -261,8 +262,9 @@ static void print_text(const told_t *told, const row_t *rows, int nrows, const c
         return;
     }
     if (!first->has_team) {
-        printf("gpuhier has not run any call on the GPUs%s%s; the self-test says why\n",
-               '\0' != first->members[0] ? ", since " : "", first->members);
+        const bool known = '\0' != first->members[0];
+        printf("gpuhier has not run any call on the GPUs%s%s\n", known ? ", since " : "; the self-test says why",
+               first->members);
     } else {
         printf("%d group%s; between groups: %s\n", first->ngroups, 1 == first->ngroups ? "" : "s", first->between);
         for (int group = 0; group < first->ngroups; ++group) {
@@ -316,6 +318,7 @@ static void print_json(const told_t *told, const row_t *rows, int nrows, const c
         info_json_close();
     }
     info_json_close();
+    info_json_int("others_by_gpuhier", told[0].others);
     info_json_bool("on_gpus", first->has_team);
     info_json_int("groups", first->ngroups);
     info_json_text("members", '\0' != first->members[0] ? first->members : NULL);
@@ -399,6 +402,7 @@ int main(int argc, char **argv)
     component_find();
     mine.is_served = is_served = job_serving(describe_now(&mine.gpuhier) ? &mine.gpuhier : NULL, mine.served,
                                              mine.why_not_served, sizeof(mine.why_not_served));
+    mine.others = gpuhier_served_others(MPI_COMM_WORLD);
     MPI_Reduce(&is_served, &all_served, 1, MPI_INT, MPI_MIN, 0, MPI_COMM_WORLD);
     MPI_Bcast(&all_served, 1, MPI_INT, 0, MPI_COMM_WORLD);
     const char *why_not = gpu_take();

@@ -50,31 +50,12 @@ static void serving_find(const struct ompi_communicator_t *comm, gpuhier_served_
 #undef BELOW
 }
 
-/* The collectives beside those that are told by name. */
-static int others_count(const struct ompi_communicator_t *comm)
-{
-    const gpuhier_avail_t *maker;
-    int count = 0;
-#define COUNT(name)                                                         \
-    maker = gpuhier_served_maker(comm, comm->c_coll->coll_##name##_module); \
-    count += NULL != maker && 0 == strcmp("gpuhier", maker->ac_component_name) ? 1 : 0;
-    GPUHIER_STAGED_COLLECTIVES(COUNT)
-#undef COUNT
-    return count;
-}
-
 void gpuhier_serving_tell(struct ompi_communicator_t *comm)
 {
     gpuhier_served_t served[GPUHIER_SERVED_COUNT];
     char text[768], why[256];
     serving_find(comm, served);
-    gpuhier_served_text(served, text, sizeof(text));
-    const int others = others_count(comm);
-    if (others > 0) {
-        const size_t at = strlen(text);
-        snprintf(text + at, sizeof(text) - at, "; %d others by gpuhier, on the GPUs or by host copies of GPU buffers",
-                 others);
-    }
+    gpuhier_served_text(served, gpuhier_served_others(comm), text, sizeof(text));
     if (!gpuhier_served_by_gpuhier(&served[0])) {
         const size_t at = strlen(text);
         snprintf(text + at, sizeof(text) - at, ". gpuhier does not serve MPI_Allreduce: %s",

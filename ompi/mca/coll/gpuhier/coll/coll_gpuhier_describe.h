@@ -63,8 +63,21 @@ static inline void gpuhier_served_find(const struct ompi_communicator_t *comm, g
 #undef GPUHIER_SERVED_FIND
 }
 
-/* Writes "MPI_Allreduce by gpuhier, else tuned; ..". Returns text. */
-static inline const char *gpuhier_served_text(const gpuhier_served_t *served, char *text, size_t room)
+/* How many other collectives gpuhier serves. */
+static inline int gpuhier_served_others(const struct ompi_communicator_t *comm)
+{
+    const gpuhier_avail_t *maker;
+    int count = 0;
+#define GPUHIER_SERVED_COUNT_ONE(name)                                      \
+    maker = gpuhier_served_maker(comm, comm->c_coll->coll_##name##_module); \
+    count += NULL != maker && 0 == strcmp("gpuhier", maker->ac_component_name) ? 1 : 0;
+    GPUHIER_STAGED_COLLECTIVES(GPUHIER_SERVED_COUNT_ONE)
+#undef GPUHIER_SERVED_COUNT_ONE
+    return count;
+}
+
+/* Writes "MPI_Allreduce by gpuhier, else tuned; ..", and how many others gpuhier serves. Returns text. */
+static inline const char *gpuhier_served_text(const gpuhier_served_t *served, int others, char *text, size_t room)
 {
     size_t at = 0;
     text[0] = '\0';
@@ -77,6 +90,9 @@ static inline const char *gpuhier_served_text(const gpuhier_served_t *served, ch
             at += (size_t) snprintf(text + at, room - at, "%s%s by %s (priority %d)", sign, served[i].call,
                                     served[i].by, (int) served[i].priority);
         }
+    }
+    if (others > 0 && at < room) {
+        snprintf(text + at, room - at, "; %d others by gpuhier, on the GPUs or by host copies of GPU buffers", others);
     }
     return text;
 }

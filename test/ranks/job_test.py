@@ -107,6 +107,7 @@ check("no GPU, paths", set(p[:16] for p in paths(job)), {"left to Open MPI"})
 check("the text names the rank\n" + text, "rank 1 on node0 has no GPU: " in text, True)
 job, text = run(["--nodes", "1", "--gpus", "2"], 1, [SRC + "/test/fault/on_rank", "1", "OMPI_MCA_coll_gpuhier_slice_bytes=8192"])
 check("a rank differs", (job["members"], "on the GPUs, since rank 1 has other parameters\n" in text), ("rank 1 has other parameters", True))
+check("a rank differs, paths", set(p.replace(", staged", "") for p in paths(job)), {"left to Open MPI: rank 1 has other parameters"})
 job, _ = run(["--nodes", "1", "--gpus", "2"], 0, [SRC + "/test/nodes/as", "isolated"])
 check("isolated", [r["through_host_memory"] for r in job["ranks"]], [True, True])
 

@@ -163,8 +163,10 @@ static void path_tell(const gpuhier_description_t *before, const gpuhier_descrip
     snprintf(row->path, sizeof(row->path), "left to Open MPI");
     for (int i = 0; i < GPUHIER_REASON_COUNT; ++i) {
         if (after->left[i] > before->left[i]) {
+            const bool known = GPUHIER_REASON_members == i && '\0' != after->members[0];
             snprintf(row->path, sizeof(row->path), "left to Open MPI%s: %s",
-                     after->staged > before->staged ? ", staged" : "", gpuhier_reason_text((gpuhier_reason_t) i));
+                     after->staged > before->staged ? ", staged" : "",
+                     known ? after->members : gpuhier_reason_text((gpuhier_reason_t) i));
         }
     }
 }

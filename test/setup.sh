@@ -12,7 +12,7 @@
 #
 #   --build DIR       build folder (default: GPUHIER_BUILD, else build/ in the source tree)
 #   --configure FILE  runs this script (of contrib/) in place of configure
-#   --with-check      also what only the test suite needs (clang, cmocka, mpi4py, SimGrid, valgrind)
+#   --with-check      also what only the test suite needs (cmocka, python3; for root also clang, mpi4py, SimGrid, valgrind)
 #   --packages-only   stops before autogen.sh
 #
 # Prints what it does, one line a step; the output of a step goes to a log file, whose
@@ -144,9 +144,10 @@ find_missing()
     need command gnuplot gnuplot-nox
     if [ "$with_check" = 1 ]; then
         need header cmocka.h libcmocka-dev
-        need command clang clang
+        need command python3 python3
         # A test that wants these is skipped without them, so a user who may not install them is not asked to.
         if [ "$(id -u)" = 0 ]; then
+            need command clang clang
             need python mpi4py python3-mpi4py
             need header simgrid/actor.h libsimgrid-dev
             need command shellcheck shellcheck

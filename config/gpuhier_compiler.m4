@@ -84,6 +84,6 @@ gpuhier $PACKAGE_VERSION is configured:
   SimGrid    $gpuhier_simgrid
   component  goes to $gpuhier_component_goes$gpuhier_component_note
 
-Next: make, then "make install", or without installing: test/demo.sh, test/check.sh
+Next: make install-product. Or without installing: make, then test/demo.sh, test/check.sh
 EOF
 ])

@@ -58,10 +58,10 @@ def instructions(suite):
     own, driver, launches, looks = suite.found(
         r"one call of 1 doubles: ([0-9]+) instructions of the component .*, ([0-9]+) driver calls .*, ([0-9]+) launches, ([0-9]+) looks at the GPU",
         [os.path.join(SRC, "test/bench/instructions"), "2", "1600", "13"], "test/bench")
-    return [judged("instructions.own", "one short call: instructions of the component, waiting apart", own, 1600, "<=", own),
-            judged("instructions.driver", "one short call: calls of the driver", driver, 13, "<=", driver),
-            judged("instructions.launches", "one short call: kernels launched", launches, 1, "<=", launches),
-            judged("instructions.looks", "one short call: times that the host waits for its GPU, at most", looks, 2, "<=", looks)]
+    return [judged("instructions.own", "one short call, oneshot_bytes=0: instructions of the component, waiting apart", own, 1600, "<=", own),
+            judged("instructions.driver", "one short call, oneshot_bytes=0: calls of the driver", driver, 13, "<=", driver),
+            judged("instructions.launches", "one short call, oneshot_bytes=0: kernels launched", launches, 1, "<=", launches),
+            judged("instructions.looks", "one short call, oneshot_bytes=0: times that the host waits for its GPU, at most", looks, 2, "<=", looks)]
 
 
 @figure("first")

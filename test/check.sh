@@ -29,7 +29,8 @@
 #
 # A deadline is generous for an idle machine. A busy machine may be many times slower, and only a hang should
 # reach the deadline, so a test gets five times as long. No test judges how long something takes:
-# test/bench/suite.sh does.
+# test/bench/suite.sh does. Tests that run beside others start in the order of the lists, but those with a deadline of
+# 300 seconds or more start first, so that a long one does not run on when all others have ended.
 #
 # If root runs this script, and may make namespaces, each test gets /dev/shm, System V IPC and a network of its
 # own. Then what it leaves behind is seen, whatever else runs on the machine, and does not trouble another test.
@@ -384,7 +385,7 @@ passed=0 failed=0 skipped=0
 failures=()
 started=0  # tests
 reported=0 # of them
-lines=()   # those of the tests that were started
+lines=()   # those of the tests, by their numbers
 
 # Prints the reports of the tests that have ended, up to the first test that has not.
 report()
@@ -409,17 +410,20 @@ report()
 # run_tests JOBS LINE...: runs the tests of the lines, JOBS at a time.
 run_tests()
 {
-    local most=$1 running=0 line
+    local most=$1 running=0 line number order
     shift
+    order=$(printf '%s\n' "$@" |
+        awk -v most="$most" -v n="$started" '{ print ++n, (most > 1 && $2 >= 300 ? $2 : 0) }' | sort -k2,2nr -k1,1n | cut -d' ' -f1)
     for line in "$@"; do
+        lines[++started]=$line
+    done
+    for number in ${1+$order}; do
         if [ $running -ge "$most" ]; then
             wait -n
             running=$((running - 1))
             report
         fi
-        started=$((started + 1))
-        lines[started]=$line
-        run_test $started "$line" &
+        run_test "$number" "${lines[number]}" &
         running=$((running + 1))
     done
     while [ $running -gt 0 ]; do

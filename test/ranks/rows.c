@@ -162,43 +162,51 @@ static size_t out_ints(const suite_t *suite, const plan_t *p)
     }
 }
 
-/* What element i of this rank's result is, or `hole`. */
-static int expected(const suite_t *suite, const plan_t *p, size_t i, int hole)
+/* Elements from `first` of what a rank gives, `step` ints apart. */
+static void values_write(int *to, size_t step, size_t ints, int rank, size_t first, int salt)
 {
-    int sum = 0;
-    size_t begin = 2;
+    for (size_t i = 0; i < ints; ++i) {
+        to[i * step] = value(rank, first + i, salt);
+    }
+}
+
+/* Writes this rank's result to where it must lie, and nothing elsewhere. */
+static void result_write(const suite_t *suite, const plan_t *p, int *to)
+{
+    const size_t n = out_ints(suite, p), mine = REDUCE == p->coll ? 0 : in_order(suite, p, suite->rank);
     switch (p->coll) {
-    case ALLGATHER:
-        return value((int) (i / p->count), i % p->count, p->salt);
-    case ALLTOALL:
-        return value((int) (i / p->count), (size_t) suite->rank * p->count + i % p->count, p->salt);
-    case ALLGATHERV:
-        for (int rank = suite->nranks - 1; rank >= 0 && i >= begin; --rank) { /* as displacement() has it */
-            const size_t ints = length(suite, p, rank);
-            if (i < begin + ints) {
-                return value(rank, i - begin, p->salt);
-            }
-            begin += ints + 1 + (size_t) suite->rank;
-        }
-        return hole;
-    case ALLTOALLV:
-        for (int rank = 0; rank < suite->nranks; ++rank) {
-            const size_t begin = pair_place(suite, p, suite->rank, rank, false);
-            if (i >= begin && i < begin + pair_length(suite, p, rank, suite->rank)) {
-                return value(rank, pair_place(suite, p, rank, suite->rank, !p->in_place) + i - begin, p->salt);
-            }
-        }
-        return hole;
     case BCAST:
-        return value(p->root, i, p->salt);
+        values_write(to, p->step, p->count, p->root, 0, p->salt);
+        return;
+    case REDUCE:
+    case REDUCE_SCATTER:
+    case REDUCE_SCATTER_BLOCK:
+        memset(to, 0, n * sizeof(int));
+        break;
     default:
-        if (REDUCE != p->coll) {
-            i += in_order(suite, p, suite->rank);
+        break;
+    }
+    for (int rank = 0; rank < suite->nranks; ++rank) {
+        switch (p->coll) {
+        case ALLGATHER:
+            values_write(to + (size_t) rank * p->count, 1, p->count, rank, 0, p->salt);
+            break;
+        case ALLGATHERV:
+            values_write(to + displacement(suite, p, rank), 1, length(suite, p, rank), rank, 0, p->salt);
+            break;
+        case ALLTOALL:
+            values_write(to + (size_t) rank * p->count, 1, p->count, rank, (size_t) suite->rank * p->count, p->salt);
+            break;
+        case ALLTOALLV:
+            values_write(to + pair_place(suite, p, suite->rank, rank, false), 1,
+                         pair_length(suite, p, rank, suite->rank), rank,
+                         pair_place(suite, p, rank, suite->rank, !p->in_place), p->salt);
+            break;
+        default:
+            for (size_t i = 0; i < n; ++i) {
+                to[i] += value(rank, mine + i, p->salt);
+            }
         }
-        for (int rank = 0; rank < suite->nranks; ++rank) {
-            sum += value(rank, i, p->salt);
-        }
-        return sum;
     }
 }
 
@@ -276,20 +284,21 @@ static int call(const suite_t *suite, const plan_t *p, int *in, int *out, MPI_Co
     return error;
 }
 
-static void check(suite_t *suite, const plan_t *p, const int *image, const int *before, size_t ints, const char *what)
+/* found: what the call found in the result's buffer; becomes what must be there. */
+static void check(suite_t *suite, const plan_t *p, const int *image, int *found, size_t ints, const char *what)
 {
-    const bool takes = REDUCE != p->coll || suite->rank == p->root;
-    const size_t n = out_ints(suite, p);
-    for (size_t i = 0; i < ints; ++i) {
-        const size_t step = BCAST == p->coll ? p->step : 1, at = i - GUARD;
-        const bool inside = takes && i >= GUARD && at < n * step && 0 == at % step;
-        const bool scatters = REDUCE_SCATTER_BLOCK == p->coll || REDUCE_SCATTER == p->coll;
-        const bool scratch = p->in_place && scatters && i >= GUARD + n && i < ints - GUARD;
-        const int want = inside ? expected(suite, p, at / step, before[i]) : before[i];
-        if (image[i] != want && !scratch) {
+    const bool scatters = REDUCE_SCATTER_BLOCK == p->coll || REDUCE_SCATTER == p->coll;
+    /* In place, what lies behind the result was input. */
+    const size_t scratch = p->in_place && scatters ? GUARD + out_ints(suite, p) : ints;
+    if (REDUCE != p->coll || suite->rank == p->root) {
+        result_write(suite, p, found + GUARD);
+    }
+    const bool same = 0 == memcmp(image, found, ints * sizeof(int));
+    for (size_t i = 0; !same && i < ints; ++i) {
+        if (image[i] != found[i] && (i < scratch || i >= ints - GUARD)) {
             suite_fail(suite, "%s, %s, %zu ints, root %d%s, %s: element %zd is %d, not %d", names[p->coll],
                        way_names[p->way], p->count, p->root, p->in_place ? ", in place" : "", what, (ssize_t) i - GUARD,
-                       image[i], want);
+                       image[i], found[i]);
             return;
         }
     }
@@ -331,9 +340,7 @@ static void input_write(const suite_t *suite, const plan_t *p, pair_t *pair)
     }
     buffer_write(&pair->out, pair->before, pair->ints * sizeof(int));
     memcpy(pair->image, pair->before, pair->ints * sizeof(int));
-    for (size_t i = 0; gives && i < in_ints(suite, p); ++i) {
-        pair->image[at + i * p->step] = value(suite->rank, i, p->salt);
-    }
+    values_write(pair->image + at, p->step, gives ? in_ints(suite, p) : 0, suite->rank, 0, p->salt);
     buffer_write(in_out ? &pair->out : &pair->in, pair->image, pair->ints * sizeof(int));
     if (in_out) { /* what is no result keeps what the call found */
         memcpy(pair->before, pair->image, pair->ints * sizeof(int));

@@ -146,7 +146,6 @@ static bool ranges_overlap(gpuhier_range_t a, gpuhier_range_t b)
 static bool owner_receive(run_t *run, const owner_t *owner, uint64_t slice, int piece, const gpuhier_transfer_t *t,
                           const mail_t *mail)
 {
-    const gpuhier_plan_t *plan = &run->plans[owner->rank];
     const value_t *letter = run->letters + mail->at;
     uint64_t n = gpuhier_range_length(t->recv);
     value_t *values = shard_values(run, owner->rank, slice, t->recv);
@@ -168,10 +167,6 @@ static bool owner_receive(run_t *run, const owner_t *owner, uint64_t slice, int 
         return true;
     case GPUHIER_ACTION_REDUCE_LOCAL_FIRST:
     case GPUHIER_ACTION_REDUCE_RECEIVED_FIRST:
-        if (n > plan->recv_elems_max) {
-            return pure_run_fail(run, "rank %d piece %d step %d: the receive buffer is too small", owner->rank, piece,
-                                 owner->step);
-        }
         for (uint64_t i = 0; i < n; ++i) {
             values[i] = GPUHIER_ACTION_REDUCE_LOCAL_FIRST == t->action ? pure_combine(values[i], letter[i])
                                                                        : pure_combine(letter[i], values[i]);

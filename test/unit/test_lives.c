@@ -62,7 +62,7 @@ static void child(int out, bool hidden, bool threads)
     if (hidden && !user_become(CHILD_USER)) {
         _exit(2);
     }
-    if (OMPI_SUCCESS != gpuhier_topology_local(NULL, NULL, &record, NULL)
+    if (OMPI_SUCCESS != gpuhier_topology_local(NULL, GPUHIER_DEVICES_ALL, NULL, &record, NULL)
         || sizeof(record) != write(out, &record, sizeof(record))) {
         _exit(2);
     }
@@ -147,7 +147,7 @@ int main(int argc, char **argv)
     }
     const pid_t pid = child_make(hidden, threads, &other), killer = killer_make(pid, &tell);
     if (pid < 0 || killer < 0 || (hidden && !user_become(MY_USER))
-        || OMPI_SUCCESS != gpuhier_topology_local(NULL, NULL, &mine, NULL)) {
+        || OMPI_SUCCESS != gpuhier_topology_local(NULL, GPUHIER_DEVICES_ALL, NULL, &mine, NULL)) {
         fprintf(stderr, "test_lives: could not begin\n");
         return 1;
     }

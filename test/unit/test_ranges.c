@@ -217,7 +217,6 @@ static void check_steps(const gpuhier_plan_t *plan, uint64_t slice)
             }
             if (-1 != t.recv_from) {
                 assert_true(range.begin <= t.recv.begin && t.recv.begin < t.recv.end && t.recv.end <= range.end);
-                assert_true(GPUHIER_ACTION_COPY == t.action || gpuhier_range_length(t.recv) <= plan->recv_elems_max);
             }
         }
     }

@@ -125,10 +125,10 @@ static void test_record_local(void **state)
     char *report = NULL;
 
     (void) state;
-    assert_int_equal(OMPI_SUCCESS, gpuhier_topology_local(&gpu, NULL, &first, &report));
+    assert_int_equal(OMPI_SUCCESS, gpuhier_topology_local(&gpu, GPUHIER_DEVICES_ALL, NULL, &first, &report));
     assert_non_null(report);
     free(report);
-    assert_int_equal(OMPI_SUCCESS, gpuhier_topology_local(NULL, NULL, &second, NULL));
+    assert_int_equal(OMPI_SUCCESS, gpuhier_topology_local(NULL, GPUHIER_DEVICES_ALL, NULL, &second, NULL));
     assert_true(gpuhier_record_is_valid(&first, sizeof(first)));
     assert_true(gpuhier_record_is_valid(&second, sizeof(second)));
     assert_true(gpuhier_record_same_node(&first, &second));
@@ -136,7 +136,7 @@ static void test_record_local(void **state)
     assert_true(first.has_gpu && !second.has_gpu && 3 == first.gpu_ordinal && 9 == first.cc_major);
     assert_memory_equal(gpu.uuid, first.gpu_uuid, 16);
     assert_true(0 != first.start_time && first.start_time == second.start_time);
-    assert_int_equal(OMPI_ERR_NOT_FOUND, gpuhier_topology_local(&gpu, "nosuch0", &first, &report));
+    assert_int_equal(OMPI_ERR_NOT_FOUND, gpuhier_topology_local(&gpu, GPUHIER_DEVICES_ALL, "nosuch0", &first, &report));
     assert_non_null(strstr(report, "nosuch0"));
     free(report);
 }
@@ -207,11 +207,11 @@ static void test_process_lives(void **state)
 
     (void) state;
     assert_int_equal(0, pipe(ready));
-    assert_int_equal(OMPI_SUCCESS, gpuhier_topology_local(NULL, NULL, &mine, NULL));
+    assert_int_equal(OMPI_SUCCESS, gpuhier_topology_local(NULL, GPUHIER_DEVICES_ALL, NULL, &mine, NULL));
     assert_true(gpuhier_record_process_lives(&mine, &mine));
     pid = fork();
     if (0 == pid) {
-        gpuhier_topology_local(NULL, NULL, &other, NULL);
+        gpuhier_topology_local(NULL, GPUHIER_DEVICES_ALL, NULL, &other, NULL);
         _exit(sizeof(other) == write(ready[1], &other, sizeof(other)) && 1 == read(ready[1], &byte, 1));
     }
     assert_int_equal(sizeof(other), read(ready[0], &other, sizeof(other)));
@@ -245,7 +245,7 @@ static void test_process_unseen(void **state)
     rlim_t soft;
 
     (void) state;
-    assert_int_equal(OMPI_SUCCESS, gpuhier_topology_local(NULL, NULL, &mine, NULL));
+    assert_int_equal(OMPI_SUCCESS, gpuhier_topology_local(NULL, GPUHIER_DEVICES_ALL, NULL, &mine, NULL));
     gone = mine;
     gone.start_time++;
     assert_int_equal(0, getrlimit(RLIMIT_NOFILE, &limit));

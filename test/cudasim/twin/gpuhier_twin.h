@@ -11,8 +11,6 @@
 
 #include "cudasim_twin.h"
 #include "gpuhier_kernels.h"
-#include "gpuhier_multicast.h"
-#include "gpuhier_oneshot.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Owns the one-shot form: one kernel on each GPU of the only group pushes its input to the peers that take it, and
- * waits for what it takes of theirs (gpu/kernels/gpuhier_oneshot.h). It needs nothing of the peers but their scratch,
+ * waits for what it takes of theirs (gpu/kernels/gpuhier_kernels.h). It needs nothing of the peers but their scratch,
  * and its end is a word that the kernel writes to host memory. Where not all members offer it, the call takes slices.
  *
  * Kernels that wait for each other need care:

@@ -155,7 +155,7 @@ typedef struct gpuhier_lane {
     gpuhier_memref_t ref;            /* names scratch to peers; its offset is 0. All zero in a SMALL lane */
     CUstream stream[GPUHIER_STAGES]; /* NULL: not made. A SMALL lane has that of GPUHIER_STAGE_IN only */
     CUevent done[GPUHIER_STAGES][GPUHIER_SLICE_BUFFERS_MAX]; /* end of the stage of the slice in this buffer */
-    /* Page-locked, SLICES: for one-shot kernels (gpuhier_oneshot.h); NULL: there is none. */
+    /* Page-locked, SLICES: for one-shot kernels (gpuhier_kernels.h); NULL: there is none. */
     _Atomic uint64_t *words;
     uint64_t number; /* SLICES: of the last one-shot kernel that the mailbox was given to */
     void *pinned; /* SMALL: page-locked memory of coll_gpuhier_small_bytes for the input, then the result; else NULL */

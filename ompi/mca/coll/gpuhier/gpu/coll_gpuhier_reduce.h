@@ -13,8 +13,6 @@
 #include <cuda.h>
 
 #include "gpu/kernels/gpuhier_kernels.h"
-#include "gpu/kernels/gpuhier_multicast.h"
-#include "gpu/kernels/gpuhier_oneshot.h"
 
 struct ompi_op_t;
 struct ompi_datatype_t;
@@ -70,7 +68,7 @@ void gpuhier_reduce_close(gpuhier_reduce_t *r);
 int gpuhier_reduce_launch(gpuhier_reduce_t *r, int index, const gpuhier_kernel_args_t *args, CUstream stream);
 
 /*
- * Starts a one-shot kernel, see gpuhier_oneshot.h. It ends once the kernels of all peers have started, or when its host
+ * Starts a one-shot kernel, see gpuhier_kernels.h. It ends once the kernels of all peers have started, or when its host
  * tells it to leave. index: of a kernel, or GPUHIER_REDUCE_COUNT for gpuhier_oneshot_move. Returns an Open MPI code:
  * OMPI_ERR_BAD_PARAM for an index or number of ranks out of range, else that of the driver's result.
  */
@@ -93,7 +91,7 @@ int gpuhier_reduce_push(gpuhier_reduce_t *r, int index, const gpuhier_kernel_arg
  */
 int gpuhier_reduce_store(int index, CUdeviceptr to, CUdeviceptr from, uint64_t count, CUstream stream);
 
-/* -- reductions in an NVSwitch: kernels/gpuhier_multicast.h, on the memory of coll_gpuhier_vmm.h --------- */
+/* -- reductions in an NVSwitch: kernels/gpuhier_kernels.h, on the memory of coll_gpuhier_vmm.h --------- */
 
 #define GPUHIER_MULTICAST_NUMBER(name, type, op) GPUHIER_MULTICAST_##name,
 enum { GPUHIER_MULTICAST_LIST(GPUHIER_MULTICAST_NUMBER) GPUHIER_MULTICAST_COUNT };

@@ -69,7 +69,7 @@ int gpuhier_vmm_file_make(CUdeviceptr base);
  * for all copies.
  *
  *   own GPU's copy       own   ->  |  memory of this GPU, for its copy engines and kernels
- *   all copies, each at  all   ->  |  for kernels of gpuhier_multicast.h
+ *   all copies, each at  all   ->  |  for kernels of gpuhier_kernels.h
  *
  * An offset means the same place in both.
  */

@@ -98,7 +98,7 @@ uint64_t gpuhier_choice_oneshot(int ranks, uint64_t oneshot_bytes, uint64_t slic
 #define GPUHIER_ONESHOT_PCIE_BYTES ((uint64_t) 64 << 10)
 
 /*
- * Bytes of the shortest message that one-shot kernels reduce in two shots (gpu/kernels/gpuhier_oneshot.h). On up to 4
+ * Bytes of the shortest message that one-shot kernels reduce in two shots (gpu/kernels/gpuhier_kernels.h). On up to 4
  * ranks one shot is faster as long as the mailbox has room for it; on more ranks it is faster up to half of that length
  * (docs/decisions.md).
  */

@@ -25,21 +25,6 @@ static uint64_t part_bound(uint64_t elems, uint64_t unit, uint64_t num, uint64_t
     return bound < elems ? bound : elems;
 }
 
-/* The longest receive of a REDUCE step, for pieces of at most elems elements. */
-static uint64_t reduce_bound(gpuhier_algorithm_t algorithm, int ngroups, uint64_t elems, uint64_t unit)
-{
-    if (1 == ngroups) {
-        return 0;
-    }
-    if (GPUHIER_ALGORITHM_RING == algorithm) {
-        return part_bound(elems, unit, 1, (uint64_t) ngroups);
-    }
-    if (GPUHIER_ALGORITHM_HALVING == algorithm && 0 == gpuhier_seating_of(ngroups, 0).folded) {
-        return part_bound(elems, unit, 1, 2);
-    }
-    return elems;
-}
-
 int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int rank, uint64_t count, size_t elem_bytes,
                       const gpuhier_limits_t *limits)
 {
@@ -81,7 +66,6 @@ int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int 
                                             plan.piece_elems_max * elem_bytes, plan.slice_buffers, plan.by_host);
     plan.nsteps = gpuhier_schedule_steps(plan.algorithm, h->ngroups);
     plan.nchunks = gpuhier_schedule_chunks(plan.algorithm, h->ngroups);
-    plan.recv_elems_max = reduce_bound(plan.algorithm, h->ngroups, plan.piece_elems_max, plan.unit);
     *plan_p = plan;
     return 0;
 }

@@ -226,7 +226,6 @@ typedef struct gpuhier_plan {
     uint64_t slice_elems_max; /* longest slice */
     uint64_t shard_elems_max; /* longest shard of the rank in any slice */
     uint64_t piece_elems_max; /* longest piece of any rank */
-    uint64_t recv_elems_max;  /* longest receive of a REDUCE step: the receive buffer that a piece needs */
     /* Of collectives other than all-reduce, between groups: gpuhier_part_cut(). */
     const gpuhier_collective_t *row; /* NULL: an all-reduce, or one group */
     int root_group;
@@ -282,8 +281,8 @@ typedef struct gpuhier_transfer {
 /*
  * Fills *transfer_p with step 0 <= step < plan->nsteps of a piece that the rank owns. The triple (slice, piece, step)
  * names a message: it occurs at most once between two ranks in one direction. Both sides skip an empty message by the
- * same rule. The receive buffer of a REDUCE needs recv_elems_max elements for each piece, or mirrors the shard buffer:
- * the received range lies inside the rank's shard.
+ * same rule. The received range lies inside the rank's shard, so the receive buffer of a REDUCE mirrors the shard
+ * buffer.
  */
 void gpuhier_plan_transfer(const gpuhier_plan_t *plan, uint64_t slice, int piece, int step,
                            gpuhier_transfer_t *transfer_p);

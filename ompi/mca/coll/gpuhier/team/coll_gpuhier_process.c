@@ -240,18 +240,17 @@ int gpuhier_process_record(int ordinal, gpuhier_way_t way, gpuhier_record_t *rec
     free(*report);
     *report = NULL;
     int rc = gpu_describe(ordinal, &gpu);
-    if (OMPI_SUCCESS == rc && GPUHIER_WAY_MPI == way) {
-        gpuhier_topology_local_bare(&gpu, record);
-    } else if (OMPI_SUCCESS == rc) {
-        rc = (GPUHIER_WAY_TCP == way ? gpuhier_topology_local_tcp
-                                     : gpuhier_topology_local)(&gpu, gpuhier_params.devices, record, report);
+    if (OMPI_SUCCESS == rc) {
+        static const gpuhier_devices_t devices[GPUHIER_WAY_COUNT] = {[GPUHIER_WAY_BEST] = GPUHIER_DEVICES_ALL,
+                                                                     [GPUHIER_WAY_TCP] = GPUHIER_DEVICES_TCP,
+                                                                     [GPUHIER_WAY_MPI] = GPUHIER_DEVICES_NONE};
+        rc = gpuhier_topology_local(&gpu, devices[way], gpuhier_params.devices, record, report);
     }
-    const bool record_known = ways[way].record_known = OMPI_SUCCESS == rc;
-    if (!record_known) {
-        gpuhier_process_record_tell(way);
-    }
-    if (record_known) {
+    ways[way].record_known = OMPI_SUCCESS == rc;
+    if (OMPI_SUCCESS == rc) {
         *record_p = *record;
+    } else {
+        gpuhier_process_record_tell(way);
     }
     return rc;
 }

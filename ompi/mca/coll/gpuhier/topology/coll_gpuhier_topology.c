@@ -454,8 +454,8 @@ static bool is_apart(const gpuhier_gpu_info_t *gpu)
     return gpu->nvlinks.count >= 0 && !has_switch && gpu->nvlinks.others > gpu->nvlinks.count;
 }
 
-static int make_local(const gpuhier_gpu_info_t *gpu, const char *device_list, bool with_rdma,
-                      gpuhier_record_t *record_p, char **report_p)
+int gpuhier_topology_local(const gpuhier_gpu_info_t *gpu, gpuhier_devices_t devices, const char *device_list,
+                           gpuhier_record_t *record_p, char **report_p)
 {
     if (NULL != report_p) {
         *report_p = NULL;
@@ -464,14 +464,15 @@ static int make_local(const gpuhier_gpu_info_t *gpu, const char *device_list, bo
     if (NULL == nics) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
+    const bool looks = GPUHIER_DEVICES_NONE != devices;
     const int count =
-        gpuhier_nics_find("/sys", "/dev", gpuhier_nics_interface_is_up, NULL, nics, GPUHIER_FOUND_NICS_MAX);
-    for (int i = 0; i < count && !with_rdma; ++i) {
+        looks ? gpuhier_nics_find("/sys", "/dev", gpuhier_nics_interface_is_up, NULL, nics, GPUHIER_FOUND_NICS_MAX) : 0;
+    for (int i = 0; i < count && GPUHIER_DEVICES_TCP == devices; ++i) {
         nics[i].is_failed = nics[i].is_rdma;
         nics[i].is_usable = nics[i].is_usable && !nics[i].is_rdma;
     }
     gpuhier_text_t report = {0};
-    int rc = gpuhier_nics_choose(nics, count, device_list, &report);
+    int rc = gpuhier_nics_choose(nics, count, looks ? device_list : NULL, &report);
     if (OMPI_SUCCESS == rc) {
         /* hwloc takes long on large machines. Distances decide nothing without a GPU, or with one device. */
         const bool is_needed = NULL != gpu && (count >= 2 || is_apart(gpu));
@@ -481,7 +482,9 @@ static int make_local(const gpuhier_gpu_info_t *gpu, const char *device_list, bo
             hwloc_topology_destroy(topology);
         }
     }
-    report_nics(&report, nics, count);
+    if (looks) {
+        report_nics(&report, nics, count);
+    }
     if (NULL != report_p) {
         *report_p = report.text;
     } else {
@@ -489,25 +492,4 @@ static int make_local(const gpuhier_gpu_info_t *gpu, const char *device_list, bo
     }
     free(nics);
     return rc;
-}
-
-int gpuhier_topology_local(const gpuhier_gpu_info_t *gpu, const char *device_list, gpuhier_record_t *record_p,
-                           char **report_p)
-{
-    return make_local(gpu, device_list, true, record_p, report_p);
-}
-
-int gpuhier_topology_local_tcp(const gpuhier_gpu_info_t *gpu, const char *device_list, gpuhier_record_t *record_p,
-                               char **report_p)
-{
-    return make_local(gpu, device_list, false, record_p, report_p);
-}
-
-void gpuhier_topology_local_bare(const gpuhier_gpu_info_t *gpu, gpuhier_record_t *record_p)
-{
-    hwloc_topology_t topology = is_apart(gpu) ? gpuhier_topology_load() : NULL; /* see make_local() */
-    gpuhier_topology_place(gpu, NULL, topology, NULL, 0, record_p);
-    if (NULL != topology) {
-        hwloc_topology_destroy(topology);
-    }
 }

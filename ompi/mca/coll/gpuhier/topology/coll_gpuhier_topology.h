@@ -129,6 +129,13 @@ _Static_assert(80 == offsetof(gpuhier_record_t, gpu_uuid), "gpuhier_record_t is 
 _Static_assert(200 == offsetof(gpuhier_record_t, nic), "gpuhier_record_t is a wire format");
 _Static_assert(840 == sizeof(gpuhier_record_t), "gpuhier_record_t is a wire format");
 
+/* Which network devices a record may have. */
+typedef enum gpuhier_devices {
+    GPUHIER_DEVICES_ALL,
+    GPUHIER_DEVICES_TCP, /* no RDMA ports, which UCX has failed to use */
+    GPUHIER_DEVICES_NONE /* they are not looked for */
+} gpuhier_devices_t;
+
 /*
  * Makes this process's record. gpu is NULL for a rank without a GPU. device_list, "mlx5_0:1,mlx5_1:1", restricts the
  * network devices to those that it names; with NULL or "" gpuhier chooses. *report_p, unless report_p is NULL, becomes
@@ -136,15 +143,8 @@ _Static_assert(840 == sizeof(gpuhier_record_t), "gpuhier_record_t is a wire form
  * set on errors, too, and is NULL when there is nothing to say.
  * Errors: OMPI_ERR_NOT_FOUND (a listed device does not exist or cannot be used), OMPI_ERR_OUT_OF_RESOURCE.
  */
-int gpuhier_topology_local(const gpuhier_gpu_info_t *gpu, const char *device_list, gpuhier_record_t *record_p,
-                           char **report_p);
-
-/* The same where UCX has failed to use the RDMA ports: none of them is taken. */
-int gpuhier_topology_local_tcp(const gpuhier_gpu_info_t *gpu, const char *device_list, gpuhier_record_t *record_p,
-                               char **report_p);
-
-/* The same without network devices, which are not looked for. */
-void gpuhier_topology_local_bare(const gpuhier_gpu_info_t *gpu, gpuhier_record_t *record_p);
+int gpuhier_topology_local(const gpuhier_gpu_info_t *gpu, gpuhier_devices_t devices, const char *device_list,
+                           gpuhier_record_t *record_p, char **report_p);
 
 /* Is this an intact record of this format version? Check what another rank sent before any use. */
 bool gpuhier_record_is_valid(const void *data, size_t bytes);

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The GPU's entry points for multicast addresses, see gpuhier_multicast.h. They are a module of their own, since these
+ * The GPU's entry points for multicast addresses, see gpuhier_kernels.h. They are a module of their own, since these
  * instructions need compute capability 9.0 and nvcc of CUDA 12.1. Without either, the module has no kernels, and the
  * component does not use it.
  *
@@ -14,7 +14,7 @@
  * wait until its stores have come to all copies. It is not documented that the end of a kernel does the same for stores
  * to multicast addresses.
  */
-#include "gpuhier_multicast.h"
+#include "gpuhier_kernels.h"
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 && 100 * __CUDACC_VER_MAJOR__ + __CUDACC_VER_MINOR__ >= 1201
 

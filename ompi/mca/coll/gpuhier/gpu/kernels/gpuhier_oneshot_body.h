@@ -19,7 +19,7 @@
 #define GPUHIER_ONESHOT_BODY_H
 
 #include "gpuhier_kernel_body.h"
-#include "gpuhier_oneshot.h"
+#include "gpuhier_kernels.h"
 
 namespace gpuhier
 {

@@ -148,16 +148,12 @@ bool gpuhier_rails_are_few(const gpuhier_shape_t *shape, const gpuhier_record_t 
                            const gpuhier_piece_rails_t *rails, int ranks_on_node, gpuhier_rails_use_t *use_p)
 {
     const int groups_on_node = (ranks_on_node + shape->max_group_size - 1) / shape->max_group_size;
-    uint32_t driven = 0;
     int drivers = 0; /* rails of each rank of a group, in all */
     gpuhier_rails_use_t use = {.fewest = GPUHIER_RAILS_MAX};
     for (int piece = 0; piece < shape->npieces; ++piece) {
         drivers += rails[piece].count;
-        for (int i = 0; i < rails[piece].count; ++i) {
-            driven |= 1u << rails[piece].rail[i];
-        }
     }
-    use.driven = __builtin_popcount(driven);
+    use.driven = __builtin_popcount(gpuhier_rails_bits(rails, 0, shape->npieces));
     for (int rank = 0; rank < shape->hierarchy->nranks; ++rank) {
         const int devices = records[rank].nics < GPUHIER_RAILS_MAX ? records[rank].nics : GPUHIER_RAILS_MAX;
         use.there = devices > use.there ? devices : use.there;

@@ -34,6 +34,18 @@ int gpuhier_rails_devices(const gpuhier_record_t *record, const char *names_p[GP
  */
 int gpuhier_rails_plan(const gpuhier_shape_t *shape, const gpuhier_record_t *records, gpuhier_piece_rails_t *rails_p);
 
+/* The rails of pieces begin .. end - 1, as bits. */
+static inline unsigned gpuhier_rails_bits(const gpuhier_piece_rails_t *rails, int begin, int end)
+{
+    unsigned bits = 0;
+    for (int piece = begin; piece < end; ++piece) {
+        for (int i = 0; i < rails[piece].count; ++i) {
+            bits |= 1u << rails[piece].rail[i];
+        }
+    }
+    return bits;
+}
+
 /* How many rails carry data. */
 typedef struct gpuhier_rails_use {
     int driven;      /* rails that carry a piece; the same on all nodes */

@@ -116,16 +116,12 @@ static bool greetings_pending(const gpuhier_team_t *team, int *rc_p)
 /* The rails on which this rank exchanges pieces with a partner, as bits. Rail 0 also carries votes and notices. */
 static unsigned rails_shared(const gpuhier_team_t *team, int partner)
 {
-    unsigned rails = 1;
     int begin, end, their_begin, their_end;
     gpuhier_shape_pieces(&team->shape, team->rank, &begin, &end);
     gpuhier_shape_pieces(&team->shape, partner, &their_begin, &their_end);
-    for (int piece = begin > their_begin ? begin : their_begin; piece < end && piece < their_end; ++piece) {
-        for (int i = 0; i < team->rails[piece].count; ++i) {
-            rails |= 1u << team->rails[piece].rail[i];
-        }
-    }
-    return rails;
+    return 1u
+           | gpuhier_rails_bits(team->rails, begin > their_begin ? begin : their_begin,
+                                end < their_end ? end : their_end);
 }
 
 static int greeting_post(const gpuhier_team_t *team, notice_t *notice, int rail)

@@ -39,16 +39,30 @@ static size_t pattern_bytes(void)
     return most < PATTERN_BYTES_MAX ? most : PATTERN_BYTES_MAX;
 }
 
-/* Are there two groups on one node? */
-static bool groups_share_node(const gpuhier_setup_t *setup)
+/* Is a rank's group the first one of its node? */
+static bool is_in_first_group(const gpuhier_setup_t *setup, int rank)
 {
-    const int *group_of = setup->team->hierarchy.group_of;
+    const gpuhier_hierarchy_t *h = &setup->team->hierarchy;
+    return h->group_of[rank] == h->group_of[setup->nodes[rank]];
+}
+
+/* The size of the smallest group that shares its node with another group; 0: none does. This group has the longest
+ * shards. Equal on all ranks. */
+static int smallest_group(const gpuhier_setup_t *setup)
+{
+    const gpuhier_hierarchy_t *h = &setup->team->hierarchy;
+    int least = 0;
     for (int rank = 0; rank < setup->team->nranks; ++rank) {
-        if (group_of[rank] != group_of[setup->nodes[rank]]) {
-            return true;
+        if (is_in_first_group(setup, rank)) {
+            continue;
+        }
+        const int groups[] = {h->group_of[rank], h->group_of[setup->nodes[rank]]};
+        for (int i = 0; i < 2; ++i) {
+            const int size = gpuhier_hierarchy_group_size(h, groups[i]);
+            least = 0 == least || size < least ? size : least;
         }
     }
-    return false;
+    return least;
 }
 
 /*
@@ -64,7 +78,7 @@ static gpuhier_exchange_kind_t kind_wanted(const gpuhier_setup_t *setup)
         return GPUHIER_EXCHANGE_HOST;
     }
     if (gpuhier_setup_is_one_node(setup)
-        || (0 == (all & GPUHIER_CAN_FABRIC) && team->net_all_on_device && groups_share_node(setup))) {
+        || (0 == (all & GPUHIER_CAN_FABRIC) && team->net_all_on_device && 0 != smallest_group(setup))) {
         return GPUHIER_EXCHANGE_DEVICE;
     }
     return 0 != (all & GPUHIER_CAN_FABRIC) ? GPUHIER_EXCHANGE_FABRIC : GPUHIER_EXCHANGE_HOST;
@@ -141,21 +155,6 @@ static unsigned partner_try(gpuhier_setup_t *setup, int rank, uint64_t *words)
     return gpuhier_cuda_error_of(rc);
 }
 
-/* Keeps what this rank maps of a partner mapped until the team ends. */
-static bool partner_hold(gpuhier_team_t *team, uint64_t process)
-{
-    uint64_t *held = realloc(team->held, sizeof(*held) * (size_t) (team->nheld + 1));
-    if (NULL == held) {
-        return false;
-    }
-    team->held = held;
-    held[team->nheld++] = process;
-    gpuhier_engine_lock();
-    gpuhier_ipc_hold(process);
-    gpuhier_engine_unlock();
-    return true;
-}
-
 /* Tries all partners, and notes their processes. Returns the first error. */
 static unsigned partners_try(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind, uint64_t *words)
 {
@@ -169,7 +168,7 @@ static unsigned partners_try(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kin
         if (is_linked(setup, kind, rank)) {
             error = partner_try(setup, rank, words);
             team->linked[rank] = setup->links[rank].ref.process;
-            if (0 == error && !partner_hold(team, team->linked[rank])) {
+            if (0 == error && !gpuhier_team_hold(team, team->linked[rank])) {
                 error = CUDA_ERROR_OUT_OF_MEMORY;
             }
         }
@@ -302,32 +301,6 @@ int gpuhier_setup_hostlanes_make(const gpuhier_setup_t *setup, const gpuhier_hos
  * communicator has its own. With four slices in flight a lane takes 2 MiB. */
 #define RELAY_SHARD_BYTES ((size_t) 512 << 10)
 
-/* Is a rank's group the first one of its node? */
-static bool is_in_first_group(const gpuhier_setup_t *setup, int rank)
-{
-    const gpuhier_hierarchy_t *h = &setup->team->hierarchy;
-    return h->group_of[rank] == h->group_of[setup->nodes[rank]];
-}
-
-/* The size of the smallest group that shares its node with another group; 0: none does. This group has the longest
- * shards. Equal on all ranks. */
-static int smallest_group(const gpuhier_setup_t *setup)
-{
-    const gpuhier_hierarchy_t *h = &setup->team->hierarchy;
-    int least = 0;
-    for (int rank = 0; rank < setup->team->nranks; ++rank) {
-        if (is_in_first_group(setup, rank)) {
-            continue;
-        }
-        const int groups[] = {h->group_of[rank], h->group_of[setup->nodes[rank]]};
-        for (int i = 0; i < 2; ++i) {
-            const int size = gpuhier_hierarchy_group_size(h, groups[i]);
-            least = 0 == least || size < least ? size : least;
-        }
-    }
-    return least;
-}
-
 /* Bytes of the longest slice with a relay. */
 static size_t slice_most(const gpuhier_setup_t *setup, int least)
 {
@@ -335,20 +308,15 @@ static size_t slice_most(const gpuhier_setup_t *setup, int least)
     return setup->team->limits.slice_bytes < most ? setup->team->limits.slice_bytes : most;
 }
 
-static int lane_of(const gpuhier_setup_t *setup, int rank)
-{
-    return setup->places[rank];
-}
-
 /* Makes the team use the relay, which every node with several groups has. */
 static void relay_take(gpuhier_setup_t *setup, int least)
 {
     gpuhier_team_t *team = setup->team;
     team->has_relay = true;
-    team->relay_lane = lane_of(setup, team->rank);
+    team->relay_lane = setup->places[team->rank];
     for (int rank = 0; rank < team->nranks; ++rank) {
         if (NULL != team->peers[rank] && setup->nodes[rank] == setup->nodes[team->rank]) {
-            team->linked[rank] = 1 + (uint64_t) lane_of(setup, rank);
+            team->linked[rank] = 1 + (uint64_t) setup->places[rank];
         }
     }
     team->limits.slice_bytes = slice_most(setup, least);
@@ -381,7 +349,7 @@ static int relay_make(gpuhier_setup_t *setup)
         .size = {.nlanes = setup->nlocal,
                  .nbuffers = team->limits.slice_buffers,
                  .buffer_bytes = (shard / GPUHIER_UNIT_BYTES + 4) * GPUHIER_UNIT_BYTES},
-        .index = lane_of(setup, team->rank),
+        .index = setup->places[team->rank],
         .word = ~setup->hello[setup->local[0]]
                      .segment_word, /* not the word itself, which scratch in host memory may have */
         .lane = setup->lane,

@@ -104,20 +104,6 @@ int gpuhier_setup_net_ways(gpuhier_setup_t *setup)
     return differ ? OMPI_ERR_NOT_AVAILABLE : OMPI_SUCCESS;
 }
 
-/* The rails that this rank sends and receives by, as bits: those of its pieces, and rail 0 for votes and notices. */
-static unsigned rails_driven(const gpuhier_team_t *team)
-{
-    unsigned rails = 1;
-    int first, end;
-    gpuhier_shape_pieces(&team->shape, team->rank, &first, &end);
-    for (int piece = first; piece < end; ++piece) {
-        for (int i = 0; i < team->rails[piece].count; ++i) {
-            rails |= 1u << team->rails[piece].rail[i];
-        }
-    }
-    return rails;
-}
-
 /* The groups whose ranks this rank exchanges messages with: [ngroups] each. */
 typedef struct partner_groups {
     bool *owners;  /* of the same piece */
@@ -188,7 +174,9 @@ static int descriptors_left(int most)
 static int rails_open(gpuhier_setup_t *setup, const partner_groups_t *groups, gpuhier_setup_word_t *mine)
 {
     gpuhier_team_t *team = setup->team;
-    const unsigned rails = rails_driven(team);
+    int first, end;
+    gpuhier_shape_pieces(&team->shape, team->rank, &first, &end);
+    const unsigned rails = 1u | gpuhier_rails_bits(team->rails, first, end); /* rail 0 for votes and notices */
     const char *error = NULL;
     char few[96];
     int partners = 0, rc = OMPI_SUCCESS;

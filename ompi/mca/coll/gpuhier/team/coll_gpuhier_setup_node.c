@@ -205,24 +205,6 @@ static int nodes_number(gpuhier_setup_t *setup)
     return OMPI_SUCCESS;
 }
 
-/* Keeps what this rank maps of its node's processes mapped until the team ends. */
-static int neighbours_hold(gpuhier_setup_t *setup)
-{
-    gpuhier_team_t *team = setup->team;
-    team->held = malloc(sizeof(*team->held) * (size_t) setup->nlocal);
-    if (NULL == team->held) {
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    gpuhier_engine_lock();
-    for (int k = 0; k < setup->nlocal; ++k) {
-        team->held[k] = setup->hello[setup->local[k]].scratch.process;
-        gpuhier_ipc_hold(team->held[k]);
-    }
-    team->nheld = setup->nlocal;
-    gpuhier_engine_unlock();
-    return OMPI_SUCCESS;
-}
-
 /* Is any process of this node in another pid namespace than this one? */
 static bool node_is_split(const gpuhier_setup_t *setup)
 {
@@ -240,11 +222,13 @@ static int neighbours_make(gpuhier_setup_t *setup)
     if (NULL == setup->neighbours) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
-    for (int k = 0; k < setup->nlocal; ++k) {
+    bool held = true;
+    for (int k = 0; k < setup->nlocal && held; ++k) {
         setup->neighbours[k].scratch = setup->hello[setup->local[k]].scratch;
         setup->neighbours[k].nonce = setup->hello[setup->local[k]].nonce;
+        held = gpuhier_team_hold(setup->team, setup->neighbours[k].scratch.process);
     }
-    return neighbours_hold(setup);
+    return held ? OMPI_SUCCESS : OMPI_ERR_OUT_OF_RESOURCE;
 }
 
 int gpuhier_setup_node(gpuhier_setup_t *setup, int rc)

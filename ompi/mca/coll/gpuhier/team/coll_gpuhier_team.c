@@ -124,6 +124,20 @@ void gpuhier_team_outlived(gpuhier_team_t *team)
     }
 }
 
+bool gpuhier_team_hold(gpuhier_team_t *team, uint64_t process)
+{
+    uint64_t *held = realloc(team->held, sizeof(*held) * (size_t) (team->nheld + 1));
+    if (NULL == held) {
+        return false;
+    }
+    team->held = held;
+    held[team->nheld++] = process;
+    gpuhier_engine_lock();
+    gpuhier_ipc_hold(process);
+    gpuhier_engine_unlock();
+    return true;
+}
+
 bool gpuhier_team_check(gpuhier_team_t *team)
 {
     const bool good =

@@ -121,6 +121,10 @@ typedef struct gpuhier_team {
 
 OBJ_CLASS_DECLARATION(gpuhier_team_t);
 
+/* Keeps what this rank maps of a process mapped until the team ends. False without memory for that. The engine's lock
+ * is not held. */
+bool gpuhier_team_hold(gpuhier_team_t *team, uint64_t process);
+
 /* Stops keeping the members' scratch mapped. For a team of which a member has lost its CUDA context, before set-up
  * makes a new team. */
 void gpuhier_team_outlived(gpuhier_team_t *team);

@@ -94,7 +94,7 @@ int main(int argc, char **argv)
     MPI_Comm_split(MPI_COMM_WORLD, beside && 1 == suite.rank, 0, &comm);
     pvars_read(&before);
     expect_right(&suite, comm, &pair, count, "before any harm");
-    suite_check_paths(&suite, "before any harm", &before, beside ? 0 : 1, beside && !suite.cuda_aware ? 1 : 0);
+    suite_check_paths(&suite, "before any harm", &before, beside ? 0 : 1, beside ? 1 : 0);
     MPI_Barrier(MPI_COMM_WORLD);
     deadline(20, "in the call that is harmed");
     if (1 != suite.rank && beside) {

@@ -30,7 +30,7 @@ static void run(suite_t *suite, MPI_Comm comm, size_t count, buffer_kind_t send,
     flight_make(suite, &flight, comm, "double", "sum", count, send, recv, in_place);
     flight_reduce(suite, &flight);
     flight_check(suite, &flight, what);
-    uint64_t staged = suite->cuda_aware ? 0 : 1; /* blocking, nonblocking, starts */
+    uint64_t staged = 1; /* blocking, nonblocking, starts */
 
     flight_fill(suite, &flight);
     flight_post(suite, &flight);

@@ -158,8 +158,7 @@ static void one(suite_t *suite, const shape_t *shape, MPI_Op op, bool is_sum, in
     if (MPI_SUCCESS != error) {
         suite_fail(suite, "%s: MPI_Allreduce returned %d", what, error);
     }
-    /* A CUDA-aware Open MPI is trusted with its own types only. */
-    const bool staged = buffer_kind_on_device(kind) && !(suite->cuda_aware && MPI_INT == shape->type);
+    const bool staged = buffer_kind_on_device(kind);
     if (PATH_ACCELERATED == suite->default_path
         && ((uint64_t) staged != now.staged - before.staged || now.accelerated != before.accelerated)) {
         suite_fail(suite, "%s: took another path than the staged one", what);

@@ -54,7 +54,7 @@ static void call_by(scene_t *s, const buffer_t *send, const buffer_t *recv, bool
     if (MPI_SUCCESS != error) {
         suite_fail(s->suite, "%s: MPI_Allreduce returned %d", named, error);
     }
-    suite_check_paths(s->suite, named, &before, on_gpus, !on_gpus && !s->suite->cuda_aware);
+    suite_check_paths(s->suite, named, &before, on_gpus, !on_gpus);
 }
 
 static void call(scene_t *s, const buffer_t *send, const buffer_t *recv, const char *what)
@@ -200,12 +200,8 @@ int main(int argc, char **argv)
         memset(s.input, 0, s.bytes); /* padding of long double */
         thread_without_context(&s);
         alternate(&s);
-        if (s.c.type->accelerated || !suite.cuda_aware) {
-            queued_elsewhere(&s); /* a CUDA-aware Open MPI, which has the other calls, waits for the current GPU only */
-        }
-        if (!suite.cuda_aware) {
-            pool_elsewhere(&s);
-        }
+        queued_elsewhere(&s);
+        pool_elsewhere(&s);
         CUDA_MUST(cudaFreeHost(s.input));
         CUDA_MUST(cudaFreeHost(s.result));
     }

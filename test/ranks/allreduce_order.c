@@ -67,7 +67,7 @@ static void scene_call(scene_t *s, const char *what)
     if (PATH_ACCELERATED == s->suite->default_path && 1 != after.accelerated - before.accelerated) {
         suite_fail(s->suite, "%s: was not accelerated", what);
     }
-    if (PATH_SAVED == s->suite->default_path && !s->suite->cuda_aware && 1 != after.staged - before.staged) {
+    if (PATH_SAVED == s->suite->default_path && 1 != after.staged - before.staged) {
         suite_fail(s->suite, "%s: was not staged", what);
     }
 }

@@ -48,15 +48,14 @@ static void check_output(suite_t *suite, const call_t *call, const value_case_t 
     }
 }
 
-/* What Open MPI's own collectives do to gaps is their business: in host memory, and anywhere if it is CUDA-aware. */
+/* What Open MPI's own collectives do to gaps of host memory is their business. */
 static bool keeps_gaps(const suite_t *suite, const call_t *call, const pvars_t *before)
 {
     pvars_t after;
 
     pvars_read(&after);
     return PATH_ANY != suite->default_path
-           && (after.accelerated != before->accelerated
-               || (buffer_kind_on_device(call->recv_kind) && !suite->cuda_aware));
+           && (after.accelerated != before->accelerated || buffer_kind_on_device(call->recv_kind));
 }
 
 static void check_gaps(suite_t *suite, const call_t *call, const value_case_t *c, int rank, const char *what,
@@ -115,7 +114,7 @@ static void check_path(suite_t *suite, const call_t *call, const char *what, con
     if (PATH_SAVED == call->path) {
         const bool on_device =
             buffer_kind_on_device(call->recv_kind) || (!call->in_place && buffer_kind_on_device(call->send_kind));
-        const uint64_t staged = on_device && !suite->cuda_aware ? 1 : 0;
+        const uint64_t staged = on_device ? 1 : 0;
         if (0 != accelerated) {
             suite_fail(suite, "%s: was accelerated, but should not be", what);
         } else if (staged != after.staged - before->staged) {

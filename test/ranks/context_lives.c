@@ -196,12 +196,8 @@ static void between(suite_t *suite, MPI_Comm other, bool on_all)
         pvars_read(&before);
         calls(suite, MPI_COMM_WORLD, CALLS);
         calls(suite, other, CALLS);
-        /*
-         * The first call of either size notices and is voted down, the next of that size probes and is accelerated. A
-         * rank that has lost a context does not rely on a CUDA-aware Open MPI from then on.
-         */
-        const bool stages = !suite->cuda_aware || on_all || 0 == suite->rank;
-        suite_check_paths(suite, "calls after a context's end", &before, 2 * (CALLS - SIZES), stages ? 2 * SIZES : 0);
+        /* The first call of either size notices and is voted down, the next of that size probes and is accelerated. */
+        suite_check_paths(suite, "calls after a context's end", &before, 2 * (CALLS - SIZES), 2 * SIZES);
         if (0 != count_changed(kept)) {
             suite_fail(suite, "round %d: %zu bytes of other memory were written", round, count_changed(kept));
         }
@@ -306,8 +302,7 @@ static void apart(suite_t *suite, MPI_Comm other)
     usleep(IDLE);
     calls(suite, other, CALLS);
     calls(suite, MPI_COMM_WORLD, CALLS);
-    const bool stages = !suite->cuda_aware || 0 == suite->rank;
-    suite_check_paths(suite, "calls after the reset", &before, 3 * CALLS - 2 * SIZES, stages ? 2 * SIZES : 0);
+    suite_check_paths(suite, "calls after the reset", &before, 3 * CALLS - 2 * SIZES, 2 * SIZES);
     MPI_Comm_free(&rest);
 }
 

@@ -149,7 +149,7 @@ bool flight_init(suite_t *suite, flight_t *flight)
 static void gaps_check(suite_t *suite, const flight_t *flight, const char *what, const unsigned char *got)
 {
     size_t first_wrong = 0;
-    const bool staged = buffer_kind_on_device(flight->recv.kind) && !suite->cuda_aware;
+    const bool staged = buffer_kind_on_device(flight->recv.kind);
     if (PATH_ANY == suite->default_path || !(flight->on_engine || staged)) {
         return;
     }

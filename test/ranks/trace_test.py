@@ -53,23 +53,17 @@ def calls(trace):
     return of_rank
 
 
-def takes_gpus():
-    """Does this Open MPI's blocking all-reduce take GPU memory, so that gpuhier need not stage?"""
-    said = subprocess.run(["ompi_info", "--all", "--parsable"], stdout=subprocess.PIPE, text=True).stdout
-    return "component:5." in said and "mpi_built_with_cuda_support:value:true" in said
-
-
 # The calls of allreduce_reasons: name, elements, type, path, and the beginning of the reason. Those of odd ranks and of even ones.
-def expected(odd, path, left):
+def expected(odd, path):
     new = "nonblocking, and no blocking call"
     host = "host memory on another rank" if odd else "host memory on this rank"
     posted = "small" if path == "one-shot" else path  # nonblocking calls never are
     call, post, start = "MPI_Allreduce", "MPI_Iallreduce", "MPI_Allreduce_init"
     return [(post, 100, "MPI_DOUBLE", "staged", new), (call, 100, "MPI_DOUBLE", path, None), (post, 100, "MPI_DOUBLE", posted, None),
             (post, 1000, "MPI_DOUBLE", "staged", new), (call, 10000, "MPI_DOUBLE", "saved", "host memory on this rank"),
-            (call, 30000, "MPI_DOUBLE", left if odd else "saved", host), (post, 30000, "MPI_DOUBLE", "staged", host),
-            (call, 100, "MPI_LONG_DOUBLE", left, "no kernel"), (start, 100, "MPI_LONG_DOUBLE", "staged", "no kernel"),
-            (call, 100, "MPI_DOUBLE", left, "one rank"), (post, 100, "MPI_DOUBLE", "staged", "one rank")]
+            (call, 30000, "MPI_DOUBLE", "staged" if odd else "saved", host), (post, 30000, "MPI_DOUBLE", "staged", host),
+            (call, 100, "MPI_LONG_DOUBLE", "staged", "no kernel"), (start, 100, "MPI_LONG_DOUBLE", "staged", "no kernel"),
+            (call, 100, "MPI_DOUBLE", "staged", "one rank"), (post, 100, "MPI_DOUBLE", "staged", "one rank")]
 
 
 def check_phases(trace, of_rank):
@@ -103,9 +97,8 @@ def check_calls(nodes, ranks, path):
     of_rank = calls(trace)
     if sorted(of_rank) != list(range(nodes * ranks)) or [r["rank"] for r in trace["otherData"]["ranks"]] != sorted(of_rank):
         fail("the ranks are %s" % sorted(of_rank))
-    left = "saved" if takes_gpus() else "staged"  # a blocking call
     for rank, events in of_rank.items():
-        wanted = expected(rank % 2 == 1, path, left)
+        wanted = expected(rank % 2 == 1, path)
         if len(events) != len(wanted):
             fail("rank %d has %d events, not %d" % (rank, len(events), len(wanted)))
         for event, (name, count, kind, where, reason) in zip(events, wanted):

@@ -61,31 +61,33 @@ typedef gpuhier_coll_args_t args_t;
 #define REDUCTION_LISTED(X) X(const void *, sbuf) X(void *, rbuf) X(gpuhier_counts_t, rcounts) OPERATION(X)
 
 /*
- * X(name, nonblocking, persistent, signature, operands, layout of sbuf, layout of rbuf, kind, the function
- * that says what a call is to do on the GPUs or NULL). Open MPI moves data of
- * GPU buffers itself where it is CUDA-aware. But it always reduces on the host: its coll/cuda stages blocking
+ * X(name, nonblocking, persistent, signature, operands, layout of sbuf, layout of rbuf, who copies GPU memory, the
+ * function that says what a call is to do on the GPUs or NULL).
+ * A CUDA-aware Open MPI moves data of GPU buffers itself, but for blocks that a rank sends to itself in MPI_Alltoallv:
+ * 5.0.7 reads these as if they were the host's. And it always reduces on the host: its coll/cuda stages blocking
  * reductions, takes the first element for the first byte, and writes into gaps; its others read GPU memory as if it
- * were the host's.
+ * were the host's. So gpuhier stages these in any case.
  */
-typedef enum kind { MOVES, REDUCES, REDUCES_ALL } kind_t;
+#define MOVES false
+#define STAGED true
 #define GPUHIER_FAMILY(X)                                                                                              \
     X(allgather, iallgather, allgather_init, EQUAL_EQUAL, gather_to_all, EQUAL, EQUAL, MOVES, gpuhier_row_allgather)   \
     X(allgatherv, iallgatherv, allgatherv_init, EQUAL_LISTED, gather_to_all, EQUAL, LISTED, MOVES,                     \
       gpuhier_row_allgatherv)                                                                                          \
-    X(allreduce, iallreduce, allreduce_init, REDUCTION, scan_up_to, EQUAL, EQUAL, REDUCES_ALL, gpuhier_row_allreduce)  \
+    X(allreduce, iallreduce, allreduce_init, REDUCTION, scan_up_to, EQUAL, EQUAL, STAGED, gpuhier_row_allreduce)       \
     X(alltoall, ialltoall, alltoall_init, EQUAL_EQUAL, all_to_all, EQUAL, EQUAL, MOVES, gpuhier_row_alltoall)          \
-    X(alltoallv, ialltoallv, alltoallv_init, LISTED_LISTED, all_to_all, LISTED, LISTED, MOVES, gpuhier_row_alltoallv)  \
+    X(alltoallv, ialltoallv, alltoallv_init, LISTED_LISTED, all_to_all, LISTED, LISTED, STAGED, gpuhier_row_alltoallv) \
     X(alltoallw, ialltoallw, alltoallw_init, TYPED_TYPED, all_to_all, TYPED, TYPED, MOVES, NULL)                       \
     X(bcast, ibcast, bcast_init, BUFFER_ROOT, broadcast, EQUAL, EQUAL, MOVES, gpuhier_row_bcast)                       \
-    X(exscan, iexscan, exscan_init, REDUCTION, scan_before, EQUAL, EQUAL, REDUCES, NULL)                               \
+    X(exscan, iexscan, exscan_init, REDUCTION, scan_before, EQUAL, EQUAL, STAGED, NULL)                                \
     X(gather, igather, gather_init, EQUAL_EQUAL_ROOT, gather_to_root, EQUAL, EQUAL, MOVES, NULL)                       \
     X(gatherv, igatherv, gatherv_init, EQUAL_LISTED_ROOT, gather_to_root, EQUAL, LISTED, MOVES, NULL)                  \
-    X(reduce, ireduce, reduce_init, REDUCTION_ROOT, reduce_to_root, EQUAL, EQUAL, REDUCES, gpuhier_row_reduce)         \
-    X(reduce_scatter, ireduce_scatter, reduce_scatter_init, REDUCTION_LISTED, reduce_lists, EQUAL, EQUAL, REDUCES,     \
+    X(reduce, ireduce, reduce_init, REDUCTION_ROOT, reduce_to_root, EQUAL, EQUAL, STAGED, gpuhier_row_reduce)          \
+    X(reduce_scatter, ireduce_scatter, reduce_scatter_init, REDUCTION_LISTED, reduce_lists, EQUAL, EQUAL, STAGED,      \
       gpuhier_row_reduce_scatter)                                                                                      \
     X(reduce_scatter_block, ireduce_scatter_block, reduce_scatter_block_init, REDUCTION, reduce_blocks, EQUAL, EQUAL,  \
-      REDUCES, gpuhier_row_reduce_scatter_block)                                                                       \
-    X(scan, iscan, scan_init, REDUCTION, scan_up_to, EQUAL, EQUAL, REDUCES, NULL)                                      \
+      STAGED, gpuhier_row_reduce_scatter_block)                                                                        \
+    X(scan, iscan, scan_init, REDUCTION, scan_up_to, EQUAL, EQUAL, STAGED, NULL)                                       \
     X(scatter, iscatter, scatter_init, EQUAL_EQUAL_ROOT, scatter_from_root, EQUAL, EQUAL, MOVES, NULL)                 \
     X(scatterv, iscatterv, scatterv_init, LISTED_EQUAL_ROOT, scatter_from_root, LISTED, EQUAL, MOVES, NULL)            \
     X(neighbor_allgather, ineighbor_allgather, neighbor_allgather_init, EQUAL_EQUAL, gather_near, EQUAL, EQUAL, MOVES, \
@@ -295,6 +297,9 @@ static operands_t both(const args_t *a, gpuhier_layout_t sbuf_is, gpuhier_layout
     return o;
 }
 
+/* MPI_Allreduce's: its calls that ask nobody go another way. */
+static const gpuhier_operands_of_t of_allreduce;
+
 /* -- calls ---------------------------------------------------------------------------- */
 
 typedef enum way { BLOCKING, NONBLOCKING, PERSISTENT } way_t;
@@ -405,12 +410,10 @@ static inline __attribute__((always_inline)) bool surely_host(const void *buffer
 }
 
 /* Can the saved function take the call's buffers as they are? */
-static inline __attribute__((always_inline)) bool takes(way_t way, const args_t *a, const gpuhier_operands_of_t *of,
-                                                        kind_t kind, operands_t *o)
+static inline __attribute__((always_inline)) bool takes(const args_t *a, const gpuhier_operands_of_t *of, operands_t *o)
 {
     if ((surely_host(a->rbuf) && (broadcast == of->find || surely_host(a->sbuf)))
-        || (MOVES == kind && gpuhier_ompi_is_cuda_aware())
-        || (BLOCKING == way && REDUCES_ALL == kind && gpuhier_ompi_reduces(a->rdtype))) {
+        || (!of->stages && gpuhier_ompi_is_cuda_aware())) {
         return true;
     }
     *o = of->find(a, of->sbuf_is, of->rbuf_is);
@@ -434,80 +437,79 @@ static __attribute__((noinline)) int staged(way_t way, call_fn *call, gpuhier_en
     return rc;
 }
 
-static inline __attribute__((always_inline)) int left(way_t way, call_fn *call, kind_t kind, gpuhier_entry_t *entry,
+static inline __attribute__((always_inline)) int left(way_t way, call_fn *call, gpuhier_entry_t *entry,
                                                       ompi_request_t **request_p)
 {
     operands_t o;
-    if (!takes(way, entry->a, entry->of, kind, &o)) {
+    if (!takes(entry->a, entry->of, &o)) {
         return staged(way, call, entry, &o, request_p);
     }
     gpuhier_watched_phase(entry->watched, GPUHIER_TRACE_OPEN_MPI);
     const int rc = call_saved(call, &entry->module->saved, entry->a, request_p);
     if (is_noted(entry)) {
-        watched_end(entry, NONBLOCKING == way);
+        watched_end(entry, BLOCKING != way);
     }
     return rc;
 }
 
 /* Every call of a collective that may run on the GPUs. */
-static inline __attribute__((always_inline)) int try_gpus(way_t way, call_fn *call, kind_t kind, gpuhier_entry_t *entry,
+static inline __attribute__((always_inline)) int try_gpus(way_t way, call_fn *call, gpuhier_entry_t *entry,
                                                           ompi_request_t **request_p)
 {
     const int rc = BLOCKING == way      ? gpuhier_row_run(entry)
                    : NONBLOCKING == way ? gpuhier_row_post(entry, request_p)
                                         : gpuhier_row_init(entry, request_p);
-    return GPUHIER_DECLINED != rc ? rc : left(way, call, kind, entry, request_p);
+    return GPUHIER_DECLINED != rc ? rc : left(way, call, entry, request_p);
 }
 
 /* A traced call, or a reported one. This is a function of its own, so that other calls need no event and do not read
  * the clock. */
-static __attribute__((noinline)) int watch(way_t way, call_fn *call, kind_t kind, gpuhier_entry_t *entry,
-                                           ompi_request_t **request_p)
+static __attribute__((noinline)) int watch(way_t way, call_fn *call, gpuhier_entry_t *entry, ompi_request_t **request_p)
 {
     gpuhier_watched_t watched;
     watched.begin = BLOCKING == way ? gpuhier_report_begin() : 0;
     watched.trace = NULL;
     watched.name = NULL;
     entry->watched = &watched;
-    return try_gpus(way, call, kind, entry, request_p);
+    return try_gpus(way, call, entry, request_p);
 }
 
 /* Every entry point. */
 static inline __attribute__((always_inline)) int serve(way_t way, call_fn *call, gpuhier_module_t *module, args_t *a,
-                                                       const gpuhier_operands_of_t *of, kind_t kind,
-                                                       gpuhier_row_fn *row, ompi_request_t **request_p)
+                                                       const gpuhier_operands_of_t *of, gpuhier_row_fn *row,
+                                                       ompi_request_t **request_p)
 {
     if (gpuhier_inside_saved > 0) {
         return call_saved(call, &module->saved, a, request_p);
     }
-    const bool rests = BLOCKING == way && NULL != row && REDUCES_ALL != kind && gpuhier_rows_rest(module);
+    const bool rests = BLOCKING == way && NULL != row && &of_allreduce != of && gpuhier_rows_rest(module);
     const bool watched = NULL != row && __builtin_expect(module->is_watched, 0);
     operands_t o;
-    if ((NULL == row || rests) && !watched && takes(way, a, of, kind, &o)) { /* most calls of a host program */
+    if ((NULL == row || rests) && !watched && takes(a, of, &o)) { /* most calls of a host program */
         return call_saved(call, &module->saved, a, request_p);
     }
     gpuhier_entry_t entry = {
         .module = module, .a = a, .of = of, .row = row, .rests = rests, .why = GPUHIER_REASON_COUNT};
-    return watched                ? watch(way, call, kind, &entry, request_p)
+    return watched                ? watch(way, call, &entry, request_p)
            : NULL == row || rests ? staged(way, call, &entry, &o, request_p)
-                                  : try_gpus(way, call, kind, &entry, request_p);
+                                  : try_gpus(way, call, &entry, request_p);
 }
 
 #define PARAM(type, name) type name,
 #define FILL(type, name) .name = name,
 #define PASS(type, name) a->name,
 
-#define ENTER(way, name, SIGNATURE, find, sbuf_is, rbuf_is, kind, on_gpus, PARAMS, FILLS, PASSES, request)     \
-    static int call_##name(const gpuhier_saved_t *saved, const args_t *a, ompi_request_t **request_p)          \
-    {                                                                                                          \
-        (void) request_p;                                                                                      \
-        return saved->name(SIGNATURE(PASS) PASSES saved->name##_module);                                       \
-    }                                                                                                          \
-    static const gpuhier_operands_of_t of_##name = {find, GPUHIER_LAYOUT_##sbuf_is, GPUHIER_LAYOUT_##rbuf_is}; \
-    static int enter_##name(SIGNATURE(PARAM) PARAMS mca_coll_base_module_t *base)                              \
-    {                                                                                                          \
-        args_t a = {SIGNATURE(FILL) FILLS};                                                                    \
-        return serve(way, call_##name, gpuhier_module_of(base), &a, &of_##name, kind, on_gpus, request);       \
+#define ENTER(way, name, SIGNATURE, find, sbuf_is, rbuf_is, kind, on_gpus, PARAMS, FILLS, PASSES, request)           \
+    static int call_##name(const gpuhier_saved_t *saved, const args_t *a, ompi_request_t **request_p)                \
+    {                                                                                                                \
+        (void) request_p;                                                                                            \
+        return saved->name(SIGNATURE(PASS) PASSES saved->name##_module);                                             \
+    }                                                                                                                \
+    static const gpuhier_operands_of_t of_##name = {find, GPUHIER_LAYOUT_##sbuf_is, GPUHIER_LAYOUT_##rbuf_is, kind}; \
+    static int enter_##name(SIGNATURE(PARAM) PARAMS mca_coll_base_module_t *base)                                    \
+    {                                                                                                                \
+        args_t a = {SIGNATURE(FILL) FILLS};                                                                          \
+        return serve(way, call_##name, gpuhier_module_of(base), &a, &of_##name, on_gpus, request);                   \
     }
 
 #define COMM struct ompi_communicator_t *comm,
@@ -522,7 +524,7 @@ static inline __attribute__((always_inline)) int serve(way_t way, call_fn *call,
 #define COMMA ,
 
 GPUHIER_FAMILY(THREE_WAYS)
-ENTER(BLOCKING, reduce_local, REDUCTION, both, EQUAL, EQUAL, REDUCES, NULL, , .comm = NULL, , NULL)
+ENTER(BLOCKING, reduce_local, REDUCTION, both, EQUAL, EQUAL, STAGED, NULL, , .comm = NULL, , NULL)
 
 /* -- MPI_Allreduce has a short way to the GPUs, and MPI_Barrier is a meeting ------------ */
 
@@ -540,7 +542,7 @@ static __attribute__((noinline)) int allreduce_left(const void *sbuf, void *rbuf
     }
     args_t a = {.sbuf = sbuf, .rbuf = rbuf, .rcount = count, .rdtype = dtype, .op = op, .comm = comm};
     gpuhier_entry_t entry = {.module = module, .a = &a, .of = &of_allreduce, .row = gpuhier_row_allreduce, .why = why};
-    return left(BLOCKING, call_allreduce, REDUCES_ALL, &entry, NULL);
+    return left(BLOCKING, call_allreduce, &entry, NULL);
 }
 
 static int allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct ompi_datatype_t *dtype,
@@ -600,7 +602,7 @@ void gpuhier_family_offer(mca_coll_base_module_t *module)
         return;
     }
 #define OFFER(name, nonblocking, persistent, SIGNATURE, find, sbuf_is, rbuf_is, kind, on_gpus) \
-    if (REDUCES_ALL != kind && (NULL != on_gpus || REDUCES == kind || moves)) {                \
+    if (NULL != on_gpus || STAGED == kind || moves) {                                          \
         module->coll_##name = enter_##name;                                                    \
         module->coll_##nonblocking = enter_##nonblocking;                                      \
         module->coll_##persistent = enter_##persistent;                                        \

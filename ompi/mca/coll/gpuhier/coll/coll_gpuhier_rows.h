@@ -61,6 +61,7 @@ typedef struct gpuhier_operands {
 typedef struct gpuhier_operands_of {
     gpuhier_operands_t (*find)(const gpuhier_coll_args_t *a, gpuhier_layout_t sbuf_is, gpuhier_layout_t rbuf_is);
     gpuhier_layout_t sbuf_is, rbuf_is;
+    bool stages; /* GPU buffers have host copies also on a CUDA-aware Open MPI */
 } gpuhier_operands_of_t;
 
 /* A call, as a row sees it. */

@@ -325,13 +325,6 @@ static bool is_readable(const void *address)
     return 0 == syscall(SYS_rt_sigprocmask, ~0, word, NULL, sizeof(*word)) || EFAULT != errno;
 }
 
-static _Atomic bool refused;
-
-bool gpuhier_cuda_answers(void)
-{
-    return !atomic_load_explicit(&refused, memory_order_relaxed);
-}
-
 /* What is an address about which the driver answers with an error? Device memory, if the host cannot read it. */
 static bool is_refused_device(CUresult result, const void *address)
 {
@@ -339,7 +332,6 @@ static bool is_refused_device(CUresult result, const void *address)
         return false;
     }
     (void) gpuhier_cuda_error(result, "cuPointerGetAttributes");
-    atomic_store_explicit(&refused, true, memory_order_relaxed);
     return true;
 }
 

@@ -245,9 +245,6 @@ bool gpuhier_address_surely_host(const void *address);
 /* Is the address in device or managed memory? Costs less than gpuhier_buffer_inspect(). */
 bool gpuhier_address_on_device(const void *address);
 
-/* False once the driver has refused to classify device memory: Open MPI would take such memory for the host's. */
-bool gpuhier_cuda_answers(void);
-
 static inline bool gpuhier_buffer_on_device(const gpuhier_buffer_t *buffer)
 {
     return GPUHIER_BUFFER_HOST != buffer->kind;

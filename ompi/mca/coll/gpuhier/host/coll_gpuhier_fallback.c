@@ -58,9 +58,3 @@ void gpuhier_staged_abort(const gpuhier_staged_t *staged, struct ompi_communicat
                    ompi_process_info.nodename, ompi_comm_rank(comm), gpuhier_staged_bytes(staged));
     ompi_mpi_abort(comm, MPI_ERR_NO_MEM);
 }
-
-bool gpuhier_ompi_reduces(const struct ompi_datatype_t *dtype)
-{
-    return gpuhier_cuda_answers() && gpuhier_ompi_is_cuda_aware() && 0 == gpuhier_devices_lost()
-           && ompi_datatype_is_predefined(dtype);
-}

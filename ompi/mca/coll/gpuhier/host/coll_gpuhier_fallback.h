@@ -39,11 +39,4 @@ int gpuhier_staged_bring(const gpuhier_staged_t *staged, struct ompi_communicato
  * error code returned here would reach them. */
 void gpuhier_staged_abort(const gpuhier_staged_t *staged, struct ompi_communicator_t *comm);
 
-/*
- * Can this Open MPI's blocking reductions take GPU buffers as they are? Those of a CUDA-aware one can, except for
- * derived types: coll/cuda takes element 0 for the first byte, which is wrong with a negative lower bound, and it
- * writes into gaps.
- */
-bool gpuhier_ompi_reduces(const struct ompi_datatype_t *dtype);
-
 #endif /* GPUHIER_FALLBACK_H */

@@ -223,7 +223,7 @@ fi
 make -C "$build" -j"$jobs" >"$log" 2>&1 </dev/null 9>&- || fail "make failed" 40
 
 # Tests have no network, so what they want from one is fetched here. They are skipped without it.
-if [ "$with_check" = 1 ] && ! have_disassembler; then
+if [ "$with_check" = 1 ] && ! have_disassembler && command -v pip3 >/dev/null; then
     echo "setup: fetching a disassembler for the kernels"
     timeout 120 pip3 install --quiet --no-deps --target "$build/disassembler" \
         nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm >"$log" 2>&1 </dev/null 9>&- ||

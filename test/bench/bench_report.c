@@ -196,9 +196,12 @@ bool bench_report_plot(const char *path, const bench_row_t *rows, int nrows, con
     fprintf(gnuplot, "set title '%s, %s %s, %d ranks on %d %s, %s GPUs' noenhanced\n",
             bench_collective_function(rows[0].collective), rows[0].type->name, rows[0].op->name, place->nranks,
             place->nnodes, 1 == place->nnodes ? "node" : "nodes", place->is_emulated ? "emulated" : "real");
-    fprintf(gnuplot,
-            "set logscale x 2\nset logscale y 10\nset format x '%%.0b%%B'\nset xlabel 'bytes'\n"
-            "set ylabel 'time in microseconds'\nset bmargin 7\nset key bmargin center horizontal\nset grid\nplot ");
+    fprintf(
+        gnuplot,
+        "set logscale x 2\nset logscale y 10\n"
+        "set xtics ('8 B' 8, '64 B' 64, '512 B' 512, '4 KiB' 4096, '32 KiB' 32768, '256 KiB' 262144, '2 MiB' 2097152,"
+        " '16 MiB' 16777216, '128 MiB' 134217728, '1 GiB' 1073741824)\n"
+        "set ylabel 'time in microseconds'\nset bmargin 7\nset key bmargin center horizontal\nset grid\nplot ");
     for (int c = 0; c < ncurves; ++c) {
         for (int i = 0; i < nrows; ++i) {
             drawn[c] |= *(const double *) ((const char *) &rows[i] + curves[c].column) > 0.0;

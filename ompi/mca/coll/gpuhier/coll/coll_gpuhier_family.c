@@ -593,20 +593,15 @@ static int barrier(struct ompi_communicator_t *comm, mca_coll_base_module_t *bas
 
 void gpuhier_family_offer(mca_coll_base_module_t *module)
 {
-    const bool moves = !gpuhier_ompi_is_cuda_aware();
-    module->coll_allreduce = allreduce;
-    module->coll_iallreduce = enter_iallreduce;
-    module->coll_allreduce_init = enter_allreduce_init;
-    module->coll_barrier = barrier;
-    if (!gpuhier_cuda_present()) {
-        return;
-    }
-#define OFFER(name, nonblocking, persistent, SIGNATURE, find, sbuf_is, rbuf_is, kind, on_gpus) \
-    if (NULL != on_gpus || STAGED == kind || moves) {                                          \
-        module->coll_##name = enter_##name;                                                    \
-        module->coll_##nonblocking = enter_##nonblocking;                                      \
-        module->coll_##persistent = enter_##persistent;                                        \
+    const bool all = gpuhier_cuda_present(), moves = all && !gpuhier_ompi_is_cuda_aware();
+#define OFFER(name, nonblocking, persistent, SIGNATURE, find, sbuf_is, rbuf_is, kind, on_gpus)  \
+    if (&of_allreduce == &of_##name || moves || (all && (NULL != on_gpus || STAGED == kind))) { \
+        module->coll_##name = enter_##name;                                                     \
+        module->coll_##nonblocking = enter_##nonblocking;                                       \
+        module->coll_##persistent = enter_##persistent;                                         \
     }
     GPUHIER_FAMILY(OFFER)
-    module->coll_reduce_local = enter_reduce_local;
+    module->coll_reduce_local = all ? enter_reduce_local : NULL;
+    module->coll_allreduce = allreduce;
+    module->coll_barrier = barrier;
 }

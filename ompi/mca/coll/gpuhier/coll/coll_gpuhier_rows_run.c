@@ -59,15 +59,16 @@ static void idle_fill(const gpuhier_team_t *team, gpuhier_call_args_t *args)
     }
 }
 
-/*
- * Pairs with lists between groups: all ranks tell all how much they give to each. So a rank knows how long the chunks
- * are that come, whatever it expects, and how many slices the call has. Collective; returns an Open MPI code.
- */
+/* Pairs with lists, between groups? */
 static bool must_hear(const gpuhier_team_t *team, const gpuhier_collective_t *row)
 {
     return team->ngroups > 1 && GPUHIER_RANKS_PAIR == row->from && row->has_lists;
 }
 
+/*
+ * In such calls all ranks tell all how much they give to each. So a rank knows how long the chunks are that come,
+ * whatever it expects, and how many slices the call has. Collective; returns an Open MPI code.
+ */
 static int lists_hear(gpuhier_module_t *module, const gpuhier_team_t *team, gpuhier_call_args_t *args)
 {
     if (!must_hear(team, args->row)) {

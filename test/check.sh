@@ -26,11 +26,11 @@
 #   slow    left out when neither --ci, --full nor a pattern asks for it
 #   full    runs with --full only, or when a pattern is its whole name
 #   alone   runs after the others, with no other test beside it
+#   first   starts before the others: a long one, which would run on when all others have ended
 #
 # A deadline is generous for an idle machine. A busy machine may be many times slower, and only a hang should
 # reach the deadline, so a test gets five times as long. No test judges how long something takes:
-# test/bench/suite.sh does. Tests that run beside others start in the order of the lists, but those with a deadline of
-# 300 seconds or more start first, so that a long one does not run on when all others have ended.
+# test/bench/suite.sh does.
 #
 # If root runs this script, and may make namespaces, each test gets /dev/shm, System V IPC and a network of its
 # own. Then what it leaves behind is seen, whatever else runs on the machine, and does not trouble another test.
@@ -96,10 +96,11 @@ while [ $# -gt 0 ]; do
 done
 
 # -- the tests ----------------------------------------------------------------------------
-# Fills beside[] and lonely[] with lines "folder/NAME DEADLINE command..."; a test that is marked "alone" is lonely.
+# Fills beside[] and lonely[] with lines "folder/NAME DEADLINE command..."; a test that is marked "alone" is lonely, and those
+# that are marked "first" come first.
 read_lists()
 {
-    local folder list name deadline command known marks
+    local folder list name deadline command known marks early=()
     beside=() lonely=()
     known=" ${folder_order[*]} "
     local folders=("${folder_order[@]}")
@@ -119,7 +120,7 @@ read_lists()
             '' | '#'*) continue ;;
             esac
             marks=' '
-            while [[ $command =~ ^(slow|full|alone)[[:space:]]+(.*)$ ]]; do
+            while [[ $command =~ ^(slow|full|alone|first)[[:space:]]+(.*)$ ]]; do
                 marks+="${BASH_REMATCH[1]} "
                 command=${BASH_REMATCH[2]}
             done
@@ -132,10 +133,12 @@ read_lists()
             fi
             case $marks in
             *' alone '*) lonely+=("$folder/$name $deadline $command") ;;
+            *' first '*) early+=("$folder/$name $deadline $command") ;;
             *) beside+=("$folder/$name $deadline $command") ;;
             esac
         done <"$list"
     done
+    beside=(${early[@]+"${early[@]}"} ${beside[@]+"${beside[@]}"})
 }
 
 # is_wanted FOLDER/NAME MARKS: do the options and the patterns choose this test?
@@ -385,7 +388,7 @@ passed=0 failed=0 skipped=0
 failures=()
 started=0  # tests
 reported=0 # of them
-lines=()   # those of the tests, by their numbers
+lines=()   # those of the tests that were started
 
 # Prints the reports of the tests that have ended, up to the first test that has not.
 report()
@@ -410,20 +413,17 @@ report()
 # run_tests JOBS LINE...: runs the tests of the lines, JOBS at a time.
 run_tests()
 {
-    local most=$1 running=0 line number order
+    local most=$1 running=0 line
     shift
-    order=$(printf '%s\n' "$@" |
-        awk -v most="$most" -v n="$started" '{ print ++n, (most > 1 && $2 >= 300 ? $2 : 0) }' | sort -k2,2nr -k1,1n | cut -d' ' -f1)
     for line in "$@"; do
-        lines[++started]=$line
-    done
-    for number in ${1+$order}; do
         if [ $running -ge "$most" ]; then
             wait -n
             running=$((running - 1))
             report
         fi
-        run_test "$number" "${lines[number]}" &
+        started=$((started + 1))
+        lines[started]=$line
+        run_test $started "$line" &
         running=$((running + 1))
     done
     while [ $running -gt 0 ]; do

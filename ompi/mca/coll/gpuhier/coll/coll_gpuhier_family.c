@@ -304,23 +304,7 @@ static const gpuhier_operands_of_t of_allreduce;
 
 typedef enum way { BLOCKING, NONBLOCKING, PERSISTENT } way_t;
 
-/* Calls the saved function. request_p: not of blocking calls. */
-typedef int call_fn(const gpuhier_saved_t *saved, const args_t *a, ompi_request_t **request_p);
-
-static inline int call_saved(call_fn *call, const gpuhier_saved_t *saved, const args_t *a, ompi_request_t **request_p)
-{
-    ++gpuhier_inside_saved;
-    int rc = call(saved, a, request_p);
-    --gpuhier_inside_saved;
-    return rc;
-}
-
-/* Has the host copies stand for the buffers. */
-static void use_copies(args_t *a, const gpuhier_staged_t *staged)
-{
-    a->sbuf = gpuhier_hosted_address(&staged->send, a->sbuf);
-    a->rbuf = gpuhier_hosted_address(&staged->recv, a->rbuf);
-}
+typedef gpuhier_saved_fn call_fn;
 
 static gpuhier_reason_t why_of(const gpuhier_entry_t *entry)
 {
@@ -360,48 +344,13 @@ static int stage(call_fn *call, const gpuhier_entry_t *entry, const operands_t *
     }
     const int failure = gpuhier_staged_bring(&staged, a->comm);
     gpuhier_staged_count(&staged, a->comm, entry->why);
-    use_copies(a, &staged);
+    gpuhier_use_copies(a, &staged);
     gpuhier_watched_phase(entry->watched, GPUHIER_TRACE_OPEN_MPI);
-    rc = call_saved(call, &entry->module->saved, a, NULL);
+    rc = gpuhier_saved_call(call, &entry->module->saved, a, NULL);
     gpuhier_watched_phase(entry->watched, GPUHIER_TRACE_WRITE);
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_staged_write(&staged);
     gpuhier_staged_close(&staged);
     return OMPI_SUCCESS != failure ? failure : rc;
-}
-
-static int stage_posted(way_t way, call_fn *call, const gpuhier_entry_t *entry, const operands_t *o,
-                        ompi_request_t **request_p)
-{
-    args_t *a = entry->a;
-    gpuhier_request_t *request = gpuhier_request_get(a->comm, PERSISTENT == way);
-    if (NULL == request) {
-        gpuhier_request_abort(a->comm);
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    int rc = gpuhier_staged_open(&request->staged, &o->send, &o->recv);
-    if (OMPI_SUCCESS != rc) {
-        gpuhier_staged_abort(&request->staged, a->comm);
-        gpuhier_request_drop(request);
-        return rc;
-    }
-    gpuhier_request_trace(request, NULL == entry->watched ? NULL : entry->watched->trace);
-    request->why = entry->why;
-    if (NONBLOCKING == way) {
-        gpuhier_request_read(request);
-    }
-    use_copies(a, &request->staged);
-    gpuhier_request_retain(request, a->op);
-    rc = call_saved(call, &entry->module->saved, a, &request->saved);
-    if (OMPI_SUCCESS != rc) {
-        request->saved = NULL;
-        gpuhier_request_drop(request);
-        return rc;
-    }
-    *request_p = &request->base.super;
-    if (NONBLOCKING == way) {
-        gpuhier_request_await_saved(request);
-    }
-    return OMPI_SUCCESS;
 }
 
 static inline __attribute__((always_inline)) bool surely_host(const void *buffer)
@@ -428,7 +377,7 @@ static __attribute__((noinline)) int staged(way_t way, call_fn *call, gpuhier_en
     entry->why = why_of(entry);
     gpuhier_count(&gpuhier_counters.saved_because[entry->why], PERSISTENT != way && !counted);
     if (BLOCKING != way) {
-        return stage_posted(way, call, entry, o, request_p);
+        return gpuhier_request_stage(entry, call, o, PERSISTENT == way, request_p);
     }
     const int rc = stage(call, entry, o);
     if (is_noted(entry)) {
@@ -445,7 +394,7 @@ static inline __attribute__((always_inline)) int left(way_t way, call_fn *call, 
         return staged(way, call, entry, &o, request_p);
     }
     gpuhier_watched_phase(entry->watched, GPUHIER_TRACE_OPEN_MPI);
-    const int rc = call_saved(call, &entry->module->saved, entry->a, request_p);
+    const int rc = gpuhier_saved_call(call, &entry->module->saved, entry->a, request_p);
     if (is_noted(entry)) {
         watched_end(entry, BLOCKING != way);
     }
@@ -480,13 +429,13 @@ static inline __attribute__((always_inline)) int serve(way_t way, call_fn *call,
                                                        ompi_request_t **request_p)
 {
     if (gpuhier_inside_saved > 0) {
-        return call_saved(call, &module->saved, a, request_p);
+        return gpuhier_saved_call(call, &module->saved, a, request_p);
     }
     const bool rests = BLOCKING == way && NULL != row && &of_allreduce != of && gpuhier_rows_rest(module);
     const bool watched = NULL != row && __builtin_expect(module->is_watched, 0);
     operands_t o;
     if ((NULL == row || rests) && !watched && takes(a, of, &o)) { /* most calls of a host program */
-        return call_saved(call, &module->saved, a, request_p);
+        return gpuhier_saved_call(call, &module->saved, a, request_p);
     }
     gpuhier_entry_t entry = {
         .module = module, .a = a, .of = of, .row = row, .rests = rests, .why = GPUHIER_REASON_COUNT};

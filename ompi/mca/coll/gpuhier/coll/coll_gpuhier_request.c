@@ -169,7 +169,7 @@ void gpuhier_request_post(gpuhier_request_t *request)
     gpuhier_queue_tell(ended);
 }
 
-void gpuhier_request_await_saved(gpuhier_request_t *request)
+static void await_saved(gpuhier_request_t *request)
 {
     activate(request);
     gpuhier_engine_lock();
@@ -194,7 +194,8 @@ static void phase(gpuhier_request_t *request, gpuhier_trace_phase_t begins)
     }
 }
 
-void gpuhier_request_read(gpuhier_request_t *request)
+/* Reads the input of a staged request, and counts it. */
+static void staged_read(gpuhier_request_t *request)
 {
     request->trace.is_staged = true;
     phase(request, GPUHIER_TRACE_READ);
@@ -207,7 +208,7 @@ static int start_saved(gpuhier_request_t *request)
 {
     int rc = OMPI_SUCCESS;
     gpuhier_count(&gpuhier_counters.saved_because[request->why], 1);
-    gpuhier_request_read(request);
+    staged_read(request);
     /* On a communicator of one rank, Open MPI may give a request that does nothing: it is always complete, and has no
      * req_start. */
     if (OMPI_REQUEST_NOOP != request->saved->req_type) {
@@ -216,7 +217,7 @@ static int start_saved(gpuhier_request_t *request)
         --gpuhier_inside_saved;
     }
     if (OMPI_SUCCESS == rc) {
-        gpuhier_request_await_saved(request);
+        await_saved(request);
     }
     return rc;
 }
@@ -365,12 +366,42 @@ void gpuhier_request_abort(struct ompi_communicator_t *comm)
     ompi_mpi_abort(comm, MPI_ERR_NO_MEM);
 }
 
-void gpuhier_request_retain(gpuhier_request_t *request, struct ompi_op_t *op)
+int gpuhier_request_stage(const gpuhier_entry_t *entry, gpuhier_saved_fn *call, const gpuhier_operands_t *operands,
+                          bool persistent, ompi_request_t **request_p)
 {
-    request->op = (opal_object_t *) op; /* its own type is in a header that Open MPI does not install */
+    gpuhier_coll_args_t *a = entry->a;
+    gpuhier_request_t *request = gpuhier_request_get(a->comm, persistent);
+    if (NULL == request) {
+        gpuhier_request_abort(a->comm);
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    int rc = gpuhier_staged_open(&request->staged, &operands->send, &operands->recv);
+    if (OMPI_SUCCESS != rc) {
+        gpuhier_staged_abort(&request->staged, a->comm);
+        gpuhier_request_drop(request);
+        return rc;
+    }
+    gpuhier_request_trace(request, NULL == entry->watched ? NULL : entry->watched->trace);
+    request->why = entry->why;
+    if (!persistent) {
+        staged_read(request);
+    }
+    gpuhier_use_copies(a, &request->staged);
+    request->op = (opal_object_t *) a->op; /* its own type is in a header that Open MPI does not install */
     if (NULL != request->op) {
         OBJ_RETAIN(request->op);
     }
+    rc = gpuhier_saved_call(call, &entry->module->saved, a, &request->saved);
+    if (OMPI_SUCCESS != rc) {
+        request->saved = NULL;
+        gpuhier_request_drop(request);
+        return rc;
+    }
+    *request_p = &request->base.super;
+    if (!persistent) {
+        await_saved(request);
+    }
+    return OMPI_SUCCESS;
 }
 
 void gpuhier_request_drop(gpuhier_request_t *request)

@@ -10,7 +10,7 @@
 
 #include "engine/coll_gpuhier_engine.h"
 #include "host/coll_gpuhier_fallback.h"
-#include "coll/coll_gpuhier_module.h"
+#include "coll/coll_gpuhier_rows.h"
 #include "ompi/request/request.h"
 
 /*
@@ -66,22 +66,19 @@ void gpuhier_request_drop(gpuhier_request_t *request);
  * rank forever. */
 void gpuhier_request_abort(struct ompi_communicator_t *comm);
 
-/* Retains the operation of a staged reduction, which may be NULL, for as long as the request lives. */
-void gpuhier_request_retain(gpuhier_request_t *request, struct ompi_op_t *op);
-
 /* trace: the event that the request goes on with, or NULL. */
 void gpuhier_request_trace(gpuhier_request_t *request, const gpuhier_trace_event_t *trace);
 
 /*
- * Begin a request, and make it active. post: reads the packed input, and runs request->args on request->team.
- * await_saved: waits for request->saved, which is active already. A rank that cannot read its input takes part with
+ * Reads the packed input, and runs request->args on request->team. A rank that cannot read its input takes part with
  * ones, and MPI_Wait returns the error.
  */
 void gpuhier_request_post(gpuhier_request_t *request);
-void gpuhier_request_await_saved(gpuhier_request_t *request);
 
-/* Reads the input of a staged request, and counts it. */
-void gpuhier_request_read(gpuhier_request_t *request);
+/* Gives the user a request of a nonblocking or persistent call that is staged: `call` makes the saved collective's.
+ * Returns an Open MPI code. */
+int gpuhier_request_stage(const gpuhier_entry_t *entry, gpuhier_saved_fn *call, const gpuhier_operands_t *operands,
+                          bool persistent, ompi_request_t **request_p);
 
 /* In MPI_Finalize: forgets the requests that the program left pending, and ends progress. The engine's lock is held. */
 void gpuhier_requests_quiesce(void);

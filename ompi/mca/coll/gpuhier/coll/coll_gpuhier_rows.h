@@ -123,6 +123,25 @@ typedef struct gpuhier_entry {
     gpuhier_reason_t why;       /* the call is left to Open MPI; GPUHIER_REASON_COUNT: it is not known yet */
 } gpuhier_entry_t;
 
+/* Calls the saved function of a collective. request_p: not of blocking calls. */
+typedef int gpuhier_saved_fn(const gpuhier_saved_t *saved, const gpuhier_coll_args_t *a, ompi_request_t **request_p);
+
+static inline int gpuhier_saved_call(gpuhier_saved_fn *call, const gpuhier_saved_t *saved, const gpuhier_coll_args_t *a,
+                                     ompi_request_t **request_p)
+{
+    ++gpuhier_inside_saved;
+    int rc = call(saved, a, request_p);
+    --gpuhier_inside_saved;
+    return rc;
+}
+
+/* Has the host copies stand for the buffers. */
+static inline void gpuhier_use_copies(gpuhier_coll_args_t *a, const gpuhier_staged_t *staged)
+{
+    a->sbuf = gpuhier_hosted_address(&staged->send, a->sbuf);
+    a->rbuf = gpuhier_hosted_address(&staged->recv, a->rbuf);
+}
+
 /*
  * A blocking, a nonblocking and a persistent call. Return an Open MPI code; or GPUHIER_DECLINED, if the call does not
  * run on the GPUs on any rank, and entry->why is set.

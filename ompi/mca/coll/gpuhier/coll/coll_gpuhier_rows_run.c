@@ -276,7 +276,8 @@ int gpuhier_row_post(gpuhier_entry_t *entry, ompi_request_t **request_p)
     gpuhier_call_args_t *args = &call.args;
     if ((may ? call.key.bytes : message_bytes(&call, 0)) <= GPUHIER_PATH_NONBLOCKING_BYTES) {
         gpuhier_call_lists_free(args);
-        entry->why = GPUHIER_REASON_collective; /* not counted: Open MPI posts such calls of its own, from any thread */
+        entry->why =
+            GPUHIER_REASON_collective; /* Open MPI posts such calls of its own, from any thread: nothing is noted */
         return GPUHIER_DECLINED;
     }
     if (NULL != entry->watched) {

@@ -7,7 +7,10 @@
  *            post                                  the call has ended
  *   inactive ----> active, in its team's queue  ------------------------------------------> complete
  *            await_saved                           the saved request is complete; copy back
- *            ----> active, in the list of saved -------------------------------------------> complete
+ *            ----> active, in the list of those that wait ---------------------------------> complete
+ *
+ * A call that ends while a kernel that waits for other ranks is on the default stream waits in that list, too: the copy
+ * would wait for the kernel, and only this thread can end that one when a rank dies.
  *
  * Requests are completed without the engine's lock: completing a request runs Open MPI's callbacks, and its owner may
  * free it at once.
@@ -43,14 +46,87 @@ _Static_assert(sizeof(ompi_coll_base_nbc_request_t) <= sizeof(gpuhier_request_ba
  */
 static gpuhier_request_t *unused;
 static opal_mutex_t unused_lock = OPAL_MUTEX_STATIC_INIT;
-static gpuhier_request_t *saved; /* active requests that wait for the saved collective; under the engine's lock */
-static bool registered;          /* progress() is registered with Open MPI; under the engine's lock */
+static gpuhier_request_t *waiting; /* active requests whose result is not copied yet; under the engine's lock */
+static bool registered;            /* progress() is registered with Open MPI; under the engine's lock */
 
 static void complete(gpuhier_request_t *request, int code)
 {
     request->base.super.req_status.MPI_ERROR = ompi_errcode_get_mpi_code(code);
     atomic_store_explicit(&request->ended, true, memory_order_release);
     ompi_request_complete(&request->base.super, true);
+}
+
+static void phase(gpuhier_request_t *request, gpuhier_trace_phase_t begins)
+{
+    if (request->is_traced) {
+        gpuhier_trace_phase(&request->trace, begins);
+    }
+}
+
+/* Takes the requests whose result can be copied back out of the list, and returns them. */
+static gpuhier_request_t *waiting_collect(void)
+{
+    gpuhier_request_t *through = NULL;
+    for (gpuhier_request_t **place = &waiting; NULL != *place && !gpuhier_default_waits;) {
+        gpuhier_request_t *request = *place;
+        if (NULL != request->saved && !REQUEST_COMPLETE(request->saved)) {
+            place = &request->next;
+            continue;
+        }
+        *place = request->next;
+        request->next = through;
+        through = request;
+    }
+    opal_atomic_rmb();
+    return through;
+}
+
+static int saved_end(gpuhier_request_t *request)
+{
+    const int rc = request->saved->req_status.MPI_ERROR;
+    if (request->base.super.req_persistent) {
+        request->saved->req_state = OMPI_REQUEST_INACTIVE;
+    } else {
+        (void) ompi_request_free(&request->saved);
+        request->saved = NULL;
+    }
+    phase(request, GPUHIER_TRACE_WRITE);
+    return rc;
+}
+
+static int finish(gpuhier_request_t *through)
+{
+    int events = 0;
+    while (NULL != through) {
+        gpuhier_request_t *request = through;
+        through = request->next;
+        const bool is_left = NULL == request->team;
+        const int rc = gpuhier_staged_end(&request->staged, is_left ? saved_end(request) : request->code);
+        if (is_left && request->is_traced) {
+            gpuhier_trace_end_left(&request->trace, request->why);
+        }
+        complete(request, OMPI_SUCCESS != request->failure ? request->failure : rc);
+        ++events;
+    }
+    return events;
+}
+
+static int progress(void);
+
+static void progress_need(void)
+{
+    if (!registered) {
+        registered = OPAL_SUCCESS == opal_progress_register(progress);
+    }
+}
+
+static void await(gpuhier_request_t *request)
+{
+    gpuhier_engine_lock();
+    request->next = waiting;
+    waiting = request;
+    progress_need();
+    gpuhier_engine_unlock();
 }
 
 static void call_ended(gpuhier_call_t *call)
@@ -66,52 +142,13 @@ static void call_ended(gpuhier_call_t *call)
     if (NULL != call->trace) {
         gpuhier_trace_end(call->trace);
     }
-    const int rc = gpuhier_staged_end(&request->staged, gpuhier_watch_code(call));
-    complete(request, OMPI_SUCCESS != request->failure ? request->failure : rc);
-}
-
-/* Takes the requests whose saved collective is complete out of the list, and returns them. */
-static gpuhier_request_t *saved_collect(void)
-{
-    gpuhier_request_t *through = NULL;
-    for (gpuhier_request_t **place = &saved; NULL != *place;) {
-        gpuhier_request_t *request = *place;
-        if (!REQUEST_COMPLETE(request->saved)) {
-            place = &request->next;
-            continue;
-        }
-        *place = request->next;
-        request->next = through;
-        through = request;
+    request->code = gpuhier_watch_code(call);
+    if (gpuhier_default_waits && NULL != request->staged.recv.whole.host) {
+        await(request);
+    } else {
+        request->next = NULL;
+        (void) finish(request);
     }
-    opal_atomic_rmb();
-    return through;
-}
-
-static int saved_finish(gpuhier_request_t *through)
-{
-    int events = 0;
-    while (NULL != through) {
-        gpuhier_request_t *request = through;
-        through = request->next;
-        int rc = request->saved->req_status.MPI_ERROR;
-        if (request->base.super.req_persistent) {
-            request->saved->req_state = OMPI_REQUEST_INACTIVE;
-        } else {
-            (void) ompi_request_free(&request->saved);
-            request->saved = NULL;
-        }
-        if (request->is_traced) {
-            gpuhier_trace_phase(&request->trace, GPUHIER_TRACE_WRITE);
-        }
-        rc = MPI_SUCCESS != rc ? rc : gpuhier_staged_write(&request->staged);
-        if (request->is_traced) {
-            gpuhier_trace_end_left(&request->trace, request->why);
-        }
-        complete(request, OMPI_SUCCESS != request->failure ? request->failure : rc);
-        ++events;
-    }
-    return events;
 }
 
 static int progress(void)
@@ -121,21 +158,14 @@ static int progress(void)
         return 0; /* another thread has the lock, or this one has it in an outer call */
     }
     int events = gpuhier_queue_drive_all(&ended);
-    gpuhier_request_t *through = saved_collect();
-    if (registered && NULL == saved && !gpuhier_queue_is_busy()) {
+    gpuhier_request_t *through = waiting_collect();
+    if (registered && NULL == waiting && !gpuhier_queue_is_busy()) {
         opal_progress_unregister(progress);
         registered = false;
     }
     gpuhier_engine_unlock();
     gpuhier_queue_tell(ended);
-    return events + saved_finish(through);
-}
-
-static void progress_need(void)
-{
-    if (!registered) {
-        registered = OPAL_SUCCESS == opal_progress_register(progress);
-    }
+    return events + finish(through);
 }
 
 static void activate(gpuhier_request_t *request)
@@ -153,10 +183,8 @@ void gpuhier_request_post(gpuhier_request_t *request)
     request->failure = gpuhier_staged_bring(&request->staged, request->comm);
     activate(request);
     request->args.ended = call_ended;
-    if (request->is_traced) {
-        request->args.trace = &request->trace;
-        gpuhier_trace_phase(&request->trace, GPUHIER_TRACE_QUEUED);
-    }
+    phase(request, GPUHIER_TRACE_QUEUED);
+    request->args.trace = request->is_traced ? &request->trace : NULL;
     gpuhier_engine_lock();
     gpuhier_queue_post(&request->call, request->team, &request->args, &ended);
     if (request->call.form->maps) {
@@ -172,11 +200,7 @@ void gpuhier_request_post(gpuhier_request_t *request)
 static void await_saved(gpuhier_request_t *request)
 {
     activate(request);
-    gpuhier_engine_lock();
-    request->next = saved;
-    saved = request;
-    progress_need();
-    gpuhier_engine_unlock();
+    await(request);
 }
 
 void gpuhier_request_trace(gpuhier_request_t *request, const gpuhier_trace_event_t *trace)
@@ -184,13 +208,6 @@ void gpuhier_request_trace(gpuhier_request_t *request, const gpuhier_trace_event
     request->is_traced = NULL != trace;
     if (NULL != trace) {
         request->trace = *trace;
-    }
-}
-
-static void phase(gpuhier_request_t *request, gpuhier_trace_phase_t begins)
-{
-    if (request->is_traced) {
-        gpuhier_trace_phase(&request->trace, begins);
     }
 }
 
@@ -244,7 +261,7 @@ static int request_start(size_t count, ompi_request_t **requests)
 
 void gpuhier_requests_quiesce(void)
 {
-    saved = NULL; /* these stay incomplete: the saved collective still uses their buffers */
+    waiting = NULL; /* these stay incomplete: the saved collective still uses their buffers */
     if (registered) {
         opal_progress_unregister(progress);
         registered = false;

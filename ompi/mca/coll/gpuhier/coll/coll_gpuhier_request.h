@@ -33,7 +33,7 @@ typedef struct gpuhier_request {
     gpuhier_request_base_t base;
     struct ompi_communicator_t *comm; /* retained, which keeps its module, too. NULL: an unused request */
     _Atomic bool ended;               /* stored before Open MPI is told, by the thread that drove the call to its end */
-    struct gpuhier_request *next; /* in the list of requests that wait for the saved collective, or of free requests */
+    struct gpuhier_request *next;     /* in the list of those that wait, or of free ones */
 
     gpuhier_team_t *team;
     bool owns_team; /* a persistent request: see gpuhier_row_init() */
@@ -46,6 +46,7 @@ typedef struct gpuhier_request {
     ompi_request_t *saved;   /* the saved collective's; a persistent request keeps it for all starts */
     gpuhier_staged_t staged; /* of a request on the engine: packed, what args work on */
     int failure;             /* OMPI_SUCCESS, or why the input of the staged call under way could not be read */
+    int code;                /* with which the call on the engine has ended */
     opal_object_t *op;       /* of staged buffers, retained, or NULL */
 } gpuhier_request_t;
 

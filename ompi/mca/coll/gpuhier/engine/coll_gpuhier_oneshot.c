@@ -77,7 +77,7 @@ static uint32_t offer(gpuhier_call_t *call, gpuhier_arrival_t *arrival)
 static void offer_end(gpuhier_call_t *call)
 {
     if (call->slices.offers) {
-        gpuhier_kernel_waits = false;
+        gpuhier_kernel_waits = gpuhier_default_waits = false;
         call->slices.offers = false;
     }
 }
@@ -175,6 +175,7 @@ static int launch(gpuhier_call_t *call)
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
+    gpuhier_default_waits = CU_STREAM_LEGACY == stream_of(call);
     ++call->slices.stage[GPUHIER_STAGE_RS].begun;
     return 1;
 }

@@ -55,6 +55,7 @@ static uint64_t epoch;    /* mappings closed or lost so far */
 static bool ready;
 
 bool gpuhier_kernel_waits;
+_Atomic bool gpuhier_default_waits;
 
 static void tables_make(void)
 {

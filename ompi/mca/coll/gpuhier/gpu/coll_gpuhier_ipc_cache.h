@@ -17,6 +17,8 @@ typedef struct gpuhier_mapping gpuhier_mapping_t;
 /* A call of this process has a kernel that may wait for its peers. To close a mapping is to wait for the GPU, with the
  * lock that ends the kernel when a peer is dead. Under the engine's lock. */
 extern bool gpuhier_kernel_waits;
+/* It is on the legacy default stream, of a process with one thread: what follows there waits for the peers, too. */
+extern _Atomic bool gpuhier_default_waits;
 
 /*
  * Takes the descriptor of a reference with GPUHIER_SHARED_FILE, and maps the memory by it, unless it is mapped already.

@@ -351,23 +351,6 @@ static void test_parts(void **state)
     }
 }
 
-/* Every group exchanges with each other one among two groups by any algorithm, and among up to four if none is given.
- */
-static void test_joins_all(void **state)
-{
-    static const int most[GPUHIER_ALGORITHM_COUNT] = {[GPUHIER_ALGORITHM_AUTO] = 4,
-                                                      [GPUHIER_ALGORITHM_RECURSIVE_DOUBLING] = 2,
-                                                      [GPUHIER_ALGORITHM_RING] = 3,
-                                                      [GPUHIER_ALGORITHM_HALVING] = 2};
-    (void) state;
-    for (int algorithm = 0; algorithm < GPUHIER_ALGORITHM_COUNT; ++algorithm) {
-        for (int ngroups = 1; ngroups < 10; ++ngroups) {
-            assert_int_equal(gpuhier_schedule_joins_all((gpuhier_algorithm_t) algorithm, ngroups),
-                             ngroups <= most[algorithm]);
-        }
-    }
-}
-
 /* A slice that cannot hold a unit of each rank's block is refused, on all ranks. */
 static void test_no_room(void **state)
 {
@@ -386,7 +369,6 @@ static void test_no_room(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts), cmocka_unit_test(test_no_room),
-                                       cmocka_unit_test(test_joins_all)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts), cmocka_unit_test(test_no_room)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

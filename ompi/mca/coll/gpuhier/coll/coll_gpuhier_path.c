@@ -60,15 +60,16 @@ typedef enum probe_answer {
     PROBE_READY   /* the rank passes device memory, and its team works */
 } probe_answer_t;
 
-/* This rank's answer. A team whose CUDA context is gone is as good as none. */
-static probe_answer_t answer(gpuhier_team_t *team, const gpuhier_buffer_t *from, const gpuhier_buffer_t *to)
+/* This rank's answer. A team whose CUDA context is gone is as good as none, or one that lacks partners. */
+static probe_answer_t answer(gpuhier_team_t *team, bool has_pairs, const gpuhier_buffer_t *from,
+                             const gpuhier_buffer_t *to)
 {
     if (!gpuhier_buffer_on_device(from) || !gpuhier_buffer_on_device(to)
         || (NULL != team && OMPI_SUCCESS != team->failed)) {
         return PROBE_NO;
     }
     gpuhier_engine_lock();
-    bool ready = NULL != team && gpuhier_team_check(team);
+    bool ready = NULL != team && gpuhier_team_check(team) && (team->joins_all || !has_pairs);
     gpuhier_engine_unlock();
     return ready ? PROBE_READY : NULL != from->context || NULL != to->context ? PROBE_SET_UP : PROBE_NO;
 }
@@ -89,9 +90,9 @@ static probe_answer_t probe(gpuhier_module_t *module, struct ompi_communicator_t
     *owner_p = NULL != from.context ? from : to;
     *why_p = gpuhier_buffer_on_device(&from) && gpuhier_buffer_on_device(&to) ? GPUHIER_REASON_host_elsewhere
                                                                               : GPUHIER_REASON_host_here;
-    int mine = (int) (at_most <= PROBE_NO ? at_most : answer(team, &from, &to)), all = PROBE_NO;
+    int mine = (int) (at_most <= PROBE_NO ? at_most : answer(team, module->has_pairs, &from, &to)), all = PROBE_NO;
     *setup_p = NULL;
-    if (mine > PROBE_NO && NULL == (*setup_p = gpuhier_setup_prepare(comm))) {
+    if (mine > PROBE_NO && NULL == (*setup_p = gpuhier_setup_prepare(comm, module->has_pairs))) {
         mine = PROBE_NO; /* another rank may need a set-up */
     }
     gpuhier_count(&gpuhier_counters.probes, 1);

@@ -4,7 +4,6 @@
  *
  * Owns how a collective runs on the GPUs once its row has said what it does: blocking, nonblocking, persistent; traced
  * or reported. A rank whose type has gaps works on a packed copy in host memory, of which no other rank knows.
- * MPI_Alltoall(v) runs on the GPUs where every group exchanges with each other one.
  *
  * Called by the entry points in coll_gpuhier_family.c.
  */
@@ -44,11 +43,10 @@ static bool is_open(gpuhier_module_t *module, struct ompi_communicator_t *comm, 
     return false;
 }
 
-/* Do such calls run on the GPUs of a team's groups? Pairs need a partner in each other group. */
-static bool suits(const gpuhier_team_t *team, const gpuhier_collective_t *row)
+/* The next team has partners for pairs. All ranks call this for the same calls, and so before the same probe. */
+static void pairs_note(gpuhier_module_t *module, const gpuhier_collective_t *row)
 {
-    return 1 == team->ngroups || GPUHIER_RANKS_PAIR != row->from
-           || gpuhier_schedule_joins_all(team->limits.algorithm, team->ngroups);
+    module->has_pairs = module->has_pairs || GPUHIER_RANKS_PAIR == row->from;
 }
 
 /* For a rank that gives and takes nothing any GPU memory will do: its buffers do not keep the others from the GPUs. */
@@ -220,10 +218,8 @@ static int run(gpuhier_entry_t *entry, gpuhier_row_call_t *call)
     gpuhier_call_args_t *args = &call->args;
     gpuhier_reason_t why = GPUHIER_REASON_not_tried;
     gpuhier_mode_entry_t *mode = NULL;
+    pairs_note(module, args->row);
     if (gpuhier_collective_is_all_to_all(args->row) || is_open(module, comm, args, &why)) {
-        if (NULL != module->team && !suits(module->team, args->row)) {
-            return leave(entry, GPUHIER_REASON_collective, args);
-        }
         idle_fill(module->team, args);
         mode = gpuhier_path_blocking(module, comm, call->key, args->in, args->out, &why);
     }
@@ -286,7 +282,8 @@ int gpuhier_row_post(gpuhier_entry_t *entry, ompi_request_t **request_p)
     if (!may) {
         return leave(entry, why_empty(args), args);
     }
-    const bool can = NULL == team || (suits(team, args->row) && !must_hear(team, args->row));
+    pairs_note(module, args->row);
+    const bool can = NULL == team || !must_hear(team, args->row);
     gpuhier_mode_entry_t *mode = can ? gpuhier_path_nonblocking(module, call.key) : NULL;
     if (NULL == mode) {
         const gpuhier_path_key_t key = NULL == team && !gpuhier_collective_is_all_to_all(args->row) ? first : call.key;
@@ -335,6 +332,7 @@ int gpuhier_row_init(gpuhier_entry_t *entry, ompi_request_t **request_p)
         entry->why = why_empty(args);
         return GPUHIER_DECLINED;
     }
+    pairs_note(module, args->row);
     gpuhier_request_t *request = gpuhier_request_get(comm, true);
     gpuhier_team_t *team = gpuhier_path_persistent(module, comm, args->in, args->out, call.key,
                                                    NULL != request && !args->declines, &entry->why);
@@ -345,9 +343,8 @@ int gpuhier_row_init(gpuhier_entry_t *entry, ompi_request_t **request_p)
     request->team = team;
     request->owns_team = NULL != team;
     request->args = *args; /* whose lists it owns */
-    if (NULL == team || !suits(team, args->row)) {
+    if (NULL == team) {
         gpuhier_request_drop(request);
-        entry->why = NULL == team ? entry->why : GPUHIER_REASON_collective;
         return OMPI_SUCCESS != module->saved.failure ? module->saved.failure : GPUHIER_DECLINED;
     }
     idle_fill(team, args);

@@ -277,20 +277,6 @@ void gpuhier_schedule_partners(gpuhier_algorithm_t choice, int ngroups, int grou
     }
 }
 
-bool gpuhier_schedule_joins_all(gpuhier_algorithm_t choice, int ngroups)
-{
-    for (int group = 0; group < ngroups && ngroups <= GPUHIER_SCHEDULE_ALL_JOINED; ++group) {
-        bool partners[GPUHIER_SCHEDULE_ALL_JOINED] = {false};
-        gpuhier_schedule_partners(choice, ngroups, group, partners);
-        for (int other = 0; other < ngroups; ++other) {
-            if (other != group && !partners[other]) {
-                return false;
-            }
-        }
-    }
-    return ngroups <= GPUHIER_SCHEDULE_ALL_JOINED;
-}
-
 void gpuhier_schedule_leader_partners(int ngroups, int group, bool *partners)
 {
     partners_of(GPUHIER_ALGORITHM_RECURSIVE_DOUBLING, ngroups, group, partners);

@@ -163,10 +163,6 @@ int gpuhier_schedule_steps(gpuhier_algorithm_t algorithm, int ngroups);
 /* Chunks of a piece, equal for all groups. */
 int gpuhier_schedule_chunks(gpuhier_algorithm_t algorithm, int ngroups);
 
-/* Does a rank exchange with its partners in all other groups? The largest number of groups of which that holds. */
-#define GPUHIER_SCHEDULE_ALL_JOINED 4
-bool gpuhier_schedule_joins_all(gpuhier_algorithm_t choice, int ngroups);
-
 /* Is the last step of every owner a reduction of its whole piece? */
 bool gpuhier_schedule_last_is_left(gpuhier_algorithm_t algorithm, int ngroups);
 

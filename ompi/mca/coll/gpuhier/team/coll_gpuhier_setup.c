@@ -289,7 +289,7 @@ static int run(gpuhier_setup_t *setup, const gpuhier_buffer_t *buffer)
     return OMPI_SUCCESS != failure ? failure : rc;
 }
 
-gpuhier_setup_t *gpuhier_setup_prepare(struct ompi_communicator_t *comm)
+gpuhier_setup_t *gpuhier_setup_prepare(struct ompi_communicator_t *comm, bool joins_all)
 {
     const size_t n = (size_t) ompi_comm_size(comm);
     gpuhier_setup_t *setup = calloc(1, sizeof(*setup));
@@ -310,6 +310,7 @@ gpuhier_setup_t *gpuhier_setup_prepare(struct ompi_communicator_t *comm)
         return NULL;
     }
     setup->team->comm = comm;
+    setup->team->joins_all = joins_all;
     setup->team->rank = ompi_comm_rank(comm);
     setup->team->nranks = (int) n;
     setup->team->limits = (gpuhier_limits_t){gpuhier_params.slice_bytes,
@@ -346,7 +347,7 @@ void gpuhier_setup_drop(gpuhier_setup_t *setup)
 /* A set-up with the next way in place of one that failed; NULL on all ranks if any rank has no memory for it. */
 static gpuhier_setup_t *begin_anew(gpuhier_setup_t *failed)
 {
-    gpuhier_setup_t *setup = gpuhier_setup_prepare(failed->comm);
+    gpuhier_setup_t *setup = gpuhier_setup_prepare(failed->comm, failed->team->joins_all);
     const bool all = gpuhier_setup_vote(failed, NULL != setup);
     if (all) {
         setup->saved = failed->saved;

@@ -131,6 +131,7 @@ static int groups_make(gpuhier_setup_t *setup)
     }
     levels_make(setup);
     team->ngroups = team->hierarchy.ngroups;
+    team->joins_all = team->joins_all || 1 == team->ngroups;
     team->limits.wire = gpuhier_rails_wire(setup->records, team->nranks);
     team->group = team->hierarchy.group_of[team->rank];
     team->index = team->hierarchy.index_of[team->rank];

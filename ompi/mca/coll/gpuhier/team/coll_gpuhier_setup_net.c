@@ -131,8 +131,8 @@ static bool is_partner(const gpuhier_team_t *team, const partner_groups_t *group
     return false;
 }
 
-/* Returns false if there is no memory; else the caller frees groups_p->owners. */
-static bool partner_groups_make(const gpuhier_team_t *team, partner_groups_t *groups_p)
+/* Sets team->joins_all if it is so. Returns false if there is no memory; else the caller frees groups_p->owners. */
+static bool partner_groups_make(gpuhier_team_t *team, partner_groups_t *groups_p)
 {
     bool *flags = calloc(2 * (size_t) team->ngroups, sizeof(*flags));
     if (NULL == flags) {
@@ -140,6 +140,12 @@ static bool partner_groups_make(const gpuhier_team_t *team, partner_groups_t *gr
     }
     *groups_p = (partner_groups_t){.owners = flags, .leaders = flags + team->ngroups};
     gpuhier_schedule_partners(team->limits.algorithm, team->ngroups, team->group, groups_p->owners);
+    int joined = 0;
+    for (int group = 0; group < team->ngroups; ++group) {
+        groups_p->owners[group] = groups_p->owners[group] || (team->joins_all && group != team->group);
+        joined += groups_p->owners[group];
+    }
+    team->joins_all = team->ngroups - 1 == joined;
     gpuhier_schedule_leader_partners(team->ngroups, team->group, groups_p->leaders);
     return true;
 }

@@ -62,7 +62,8 @@ typedef struct gpuhier_team {
     int *node_index;           /* [group_size] a member's place in the segment */
     gpuhier_record_t *members; /* [group_size] */
     gpuhier_memref_t *scratch; /* [group_size] each member's first lane, kept mapped */
-    bool by_ipc; /* peers map this rank's scratch by CUDA IPC, since descriptors do not pass between all ranks */
+    bool joins_all; /* each rank has a partner in every other group, not only in those that reductions need */
+    bool by_ipc;    /* peers map this rank's scratch by CUDA IPC, since descriptors do not pass between all ranks */
     gpuhier_hostmem_t hostmem; /* scratch of a group whose members cannot all map each other's, in place of that of
                                   lanes; all zero in other groups */
     uint64_t *held;            /* [nheld] processes of this node, and of partners with links: what this rank has mapped
@@ -182,8 +183,8 @@ int gpuhier_team_find_dead(const gpuhier_team_t *team);
 /* A set-up that has its memory. Each rank has one before it says that it can take part. */
 typedef struct gpuhier_setup gpuhier_setup_t;
 
-/* Local. Returns NULL when memory ran out. */
-gpuhier_setup_t *gpuhier_setup_prepare(struct ompi_communicator_t *comm);
+/* Local. joins_all: see gpuhier_team_t. Returns NULL when memory ran out. */
+gpuhier_setup_t *gpuhier_setup_prepare(struct ompi_communicator_t *comm, bool joins_all);
 
 /* Frees a set-up that does not take place; NULL is ignored. */
 void gpuhier_setup_drop(gpuhier_setup_t *setup);

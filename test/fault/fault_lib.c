@@ -44,13 +44,14 @@ typedef enum collective {
     REDUCE_SCATTER_BLOCK,
     ALLTOALL,
     ALLTOALLV,
+    IALLTOALLV, /* blocking up to the fourth call, since nonblocking calls ask nobody */
     COLLECTIVES
 } collective_t;
 
 static collective_t collective(void)
 {
-    static const char *const names[] = {"allreduce", "reduce",   "bcast", "allgather", "reduce_scatter_block",
-                                        "alltoall",  "alltoallv"};
+    static const char *const names[] = {"allreduce", "reduce",    "bcast",     "allgather", "reduce_scatter_block",
+                                        "alltoall",  "alltoallv", "ialltoallv"};
     const char *name = getenv("FAULT_COLLECTIVE");
     for (int i = 0; i < COLLECTIVES; ++i) {
         if (0 == strcmp(names[i], NULL == name ? names[ALLREDUCE] : name)) {
@@ -86,7 +87,7 @@ static plan_t plan_make(MPI_Comm comm, size_t count, uint64_t salt)
     } else if (REDUCE_SCATTER_BLOCK == p.kind) {
         p.in = block * nranks;
         p.out = block;
-    } else if (ALLTOALL == p.kind || ALLTOALLV == p.kind) {
+    } else if (p.kind >= ALLTOALL) {
         p.in = p.out = block * nranks;
     } else if (REDUCE == p.kind) {
         p.out = p.rank == p.root ? count : 0;
@@ -118,6 +119,13 @@ static int plan_call(const plan_t *p, MPI_Comm comm, pair_t *pair, size_t count)
         return MPI_Reduce_scatter_block(in, out, (int) p->out, MPI_DOUBLE, MPI_SUM, comm);
     case ALLTOALL:
         return MPI_Alltoall(in, block, MPI_DOUBLE, out, block, MPI_DOUBLE, comm);
+    case IALLTOALLV:
+        if (p->values.salt > 4) {
+            MPI_Request request;
+            const int error =
+                MPI_Ialltoallv(in, counts, places, MPI_DOUBLE, out, counts, places, MPI_DOUBLE, comm, &request);
+            return MPI_SUCCESS != error ? error : MPI_Wait(&request, MPI_STATUS_IGNORE);
+        } /* fall through */
     case ALLTOALLV:
         return MPI_Alltoallv(in, counts, places, MPI_DOUBLE, out, counts, places, MPI_DOUBLE, comm);
     default:
@@ -131,7 +139,7 @@ static size_t plan_check(const plan_t *p, const double *got, char *line, size_t 
     const size_t first = REDUCE_SCATTER_BLOCK == p->kind ? (size_t) p->rank * p->out : 0;
     size_t first_wrong = 0, wrong = 0;
 
-    const bool pairs = ALLTOALL == p->kind || ALLTOALLV == p->kind;
+    const bool pairs = p->kind >= ALLTOALL;
     const size_t block = p->out / (size_t) p->values.nranks;
 
     if (BCAST != p->kind && ALLGATHER != p->kind && !pairs) {

@@ -6,10 +6,9 @@
  * ranks vote the call down, and it ends in host memory, right on all of them. Every such collective, roots that fail
  * and roots that do not. Blocking calls before and after are right.
  *
- *   fault_voted VICTIM HARM [together]
+ *   fault_voted VICTIM HARM
  *
- * HARM: a plan of the saboteur, made just before a call is posted. together: all ranks are in one group; between groups
- * MPI_Ialltoallv is left to Open MPI.
+ * HARM: a plan of the saboteur, made just before a call is posted.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -232,8 +231,8 @@ int main(int argc, char **argv)
     suite_t suite;
     saboteur_t saboteur;
     suite_begin(&suite, "fault_voted", &argc, &argv);
-    if (3 != argc && 4 != argc) {
-        fprintf(stderr, "fault_voted VICTIM HARM [together]\n");
+    if (3 != argc) {
+        fprintf(stderr, "fault_voted VICTIM HARM\n");
         _exit(2);
     }
     saboteur_find(&saboteur);
@@ -248,10 +247,8 @@ int main(int argc, char **argv)
             buffer_alloc(&w.in, BUFFER_DEVICE, w.in_ints * sizeof(int), 0);
             buffer_alloc(&w.out, BUFFER_DEVICE, w.out_ints * sizeof(int), 0);
             blocking(&w, "before");
-            if (PAIRS_LIST != coll || 4 == argc) {
-                voted(&w, NONBLOCKING, &saboteur, harm);
-                blocking(&w, "between");
-            }
+            voted(&w, NONBLOCKING, &saboteur, harm);
+            blocking(&w, "between");
             voted(&w, PERSISTENT, &saboteur, harm);
             blocking(&w, "after");
             buffer_free(&w.in);

@@ -9,9 +9,7 @@
  * ranks, leave holes, and are not in the order of ranks. Results are compared with sums and copies that this program
  * makes itself. What lies around a result must keep its contents.
  *
- *   rows [together]
- *
- * together: all ranks are in one group.
+ *   rows
  */
 #include "calls.h"
 
@@ -352,7 +350,6 @@ static int *ints_of(buffer_t *buffer)
     return (int *) (void *) buffer->message + GUARD;
 }
 
-static bool together;  /* all ranks are in one group */
 static bool was_short; /* the last call was a short one: by the host, or in kernels that wait */
 
 /* Makes one call and checks it. Returns whether it ran on the GPUs. */
@@ -387,11 +384,8 @@ static void row_run(suite_t *suite, plan_t *p, MPI_Comm comm, bool asserts)
         (void) one(suite, p, &pair, comm, MPI_INT, (int) length(suite, p, suite->rank), "device memory");
     }
     for (p->way = BLOCKING; p->way <= (few ? BLOCKING : PERSISTENT); ++p->way) {
-        /* Open MPI posts nonblocking calls of up to 64 bytes of its own. Between groups, MPI_Alltoallv must ask. */
-        const bool may = NONBLOCKING != p->way || (ALLTOALLV == p->coll ? together : bytes_of_all(suite, p) > 64);
-        if (ALLTOALLV == p->coll && !may) {
-            continue; /* to 4.1.4's libnbc, see above */
-        }
+        /* Open MPI posts nonblocking calls of up to 64 bytes of its own. */
+        const bool may = NONBLOCKING != p->way || ALLTOALLV == p->coll || bytes_of_all(suite, p) > 64;
         on_gpus = one(suite, p, &pair, comm, MPI_INT, (int) length(suite, p, suite->rank), "device memory");
         if (asserts && may && !on_gpus) {
             suite_fail(suite, "%s, %s, %zu ints, root %d: not on the GPUs", names[p->coll], way_names[p->way], p->count,
@@ -452,7 +446,7 @@ static void strange_run(suite_t *suite, plan_t *p, MPI_Comm comm, bool asserts)
         on_gpus = one(suite, p, &pair, comm, mine ? pieces : MPI_INT, mine ? n : ints, "a type with gaps on one rank");
     }
     for (p->way = BLOCKING; p->way <= PERSISTENT && asserts; ++p->way) {
-        const bool may = NONBLOCKING != p->way || (ALLTOALLV == p->coll ? together : bytes_of_all(suite, p) > 64);
+        const bool may = NONBLOCKING != p->way || ALLTOALLV == p->coll || bytes_of_all(suite, p) > 64;
         if (may && !one(suite, p, &pair, comm, mine ? pieces : MPI_INT, mine ? n : ints, "a type with gaps")) {
             suite_fail(suite, "%s, %s, %zu ints, a type with gaps on one rank: not on the GPUs", names[p->coll],
                        way_names[p->way], p->count);
@@ -518,7 +512,6 @@ int main(int argc, char **argv)
         counts[3] = 65536;
         counts[5] = 300001;
     }
-    together = argc > 1 && 0 == strcmp(argv[1], "together");
     for (int coll = 0; coll < COLLS; ++coll) {
         const bool asserts = PATH_ANY != suite.default_path;
         const bool has_root = BCAST == coll || REDUCE == coll;

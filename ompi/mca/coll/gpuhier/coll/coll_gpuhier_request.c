@@ -131,7 +131,7 @@ static void await(gpuhier_request_t *request)
 
 static void call_ended(gpuhier_call_t *call)
 {
-    gpuhier_request_t *request = (gpuhier_request_t *) (void *) ((char *) call - offsetof(gpuhier_request_t, call));
+    gpuhier_request_t *request = gpuhier_request_of(call);
     if (OMPI_SUCCESS == call->status) {
         gpuhier_count(call->on_host ? &gpuhier_counters.calls_on_host : &gpuhier_counters.calls_accelerated, 1);
         gpuhier_count(&gpuhier_counters.calls_nonblocking, !call->on_host);
@@ -288,9 +288,13 @@ static void resources_free(gpuhier_request_t *request)
         gpuhier_team_destroy(request->team);
         gpuhier_engine_unlock();
     }
-    if (NULL != request->saved) {
-        (void) ompi_request_free(&request->saved);
-        request->saved = NULL;
+    if (NULL == request->lengths || NULL == request->saved
+        || REQUEST_COMPLETE(request->saved)) { /* else Open MPI still writes there */
+        free(request->lengths);
+        if (NULL != request->saved) {
+            (void) ompi_request_free(&request->saved);
+            request->saved = NULL;
+        }
     }
     gpuhier_staged_close(&request->staged);
     gpuhier_call_lists_free(&request->args);
@@ -368,6 +372,7 @@ gpuhier_request_t *gpuhier_request_get(struct ompi_communicator_t *comm, bool pe
     memset(&request->args, 0, sizeof(request->args));
     request->is_traced = false;
     request->saved = NULL;
+    request->lengths = NULL;
     memset(&request->staged, 0, sizeof(request->staged));
     request->failure = OMPI_SUCCESS;
     request->op = NULL;

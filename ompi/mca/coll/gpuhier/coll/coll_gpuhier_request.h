@@ -47,6 +47,7 @@ typedef struct gpuhier_request {
     gpuhier_staged_t staged; /* of a request on the engine: packed, what args work on */
     int failure;             /* OMPI_SUCCESS, or why the input of the staged call under way could not be read */
     int code;                /* with which the call on the engine has ended */
+    uint64_t *lengths;       /* that `saved` gathers for a call on the engine, see lists_ask(); or NULL */
     opal_object_t *op;       /* of staged buffers, retained, or NULL */
 } gpuhier_request_t;
 
@@ -62,6 +63,12 @@ void gpuhier_requests_leave_comms(void);
  * request holds, and keeps its memory for another request. */
 gpuhier_request_t *gpuhier_request_get(struct ompi_communicator_t *comm, bool persistent);
 void gpuhier_request_drop(gpuhier_request_t *request);
+
+/* The request whose call this is. */
+static inline gpuhier_request_t *gpuhier_request_of(gpuhier_call_t *call)
+{
+    return (gpuhier_request_t *) (void *) ((char *) call - offsetof(gpuhier_request_t, call));
+}
 
 /* Ends the job when there is no memory for a request: the other ranks take part in its call, and would wait for this
  * rank forever. */

@@ -65,36 +65,84 @@ static bool must_hear(const gpuhier_team_t *team, const gpuhier_collective_t *ro
 
 /*
  * In such calls all ranks tell all how much they give to each. So a rank knows how long the chunks are that come,
- * whatever it expects, and how many slices the call has. Collective; returns an Open MPI code.
+ * whatever it expects, and how many slices the call has. Returns the lengths of blocks, [giver][taker], those that this
+ * rank gives filled in; or ends the job if there is no memory.
  */
-static int lists_hear(gpuhier_module_t *module, const gpuhier_team_t *team, gpuhier_call_args_t *args)
+static uint64_t *lengths_make(const gpuhier_team_t *team, const gpuhier_call_args_t *args)
 {
-    if (!must_hear(team, args->row)) {
-        return OMPI_SUCCESS;
-    }
-    const size_t n = (size_t) team->nranks, me = (size_t) team->rank;
-    uint64_t *lengths = calloc(n * n, sizeof(*lengths)); /* [giver][taker] */
+    const size_t n = (size_t) team->nranks;
+    uint64_t *lengths = calloc(n * n, sizeof(*lengths));
     if (NULL == lengths) {
         gpuhier_request_abort(team->comm);
-        return OMPI_ERR_OUT_OF_RESOURCE;
+        return NULL;
     }
     for (size_t i = 0; i < n && NULL != args->given; ++i) {
-        lengths[me * n + i] = args->given[i].length;
+        lengths[(size_t) team->rank * n + i] = args->given[i].length;
     }
-    const int rc = gpuhier_saved_gather(&module->saved, team->comm, MPI_IN_PLACE, lengths, n * sizeof(*lengths));
-    args->count = 1;
+    return lengths;
+}
+
+/* Takes the lengths of all ranks into a call. taken: this rank's lists, of which the next one is for what is heard. */
+static void lengths_take(const uint64_t *lengths, const gpuhier_team_t *team, gpuhier_block_t *taken, uint64_t *count_p,
+                         bool *is_cut_short_p)
+{
+    const size_t n = (size_t) team->nranks;
+    *count_p = 1;
     for (size_t i = 0; i < n * n; ++i) {
-        args->count = lengths[i] > args->count ? lengths[i] : args->count;
+        *count_p = lengths[i] > *count_p ? lengths[i] : *count_p;
     }
-    for (size_t i = 0; i < n && NULL != args->given; ++i) {
-        gpuhier_block_t *taken = &args->taken[i];
-        args->heard = args->taken + n;
-        args->heard[i].length = lengths[i * n + me];
-        args->is_cut_short = args->is_cut_short || args->heard[i].length > taken->length;
-        taken->length = args->heard[i].length < taken->length ? args->heard[i].length : taken->length;
+    for (size_t i = 0; i < n && NULL != taken; ++i) {
+        const uint64_t heard = lengths[i * n + (size_t) team->rank];
+        taken[n + i].length = heard;
+        *is_cut_short_p = *is_cut_short_p || heard > taken[i].length;
+        taken[i].length = heard < taken[i].length ? heard : taken[i].length;
     }
+}
+
+/* Blocking and persistent calls hear at once. Collective; returns an Open MPI code. */
+static int lists_hear(gpuhier_module_t *module, const gpuhier_team_t *team, gpuhier_call_args_t *args)
+{
+    uint64_t *lengths = must_hear(team, args->row) ? lengths_make(team, args) : NULL;
+    if (NULL == lengths) {
+        return OMPI_SUCCESS;
+    }
+    const size_t n = (size_t) team->nranks;
+    const int rc = gpuhier_saved_gather(&module->saved, team->comm, MPI_IN_PLACE, lengths, n * sizeof(*lengths));
+    lengths_take(lengths, team, args->taken, &args->count, &args->is_cut_short);
+    args->heard = NULL == args->taken ? NULL : args->taken + n;
     free(lengths);
     return rc;
+}
+
+/* A nonblocking call keeps its place in the queue, and begins when the saved MPI_Iallgather is complete. */
+static int lists_heard(gpuhier_call_t *call)
+{
+    gpuhier_request_t *request = gpuhier_request_of(call);
+    if (!REQUEST_COMPLETE(request->saved)) {
+        return 0;
+    }
+    opal_atomic_rmb();
+    if (MPI_SUCCESS != request->saved->req_status.MPI_ERROR) {
+        return OMPI_ERROR;
+    }
+    lengths_take(request->lengths, call->team, call->taken, &call->count, &call->is_cut_short);
+    call->heard = NULL == call->taken ? NULL : call->taken + call->team->nranks;
+    return 1;
+}
+
+static int lists_ask(gpuhier_request_t *request, gpuhier_saved_t *saved, const gpuhier_team_t *team)
+{
+    const gpuhier_count_t bytes = (gpuhier_count_t) ((size_t) team->nranks * sizeof(*request->lengths));
+    request->lengths = lengths_make(team, &request->args);
+    request->args.hear = lists_heard;
+    if (NULL == request->lengths || OMPI_SUCCESS != saved->failure) {
+        return OMPI_SUCCESS != saved->failure ? saved->failure : OMPI_ERR_OUT_OF_RESOURCE;
+    }
+    ++gpuhier_inside_saved;
+    saved->failure = saved->iallgather(MPI_IN_PLACE, bytes, MPI_BYTE, request->lengths, bytes, MPI_BYTE, team->comm,
+                                       &request->saved, saved->iallgather_module);
+    --gpuhier_inside_saved;
+    return saved->failure;
 }
 
 /*
@@ -283,14 +331,11 @@ int gpuhier_row_post(gpuhier_entry_t *entry, ompi_request_t **request_p)
         return leave(entry, why_empty(args), args);
     }
     pairs_note(module, args->row);
-    const bool can = NULL == team || !must_hear(team, args->row);
-    gpuhier_mode_entry_t *mode = can ? gpuhier_path_nonblocking(module, call.key) : NULL;
+    gpuhier_mode_entry_t *mode = gpuhier_path_nonblocking(module, call.key);
     if (NULL == mode) {
         const gpuhier_path_key_t key = NULL == team && !gpuhier_collective_is_all_to_all(args->row) ? first : call.key;
-        const gpuhier_reason_t why = can ? gpuhier_path_reason(module, &key) : GPUHIER_REASON_collective;
-        if (can) {
-            gpuhier_path_note(module, key, args->in, args->out);
-        }
+        const gpuhier_reason_t why = gpuhier_path_reason(module, &key);
+        gpuhier_path_note(module, key, args->in, args->out);
         gpuhier_call_lists_free(args);
         return leave(entry, why, args);
     }
@@ -301,7 +346,8 @@ int gpuhier_row_post(gpuhier_entry_t *entry, ompi_request_t **request_p)
     }
     idle_fill(team, args);
     args->outcome_p = &mode->outcome;
-    const int rc = request_fill(request, entry, &call);
+    int rc = request_fill(request, entry, &call);
+    rc = OMPI_SUCCESS == rc && must_hear(team, args->row) ? lists_ask(request, &module->saved, team) : rc;
     if (OMPI_SUCCESS != rc) {
         gpuhier_request_drop(request);
         return rc;

@@ -20,7 +20,7 @@ typedef struct gpuhier_form gpuhier_form_t; /* coll_gpuhier_form.h */
 typedef struct gpuhier_known_call gpuhier_known_call_t;
 
 typedef enum gpuhier_call_state {
-    GPUHIER_CALL_QUEUED, /* waits for earlier calls of the team */
+    GPUHIER_CALL_QUEUED, /* waits for earlier calls of the team, or for what `hear` brings */
     GPUHIER_CALL_GATHER, /* waits for the group's arrival records */
     GPUHIER_CALL_OPENED, /* waits until every member has mapped what it must */
     GPUHIER_CALL_RUN,    /* its form takes steps */
@@ -73,9 +73,11 @@ typedef struct gpuhier_call_args {
     /* The rest is zero for a call that a thread waits for (gpuhier_queue_run()). */
     void (*ended)(
         struct gpuhier_call *call); /* called without the lock once the call is DONE; the caller then owns it again */
-    uint8_t *outcome_p;             /* the call's mask is OR-ed into it when it ends with a known outcome */
-    struct ompi_datatype_t *dtype;  /* of the elements, in case the call ends on the host */
-    int tag;                        /* gpuhier_hostcall_tag() */
+    int (*hear)(struct gpuhier_call *call); /* NULL, or asked until it has set count, heard, and is_cut_short, and made
+                                               taken the lesser length: 1 if so, 0 if not yet, < 0 for an error */
+    uint8_t *outcome_p;                     /* the call's mask is OR-ed into it when it ends with a known outcome */
+    struct ompi_datatype_t *dtype;          /* of the elements, in case the call ends on the host */
+    int tag;                                /* gpuhier_hostcall_tag() */
 } gpuhier_call_args_t;
 
 static inline void gpuhier_call_lists_free(const gpuhier_call_args_t *args)
@@ -161,8 +163,9 @@ struct gpuhier_call {
     bool is_packed;                  /* as in the arguments */
     CUdeviceptr in, out;          /* the user's buffers; in == out in place. In host memory the call goes via scratch */
     gpuhier_buffer_t from, to;    /* what kind of memory they are */
-    gpuhier_trace_event_t *trace; /* this and the next four: as in the arguments */
+    gpuhier_trace_event_t *trace; /* this and the next five: as in the arguments */
     void (*ended)(struct gpuhier_call *call);
+    int (*hear)(struct gpuhier_call *call);
     uint8_t *outcome_p;
     struct ompi_datatype_t *dtype;
     int tag;

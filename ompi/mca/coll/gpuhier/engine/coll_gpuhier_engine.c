@@ -86,6 +86,7 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
     call->out = (CUdeviceptr) (uintptr_t) args->out;
     call->trace = args->trace;
     call->ended = args->ended;
+    call->hear = args->hear;
     call->outcome_p = args->outcome_p;
     call->dtype = args->dtype;
     call->tag = args->tag;
@@ -134,6 +135,15 @@ void gpuhier_engine_end(gpuhier_call_t *call, int status)
     call->state = GPUHIER_CALL_DONE;
 }
 
+static void arrive(gpuhier_call_t *call)
+{
+    if (NULL == call->form->offer) {
+        call->form->begin(call);
+    } else {
+        gpuhier_arrival_begin(call);
+    }
+}
+
 void gpuhier_engine_begin(gpuhier_call_t *call)
 {
     gpuhier_team_t *team = call->team;
@@ -141,11 +151,19 @@ void gpuhier_engine_begin(gpuhier_call_t *call)
     if (OMPI_SUCCESS != team->failed) {
         gpuhier_engine_end(
             call, team->failed); /* the call that failed has told the other ranks for all later calls: quiet_say() */
-    } else if (NULL == call->form->offer) {
-        call->form->begin(call);
-    } else {
-        gpuhier_arrival_begin(call);
+    } else if (NULL == call->hear) {
+        arrive(call);
     }
+}
+
+static int hear_step(gpuhier_call_t *call)
+{
+    const int heard = NULL == call->hear ? 0 : call->hear(call);
+    if (heard > 0) {
+        call->hear = NULL;
+        arrive(call);
+    }
+    return heard;
 }
 
 /* Ends a call that the ranks voted down, or continues it on the host. All ranks do so, and none has written a user's
@@ -356,6 +374,8 @@ int gpuhier_engine_step(gpuhier_call_t *call)
         rc = failed_step(call);
         break;
     case GPUHIER_CALL_QUEUED:
+        rc = hear_step(call);
+        break;
     case GPUHIER_CALL_DONE:
         break;
     }

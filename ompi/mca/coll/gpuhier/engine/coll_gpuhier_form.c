@@ -49,7 +49,7 @@ const gpuhier_form_t *gpuhier_form_choose(const gpuhier_call_t *call)
 
 const char *gpuhier_form_doing(const gpuhier_call_t *call)
 {
-    static const char *const names[] = {[GPUHIER_CALL_QUEUED] = "waiting for an earlier call",
+    static const char *const names[] = {[GPUHIER_CALL_QUEUED] = "waiting to begin",
                                         [GPUHIER_CALL_GATHER] = "waiting for the group's arrival",
                                         [GPUHIER_CALL_OPENED] = "waiting until all have mapped the buffers",
                                         [GPUHIER_CALL_HOST] = "reducing on the host",

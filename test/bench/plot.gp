@@ -8,8 +8,8 @@ folder = ARG2
 
 # Rows whose title begins as told and matches a pattern, as lines of "bytes value". The last "NUMBER UNIT" of a title is the
 # length of the message.
-rows(begin, pattern) = sprintf("<awk -F '|' 'index($2, \" %s\") == 1 && $2 ~ /%s/ { \
-    match($2, /[0-9]+ ([KM]i)?B( |:|$)/); split(substr($2, RSTART, RLENGTH), part, \" \"); \
+rows(begin, pattern) = sprintf("<awk -F '|' 'index($2, \" %s\") == 1 && $2 ~ /%s/ && \
+    match($2, /[0-9]+ ([KM]i)?B( |:|$)/) { split(substr($2, RSTART, RLENGTH), part, \" \"); \
     print part[1] * (part[2] ~ /^K/ ? 1024 : part[2] ~ /^M/ ? 1048576 : 1), $3 }' %s", begin, pattern, table)
 
 # The same of several nodes at one rate, as lines of "layout value".
@@ -27,7 +27,7 @@ set style line 3 lc rgb "#2b9348" lw 2 pt 7 ps 0.5
 set output folder.'/performance-large.svg'
 set multiplot layout 1,2
 set title "One node: times as fast as the CUDA path of Open MPI 5.0.7"
-set xlabel "message (below 1 MiB with oneshot_bytes=0)"
+set xlabel "message, sum of double"
 set logscale xy 2
 set xtics ("8 B" 8, "256 B" 256, "8 KiB" 8192, "256 KiB" 262144, "8 MiB" 8388608, "256 MiB" 268435456)
 set xrange [4:536870912]
@@ -61,7 +61,7 @@ set output folder.'/performance-short.svg'
 set multiplot layout 1,2
 set logscale x 2
 set xtics ("8 B" 8, "128 B" 128, "2 KiB" 2048, "32 KiB" 32768, "512 KiB" 524288)
-set xlabel "message (with oneshot_bytes=0)"
+set xlabel "message"
 set title "GPU buffers: times as fast as host copies made by hand (at least)"
 set xrange [6:90000]
 set yrange [0:3]

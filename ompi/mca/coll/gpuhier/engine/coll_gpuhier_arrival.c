@@ -13,20 +13,10 @@
 #include "engine/coll_gpuhier_form.h"
 #include "engine/coll_gpuhier_offer.h"
 
-static gpuhier_slot_t *slot_of(const gpuhier_call_t *call, int index)
-{
-    return gpuhier_slot_of(call->team, index, call->sequence);
-}
-
-static gpuhier_slot_t *my_slot(const gpuhier_call_t *call)
-{
-    return slot_of(call, call->team->index);
-}
-
 void gpuhier_arrival_begin(gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;
-    gpuhier_slot_t *slot = my_slot(call);
+    gpuhier_slot_t *slot = gpuhier_call_my_slot(call);
     gpuhier_arrival_t *arrival = &slot->arrival;
     memset(arrival, 0, sizeof(*arrival));
     arrival->form = (uint32_t) call->form->kind;
@@ -60,7 +50,7 @@ void gpuhier_arrival_scratch(const gpuhier_call_t *call, gpuhier_arrival_t *arri
 int gpuhier_arrival_find(gpuhier_call_t *call, int index)
 {
     gpuhier_team_t *team = call->team;
-    const gpuhier_arrival_t *arrival = &slot_of(call, index)->arrival;
+    const gpuhier_arrival_t *arrival = &gpuhier_call_slot(call, index)->arrival;
     gpuhier_member_t *member = &call->slices.member[index];
     gpuhier_team_scratch_t *found = &team->scratch_found[index];
     if (gpuhier_ipc_epoch() != team->scratch_epoch) {
@@ -83,7 +73,7 @@ int gpuhier_arrival_find(gpuhier_call_t *call, int index)
 void gpuhier_arrival_find_fresh(gpuhier_call_t *call)
 {
     for (int i = 0; i < call->team->group_size; ++i) {
-        if (0 != slot_of(call, i)->arrival.fresh && i != call->team->index) {
+        if (0 != gpuhier_call_slot(call, i)->arrival.fresh && i != call->team->index) {
             (void) gpuhier_arrival_find(call, i);
         }
     }
@@ -123,7 +113,7 @@ static bool member_map(gpuhier_call_t *call, int index, const gpuhier_arrival_t 
 static void scratch_unsent(const gpuhier_call_t *call)
 {
     for (int i = 0; i < call->team->group_size; ++i) {
-        if (0 != slot_of(call, i)->opened_mask) {
+        if (0 != gpuhier_call_slot(call, i)->opened_mask) {
             gpuhier_export_unmapped(&call->lane->ref, &call->team->scratch[i]);
         }
     }
@@ -143,7 +133,7 @@ static int agree(gpuhier_call_t *call)
     const bool opened = GPUHIER_CALL_OPENED == call->state;
     uint64_t unmapped = 0;
     for (int i = 0; i < team->group_size; ++i) {
-        const gpuhier_slot_t *slot = slot_of(call, i);
+        const gpuhier_slot_t *slot = gpuhier_call_slot(call, i);
         call->mask |= slot->arrival.mask;
         if ((uint32_t) call->form->kind != slot->arrival.form) {
             return OMPI_ERROR; /* a vote at set-up reached only some ranks, since another died or left */
@@ -154,12 +144,12 @@ static int agree(gpuhier_call_t *call)
         }
     }
     for (int i = 0; i < team->group_size; ++i) {
-        call->slices.member[i].via_scratch = !slot_of(call, i)->arrival.direct || 0 != (unmapped >> i & 1);
+        call->slices.member[i].via_scratch = !gpuhier_call_slot(call, i)->arrival.direct || 0 != (unmapped >> i & 1);
     }
-    if (opened && my_slot(call)->arrival.fresh) {
+    if (opened && gpuhier_call_my_slot(call)->arrival.fresh) {
         scratch_unsent(call);
     }
-    if (opened && my_slot(call)->arrival.direct) {
+    if (opened && gpuhier_call_my_slot(call)->arrival.direct) {
         gpuhier_offer_end(call, 0 == (unmapped >> team->index & 1));
     }
     const int rc = call->form->agreed(call, opened);
@@ -186,7 +176,7 @@ static int gather_step(gpuhier_call_t *call)
     bool round = false;
     uint64_t unmapped = 0, mask = 0, arrived = 0;
     for (int i = 0; i < team->group_size; ++i) {
-        const gpuhier_arrival_t *arrival = &slot_of(call, i)->arrival;
+        const gpuhier_arrival_t *arrival = &gpuhier_call_slot(call, i)->arrival;
         arrived |= arrival->mask;
         if (0 != (arrival->mask & (GPUHIER_MASK_FAIL | GPUHIER_MASK_NO_LONG))) {
             continue;
@@ -204,7 +194,7 @@ static int gather_step(gpuhier_call_t *call)
         }
         return agree(call);
     }
-    gpuhier_slot_t *slot = my_slot(call);
+    gpuhier_slot_t *slot = gpuhier_call_my_slot(call);
     slot->unmapped = unmapped;
     slot->opened_mask = mask;
     gpuhier_word_publish(&slot->opened, call->sequence, 1);

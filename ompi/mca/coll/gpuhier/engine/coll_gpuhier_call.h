@@ -225,6 +225,17 @@ static inline uint64_t gpuhier_call_block_begin(const gpuhier_call_t *call, int 
     return begin * call->elem_bytes;
 }
 
+/* The slot of a member, and of this rank, for the call. */
+static inline gpuhier_slot_t *gpuhier_call_slot(const gpuhier_call_t *call, int index)
+{
+    return gpuhier_slot_of(call->team, index, call->sequence);
+}
+
+static inline gpuhier_slot_t *gpuhier_call_my_slot(const gpuhier_call_t *call)
+{
+    return gpuhier_call_slot(call, call->team->index);
+}
+
 /* Has a member of the group failed in this call? Its contribution may have come nevertheless. */
 static inline bool gpuhier_call_member_failed(const gpuhier_team_t *team, int index, uint64_t sequence)
 {
@@ -246,8 +257,8 @@ static inline bool gpuhier_call_has_failed_member(const gpuhier_call_t *call)
 static inline bool gpuhier_call_all_reached(const gpuhier_call_t *call, size_t word_offset, uint64_t progress)
 {
     for (int i = 0; i < call->team->group_size; ++i) {
-        gpuhier_slot_t *slot = gpuhier_slot_of(call->team, i, call->sequence);
-        if (!gpuhier_word_reached((gpuhier_word_t *) ((char *) slot + word_offset), call->sequence, progress)) {
+        char *slot = (char *) gpuhier_call_slot(call, i);
+        if (!gpuhier_word_reached((gpuhier_word_t *) (slot + word_offset), call->sequence, progress)) {
             return false;
         }
     }

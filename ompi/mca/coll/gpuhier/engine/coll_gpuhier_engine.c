@@ -247,7 +247,7 @@ static bool members_quiet(gpuhier_call_t *call)
     const gpuhier_team_t *team = call->team;
     const bool look = 0 == call->polls++ % LOOKS_APART;
     for (int i = 0; i < team->group_size; ++i) {
-        gpuhier_slot_t *slot = gpuhier_slot_of(team, i, call->sequence);
+        gpuhier_slot_t *slot = gpuhier_call_slot(call, i);
         if (i == team->index
             || gpuhier_word(call->sequence, GPUHIER_CLAIM_TAKEN)
                    != gpuhier_word_advance(&slot->claim, call->sequence, GPUHIER_CLAIM_REVOKED, GPUHIER_CLAIM_TAKEN)) {
@@ -298,8 +298,7 @@ void gpuhier_engine_fail(gpuhier_call_t *call, int status)
     if (NULL != call->form->fail) {
         call->form->fail(call);
     }
-    gpuhier_word_publish(&gpuhier_slot_of(team, team->index, call->sequence)->failed, call->sequence,
-                         GPUHIER_FAILED_SAID);
+    gpuhier_word_publish(&gpuhier_call_my_slot(call)->failed, call->sequence, GPUHIER_FAILED_SAID);
     gpuhier_partners_give_up(team); /* the other groups wait for messages */
     /*
      * Other communicators share the connections, so these stay open. Messages of this call may never be received, and

@@ -28,11 +28,6 @@ typedef struct gpuhier_known {
     gpuhier_known_call_t call[KNOWN_MAX];
 } gpuhier_known_t;
 
-static gpuhier_slot_t *slot_of(const gpuhier_call_t *call, int index)
-{
-    return gpuhier_slot_of(call->team, index, call->sequence);
-}
-
 static bool lies_in(const gpuhier_memref_t *ref, CUdeviceptr address, uint64_t bytes, uint64_t id)
 {
     const uint64_t offset = address - ref->base;
@@ -89,10 +84,10 @@ static void drop(gpuhier_call_t *call)
 bool gpuhier_known_use(gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;
-    const uint64_t mine = slot_of(call, team->index)->arrival.known;
+    const uint64_t mine = gpuhier_call_my_slot(call)->arrival.known;
     bool all = 0 != mine;
     for (int i = 0; i < team->group_size && all; ++i) {
-        const gpuhier_arrival_t *arrival = &slot_of(call, i)->arrival;
+        const gpuhier_arrival_t *arrival = &gpuhier_call_slot(call, i)->arrival;
         all = mine == arrival->known
               && !(call->slices.levels > 1 && 0 != arrival->fresh); /* fresh scratch may be unmapped */
         call->slices.member[i].in = arrival->in.offset;
@@ -136,7 +131,7 @@ void gpuhier_known_plan_keep(const gpuhier_call_t *call)
 void gpuhier_known_add(const gpuhier_call_t *call)
 {
     gpuhier_team_t *team = call->team;
-    const gpuhier_arrival_t *arrival = &slot_of(call, team->index)->arrival;
+    const gpuhier_arrival_t *arrival = &gpuhier_call_my_slot(call)->arrival;
     if (NULL == team->known && NULL == (team->known = calloc(1, sizeof(*team->known)))) {
         return; /* this rank will not name this call, so the round takes place */
     }
@@ -148,7 +143,7 @@ void gpuhier_known_add(const gpuhier_call_t *call)
     entry->out = arrival->out;
     for (int i = 0; i < team->group_size; ++i) {
         const gpuhier_member_t *member = &call->slices.member[i];
-        const gpuhier_arrival_t *theirs = &slot_of(call, i)->arrival;
+        const gpuhier_arrival_t *theirs = &gpuhier_call_slot(call, i)->arrival;
         entry->pins[i][0] = member->pins[1];
         entry->pins[i][1] = member->pins[1] != member->pins[2] ? member->pins[2] : NULL;
         entry->base[i][0] = member->in - theirs->in.offset;

@@ -137,7 +137,7 @@ static int vote_drive(gpuhier_call_t *call, bool *done_p)
 
 int gpuhier_leaders_vote(gpuhier_call_t *call)
 {
-    gpuhier_slot_t *leader = gpuhier_slot_of(call->team, 0, call->sequence);
+    gpuhier_slot_t *leader = gpuhier_call_slot(call, 0);
     if (0 == call->team->index) {
         bool done;
         int events = vote_drive(call, &done);

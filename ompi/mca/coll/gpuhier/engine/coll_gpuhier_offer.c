@@ -133,14 +133,14 @@ void gpuhier_offer_send(const gpuhier_call_t *call, const gpuhier_arrival_t *arr
 void gpuhier_offer_end(const gpuhier_call_t *call, bool all)
 {
     const gpuhier_team_t *team = call->team;
-    const gpuhier_arrival_t *arrival = &gpuhier_slot_of(team, team->index, call->sequence)->arrival;
+    const gpuhier_arrival_t *arrival = &gpuhier_call_my_slot(call)->arrival;
     if (all) {
         gpuhier_export_mapped(&arrival->in);
         gpuhier_export_mapped(&arrival->out);
         return;
     }
     for (int i = 0; i < team->group_size; ++i) {
-        if (0 != (gpuhier_slot_of(team, i, call->sequence)->unmapped >> team->index & 1)) {
+        if (0 != (gpuhier_call_slot(call, i)->unmapped >> team->index & 1)) {
             gpuhier_export_unmapped(&arrival->in, &team->scratch[i]);
             gpuhier_export_unmapped(&arrival->out, &team->scratch[i]);
         }

@@ -84,7 +84,7 @@ static void offer_end(gpuhier_call_t *call)
 
 static const gpuhier_arrival_t *arrival_of(const gpuhier_call_t *call, int index)
 {
-    return &gpuhier_slot_of(call->team, index, call->sequence)->arrival;
+    return &gpuhier_call_slot(call, index)->arrival;
 }
 
 static bool all_offer(const gpuhier_call_t *call)
@@ -185,7 +185,7 @@ static bool all_claimed(const gpuhier_call_t *call)
 {
     for (int i = 0; i < call->team->group_size; ++i) {
         if (gpuhier_word(call->sequence, GPUHIER_CLAIM_TAKEN)
-            != gpuhier_word_read(&gpuhier_slot_of(call->team, i, call->sequence)->claim)) {
+            != gpuhier_word_read(&gpuhier_call_slot(call, i)->claim)) {
             return false;
         }
     }
@@ -221,7 +221,7 @@ static int ended(gpuhier_call_t *call)
     if (!gpuhier_collective_is_all_to_all(call->row) && !all_claimed(call)) {
         return 0;
     }
-    gpuhier_slot_t *slot = gpuhier_slot_of(call->team, call->team->index, call->sequence);
+    gpuhier_slot_t *slot = gpuhier_call_my_slot(call);
     ++call->slices.stage[GPUHIER_STAGE_RS].done;
     gpuhier_word_publish(&slot->rs_done[0], call->sequence, 1);
     gpuhier_word_publish(&slot->ag_done[0], call->sequence, 1);

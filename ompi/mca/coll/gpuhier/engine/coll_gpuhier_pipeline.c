@@ -49,56 +49,32 @@
 #include "engine/coll_gpuhier_pipeline.h"
 #include "engine/coll_gpuhier_place.h"
 
-static gpuhier_slot_t *slot_of(const gpuhier_call_t *call, int index)
-{
-    return gpuhier_slot_of(call->team, index, call->sequence);
-}
-
-static gpuhier_slot_t *my_slot(const gpuhier_call_t *call)
-{
-    return slot_of(call, call->team->index);
-}
-
-/* Have all members reached `slices` in the progress word at this offset? via_scratch_only: members that work directly
- * do not count. */
-static bool members_at(const gpuhier_call_t *call, size_t word_offset, uint64_t slices, bool via_scratch_only)
-{
-    for (int i = 0; i < call->team->group_size; ++i) {
-        gpuhier_word_t *word = (gpuhier_word_t *) ((char *) slot_of(call, i) + word_offset);
-        if (!(via_scratch_only && !call->slices.member[i].via_scratch)
-            && !gpuhier_word_reached(word, call->sequence, slices)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-#define ALL_AT(call, word, slices) members_at(call, offsetof(gpuhier_slot_t, word), slices, false)
-#define VIA_SCRATCH_AT(call, word, slices) members_at(call, offsetof(gpuhier_slot_t, word), slices, true)
+/* Have all members reached `slices` in a progress word? */
+#define ALL_AT(call, word, slices) gpuhier_call_all_reached(call, offsetof(gpuhier_slot_t, word), slices)
 
 /* The progress words of a level. */
 #define RS_DONE(level) (offsetof(gpuhier_slot_t, rs_done) + sizeof(gpuhier_word_t) * (size_t) (level))
 #define AG_DONE(level) (offsetof(gpuhier_slot_t, ag_done) + sizeof(gpuhier_word_t) * (size_t) (level))
 
-/* The same as members_at() for the ranks of this rank's circle at a level. */
+/* The same as ALL_AT() for the ranks of this rank's circle at a level. */
 static bool circle_at(const gpuhier_call_t *call, int level, size_t word_offset, uint64_t slices)
 {
     const gpuhier_circle_t *circle = gpuhier_call_circle(call, level);
     for (int i = 0; i < circle->size; ++i) {
-        gpuhier_word_t *word = (gpuhier_word_t *) ((char *) slot_of(call, circle->member[i]) + word_offset);
-        if (!gpuhier_word_reached(word, call->sequence, slices)) {
+        char *slot = (char *) gpuhier_call_slot(call, circle->member[i]);
+        if (!gpuhier_word_reached((gpuhier_word_t *) (slot + word_offset), call->sequence, slices)) {
             return false;
         }
     }
     return true;
 }
 
-/* Does a slice have to wait for an earlier one in the same slice buffer? The first S slices find theirs free. */
-static bool has_predecessor(const gpuhier_call_t *call, uint64_t slice, uint64_t *predecessors_p)
+/* How many slices must have left a stage before this one may have its slice buffer. 0: none, it is among the first S.
+ */
+static uint64_t predecessors(const gpuhier_call_t *call, uint64_t slice)
 {
-    uint64_t buffers = (uint64_t) call->slices.plan.slice_buffers;
-    *predecessors_p = slice >= buffers ? slice - buffers + 1 : 0;
-    return slice >= buffers;
+    const uint64_t buffers = (uint64_t) call->slices.plan.slice_buffers;
+    return slice >= buffers ? slice - buffers + 1 : 0;
 }
 
 /* Called when a stage has queued its work on a slice: records an event behind the work, and moves the cursor. */
@@ -116,8 +92,9 @@ static int stage_queued(gpuhier_call_t *call, gpuhier_stage_t stage)
     return 1;
 }
 
-/* Sees whether the oldest queued slice of a stage is complete. Returns 1 if so, 0 if not, < 0 for an error. */
-static int stage_complete(gpuhier_call_t *call, gpuhier_stage_t stage)
+/* Sees whether the oldest queued slice of a stage is complete, and then publishes in this word (NULL: none) how many
+ * are. Returns 1 if so, 0 if not, < 0 for an error. */
+static int stage_complete(gpuhier_call_t *call, gpuhier_stage_t stage, gpuhier_word_t *word)
 {
     gpuhier_cursor_t *cursor = &call->slices.stage[stage];
     if (cursor->done == cursor->begun) {
@@ -133,6 +110,9 @@ static int stage_complete(gpuhier_call_t *call, gpuhier_stage_t stage)
         return rc;
     }
     ++cursor->done;
+    if (NULL != word) {
+        gpuhier_word_publish(word, call->sequence, cursor->done);
+    }
     return 1;
 }
 
@@ -154,8 +134,20 @@ static int input_direct(gpuhier_call_t *call)
     if (1 != rc) {
         return rc;
     }
-    gpuhier_word_publish(&my_slot(call)->in_ready, call->sequence, call->slices.plan.nslices);
+    gpuhier_word_publish(&gpuhier_call_my_slot(call)->in_ready, call->sequence, call->slices.plan.nslices);
     return 1;
+}
+
+/* Have all members via scratch copied so many slices out of it? */
+static bool output_free(const gpuhier_call_t *call, uint64_t slices)
+{
+    for (int i = 0; i < call->team->group_size; ++i) {
+        if (call->slices.member[i].via_scratch
+            && !gpuhier_word_reached(&gpuhier_call_slot(call, i)->out_done, call->sequence, slices)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Are the slice buffers for input free again that the first `slices` slices have used? */
@@ -165,7 +157,8 @@ static bool input_free(const gpuhier_call_t *call, uint64_t slices)
         return call->slices.stage[GPUHIER_STAGE_OUT].done >= slices;
     }
     const int last = call->slices.levels - 1;
-    return members_at(call, last > 0 && 1 == call->team->ngroups ? AG_DONE(last - 1) : RS_DONE(last), slices, false);
+    return gpuhier_call_all_reached(call, last > 0 && 1 == call->team->ngroups ? AG_DONE(last - 1) : RS_DONE(last),
+                                    slices);
 }
 
 /* Queues the copies of a slice's ranges of all blocks into scratch. */
@@ -192,15 +185,9 @@ static int input_queue(const gpuhier_call_t *call, uint64_t slice)
 
 int gpuhier_pipeline_in(gpuhier_call_t *call)
 {
-    int events = stage_complete(call, GPUHIER_STAGE_IN);
-    if (events < 0) {
-        return events;
-    }
-    if (events > 0) {
-        gpuhier_word_publish(&my_slot(call)->in_ready, call->sequence, call->slices.stage[GPUHIER_STAGE_IN].done);
-    }
-    uint64_t slice = call->slices.stage[GPUHIER_STAGE_IN].begun, before;
-    if (!stage_open(call, GPUHIER_STAGE_IN) || (has_predecessor(call, slice, &before) && !input_free(call, before))) {
+    const int events = stage_complete(call, GPUHIER_STAGE_IN, &gpuhier_call_my_slot(call)->in_ready);
+    const uint64_t slice = call->slices.stage[GPUHIER_STAGE_IN].begun, before = predecessors(call, slice);
+    if (events < 0 || !stage_open(call, GPUHIER_STAGE_IN) || (before > 0 && !input_free(call, before))) {
         return events;
     }
     if (!call->input_done) {
@@ -218,83 +205,50 @@ int gpuhier_pipeline_in(gpuhier_call_t *call)
 
 int gpuhier_pipeline_claim(gpuhier_call_t *call)
 {
-    uint64_t word =
-        gpuhier_word_advance(&my_slot(call)->claim, call->sequence, GPUHIER_CLAIM_TAKEN, GPUHIER_CLAIM_TAKEN);
+    uint64_t word = gpuhier_word_advance(&gpuhier_call_my_slot(call)->claim, call->sequence, GPUHIER_CLAIM_TAKEN,
+                                         GPUHIER_CLAIM_TAKEN);
     call->slices.claimed = gpuhier_word(call->sequence, GPUHIER_CLAIM_TAKEN) == word;
     return call->slices.claimed ? OMPI_SUCCESS : OMPI_ERR_UNREACH;
 }
 
-/* Queues RS of a level on this rank's shard of a slice. */
-static int reduce_queue(gpuhier_call_t *call, int level, uint64_t slice)
-{
-    const gpuhier_stage_t stage = gpuhier_stage_rs(level);
-    int rc = call->slices.claimed ? OMPI_SUCCESS : gpuhier_pipeline_claim(call);
-    rc =
-        OMPI_SUCCESS != rc ? rc : call->form->ops->reduce(call, level, slice, gpuhier_place_stream(call, stage, slice));
-    return OMPI_SUCCESS != rc ? rc : stage_queued(call, stage);
-}
-
 static bool reduce_may_begin(const gpuhier_call_t *call, uint64_t slice)
 {
-    uint64_t before;
+    const uint64_t before = predecessors(call, slice);
     if (!stage_open(call, GPUHIER_STAGE_RS) || !ALL_AT(call, in_ready, slice + 1)) {
         return false;
     }
-    if (!has_predecessor(call, slice, &before)) {
-        return true;
-    }
-    if (call->slices.levels > 1) {
-        return input_free(call, before);
-    }
-    return gpuhier_call_is_fused(call) ? VIA_SCRATCH_AT(call, out_done, before)
-                                       : call->slices.stage[GPUHIER_STAGE_AG].done >= before;
+    return 0 == before                   ? true
+           : call->slices.levels > 1     ? input_free(call, before)
+           : gpuhier_call_is_fused(call) ? output_free(call, before)
+                                         : call->slices.stage[GPUHIER_STAGE_AG].done >= before;
 }
 
 /* The same for the levels after the first. */
 static bool reduce_may_go_on(const gpuhier_call_t *call, int level, uint64_t slice)
 {
-    uint64_t before;
     return stage_open(call, gpuhier_stage_rs(level)) && circle_at(call, level, RS_DONE(level - 1), slice + 1)
-           && (!gpuhier_call_fills_shard(call, level) || !has_predecessor(call, slice, &before)
-               || call->slices.stage[gpuhier_stage_ag(level)].done >= before);
+           && (!gpuhier_call_fills_shard(call, level)
+               || call->slices.stage[gpuhier_stage_ag(level)].done >= predecessors(call, slice));
 }
 
-static int stage_reduce(gpuhier_call_t *call)
+/* RS of a level, on this rank's shard. */
+static int stage_reduce(gpuhier_call_t *call, int level)
 {
-    int events = stage_complete(call, GPUHIER_STAGE_RS);
-    if (events < 0) {
+    const gpuhier_stage_t stage = gpuhier_stage_rs(level);
+    const gpuhier_cursor_t *cursor = &call->slices.stage[stage];
+    gpuhier_slot_t *slot = gpuhier_call_my_slot(call);
+    const int events = stage_complete(call, stage, &slot->rs_done[level]);
+    if (events > 0 && gpuhier_call_is_fused(call)) {
+        gpuhier_word_publish(&slot->ag_done[0], call->sequence, cursor->done);
+    }
+    const uint64_t slice = cursor->begun;
+    if (events < 0 || !(0 == level ? reduce_may_begin(call, slice) : reduce_may_go_on(call, level, slice))) {
         return events;
     }
-    if (events > 0) {
-        uint64_t done = call->slices.stage[GPUHIER_STAGE_RS].done;
-        gpuhier_word_publish(&my_slot(call)->rs_done[0], call->sequence, done);
-        if (gpuhier_call_is_fused(call)) {
-            gpuhier_word_publish(&my_slot(call)->ag_done[0], call->sequence, done);
-        }
-    }
-    uint64_t slice = call->slices.stage[GPUHIER_STAGE_RS].begun;
-    if (!reduce_may_begin(call, slice)) {
-        return events;
-    }
-    int rc = reduce_queue(call, 0, slice);
-    return rc < 0 ? rc : events + rc;
-}
-
-/* RS of the levels after the first. */
-static int stage_reduce_on(gpuhier_call_t *call, int level)
-{
-    const gpuhier_cursor_t *cursor = &call->slices.stage[gpuhier_stage_rs(level)];
-    int events = stage_complete(call, gpuhier_stage_rs(level));
-    if (events < 0) {
-        return events;
-    }
-    if (events > 0) {
-        gpuhier_word_publish(&my_slot(call)->rs_done[level], call->sequence, cursor->done);
-    }
-    if (!reduce_may_go_on(call, level, cursor->begun)) {
-        return events;
-    }
-    int rc = reduce_queue(call, level, cursor->begun);
+    int rc = call->slices.claimed ? OMPI_SUCCESS : gpuhier_pipeline_claim(call);
+    rc =
+        OMPI_SUCCESS != rc ? rc : call->form->ops->reduce(call, level, slice, gpuhier_place_stream(call, stage, slice));
+    rc = OMPI_SUCCESS != rc ? rc : stage_queued(call, stage);
     return rc < 0 ? rc : events + rc;
 }
 
@@ -324,16 +278,9 @@ static int stage_exchange(gpuhier_call_t *call)
     return events;
 }
 
-static int gather_queue(gpuhier_call_t *call, int level, uint64_t slice)
-{
-    const gpuhier_stage_t stage = gpuhier_stage_ag(level);
-    int rc = call->form->ops->gather(call, level, slice, gpuhier_place_stream(call, stage, slice));
-    return OMPI_SUCCESS != rc ? rc : stage_queued(call, stage);
-}
-
 static bool gather_may_begin(const gpuhier_call_t *call, int level, uint64_t slice)
 {
-    uint64_t before;
+    const uint64_t before = predecessors(call, slice);
     if (!stage_open(call, gpuhier_stage_ag(level))) {
         return false;
     }
@@ -342,23 +289,19 @@ static bool gather_may_begin(const gpuhier_call_t *call, int level, uint64_t sli
     }
     const bool reduced = 1 == call->team->ngroups ? circle_at(call, level + 1, RS_DONE(level), slice + 1)
                                                   : slice < call->slices.stage[GPUHIER_STAGE_EXCHANGE].done;
-    return reduced && (!has_predecessor(call, slice, &before) || VIA_SCRATCH_AT(call, out_done, before));
+    return reduced && (0 == before || output_free(call, before));
 }
 
 static int stage_gather(gpuhier_call_t *call, int level)
 {
-    const gpuhier_cursor_t *cursor = &call->slices.stage[gpuhier_stage_ag(level)];
-    int events = stage_complete(call, gpuhier_stage_ag(level));
-    if (events < 0) {
+    const gpuhier_stage_t stage = gpuhier_stage_ag(level);
+    const int events = stage_complete(call, stage, &gpuhier_call_my_slot(call)->ag_done[level]);
+    const uint64_t slice = call->slices.stage[stage].begun;
+    if (events < 0 || !gather_may_begin(call, level, slice)) {
         return events;
     }
-    if (events > 0) {
-        gpuhier_word_publish(&my_slot(call)->ag_done[level], call->sequence, cursor->done);
-    }
-    if (!gather_may_begin(call, level, cursor->begun)) {
-        return events;
-    }
-    int rc = gather_queue(call, level, cursor->begun);
+    int rc = call->form->ops->gather(call, level, slice, gpuhier_place_stream(call, stage, slice));
+    rc = OMPI_SUCCESS != rc ? rc : stage_queued(call, stage);
     return rc < 0 ? rc : events + rc;
 }
 
@@ -383,29 +326,18 @@ static int block_queue(const gpuhier_call_t *call, int block, uint64_t slice)
     return gpuhier_reduce_store(call->kernel, to, from, gpuhier_range_length(range), stream);
 }
 
-static int output_queue(gpuhier_call_t *call, uint64_t slice)
+int gpuhier_pipeline_out(gpuhier_call_t *call, uint64_t ready)
 {
+    const int events = stage_complete(call, GPUHIER_STAGE_OUT, &gpuhier_call_my_slot(call)->out_done);
+    const uint64_t slice = call->slices.stage[GPUHIER_STAGE_OUT].begun;
+    if (events < 0 || !stage_open(call, GPUHIER_STAGE_OUT) || slice >= ready) {
+        return events;
+    }
     int rc = OMPI_SUCCESS;
     for (int block = 0; block < gpuhier_call_takes(call, call->team->index) && OMPI_SUCCESS == rc; ++block) {
         rc = block_queue(call, block, slice);
     }
-    return OMPI_SUCCESS != rc ? rc : stage_queued(call, GPUHIER_STAGE_OUT);
-}
-
-int gpuhier_pipeline_out(gpuhier_call_t *call, uint64_t ready)
-{
-    int events = stage_complete(call, GPUHIER_STAGE_OUT);
-    if (events < 0) {
-        return events;
-    }
-    if (events > 0) {
-        gpuhier_word_publish(&my_slot(call)->out_done, call->sequence, call->slices.stage[GPUHIER_STAGE_OUT].done);
-    }
-    uint64_t slice = call->slices.stage[GPUHIER_STAGE_OUT].begun;
-    if (!stage_open(call, GPUHIER_STAGE_OUT) || slice >= ready) {
-        return events;
-    }
-    int rc = output_queue(call, slice);
+    rc = OMPI_SUCCESS != rc ? rc : stage_queued(call, GPUHIER_STAGE_OUT);
     return rc < 0 ? rc : events + rc;
 }
 
@@ -416,11 +348,8 @@ static int stages_take(gpuhier_call_t *call)
     const bool several = call->team->ngroups > 1;
     const bool copies = call->slices.member[call->team->index].via_scratch;
     int rc = copies ? gpuhier_pipeline_in(call) : input_direct(call), events = rc;
-    if (rc >= 0) {
-        events += rc = stage_reduce(call);
-    }
-    for (int level = 1; level < (several ? levels : levels - 1) && rc >= 0; ++level) {
-        events += rc = stage_reduce_on(call, level);
+    for (int level = 0; (0 == level || level < (several ? levels : levels - 1)) && rc >= 0; ++level) {
+        events += rc = stage_reduce(call, level);
     }
     if (several && rc >= 0) {
         events += rc = stage_exchange(call);
@@ -448,7 +377,7 @@ int gpuhier_pipeline_step(gpuhier_call_t *call, bool *done_p)
         return events;
     }
     const uint64_t nslices = call->slices.plan.nslices;
-    *done_p = gpuhier_word_reached(&my_slot(call)->ag_done[0], call->sequence, nslices) && gathered(call)
+    *done_p = gpuhier_word_reached(&gpuhier_call_my_slot(call)->ag_done[0], call->sequence, nslices) && gathered(call)
               && (!call->slices.member[call->team->index].via_scratch
                   || nslices == call->slices.stage[GPUHIER_STAGE_OUT].done);
     return events;
@@ -469,14 +398,14 @@ int gpuhier_pipeline_quit(gpuhier_call_t *call, bool *done_p)
     *done_p = false;
     for (int stage = GPUHIER_STAGE_IN; stage < GPUHIER_STAGE_EXCHANGE; ++stage) {
         int rc;
-        while (0 < (rc = stage_complete(call, (gpuhier_stage_t) stage))) {
+        while (0 < (rc = stage_complete(call, (gpuhier_stage_t) stage, NULL))) {
         }
         if (rc < 0 || call->slices.stage[stage].done < call->slices.stage[stage].begun) {
             return rc;
         }
     }
     int events = 0;
-    gpuhier_word_t *reduced = &my_slot(call)->rs_done[0];
+    gpuhier_word_t *reduced = &gpuhier_call_my_slot(call)->rs_done[0];
     if (!gpuhier_word_reached(reduced, call->sequence, GPUHIER_WORD_PROGRESS_MAX)) {
         gpuhier_word_publish(reduced, call->sequence, GPUHIER_WORD_PROGRESS_MAX);
         events = 1;

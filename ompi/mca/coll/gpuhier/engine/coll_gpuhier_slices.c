@@ -106,7 +106,7 @@ static void lists_agree(gpuhier_call_t *call)
     }
     call->count = 1;
     for (int i = 0; i < team->group_size; ++i) {
-        const uint64_t longest = gpuhier_slot_of(team, i, call->sequence)->arrival.longest;
+        const uint64_t longest = gpuhier_call_slot(call, i)->arrival.longest;
         const uint64_t theirs = gpuhier_call_list(call, i)[team->rank].length;
         gpuhier_block_t *block = &call->taken[gpuhier_hierarchy_member(&team->hierarchy, team->group, i)];
         call->count = longest > call->count ? longest : call->count;
@@ -281,7 +281,7 @@ void gpuhier_slices_report(const gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;
     for (int i = 0; i < team->group_size; ++i) {
-        gpuhier_slot_t *slot = gpuhier_slot_of(team, i, call->sequence);
+        gpuhier_slot_t *slot = gpuhier_call_slot(call, i);
         bool arrived = gpuhier_word_reached(&slot->arrived, call->sequence, 1);
         uint64_t begin = gpuhier_word(call->sequence, 0);
 #define DONE_OF(word) \

@@ -469,7 +469,7 @@ static bool mask_learn(gpuhier_call_t *call)
 static void fail(gpuhier_call_t *call)
 {
     if (!mask_learn(call)) {
-        gpuhier_slot_t *slot = gpuhier_slot_of(call->team, call->team->index, call->sequence);
+        gpuhier_slot_t *slot = gpuhier_call_my_slot(call);
         gpuhier_word_publish(&slot->undecided, call->sequence, 1);
     }
 }
@@ -477,7 +477,7 @@ static void fail(gpuhier_call_t *call)
 static bool outcome_known(gpuhier_call_t *call)
 {
     for (int i = 0; i < call->team->group_size; ++i) {
-        if (gpuhier_word_reached(&gpuhier_slot_of(call->team, i, call->sequence)->undecided, call->sequence, 1)) {
+        if (gpuhier_word_reached(&gpuhier_call_slot(call, i)->undecided, call->sequence, 1)) {
             return false; /* this member failed without knowing the mask, and keeps its mode */
         }
     }

@@ -242,7 +242,7 @@ int gpuhier_path_run(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, cons
 {
     gpuhier_call_t call;
     int rc = gpuhier_queue_run(&call, module->team, args);
-    if (call.form->maps || 0 == call.sequence % TRIM_EVERY) {
+    if (NULL != call.form->offer || 0 == call.sequence % TRIM_EVERY) {
         gpuhier_engine_lock();
         gpuhier_device_trim(module->team->device);
         gpuhier_engine_unlock();
@@ -259,7 +259,7 @@ int gpuhier_path_run(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, cons
     }
     if (OMPI_SUCCESS == rc) {
         gpuhier_count(&gpuhier_counters.calls_accelerated, 1);
-        call.form->count(&call);
+        gpuhier_form_count(&call);
     }
     return gpuhier_watch_code(&call);
 }

@@ -136,7 +136,7 @@ static void call_ended(gpuhier_call_t *call)
         gpuhier_count(call->on_host ? &gpuhier_counters.calls_on_host : &gpuhier_counters.calls_accelerated, 1);
         gpuhier_count(&gpuhier_counters.calls_nonblocking, !call->on_host);
         if (!call->on_host) {
-            call->form->count(call);
+            gpuhier_form_count(call);
         }
     }
     if (NULL != call->trace) {
@@ -187,7 +187,7 @@ void gpuhier_request_post(gpuhier_request_t *request)
     request->args.trace = request->is_traced ? &request->trace : NULL;
     gpuhier_engine_lock();
     gpuhier_queue_post(&request->call, request->team, &request->args, &ended);
-    if (request->call.form->maps) {
+    if (NULL != request->call.form->offer) {
         gpuhier_device_trim(request->team->device); /* must not run inside progress */
     }
     if (gpuhier_queue_is_busy()) {

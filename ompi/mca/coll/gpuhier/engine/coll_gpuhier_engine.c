@@ -68,6 +68,44 @@ static __attribute__((noinline)) void parts_find(gpuhier_call_t *call, const gpu
     call->take_bytes = gpuhier_collective_takes(row, is_root) ? call->out_bytes : 0;
 }
 
+_Static_assert(GPUHIER_CHOICE_ONESHOT_UNIT == GPUHIER_ONESHOT_UNIT, "one-shot kernels move whole units");
+
+/*
+ * The longest axis of a collective other than all-reduce that takes the one-shot form, whose kernels push a message for
+ * each rank: as much as of an all-reduce. Blocks of unequal length do not take it. Bytes.
+ */
+static __attribute__((noinline)) uint64_t oneshot_axis(const gpuhier_call_t *call)
+{
+    const uint64_t most = call->team->oneshot_bytes, nranks = (uint64_t) call->team->nranks;
+    return call->row->has_lists                    ? 0
+           : GPUHIER_RANKS_PAIR == call->row->from ? most * nranks
+           : call->row->has_blocks                 ? most
+                                                   : most / nranks;
+}
+
+/* The form of a call that is being prepared, by what all ranks know. */
+static const gpuhier_form_t *form_choose(const gpuhier_call_t *call)
+{
+    static const gpuhier_form_t *const forms[] = {[GPUHIER_FORM_SMALL] = &gpuhier_form_small,
+                                                  [GPUHIER_FORM_ONESHOT] = &gpuhier_form_oneshot,
+                                                  [GPUHIER_FORM_SWITCHED] = &gpuhier_form_switched,
+                                                  [GPUHIER_FORM_SLICES] = &gpuhier_form_slices};
+    const gpuhier_team_t *team = call->team;
+    const bool can = GPUHIER_SWITCH_READY == team->switch_state;
+    const uint64_t switch_bytes =
+        can && gpuhier_switch_suits(team, call->kernel, call->axis_bytes) ? team->switch_from : 0;
+    gpuhier_facts_t facts = gpuhier_team_facts(team);
+    facts.bytes = call->axis_bytes;
+    facts.is_all_to_all = gpuhier_collective_is_all_to_all(call->row);
+    if (!facts.is_all_to_all) {
+        facts.oneshot_bytes = oneshot_axis(call);
+    }
+    facts.is_blocking = NULL == call->ended;
+    facts.has_gaps = call->has_gaps;
+    facts.switch_bytes = switch_bytes;
+    return forms[gpuhier_choice_form(&facts)];
+}
+
 void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_args_t *args)
 {
     memset(call, 0, offsetof(gpuhier_call_t, slices));
@@ -96,7 +134,7 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
     } else {
         gpuhier_buffer_inspect(args->out, &call->to);
     }
-    call->form = gpuhier_form_choose(call);
+    call->form = form_choose(call);
     call->form->prepare(call);
 }
 
@@ -355,6 +393,23 @@ bool gpuhier_engine_is_idle(const gpuhier_call_t *call)
     }
 }
 
+/* Records in the call's trace event where the call runs, its phase and its stages. */
+static void note(const gpuhier_call_t *call)
+{
+    static const gpuhier_trace_phase_t phases[] = {[GPUHIER_CALL_QUEUED] = GPUHIER_TRACE_QUEUED,
+                                                   [GPUHIER_CALL_GATHER] = GPUHIER_TRACE_ARRIVAL,
+                                                   [GPUHIER_CALL_OPENED] = GPUHIER_TRACE_MAPPING,
+                                                   [GPUHIER_CALL_HOST] = GPUHIER_TRACE_ON_HOST};
+    if (GPUHIER_CALL_RUN != call->state && GPUHIER_CALL_FAILED != call->state && GPUHIER_CALL_DONE != call->state) {
+        gpuhier_trace_phase(call->trace, phases[call->state]);
+    }
+    call->trace->path = (uint8_t) call->form->path;
+    call->form->note(call);
+    if (call->on_host) {
+        call->trace->path = GPUHIER_TRACE_PATH_HOST;
+    }
+}
+
 int gpuhier_engine_step(gpuhier_call_t *call)
 {
     int rc = 0;
@@ -384,7 +439,7 @@ int gpuhier_engine_step(gpuhier_call_t *call)
         return 1;
     }
     if (__builtin_expect(NULL != call->trace, 0)) {
-        gpuhier_form_note(call);
+        note(call);
     }
     return rc;
 }

@@ -13,6 +13,7 @@
 #ifndef GPUHIER_FORM_H
 #define GPUHIER_FORM_H
 
+#include "base/coll_gpuhier_counters.h"
 #include "engine/coll_gpuhier_call.h"
 #include "plan/coll_gpuhier_choice.h"
 
@@ -37,7 +38,8 @@ typedef struct gpuhier_slices_ops {
 struct gpuhier_form {
     gpuhier_form_kind_t kind;
     const char *doing;               /* what a running call does, for messages */
-    bool maps;                       /* a call may map buffers of peers, so mappings are trimmed behind it */
+    gpuhier_trace_path_t path;       /* that the trace shows */
+    _Atomic uint64_t *counter;       /* of calls that have ended well; NULL: none of its own */
     const gpuhier_slices_ops_t *ops; /* of a form in slices; NULL: it is none */
 
     /* When the call is posted: fills in the form's part of the call, and decides call->order. Local. */
@@ -46,7 +48,7 @@ struct gpuhier_form {
     /*
      * When the call begins: takes what it needs, and says in this rank's arrival record what the rank offers. Returns
      * 0, or the GPUHIER_MASK_* that it votes with instead. Not called if the context is lost or the order has failed.
-     * NULL: the form has no arrival record, and `begin` begins the call in its place, also then.
+     * NULL: the form has no arrival record and maps nothing, and `begin` begins the call in its place, also then.
      */
     uint32_t (*offer)(gpuhier_call_t *call, gpuhier_arrival_t *arrival);
     void (*begin)(gpuhier_call_t *call);
@@ -90,25 +92,24 @@ struct gpuhier_form {
     /* Lets go of the form's part. The lane is still there. */
     void (*release)(gpuhier_call_t *call);
 
-    /* Counts a call that has ended well. */
-    void (*count)(const gpuhier_call_t *call);
-
     /* Prints how far every member has come. */
     void (*report)(const gpuhier_call_t *call);
 
-    /* Records in the call's trace event, which must not be NULL, its path and, if it runs, its phase and stages. */
+    /* Records in the call's trace event, which must not be NULL, its phase, if it runs, and its stages. */
     void (*note)(const gpuhier_call_t *call);
 };
 
 extern const gpuhier_form_t gpuhier_form_small, gpuhier_form_oneshot, gpuhier_form_switched, gpuhier_form_slices;
 
-/* The form of a call that is being prepared, by what all ranks know. */
-const gpuhier_form_t *gpuhier_form_choose(const gpuhier_call_t *call);
-
-/* What the call does, for messages: "moving slices" and the like. */
-const char *gpuhier_form_doing(const gpuhier_call_t *call);
-
-/* Records in the call's trace event, which must not be NULL, where the call runs, its phase and its stages. */
-void gpuhier_form_note(const gpuhier_call_t *call);
+/* Counts a call that has ended well. */
+static inline void gpuhier_form_count(const gpuhier_call_t *call)
+{
+    if (NULL != call->form->counter) {
+        gpuhier_count(call->form->counter, 1);
+    }
+    if (NULL != call->form->again && call->slices.is_long) {
+        gpuhier_count(&gpuhier_counters.calls_long, 1);
+    }
+}
 
 #endif /* GPUHIER_FORM_H */

@@ -28,7 +28,6 @@
 
 #include <stdatomic.h>
 
-#include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_arrival.h"
 #include "engine/coll_gpuhier_offer.h"
@@ -292,20 +291,10 @@ static void release(gpuhier_call_t *call)
     gpuhier_arrival_unmap(call);
 }
 
-static void count(const gpuhier_call_t *call)
-{
-    (void) call;
-    gpuhier_count(&gpuhier_counters.calls_oneshot, 1);
-}
-
-static void note(const gpuhier_call_t *call)
-{
-    gpuhier_slices_note(call, GPUHIER_TRACE_PATH_ONESHOT);
-}
-
 const gpuhier_form_t gpuhier_form_oneshot = {.kind = GPUHIER_FORM_ONESHOT,
                                              .doing = "moving slices",
-                                             .maps = true,
+                                             .path = GPUHIER_TRACE_PATH_ONESHOT,
+                                             .counter = &gpuhier_counters.calls_oneshot,
                                              .ops = &gpuhier_slices_kernels,
                                              .prepare = prepare,
                                              .offer = offer,
@@ -316,6 +305,5 @@ const gpuhier_form_t gpuhier_form_oneshot = {.kind = GPUHIER_FORM_ONESHOT,
                                              .is_quiet = is_quiet,
                                              .outcome_known = outcome_known,
                                              .release = release,
-                                             .count = count,
                                              .report = gpuhier_slices_report,
-                                             .note = note};
+                                             .note = gpuhier_slices_note};

@@ -17,7 +17,6 @@
 
 #include <string.h>
 
-#include "base/coll_gpuhier_counters.h"
 #include "engine/coll_gpuhier_arrival.h"
 #include "engine/coll_gpuhier_known.h"
 #include "engine/coll_gpuhier_offer.h"
@@ -272,11 +271,6 @@ bool gpuhier_slices_outcome_known(gpuhier_call_t *call)
            && gpuhier_call_all_reached(call, offsetof(gpuhier_slot_t, ag_done[0]), call->slices.plan.nslices);
 }
 
-static void count(const gpuhier_call_t *call)
-{
-    gpuhier_count(&gpuhier_counters.calls_long, call->slices.is_long);
-}
-
 void gpuhier_slices_report(const gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;
@@ -300,26 +294,23 @@ void gpuhier_slices_report(const gpuhier_call_t *call)
 
 _Static_assert(GPUHIER_STAGES == GPUHIER_TRACE_STAGES, "the trace has a line for each stage");
 
-void gpuhier_slices_note(const gpuhier_call_t *call, gpuhier_trace_path_t path)
+void gpuhier_slices_note(const gpuhier_call_t *call)
 {
     if (GPUHIER_CALL_RUN == call->state) {
         gpuhier_trace_phase(call->trace, GPUHIER_TRACE_SLICES);
     }
-    call->trace->path = (uint8_t) path;
+    if (&gpuhier_form_slices == call->form && all_direct(call)) {
+        call->trace->path = GPUHIER_TRACE_PATH_DIRECT;
+    }
     for (int s = 0; s < GPUHIER_STAGES; ++s) {
         const gpuhier_cursor_t *stage = &call->slices.stage[s];
         gpuhier_trace_stage(call->trace, s, stage->begun, stage->done, call->slices.plan.nslices);
     }
 }
 
-static void note(const gpuhier_call_t *call)
-{
-    gpuhier_slices_note(call, all_direct(call) ? GPUHIER_TRACE_PATH_DIRECT : GPUHIER_TRACE_PATH_SCRATCH);
-}
-
 const gpuhier_form_t gpuhier_form_slices = {.kind = GPUHIER_FORM_SLICES,
                                             .doing = "moving slices",
-                                            .maps = true,
+                                            .path = GPUHIER_TRACE_PATH_SCRATCH, /* or DIRECT */
                                             .ops = &gpuhier_slices_kernels,
                                             .prepare = gpuhier_slices_prepare,
                                             .offer = offer,
@@ -330,6 +321,5 @@ const gpuhier_form_t gpuhier_form_slices = {.kind = GPUHIER_FORM_SLICES,
                                             .is_idle = gpuhier_slices_is_idle,
                                             .outcome_known = gpuhier_slices_outcome_known,
                                             .release = gpuhier_arrival_unmap,
-                                            .count = count,
                                             .report = gpuhier_slices_report,
-                                            .note = note};
+                                            .note = gpuhier_slices_note};

@@ -30,8 +30,6 @@ void gpuhier_slices_again(gpuhier_call_t *call);
 bool gpuhier_slices_is_idle(const gpuhier_call_t *call);
 bool gpuhier_slices_outcome_known(gpuhier_call_t *call);
 void gpuhier_slices_report(const gpuhier_call_t *call);
-
-/* The same with the path that the trace shows. */
-void gpuhier_slices_note(const gpuhier_call_t *call, gpuhier_trace_path_t path);
+void gpuhier_slices_note(const gpuhier_call_t *call);
 
 #endif /* GPUHIER_SLICES_H */

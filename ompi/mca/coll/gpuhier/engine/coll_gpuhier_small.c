@@ -36,7 +36,6 @@
 
 #include <string.h>
 
-#include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_form.h"
 #include "engine/coll_gpuhier_host_reduce.h"
@@ -494,12 +493,6 @@ static void report(const gpuhier_call_t *call)
     }
 }
 
-static void count(const gpuhier_call_t *call)
-{
-    (void) call;
-    gpuhier_count(&gpuhier_counters.calls_small, 1);
-}
-
 static void note(const gpuhier_call_t *call)
 {
     static const gpuhier_trace_phase_t phases[] = {[GPUHIER_SMALL_INPUT] = GPUHIER_TRACE_INPUT,
@@ -510,11 +503,12 @@ static void note(const gpuhier_call_t *call)
     if (GPUHIER_CALL_RUN == call->state) {
         gpuhier_trace_phase(call->trace, phases[call->small.phase]);
     }
-    call->trace->path = GPUHIER_TRACE_PATH_SMALL;
 }
 
 const gpuhier_form_t gpuhier_form_small = {.kind = GPUHIER_FORM_SMALL,
                                            .doing = "in the small form",
+                                           .path = GPUHIER_TRACE_PATH_SMALL,
+                                           .counter = &gpuhier_counters.calls_small,
                                            .prepare = prepare,
                                            .begin = begin,
                                            .step = step,
@@ -522,6 +516,5 @@ const gpuhier_form_t gpuhier_form_small = {.kind = GPUHIER_FORM_SMALL,
                                            .wants_net = wants_net,
                                            .fail = fail,
                                            .outcome_known = outcome_known,
-                                           .count = count,
                                            .report = report,
                                            .note = note};

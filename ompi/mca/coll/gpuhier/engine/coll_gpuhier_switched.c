@@ -10,7 +10,6 @@
  */
 #include "ompi_config.h"
 
-#include "base/coll_gpuhier_counters.h"
 #include "engine/coll_gpuhier_arrival.h"
 #include "engine/coll_gpuhier_place.h"
 #include "engine/coll_gpuhier_slices.h"
@@ -42,17 +41,6 @@ static void release(gpuhier_call_t *call)
         gpuhier_multicast_leave(&call->team->multicast);
     }
     gpuhier_arrival_unmap(call);
-}
-
-static void count(const gpuhier_call_t *call)
-{
-    gpuhier_count(&gpuhier_counters.calls_switch, 1);
-    gpuhier_count(&gpuhier_counters.calls_long, call->slices.is_long);
-}
-
-static void note(const gpuhier_call_t *call)
-{
-    gpuhier_slices_note(call, GPUHIER_TRACE_PATH_SWITCH);
 }
 
 static size_t place(const gpuhier_call_t *call, int buffer)
@@ -128,7 +116,8 @@ static const gpuhier_slices_ops_t ops = {
 
 const gpuhier_form_t gpuhier_form_switched = {.kind = GPUHIER_FORM_SWITCHED,
                                               .doing = "moving slices",
-                                              .maps = true,
+                                              .path = GPUHIER_TRACE_PATH_SWITCH,
+                                              .counter = &gpuhier_counters.calls_switch,
                                               .ops = &ops,
                                               .prepare = gpuhier_slices_prepare,
                                               .offer = offer,
@@ -138,6 +127,5 @@ const gpuhier_form_t gpuhier_form_switched = {.kind = GPUHIER_FORM_SWITCHED,
                                               .is_idle = gpuhier_slices_is_idle,
                                               .outcome_known = gpuhier_slices_outcome_known,
                                               .release = release,
-                                              .count = count,
                                               .report = gpuhier_slices_report,
-                                              .note = note};
+                                              .note = gpuhier_slices_note};

@@ -25,19 +25,31 @@
 #define GAP_MAX 1.0         /* seconds: a longer gap between polls counts as this, since the program computes */
 #define GAPS_MIN 4          /* coll_gpuhier_timeout takes at least so many gaps: the peers may have been stopped, too */
 
+/* What the call does. */
+static const char *doing(const gpuhier_call_t *call)
+{
+    static const char *const names[] = {[GPUHIER_CALL_QUEUED] = "waiting to begin",
+                                        [GPUHIER_CALL_GATHER] = "waiting for the group's arrival",
+                                        [GPUHIER_CALL_OPENED] = "waiting until all have mapped the buffers",
+                                        [GPUHIER_CALL_HOST] = "reducing on the host",
+                                        [GPUHIER_CALL_FAILED] = "failed, waiting for the others to come to rest",
+                                        [GPUHIER_CALL_DONE] = "done"};
+    return GPUHIER_CALL_RUN == call->state ? call->form->doing : names[call->state];
+}
+
 /* Prints how far every member of the group has come, for a user who wonders why nothing moves. */
 static void report(const gpuhier_call_t *call, double waited)
 {
     const gpuhier_team_t *team = call->team;
     opal_output(0, "coll:gpuhier: rank %d has waited %.0f s in call %llu of communicator %s, %s", team->rank, waited,
-                (unsigned long long) call->sequence, team->comm->c_name, gpuhier_form_doing(call));
+                (unsigned long long) call->sequence, team->comm->c_name, doing(call));
     call->form->report(call);
 }
 
 void gpuhier_watch_tell(const gpuhier_call_t *call, int status)
 {
     opal_show_help("help-coll-gpuhier.txt", "call failed", true, call->row->name, ompi_process_info.nodename,
-                   call->team->rank, call->team->comm->c_name, gpuhier_form_doing(call), opal_strerror(status));
+                   call->team->rank, call->team->comm->c_name, doing(call), opal_strerror(status));
 }
 
 /* Checks the members, the partners and the user's limit. OMPI_SUCCESS: go on waiting. */
@@ -66,7 +78,7 @@ static int look(gpuhier_call_t *call, double waited)
         call->idle.next_look = waited;
     } else if (dead >= 0) {
         opal_show_help("help-coll-gpuhier.txt", "dead peer", true, call->row->name, ompi_process_info.nodename, dead,
-                       (int) team->members[team->hierarchy.index_of[dead]].pid, gpuhier_form_doing(call));
+                       (int) team->members[team->hierarchy.index_of[dead]].pid, doing(call));
         return OMPI_ERR_UNREACH;
     } else if (told) {
         gpuhier_watch_tell(call, OMPI_ERR_UNREACH);

@@ -99,7 +99,7 @@ typedef struct gpuhier_slices {
     bool claimed;       /* this rank may start work on its peers' buffers */
     int vote_step;      /* leader: of the vote between groups */
     uint32_t vote_mask; /* leader: the masks gathered so far */
-    gpuhier_known_call_t *known; /* an earlier call on the same memory, or NULL: coll_gpuhier_known.h */
+    gpuhier_known_call_t *known; /* an earlier call on the same memory, or NULL: coll_gpuhier_offer.h */
     gpuhier_member_t member[GPUHIER_GROUP_MAX];
 } gpuhier_slices_t;
 

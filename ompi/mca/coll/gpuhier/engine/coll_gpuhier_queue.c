@@ -11,7 +11,7 @@
 #include "base/coll_gpuhier_end.h"
 #include "base/coll_gpuhier_kept.h"
 #include "engine/coll_gpuhier_exchange.h"
-#include "engine/coll_gpuhier_known.h"
+#include "engine/coll_gpuhier_offer.h"
 #include "engine/coll_gpuhier_leaders.h"
 #include "team/coll_gpuhier_process.h"
 #include "engine/coll_gpuhier_queue.h"

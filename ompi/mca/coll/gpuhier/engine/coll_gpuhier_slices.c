@@ -18,7 +18,6 @@
 #include <string.h>
 
 #include "engine/coll_gpuhier_arrival.h"
-#include "engine/coll_gpuhier_known.h"
 #include "engine/coll_gpuhier_offer.h"
 #include "engine/coll_gpuhier_order.h"
 #include "engine/coll_gpuhier_pipeline.h"
@@ -127,11 +126,7 @@ static uint32_t offer(gpuhier_call_t *call, gpuhier_arrival_t *arrival)
     gpuhier_arrival_scratch(call, arrival);
     lists_tell(call, arrival);
     if (!gpuhier_hostmem_is_used(&team->hostmem)) {
-        gpuhier_offer_identify(call);
-        if (!gpuhier_offer_overwrites(call) && !gpuhier_known_take(call, arrival)) {
-            gpuhier_offer_make(call, arrival);
-        }
-        gpuhier_offer_send(call, arrival);
+        gpuhier_offer(call, arrival);
     }
     return 0;
 }

@@ -455,9 +455,9 @@ static void run_clients(team_t *team)
             gpuhier_net_t *client;
             void *blob;
             size_t bytes;
-            TEAM_CHECK(team, OMPI_SUCCESS
-                                 == gpuhier_net_open(NULL, 0, UINT_MAX, GPUHIER_NET_CUDA_AUTO, &client,
-                                                     &(const char *){NULL}));
+            TEAM_CHECK(team,
+                       OMPI_SUCCESS
+                           == gpuhier_net_open(NULL, 0, UINT_MAX, GPUHIER_NET_AUTO, &client, &(const char *){NULL}));
             TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_address(client, &blob, &bytes) && bytes <= TEAM_BLOB_MAX);
             memcpy(team->board->blobs[2], blob, bytes);
             team->board->blob_bytes[2] = bytes;

@@ -62,7 +62,7 @@ static gpuhier_net_gpu_t answer(const char *kind)
 {
     gpuhier_net_t *net = NULL;
     setenv("MADE_UP_NIC", kind, 1);
-    CHECK(OMPI_SUCCESS == gpuhier_net_open(NULL, 0, UINT_MAX, GPUHIER_NET_CUDA_AUTO, &net, &(const char *){NULL}));
+    CHECK(OMPI_SUCCESS == gpuhier_net_open(NULL, 0, UINT_MAX, GPUHIER_NET_AUTO, &net, &(const char *){NULL}));
     const gpuhier_net_gpu_t found = gpuhier_net_gpu(net);
     gpuhier_net_close(net);
     unsetenv("MADE_UP_NIC");
@@ -70,7 +70,7 @@ static gpuhier_net_gpu_t answer(const char *kind)
 }
 
 /* Does a net on the device give GPU memory to UCX? NULL: UCX chooses devices. */
-static bool gives(const char *device, gpuhier_net_cuda_mode_t mode)
+static bool gives(const char *device, gpuhier_net_mode_t mode)
 {
     gpuhier_net_t *net = NULL;
     const char *why = "";
@@ -96,10 +96,10 @@ int main(void)
     const size_t bytes = free_bytes();
 
     ucx_takes();
-    CHECK(!gives("lo", GPUHIER_NET_CUDA_AUTO));
-    CHECK(!gives(NULL, GPUHIER_NET_CUDA_AUTO));
-    CHECK(gives("lo", GPUHIER_NET_CUDA_DIRECT));
-    CHECK(!gives("lo", GPUHIER_NET_CUDA_STAGED));
+    CHECK(!gives("lo", GPUHIER_NET_AUTO));
+    CHECK(!gives(NULL, GPUHIER_NET_AUTO));
+    CHECK(gives("lo", GPUHIER_NET_DIRECT));
+    CHECK(!gives("lo", GPUHIER_NET_STAGED));
 
     CHECK(GPUHIER_NET_GPU_NO_REGISTRATION == answer("host"));
     CHECK(GPUHIER_NET_GPU_YES == answer("gpu"));

@@ -98,7 +98,7 @@ static void pair_open(pair_t *pair, const settings_t *settings)
 {
     const char *why;
 
-    if (0 != gpuhier_net_open(settings->devices, settings->nrails, UINT_MAX, GPUHIER_NET_CUDA_AUTO, &pair->net, &why)) {
+    if (0 != gpuhier_net_open(settings->devices, settings->nrails, UINT_MAX, GPUHIER_NET_AUTO, &pair->net, &why)) {
         fail(pair, why);
     }
     pair->peer = peer_make(pair, pair->source, pair->partner);

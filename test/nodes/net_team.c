@@ -145,7 +145,7 @@ static void member(const team_case_t *test, int me, const char *const *devices, 
     if (nrails > 0 && me == test->size - 1 && 0 != test->rails_of_last) {
         nrails = test->rails_of_last;
     }
-    if (0 != gpuhier_net_open(devices, nrails, UINT_MAX, GPUHIER_NET_CUDA_AUTO, &team.net, &why)) {
+    if (0 != gpuhier_net_open(devices, nrails, UINT_MAX, GPUHIER_NET_AUTO, &team.net, &why)) {
         fprintf(stderr, "member %d: open: %s\n", me, why);
         _exit(1);
     }

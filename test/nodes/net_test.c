@@ -355,17 +355,17 @@ static void run_bad_input(team_t *team)
     gpuhier_net_op_t op = {0};
     char byte = 0;
 
-    TEAM_CHECK(team, OMPI_ERR_NOT_FOUND == gpuhier_net_open(devices, 1, UINT_MAX, GPUHIER_NET_CUDA_AUTO, &net, &why));
+    TEAM_CHECK(team, OMPI_ERR_NOT_FOUND == gpuhier_net_open(devices, 1, UINT_MAX, GPUHIER_NET_AUTO, &net, &why));
     TEAM_CHECK(team, NULL != strstr(why, "nosuch0"));
     TEAM_CHECK(team, OMPI_ERR_BAD_PARAM
-                         == gpuhier_net_open(devices, GPUHIER_RAILS_MAX + 1, UINT_MAX, GPUHIER_NET_CUDA_AUTO, &net,
+                         == gpuhier_net_open(devices, GPUHIER_RAILS_MAX + 1, UINT_MAX, GPUHIER_NET_AUTO, &net,
                                              &(const char *){NULL}));
     TEAM_CHECK(team, NULL == net);
-    TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_open(NULL, 0, UINT_MAX, GPUHIER_NET_CUDA_AUTO, &net, &why));
+    TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_open(NULL, 0, UINT_MAX, GPUHIER_NET_AUTO, &net, &why));
     const bool has_cuda = GPUHIER_NET_GPU_NO_CUDA != gpuhier_net_gpu(net);
     gpuhier_net_close(net);
     net = NULL;
-    const int forced = gpuhier_net_open(NULL, 0, UINT_MAX, GPUHIER_NET_CUDA_DIRECT, &net, &why);
+    const int forced = gpuhier_net_open(NULL, 0, UINT_MAX, GPUHIER_NET_DIRECT, &net, &why);
     TEAM_CHECK(team, has_cuda ? OMPI_SUCCESS == forced && gpuhier_net_gpu_is_yes(gpuhier_net_gpu(net))
                               : OMPI_ERR_NOT_SUPPORTED == forced);
     TEAM_CHECK(team, has_cuda || NULL != strstr(why, "CUDA"));
@@ -375,7 +375,7 @@ static void run_bad_input(team_t *team)
                    OMPI_ERR_NOT_SUPPORTED == gpuhier_net_send(team->peers[1 - team->me], 0, 1, &byte, 1, true, &op));
         TEAM_CHECK(team, GPUHIER_NET_OP_ERROR == op.state && OMPI_ERR_NOT_SUPPORTED == op.status);
     }
-    TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_open(NULL, 0, UINT_MAX, GPUHIER_NET_CUDA_STAGED, &net, &why));
+    TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_open(NULL, 0, UINT_MAX, GPUHIER_NET_STAGED, &net, &why));
     TEAM_CHECK(team, !gpuhier_net_gpu_is_yes(gpuhier_net_gpu(net)) && 1 == gpuhier_net_rails(net) && '\0' == why[0]);
     gpuhier_net_close(net);
     gpuhier_net_close(NULL);
@@ -400,7 +400,7 @@ static void run_environment(team_t *team)
     setenv("UCX_SHM_DEVICES", "none", 1);
     setenv("UCX_RNDV_THRESH", "inf", 1);
     TEAM_CHECK(team,
-               OMPI_SUCCESS == gpuhier_net_open(NULL, 0, UINT_MAX, GPUHIER_NET_CUDA_AUTO, &net, &(const char *){NULL}));
+               OMPI_SUCCESS == gpuhier_net_open(NULL, 0, UINT_MAX, GPUHIER_NET_AUTO, &net, &(const char *){NULL}));
     TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_address(net, &blob, &bytes));
     TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_peer_create(net, blob, bytes, "self", &self));
     free(blob);
@@ -459,8 +459,7 @@ static void run_late_rails(team_t *team)
     gpuhier_net_t *net = NULL;
     gpuhier_net_peer_t *third = NULL;
 
-    TEAM_CHECK(team,
-               OMPI_SUCCESS == gpuhier_net_open(devices, 3, 1u, GPUHIER_NET_CUDA_STAGED, &net, &(const char *){NULL}));
+    TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_open(devices, 3, 1u, GPUHIER_NET_STAGED, &net, &(const char *){NULL}));
     TEAM_CHECK(team,
                OMPI_SUCCESS == gpuhier_net_open_rails(net, 0, &(const char *){NULL}) && 3 == gpuhier_net_rails(net));
     gpuhier_net_peer_t *first = address_swap(team, net);

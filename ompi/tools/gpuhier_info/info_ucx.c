@@ -46,8 +46,7 @@ static void gpu_leave(const info_driver_t *driver, CUdevice device)
 }
 
 /* Opens the rails, and where UCX cannot use RDMA ports those over TCP, as a job does. */
-static int rails_open(const info_machine_t *machine, gpuhier_net_cuda_mode_t mode, gpuhier_net_t **net_p,
-                      info_ucx_t *ucx_p)
+static int rails_open(const info_machine_t *machine, gpuhier_net_mode_t mode, gpuhier_net_t **net_p, info_ucx_t *ucx_p)
 {
     const char *devices[GPUHIER_RAILS_MAX];
     const char *why = "";
@@ -71,13 +70,11 @@ void info_ask_ucx(const info_machine_t *machine, const info_options_t *options, 
 
     memset(ucx_p, 0, sizeof(*ucx_p));
     snprintf(ucx_p->version, sizeof(ucx_p->version), "%s", ucp_get_version_string());
-    const gpuhier_net_cuda_mode_t mode = 1 == options->mca.net   ? GPUHIER_NET_CUDA_DIRECT
-                                         : 2 == options->mca.net ? GPUHIER_NET_CUDA_STAGED
-                                                                 : GPUHIER_NET_CUDA_AUTO;
+    const gpuhier_net_mode_t mode = (gpuhier_net_mode_t) options->mca.net;
     const bool rdma = info_machine_is_rdma(machine);
-    ucx_p->asked = GPUHIER_NET_CUDA_DIRECT == mode || (GPUHIER_NET_CUDA_AUTO == mode && rdma);
+    ucx_p->asked = GPUHIER_NET_DIRECT == mode || (GPUHIER_NET_AUTO == mode && rdma);
     CUdevice device = 0;
-    const info_driver_t *driver = GPUHIER_NET_CUDA_AUTO == mode && rdma ? gpu_enter(machine, &device) : NULL;
+    const info_driver_t *driver = GPUHIER_NET_AUTO == mode && rdma ? gpu_enter(machine, &device) : NULL;
     if (OMPI_SUCCESS == rails_open(machine, mode, &net, ucx_p)) {
         ucx_p->takes_gpu_memory = gpuhier_net_gpu_is_yes(gpuhier_net_gpu(net));
         ucx_p->gpu = gpuhier_net_gpu(net);

@@ -295,7 +295,7 @@ static void rails_close(gpuhier_net_t *net)
 }
 
 /* Opens one rail. device: its name, or NULL where UCX chooses. */
-static int rail_open(gpuhier_net_rail_t *rail, const char *device, gpuhier_net_cuda_mode_t mode)
+static int rail_open(gpuhier_net_rail_t *rail, const char *device, gpuhier_net_mode_t mode)
 {
     ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                   .thread_mode = UCS_THREAD_MODE_SERIALIZED};
@@ -336,7 +336,7 @@ static int rail_open(gpuhier_net_rail_t *rail, const char *device, gpuhier_net_c
     }
     rail->is_tcp = is_tcp(device);
     gpuhier_net_gpu_facts_t facts = {.takes_cuda = 0 != (attr.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA))};
-    if (GPUHIER_NET_CUDA_AUTO == mode) {
+    if (GPUHIER_NET_AUTO == mode) {
         facts_find(rail, facts.takes_cuda, &facts);
     }
     rail->gpu = gpuhier_net_gpu_decide(mode, &facts);
@@ -357,7 +357,7 @@ int gpuhier_net_open_rails(gpuhier_net_t *net, unsigned rails, const char **erro
         if (OMPI_SUCCESS != rc) {
             return rc;
         }
-        if (GPUHIER_NET_CUDA_DIRECT == net->cuda_mode && !gpuhier_net_gpu_is_yes(rail->gpu)) {
+        if (GPUHIER_NET_DIRECT == net->cuda_mode && !gpuhier_net_gpu_is_yes(rail->gpu)) {
             rail_close(rail);
             return fail(OMPI_ERR_NOT_SUPPORTED,
                         "direct transfers of CUDA memory were asked for, but this UCX (%s) has no CUDA support or "
@@ -368,7 +368,7 @@ int gpuhier_net_open_rails(gpuhier_net_t *net, unsigned rails, const char **erro
     return OMPI_SUCCESS;
 }
 
-int gpuhier_net_open(const char *const *devices, int nrails, unsigned rails, gpuhier_net_cuda_mode_t cuda_mode,
+int gpuhier_net_open(const char *const *devices, int nrails, unsigned rails, gpuhier_net_mode_t cuda_mode,
                      gpuhier_net_t **net_p, const char **error_p)
 {
     *error_p = open_error;

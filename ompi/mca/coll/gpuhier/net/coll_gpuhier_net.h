@@ -48,6 +48,7 @@
 #include <stdint.h>
 
 #include "base/coll_gpuhier_limits.h"
+#include "base/coll_gpuhier_params.h"
 
 /* -- whether messages between groups lie in GPU memory or in pinned host memory: pure, in coll_gpuhier_net_gpu.c ----
  */
@@ -74,13 +75,6 @@ typedef enum gpuhier_net_gpu {
 } gpuhier_net_gpu_t;
 #undef GPUHIER_NET_GPU_NUMBER
 
-/* Whether UCX gets CUDA memory. */
-typedef enum {
-    GPUHIER_NET_CUDA_AUTO = 0, /* if the NICs of all rails reach it */
-    GPUHIER_NET_CUDA_STAGED,   /* never */
-    GPUHIER_NET_CUDA_DIRECT    /* always; open fails if UCX does not take it */
-} gpuhier_net_cuda_mode_t;
-
 /* What is known of a rail. Bits stand for memory domains of its UCX context, by their index there. */
 typedef struct gpuhier_net_gpu_facts {
     bool takes_cuda; /* UCX takes CUDA memory, if only to copy it to the host piece by piece (cuda_copy) */
@@ -92,7 +86,8 @@ typedef struct gpuhier_net_gpu_facts {
 } gpuhier_net_gpu_facts_t;
 
 /*
- * The answer for one rail.
+ * The answer for one rail. mode: AUTO if the NICs of all rails reach CUDA memory, STAGED never, DIRECT always: then
+ * open fails if UCX does not take it.
  *
  * A NIC reaches GPU memory if it has registered some: with nvidia_peermem or dma-buf. Otherwise UCX's cuda_copy, which
  * makes it take GPU memory in any case, moves each message in pieces through the host, one after the other.
@@ -101,7 +96,7 @@ typedef struct gpuhier_net_gpu_facts {
  * connections that end with it (rc), or with keys that it can invalidate. UCX does not say whether it can invalidate
  * keys, so only rc counts. Without rc, messages go through the host as with tcp.
  */
-gpuhier_net_gpu_t gpuhier_net_gpu_decide(gpuhier_net_cuda_mode_t mode, const gpuhier_net_gpu_facts_t *facts);
+gpuhier_net_gpu_t gpuhier_net_gpu_decide(gpuhier_net_mode_t mode, const gpuhier_net_gpu_facts_t *facts);
 
 static inline bool gpuhier_net_gpu_is_yes(gpuhier_net_gpu_t answer)
 {
@@ -184,11 +179,11 @@ typedef void (*gpuhier_net_error_fn_t)(void *arg, gpuhier_net_peer_t *peer, int 
  * `rails`, and rail 0. Each costs memory, sockets or queue pairs, and each of its calls of progress costs time, so a
  * process opens those that it sends or receives by.
  * Errors: OMPI_ERR_BAD_PARAM (too many rails), OMPI_ERR_NOT_FOUND (no such device), OMPI_ERR_NOT_SUPPORTED
- * (GPUHIER_NET_CUDA_DIRECT, and UCX does not take CUDA memory), OMPI_ERR_OUT_OF_RESOURCE, or UCX's error.
+ * (GPUHIER_NET_DIRECT, and UCX does not take CUDA memory), OMPI_ERR_OUT_OF_RESOURCE, or UCX's error.
  * *error_p becomes one line that says what is wrong and what to do, or "". It is valid until this thread calls the
  * function again.
  */
-int gpuhier_net_open(const char *const *devices, int nrails, unsigned rails, gpuhier_net_cuda_mode_t cuda_mode,
+int gpuhier_net_open(const char *const *devices, int nrails, unsigned rails, gpuhier_net_mode_t cuda_mode,
                      gpuhier_net_t **net_p, const char **error_p);
 
 /* Opens more rails: those of the set that are not open. Addresses that are made later name them. Errors are those of

@@ -6,22 +6,24 @@
  *
  * coll_gpuhier_net.c decides for the rails of this process, set-up for all ranks of a communicator.
  */
+#include "ompi_config.h"
+
 #include "net/coll_gpuhier_net.h"
 
 #include <string.h>
 
-gpuhier_net_gpu_t gpuhier_net_gpu_decide(gpuhier_net_cuda_mode_t mode, const gpuhier_net_gpu_facts_t *facts)
+gpuhier_net_gpu_t gpuhier_net_gpu_decide(gpuhier_net_mode_t mode, const gpuhier_net_gpu_facts_t *facts)
 {
-    if (GPUHIER_NET_CUDA_STAGED == mode) {
+    if (GPUHIER_NET_STAGED == mode) {
         return GPUHIER_NET_GPU_STAGED;
     }
-    if (GPUHIER_NET_CUDA_AUTO == mode && facts->is_tcp) {
+    if (GPUHIER_NET_AUTO == mode && facts->is_tcp) {
         return GPUHIER_NET_GPU_TCP;
     }
     if (!facts->takes_cuda) {
         return GPUHIER_NET_GPU_NO_CUDA;
     }
-    if (GPUHIER_NET_CUDA_DIRECT == mode) {
+    if (GPUHIER_NET_DIRECT == mode) {
         return GPUHIER_NET_GPU_FORCED;
     }
     if (!facts->is_known) {

@@ -55,7 +55,7 @@ struct gpuhier_net {
     int nrails;
     const gpuhier_net_carrier_t *carrier; /* NULL: UCX */
     bool has_devices;                     /* false: UCX chooses devices for the only rail */
-    gpuhier_net_cuda_mode_t cuda_mode;
+    gpuhier_net_mode_t cuda_mode;
     bool has_new_failure; /* a connection failed and is not reaped yet */
     bool has_unused;      /* a reaped connection may be without use */
     gpuhier_net_rail_t rails[GPUHIER_RAILS_MAX];
@@ -126,7 +126,6 @@ struct gpuhier_net_connection {
 struct gpuhier_net_peer {
     gpuhier_net_connection_t *connection;
     gpuhier_net_peer_t *next;
-    gpuhier_net_peer_t **prev_p;
     gpuhier_net_op_t *ops; /* that have not ended */
     char name[GPUHIER_NET_NAME_MAX];
 };
@@ -184,7 +183,8 @@ void gpuhier_net_op_unlink(gpuhier_net_op_t *op);
 /* Ends an operation that is on no list. Writes the state last, which hands the operation back to the caller. */
 void gpuhier_net_op_end(gpuhier_net_op_t *op, int code, size_t bytes);
 
-/* Takes an operation off its list and ends it. On a failed connection an error becomes the connection's. */
+/* Takes an operation off its list and ends it. On a failed connection an error becomes the connection's: the reason is
+ * the death, whether UCX reports a cancelled request, a reset, or a time-out. */
 void gpuhier_net_op_finish(gpuhier_net_op_t *op, int code, size_t bytes);
 
 /* Closes all connections by force. Later, when the workers are gone, the second frees them and all peers. */

@@ -55,50 +55,28 @@ int gpuhier_net_code(ucs_status_t status)
     }
 }
 
-/*
- * The code of a request that UCX ended with this status. When its peer is known to be dead, the reason is the death,
- * whether UCX reports a cancelled request, a reset, or a time-out.
- */
-static int op_code(const gpuhier_net_op_t *op, ucs_status_t status)
-{
-    if (UCS_OK != status && GPUHIER_NET_CONNECTION_ALIVE != op->connection->state) {
-        return op->connection->status;
-    }
-    return gpuhier_net_code(status);
-}
-
 static void send_done(void *request, ucs_status_t status, void *user_data)
 {
     gpuhier_net_op_t *op = user_data;
-    const size_t bytes = op->bytes;
-    gpuhier_net_op_unlink(op);
-    gpuhier_net_op_end(op, op_code(op, status), bytes);
+    gpuhier_net_op_finish(op, gpuhier_net_code(status), op->bytes);
     ucp_request_free(request);
 }
 
 static void receive_done(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *user_data)
 {
-    gpuhier_net_op_t *op = user_data;
-    size_t bytes = (UCS_OK == status) ? info->length : 0;
-    gpuhier_net_op_unlink(op);
-    gpuhier_net_op_end(op, op_code(op, status), bytes);
+    gpuhier_net_op_finish(user_data, gpuhier_net_code(status), (UCS_OK == status) ? info->length : 0);
     ucp_request_free(request);
 }
 
 static void op_start(gpuhier_net_op_t *op, gpuhier_net_peer_t *peer, int rail, bool is_receive, size_t bytes)
 {
-    op->state = GPUHIER_NET_OP_PENDING;
-    op->status = OMPI_SUCCESS;
-    op->bytes = bytes;
-    op->net = peer->connection->net;
-    op->connection = peer->connection;
-    op->request = NULL;
-    op->announcement = NULL;
-    op->unasked = NULL;
-    op->next = NULL;
-    op->prev_p = NULL;
-    op->rail = rail % op->net->nrails;
-    op->is_receive = is_receive;
+    gpuhier_net_t *net = peer->connection->net;
+    *op = (gpuhier_net_op_t){.state = GPUHIER_NET_OP_PENDING,
+                             .bytes = bytes,
+                             .net = net,
+                             .connection = peer->connection,
+                             .rail = (rail < 0 ? 0 : rail) % net->nrails,
+                             .is_receive = is_receive};
 }
 
 static int op_refuse(gpuhier_net_op_t *op, int code)
@@ -107,13 +85,13 @@ static int op_refuse(gpuhier_net_op_t *op, int code)
     return code;
 }
 
-static void param_common(ucp_request_param_t *param, gpuhier_net_op_t *op, bool is_cuda)
+static ucp_request_param_t param_common(gpuhier_net_op_t *op, bool is_cuda)
 {
     /* Tells UCX the type of memory: its own detection asks the driver about each new address. */
-    *param = (ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA
-                                                   | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
-                                   .user_data = op,
-                                   .memory_type = is_cuda ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST};
+    return (ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA
+                                                 | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+                                 .user_data = op,
+                                 .memory_type = is_cuda ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST};
 }
 
 static int op_check(const gpuhier_net_op_t *op, int rail, const void *buf, size_t bytes, bool is_cuda)
@@ -134,7 +112,7 @@ static int op_check(const gpuhier_net_op_t *op, int rail, const void *buf, size_
 int gpuhier_net_send(gpuhier_net_peer_t *peer, int rail, uint64_t tag, const void *buf, size_t bytes, bool is_cuda,
                      gpuhier_net_op_t *op)
 {
-    op_start(op, peer, (rail < 0) ? 0 : rail, false, bytes);
+    op_start(op, peer, rail, false, bytes);
     int rc = op_check(op, rail, buf, bytes, is_cuda);
     gpuhier_net_link_t *link = NULL;
     if (OMPI_SUCCESS == rc && NULL != op->net->carrier) {
@@ -147,27 +125,23 @@ int gpuhier_net_send(gpuhier_net_peer_t *peer, int rail, uint64_t tag, const voi
     if (OMPI_SUCCESS != rc) {
         return op_refuse(op, rc);
     }
-    ucp_request_param_t param;
-    param_common(&param, op, is_cuda);
+    ucp_request_param_t param = param_common(op, is_cuda);
     param.cb.send = send_done;
+    gpuhier_net_op_link(op, &peer->ops);
     ucs_status_ptr_t result =
         ucp_tag_send_nbx(link->endpoints[(1 == link->count) ? 0 : peer->connection->sends_on], buf, bytes, tag, &param);
-    if (NULL == result) {
-        gpuhier_net_op_end(op, OMPI_SUCCESS, bytes);
-        return OMPI_SUCCESS;
-    }
-    if (UCS_PTR_IS_ERR(result)) {
-        return op_refuse(op, op_code(op, UCS_PTR_STATUS(result)));
+    if (!UCS_PTR_IS_PTR(result)) {
+        gpuhier_net_op_finish(op, gpuhier_net_code(UCS_PTR_STATUS(result)), bytes);
+        return op->status;
     }
     op->request = result;
-    gpuhier_net_op_link(op, &peer->ops);
     return OMPI_SUCCESS;
 }
 
 int gpuhier_net_recv(gpuhier_net_peer_t *peer, int rail, uint64_t tag, void *buf, size_t bytes, bool is_cuda,
                      gpuhier_net_op_t *op)
 {
-    op_start(op, peer, (rail < 0) ? 0 : rail, true, bytes);
+    op_start(op, peer, rail, true, bytes);
     int rc = op_check(op, rail, buf, bytes, is_cuda);
     gpuhier_net_link_t *link;
     if (OMPI_SUCCESS == rc && NULL != op->net->carrier) {
@@ -180,8 +154,7 @@ int gpuhier_net_recv(gpuhier_net_peer_t *peer, int rail, uint64_t tag, void *buf
     if (OMPI_SUCCESS != rc) {
         return op_refuse(op, rc);
     }
-    ucp_request_param_t param;
-    param_common(&param, op, is_cuda);
+    ucp_request_param_t param = param_common(op, is_cuda);
     /*
      * UCX 1.13 does not tell the length of a receive that completes at once. With this flag UCX always calls the
      * callback, possibly before ucp_tag_recv_nbx() returns.
@@ -191,8 +164,7 @@ int gpuhier_net_recv(gpuhier_net_peer_t *peer, int rail, uint64_t tag, void *buf
     gpuhier_net_op_link(op, &peer->ops);
     ucs_status_ptr_t result = ucp_tag_recv_nbx(op->net->rails[op->rail].worker, buf, bytes, tag, UINT64_MAX, &param);
     if (UCS_PTR_IS_ERR(result)) {
-        gpuhier_net_op_unlink(op);
-        return op_refuse(op, op_code(op, UCS_PTR_STATUS(result)));
+        gpuhier_net_op_finish(op, gpuhier_net_code(UCS_PTR_STATUS(result)), 0);
     }
     if (GPUHIER_NET_OP_PENDING != op->state) {
         return op->status;
@@ -204,11 +176,8 @@ int gpuhier_net_recv(gpuhier_net_peer_t *peer, int rail, uint64_t tag, void *buf
          * that is not here now does not come.
          */
         gpuhier_net_cancel(op);
-        if (GPUHIER_NET_OP_ERROR == op->state) {
-            return op->status;
-        }
     }
-    return OMPI_SUCCESS;
+    return op->status;
 }
 
 void gpuhier_net_cancel(gpuhier_net_op_t *op)

@@ -148,22 +148,11 @@ static int blob_parse(gpuhier_net_connection_t *connection)
 
 /* -- connections and peers ------------------------------------------------------------------ */
 
-static void peer_link(gpuhier_net_peer_t *peer, gpuhier_net_peer_t **list)
+static void connection_free(gpuhier_net_connection_t *connection)
 {
-    peer->next = *list;
-    peer->prev_p = list;
-    if (NULL != *list) {
-        (*list)->prev_p = &peer->next;
-    }
-    *list = peer;
-}
-
-static void peer_unlink(gpuhier_net_peer_t *peer)
-{
-    *peer->prev_p = peer->next;
-    if (NULL != peer->next) {
-        peer->next->prev_p = peer->prev_p;
-    }
+    gpuhier_net_stream_free(connection);
+    free(connection->blob);
+    free(connection);
 }
 
 /* Makes a connection from an address, which it checks. It is not among those of the net yet. */
@@ -171,19 +160,19 @@ static int connection_create(gpuhier_net_t *net, const void *blob, size_t bytes,
                              gpuhier_net_connection_t **connection_p)
 {
     gpuhier_net_connection_t *connection = calloc(1, sizeof(*connection));
-    int rc = OMPI_ERR_OUT_OF_RESOURCE;
     if (NULL == connection) {
-        return rc;
+        return OMPI_ERR_OUT_OF_RESOURCE;
     }
     connection->blob = malloc(bytes);
-    if (NULL == connection->blob) {
-        goto free_connection;
+    int rc = OMPI_ERR_OUT_OF_RESOURCE;
+    if (NULL != connection->blob) {
+        memcpy(connection->blob, blob, bytes);
+        connection->blob_bytes = bytes;
+        rc = blob_parse(connection);
     }
-    memcpy(connection->blob, blob, bytes);
-    connection->blob_bytes = bytes;
-    rc = blob_parse(connection);
     if (OMPI_SUCCESS != rc) {
-        goto free_blob;
+        connection_free(connection);
+        return rc;
     }
     /* Both sides compare the same two names, so they choose opposite directions. */
     connection->is_self = connection->process == process_of(net);
@@ -191,19 +180,6 @@ static int connection_create(gpuhier_net_t *net, const void *blob, size_t bytes,
     connection->net = net;
     *connection_p = connection;
     return OMPI_SUCCESS;
-
-free_blob:
-    free(connection->blob);
-free_connection:
-    free(connection);
-    return rc;
-}
-
-static void connection_free(gpuhier_net_connection_t *connection)
-{
-    gpuhier_net_stream_free(connection);
-    free(connection->blob);
-    free(connection);
 }
 
 static int rails_known(const gpuhier_net_connection_t *connection)
@@ -246,10 +222,9 @@ int gpuhier_net_peer_create(gpuhier_net_t *net, const void *blob, size_t bytes, 
         free(peer);
         return rc;
     }
-    for (connection = net->connections; NULL != connection; connection = connection->next) {
-        if (connection->process == made->process) {
-            break;
-        }
+    connection = net->connections;
+    while (NULL != connection && connection->process != made->process) {
+        connection = connection->next;
     }
     if (NULL == connection) {
         connection = made;
@@ -261,7 +236,8 @@ int gpuhier_net_peer_create(gpuhier_net_t *net, const void *blob, size_t bytes, 
     }
     snprintf(peer->name, sizeof(peer->name), "%s", (NULL == name) ? "a peer" : name);
     peer->connection = connection;
-    peer_link(peer, &connection->peers);
+    peer->next = connection->peers;
+    connection->peers = peer;
     *peer_p = peer;
     return OMPI_SUCCESS;
 }
@@ -365,7 +341,11 @@ static void peer_let_go(gpuhier_net_peer_t *peer)
     if (GPUHIER_NET_CONNECTION_REAPED == peer->connection->state) {
         peer->connection->net->has_unused = true;
     }
-    peer_unlink(peer);
+    gpuhier_net_peer_t **place = &peer->connection->peers;
+    while (peer != *place) {
+        place = &(*place)->next;
+    }
+    *place = peer->next;
     free(peer);
 }
 
@@ -403,23 +383,13 @@ void gpuhier_net_connections_close(gpuhier_net_t *net)
     }
 }
 
-/* Ends all operations of a list with this code. UCX cannot touch them: the workers are gone. */
-static void ops_abandon(gpuhier_net_op_t **list, int code)
+/* Ends all operations of a list. UCX cannot touch them: the workers are gone. */
+static void ops_abandon(gpuhier_net_op_t **list)
 {
     while (NULL != *list) {
         gpuhier_net_op_t *op = *list;
         gpuhier_net_op_unlink(op);
-        gpuhier_net_op_end(op, code, 0);
-    }
-}
-
-static void peers_free(gpuhier_net_peer_t *peers)
-{
-    while (NULL != peers) {
-        gpuhier_net_peer_t *next = peers->next;
-        ops_abandon(&peers->ops, OMPI_ERR_TIMEOUT);
-        free(peers);
-        peers = next;
+        gpuhier_net_op_end(op, OMPI_ERR_TIMEOUT, 0);
     }
 }
 
@@ -428,8 +398,10 @@ void gpuhier_net_connections_free(gpuhier_net_t *net)
     while (NULL != net->connections) {
         gpuhier_net_connection_t *connection = net->connections;
         net->connections = connection->next;
-        peers_free(connection->peers);
-        ops_abandon(&connection->left, OMPI_ERR_TIMEOUT);
+        while (NULL != connection->peers) {
+            peer_let_go(connection->peers);
+        }
+        ops_abandon(&connection->left);
         connection_free(connection);
     }
 }

@@ -278,22 +278,6 @@ bool gpuhier_process_has_net(void)
     return any;
 }
 
-/*
- * By default UCX is given GPU memory only where NICs read and write it. Otherwise UCX would copy it to host memory
- * piece by piece, waiting for each; kernels write to host memory directly.
- */
-static gpuhier_net_cuda_mode_t cuda_mode(void)
-{
-    switch (gpuhier_params.net) {
-    case GPUHIER_NET_DIRECT:
-        return GPUHIER_NET_CUDA_DIRECT;
-    case GPUHIER_NET_STAGED:
-        return GPUHIER_NET_CUDA_STAGED;
-    default:
-        return GPUHIER_NET_CUDA_AUTO;
-    }
-}
-
 bool gpuhier_process_net_on_device(gpuhier_way_t way)
 {
     gpuhier_devices_check();
@@ -345,7 +329,8 @@ int gpuhier_process_net_open(const gpuhier_record_t *mine, gpuhier_way_t way, un
         return gpuhier_net_open_rails(net, rails, error_p);
     }
     const int rc = GPUHIER_WAY_MPI == way ? pml_net_open(&net, error_p)
-                                          : gpuhier_net_open(devices, nrails, rails, cuda_mode(), &net, error_p);
+                                          : gpuhier_net_open(devices, nrails, rails,
+                                                             (gpuhier_net_mode_t) gpuhier_params.net, &net, error_p);
     if (OMPI_SUCCESS == rc) {
         if (!gpuhier_process_has_net()) {
             (void) opal_progress_register_lp(progress); /* if that fails, calls still drive the net */

@@ -144,7 +144,7 @@ static void lane_leave(gpuhier_call_t *call)
     gpuhier_lane_t *lane = call->lane;
     gpuhier_order_leave(call);
     gpuhier_leaders_leave(call->team);
-    gpuhier_partners_leave(call->team);
+    gpuhier_partners_leave(call->team, true);
     gpuhier_exchange_leave(call->team, lane);
 }
 

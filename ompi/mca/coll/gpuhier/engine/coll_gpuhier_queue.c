@@ -384,7 +384,7 @@ void gpuhier_queue_open(void)
                                                  .block_bytes = sizeof(gpuhier_block_t),
                                                  .make = parts_make,
                                                  .release = parts_release,
-                                                 .drive = drive_and_tell};
+                                                 .drive = drive_and_tell,
+                                                 .net_progress = net_progress};
     gpuhier_team_engine = &engine;
-    gpuhier_process_open(net_progress);
 }

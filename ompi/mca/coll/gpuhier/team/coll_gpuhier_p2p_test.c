@@ -72,7 +72,7 @@ static size_t part_of(int neighbour)
     return ((size_t) neighbour + 1) * PART_BYTES % half_bytes();
 }
 
-static bool matches(const uint64_t *words, size_t bytes, uint64_t nonce, size_t from)
+bool gpuhier_p2p_pattern_matches(const uint64_t *words, size_t bytes, uint64_t nonce, size_t from)
 {
     for (size_t i = 0; i < bytes / sizeof(*words); ++i) {
         if (words[i] != gpuhier_p2p_word(nonce, from / sizeof(*words) + i)) {
@@ -80,11 +80,6 @@ static bool matches(const uint64_t *words, size_t bytes, uint64_t nonce, size_t 
         }
     }
     return bytes > 0;
-}
-
-bool gpuhier_p2p_pattern_matches(const uint64_t *words, size_t bytes, uint64_t nonce)
-{
-    return matches(words, bytes, nonce, 0);
 }
 
 void gpuhier_p2p_pattern_write(uint64_t *words, size_t bytes, uint64_t nonce)
@@ -121,8 +116,13 @@ static int move(const gpuhier_lane_t *lane, CUdeviceptr to, CUdeviceptr from, si
     return gpuhier_reduce_copy(&lane->device->reduce, &args, lane->stream[GPUHIER_STAGE_IN]);
 }
 
-static void map(gpuhier_neighbour_t *neighbour)
+/* Maps the scratch of neighbour k, and starts both kernels. */
+static void start(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbour, int k, int n, int me)
 {
+    const size_t bytes = pattern_bytes(n);
+    if (0 == bytes) {
+        neighbour->error = CUDA_ERROR_OUT_OF_MEMORY; /* what cannot be tested is not trusted */
+    }
     if (0 != neighbour->error) {
         return;
     }
@@ -130,19 +130,8 @@ static void map(gpuhier_neighbour_t *neighbour)
     int rc = gpuhier_map(&neighbour->scratch, true, &neighbour->mapping, &neighbour->address);
     gpuhier_engine_unlock();
     neighbour->error = OMPI_ERR_NOT_FOUND == rc ? GPUHIER_NO_DESCRIPTOR : gpuhier_cuda_error_of(rc);
-}
-
-/* Maps the scratch of neighbour k, and starts both kernels. */
-static void start(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbour, int k, int n, int me)
-{
-    const size_t bytes = pattern_bytes(n);
-    if (0 == bytes) {
-        neighbour->error = CUDA_ERROR_OUT_OF_MEMORY; /* what cannot be tested is not trusted */
-        return;
-    }
-    map(neighbour);
     if (0 == neighbour->error) {
-        int rc = move(lane, lane->scratch + spot_of(n + k, n), neighbour->address, bytes);
+        rc = move(lane, lane->scratch + spot_of(n + k, n), neighbour->address, bytes);
         rc = OMPI_SUCCESS != rc ? rc
                                 : move(lane, neighbour->address + spot_of(me, n), lane->scratch + part_of(k), bytes);
         neighbour->error = gpuhier_cuda_error_of(rc);
@@ -158,7 +147,7 @@ static int finish(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbours, i
         gpuhier_neighbour_t *neighbour = &neighbours[k];
         if (k != me && 0 == neighbour->error) {
             const uint64_t *landing = &landings[(size_t) k * bytes / sizeof(*landings)];
-            neighbour->reads = matches(landing, bytes, neighbour->nonce, 0);
+            neighbour->reads = gpuhier_p2p_pattern_matches(landing, bytes, neighbour->nonce, 0);
         }
     }
     return rc;
@@ -201,7 +190,7 @@ int gpuhier_p2p_test_inspect(const gpuhier_lane_t *lane, gpuhier_neighbour_t *ne
     for (int k = 0; k < n && OMPI_SUCCESS == rc; ++k) {
         if (k != me) {
             const uint64_t *spot = &spots[(size_t) k * bytes / sizeof(*spots)];
-            neighbours[k].arrived = matches(spot, bytes, neighbours[k].nonce, part_of(me));
+            neighbours[k].arrived = gpuhier_p2p_pattern_matches(spot, bytes, neighbours[k].nonce, part_of(me));
         }
     }
     free(spots);
@@ -220,12 +209,6 @@ int gpuhier_p2p_table_init(gpuhier_p2p_table_t *table, int nranks, int widest, c
     *table = (gpuhier_p2p_table_t){.nranks = nranks, .widest = widest, .places = places};
     table->cells = calloc((size_t) nranks + 1, gpuhier_p2p_table_row_bytes(table));
     return NULL == table->cells ? OMPI_ERR_OUT_OF_RESOURCE : OMPI_SUCCESS;
-}
-
-void gpuhier_p2p_table_fini(gpuhier_p2p_table_t *table)
-{
-    free(table->cells);
-    table->cells = NULL;
 }
 
 static gpuhier_p2p_cell_t *row_of(const gpuhier_p2p_table_t *table, int rank)

@@ -43,10 +43,10 @@ int gpuhier_p2p_test_run(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighb
 int gpuhier_p2p_test_inspect(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbours, int n, int me);
 
 /* Random words that come from a nonce: the first is one of them, the second writes them, and the third checks for them.
- * bytes: > 0, of whole words. */
+ * bytes: > 0, of whole words. from: bytes before the first word to check for. */
 uint64_t gpuhier_p2p_word(uint64_t nonce, size_t index);
 void gpuhier_p2p_pattern_write(uint64_t *words, size_t bytes, uint64_t nonce);
-bool gpuhier_p2p_pattern_matches(const uint64_t *words, size_t bytes, uint64_t nonce);
+bool gpuhier_p2p_pattern_matches(const uint64_t *words, size_t bytes, uint64_t nonce, size_t from);
 
 /* What one rank has found about one rank of its node. Ranks exchange cells. */
 typedef struct gpuhier_p2p_cell {
@@ -66,9 +66,8 @@ typedef struct gpuhier_p2p_table {
     gpuhier_p2p_cell_t *cells; /* [nranks + 1][1 + widest]; the last row is for this rank to send from */
 } gpuhier_p2p_table_t;
 
-/* Returns an Open MPI code. fini also takes a table that is all zero. */
+/* Returns an Open MPI code. The set-up frees `cells`. */
 int gpuhier_p2p_table_init(gpuhier_p2p_table_t *table, int nranks, int widest, const int *places);
-void gpuhier_p2p_table_fini(gpuhier_p2p_table_t *table);
 
 /* The row to send, and its length. It says that this rank has failed until its n neighbours are noted. */
 void *gpuhier_p2p_table_mine(const gpuhier_p2p_table_t *table);

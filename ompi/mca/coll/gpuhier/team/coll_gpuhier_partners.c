@@ -124,14 +124,15 @@ static unsigned rails_shared(const gpuhier_team_t *team, int partner)
                                 end < their_end ? end : their_end);
 }
 
-static int greeting_post(const gpuhier_team_t *team, notice_t *notice, int rail)
+/* Posts a greeting or a last word on a rail, both ways. */
+static int words_post(const gpuhier_team_t *team, notice_t *notice, int word, int rail)
 {
     gpuhier_net_peer_t *peer = team->peers[notice->rank];
-    const uint64_t theirs = gpuhier_word_tag(team->id, GPUHIER_WORD_GREETING + rail, notice->rank);
-    const uint64_t mine = gpuhier_word_tag(team->id, GPUHIER_WORD_GREETING + rail, team->rank);
-    int rc = gpuhier_net_recv(peer, rail, theirs, NULL, 0, false, &notice->greeting[2 * rail]);
-    return OMPI_SUCCESS != rc ? rc
-                              : gpuhier_net_send(peer, rail, mine, NULL, 0, false, &notice->greeting[2 * rail + 1]);
+    const uint64_t theirs = gpuhier_word_tag(team->id, word + rail, notice->rank);
+    const uint64_t mine = gpuhier_word_tag(team->id, word + rail, team->rank);
+    const int received = gpuhier_net_recv(peer, rail, theirs, NULL, 0, false, &notice->greeting[2 * rail]);
+    const int sent = gpuhier_net_send(peer, rail, mine, NULL, 0, false, &notice->greeting[2 * rail + 1]);
+    return OMPI_SUCCESS != received ? received : sent;
 }
 
 /* Posts the greetings to all partners with that rail. Stops at the first error and returns it. */
@@ -142,7 +143,7 @@ static int greetings_post(const gpuhier_team_t *team, int rail)
     gpuhier_engine_lock();
     for (int i = 0; i < partners->nnotices && OMPI_SUCCESS == rc; ++i) {
         if (0 != (rails_shared(team, partners->notices[i].rank) >> rail & 1u)) {
-            rc = greeting_post(team, &partners->notices[i], rail);
+            rc = words_post(team, &partners->notices[i], GPUHIER_WORD_GREETING, rail);
         }
     }
     gpuhier_engine_unlock();
@@ -194,20 +195,15 @@ int gpuhier_partners_connect(gpuhier_team_t *team)
     return rc;
 }
 
-static bool notice_in_use(const notice_t *notice)
-{
-    bool in_use = gpuhier_net_op_is_pending(&notice->recv) || gpuhier_net_op_is_pending(&notice->send);
-    for (int i = 0; i < 2 * GPUHIER_RAILS_MAX; ++i) {
-        in_use = in_use || gpuhier_net_op_is_pending(&notice->greeting[i]);
-    }
-    return in_use;
-}
-
 static bool words_in_use(const gpuhier_partners_t *partners)
 {
     bool in_use = false;
     for (int i = 0; i < partners->nnotices; ++i) {
-        in_use = in_use || notice_in_use(&partners->notices[i]);
+        const notice_t *notice = &partners->notices[i];
+        in_use = in_use || gpuhier_net_pair_in_use(&notice->send, &notice->recv);
+        for (int k = 0; k < 2 * GPUHIER_RAILS_MAX; ++k) {
+            in_use = in_use || gpuhier_net_op_is_pending(&notice->greeting[k]);
+        }
     }
     return in_use;
 }
@@ -255,28 +251,20 @@ static bool any_has_given_up(const gpuhier_partners_t *partners)
     return any;
 }
 
-/* If a partner has given up, it discards what this rank sends, until this rank says that nothing more comes. */
-void gpuhier_partners_fini(gpuhier_team_t *team)
+void gpuhier_partners_leave(gpuhier_team_t *team, bool failed)
 {
     gpuhier_partners_t *partners = team->partners;
     if (NULL == partners) {
         return;
     }
-    if (any_has_given_up(partners)) {
-        gpuhier_partners_give_up(team);
+    if (failed) {
+        partners->until = gpuhier_clock() + LAST_WORDS_SECONDS;
+    } else {
+        if (any_has_given_up(partners)) { /* it discards what this rank sends, until told that nothing more comes */
+            gpuhier_partners_give_up(team);
+        }
+        words_cancel(partners);
     }
-    words_cancel(partners);
-    team->partners = NULL;
-    gpuhier_keep(&partners->kept, give_back);
-}
-
-void gpuhier_partners_leave(gpuhier_team_t *team)
-{
-    gpuhier_partners_t *partners = team->partners;
-    if (NULL == partners) {
-        return;
-    }
-    partners->until = gpuhier_clock() + LAST_WORDS_SECONDS;
     team->partners = NULL;
     gpuhier_keep(&partners->kept, give_back);
 }
@@ -319,20 +307,7 @@ int gpuhier_partners_check(const gpuhier_team_t *team)
     return rc;
 }
 
-/* Posts the last words on a rail that calls have used. Errors are ignored: the partner learns of them by its
- * connection. */
-static void last_words_post(gpuhier_team_t *team, notice_t *notice, int rail)
-{
-    gpuhier_net_peer_t *peer = team->peers[notice->rank];
-    gpuhier_net_op_t *recv = &notice->greeting[2 * rail], *send = &notice->greeting[2 * rail + 1];
-    if (GPUHIER_NET_OP_DONE == recv->state && GPUHIER_NET_OP_DONE == send->state) {
-        const uint64_t theirs = gpuhier_word_tag(team->id, GPUHIER_WORD_LAST + rail, notice->rank);
-        const uint64_t mine = gpuhier_word_tag(team->id, GPUHIER_WORD_LAST + rail, team->rank);
-        (void) gpuhier_net_recv(peer, rail, theirs, NULL, 0, false, recv);
-        (void) gpuhier_net_send(peer, rail, mine, NULL, 0, false, send);
-    }
-}
-
+/* Errors are ignored: the partner learns of them by its connection. */
 void gpuhier_partners_give_up(gpuhier_team_t *team)
 {
     gpuhier_partners_t *partners = team->partners;
@@ -348,7 +323,10 @@ void gpuhier_partners_give_up(gpuhier_team_t *team)
         const uint64_t name = gpuhier_word_tag(team->id, GPUHIER_WORD_NOTICE, team->rank);
         (void) gpuhier_net_send(team->peers[notice->rank], 0, name, NULL, 0, false, &notice->send);
         for (int rail = 1; rail < GPUHIER_RAILS_MAX; ++rail) {
-            last_words_post(team, notice, rail);
+            const gpuhier_net_op_t *greeting = &notice->greeting[2 * rail];
+            if (GPUHIER_NET_OP_DONE == greeting[0].state && GPUHIER_NET_OP_DONE == greeting[1].state) {
+                (void) words_post(team, notice, GPUHIER_WORD_LAST, rail); /* calls have used this rail */
+            }
         }
     }
 }

@@ -80,20 +80,17 @@ static inline uint64_t gpuhier_word_tag(uint32_t team, int word, int rank)
 /* -- words ----------------------------------------------------------------------------------- */
 
 /*
- * Expects a notice from each partner of a team of several groups. Returns an Open MPI code; gpuhier_partners_fini() may
- * be called in any case. The engine's lock is held in all functions but gpuhier_partners_connect().
+ * Expects a notice from each partner of a team of several groups. Returns an Open MPI code; gpuhier_partners_leave()
+ * may be called in any case. The engine's lock is held in all functions but gpuhier_partners_connect().
  */
 int gpuhier_partners_init(gpuhier_team_t *team);
 
-/* Stops expecting notices. Messages that UCX has not let go of are kept until it does. Harmless when no notice is
- * expected. */
-void gpuhier_partners_fini(gpuhier_team_t *team);
-
 /*
- * The same as gpuhier_partners_fini(), after a call has failed. Until every partner has given up as well, but for two
- * minutes at most, this rank receives and discards their messages, so that they get their memory back.
+ * Stops expecting notices. Messages that UCX has not let go of are kept until it does. Harmless when no notice is
+ * expected. failed: a call has failed. Until every partner has given up as well, but for two minutes at most, this rank
+ * then receives and discards their messages, so that they get their memory back.
  */
-void gpuhier_partners_leave(gpuhier_team_t *team);
+void gpuhier_partners_leave(gpuhier_team_t *team, bool failed);
 
 /*
  * Exchanges a greeting with each partner. UCX connects with the first message, and that takes both sides. Over a

@@ -44,15 +44,9 @@ static struct {
     gpuhier_net_t *net;
     unsigned lost; /* contexts that had been lost when it was opened */
 } ways[GPUHIER_WAY_COUNT];
-static bool leaving; /* all connections have been told */
-static int (*progress)(void);
+static bool leaving;        /* all connections have been told */
 static gpuhier_way_t asked; /* the last way to which this process had to fall back */
 static char fall_reason[GPUHIER_WAY_COUNT][320], last_loss[320];
-
-void gpuhier_process_open(int (*net_progress)(void))
-{
-    progress = net_progress;
-}
 
 /* "domain:bus:device.function", as CUDA prints it. */
 static void pci_parse(const char *text, gpuhier_pci_id_t *pci_p)
@@ -333,7 +327,8 @@ int gpuhier_process_net_open(const gpuhier_record_t *mine, gpuhier_way_t way, un
                                                              (gpuhier_net_mode_t) gpuhier_params.net, &net, error_p);
     if (OMPI_SUCCESS == rc) {
         if (!gpuhier_process_has_net()) {
-            (void) opal_progress_register_lp(progress); /* if that fails, calls still drive the net */
+            (void) opal_progress_register_lp(
+                gpuhier_team_engine->net_progress); /* if that fails, calls still drive the net */
         }
         ways[way].net = net;
         ways[way].lost = lost;
@@ -378,7 +373,7 @@ void gpuhier_process_leave(void)
 
 void gpuhier_process_close(void)
 {
-    (void) opal_progress_unregister(progress);
+    (void) opal_progress_unregister(gpuhier_team_engine->net_progress);
     for (int way = 0; way < GPUHIER_WAY_COUNT; ++way) {
         gpuhier_net_close(ways[way].net);
         free(ways[way].report);

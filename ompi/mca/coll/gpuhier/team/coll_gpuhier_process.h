@@ -81,10 +81,6 @@ bool gpuhier_process_net_on_device(gpuhier_way_t way);
 /* Can UCX be given memory of this device? Returns the answer with its reason. The connections are open. */
 gpuhier_net_gpu_t gpuhier_process_net_gpu(gpuhier_way_t way, const gpuhier_device_t *device);
 
-/* Sets the callback for Open MPI's progress that drives the connections once they exist. Called at each opening of the
- * component. */
-void gpuhier_process_open(int (*net_progress)(void));
-
 /* Tells all partners, once, that this process needs nothing more from them. The engine's lock is held, and the
  * connections are open. */
 void gpuhier_process_leave_begin(void);
@@ -110,6 +106,8 @@ typedef struct gpuhier_team_engine {
     void (*release)(struct gpuhier_team *team);
     /* Drives all pending calls and UCX while set-up waits. The lock is not held. Returns the number of events. */
     int (*drive)(bool thorough);
+    /* The callback for Open MPI's progress that drives the connections, once they exist. */
+    int (*net_progress)(void);
 } gpuhier_team_engine_t;
 
 /* Set before the first team is made. */

@@ -336,7 +336,7 @@ void gpuhier_setup_drop(gpuhier_setup_t *setup)
     free(setup->nodes);
     free(setup->places);
     free(setup->local);
-    gpuhier_p2p_table_fini(&setup->p2p);
+    free(setup->p2p.cells);
     free(setup->neighbours);
     free(setup->is_host);
     free(setup->address);

@@ -192,9 +192,7 @@ int gpuhier_setup_groups(gpuhier_setup_t *setup, int rc)
     uint32_t ids = OMPI_SUCCESS == rc ? UINT32_MAX : 0;
     for (size_t i = 0; i < n; ++i) {
         ids &= setup->words[i].ids;
-    }
-    if (OMPI_SUCCESS == gathered) {
-        gpuhier_setup_net_hear(setup);
+        setup->is_to_fall = setup->is_to_fall || (OMPI_SUCCESS == gathered && 0 != setup->words[i].no_net);
     }
     bool chosen = 0 != ids;
     if (GPUHIER_ID_CHOOSING == team->id_state) {

@@ -4,11 +4,11 @@
  *
  * The state of a set-up, and what its files do for each other. Only they include it.
  *
- *   coll_gpuhier_setup.c             the order of the steps, and the first one; memory of a set-up; beginning anew;
- * what is said of a new team coll_gpuhier_setup_node.c        the ranks of a node: descriptors of scratch, control
- * block, P2P test coll_gpuhier_setup_groups.c      the groups that follow from the P2P tests, their id, scratch in host
- * memory coll_gpuhier_setup_net.c         between groups: devices, addresses, connections, the fall to another way
- *   coll_gpuhier_setup_links.c       whether partners map each other's memory, and the trial of that; the relay
+ *   setup         the order of the steps, and the first one; memory; beginning anew; what is said of a new team
+ *   setup_node    the ranks of a node: descriptors of scratch, control block, P2P test
+ *   setup_groups  the groups that follow from the P2P tests, their id, scratch in host memory
+ *   setup_net     between groups: devices, addresses, connections, the fall to another way
+ *   setup_links   whether partners map each other's memory, and the trial of that; the relay
  *
  * They stand on parts that know nothing of set-up: p2p_test, partners, process.
  */
@@ -118,16 +118,10 @@ static inline int gpuhier_setup_gather(const gpuhier_setup_t *setup, const void 
 }
 
 /*
- * The steps, in the order of their calls. All ranks take each step, unless it is for several groups or for `has_host`.
- * rc: the outcome of this rank's earlier steps; a rank that has failed only votes. They return an Open MPI code.
- *
- * hello: takes scratch, and fills in `hello` and `records`. The code may differ between ranks.
- * node: makes or attaches the control block, and fills in `p2p`. The code may differ between ranks.
- * groups: makes the groups and chooses the team's id. Succeeds on all ranks or on none.
- * host_lanes: if `has_host`, makes scratch in host memory on the nodes that need it. Succeeds on all ranks or on none.
- * net_connect: if there are several groups, connects their partners. Succeeds on all ranks or on none.
- * links: if there are several groups, tries whether partners can map each other's memory. If not, makes a relay for the
- * groups of a node. Succeeds also if neither is possible. Succeeds on all ranks or on none.
+ * The steps, which the head of coll_gpuhier_setup.c describes. All ranks take each step, host_lanes if `has_host` and
+ * the last two if there are several groups. rc: the outcome of this rank's earlier steps; a rank that has failed only
+ * votes. They return an Open MPI code, which in node may differ between ranks. The others succeed on all ranks or on
+ * none; links also if there are neither links nor a relay.
  */
 int gpuhier_setup_node(gpuhier_setup_t *setup, int rc);
 int gpuhier_setup_groups(gpuhier_setup_t *setup, int rc);
@@ -160,9 +154,6 @@ int gpuhier_setup_net_record(gpuhier_team_t *team, gpuhier_record_t *record_p);
 /* When the groups are made and there are several: opens the rails. Fills in this rank's word: the ids that are free
  * here, the length of its address. */
 int gpuhier_setup_net_open(gpuhier_setup_t *setup, gpuhier_setup_word_t *mine);
-
-/* Takes lengths and failures from the words of all ranks. */
-void gpuhier_setup_net_hear(gpuhier_setup_t *setup);
 
 /* Are all ranks on one node? The same on all ranks. */
 static inline bool gpuhier_setup_is_one_node(const gpuhier_setup_t *setup)

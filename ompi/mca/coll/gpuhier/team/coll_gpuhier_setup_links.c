@@ -149,7 +149,7 @@ static unsigned partner_try(gpuhier_setup_t *setup, int rank, uint64_t *words)
     gpuhier_engine_lock();
     gpuhier_unmap(mapping);
     gpuhier_engine_unlock();
-    if (OMPI_SUCCESS == rc && !gpuhier_p2p_pattern_matches(words, pattern_bytes(), setup->hello[rank].nonce)) {
+    if (OMPI_SUCCESS == rc && !gpuhier_p2p_pattern_matches(words, pattern_bytes(), setup->hello[rank].nonce, 0)) {
         return CUDA_ERROR_UNKNOWN; /* the copy brought something else */
     }
     return gpuhier_cuda_error_of(rc);

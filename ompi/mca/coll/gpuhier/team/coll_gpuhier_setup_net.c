@@ -51,12 +51,10 @@ static bool pml_is_better(const gpuhier_team_t *team, const gpuhier_record_t *re
 int gpuhier_setup_net_record(gpuhier_team_t *team, gpuhier_record_t *record_p)
 {
     int rc = gpuhier_process_record(team->device->ordinal, team->way, record_p);
-    if (OMPI_SUCCESS == rc && pml_is_better(team, record_p)) {
-        team->way = GPUHIER_WAY_MPI;
-        return gpuhier_process_record(team->device->ordinal, team->way, record_p);
-    }
     if (OMPI_ERR_NOT_FOUND == rc) {
         gpuhier_process_fall(GPUHIER_WAY_MPI, "coll_gpuhier_devices names no device that UCX can use");
+    }
+    if (OMPI_ERR_NOT_FOUND == rc || (OMPI_SUCCESS == rc && pml_is_better(team, record_p))) {
         team->way = GPUHIER_WAY_MPI;
         rc = gpuhier_process_record(team->device->ordinal, team->way, record_p);
     }
@@ -233,13 +231,6 @@ int gpuhier_setup_net_open(gpuhier_setup_t *setup, gpuhier_setup_word_t *mine)
     }
     gpuhier_engine_unlock();
     return rc;
-}
-
-void gpuhier_setup_net_hear(gpuhier_setup_t *setup)
-{
-    for (int rank = 0; rank < setup->team->nranks; ++rank) {
-        setup->is_to_fall = setup->is_to_fall || 0 != setup->words[rank].no_net;
-    }
 }
 
 /*

@@ -48,12 +48,6 @@ static size_t copy_bytes(const gpuhier_team_t *team)
     return gpuhier_switch_place(team, team->switch_buffers);
 }
 
-/* Each member opens a socket for what the leader will send. */
-static int prepare_step(void)
-{
-    return gpuhier_fd_passing_open(gpuhier_process_word()) ? OMPI_SUCCESS : OMPI_ERR_UNREACH;
-}
-
 /* The leader makes the object. */
 static int create_step(gpuhier_team_t *team)
 {
@@ -125,7 +119,8 @@ static int step_take(gpuhier_team_t *team, int step, CUstream stream, uint64_t *
     }
     switch (step) {
     case STEP_PREPARE:
-        rc = prepare_step();
+        /* Each member opens a socket for what the leader will send. */
+        rc = gpuhier_fd_passing_open(gpuhier_process_word()) ? OMPI_SUCCESS : OMPI_ERR_UNREACH;
         break;
     case STEP_CREATE:
         rc = create_step(team);

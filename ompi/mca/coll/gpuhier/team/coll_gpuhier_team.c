@@ -80,7 +80,7 @@ bool gpuhier_team_id_choose(gpuhier_team_t *team, uint32_t free_on_all)
 void gpuhier_team_release(gpuhier_team_t *team)
 {
     gpuhier_team_engine->release(team);
-    gpuhier_partners_fini(team);
+    gpuhier_partners_leave(team, false);
     for (int rank = 0; NULL != team->peers && rank < team->nranks; ++rank) {
         gpuhier_net_peer_destroy(team->peers[rank]);
         team->peers[rank] = NULL;

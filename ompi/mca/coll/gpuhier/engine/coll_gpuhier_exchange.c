@@ -61,9 +61,12 @@ static piece_state_t *state_of(const gpuhier_call_t *call, uint64_t slice, int p
     return &exchange->pieces[buffer * exchange->npieces + piece - call->slices.plan.first_piece];
 }
 
-static int exchange_make(gpuhier_team_t *team)
+int gpuhier_exchange_init(gpuhier_team_t *team)
 {
-    gpuhier_exchange_t *exchange = team->exchange;
+    gpuhier_exchange_t *exchange = team->exchange = calloc(1, sizeof(*exchange));
+    if (NULL == exchange) {
+        return OMPI_ERR_OUT_OF_RESOURCE;
+    }
     exchange->device = team->device;
     exchange->partners = gpuhier_partners_share(team);
     /* Allows for long messages even if the wire has none: set-up may still find links, which have them. */
@@ -74,41 +77,17 @@ static int exchange_make(gpuhier_team_t *team)
     exchange->npieces = end - first;
     size_t states = (size_t) exchange->npieces * (size_t) exchange->slice_buffers;
     exchange->pieces = calloc(states, sizeof(piece_state_t));
-    if (NULL == exchange->pieces) {
-        exchange->npieces = 0;
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    for (size_t i = 0; i < states; ++i) {
-        int rc = gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&exchange->pieces[i].reduced, CU_EVENT_DISABLE_TIMING),
-                                    "cuEventCreate");
+    int rc = NULL == exchange->pieces ? OMPI_ERR_OUT_OF_RESOURCE : OMPI_SUCCESS;
+    exchange->npieces = OMPI_SUCCESS == rc ? exchange->npieces : 0;
+    for (size_t i = 0; i < states && OMPI_SUCCESS == rc; ++i) {
+        rc = gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&exchange->pieces[i].reduced, CU_EVENT_DISABLE_TIMING),
+                                "cuEventCreate");
         rc = OMPI_SUCCESS != rc ? rc : gpuhier_link_init(&exchange->pieces[i].link);
-        if (OMPI_SUCCESS != rc) {
-            return rc;
-        }
     }
-    return OMPI_SUCCESS;
-}
-
-int gpuhier_exchange_init(gpuhier_team_t *team)
-{
-    team->exchange = calloc(1, sizeof(*team->exchange));
-    if (NULL == team->exchange) {
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    int rc = exchange_make(team);
     if (OMPI_SUCCESS != rc) {
         gpuhier_exchange_leave(team, NULL);
     }
     return rc;
-}
-
-static bool piece_in_use(const gpuhier_exchange_t *exchange, piece_state_t *state)
-{
-    bool in_use = gpuhier_link_in_use(&state->link, exchange->partners, NULL != exchange->device->context);
-    for (int i = 0; i < GPUHIER_RAILS_MAX; ++i) {
-        in_use = in_use || gpuhier_net_pair_in_use(&state->send[i], &state->recv[i]);
-    }
-    return in_use;
 }
 
 /* A thread of the program may be capturing a graph. The queries would spoil it outside of gpuhier_cuda_enter(). */
@@ -121,7 +100,11 @@ static bool pieces_in_use(const gpuhier_exchange_t *exchange)
         return true;
     }
     for (int i = 0; i < exchange->npieces * exchange->slice_buffers; ++i) {
-        in_use = piece_in_use(exchange, &exchange->pieces[i]) || in_use;
+        piece_state_t *state = &exchange->pieces[i];
+        in_use = gpuhier_link_in_use(&state->link, exchange->partners, NULL != exchange->device->context) || in_use;
+        for (int k = 0; k < GPUHIER_RAILS_MAX; ++k) {
+            in_use = in_use || gpuhier_net_pair_in_use(&state->send[k], &state->recv[k]);
+        }
     }
     if (asks) {
         gpuhier_cuda_leave(&scope);

@@ -141,23 +141,30 @@ static void reduce(gpuhier_call_t *call)
     }
 }
 
-/* Has the message in flight, if any, ended? 1 if so, 0 if not, < 0 for an error. */
-static int message_done(gpuhier_call_t *call)
+/* Has a message, if any is in flight, ended? 1 if so, 0 if not, < 0 for an error. */
+static int request_done(struct ompi_request_t **request_p)
 {
-    gpuhier_hostcall_t *host = &call->host;
-    if (NULL == host->message) {
+    if (NULL == *request_p) {
         return 1;
     }
-    if (!REQUEST_COMPLETE(host->message)) {
+    if (!REQUEST_COMPLETE(*request_p)) {
         return 0;
     }
-    int rc = MPI_SUCCESS == host->message->req_status.MPI_ERROR ? OMPI_SUCCESS : OMPI_ERR_UNREACH;
-    (void) ompi_request_free(&host->message);
-    host->message = NULL;
-    if (OMPI_SUCCESS == rc && host->receiving) {
+    const int rc = MPI_SUCCESS == (*request_p)->req_status.MPI_ERROR ? 1 : OMPI_ERR_UNREACH;
+    (void) ompi_request_free(request_p);
+    *request_p = NULL;
+    return rc;
+}
+
+/* The same for the message of a move along the tree, which is then reduced if it comes from a child. */
+static int message_done(gpuhier_call_t *call)
+{
+    const bool is_new = NULL != call->host.message && call->host.receiving;
+    const int rc = request_done(&call->host.message);
+    if (rc > 0 && is_new) {
         reduce(call);
     }
-    return OMPI_SUCCESS != rc ? rc : 1;
+    return rc;
 }
 
 /* -- the data round of a collective other than all-reduce ----------------------------------- */
@@ -182,21 +189,6 @@ static bool takes_from(const gpuhier_call_t *call, int rank, int peer)
 {
     return gpuhier_collective_takes(call->row, rank == call->root_rank)
            && gpuhier_collective_gives(call->row, peer == call->root_rank);
-}
-
-/* Has a message of a step ended? As message_done(). */
-static int request_done(struct ompi_request_t **request_p)
-{
-    if (NULL == *request_p) {
-        return 1;
-    }
-    if (!REQUEST_COMPLETE(*request_p)) {
-        return 0;
-    }
-    const int rc = MPI_SUCCESS == (*request_p)->req_status.MPI_ERROR ? 1 : OMPI_ERR_UNREACH;
-    (void) ompi_request_free(request_p);
-    *request_p = NULL;
-    return rc;
 }
 
 /* Posts the step with the ranks at this distance: gives to one, and takes from the other. */

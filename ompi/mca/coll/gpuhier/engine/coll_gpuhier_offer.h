@@ -5,8 +5,9 @@
  * Which of the user's buffers are offered to the peers in the arrival record of a call in slices. Called by the engine;
  * the peers' side is gpu/ipc_cache.
  *
- * Also what a team remembers of calls in which every member had mapped the buffers of all others: a later call on the same
- * allocations looks nothing up, and leaves out the round of `opened` words, in which members say what they could map.
+ * Also what a team remembers of calls in which every member had mapped the buffers of all others: a later call on the
+ * same allocations looks nothing up, and leaves out the round of `opened` words, in which members say what they could
+ * map.
  *
  * Such a call is named by its sequence number. A member that uses its allocations of that call again, and still has
  * all mappings of it, pins these mappings and then puts the number into its arrival record. If all records have the

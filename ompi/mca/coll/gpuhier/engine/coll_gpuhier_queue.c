@@ -7,6 +7,12 @@
  */
 #include "ompi_config.h"
 
+#include <sched.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/coll_gpuhier_clock.h"
+#include "base/coll_gpuhier_compat.h"
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_end.h"
 #include "base/coll_gpuhier_kept.h"
@@ -18,6 +24,60 @@
 #include "engine/coll_gpuhier_wait.h"
 #include "engine/coll_gpuhier_watch.h"
 #include "opal/runtime/opal_progress.h"
+
+/* The kernel's usual timer slack, 50 us, would be most of a nap. */
+#define NAP_MIN_US 25u
+#define NAP_MAX_US 400u
+#define NAP_SLACK_NS 1000ul
+
+/* Did Open MPI find, or the user say, that processes share cores? (mpi_yield_when_idle) */
+static bool shares_cores(void)
+{
+    static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
+    static _Atomic int shares = -1;
+    if (shares < 0) {
+        opal_mutex_lock(&lock); /* a second thread would see the value that the first one sets */
+        /* Open MPI tells the value only to a caller that sets a new one. It is final by the end of MPI_Init. */
+        const bool yields = opal_progress_set_yield_when_idle(true);
+        if (!yields) {
+            opal_progress_set_yield_when_idle(false);
+        }
+        shares = yields;
+        opal_mutex_unlock(&lock);
+    }
+    return 0 != shares;
+}
+
+static void nap(unsigned us)
+{
+    const int slack = prctl(PR_GET_TIMERSLACK);
+    prctl(PR_SET_TIMERSLACK, NAP_SLACK_NS);
+    usleep(us);
+    if (slack > 0) {
+        prctl(PR_SET_TIMERSLACK, (unsigned long) slack);
+    }
+}
+
+/* After a poll in vain, which has been counted: yields, naps, or neither. progressed: Open MPI's progress was called
+ * and has yielded. The engine's lock is not held. */
+static void pause_after(gpuhier_wait_t *wait, bool progressed, gpuhier_patience_t patience)
+{
+    if (!shares_cores()) {
+        return;
+    }
+    if (1 == wait->polls) {
+        wait->since_us = gpuhier_clock_us();
+    }
+    if (!progressed && 0 == wait->nap_us) {
+        sched_yield();
+    }
+    if (wait->nap_us > 0) {
+        nap(wait->nap_us);
+        wait->nap_us += wait->nap_us < NAP_MAX_US ? wait->nap_us / 16 : 0;
+    } else if (wait->polls > patience.polls && gpuhier_clock_us() - wait->since_us > patience.us) {
+        wait->nap_us = NAP_MIN_US;
+    }
+}
 
 /* The context that this thread works in. It stays current from one poll to the next, until the thread runs code that is
  * not the engine's. */
@@ -58,24 +118,6 @@ static unsigned on_device;   /* calls under way whose messages UCX moves from an
 
 static gpuhier_rest_t waiting; /* of all threads in Open MPI */
 
-static void busy_add(gpuhier_team_t *team)
-{
-    team->busy_next = busy;
-    team->busy_place = &busy;
-    if (NULL != busy) {
-        busy->busy_place = &team->busy_next;
-    }
-    busy = team;
-}
-
-static void busy_remove(gpuhier_team_t *team)
-{
-    *team->busy_place = team->busy_next;
-    if (NULL != team->busy_next) {
-        team->busy_next->busy_place = team->busy_place;
-    }
-}
-
 bool gpuhier_queue_is_busy(void)
 {
     return unwaited > 0;
@@ -89,7 +131,10 @@ static void first_remove(gpuhier_team_t *team, gpuhier_call_t **ended_p)
     team->first = call->next;
     on_device -= call->net_on_device;
     if (NULL == team->first) {
-        busy_remove(team);
+        *team->busy_place = team->busy_next;
+        if (NULL != team->busy_next) {
+            team->busy_next->busy_place = team->busy_place;
+        }
     }
     if (NULL == call->ended) {
         atomic_store_explicit(&call->over, true, memory_order_release);
@@ -129,7 +174,12 @@ static void post(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_
         team->last = call;
     } else {
         team->first = team->last = call;
-        busy_add(team);
+        team->busy_next = busy;
+        team->busy_place = &busy;
+        if (NULL != busy) {
+            busy->busy_place = &team->busy_next;
+        }
+        busy = team;
         gpuhier_engine_begin(call);
         if (OMPI_SUCCESS == rc) {
             (void) gpuhier_engine_step(call); /* the small form may need no more than this */
@@ -249,8 +299,8 @@ static int net_progress(void)
     }
     if (0 != events) {
         atomic_store_explicit(&waiting.moved, true, memory_order_relaxed);
-    } else if (pending) {
-        gpuhier_rest(&waiting);
+    } else if (pending && shares_cores() && gpuhier_rest_is_due(&waiting, gpuhier_clock_us())) {
+        nap(NAP_MIN_US);
     }
     return events;
 }
@@ -311,7 +361,7 @@ int gpuhier_queue_run(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_
                 visit_end(&visit);
                 opal_progress();
             }
-            gpuhier_wait_pause(&wait, progress, patience);
+            pause_after(&wait, progress, patience);
         }
     }
     visit_end(&visit);

@@ -113,52 +113,34 @@ static uint64_t place_of_chunk(const gpuhier_call_t *call, uint64_t slice, int p
            + at * call->elem_bytes;
 }
 
-/* Blocks with owners: reduces this rank's chunks of the blocks of all groups into its shard buffer, or copies those of
- * its own block there. */
-static int chunks_reduce(const gpuhier_call_t *call, const gpuhier_circle_t *circle, uint64_t slice, CUstream stream)
+/* Blocks with owners. given: reduces this rank's chunks of the blocks of all groups into its shard buffer, or copies
+ * those of its own block there. Else, after the exchange: pushes the chunks of all groups' blocks into the outputs of
+ * the circle, or that of its own block into its own. */
+static int chunks_move(const gpuhier_call_t *call, bool given, const gpuhier_circle_t *circle, uint64_t slice,
+                       CUstream stream)
 {
     const gpuhier_team_t *team = call->team;
     const gpuhier_plan_t *plan = &call->slices.plan;
-    const bool reduces = GPUHIER_RANKS_ALL == call->row->from;
+    const bool all = GPUHIER_RANKS_ALL == (given ? call->row->from : call->row->to);
     gpuhier_reduce_t *kernels = &call->lane->device->reduce;
     int rc = OMPI_SUCCESS;
     for (int piece = plan->first_piece; piece < plan->first_piece + plan->npieces; ++piece) {
-        for (int group = reduces ? 0 : team->group; group < (reduces ? team->ngroups : team->group + 1); ++group) {
+        for (int group = all ? 0 : team->group; group < (all ? team->ngroups : team->group + 1); ++group) {
             const gpuhier_range_t part = gpuhier_plan_block(plan, slice, piece, group);
-            const int block = reduces ? gpuhier_shape_owner(&team->shape, piece, group) : 0;
+            const int block = all ? gpuhier_shape_owner(&team->shape, piece, group) : 0;
             gpuhier_kernel_args_t args = {.ndst = 1, .count = gpuhier_range_length(part)};
-            args.dst[0] = place_of_chunk(call, slice, piece, group);
-            for (int i = 0; i < circle->size; ++i) {
+            (given ? args.dst : args.src)[0] = place_of_chunk(call, slice, piece, group);
+            if (!given) {
+                outputs_set(call, circle, block, slice, part.begin, &args);
+            }
+            for (int i = 0; given && i < circle->size; ++i) {
                 if (has_part(call, call->row->from, circle->member[i])) {
                     args.src[args.nsrc++] = gpuhier_place_input(call, circle->member[i], block, slice, part.begin);
                 }
             }
             if (OMPI_SUCCESS == rc && args.count > 0) {
-                rc = reduces ? gpuhier_reduce_launch(kernels, call->kernel, &args, stream)
-                             : gpuhier_reduce_push(kernels, call->kernel, &args, stream);
-            }
-        }
-    }
-    return rc;
-}
-
-/* The same after the exchange: pushes the chunks of all groups' blocks into the outputs of the circle, or that of its
- * own block into its own. */
-static int chunks_push(const gpuhier_call_t *call, const gpuhier_circle_t *circle, uint64_t slice, CUstream stream)
-{
-    const gpuhier_team_t *team = call->team;
-    const gpuhier_plan_t *plan = &call->slices.plan;
-    const bool gathers = GPUHIER_RANKS_ALL == call->row->to;
-    int rc = OMPI_SUCCESS;
-    for (int piece = plan->first_piece; piece < plan->first_piece + plan->npieces; ++piece) {
-        for (int group = gathers ? 0 : team->group; group < (gathers ? team->ngroups : team->group + 1); ++group) {
-            const gpuhier_range_t part = gpuhier_plan_block(plan, slice, piece, group);
-            const int block = gathers ? gpuhier_shape_owner(&team->shape, piece, group) : 0;
-            gpuhier_kernel_args_t args = {.count = gpuhier_range_length(part)};
-            args.src[0] = place_of_chunk(call, slice, piece, group);
-            outputs_set(call, circle, block, slice, part.begin, &args);
-            if (OMPI_SUCCESS == rc && args.count > 0) {
-                rc = gpuhier_reduce_push(&call->lane->device->reduce, call->kernel, &args, stream);
+                rc = given && all ? gpuhier_reduce_launch(kernels, call->kernel, &args, stream)
+                                  : gpuhier_reduce_push(kernels, call->kernel, &args, stream);
             }
         }
     }
@@ -227,7 +209,7 @@ static int reduce(const gpuhier_call_t *call, int level, uint64_t slice, CUstrea
         return pairs_copy(call, true, slice, stream);
     }
     if (call->row->has_blocks) {
-        return chunks_reduce(call, circle, slice, stream);
+        return chunks_move(call, true, circle, slice, stream);
     }
     if (GPUHIER_RANKS_ROOT == call->row->from) {
         return root_read(call, slice, shard, stream);
@@ -311,7 +293,7 @@ static int gather(const gpuhier_call_t *call, int level, uint64_t slice, CUstrea
         return pairs_copy(call, false, slice, stream);
     }
     if (call->row->has_blocks) {
-        return chunks_push(call, circle, slice, stream);
+        return chunks_move(call, false, circle, slice, stream);
     }
     return 0 == gpuhier_range_length(shard)          ? OMPI_SUCCESS
            : level < gpuhier_call_first_gather(call) ? pass(call, circle, slice, shard, stream)

@@ -48,10 +48,6 @@ static inline bool gpuhier_wait_add(gpuhier_wait_t *wait)
     return 0 == wait->polls++ % GPUHIER_PROGRESS_EVERY;
 }
 
-/* After a poll in vain, which has been counted: yields, naps, or neither. progressed: Open MPI's progress was called
- * and has yielded. The engine's lock is not held. */
-void gpuhier_wait_pause(gpuhier_wait_t *wait, bool progressed, gpuhier_patience_t patience);
-
 /*
  * The same for all threads that wait inside Open MPI. They call its progress repeatedly and yield in between;
  * Linux 6.18 can leave such a thread on the core for seconds while the process that it waits for starves. Open MPI does
@@ -67,8 +63,8 @@ typedef struct gpuhier_rest {
     _Atomic uint64_t asked_us; /* the last of them */
 } gpuhier_rest_t;
 
-/* Whether a thread that finds nothing to do in Open MPI's progress sleeps. now_us: the present time. Two threads may
- * ask at once. */
+/* Whether a thread that finds nothing to do in Open MPI's progress sleeps, if processes share cores. now_us: the
+ * present time. Two threads may ask at once. */
 static inline bool gpuhier_rest_is_due(gpuhier_rest_t *rest, uint64_t now_us)
 {
     const uint64_t asked_us = atomic_exchange_explicit(&rest->asked_us, now_us, memory_order_relaxed);
@@ -82,8 +78,5 @@ static inline bool gpuhier_rest_is_due(gpuhier_rest_t *rest, uint64_t now_us)
     return atomic_fetch_add_explicit(&rest->asked, 1, memory_order_relaxed) >= patience.polls
            && now_us > atomic_load_explicit(&rest->moved_us, memory_order_relaxed) + patience.us;
 }
-
-/* Sleeps for a moment if that is due and processes share cores. */
-void gpuhier_rest(gpuhier_rest_t *rest);
 
 #endif /* GPUHIER_WAIT_H */

@@ -138,24 +138,18 @@ void gpuhier_engine_prepare(gpuhier_call_t *call, gpuhier_team_t *team, const gp
     call->form->prepare(call);
 }
 
-/* Hands the resources of a failed call to the kept list, since UCX and the GPU may still work on them. */
-static void lane_leave(gpuhier_call_t *call)
-{
-    gpuhier_lane_t *lane = call->lane;
-    gpuhier_order_leave(call);
-    gpuhier_leaders_leave(call->team);
-    gpuhier_partners_leave(call->team, true);
-    gpuhier_exchange_leave(call->team, lane);
-}
-
-/* Lets go of mappings, lane and marks. failed: the GPU and UCX may still work on the lane. */
+/* Lets go of mappings, lane and marks. failed: the GPU and UCX may still work on the lane, and on what the team has for
+ * calls between groups. So the kept list gets these. */
 static void give(gpuhier_call_t *call, bool failed)
 {
     if (NULL != call->form->release) {
         call->form->release(call);
     }
     if (failed && OMPI_SUCCESS != call->team->failed) {
-        lane_leave(call);
+        gpuhier_order_leave(call);
+        gpuhier_leaders_leave(call->team);
+        gpuhier_partners_leave(call->team, true);
+        gpuhier_exchange_leave(call->team, call->lane);
     } else if (NULL != call->lane) {
         gpuhier_lane_give(call->lane);
     }

@@ -227,12 +227,6 @@ static int ended(gpuhier_call_t *call)
     return 1;
 }
 
-static int kernel_step(gpuhier_call_t *call, bool has_input)
-{
-    const gpuhier_cursor_t *kernel = &call->slices.stage[GPUHIER_STAGE_RS];
-    return 0 == kernel->begun ? (has_input ? launch(call) : 0) : 0 == kernel->done ? ended(call) : 0;
-}
-
 static int step(gpuhier_call_t *call, bool *done_p)
 {
     const gpuhier_cursor_t *stage = call->slices.stage;
@@ -242,8 +236,10 @@ static int step(gpuhier_call_t *call, bool *done_p)
         return 1;
     }
     int rc = copies ? gpuhier_pipeline_in(call) : 0, events = rc;
-    if (rc >= 0) {
-        events += rc = kernel_step(call, !copies || stage[GPUHIER_STAGE_IN].done > 0);
+    if (rc >= 0 && 0 == stage[GPUHIER_STAGE_RS].begun) {
+        events += rc = !copies || stage[GPUHIER_STAGE_IN].done > 0 ? launch(call) : 0;
+    } else if (rc >= 0 && 0 == stage[GPUHIER_STAGE_RS].done) {
+        events += rc = ended(call);
     }
     if (rc >= 0 && copies) {
         events += rc = gpuhier_pipeline_out(call, stage[GPUHIER_STAGE_RS].done);

@@ -84,17 +84,6 @@ uint32_t gpuhier_slices_lane(gpuhier_call_t *call)
     return OMPI_SUCCESS == lane_take(call) ? 0 : call->slices.is_long ? GPUHIER_MASK_NO_LONG : GPUHIER_MASK_FAIL;
 }
 
-/* Puts into this rank's area what peers must know of its blocks. */
-static void lists_tell(const gpuhier_call_t *call, gpuhier_arrival_t *arrival)
-{
-    const gpuhier_team_t *team = call->team;
-    const gpuhier_block_t *list = gpuhier_call_told(call);
-    if (NULL != list) {
-        memcpy(gpuhier_area_of(team, team->index, call->sequence)->data, list, (size_t) team->nranks * sizeof(*list));
-        arrival->longest = call->count;
-    }
-}
-
 /* Pairs with lists in one group: the longest block of all, and how much of each block this rank takes. */
 static void lists_agree(gpuhier_call_t *call)
 {
@@ -124,7 +113,11 @@ static uint32_t offer(gpuhier_call_t *call, gpuhier_arrival_t *arrival)
         return refused;
     }
     gpuhier_arrival_scratch(call, arrival);
-    lists_tell(call, arrival);
+    const gpuhier_block_t *list = gpuhier_call_told(call);
+    if (NULL != list) {
+        memcpy(gpuhier_area_of(team, team->index, call->sequence)->data, list, (size_t) team->nranks * sizeof(*list));
+        arrival->longest = call->count;
+    }
     if (!gpuhier_hostmem_is_used(&team->hostmem)) {
         gpuhier_offer(call, arrival);
     }

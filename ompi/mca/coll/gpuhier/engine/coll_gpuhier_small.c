@@ -412,13 +412,6 @@ static int result_step(gpuhier_call_t *call)
     return output_begin(call, leader->data);
 }
 
-static int output_step(gpuhier_call_t *call, bool *done_p)
-{
-    int rc = call->small.copies_out ? copy_done(call) : 1;
-    *done_p = 1 == rc;
-    return rc;
-}
-
 static int step(gpuhier_call_t *call, bool *done_p)
 {
     int events = 0, rc = 1;
@@ -437,7 +430,8 @@ static int step(gpuhier_call_t *call, bool *done_p)
             rc = result_step(call);
             break;
         case GPUHIER_SMALL_OUTPUT:
-            rc = output_step(call, done_p);
+            rc = call->small.copies_out ? copy_done(call) : 1;
+            *done_p = 1 == rc;
             break;
         }
         events += rc;

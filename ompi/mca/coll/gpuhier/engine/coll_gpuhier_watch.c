@@ -91,27 +91,21 @@ static int look(gpuhier_call_t *call, double waited)
     return OMPI_SUCCESS;
 }
 
-static double counted(double gap)
-{
-    const double timeout = gpuhier_params.timeout,
-                 most = timeout > 0 && timeout / GAPS_MIN < GAP_MAX ? timeout / GAPS_MIN : GAP_MAX;
-    return gap < most ? gap : most;
-}
-
 int gpuhier_watch_idle(gpuhier_call_t *call)
 {
     gpuhier_idle_t *idle = &call->idle;
     if (0 != ++idle->polls % POLLS_PER_CLOCK) {
         return OMPI_SUCCESS;
     }
-    const double time = gpuhier_clock(), gap = time - idle->last;
+    const double time = gpuhier_clock(), gap = time - idle->last, timeout = gpuhier_params.timeout;
+    const double most = timeout > 0 && timeout / GAPS_MIN < GAP_MAX ? timeout / GAPS_MIN : GAP_MAX;
     if (POLLS_PER_CLOCK == idle->polls) {
         idle->waited = 0;
         idle->found_dead = false;
         idle->next_look = LOOK_EVERY;
         idle->next_report = gpuhier_params.report_after;
     } else {
-        idle->waited += counted(gap);
+        idle->waited += gap < most ? gap : most;
     }
     idle->last = time;
     int rc = OMPI_SUCCESS;

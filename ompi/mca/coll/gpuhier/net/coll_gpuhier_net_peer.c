@@ -297,19 +297,14 @@ int gpuhier_net_reap(gpuhier_net_t *net)
     return reaped;
 }
 
-static bool is_unused(const gpuhier_net_connection_t *connection)
-{
-    return GPUHIER_NET_CONNECTION_REAPED == connection->state && !connection->is_bound && !connection->is_closing
-           && NULL == connection->peers && NULL == connection->left && !gpuhier_net_stream_is_used(connection);
-}
-
 void gpuhier_net_unused_free(gpuhier_net_t *net)
 {
     gpuhier_net_connection_t **place = &net->connections;
     net->has_unused = false;
     while (NULL != *place) {
         gpuhier_net_connection_t *connection = *place;
-        if (!is_unused(connection)) {
+        if (GPUHIER_NET_CONNECTION_REAPED != connection->state || connection->is_bound || connection->is_closing
+            || NULL != connection->peers || NULL != connection->left || gpuhier_net_stream_is_used(connection)) {
             place = &connection->next;
             continue;
         }

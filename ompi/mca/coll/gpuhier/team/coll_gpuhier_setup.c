@@ -160,6 +160,15 @@ static void levels_print(const gpuhier_setup_t *setup)
     }
 }
 
+/* Why messages between groups pass through host memory, or do not. */
+static const char *gpu_text(const gpuhier_setup_t *setup, char *text, size_t room)
+{
+    const char *remedy = gpuhier_net_gpu_remedy(setup->gpu);
+    snprintf(text, room, "on rank %d %s%s%s", setup->gpu_rank, gpuhier_net_gpu_reason(setup->gpu),
+             '\0' == remedy[0] ? "" : "; ", remedy);
+    return text;
+}
+
 /* Rank 0 prints a finished team, if print_info is set. */
 static void team_print(const gpuhier_setup_t *setup)
 {
@@ -180,10 +189,9 @@ static void team_print(const gpuhier_setup_t *setup)
         opal_output(0, "coll:gpuhier:   between groups of one node %s", gpuhier_team_between_on_node(team));
     }
     if (team->ngroups > 1 && NULL == gpuhier_wires[team->limits.wire].copied && GPUHIER_NET_GPU_YES != setup->gpu) {
-        const char *remedy = gpuhier_net_gpu_remedy(setup->gpu);
-        opal_output(0, "coll:gpuhier:   %sGPU memory for UCX, since on rank %d %s%s%s",
-                    team->net_on_device ? "" : "no ", setup->gpu_rank, gpuhier_net_gpu_reason(setup->gpu),
-                    '\0' == remedy[0] ? "" : "; ", remedy);
+        char reason[320];
+        opal_output(0, "coll:gpuhier:   %sGPU memory for UCX, since %s", team->net_on_device ? "" : "no ",
+                    gpu_text(setup, reason, sizeof(reason)));
     }
     for (int group = 0; group < team->ngroups; ++group) {
         for (int i = 0; i < gpuhier_hierarchy_group_size(&team->hierarchy, group); ++i) {
@@ -208,16 +216,6 @@ static void team_print(const gpuhier_setup_t *setup)
     }
 }
 
-/* Tells why messages between groups pass through host memory. */
-static void bounced_tell(gpuhier_net_gpu_t gpu, int gpu_rank)
-{
-    const char *remedy = gpuhier_net_gpu_remedy(gpu);
-    char reason[320];
-    snprintf(reason, sizeof(reason), "on rank %d %s%s%s", gpu_rank, gpuhier_net_gpu_reason(gpu),
-             '\0' == remedy[0] ? "" : "; ", remedy);
-    opal_show_help("help-coll-gpuhier.txt", "no GPUDirect", true, ompi_process_info.nodename, reason);
-}
-
 /*
  * Rank 0 of a new team warns, once a process, about choices that are far below what the machine could do: messages over
  * RDMA ports pass through host memory, or few rails serve many ranks. Set-up itself warns about a node without
@@ -233,7 +231,9 @@ static void team_warn(const gpuhier_setup_t *setup)
     }
     if (GPUHIER_WIRE_RDMA == team->limits.wire && GPUHIER_NET_AUTO == gpuhier_params.net && !team->net_on_device
         && !atomic_flag_test_and_set(&told_bounced)) {
-        bounced_tell(setup->gpu, setup->gpu_rank);
+        char reason[320];
+        opal_show_help("help-coll-gpuhier.txt", "no GPUDirect", true, ompi_process_info.nodename,
+                       gpu_text(setup, reason, sizeof(reason)));
     }
     if (gpuhier_rails_are_few(&team->shape, setup->records, team->rails, setup->widest, &use)
         && !atomic_flag_test_and_set(&told_few)) {

@@ -91,12 +91,6 @@ static bool gpus_differ(const gpuhier_setup_t *setup)
     return true;
 }
 
-/* May NVSwitches reduce in all groups? */
-static bool switches_may_reduce(const gpuhier_setup_t *setup)
-{
-    return !setup->has_host && 0 != (gpuhier_setup_all_can(setup) & GPUHIER_CAN_MULTICAST) && gpus_differ(setup);
-}
-
 /* Do some of the GPUs, which are one group, reach each other over PCIe? */
 static bool over_pcie(const gpuhier_setup_t *setup)
 {
@@ -167,8 +161,9 @@ void gpuhier_setup_switches(gpuhier_setup_t *setup)
     if (gpuhier_params.switch_bytes < 0 && team->ngroups > 1 && (GPUHIER_WIRE_RDMA != team->limits.wire || !has_long)) {
         team->switch_from = 0; /* over a slower wire, or with few slices in flight, they would gain nothing */
     }
-    team->switch_state =
-        team->switch_from > 0 && switches_may_reduce(setup) ? GPUHIER_SWITCH_UNTRIED : GPUHIER_SWITCH_NONE;
+    const bool may = team->switch_from > 0 && !setup->has_host && gpus_differ(setup)
+                     && 0 != (gpuhier_setup_all_can(setup) & GPUHIER_CAN_MULTICAST);
+    team->switch_state = may ? GPUHIER_SWITCH_UNTRIED : GPUHIER_SWITCH_NONE;
     team->switch_buffers = gpuhier_choice_buffers(&team->limits, has_long);
     team->switch_buffer_bytes = gpuhier_choice_switch_slice(&team->shape, &team->limits) + 4 * GPUHIER_UNIT_BYTES;
 }

@@ -39,13 +39,6 @@ static size_t pattern_bytes(void)
     return most < PATTERN_BYTES_MAX ? most : PATTERN_BYTES_MAX;
 }
 
-/* Is a rank's group the first one of its node? */
-static bool is_in_first_group(const gpuhier_setup_t *setup, int rank)
-{
-    const gpuhier_hierarchy_t *h = &setup->team->hierarchy;
-    return h->group_of[rank] == h->group_of[setup->nodes[rank]];
-}
-
 /* The size of the smallest group that shares its node with another group; 0: none does. This group has the longest
  * shards. Equal on all ranks. */
 static int smallest_group(const gpuhier_setup_t *setup)
@@ -53,11 +46,8 @@ static int smallest_group(const gpuhier_setup_t *setup)
     const gpuhier_hierarchy_t *h = &setup->team->hierarchy;
     int least = 0;
     for (int rank = 0; rank < setup->team->nranks; ++rank) {
-        if (is_in_first_group(setup, rank)) {
-            continue;
-        }
-        const int groups[] = {h->group_of[rank], h->group_of[setup->nodes[rank]]};
-        for (int i = 0; i < 2; ++i) {
+        const int groups[] = {h->group_of[rank], h->group_of[setup->nodes[rank]]}; /* its own, the first of its node */
+        for (int i = 0; i < 2 && groups[0] != groups[1]; ++i) {
             const int size = gpuhier_hierarchy_group_size(h, groups[i]);
             least = 0 == least || size < least ? size : least;
         }
@@ -103,13 +93,6 @@ static int copy(const gpuhier_lane_t *lane, void *to, const void *from)
                                (CUdeviceptr) (uintptr_t) from, pattern_bytes());
 }
 
-/* Can a partner take what a NIC has written into this rank's buffers? */
-static bool received_is_visible(const gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind)
-{
-    return GPUHIER_EXCHANGE_DEVICE != kind || gpuhier_setup_is_one_node(setup)
-           || GPUHIER_FLUSH_IMPOSSIBLE != setup->team->device->flush_for_peers;
-}
-
 /* Makes this rank's buffers, with a pattern in them that comes from the nonce of its hello. words: pattern_bytes(). */
 static int buffers_offer(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind, uint64_t *words,
                          gpuhier_setup_link_t *mine)
@@ -123,8 +106,9 @@ static int buffers_offer(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind, u
         gpuhier_engine_unlock();
         rc = OMPI_ERR_NOT_SUPPORTED;
     }
-    if (OMPI_SUCCESS == rc && !received_is_visible(setup, kind)) {
-        rc = OMPI_ERR_NOT_SUPPORTED;
+    if (OMPI_SUCCESS == rc && GPUHIER_EXCHANGE_DEVICE == kind && !gpuhier_setup_is_one_node(setup)
+        && GPUHIER_FLUSH_IMPOSSIBLE == setup->team->device->flush_for_peers) {
+        rc = OMPI_ERR_NOT_SUPPORTED; /* no partner could take what a NIC has written into this rank's buffers */
     }
     if (OMPI_SUCCESS == rc) {
         gpuhier_p2p_pattern_write(words, pattern_bytes(), setup->hello[setup->team->rank].nonce);

@@ -254,15 +254,6 @@ static void gpu_decide(gpuhier_setup_t *setup)
     setup->team->exchange_kind = setup->team->net_on_device ? GPUHIER_EXCHANGE_DEVICE : GPUHIER_EXCHANGE_HOST;
 }
 
-static int peer_make(const gpuhier_setup_t *setup, int rank, const char *address)
-{
-    gpuhier_team_t *team = setup->team;
-    char name[64];
-    snprintf(name, sizeof(name), "rank %d", rank);
-    return gpuhier_net_peer_create(gpuhier_process_net(team->way), address, (size_t) setup->words[rank].address_bytes,
-                                   name, &team->peers[rank]);
-}
-
 /* Binds the processes of all peers of this job, once all ranks have made their peers: a process that leaves waits for
  * the word of each bound process. */
 static void peers_bind(const gpuhier_setup_t *setup)
@@ -285,7 +276,10 @@ static int peers_make(const gpuhier_setup_t *setup, const char *all, size_t most
     int rc = partner_groups_make(team, &groups) ? OMPI_SUCCESS : OMPI_ERR_OUT_OF_RESOURCE;
     for (int rank = 0; rank < team->nranks && OMPI_SUCCESS == rc; ++rank) {
         if (is_partner(team, &groups, rank)) {
-            rc = peer_make(setup, rank, all + (size_t) rank * most);
+            char name[64];
+            snprintf(name, sizeof(name), "rank %d", rank);
+            rc = gpuhier_net_peer_create(gpuhier_process_net(team->way), all + (size_t) rank * most,
+                                         (size_t) setup->words[rank].address_bytes, name, &team->peers[rank]);
         }
     }
     free(groups.owners);

@@ -259,7 +259,7 @@ static void run_destroyed_pending(team_t *team)
                              == gpuhier_net_peer_create(team->net, team->board->blobs[other],
                                                         team->board->blob_bytes[other], "member extra", &extra));
         gpuhier_net_recv(extra, 0, TAG_PENDING, in, SMALL, false, &recv);
-        gpuhier_net_peer_destroy(extra);
+        gpuhier_net_peer_destroy(extra, false);
         TEAM_CHECK(team, GPUHIER_NET_OP_ERROR == recv.state && OMPI_ERR_INTERUPTED == recv.status);
         TEAM_CHECK(team, 0 == team->failures_reported);
         TEAM_CHECK(team, OMPI_SUCCESS
@@ -267,7 +267,7 @@ static void run_destroyed_pending(team_t *team)
                                                         team->board->blob_bytes[other], "member extra", &extra));
         gpuhier_net_send(extra, 0, TAG_PENDING, out, BIG, false, &send);
         TEAM_CHECK(team, gpuhier_net_op_is_pending(&send));
-        gpuhier_net_peer_destroy(extra);
+        gpuhier_net_peer_destroy(extra, false);
         TEAM_CHECK(team, gpuhier_net_op_is_pending(&send));
         TEAM_CHECK(team, 0 == team->failures_reported);
     }
@@ -362,7 +362,7 @@ static void run_leave_stranger(team_t *team)
         nanosleep(&pause, NULL);
     }
     if (0 == team->me) {
-        gpuhier_net_peer_destroy(team->peers[1]);
+        gpuhier_net_peer_destroy(team->peers[1], false);
         clock_gettime(CLOCK_MONOTONIC, &start);
         gpuhier_net_leave(team->net, true);
         for (bool left = false; !left; left = gpuhier_net_has_left(team->net)) {
@@ -410,7 +410,7 @@ static void client_live(team_t *team, gpuhier_net_t *client)
         gpuhier_net_progress(client);
     }
     TEAM_CHECK(team, GPUHIER_NET_OP_DONE == send.state);
-    gpuhier_net_peer_destroy(server);
+    gpuhier_net_peer_destroy(server, false);
     gpuhier_net_leave(client, false);
     while (!gpuhier_net_has_left(client)) {
         gpuhier_net_progress(client);
@@ -441,7 +441,7 @@ static bool is_remembered(team_t *team, const address_t *address)
     gpuhier_net_recv(peer, 0, TAG_PENDING + 1, &byte[1], 1, false, &recv);
     expect_unreach(team, &recv);
     team_wait(team, &send); /* a short one may have ended well, in a buffer of UCX's */
-    gpuhier_net_peer_destroy(peer);
+    gpuhier_net_peer_destroy(peer, false);
     return before == team->failures_reported;
 }
 
@@ -479,11 +479,11 @@ static void run_clients(team_t *team)
             team_wait(team, &recv);
             TEAM_CHECK(team, GPUHIER_NET_OP_DONE == recv.state && team_matches(in, SMALL, 3));
             if (0 == i % 2) {
-                gpuhier_net_peer_destroy(peer);
+                gpuhier_net_peer_destroy(peer, false);
             }
             team_barrier(team);
             if (0 != i % 2) {
-                gpuhier_net_peer_destroy(peer);
+                gpuhier_net_peer_destroy(peer, false);
             }
         }
     }

@@ -292,8 +292,8 @@ static void run_garbage_blob(team_t *team)
     TEAM_CHECK(team, OMPI_ERR_BAD_PARAM == gpuhier_net_peer_create(team->net, NULL, 0, "member x", &peer));
     TEAM_CHECK(team, NULL == peer);
     TEAM_CHECK(team, OMPI_SUCCESS == gpuhier_net_peer_create(team->net, blob, bytes, NULL, &peer));
-    gpuhier_net_peer_destroy(peer);
-    gpuhier_net_peer_destroy(NULL);
+    gpuhier_net_peer_destroy(peer, false);
+    gpuhier_net_peer_destroy(NULL, false);
     free(blob);
 }
 
@@ -323,7 +323,7 @@ static void run_shared_process(team_t *team)
     gpuhier_net_send(peers[team->me], 0, 1, last, sizeof(last), false, &send);
     team_wait(team, &send);
     TEAM_CHECK(team, GPUHIER_NET_OP_DONE == send.state);
-    gpuhier_net_peer_destroy(peers[team->me]);
+    gpuhier_net_peer_destroy(peers[team->me], false);
     team_barrier(team);
     team_idle(team, 100);
     gpuhier_net_recv(peers[other], 0, 1, got, sizeof(got), false, &recv);
@@ -340,7 +340,7 @@ static void run_shared_process(team_t *team)
         TEAM_CHECK(team, GPUHIER_NET_OP_DONE == recv.state && GPUHIER_NET_OP_DONE == send.state);
         TEAM_CHECK(team, team_matches(in, bytes, (uint64_t) (i * 2 + other)));
     }
-    gpuhier_net_peer_destroy(peers[other]);
+    gpuhier_net_peer_destroy(peers[other], false);
     TEAM_CHECK(team, 0 == team->failures_reported);
     free(out);
     free(in);

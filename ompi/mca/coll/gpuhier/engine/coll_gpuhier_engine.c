@@ -337,7 +337,7 @@ void gpuhier_engine_fail(gpuhier_call_t *call, int status)
      * their memory outlives the call.
      */
     for (int rank = 0; NULL != team->peers && rank < team->nranks; ++rank) {
-        gpuhier_net_peer_abandon(team->peers[rank]);
+        gpuhier_net_peer_destroy(team->peers[rank], true);
         team->peers[rank] = NULL;
     }
     call->status = status;

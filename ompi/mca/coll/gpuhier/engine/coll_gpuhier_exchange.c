@@ -380,12 +380,6 @@ static int reduce_check(gpuhier_call_t *call, uint64_t slice, int piece, piece_s
     return WIRE_DONE == wire ? step_end(call, piece, state) : wire < 0 ? wire : events;
 }
 
-/* Must the reduction of a step wait until the step's message has left, since it changes what is sent? */
-static bool changes_sent(const gpuhier_transfer_t *t)
-{
-    return t->send_to >= 0 && t->recv.begin < t->send.end && t->send.begin < t->recv.end;
-}
-
 static int wire_check(gpuhier_call_t *call, uint64_t slice, int piece, piece_state_t *state)
 {
     const gpuhier_plan_t *plan = &call->slices.plan;
@@ -394,9 +388,11 @@ static int wire_check(gpuhier_call_t *call, uint64_t slice, int piece, piece_sta
     const bool reduces =
         !is_left
         && (GPUHIER_ACTION_REDUCE_LOCAL_FIRST == t->action || GPUHIER_ACTION_REDUCE_RECEIVED_FIRST == t->action);
+    /* Must the reduction wait until the step's message has left, since it changes what is sent? */
+    const bool changes_sent = t->send_to >= 0 && t->recv.begin < t->send.end && t->send.begin < t->recv.end;
     const int events = gpuhier_link_step(call, &state->link);
     const int wire = events < 0 ? events : wire_look(call, state);
-    if (WIRE_DONE != wire && !(WIRE_RECEIVED == wire && reduces && !changes_sent(t))) {
+    if (WIRE_DONE != wire && !(WIRE_RECEIVED == wire && reduces && !changes_sent)) {
         return wire < 0 ? wire : events > 0;
     }
     const bool by_nic = t->recv_from >= 0 && !gpuhier_link_is_used(call->team, t->recv_from);

@@ -81,15 +81,10 @@ static void offer_end(gpuhier_call_t *call)
     }
 }
 
-static const gpuhier_arrival_t *arrival_of(const gpuhier_call_t *call, int index)
-{
-    return &gpuhier_call_slot(call, index)->arrival;
-}
-
 static bool all_offer(const gpuhier_call_t *call)
 {
     for (int i = 0; i < call->team->group_size; ++i) {
-        if (0 == arrival_of(call, i)->flag) {
+        if (0 == gpuhier_call_slot(call, i)->arrival.flag) {
             return false;
         }
     }
@@ -160,7 +155,7 @@ static int launch(gpuhier_call_t *call)
                                    .two_shots = two_shots};
     for (int i = 0; i < team->group_size; ++i) {
         args.box[i] = call->slices.member[i].scratch + gpuhier_scratch_mailbox() + (uint64_t) me * args.part_bytes;
-        args.flag[i] = arrival_of(call, i)->flag;
+        args.flag[i] = gpuhier_call_slot(call, i)->arrival.flag;
     }
     if (!is_all_to_all) {
         pairs_set(call, &args);

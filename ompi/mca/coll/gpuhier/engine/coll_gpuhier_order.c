@@ -136,15 +136,6 @@ bool gpuhier_order_can(const gpuhier_call_t *call)
     return gpuhier_order_reaches(call) && is_usable(CU_STREAM_LEGACY);
 }
 
-void gpuhier_order_decide(gpuhier_call_t *call)
-{
-    if (gpuhier_order_can(call)) {
-        (void) gpuhier_order_mark(call);
-    } else {
-        call->order = GPUHIER_ORDER_FAILED;
-    }
-}
-
 int gpuhier_order_reached(gpuhier_call_t *call, int queries)
 {
     CUresult result = call->input_done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;

@@ -10,19 +10,17 @@
 #include "engine/coll_gpuhier_call.h"
 
 /*
- * For a form's prepare(), which sets call->order.
+ * For a form's prepare(), which sets call->order; it is FAILED before.
  *   reaches    the context is there, and this GPU can copy the buffers
  *   can        it reaches them, and work can be queued on the default stream; if not, the order is FAILED
  *   has_ended  all that the program had queued has ended; false if that is not certain
  *   may_copy   the call begins at once, and its GPU memory is of the team's GPU: it may copy its input on the default
  *              stream
- *   decide     sets MARKED, by gpuhier_order_mark(), or FAILED
  */
 bool gpuhier_order_reaches(const gpuhier_call_t *call);
 bool gpuhier_order_can(const gpuhier_call_t *call);
 bool gpuhier_order_has_ended(const gpuhier_call_t *call);
 bool gpuhier_order_may_copy(const gpuhier_call_t *call);
-void gpuhier_order_decide(gpuhier_call_t *call);
 
 /*
  * Marks all that the call must not overtake: call->input and call->elsewhere. Returns the new call->order, MARKED or

@@ -37,7 +37,9 @@ void gpuhier_slices_clear(gpuhier_call_t *call)
 void gpuhier_slices_prepare(gpuhier_call_t *call)
 {
     gpuhier_slices_clear(call);
-    gpuhier_order_decide(call);
+    if (gpuhier_order_can(call)) {
+        (void) gpuhier_order_mark(call);
+    }
 }
 
 static int lane_take(gpuhier_call_t *call)

@@ -110,12 +110,12 @@ static void prepare(gpuhier_call_t *call)
     if (call->team->device->host_maps) {
         windows_find(call);
     }
-    if (!gpuhier_order_reaches(call)) {
-        call->order = GPUHIER_ORDER_FAILED;
-    } else if (in_on_host(call) && out_on_host(call)) {
+    const bool on_host = in_on_host(call) && out_on_host(call);
+    if (on_host ? !gpuhier_order_reaches(call) : !gpuhier_order_can(call)) {
+        return;
+    }
+    if (on_host) {
         call->order = GPUHIER_ORDER_NEEDLESS;
-    } else if (!gpuhier_order_can(call)) {
-        call->order = GPUHIER_ORDER_FAILED;
     } else if (call->small.is_mapped && gpuhier_order_has_ended(call)) {
         call->input_done = true;
         call->order = GPUHIER_ORDER_NEEDLESS;

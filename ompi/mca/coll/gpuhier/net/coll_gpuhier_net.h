@@ -221,8 +221,8 @@ int gpuhier_net_open_carrier(const gpuhier_net_carrier_t *carrier, uint64_t job,
  * them has told this one the same, is gone, or takes too long.
  *
  * all_leave says that every process does the same sooner or later, as in MPI_Finalize. Then there is no limit for a
- * process that is bound or still has a peer here, unless one of its peers was abandoned. In all other cases the limit
- * is half a minute for a process that has a peer here, and a second for one that has none.
+ * process that is bound or still has a peer here, unless one of its peers was of a communicator that failed. In all
+ * other cases the limit is half a minute for a process that has a peer here, and a second for one that has none.
  */
 void gpuhier_net_leave(gpuhier_net_t *net, bool all_leave);
 bool gpuhier_net_has_left(const gpuhier_net_t *net);
@@ -250,7 +250,7 @@ int gpuhier_net_address(const gpuhier_net_t *net, void **blob_p, size_t *bytes_p
 /*
  * Makes a peer from the address of another process; the blob may be freed after the call. Of several addresses of one
  * process the one with the most rails counts. name appears in messages only ("rank 3 on node17"). The peer lives until
- * it is destroyed or abandoned, or until close.
+ * it is destroyed, or until close.
  *
  * Peers of the same process, of several communicators for example, share its connection. It is made once, and lasts
  * until close. When it fails, it fails for all of them. A failed connection is forgotten with its last peer, unless its
@@ -266,15 +266,10 @@ void gpuhier_net_peer_bind(gpuhier_net_peer_t *peer);
 /*
  * Forgets the peer, without a wait. Messages that were sent still go out. Receives that no message has matched are
  * cancelled. All other operations of this peer stay pending, and keep their memory in use, until they end; the
- * connection lives on for the other peers that share it. Ignores NULL.
+ * connection lives on for the other peers that share it. failed: the peer is of a communicator that failed. Its
+ * receives stay pending too, and gpuhier_net_leave() does not wait long for its process. Ignores NULL.
  */
-void gpuhier_net_peer_destroy(gpuhier_net_peer_t *peer);
-
-/*
- * The same for a peer of a communicator that failed: its receives stay pending too, and gpuhier_net_leave() does not
- * wait long for its process. Ignores NULL.
- */
-void gpuhier_net_peer_abandon(gpuhier_net_peer_t *peer);
+void gpuhier_net_peer_destroy(gpuhier_net_peer_t *peer, bool failed);
 
 /*
  * Starts to send `bytes` bytes at buf, 0 or more, to the peer. DONE means that buf may be reused, not that the message

@@ -106,7 +106,7 @@ struct gpuhier_net_connection {
     gpuhier_net_stream_t *stream; /* over a carrier, from the first operation on */
     int sends_on; /* the endpoint of a double link that this process sends by; the other process uses the other one */
     bool is_self;
-    bool is_abandoned; /* a peer was abandoned, or destroyed with operations pending */
+    bool is_abandoned; /* a peer of a failed communicator is gone, or one with operations pending */
     bool is_bound;     /* its process leaves when this one does */
     bool is_closing;   /* UCX has not said that all endpoints are closed */
     gpuhier_net_link_t links[GPUHIER_RAILS_MAX][GPUHIER_RAILS_MAX]; /* [own rail][its rail] */

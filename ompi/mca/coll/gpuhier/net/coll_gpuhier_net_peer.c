@@ -330,13 +330,21 @@ static void ops_move(gpuhier_net_op_t **from, gpuhier_net_op_t **to)
     *from = NULL;
 }
 
-static void peer_let_go(gpuhier_net_peer_t *peer)
+void gpuhier_net_peer_destroy(gpuhier_net_peer_t *peer, bool failed)
 {
-    ops_move(&peer->ops, &peer->connection->left);
-    if (GPUHIER_NET_CONNECTION_REAPED == peer->connection->state) {
-        peer->connection->net->has_unused = true;
+    if (NULL == peer) {
+        return;
     }
-    gpuhier_net_peer_t **place = &peer->connection->peers;
+    gpuhier_net_connection_t *connection = peer->connection;
+    if (!failed) {
+        gpuhier_net_ops_cancel(peer->ops);
+    }
+    connection->is_abandoned = connection->is_abandoned || failed || NULL != peer->ops;
+    ops_move(&peer->ops, &connection->left);
+    if (GPUHIER_NET_CONNECTION_REAPED == connection->state) {
+        connection->net->has_unused = true;
+    }
+    gpuhier_net_peer_t **place = &connection->peers;
     while (peer != *place) {
         place = &(*place)->next;
     }
@@ -347,23 +355,6 @@ static void peer_let_go(gpuhier_net_peer_t *peer)
 void gpuhier_net_peer_bind(gpuhier_net_peer_t *peer)
 {
     peer->connection->is_bound = true;
-}
-
-void gpuhier_net_peer_destroy(gpuhier_net_peer_t *peer)
-{
-    if (NULL != peer) {
-        gpuhier_net_ops_cancel(peer->ops);
-        peer->connection->is_abandoned = peer->connection->is_abandoned || NULL != peer->ops;
-        peer_let_go(peer);
-    }
-}
-
-void gpuhier_net_peer_abandon(gpuhier_net_peer_t *peer)
-{
-    if (NULL != peer) {
-        peer->connection->is_abandoned = true;
-        peer_let_go(peer);
-    }
 }
 
 void gpuhier_net_connections_close(gpuhier_net_t *net)
@@ -394,7 +385,7 @@ void gpuhier_net_connections_free(gpuhier_net_t *net)
         gpuhier_net_connection_t *connection = net->connections;
         net->connections = connection->next;
         while (NULL != connection->peers) {
-            peer_let_go(connection->peers);
+            gpuhier_net_peer_destroy(connection->peers, true);
         }
         ops_abandon(&connection->left);
         connection_free(connection);

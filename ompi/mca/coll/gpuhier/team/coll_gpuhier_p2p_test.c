@@ -279,11 +279,6 @@ unsigned gpuhier_p2p_pair_error(const gpuhier_p2p_table_t *table, int rank, int 
     return cell_of(table, rank, other)->error;
 }
 
-static bool is_corrupt(const gpuhier_p2p_table_t *table, int rank, int other)
-{
-    return 0 != (cell_of(table, rank, other)->flags & FLAG_MAPPED) && !gpuhier_p2p_reach(table, rank, other);
-}
-
 static void corrupt_tell(const gpuhier_p2p_table_t *table, const gpuhier_record_t *records, int rank, int other,
                          int count, int npairs)
 {
@@ -309,7 +304,8 @@ void gpuhier_p2p_corrupt_tell(const gpuhier_p2p_table_t *table, const gpuhier_re
     const int npairs = nlocal * nlocal;
     int first = 0, count = 0;
     for (int i = 0; i < npairs; ++i) {
-        if (is_corrupt(table, local[i / nlocal], local[i % nlocal])) {
+        const int from = local[i / nlocal], to = local[i % nlocal];
+        if (0 != (cell_of(table, from, to)->flags & FLAG_MAPPED) && !gpuhier_p2p_reach(table, from, to)) {
             first = 0 == count++ ? i : first;
         }
     }

@@ -337,15 +337,6 @@ int gpuhier_process_net_open(const gpuhier_record_t *mine, gpuhier_way_t way, un
     return rc;
 }
 
-static bool all_have_left(void)
-{
-    bool all = true;
-    for (int way = 0; way < GPUHIER_WAY_COUNT; ++way) {
-        all = (NULL == ways[way].net || gpuhier_net_has_left(ways[way].net)) && all;
-    }
-    return all;
-}
-
 #define LEAVE_PAUSE_NS 20000
 
 /* Partners may still be in their last call with this rank, and need Open MPI's progress here. */
@@ -362,7 +353,10 @@ void gpuhier_process_leave(void)
         gpuhier_engine_lock();
         int events = gpuhier_process_net_progress();
         gpuhier_kept_poll_at_times();
-        left = all_have_left();
+        left = true;
+        for (int way = 0; way < GPUHIER_WAY_COUNT; ++way) {
+            left = left && (NULL == ways[way].net || gpuhier_net_has_left(ways[way].net));
+        }
         gpuhier_engine_unlock();
         opal_progress();
         if (0 == events) {

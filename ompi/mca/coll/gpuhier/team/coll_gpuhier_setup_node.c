@@ -47,14 +47,6 @@ typedef struct todo {
     bool send, receive;
 } todo_t;
 
-/* The error that the P2P test finds: CUDA's, or that the neighbour could give no descriptor. */
-static unsigned error_of(int rc)
-{
-    return OMPI_ERR_NOT_FOUND == rc       ? 0
-           : OMPI_ERR_NOT_AVAILABLE == rc ? GPUHIER_NO_DESCRIPTOR
-                                          : gpuhier_cuda_error_of(rc);
-}
-
 /* One attempt. Returns whether nothing is left. file: of this rank's scratch; -1: it has none. The engine's
  * lock is held. */
 static bool attempt(const gpuhier_setup_t *setup, todo_t *todo, int file)
@@ -73,7 +65,10 @@ static bool attempt(const gpuhier_setup_t *setup, todo_t *todo, int file)
             const int rc = gpuhier_map_received(theirs);
             todo[k].receive = OMPI_ERR_NOT_FOUND == rc;
             todo[k].send = todo[k].send && OMPI_ERR_NOT_AVAILABLE != rc; /* it gives none, and may take none */
-            setup->neighbours[k].error = error_of(rc);
+            /* What the P2P test finds: CUDA's error, or that the neighbour could give no descriptor. */
+            setup->neighbours[k].error = OMPI_ERR_NOT_FOUND == rc       ? 0
+                                         : OMPI_ERR_NOT_AVAILABLE == rc ? GPUHIER_NO_DESCRIPTOR
+                                                                        : gpuhier_cuda_error_of(rc);
         }
         all = all && !todo[k].send && !todo[k].receive;
     }

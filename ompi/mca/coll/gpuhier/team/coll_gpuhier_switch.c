@@ -62,15 +62,6 @@ static int create_step(gpuhier_team_t *team)
                                     word_of_team(team), to);
 }
 
-static int join_step(gpuhier_team_t *team)
-{
-    int rc = 0 == team->index
-                 ? OMPI_SUCCESS
-                 : gpuhier_multicast_receive(&team->multicast, team->device->ordinal, team->group_size,
-                                             copy_bytes(team), word_of_team(team), team->scratch[0].process);
-    return OMPI_SUCCESS != rc ? rc : gpuhier_multicast_join(&team->multicast);
-}
-
 static int map_step(gpuhier_team_t *team, CUstream stream, uint64_t *words, size_t n)
 {
     for (size_t i = 0; i < n; ++i) {
@@ -126,7 +117,11 @@ static int step_take(gpuhier_team_t *team, int step, CUstream stream, uint64_t *
         rc = create_step(team);
         break;
     case STEP_JOIN:
-        rc = join_step(team);
+        if (0 != team->index) {
+            rc = gpuhier_multicast_receive(&team->multicast, team->device->ordinal, team->group_size, copy_bytes(team),
+                                           word_of_team(team), team->scratch[0].process);
+        }
+        rc = OMPI_SUCCESS != rc ? rc : gpuhier_multicast_join(&team->multicast);
         break;
     case STEP_MAP:
         rc = map_step(team, stream, words, n);

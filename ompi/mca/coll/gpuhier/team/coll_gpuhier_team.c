@@ -82,7 +82,7 @@ void gpuhier_team_release(gpuhier_team_t *team)
     gpuhier_team_engine->release(team);
     gpuhier_partners_leave(team, false);
     for (int rank = 0; NULL != team->peers && rank < team->nranks; ++rank) {
-        gpuhier_net_peer_destroy(team->peers[rank]);
+        gpuhier_net_peer_destroy(team->peers[rank], false);
         team->peers[rank] = NULL;
     }
     gpuhier_multicast_close(&team->multicast);

@@ -252,19 +252,18 @@ static bool has_device(ucp_context_h context, const char *device)
     return has_transport(context, line_end) || !has_transport(context, " resource ");
 }
 
-static void facts_find(const gpuhier_net_rail_t *rail, bool takes_cuda, gpuhier_net_gpu_facts_t *facts_p)
+/* Finds out what is not known of a rail. */
+static void facts_find(const gpuhier_net_rail_t *rail, gpuhier_net_gpu_facts_t *facts)
 {
-    gpuhier_net_gpu_facts_t facts = {.is_tcp = rail->is_tcp, .takes_cuda = takes_cuda};
-    if (takes_cuda && !rail->is_tcp) {
-        facts.is_known = UCS_OK == domains_find(rail->context, UCS_MEMORY_TYPE_HOST, &facts.nics);
+    if (facts->takes_cuda && !facts->is_tcp) {
+        facts->is_known = UCS_OK == domains_find(rail->context, UCS_MEMORY_TYPE_HOST, &facts->nics);
     }
-    if (facts.is_known && 0 != facts.nics) {
-        if (UCS_OK != domains_find(rail->context, UCS_MEMORY_TYPE_CUDA, &facts.on_gpu)) {
-            facts.on_gpu = 0;
+    if (facts->is_known && 0 != facts->nics) {
+        if (UCS_OK != domains_find(rail->context, UCS_MEMORY_TYPE_CUDA, &facts->on_gpu)) {
+            facts->on_gpu = 0;
         }
-        facts.has_rc = has_transport(rail->context, " rc_");
+        facts->has_rc = has_transport(rail->context, " rc_");
     }
-    *facts_p = facts;
 }
 
 /* -- rails ---------------------------------------------------------------------------------- */
@@ -335,9 +334,10 @@ static int rail_open(gpuhier_net_rail_t *rail, const char *device, gpuhier_net_m
         return gpuhier_net_code(status);
     }
     rail->is_tcp = is_tcp(device);
-    gpuhier_net_gpu_facts_t facts = {.takes_cuda = 0 != (attr.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA))};
+    gpuhier_net_gpu_facts_t facts = {.is_tcp = rail->is_tcp,
+                                     .takes_cuda = 0 != (attr.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA))};
     if (GPUHIER_NET_AUTO == mode) {
-        facts_find(rail, facts.takes_cuda, &facts);
+        facts_find(rail, &facts);
     }
     rail->gpu = gpuhier_net_gpu_decide(mode, &facts);
     return OMPI_SUCCESS;

@@ -396,7 +396,8 @@ void gpuhier_net_connections_free(gpuhier_net_t *net)
  * How long a process waits for the word of another one, in milliseconds. MPI_Finalize is collective over all connected
  * processes, so the word comes, however late the other is in its last call; or the other dies, and the connection
  * fails. At the end of a session the other process may keep its own session, and send no word. A process that has no
- * peer here may have been disconnected, and live on without a word. So may one whose peer was abandoned.
+ * peer here may have been disconnected, and live on without a word. So may one that had a peer of a failed
+ * communicator.
  */
 #define LEAVE_FINALIZE_MS UINT64_MAX
 #define LEAVE_MS 30000

@@ -26,6 +26,7 @@ typedef struct gpuhier_neighbour {
     unsigned error;             /* CUDA's, or GPUHIER_NO_DESCRIPTOR, of the mapping or of work on it; 0: none */
     bool reads;                 /* this rank's kernels read what the neighbour wrote */
     bool arrived;               /* what the neighbour's kernels wrote arrived in this rank's scratch */
+    bool send, receive;         /* before the test, descriptors of scratch: what is left to do with the neighbour */
 } gpuhier_neighbour_t;
 
 /*

@@ -339,6 +339,7 @@ void gpuhier_setup_drop(gpuhier_setup_t *setup)
     free(setup->p2p.cells);
     free(setup->neighbours);
     free(setup->is_host);
+    free(setup->partners);
     free(setup->address);
     free(setup->links);
     free(setup);

@@ -84,7 +84,8 @@ struct gpuhier_setup {
     bool *is_host;               /* [nranks] by the number of a node: its ranks work through scratch in host memory */
 
     /* net */
-    void *address;          /* of this rank's UCX; several groups */
+    bool *partners;         /* [nranks] ranks of other groups that this rank exchanges messages with; several groups */
+    void *address;          /* of this rank's UCX; the same */
     gpuhier_net_gpu_t gpu;  /* the answer that decides where messages between groups lie ... */
     int gpu_rank;           /* ... and the rank that gave it */
     bool has_rdma;          /* a rank has RDMA ports */

@@ -102,50 +102,34 @@ int gpuhier_setup_net_ways(gpuhier_setup_t *setup)
     return differ ? OMPI_ERR_NOT_AVAILABLE : OMPI_SUCCESS;
 }
 
-/* The groups whose ranks this rank exchanges messages with: [ngroups] each. */
-typedef struct partner_groups {
-    bool *owners;  /* of the same piece */
-    bool *leaders; /* if this rank is one */
-} partner_groups_t;
-
-/* Does this rank exchange messages with that rank of another group? */
-static bool is_partner(const gpuhier_team_t *team, const partner_groups_t *groups, int rank)
+/* Which ranks of other groups this rank exchanges messages with: the owners of its pieces there and, if it is a leader,
+ * leaders. [nranks]; NULL: there is no memory. Sets team->joins_all if it is so. */
+static bool *partners_find(gpuhier_team_t *team)
 {
-    const gpuhier_hierarchy_t *h = &team->hierarchy;
-    const int group = h->group_of[rank];
-    if (group == team->group) {
-        return false;
+    bool *partners = calloc((size_t) team->nranks + 2 * (size_t) team->ngroups, sizeof(*partners));
+    if (NULL == partners) {
+        return NULL;
     }
-    if (0 == team->index && 0 == h->index_of[rank] && groups->leaders[group]) {
-        return true;
-    }
-    int first, end;
+    bool *owners = partners + team->nranks, *leaders = owners + team->ngroups; /* by group */
+    int first, end, joined = 0;
+    gpuhier_schedule_partners(team->limits.algorithm, team->ngroups, team->group, owners);
+    gpuhier_schedule_leader_partners(team->ngroups, team->group, leaders);
     gpuhier_shape_pieces(&team->shape, team->rank, &first, &end);
-    for (int piece = first; piece < end && groups->owners[group]; ++piece) {
-        if (rank == gpuhier_shape_owner(&team->shape, piece, group)) {
-            return true;
+    for (int group = 0; group < team->ngroups; ++group) {
+        if (group == team->group) {
+            continue;
+        }
+        const bool joins = owners[group] || team->joins_all;
+        joined += joins;
+        if (0 == team->index && leaders[group]) {
+            partners[gpuhier_hierarchy_leader(&team->hierarchy, group)] = true;
+        }
+        for (int piece = first; piece < end && joins; ++piece) {
+            partners[gpuhier_shape_owner(&team->shape, piece, group)] = true;
         }
     }
-    return false;
-}
-
-/* Sets team->joins_all if it is so. Returns false if there is no memory; else the caller frees groups_p->owners. */
-static bool partner_groups_make(gpuhier_team_t *team, partner_groups_t *groups_p)
-{
-    bool *flags = calloc(2 * (size_t) team->ngroups, sizeof(*flags));
-    if (NULL == flags) {
-        return false;
-    }
-    *groups_p = (partner_groups_t){.owners = flags, .leaders = flags + team->ngroups};
-    gpuhier_schedule_partners(team->limits.algorithm, team->ngroups, team->group, groups_p->owners);
-    int joined = 0;
-    for (int group = 0; group < team->ngroups; ++group) {
-        groups_p->owners[group] = groups_p->owners[group] || (team->joins_all && group != team->group);
-        joined += groups_p->owners[group];
-    }
     team->joins_all = team->ngroups - 1 == joined;
-    gpuhier_schedule_leader_partners(team->ngroups, team->group, groups_p->leaders);
-    return true;
+    return partners;
 }
 
 /*
@@ -175,7 +159,7 @@ static int descriptors_left(int most)
  * Opens the rails, if the process may open all descriptors that the team will need: a UCX that lacks one for a
  * connection ends the process. The reason of a failure is told later, see fall_tell().
  */
-static int rails_open(gpuhier_setup_t *setup, const partner_groups_t *groups, gpuhier_setup_word_t *mine)
+static int rails_open(gpuhier_setup_t *setup, gpuhier_setup_word_t *mine)
 {
     gpuhier_team_t *team = setup->team;
     int first, end;
@@ -185,7 +169,7 @@ static int rails_open(gpuhier_setup_t *setup, const partner_groups_t *groups, gp
     char few[96];
     int partners = 0, rc = OMPI_SUCCESS;
     for (int rank = 0; rank < team->nranks; ++rank) {
-        partners += is_partner(team, groups, rank);
+        partners += setup->partners[rank];
     }
     const int wanted =
         __builtin_popcount(rails) * (DESCRIPTORS_OF_RAIL + partners * DESCRIPTORS_OF_CONNECTION) + DESCRIPTORS_SPARE;
@@ -210,19 +194,13 @@ int gpuhier_setup_net_open(gpuhier_setup_t *setup, gpuhier_setup_word_t *mine)
     size_t bytes = 0;
     team->peers = calloc((size_t) team->nranks, sizeof(*team->peers));
     team->rails = malloc(sizeof(*team->rails) * (size_t) team->shape.npieces);
-    if (NULL == team->peers || NULL == team->rails) {
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    if (0 != gpuhier_rails_plan(&team->shape, setup->records, team->rails)) {
-        return OMPI_ERR_OUT_OF_RESOURCE;
-    }
-    partner_groups_t groups;
-    if (!partner_groups_make(team, &groups)) {
+    setup->partners = partners_find(team);
+    if (NULL == team->peers || NULL == team->rails || NULL == setup->partners
+        || 0 != gpuhier_rails_plan(&team->shape, setup->records, team->rails)) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
     gpuhier_engine_lock();
-    int rc = rails_open(setup, &groups, mine);
-    free(groups.owners);
+    int rc = rails_open(setup, mine);
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_net_address(gpuhier_process_net(team->way), &setup->address, &bytes);
     if (OMPI_SUCCESS == rc) {
         *mine = (gpuhier_setup_word_t){.ids = gpuhier_team_id_claim(team, setup->hello[0].team_id),
@@ -272,17 +250,15 @@ static void peers_bind(const gpuhier_setup_t *setup)
 static int peers_make(const gpuhier_setup_t *setup, const char *all, size_t most)
 {
     gpuhier_team_t *team = setup->team;
-    partner_groups_t groups = {NULL, NULL};
-    int rc = partner_groups_make(team, &groups) ? OMPI_SUCCESS : OMPI_ERR_OUT_OF_RESOURCE;
+    int rc = OMPI_SUCCESS;
     for (int rank = 0; rank < team->nranks && OMPI_SUCCESS == rc; ++rank) {
-        if (is_partner(team, &groups, rank)) {
+        if (setup->partners[rank]) {
             char name[64];
             snprintf(name, sizeof(name), "rank %d", rank);
             rc = gpuhier_net_peer_create(gpuhier_process_net(team->way), all + (size_t) rank * most,
                                          (size_t) setup->words[rank].address_bytes, name, &team->peers[rank]);
         }
     }
-    free(groups.owners);
     return rc;
 }
 

@@ -42,35 +42,31 @@ bool gpuhier_setup_files_given_up(void)
     return failures >= FAILURES_MAX;
 }
 
-/* What is left to do with a neighbour. */
-typedef struct todo {
-    bool send, receive;
-} todo_t;
-
 /* One attempt. Returns whether nothing is left. file: of this rank's scratch; -1: it has none. The engine's
  * lock is held. */
-static bool attempt(const gpuhier_setup_t *setup, todo_t *todo, int file)
+static bool attempt(const gpuhier_setup_t *setup, int file)
 {
     const gpuhier_memref_t *mine = &setup->hello[setup->team->rank].scratch;
     const gpuhier_fd_key_t fd_key = {mine->process, mine->base, mine->id};
     bool all = true;
     for (int k = 0; k < setup->nlocal; ++k) {
-        const gpuhier_memref_t *theirs = &setup->neighbours[k].scratch;
-        if (todo[k].send) {
+        gpuhier_neighbour_t *todo = &setup->neighbours[k];
+        const gpuhier_memref_t *theirs = &todo->scratch;
+        if (todo->send) {
             const int rc = gpuhier_fd_send(&fd_key, file, theirs->process);
-            todo[k].send = OMPI_ERR_RESOURCE_BUSY == rc;
-            todo[k].receive = todo[k].receive && OMPI_ERR_UNREACH != rc;
+            todo->send = OMPI_ERR_RESOURCE_BUSY == rc;
+            todo->receive = todo->receive && OMPI_ERR_UNREACH != rc;
         }
-        if (todo[k].receive) {
+        if (todo->receive) {
             const int rc = gpuhier_map_received(theirs);
-            todo[k].receive = OMPI_ERR_NOT_FOUND == rc;
-            todo[k].send = todo[k].send && OMPI_ERR_NOT_AVAILABLE != rc; /* it gives none, and may take none */
+            todo->receive = OMPI_ERR_NOT_FOUND == rc;
+            todo->send = todo->send && OMPI_ERR_NOT_AVAILABLE != rc; /* it gives none, and may take none */
             /* What the P2P test finds: CUDA's error, or that the neighbour could give no descriptor. */
-            setup->neighbours[k].error = OMPI_ERR_NOT_FOUND == rc       ? 0
-                                         : OMPI_ERR_NOT_AVAILABLE == rc ? GPUHIER_NO_DESCRIPTOR
-                                                                        : gpuhier_cuda_error_of(rc);
+            todo->error = OMPI_ERR_NOT_FOUND == rc       ? 0
+                          : OMPI_ERR_NOT_AVAILABLE == rc ? GPUHIER_NO_DESCRIPTOR
+                                                         : gpuhier_cuda_error_of(rc);
         }
-        all = all && !todo[k].send && !todo[k].receive;
+        all = all && !todo->send && !todo->receive;
     }
     return all;
 }
@@ -111,25 +107,21 @@ static void files_exchange(const gpuhier_setup_t *setup)
 {
     const int me = setup->places[setup->team->rank];
     const gpuhier_memref_t *mine = &setup->neighbours[me].scratch;
-    todo_t *todo = calloc((size_t) setup->nlocal, sizeof(*todo));
-    if (NULL == todo) {
-        files_refuse(setup);
-        return;
-    }
     gpuhier_engine_lock();
     const bool has_socket = gpuhier_fd_passing_open(gpuhier_process_word());
     const bool gives = GPUHIER_SHARED_FILE == mine->shared;
     const int file = gives && setup->nlocal > 1 ? gpuhier_vmm_file_make(mine->base) : -1;
     gpuhier_engine_unlock();
     for (int k = 0; k < setup->nlocal; ++k) {
-        todo[k].receive = k != me && has_socket && GPUHIER_SHARED_FILE == setup->neighbours[k].scratch.shared;
-        todo[k].send = k != me && has_socket && (gives || todo[k].receive); /* which shows whether there is a way */
+        gpuhier_neighbour_t *todo = &setup->neighbours[k];
+        todo->receive = k != me && has_socket && GPUHIER_SHARED_FILE == todo->scratch.shared;
+        todo->send = k != me && has_socket && (gives || todo->receive); /* which shows whether there is a way */
     }
     const double until = gpuhier_clock() + WAIT_SECONDS;
     bool done = false;
     for (int round = 1; !done; ++round) {
         gpuhier_engine_lock();
-        done = attempt(setup, todo, file);
+        done = attempt(setup, file);
         gpuhier_engine_unlock();
         if (!done) {
             gpuhier_fd_passing_wait(ROUND_MS);
@@ -139,7 +131,6 @@ static void files_exchange(const gpuhier_setup_t *setup)
     if (file >= 0) {
         close(file);
     }
-    free(todo);
 }
 
 /* Has this rank of the node failed to map a descriptor's memory? GPUs that do not reach each other fail by CUDA IPC,

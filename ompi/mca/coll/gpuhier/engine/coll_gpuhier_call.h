@@ -178,7 +178,6 @@ struct gpuhier_call {
     CUevent input;        /* an event behind the program's earlier work; NULL where `order` needs none */
     CUevent elsewhere[2]; /* the same in the contexts of from and to, where those are not the team's; else NULL */
     bool input_done;      /* what the program had queued before the call is complete, or the lane waits for it */
-    bool net_on_device;   /* UCX moves messages of this team's calls from and to GPU memory */
     bool declining;       /* this rank voted against the call: it ends with GPUHIER_DECLINED, which needs no CUDA */
     bool on_host;         /* DONE: it ended in host memory */
     bool outcome_known;   /* DONE with an error or on the host: other ranks may have applied the same mask */

@@ -186,21 +186,24 @@ static char *place(const gpuhier_call_t *call, uint64_t slice, void *const buffe
            + (range.begin - gpuhier_plan_piece(plan, slice, plan->first_piece).begin) * call->elem_bytes;
 }
 
-/* Posts the stripes of one side of a step between ranks without a link. Both sides cut a message of `bytes` alike. */
+/* Posts the stripes of one side of a step between ranks without a link. Both sides cut a message of `bytes` alike.
+ * Counts the payload, by rail: votes and notices are none. */
 static int stripes_post(gpuhier_call_t *call, int piece, uint64_t name, int rank, bool sending, char *at, size_t bytes,
                         gpuhier_net_op_t ops[])
 {
     const gpuhier_team_t *team = call->team;
     const gpuhier_piece_rails_t *rails = &team->rails[piece];
     const bool on_device = gpuhier_lane_exchange_on_device(&call->lane->exchange);
-    const int stripes = gpuhier_stripes(rails, bytes);
+    const int stripes = gpuhier_stripes(rails, bytes), nrails = gpuhier_net_rails(gpuhier_process_net(team->way));
     int rc = OMPI_SUCCESS;
+    gpuhier_count(&gpuhier_counters.net_steps_sent, sending);
     for (int i = 0; i < stripes && OMPI_SUCCESS == rc; ++i) {
         size_t begin = gpuhier_stripe_begin(bytes, stripes, i),
                length = gpuhier_stripe_begin(bytes, stripes, i + 1) - begin;
         rc = sending
                  ? gpuhier_net_send(team->peers[rank], rails->rail[i], name, at + begin, length, on_device, &ops[i])
                  : gpuhier_net_recv(team->peers[rank], rails->rail[i], name, at + begin, length, on_device, &ops[i]);
+        gpuhier_count(&gpuhier_counters.net_bytes_sent[rails->rail[i] % nrails], sending ? length : 0);
     }
     return rc;
 }
@@ -320,23 +323,6 @@ static int wire_look(const gpuhier_call_t *call, const piece_state_t *state)
     return all_sent ? WIRE_DONE : WIRE_RECEIVED;
 }
 
-/* Counts the payload of a complete step that went over the network, by rail. Votes and notices are no payload. */
-static void sent_count(const gpuhier_call_t *call, int piece, const gpuhier_transfer_t *t)
-{
-    if (t->send_to < 0 || gpuhier_link_is_used(call->team, t->send_to)) {
-        return;
-    }
-    gpuhier_count(&gpuhier_counters.net_steps_sent, 1);
-    const gpuhier_piece_rails_t *rails = &call->team->rails[piece];
-    const size_t bytes = gpuhier_range_length(t->send) * call->elem_bytes;
-    const int stripes = gpuhier_stripes(rails, bytes);
-    const int nrails = gpuhier_net_rails(gpuhier_process_net(call->team->way));
-    for (int i = 0; i < stripes; ++i) {
-        gpuhier_count(&gpuhier_counters.net_bytes_sent[rails->rail[i] % nrails],
-                      gpuhier_stripe_begin(bytes, stripes, i + 1) - gpuhier_stripe_begin(bytes, stripes, i));
-    }
-}
-
 /* Makes what a NIC wrote visible to kernels, and to partners that take pieces over links. */
 static int received_flush(const gpuhier_call_t *call)
 {
@@ -353,16 +339,15 @@ static int received_flush(const gpuhier_call_t *call)
                               "cuFlushGPUDirectRDMAWrites");
 }
 
-static int step_end(const gpuhier_call_t *call, int piece, piece_state_t *state)
+static int step_end(piece_state_t *state)
 {
-    sent_count(call, piece, &state->transfer);
     ++state->step;
     state->phase = PIECE_IDLE;
     return 1;
 }
 
 /* The phase REDUCE. Returns 1 for an event, 0 for none, < 0 for an error. */
-static int reduce_check(gpuhier_call_t *call, uint64_t slice, int piece, piece_state_t *state)
+static int reduce_check(gpuhier_call_t *call, uint64_t slice, piece_state_t *state)
 {
     int events = 0;
     if (!by_host(call)) {
@@ -377,10 +362,10 @@ static int reduce_check(gpuhier_call_t *call, uint64_t slice, int piece, piece_s
         }
     }
     const int wire = wire_look(call, state);
-    return WIRE_DONE == wire ? step_end(call, piece, state) : wire < 0 ? wire : events;
+    return WIRE_DONE == wire ? step_end(state) : wire < 0 ? wire : events;
 }
 
-static int wire_check(gpuhier_call_t *call, uint64_t slice, int piece, piece_state_t *state)
+static int wire_check(gpuhier_call_t *call, uint64_t slice, piece_state_t *state)
 {
     const gpuhier_plan_t *plan = &call->slices.plan;
     const gpuhier_transfer_t *t = &state->transfer;
@@ -401,12 +386,12 @@ static int wire_check(gpuhier_call_t *call, uint64_t slice, int piece, piece_sta
         return rc;
     }
     if (!reduces) {
-        return step_end(call, piece, state);
+        return step_end(state);
     }
     state->phase = PIECE_REDUCE;
     if (by_host(call)) {
         state->host_reduced = 0;
-        return reduce_check(call, slice, piece, state);
+        return reduce_check(call, slice, state);
     }
     rc = reduce_launch(call, slice, state);
     return OMPI_SUCCESS != rc ? rc : 1;
@@ -444,9 +429,9 @@ static int piece_step(gpuhier_call_t *call, uint64_t slice, int piece, piece_sta
         return OMPI_SUCCESS != rc ? rc : 1;
     }
     case PIECE_WIRE:
-        return wire_check(call, slice, piece, state);
+        return wire_check(call, slice, state);
     case PIECE_REDUCE:
-        return reduce_check(call, slice, piece, state);
+        return reduce_check(call, slice, state);
     case PIECE_DONE:
         break;
     }

@@ -79,9 +79,9 @@ static int put(const gpuhier_call_t *call, gpuhier_link_t *link, int buffer, siz
     const gpuhier_hostmem_t *relay = &team->relay;
     const size_t place = gpuhier_hostmem_place(relay, buffer) + offset;
     link->mine = (gpuhier_memref_t){
-        .process = 1 + (uint64_t) team->relay_lane, .bytes = relay->lane_bytes, .offset = (uint64_t) place};
+        .process = 1 + (uint64_t) team->segment.place, .bytes = relay->lane_bytes, .offset = (uint64_t) place};
     link->puts = true;
-    return chunk_copy(call, gpuhier_hostmem_lane(relay, team->relay_lane) + place,
+    return chunk_copy(call, gpuhier_hostmem_lane(relay, team->segment.place) + place,
                       (CUdeviceptr) (uintptr_t) call->lane->exchange.now->shard[buffer] + offset, bytes,
                       call->lane->stream[GPUHIER_STAGE_OUT], link->put);
 }

@@ -129,7 +129,7 @@ static void first_remove(gpuhier_team_t *team, gpuhier_call_t **ended_p)
 {
     gpuhier_call_t *call = team->first;
     team->first = call->next;
-    on_device -= call->net_on_device;
+    on_device -= team->net_on_device;
     if (NULL == team->first) {
         *team->busy_place = team->busy_next;
         if (NULL != team->busy_next) {
@@ -166,8 +166,7 @@ static void post(gpuhier_call_t *call, gpuhier_team_t *team, const gpuhier_call_
     (void) gpuhier_team_check(team);
     int rc = team_enter(team, visit);
     gpuhier_engine_prepare(call, team, args);
-    call->net_on_device = team->net_on_device;
-    on_device += call->net_on_device;
+    on_device += team->net_on_device;
     unwaited += NULL != call->ended;
     if (NULL != team->first) {
         team->last->next = call;
@@ -226,13 +225,13 @@ static void net_drive(round_t *round)
 static void team_drive(gpuhier_team_t *team, round_t *round)
 {
     gpuhier_call_t *call = team->first;
-    if (0 != (call->idle.polls + 1) % STEP_EVERY && !call->net_on_device && gpuhier_engine_is_idle(call)) {
+    if (0 != (call->idle.polls + 1) % STEP_EVERY && !team->net_on_device && gpuhier_engine_is_idle(call)) {
         ++call->idle.polls;
         return;
     }
     int events = 1, rc = team_enter(team, round->visit);
     if (OMPI_SUCCESS == rc || call->declining || GPUHIER_CALL_FAILED == call->state) {
-        if ((call->net_on_device || !round->net_driven) && gpuhier_engine_wants_net(call)) {
+        if ((team->net_on_device || !round->net_driven) && gpuhier_engine_wants_net(call)) {
             net_drive(round); /* UCX can have events while nothing moves here */
         }
         events = gpuhier_engine_step(call);

@@ -131,18 +131,18 @@ static int input_queue(gpuhier_call_t *call)
 {
     const CUdeviceptr pinned = (CUdeviceptr) (uintptr_t) call->lane->pinned;
     const size_t bytes = call->give_bytes;
-    if (GPUHIER_ORDER_COPY != call->order) {
-        CUstream stream;
-        if (call->small.is_mapped) {
-            return OMPI_SUCCESS;
-        }
-        int rc = stream_order(call, &stream);
-        if (OMPI_SUCCESS != rc) {
-            return rc;
-        }
-        return gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(pinned, call->in, bytes, stream), "cuMemcpyAsync");
+    const bool copies = GPUHIER_ORDER_COPY == call->order;
+    CUstream stream = CU_STREAM_LEGACY;
+    if (call->small.is_mapped) {
+        return OMPI_SUCCESS;
     }
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(pinned, call->in, bytes, CU_STREAM_LEGACY), "cuMemcpyAsync");
+    int rc = copies ? OMPI_SUCCESS : stream_order(call, &stream);
+    rc = OMPI_SUCCESS != rc
+             ? rc
+             : gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(pinned, call->in, bytes, stream), "cuMemcpyAsync");
+    if (!copies) {
+        return rc;
+    }
     if (OMPI_SUCCESS == rc) {
         rc = gpuhier_order_mark_input(call);
         if (OMPI_SUCCESS != rc) {
@@ -269,7 +269,7 @@ static bool is_idle(const gpuhier_call_t *call)
 
 static bool wants_net(const gpuhier_call_t *call)
 {
-    return GPUHIER_SMALL_EXCHANGE == call->small.phase || call->net_on_device || is_idle(call);
+    return GPUHIER_SMALL_EXCHANGE == call->small.phase || call->team->net_on_device || is_idle(call);
 }
 
 /* Queues the copy of a stretch of the result, which is in pinned memory, to the receive buffer, whose gaps keep their

@@ -297,7 +297,6 @@ static void relay_take(gpuhier_setup_t *setup, int least)
 {
     gpuhier_team_t *team = setup->team;
     team->has_relay = true;
-    team->relay_lane = setup->places[team->rank];
     for (int rank = 0; rank < team->nranks; ++rank) {
         if (NULL != team->peers[rank] && setup->nodes[rank] == setup->nodes[team->rank]) {
             team->linked[rank] = 1 + (uint64_t) setup->places[rank];

@@ -92,9 +92,8 @@ typedef struct gpuhier_team {
     uint64_t *linked; /* [nranks] how this rank exchanges pieces with each rank: over a link, the partner's process;
                          through a relay, 1 + the partner's lane; 0: by messages. NULL: by messages with all */
     bool has_relay;   /* groups of a node exchange through host memory that they share; equal on all ranks */
-    gpuhier_hostmem_t relay; /* that memory; all zero on a node with one group. The exchange takes it along when it
-                                leaves the team */
-    int relay_lane;          /* of this rank */
+    gpuhier_hostmem_t relay; /* that memory; all zero on a node with one group. A rank's lane there
+                                is its place on the node. The exchange takes it along when it leaves the team */
 
     /* Changed by calls. */
     gpuhier_limits_t limits; /* only slice_bytes_max changes: when a member has no room for a long lane, all members

@@ -70,15 +70,6 @@ int gpuhier_arrival_find(gpuhier_call_t *call, int index)
     return rc;
 }
 
-void gpuhier_arrival_find_fresh(gpuhier_call_t *call)
-{
-    for (int i = 0; i < call->team->group_size; ++i) {
-        if (0 != gpuhier_call_slot(call, i)->arrival.fresh && i != call->team->index) {
-            (void) gpuhier_arrival_find(call, i);
-        }
-    }
-}
-
 /* Maps a member's scratch, if its record names any, and its buffers if it offers them. Returns false if its buffers
  * cannot be mapped. */
 static bool member_map(gpuhier_call_t *call, int index, const gpuhier_arrival_t *arrival, uint64_t *mask_p)

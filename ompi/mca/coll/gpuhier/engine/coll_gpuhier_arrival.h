@@ -32,9 +32,6 @@ void gpuhier_arrival_scratch(const gpuhier_call_t *call, gpuhier_arrival_t *arri
 /* Finds the address of a member's scratch, and pins its mapping. Returns an Open MPI code. */
 int gpuhier_arrival_find(gpuhier_call_t *call, int index);
 
-/* Maps scratch that the call does not need while its descriptors are there. Later calls may need it. */
-void gpuhier_arrival_find_fresh(gpuhier_call_t *call);
-
 /* Lets go of the mappings of the members' memory. */
 void gpuhier_arrival_unmap(gpuhier_call_t *call);
 

@@ -112,17 +112,6 @@ static bool pieces_in_use(const gpuhier_exchange_t *exchange)
     return in_use;
 }
 
-/* Cancels the receives that no message has arrived for. A receive that is being filled goes on. */
-static void calls_cancel(gpuhier_exchange_t *exchange)
-{
-    for (int i = 0; i < exchange->npieces * exchange->slice_buffers; ++i) {
-        for (int k = 0; k < GPUHIER_RAILS_MAX; ++k) {
-            gpuhier_net_cancel(&exchange->pieces[i].recv[k]);
-        }
-        gpuhier_link_cancel(&exchange->pieces[i].link);
-    }
-}
-
 static bool give_back(gpuhier_kept_t *kept)
 {
     gpuhier_exchange_t *exchange = (gpuhier_exchange_t *) (void *) ((char *) kept - offsetof(gpuhier_exchange_t, kept));
@@ -161,7 +150,13 @@ void gpuhier_exchange_leave(gpuhier_team_t *team, gpuhier_lane_t *lane)
         }
         return;
     }
-    calls_cancel(exchange);
+    /* Cancels the receives that no message has arrived for. A receive that is being filled goes on. */
+    for (int i = 0; i < exchange->npieces * exchange->slice_buffers; ++i) {
+        for (int k = 0; k < GPUHIER_RAILS_MAX; ++k) {
+            gpuhier_net_cancel(&exchange->pieces[i].recv[k]);
+        }
+        gpuhier_net_cancel(&exchange->pieces[i].link.heard);
+    }
     exchange->lane = lane;
     exchange->relay = team->relay;
     memset(&team->relay, 0, sizeof(team->relay));

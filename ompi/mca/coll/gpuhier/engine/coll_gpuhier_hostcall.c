@@ -30,12 +30,6 @@ int gpuhier_hostcall_tag(struct ompi_communicator_t *comm)
     return tag;
 }
 
-/* Of a block, of the longest one that this rank gives. */
-static size_t bytes_of(const gpuhier_call_t *call)
-{
-    return call->count * call->elem_bytes;
-}
-
 static bool is_all_reduce(const gpuhier_call_t *call)
 {
     return gpuhier_collective_is_all_to_all(call->row);
@@ -92,8 +86,8 @@ static piece_t piece_find(const gpuhier_call_t *call, bool is_input, int rank)
     const gpuhier_block_t *lengths = gpuhier_call_lengths(call, is_input), *list = is_input ? call->given : call->taken;
     const bool has_all = call->row->has_blocks && GPUHIER_RANKS_OWNER != side;
     const size_t block = has_all ? (size_t) rank : 0;
-    return (piece_t){.at = NULL != list ? list[block].begin * call->elem_bytes : block * bytes_of(call),
-                     .bytes = NULL == lengths ? bytes_of(call)
+    return (piece_t){.at = NULL != list ? list[block].begin * call->elem_bytes : block * call->count * call->elem_bytes,
+                     .bytes = NULL == lengths ? call->count * call->elem_bytes
                                               : lengths[has_all ? rank : call->team->rank].length * call->elem_bytes};
 }
 
@@ -102,8 +96,8 @@ void gpuhier_hostcall_begin(gpuhier_call_t *call)
     gpuhier_hostcall_t *host = &call->host;
     const bool gives = gpuhier_collective_gives(call->row, call->root_rank == call->team->rank);
     const bool lacks_list = call->row->has_lists && NULL == gpuhier_call_lengths(call, true);
-    host->data = calloc(1, call->in_bytes + 1);                  /* padding is sent too */
-    host->heard_data = malloc(bytes_of(call) + call->out_bytes); /* a block of either */
+    host->data = calloc(1, call->in_bytes + 1);                                  /* padding is sent too */
+    host->heard_data = malloc(call->count * call->elem_bytes + call->out_bytes); /* a block of either */
     host->result = is_all_reduce(call) ? NULL : calloc(1, call->out_bytes + 1);
     host->verdicts = calloc(1, sizeof(*host->verdicts));
     if (NULL != host->verdicts) {
@@ -116,7 +110,7 @@ void gpuhier_hostcall_begin(gpuhier_call_t *call)
 static int message_post(gpuhier_call_t *call, gpuhier_tree_move_t move, int peer)
 {
     gpuhier_hostcall_t *host = &call->host;
-    const size_t bytes = host->on_data ? bytes_of(call) : sizeof(host->verdicts->mine);
+    const size_t bytes = host->on_data ? call->count * call->elem_bytes : sizeof(host->verdicts->mine);
     void *mine = host->on_data ? (void *) host->data : &host->verdicts->mine;
     void *heard = host->on_data ? (void *) host->heard_data : &host->verdicts->heard;
     host->receiving = GPUHIER_TREE_FROM_CHILD == move;
@@ -245,14 +239,6 @@ static int blocks_step(gpuhier_call_t *call)
     }
 }
 
-/* What is left when data has moved: the result on its way to the user. */
-static int result_write(gpuhier_call_t *call)
-{
-    const gpuhier_hostcall_t *host = &call->host;
-    const bool takes = gpuhier_collective_takes(call->row, call->root_rank == call->team->rank);
-    return !takes ? OMPI_SUCCESS : blocks_copy(call, false, NULL == host->result ? host->data : host->result);
-}
-
 int gpuhier_hostcall_step(gpuhier_call_t *call, bool *done_p, int *status_p)
 {
     gpuhier_hostcall_t *host = &call->host;
@@ -285,7 +271,10 @@ int gpuhier_hostcall_step(gpuhier_call_t *call, bool *done_p, int *status_p)
         host->on_data = true;
         host->move = 0;
     }
-    *status_p = 0 != host->verdicts->mine ? OMPI_ERROR : result_write(call);
+    const bool takes = gpuhier_collective_takes(call->row, call->root_rank == team->rank);
+    *status_p = 0 != host->verdicts->mine ? OMPI_ERROR
+                : !takes                  ? OMPI_SUCCESS
+                                          : blocks_copy(call, false, NULL == host->result ? host->data : host->result);
     *done_p = true;
     return events + 1;
 }

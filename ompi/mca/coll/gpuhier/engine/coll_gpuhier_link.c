@@ -204,11 +204,6 @@ int gpuhier_link_done(const gpuhier_link_t *link)
     return done;
 }
 
-void gpuhier_link_cancel(gpuhier_link_t *link)
-{
-    gpuhier_net_cancel(&link->heard);
-}
-
 bool gpuhier_link_in_use(gpuhier_link_t *link, const struct gpuhier_partners *partners, bool context_is_there)
 {
     if (context_is_there

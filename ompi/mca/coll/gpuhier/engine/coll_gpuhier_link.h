@@ -78,12 +78,11 @@ int gpuhier_link_step(const gpuhier_call_t *call, gpuhier_link_t *link);
 int gpuhier_link_done(const gpuhier_link_t *link);
 
 /*
- * For a link of a call that has failed. cancel: cancels the receive of a word that has not come. in_use, after that: is
- * the link still in use? It is while a chunk that this rank gave has not been taken and the taker has not given up,
- * since the taker's call may still succeed and must then read the right data. It is also in use while a copy of this
- * rank is under way. A link that is no longer in use has let go of the mapping.
+ * For a link of a call that has failed, whose receive of a word (`heard`) was cancelled: is it still in use? It is
+ * while a chunk that this rank gave has not been taken and the taker has not given up, since the taker's call may still
+ * succeed and must then read the right data. It is also in use while a copy of this rank is under way. A link that is
+ * no longer in use has let go of the mapping.
  */
-void gpuhier_link_cancel(gpuhier_link_t *link);
 bool gpuhier_link_in_use(gpuhier_link_t *link, const struct gpuhier_partners *partners, bool context_is_there);
 
 #endif /* GPUHIER_LINK_H */

@@ -21,23 +21,17 @@ static bool lies_in(CUdeviceptr address, uint64_t bytes, const gpuhier_memref_t 
 }
 
 /* Why peers cannot map a buffer, whatever the settings are. */
-#define UNMAPPABLE(X)                                                                      \
-    X(MANAGED, "managed memory")                                                           \
-    X(OTHER, "memory of another GPU or context")                                           \
-    X(POOL, "memory of a pool, such as that of cudaMallocAsync")                           \
-    X(CLOSED, "memory of cuMemCreate that may not be exported as a POSIX file descriptor") \
-    X(CHUNKS, "a message in several chunks of cuMemCreate")
-
-#define UNMAPPABLE_NAME(name, text) UNMAPPABLE_##name,
-typedef enum unmappable { UNMAPPABLE(UNMAPPABLE_NAME) UNMAPPABLE_COUNT } unmappable_t;
-#undef UNMAPPABLE_NAME
+typedef enum unmappable { MANAGED, OTHER, POOL, CLOSED, CHUNKS, UNMAPPABLE_COUNT } unmappable_t;
 
 /* Prints a reason once per process. */
 static void tell_unmappable(unmappable_t why)
 {
-#define UNMAPPABLE_TEXT(name, text) text,
-    static const char *const texts[] = {UNMAPPABLE(UNMAPPABLE_TEXT)};
-#undef UNMAPPABLE_TEXT
+    static const char *const texts[] = {[MANAGED] = "managed memory",
+                                        [OTHER] = "memory of another GPU or context",
+                                        [POOL] = "memory of a pool, such as that of cudaMallocAsync",
+                                        [CLOSED] =
+                                            "memory of cuMemCreate that may not be exported as a POSIX file descriptor",
+                                        [CHUNKS] = "a message in several chunks of cuMemCreate"};
     static bool told[UNMAPPABLE_COUNT];
     if (!told[why]) {
         told[why] = true;
@@ -50,13 +44,13 @@ static void tell_unmappable(unmappable_t why)
 static void tell_refused(const gpuhier_buffer_t *buffer, bool owned)
 {
     if (GPUHIER_BUFFER_MANAGED == buffer->kind) {
-        tell_unmappable(UNMAPPABLE_MANAGED);
+        tell_unmappable(MANAGED);
     } else if (!owned) {
-        tell_unmappable(UNMAPPABLE_OTHER);
+        tell_unmappable(OTHER);
     } else if (buffer->pooled) {
-        tell_unmappable(UNMAPPABLE_POOL);
+        tell_unmappable(POOL);
     } else if (!buffer->ipc_capable && !buffer->shareable) {
-        tell_unmappable(UNMAPPABLE_CLOSED);
+        tell_unmappable(CLOSED);
     }
 }
 
@@ -87,7 +81,7 @@ static bool direct_ref(const gpuhier_call_t *call, const gpuhier_buffer_t *buffe
         return false;
     }
     if (!lies_in(address, length, ref_p)) {
-        tell_unmappable(UNMAPPABLE_CHUNKS);
+        tell_unmappable(CHUNKS);
         return false;
     }
     *bytes_p += ref_p->bytes;
@@ -225,17 +219,6 @@ void gpuhier_offer(gpuhier_call_t *call, gpuhier_arrival_t *arrival)
     }
 }
 
-static void drop(gpuhier_call_t *call)
-{
-    for (int i = 0; i < call->team->group_size; ++i) {
-        gpuhier_mapping_t **pins = call->slices.member[i].pins;
-        for (int p = 1; p < 3; ++p) {
-            gpuhier_unmap(pins[p]);
-            pins[p] = NULL;
-        }
-    }
-}
-
 bool gpuhier_known_use(gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;
@@ -249,9 +232,6 @@ bool gpuhier_known_use(gpuhier_call_t *call)
         call->slices.member[i].out = arrival->out.offset;
     }
     if (!all) {
-        if (0 != mine) {
-            drop(call);
-        }
         return false;
     }
     const gpuhier_known_call_t *entry = call->slices.known;

@@ -29,8 +29,8 @@ void gpuhier_offer(gpuhier_call_t *call, gpuhier_arrival_t *arrival);
 /* Notes whether the members could map the buffers that this rank has offered. all: all of them could. */
 void gpuhier_offer_end(const gpuhier_call_t *call, bool all);
 
-/* All records are there. Do all name the same call? If so, sets the members' addresses; if not, releases what
- * gpuhier_offer() pinned. */
+/* All records are there. Do all name the same call? If so, sets the members' addresses; if not, the caller lets go of
+ * what gpuhier_offer() pinned. */
 bool gpuhier_known_use(gpuhier_call_t *call);
 
 /* For a call of which gpuhier_known_use() returned true. The first sets call->slices.plan to the plan of the last call

@@ -81,19 +81,13 @@ static void offer_end(gpuhier_call_t *call)
     }
 }
 
-static bool all_offer(const gpuhier_call_t *call)
-{
-    for (int i = 0; i < call->team->group_size; ++i) {
-        if (0 == gpuhier_call_slot(call, i)->arrival.flag) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static int agreed(gpuhier_call_t *call, bool opened)
 {
-    if (all_offer(call)) {
+    bool all_offer = true;
+    for (int i = 0; i < call->team->group_size && all_offer; ++i) {
+        all_offer = 0 != gpuhier_call_slot(call, i)->arrival.flag;
+    }
+    if (all_offer) {
         call->slices.member[call->team->index].via_scratch = !is_direct(call);
         gpuhier_slices_plan(call, INT64_MAX); /* one slice */
         return OMPI_SUCCESS;

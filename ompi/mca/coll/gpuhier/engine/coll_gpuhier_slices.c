@@ -177,14 +177,25 @@ static int partners_find(gpuhier_call_t *call)
     return rc;
 }
 
+/* Maps scratch that the call does not need while its descriptors are there. Later calls may need it. */
+static void fresh_find(gpuhier_call_t *call)
+{
+    for (int i = 0; i < call->team->group_size; ++i) {
+        if (0 != gpuhier_call_slot(call, i)->arrival.fresh && i != call->team->index) {
+            (void) gpuhier_arrival_find(call, i);
+        }
+    }
+}
+
 /* All members work directly, and no mask has a bit. An error is one of the call, since no vote follows in which this
  * rank could decline. */
 static int recall(gpuhier_call_t *call)
 {
     if (!gpuhier_known_use(call)) {
+        gpuhier_arrival_unmap(call);
         return 0;
     }
-    gpuhier_arrival_find_fresh(call);
+    fresh_find(call);
     lists_agree(call);
     const int rc = partners_find(call);
     if (OMPI_SUCCESS != rc) {

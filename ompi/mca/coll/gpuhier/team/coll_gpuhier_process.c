@@ -48,16 +48,6 @@ static bool leaving;        /* all connections have been told */
 static gpuhier_way_t asked; /* the last way to which this process had to fall back */
 static char fall_reason[GPUHIER_WAY_COUNT][320], last_loss[320];
 
-/* "domain:bus:device.function", as CUDA prints it. */
-static void pci_parse(const char *text, gpuhier_pci_id_t *pci_p)
-{
-    unsigned domain = 0, bus = 0, device = 0, function = 0;
-    if (4 == sscanf(text, "%x:%x:%x.%x", &domain, &bus, &device, &function)) {
-        *pci_p = (gpuhier_pci_id_t){
-            .domain = domain, .bus = (uint8_t) bus, .device = (uint8_t) device, .function = (uint8_t) function};
-    }
-}
-
 static int gpu_describe(int ordinal, gpuhier_gpu_info_t *gpu_p)
 {
     CUdevice device;
@@ -71,7 +61,13 @@ static int gpu_describe(int ordinal, gpuhier_gpu_info_t *gpu_p)
              : gpuhier_cuda_error(gpuhier_cu.cuDeviceGetPCIBusId(pci, sizeof(pci), device), "cuDeviceGetPCIBusId");
     if (OMPI_SUCCESS == rc) {
         memcpy(gpu_p->uuid, &uuid, sizeof(gpu_p->uuid));
-        pci_parse(pci, &gpu_p->pci);
+        unsigned part[4]; /* "domain:bus:device.function" */
+        if (4 == sscanf(pci, "%x:%x:%x.%x", &part[0], &part[1], &part[2], &part[3])) {
+            gpu_p->pci = (gpuhier_pci_id_t){.domain = part[0],
+                                            .bus = (uint8_t) part[1],
+                                            .device = (uint8_t) part[2],
+                                            .function = (uint8_t) part[3]};
+        }
         gpu_p->ordinal = ordinal;
         gpu_p->cc_major = gpuhier_cuda_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, ordinal);
         gpu_p->cc_minor = gpuhier_cuda_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, ordinal);

@@ -196,20 +196,19 @@ static int64_t links_try(gpuhier_setup_t *setup, gpuhier_exchange_kind_t kind)
     gpuhier_setup_link_t mine = {.error = CUDA_ERROR_OUT_OF_MEMORY};
     uint64_t *words = malloc(pattern_bytes());
     int rc = NULL == words ? OMPI_ERR_OUT_OF_RESOURCE : buffers_offer(setup, kind, words, &mine);
-    if (OMPI_SUCCESS != gpuhier_setup_gather(setup, &mine, setup->links, sizeof(mine))) {
-        free(words);
-        return (int64_t) setup->team->rank << 32; /* the next vote fails, too */
+    const int64_t broken = (int64_t) setup->team->rank << 32; /* a collective failed, and so does the next vote */
+    int64_t verdict = broken, all = 0;
+    if (OMPI_SUCCESS == gpuhier_setup_gather(setup, &mine, setup->links, sizeof(mine))) {
+        verdict = offers_verdict(setup);
     }
-    int64_t verdict = offers_verdict(setup), all = 0;
-    if (GOOD != verdict) {
-        free(words);
-        return verdict;
+    if (GOOD == verdict) {
+        const unsigned error = OMPI_SUCCESS == rc ? partners_try(setup, kind, words) : (unsigned) mine.error;
+        verdict = 0 == error ? GOOD : broken | error;
+        rc = gpuhier_saved_least(setup->saved, setup->comm, &verdict, &all, MPI_INT64_T);
+        verdict = OMPI_SUCCESS == rc ? all : broken;
     }
-    const unsigned error = OMPI_SUCCESS == rc ? partners_try(setup, kind, words) : (unsigned) mine.error;
     free(words);
-    verdict = 0 == error ? GOOD : (int64_t) setup->team->rank << 32 | error;
-    rc = gpuhier_saved_least(setup->saved, setup->comm, &verdict, &all, MPI_INT64_T);
-    return OMPI_SUCCESS == rc ? all : (int64_t) setup->team->rank << 32;
+    return verdict;
 }
 
 /* Makes the team use links. From then on UCX carries words only, unless partners on other nodes have no links. */

@@ -74,6 +74,20 @@ static int blocks_read(const gpuhier_call_t *call, const gpuhier_circle_t *circl
     return rc;
 }
 
+/* This rank's shard of a flat call in one group. A root has none, since its link carries the whole message anyway; of
+ * two ranks both have one, which moves no more. */
+static gpuhier_range_t fused_shard(const gpuhier_call_t *call, const gpuhier_circle_t *circle, uint64_t slice)
+{
+    const gpuhier_collective_t *row = call->row;
+    if ((GPUHIER_RANKS_ROOT != row->from && GPUHIER_RANKS_ROOT != row->to) || circle->size < 3) {
+        return gpuhier_circle_shard(call, circle, slice);
+    }
+    const int index = call->team->index;
+    return index == call->root
+               ? (gpuhier_range_t){0}
+               : gpuhier_plan_part(&call->slices.plan, slice, index - (index > call->root), circle->size - 1);
+}
+
 /* One group, a flat call: takes the elements of this rank's part of the slice from those who give them, and writes the
  * result to those who take it. */
 static int reduce_fused(const gpuhier_call_t *call, const gpuhier_circle_t *circle, uint64_t slice, CUstream stream)
@@ -83,7 +97,7 @@ static int reduce_fused(const gpuhier_call_t *call, const gpuhier_circle_t *circ
         return blocks_read(call, circle, slice, stream);
     }
     const gpuhier_range_t part = row->has_blocks ? gpuhier_call_range(call, call->given, call->team->rank, slice)
-                                                 : gpuhier_circle_shard(call, circle, slice);
+                                                 : fused_shard(call, circle, slice);
     gpuhier_reduce_t *kernels = &call->lane->device->reduce;
     gpuhier_kernel_args_t args;
     args.count = gpuhier_range_length(part);

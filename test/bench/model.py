@@ -3,6 +3,7 @@
 """Modelled times by size: runs model_calls under a model, and puts published figures beside. Called by model.sh."""
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -13,6 +14,9 @@ import tempfile
 SRC = os.environ["GPUHIER_SRC"]
 BUILD = os.environ["GPUHIER_BUILD"]
 KIB, MIB = 1 << 10, 1 << 20
+
+COLLECTIVES = ("allreduce", "reduce", "bcast", "allgather", "allgatherv", "reduce_scatter", "reduce_scatter_block",
+               "alltoall", "alltoallv")
 
 INSTRUCTIONS = 1600  # of a short call: the bound that the test bench/instructions holds
 INSTRUCTIONS_PER_NS = 3
@@ -46,7 +50,7 @@ NCCL = {
 
 
 def nccl_us(ranks, size):
-    """Published times of NCCL, where there are any."""
+    """Published times of NCCL's all-reduce, where there are any."""
     return {kind: by_ranks[ranks][size] for kind, by_ranks in NCCL.items() if size in by_ranks.get(ranks, {})}
 
 
@@ -122,9 +126,9 @@ def without_setup(path, folder):
     return copy
 
 
-def run(options, ranks, size, program, extra, trace=None, nodes=1):
-    """One run: median and least time in modelled us of a sum of double, the median of a sum of float, and by how much the
-    emulator was late at worst."""
+def run(options, collective, ranks, size, program, extra, trace=None, nodes=1):
+    """One run: median and least time in modelled us of a call with double, the median of one with float, and by how much
+    the emulator was late at worst."""
     dilation, warmups, calls, train = pace_of(size, ranks, 0 < len(extra), nodes)
     dilation = options.dilation or dilation
     command = [os.path.join(SRC, "test/vcluster/run"), "--nodes", str(nodes), "--timeout", "400"]
@@ -143,11 +147,11 @@ def run(options, ranks, size, program, extra, trace=None, nodes=1):
         command += ["-x", f"CUDASIM_TRACE={trace}"]
     if options.gdr is not None:
         command += ["-x", "CUDASIM_GDR=4M", "-x", f"CUDASIM_LEGACY_QUERY={options.gdr}"]
-    command += extra + ["--", program, str(size), str(warmups), str(calls), str(train)]
+    command += extra + ["--", program, collective, str(size), str(warmups), str(calls), str(train)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = re.findall(r"^model_calls (?:double|float) \d+ ([\d.]+) ([\d.]+) ([\d.]+)$", done.stdout, re.MULTILINE)
     if 0 != done.returncode or 2 != len(found):
-        sys.exit(f"model: {nodes} x {ranks} ranks, {size_text(size)}: {' '.join(command)}\n{done.stdout}{done.stderr}")
+        sys.exit(f"model: {collective}, {nodes} x {ranks} ranks, {size_text(size)}: {' '.join(command)}\n{done.stdout}{done.stderr}")
     doubles, floats = (tuple(map(float, texts)) for texts in found)
     return {"time_us": doubles[0], "least_us": doubles[1], "float_us": floats[0], "float_least_us": floats[1],
             "late_us": max(doubles[2], floats[2]), "dilation": dilation}
@@ -171,12 +175,12 @@ def stock_of(folder):
 
 
 def plot(folder, model, rows):
-    """A picture for each number of ranks."""
-    for nodes, ranks in sorted({(row["nodes"], row["ranks"]) for row in rows}):
+    """A picture for each collective and number of ranks."""
+    for collective, nodes, ranks in sorted({(row["collective"], row["nodes"], row["ranks"]) for row in rows}):
         curves = {}
         layout = f"{nodes}x{ranks}" if nodes > 1 else f"{ranks}"
         for row in rows:
-            if (row["nodes"], row["ranks"]) == (nodes, ranks):
+            if (row["collective"], row["nodes"], row["ranks"]) == (collective, nodes, ranks):
                 curves.setdefault("gpuhier", []).append((row["bytes"], row["time_us"]))
                 if "stock_us" in row:
                     curves.setdefault("Open MPI 5.0.7", []).append((row["bytes"], row["stock_us"]))
@@ -184,8 +188,8 @@ def plot(folder, model, rows):
                     curves.setdefault(name if name == "NCCL" else f"NCCL {name}", []).append((row["bytes"], us))
         titles = ", ".join(f"'-' using 1:2 with linespoints title '{name}'" for name in curves)
         data = "".join("".join(f"{x} {y}\n" for x, y in points) + "e\n" for points in curves.values())
-        script = (f"set terminal svg size 900,600\nset output '{folder}/model_{model}_{layout}.svg'\n"
-                  f"set title 'MPI\\_Allreduce, modelled ({model}), {layout} ranks' noenhanced\n"
+        script = (f"set terminal svg size 900,600\nset output '{folder}/model_{model}_{collective}_{layout}.svg'\n"
+                  f"set title '{collective}, modelled ({model}), {layout} ranks' noenhanced\n"
                   "set logscale xy\nset xlabel 'bytes'\nset ylabel 'modelled us'\nset key left top\nset grid\n"
                   f"plot {titles}\n{data}")
         if 0 != subprocess.run(["gnuplot"], input=script, text=True, check=False).returncode:
@@ -196,6 +200,7 @@ def main():
     parser = argparse.ArgumentParser(prog="model.sh")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--full", action="store_true")
+    parser.add_argument("--collective", default="allreduce")
     parser.add_argument("--model", default="h100-dgx")
     parser.add_argument("--nodes", type=int, choices=(1, 2))
     parser.add_argument("--ranks")
@@ -226,6 +231,9 @@ def main():
         layouts = [(options.nodes or 1, ranks) for ranks in counts]
     if options.sizes:
         sizes = [int(text) for text in options.sizes.split(",")]
+    collectives = COLLECTIVES if "all" == options.collective else options.collective.split(",")
+    if not set(collectives) <= set(COLLECTIVES):
+        parser.error(f"no collective {options.collective}; there are {', '.join(COLLECTIVES)}, and all")
     if options.plot:
         os.makedirs(options.plot, exist_ok=True)
 
@@ -235,7 +243,8 @@ def main():
         options.model_without_setup = without_setup(options.model_file, folder)
         stock, why = (None, "not asked for") if options.no_stock else stock_of(folder)
         print(f"# modelled times ({name}), not measured ones: docs/model.md.")
-        print("# microseconds, median over calls of the slowest rank: sums of double, and in the column float sums of float")
+        print("# microseconds, median over calls of the slowest rank: of double, and in the column float of float")
+        print("# size: of the longer buffer, but at least 8 bytes for each rank's block")
         print(f"# host: {INSTRUCTIONS} instructions at {INSTRUCTIONS_PER_NS} per ns, to be added: they run undilated")
         for kind, source in NCCL_SOURCE.items():
             print(f"# {kind}, measured and not modelled: {source}")
@@ -244,27 +253,28 @@ def main():
         heads = ("gpuhier", "least", "float", "+host", "stock", "NCCL", "symmetric", "late")
         print(f"# between nodes: a rail for each GPU, {model_figure(options.model_file, 'rail.rate'):g} GB/s each way, "
               f"{model_figure(options.model_file, 'rail.latency'):g} us")
-        print(f"{'ranks':>5} {'size':>8}" + "".join(f"{head:>11}" for head in heads))
-        for nodes, ranks in layouts:
+        print(f"{'collective':<20} {'ranks':>5} {'size':>8}" + "".join(f"{head:>11}" for head in heads))
+        for collective, (nodes, ranks), size in itertools.product(collectives, layouts, sizes):
             layout = f"{nodes}x{ranks}" if nodes > 1 else f"{ranks}"
-            for size in sizes:
-                trace = None
-                if options.plot:
-                    trace = os.path.join(os.path.abspath(options.plot), f"{name}_{layout}_{size}.trace.json")
-                    if os.path.exists(trace):
-                        os.remove(trace)
-                row = {"modelled": True, "model": name, "nodes": nodes, "ranks": ranks, "bytes": size}
-                row["nccl_us"] = nccl_us(ranks, size) if 1 == nodes else {}
-                row["nccl_source"] = NCCL_SOURCE
-                row["host_us"] = INSTRUCTIONS / INSTRUCTIONS_PER_NS / 1e3
-                row.update(run(options, ranks, size, os.path.join(BUILD, "test/bench/model_calls"), [], trace, nodes))
-                if stock and 1 == nodes:
-                    row["stock_us"] = run(options, ranks, size, stock[1], stock[0])["time_us"]
-                rows.append(row)
-                figures = [row["time_us"], row["least_us"], row["float_us"], row["host_us"], row.get("stock_us")]
-                figures += [row["nccl_us"].get(kind) for kind in NCCL] + [row["late_us"]]
-                texts = ["-" if figure is None else f"{figure:.1f}" for figure in figures]
-                print(f"{layout:>5} {size_text(size):>8}" + "".join(f"{text:>11}" for text in texts), flush=True)
+            trace = None
+            if options.plot:
+                trace = os.path.join(os.path.abspath(options.plot), f"{name}_{collective}_{layout}_{size}.trace.json")
+                if os.path.exists(trace):
+                    os.remove(trace)
+            row = {"modelled": True, "model": name, "collective": collective, "nodes": nodes, "ranks": ranks, "bytes": size}
+            row["nccl_us"] = nccl_us(ranks, size) if 1 == nodes and "allreduce" == collective else {}
+            row["nccl_source"] = NCCL_SOURCE
+            row["host_us"] = INSTRUCTIONS / INSTRUCTIONS_PER_NS / 1e3
+            program = os.path.join(BUILD, "test/bench/model_calls")
+            row.update(run(options, collective, ranks, size, program, [], trace, nodes))
+            if stock and 1 == nodes:
+                row["stock_us"] = run(options, collective, ranks, size, stock[1], stock[0])["time_us"]
+            rows.append(row)
+            figures = [row["time_us"], row["least_us"], row["float_us"], row["host_us"], row.get("stock_us")]
+            figures += [row["nccl_us"].get(kind) for kind in NCCL] + [row["late_us"]]
+            texts = ["-" if figure is None else f"{figure:.1f}" for figure in figures]
+            print(f"{collective:<20} {layout:>5} {size_text(size):>8}" + "".join(f"{text:>11}" for text in texts),
+                  flush=True)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(rows, file, indent=1)

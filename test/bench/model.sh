@@ -2,12 +2,15 @@
 # Copyright (c) 2026 the gpuhier authors. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Prints modelled times of MPI_Allreduce on GPUs that are not there (docs/model.md): gpuhier, the stock Open MPI 5.0.7
-# with its own CUDA path under the same model, and what is published of NCCL.
+# Prints modelled times of collectives on GPUs that are not there (docs/model.md): gpuhier, the stock Open MPI 5.0.7
+# with its own CUDA path under the same model, and what is published of NCCL's all-reduce.
 #
 #   test/bench/model.sh [--quick | --full] [--model NAME] [--nodes N] [--ranks R,R] [--sizes B,B] [--dilation D]
 #                       [--gdr QUERY] [--switch] [--tune LIST] [--json FILE] [--plot DIR] [--no-stock]
+#                       [--collective C,C]
 #
+#   --collective C,C  allreduce (the default), reduce, bcast, allgather, allgatherv, reduce_scatter,
+#                 reduce_scatter_block, alltoall, alltoallv, or all
 #   --quick       2 ranks, 8 B and 64 KiB; without it 2, 4, 8 and 2 x 2 ranks, 8 B, 64 KiB, 1 MiB and 64 MiB
 #   --full        more sizes, and 2 x 4 and 2 x 8 ranks
 #   --nodes N     1 or 2 nodes only, and all of 2, 4 and 8 ranks on each

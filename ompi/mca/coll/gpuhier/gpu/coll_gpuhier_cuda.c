@@ -205,13 +205,12 @@ int gpuhier_cuda_enter(CUcontext context, gpuhier_cuda_scope_t *scope)
     if (NULL == context) {
         return OMPI_ERR_NOT_AVAILABLE;
     }
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuCtxPushCurrent(context), "cuCtxPushCurrent");
+    int rc = GPUHIER_CU(cuCtxPushCurrent, context);
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
     scope->capture_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    rc = gpuhier_cuda_error(gpuhier_cu.cuThreadExchangeStreamCaptureMode(&scope->capture_mode),
-                            "cuThreadExchangeStreamCaptureMode");
+    rc = GPUHIER_CU(cuThreadExchangeStreamCaptureMode, &scope->capture_mode);
     if (OMPI_SUCCESS != rc) {
         CUcontext ours;
         (void) gpuhier_cu.cuCtxPopCurrent(&ours);
@@ -289,7 +288,7 @@ static bool on_stack(uintptr_t address)
 
 int gpuhier_stream_await(CUstream stream)
 {
-    const int rc = gpuhier_cuda_error(gpuhier_cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
+    const int rc = GPUHIER_CU(cuStreamSynchronize, stream);
     while (OMPI_SUCCESS != rc && CUDA_ERROR_NOT_READY == gpuhier_cu.cuStreamQuery(stream)) {
     }
     return rc;
@@ -297,7 +296,7 @@ int gpuhier_stream_await(CUstream stream)
 
 int gpuhier_stream_copy(CUstream stream, CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
-    const int rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to, from, bytes, stream), "cuMemcpyAsync");
+    const int rc = GPUHIER_CU(cuMemcpyAsync, to, from, bytes, stream);
     return OMPI_SUCCESS != rc ? rc : gpuhier_stream_await(stream);
 }
 

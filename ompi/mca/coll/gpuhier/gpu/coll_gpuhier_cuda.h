@@ -145,13 +145,14 @@ bool gpuhier_cuda_present(void);
 
 /*
  * Open MPI's code for a driver's result; OMPI_SUCCESS for CUDA_SUCCESS. The framework's verbose output gets the error
- * and `what`, the name of the call that failed.
+ * and `what`, the name of the call that failed. GPUHIER_CU(function, arguments) calls a function of the driver.
  */
 int gpuhier_cuda_failed(CUresult result, const char *what);
 static inline int gpuhier_cuda_error(CUresult result, const char *what)
 {
     return CUDA_SUCCESS == result ? OMPI_SUCCESS : gpuhier_cuda_failed(result, what);
 }
+#define GPUHIER_CU(function, ...) gpuhier_cuda_error(gpuhier_cu.function(__VA_ARGS__), #function)
 
 /*
  * Waits for all work on a stream of the current context. If the driver's wait fails, asks until the stream is idle, or
@@ -182,6 +183,7 @@ bool gpuhier_cuda_gone(CUresult result);
 
 /* Logs the error of a call that frees something, unless the driver or the context is gone. */
 void gpuhier_cuda_freed(CUresult result, const char *what);
+#define GPUHIER_CU_FREE(function, ...) gpuhier_cuda_freed(gpuhier_cu.function(__VA_ARGS__), #function)
 
 /*
  * Finds a kernel by its name and loads it, so that its first launch does not: a driver that loads lazily may wait for

@@ -47,21 +47,18 @@ static int stage_make(gpuhier_lane_t *lane, gpuhier_stage_t s)
 {
     int lowest = 0, highest = 0, rc = OMPI_SUCCESS;
     if (NULL == lane->stream[s]) {
-        rc = gpuhier_cuda_error(gpuhier_cu.cuCtxGetStreamPriorityRange(&lowest, &highest),
-                                "cuCtxGetStreamPriorityRange");
+        rc = GPUHIER_CU(cuCtxGetStreamPriorityRange, &lowest, &highest);
         /* Greater priorities are smaller numbers. */
         const int high = highest + 1 < lowest ? highest + 1 : highest;
         const int priority = s > GPUHIER_STAGE_RS ? highest : high;
-        rc = OMPI_SUCCESS != rc ? rc
-                                : gpuhier_cuda_error(gpuhier_cu.cuStreamCreateWithPriority(
-                                                         &lane->stream[s], CU_STREAM_NON_BLOCKING, priority),
-                                                     "cuStreamCreateWithPriority");
+        rc = OMPI_SUCCESS != rc
+                 ? rc
+                 : GPUHIER_CU(cuStreamCreateWithPriority, &lane->stream[s], CU_STREAM_NON_BLOCKING, priority);
     }
     const int nevents = GPUHIER_LANE_SMALL == lane->kind ? 0 : gpuhier_lane_buffers(GPUHIER_LANE_LONG == lane->kind);
     for (int b = 0; b < nevents && OMPI_SUCCESS == rc; ++b) {
         if (NULL == lane->done[s][b]) {
-            rc = gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&lane->done[s][b], CU_EVENT_DISABLE_TIMING),
-                                    "cuEventCreate");
+            rc = GPUHIER_CU(cuEventCreate, &lane->done[s][b], CU_EVENT_DISABLE_TIMING);
         }
     }
     return rc;
@@ -93,7 +90,7 @@ int gpuhier_lane_levels(gpuhier_lane_t *lane, int levels)
 /* Memory of cuMemAlloc, since CUDA IPC maps no other kind of device memory. */
 static int scratch_alloc(gpuhier_lane_t *lane, size_t bytes)
 {
-    const int rc = gpuhier_cuda_error(gpuhier_cu.cuMemAlloc(&lane->scratch, bytes), "cuMemAlloc");
+    const int rc = GPUHIER_CU(cuMemAlloc, &lane->scratch, bytes);
     if (OMPI_SUCCESS == rc) {
         gpuhier_export_scratch(lane->scratch, bytes, &lane->ref);
     }
@@ -129,8 +126,7 @@ static int mailbox_clear(const gpuhier_lane_t *lane)
     const size_t bytes = GPUHIER_SCRATCH_COUNTER_BYTES + GPUHIER_MAILBOX_BYTES;
     const CUdeviceptr begin = lane->scratch + gpuhier_scratch_mailbox() - GPUHIER_SCRATCH_COUNTER_BYTES;
     const CUstream stream = lane->stream[GPUHIER_STAGE_RS];
-    const int rc = gpuhier_cuda_error(gpuhier_cu.cuMemsetD32Async(begin, 0, bytes / sizeof(uint32_t), stream),
-                                      "clearing a mailbox");
+    const int rc = GPUHIER_CU(cuMemsetD32Async, begin, 0, bytes / sizeof(uint32_t), stream);
     return OMPI_SUCCESS != rc ? rc : gpuhier_stream_await(stream);
 }
 
@@ -147,9 +143,7 @@ int gpuhier_lane_mailbox_next(gpuhier_lane_t *lane)
 static int mailbox_make(gpuhier_lane_t *lane)
 {
     void *words = NULL;
-    if (OMPI_SUCCESS
-        == gpuhier_cuda_error(gpuhier_cu.cuMemHostAlloc(&words, 2 * GPUHIER_ONESHOT_ABORT, CU_MEMHOSTALLOC_PORTABLE),
-                              "cuMemHostAlloc")) {
+    if (OMPI_SUCCESS == GPUHIER_CU(cuMemHostAlloc, &words, 2 * GPUHIER_ONESHOT_ABORT, CU_MEMHOSTALLOC_PORTABLE)) {
         memset(words, 0, 2 * GPUHIER_ONESHOT_ABORT);
         lane->words = words;
         lane->number = NUMBER_FIRST;
@@ -166,23 +160,23 @@ static void lane_destroy(gpuhier_lane_t *lane)
     for (int s = 0; s < GPUHIER_STAGES; ++s) {
         for (int b = 0; b < GPUHIER_SLICE_BUFFERS_MAX; ++b) {
             if (NULL != lane->done[s][b]) {
-                gpuhier_cuda_freed(gpuhier_cu.cuEventDestroy(lane->done[s][b]), "cuEventDestroy");
+                GPUHIER_CU_FREE(cuEventDestroy, lane->done[s][b]);
             }
         }
         if (NULL != lane->stream[s]) {
-            gpuhier_cuda_freed(gpuhier_cu.cuStreamDestroy(lane->stream[s]), "cuStreamDestroy");
+            GPUHIER_CU_FREE(cuStreamDestroy, lane->stream[s]);
         }
     }
     if (NULL != lane->pinned) {
-        gpuhier_cuda_freed(gpuhier_cu.cuMemFreeHost(lane->pinned), "cuMemFreeHost");
+        GPUHIER_CU_FREE(cuMemFreeHost, lane->pinned);
     }
     if (NULL != lane->words) {
-        gpuhier_cuda_freed(gpuhier_cu.cuMemFreeHost((void *) lane->words), "cuMemFreeHost");
+        GPUHIER_CU_FREE(cuMemFreeHost, (void *) lane->words);
     }
     if (GPUHIER_SHARED_FILE == lane->ref.shared) {
         gpuhier_vmm_unmap(lane->scratch, lane->ref.bytes);
     } else if (0 != lane->scratch) {
-        gpuhier_cuda_freed(gpuhier_cu.cuMemFree(lane->scratch), "cuMemFree");
+        GPUHIER_CU_FREE(cuMemFree, lane->scratch);
     }
     OBJ_RELEASE(lane);
 }
@@ -266,7 +260,7 @@ static size_t memory_of(CUdevice handle)
 static int witness_make(gpuhier_device_t *device)
 {
     gpuhier_buffer_t buffer;
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemAlloc(&device->witness, sizeof(uint64_t)), "cuMemAlloc");
+    int rc = GPUHIER_CU(cuMemAlloc, &device->witness, sizeof(uint64_t));
     if (OMPI_SUCCESS == rc) {
         gpuhier_buffer_inspect((void *) (uintptr_t) device->witness, &buffer);
         device->witness_id = buffer.id;
@@ -305,7 +299,7 @@ static int device_make(CUcontext context, gpuhier_device_t **device_p)
     }
     device->context = context;
     CUdevice handle;
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuCtxGetDevice(&handle), "cuCtxGetDevice");
+    int rc = GPUHIER_CU(cuCtxGetDevice, &handle);
     device->ordinal = (int) handle;
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_reduce_open(&device->reduce);
     if (OMPI_SUCCESS != rc) {
@@ -314,7 +308,8 @@ static int device_make(CUcontext context, gpuhier_device_t **device_p)
     }
     device->memory_bytes = memory_of(handle);
     device->kernels_may_wait = kernels_may_wait(device->ordinal);
-    device->knows_files = gpuhier_vmm_knows_files(device->ordinal);
+    device->knows_files =
+        0 != gpuhier_cuda_attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, device->ordinal);
     if (!device->knows_files) {
         opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: the driver shares memory of GPU %d by CUDA IPC only",
                             device->ordinal);
@@ -324,7 +319,7 @@ static int device_make(CUcontext context, gpuhier_device_t **device_p)
     rc = OMPI_SUCCESS != rc ? rc : first_lanes_make(device);
     if (OMPI_SUCCESS != rc) {
         if (0 != device->witness) {
-            gpuhier_cuda_freed(gpuhier_cu.cuMemFree(device->witness), "cuMemFree");
+            GPUHIER_CU_FREE(cuMemFree, device->witness);
         }
         gpuhier_reduce_close(&device->reduce);
         OBJ_RELEASE(device);
@@ -462,7 +457,7 @@ int gpuhier_event_take(gpuhier_device_t *device, CUevent *event_p)
         *event_p = device->events[--device->nevents];
         return OMPI_SUCCESS;
     }
-    return gpuhier_cuda_error(gpuhier_cu.cuEventCreate(event_p, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    return GPUHIER_CU(cuEventCreate, event_p, CU_EVENT_DISABLE_TIMING);
 }
 
 void gpuhier_event_give(gpuhier_device_t *device, CUevent event)
@@ -474,7 +469,7 @@ void gpuhier_event_give(gpuhier_device_t *device, CUevent event)
         const int room = 0 == device->events_room ? 16 : 2 * device->events_room;
         CUevent *events = realloc(device->events, sizeof(*events) * (size_t) room);
         if (NULL == events) {
-            gpuhier_cuda_freed(gpuhier_cu.cuEventDestroy(event), "cuEventDestroy");
+            GPUHIER_CU_FREE(cuEventDestroy, event);
             return;
         }
         device->events = events;
@@ -560,10 +555,10 @@ void gpuhier_device_finalize(void)
             lane_destroy(lane);
         }
         while (entered && device->nevents > 0) {
-            gpuhier_cuda_freed(gpuhier_cu.cuEventDestroy(device->events[--device->nevents]), "cuEventDestroy");
+            GPUHIER_CU_FREE(cuEventDestroy, device->events[--device->nevents]);
         }
         if (entered) {
-            gpuhier_cuda_freed(gpuhier_cu.cuMemFree(device->witness), "cuMemFree");
+            GPUHIER_CU_FREE(cuMemFree, device->witness);
             gpuhier_multicast_kernels_close(&device->multicast);
             gpuhier_reduce_close(&device->reduce);
             gpuhier_cuda_leave(&scope);

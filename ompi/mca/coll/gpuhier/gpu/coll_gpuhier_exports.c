@@ -66,11 +66,8 @@ static void exports_forget(void)
 static int handle_make(CUdeviceptr base, CUipcMemHandle *handle_p)
 {
     unsigned yes = 1;
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuIpcGetMemHandle(handle_p, base), "cuIpcGetMemHandle");
-    return OMPI_SUCCESS != rc
-               ? rc
-               : gpuhier_cuda_error(gpuhier_cu.cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, base),
-                                    "cuPointerSetAttribute(SYNC_MEMOPS)");
+    int rc = GPUHIER_CU(cuIpcGetMemHandle, handle_p, base);
+    return OMPI_SUCCESS != rc ? rc : GPUHIER_CU(cuPointerSetAttribute, &yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, base);
 }
 
 /* Remembers memory that is exported. NULL without memory for that. */
@@ -113,7 +110,7 @@ int gpuhier_export(const void *address, const gpuhier_buffer_t *buffer, gpuhier_
     table_make();
     CUdeviceptr base, place = (CUdeviceptr) (uintptr_t) address;
     size_t bytes;
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemGetAddressRange(&base, &bytes, place), "cuMemGetAddressRange");
+    int rc = GPUHIER_CU(cuMemGetAddressRange, &base, &bytes, place);
     if (OMPI_SUCCESS != rc) {
         return rc;
     }

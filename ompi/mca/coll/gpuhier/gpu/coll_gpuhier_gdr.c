@@ -161,10 +161,7 @@ static bool window_open(window_t *window)
     void *at = NULL;
     unsigned yes = 1;
     if (!room_make(bytes)
-        || OMPI_SUCCESS
-               != gpuhier_cuda_error(gpuhier_cu.cuPointerSetAttribute(&yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
-                                                                      (CUdeviceptr) window->place),
-                                     "cuPointerSetAttribute(SYNC_MEMOPS)")) {
+        || OMPI_SUCCESS != GPUHIER_CU(cuPointerSetAttribute, &yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, window->place)) {
         return false;
     }
     int error = gdr.pin_buffer(library, (unsigned long) window->begin, bytes, 0, 0, &window->pin);
@@ -362,8 +359,7 @@ static answer_t is_seen(CUstream stream, uint64_t until_us)
 {
     int expected = HELD;
     atomic_store_explicit(&held, HELD, memory_order_release);
-    if (!becomes_idle(CU_STREAM_LEGACY, until_us)
-        || OMPI_SUCCESS != gpuhier_cuda_error(gpuhier_cu.cuLaunchHostFunc(stream, hold, NULL), "cuLaunchHostFunc")) {
+    if (!becomes_idle(CU_STREAM_LEGACY, until_us) || OMPI_SUCCESS != GPUHIER_CU(cuLaunchHostFunc, stream, hold, NULL)) {
         return NOT_SEEN;
     }
     const CUresult answer = gpuhier_cu.cuStreamQuery(CU_STREAM_LEGACY);
@@ -384,9 +380,7 @@ bool gpuhier_gdr_query_suffices(void)
     if (CUDA_SUCCESS != gpuhier_cu.cuStreamIsCapturing(CU_STREAM_LEGACY, &status)) {
         return false; /* a blocking stream captures a graph, which a query of the default stream would spoil */
     }
-    if (OMPI_SUCCESS
-        != gpuhier_cuda_error(gpuhier_cu.cuStreamCreateWithPriority(&stream, CU_STREAM_DEFAULT, 0),
-                              "cuStreamCreateWithPriority")) {
+    if (OMPI_SUCCESS != GPUHIER_CU(cuStreamCreateWithPriority, &stream, CU_STREAM_DEFAULT, 0)) {
         return false;
     }
     answer_t answer = SEEN;
@@ -397,6 +391,6 @@ bool gpuhier_gdr_query_suffices(void)
             answer = NOT_SEEN;
         }
     }
-    (void) gpuhier_cuda_error(gpuhier_cu.cuStreamDestroy(stream), "cuStreamDestroy");
+    (void) GPUHIER_CU(cuStreamDestroy, stream);
     return SEEN == answer;
 }

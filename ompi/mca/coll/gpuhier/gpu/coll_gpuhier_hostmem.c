@@ -159,7 +159,7 @@ void gpuhier_hostmem_close(gpuhier_hostmem_t *hostmem, CUcontext context)
 {
     gpuhier_cuda_scope_t scope;
     if (0 != hostmem->device && OMPI_SUCCESS == gpuhier_cuda_enter(context, &scope)) {
-        gpuhier_cuda_freed(gpuhier_cu.cuMemHostUnregister(hostmem->memory), "cuMemHostUnregister");
+        GPUHIER_CU_FREE(cuMemHostUnregister, hostmem->memory);
         gpuhier_cuda_leave(&scope);
     }
     if (NULL != hostmem->memory) {

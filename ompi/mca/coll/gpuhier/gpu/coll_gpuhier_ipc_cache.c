@@ -117,7 +117,7 @@ static void mapping_close(gpuhier_mapping_t *mapping)
 {
     gpuhier_cuda_scope_t scope;
     if (!mapping->shared && OMPI_SUCCESS == gpuhier_cuda_enter(mapping->context, &scope)) {
-        gpuhier_cuda_freed(gpuhier_cu.cuIpcCloseMemHandle(mapping->address), "cuIpcCloseMemHandle");
+        GPUHIER_CU_FREE(cuIpcCloseMemHandle, mapping->address);
         gpuhier_cuda_leave(&scope);
     }
     mapping_drop(mapping);
@@ -157,14 +157,15 @@ static int shared_map(const gpuhier_memref_t *ref, CUdeviceptr *address_p)
     if (GPUHIER_SHARED_FABRIC == ref->shared) {
         gpuhier_fabric_handle_t handle;
         memcpy(&handle, &ref->handle, sizeof(handle));
-        return gpuhier_vmm_fabric_open(&handle, ref->bytes, address_p);
+        return gpuhier_vmm_open(&handle, CU_MEM_HANDLE_TYPE_FABRIC, ref->bytes, address_p);
     }
     const gpuhier_fd_key_t fd_key = {ref->process, ref->base, ref->id};
     const int file = gpuhier_fd_take(&fd_key, gpuhier_process_word());
     if (file < 0) {
         return GPUHIER_FD_MISSING == file ? OMPI_ERR_NOT_FOUND : OMPI_ERR_NOT_AVAILABLE;
     }
-    int rc = gpuhier_vmm_file_open(file, ref->bytes, address_p);
+    int rc =
+        gpuhier_vmm_open((void *) (intptr_t) file, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, ref->bytes, address_p);
     close(file);
     return rc;
 }

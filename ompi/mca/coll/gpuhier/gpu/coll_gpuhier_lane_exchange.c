@@ -73,9 +73,9 @@ static void buffer_free(gpuhier_exchange_kind_t kind, void *buffer)
         return;
     }
     if (is_pinned(kind)) {
-        gpuhier_cuda_freed(gpuhier_cu.cuMemFreeHost(buffer), "cuMemFreeHost");
+        GPUHIER_CU_FREE(cuMemFreeHost, buffer);
     } else {
-        gpuhier_cuda_freed(gpuhier_cu.cuMemFree((CUdeviceptr) (uintptr_t) buffer), "cuMemFree");
+        GPUHIER_CU_FREE(cuMemFree, (CUdeviceptr) (uintptr_t) buffer);
     }
 }
 
@@ -108,7 +108,7 @@ void gpuhier_lane_exchange_forget(gpuhier_lane_exchange_t *exchange)
 static int device_alloc(void **buffer_p, size_t bytes)
 {
     CUdeviceptr address = 0;
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemAlloc(&address, bytes), "cuMemAlloc");
+    int rc = GPUHIER_CU(cuMemAlloc, &address, bytes);
     *buffer_p = (void *) (uintptr_t) address;
     return rc;
 }
@@ -150,9 +150,8 @@ static int fabric_make(gpuhier_exchange_buffers_t *buffers, size_t bytes)
 static int pinned_make(gpuhier_exchange_kind_t kind, void **buffer_p, size_t bytes)
 {
     const unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
-    return GPUHIER_EXCHANGE_SHORT == kind
-               ? gpuhier_cuda_error(gpuhier_cu.cuMemHostAlloc(buffer_p, bytes, flags), "cuMemHostAlloc")
-               : gpuhier_pinned_alloc(buffer_p, bytes, flags);
+    return GPUHIER_EXCHANGE_SHORT == kind ? GPUHIER_CU(cuMemHostAlloc, buffer_p, bytes, flags)
+                                          : gpuhier_pinned_alloc(buffer_p, bytes, flags);
 }
 
 static int buffers_make(gpuhier_exchange_buffers_t *buffers, size_t bytes)

@@ -70,23 +70,18 @@ static const struct {
 };
 
 typedef struct kernel {
-    const char *name;
+    const char *name, *oneshot;
     size_t elem_bytes;
     kernel_type_t type;
 } kernel_t;
 
 static const kernel_t kernels[GPUHIER_REDUCE_COUNT + 1] = {
-#define KERNEL(op, type) [GPUHIER_REDUCE_##op##_##type] = {"gpuhier_" #op "_" #type, sizeof(elem_##type), TYPE_##type},
+#define KERNEL(op, type)      \
+    [GPUHIER_REDUCE_##op##_## \
+        type] = {"gpuhier_" #op "_" #type, "gpuhier_oneshot_" #op "_" #type, sizeof(elem_##type), TYPE_##type},
     GPUHIER_KERNEL_LIST(KERNEL)
 #undef KERNEL
-        [INDEX_COPY] = {"gpuhier_copy", 1, TYPE_none},
-};
-
-static const char *const oneshot_names[GPUHIER_REDUCE_COUNT + 1] = {
-#define ONESHOT(op, type) [GPUHIER_REDUCE_##op##_##type] = "gpuhier_oneshot_" #op "_" #type,
-    GPUHIER_KERNEL_LIST(ONESHOT)
-#undef ONESHOT
-        [INDEX_COPY] = "gpuhier_oneshot_move",
+        [INDEX_COPY] = {"gpuhier_copy", "gpuhier_oneshot_move", 1, TYPE_none},
 };
 
 /* 1 + the index; 0: there is no kernel. */
@@ -273,9 +268,9 @@ static CUresult resolve(gpuhier_reduce_t *r)
     for (int i = 0; i <= INDEX_COPY && CUDA_SUCCESS == result; ++i) {
         result = gpuhier_cuda_kernel(r->module, kernels[i].name, GPUHIER_KERNEL_BLOCK, &r->function[i], &blocks);
         r->all_blocks[i] = (unsigned) blocks * (unsigned) multiprocessors;
-    }
-    for (int i = 0; i <= INDEX_COPY && CUDA_SUCCESS == result; ++i) {
-        result = gpuhier_cuda_kernel(r->module, oneshot_names[i], GPUHIER_KERNEL_BLOCK, &r->oneshot[i], &blocks);
+        if (CUDA_SUCCESS == result) {
+            result = gpuhier_cuda_kernel(r->module, kernels[i].oneshot, GPUHIER_KERNEL_BLOCK, &r->oneshot[i], &blocks);
+        }
     }
     r->enough_blocks = enough_blocks(multiprocessors);
     return result;
@@ -303,18 +298,12 @@ static void misfit_tell(CUresult result)
 int gpuhier_reduce_open(gpuhier_reduce_t *r)
 {
     CUresult result = gpuhier_cu.cuModuleLoadData(&r->module, gpuhier_fatbin);
-    const char *what = "cuModuleLoadData of the kernels";
-
-    if (CUDA_SUCCESS != result) {
-        r->module = NULL;
-    } else {
-        result = resolve(r);
-        what = "loading the kernels";
-    }
+    r->module = CUDA_SUCCESS == result ? r->module : NULL;
+    result = CUDA_SUCCESS == result ? resolve(r) : result;
     if (is_misfit(result)) {
         misfit_tell(result);
     }
-    const int rc = gpuhier_cuda_error(result, what);
+    const int rc = gpuhier_cuda_error(result, "loading the kernels");
     if (OMPI_SUCCESS != rc) {
         gpuhier_reduce_close(r);
     }
@@ -339,14 +328,23 @@ static bool is_misaligned(const gpuhier_kernel_args_t *args, uint32_t nsrc)
     return 0 != differ % 16;
 }
 
-/* Starts one thread for each 16 bytes, at most as many as the links need; threads loop over the rest. */
-static int launch(gpuhier_reduce_t *r, int i, const gpuhier_kernel_args_t *args, CUstream stream)
+_Static_assert(16 == GPUHIER_ONESHOT_UNIT && 16 == GPUHIER_MULTICAST_UNIT, "a thread of any kernel moves 16 bytes");
+
+/* Starts one thread for each 16 bytes, in `most` blocks at most; threads loop over the rest. */
+static int grid_start(CUfunction function, const char *name, uint64_t bytes, unsigned most, const void *args,
+                      CUstream stream)
 {
     void *params[1] = {(void *) args};
     const uint64_t bytes_per_block = GPUHIER_KERNEL_BLOCK * 16;
-    const uint64_t bytes = args->count * kernels[i].elem_bytes;
     const uint64_t blocks = bytes / bytes_per_block + (0 != bytes % bytes_per_block);
+    return gpuhier_cuda_error(gpuhier_cu.cuLaunchKernel(function, blocks < most ? (unsigned) blocks : most, 1, 1,
+                                                        GPUHIER_KERNEL_BLOCK, 1, 1, 0, stream, params, NULL),
+                              name);
+}
 
+/* Starts at most as many blocks as the links need. */
+static int launch(gpuhier_reduce_t *r, int i, const gpuhier_kernel_args_t *args, CUstream stream)
+{
     if (args->ndst < 1 || args->ndst > GPUHIER_KERNEL_MAX_PEERS) {
         return OMPI_ERR_BAD_PARAM;
     }
@@ -354,10 +352,8 @@ static int launch(gpuhier_reduce_t *r, int i, const gpuhier_kernel_args_t *args,
         return OMPI_SUCCESS;
     }
     const bool all = r->enough_blocks > r->all_blocks[i] || is_misaligned(args, INDEX_COPY == i ? 1 : args->nsrc);
-    const unsigned most = all ? r->all_blocks[i] : r->enough_blocks;
-    return gpuhier_cuda_error(gpuhier_cu.cuLaunchKernel(r->function[i], blocks < most ? (unsigned) blocks : most, 1, 1,
-                                                        GPUHIER_KERNEL_BLOCK, 1, 1, 0, stream, params, NULL),
-                              kernels[i].name);
+    return grid_start(r->function[i], kernels[i].name, args->count * kernels[i].elem_bytes,
+                      all ? r->all_blocks[i] : r->enough_blocks, args, stream);
 }
 
 int gpuhier_reduce_launch(gpuhier_reduce_t *r, int index, const gpuhier_kernel_args_t *args, CUstream stream)
@@ -370,19 +366,12 @@ int gpuhier_reduce_launch(gpuhier_reduce_t *r, int index, const gpuhier_kernel_a
 
 int gpuhier_reduce_oneshot(gpuhier_reduce_t *r, int index, const gpuhier_oneshot_args_t *args, CUstream stream)
 {
-    void *params[1] = {(void *) args};
     if ((!is_index(index) && INDEX_COPY != index) || args->nranks < 2 || args->nranks > GPUHIER_KERNEL_MAX_PEERS
         || 0 == args->count) {
         return OMPI_ERR_BAD_PARAM;
     }
-    const uint64_t bytes = args->count * kernels[index].elem_bytes;
-    const uint64_t bytes_per_block = GPUHIER_KERNEL_BLOCK * GPUHIER_ONESHOT_UNIT;
-    const uint64_t blocks = (bytes + bytes_per_block - 1) / bytes_per_block;
-    return gpuhier_cuda_error(
-        gpuhier_cu.cuLaunchKernel(r->oneshot[index],
-                                  blocks < GPUHIER_ONESHOT_BLOCKS ? (unsigned) blocks : GPUHIER_ONESHOT_BLOCKS, 1, 1,
-                                  GPUHIER_KERNEL_BLOCK, 1, 1, 0, stream, params, NULL),
-        oneshot_names[index]);
+    return grid_start(r->oneshot[index], kernels[index].oneshot, args->count * kernels[index].elem_bytes,
+                      GPUHIER_ONESHOT_BLOCKS, args, stream);
 }
 
 int gpuhier_reduce_copy(gpuhier_reduce_t *r, const gpuhier_kernel_args_t *args, CUstream stream)
@@ -415,7 +404,7 @@ static int fields_copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, size_t el
         .WidthInBytes = bytes,
         .Height = count,
     };
-    return gpuhier_cuda_error(gpuhier_cu.cuMemcpy2DAsync(&shape, stream), "cuMemcpy2DAsync");
+    return GPUHIER_CU(cuMemcpy2DAsync, &shape, stream);
 }
 
 int gpuhier_reduce_store(int index, CUdeviceptr to, CUdeviceptr from, uint64_t count, CUstream stream)
@@ -424,7 +413,7 @@ int gpuhier_reduce_store(int index, CUdeviceptr to, CUdeviceptr from, uint64_t c
     const size_t elem_bytes = types[type].elem_bytes, first = types[type].first_bytes, at = types[type].second_at;
     const size_t second = types[type].second_bytes;
     if (!gpuhier_reduce_has_gaps(index)) {
-        return gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to, from, count * elem_bytes, stream), "cuMemcpyAsync");
+        return GPUHIER_CU(cuMemcpyAsync, to, from, count * elem_bytes, stream);
     }
     if (at == first) {
         return fields_copy(to, from, first + second, elem_bytes, count, stream);
@@ -451,17 +440,10 @@ static const unsigned char served_plus_1[GPUHIER_REDUCE_COUNT] = {
 #undef SERVES
 };
 
-static bool is_exact(int served)
-{
-    return GPUHIER_MULTICAST_add_f32 != served && GPUHIER_MULTICAST_add_f64 != served;
-}
-
 bool gpuhier_multicast_can(int index, bool any_order)
 {
-    if (index < 0 || index >= GPUHIER_REDUCE_COUNT || 0 == served_plus_1[index]) {
-        return false;
-    }
-    return any_order || is_exact(served_plus_1[index] - 1);
+    const int served = is_index(index) ? served_plus_1[index] - 1 : -1;
+    return served >= 0 && (any_order || (GPUHIER_MULTICAST_add_f32 != served && GPUHIER_MULTICAST_add_f64 != served));
 }
 
 int gpuhier_multicast_kernels_open(gpuhier_multicast_kernels_t *kernels)
@@ -471,11 +453,8 @@ int gpuhier_multicast_kernels_open(gpuhier_multicast_kernels_t *kernels)
         return OMPI_SUCCESS;
     }
     CUresult result = gpuhier_cu.cuModuleLoadData(&kernels->module, gpuhier_multicast_fatbin);
-    if (CUDA_SUCCESS != result) {
-        kernels->module = NULL;
-        return gpuhier_cuda_error(result, "cuModuleLoadData of the kernels for multicast addresses");
-    }
-    result = multiprocessors_count(&multiprocessors);
+    kernels->module = CUDA_SUCCESS == result ? kernels->module : NULL;
+    result = CUDA_SUCCESS == result ? multiprocessors_count(&multiprocessors) : result;
     kernels->most_blocks = enough_blocks(multiprocessors);
     for (int i = 0; i <= INDEX_STORE && CUDA_SUCCESS == result; ++i) {
         result = gpuhier_cuda_kernel(kernels->module, multicast_names[i], GPUHIER_KERNEL_BLOCK, &kernels->function[i],
@@ -494,22 +473,12 @@ void gpuhier_multicast_kernels_close(gpuhier_multicast_kernels_t *kernels)
     module_unload(&kernels->module, "cuModuleUnload of the kernels for multicast addresses");
 }
 
-/* At most one thread for each unit; threads loop over the rest. */
 static int multicast_launch(const gpuhier_multicast_kernels_t *kernels, int i, const gpuhier_multicast_args_t *args,
                             CUstream stream)
 {
-    void *params[1] = {(void *) args};
-    const uint64_t bytes_per_block = GPUHIER_KERNEL_BLOCK * GPUHIER_MULTICAST_UNIT;
-    const uint64_t blocks = (args->bytes + bytes_per_block - 1) / bytes_per_block;
-
-    if (0 == args->bytes) {
-        return OMPI_SUCCESS;
-    }
-    return gpuhier_cuda_error(
-        gpuhier_cu.cuLaunchKernel(kernels->function[i],
-                                  blocks < kernels->most_blocks ? (unsigned) blocks : kernels->most_blocks, 1, 1,
-                                  GPUHIER_KERNEL_BLOCK, 1, 1, 0, stream, params, NULL),
-        multicast_names[i]);
+    return 0 == args->bytes
+               ? OMPI_SUCCESS
+               : grid_start(kernels->function[i], multicast_names[i], args->bytes, kernels->most_blocks, args, stream);
 }
 
 int gpuhier_multicast_launch(const gpuhier_multicast_kernels_t *kernels, int index,

@@ -20,45 +20,37 @@
 #include "gpu/coll_gpuhier_fd_passing.h"
 #include "gpu/coll_gpuhier_vmm.h"
 
-bool gpuhier_vmm_knows_fabric(int ordinal)
-{
-    return 0 != gpuhier_cuda_attribute((CUdevice_attribute) CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, ordinal);
-}
-
-bool gpuhier_vmm_knows_files(int ordinal)
-{
-    return 0 != gpuhier_cuda_attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, ordinal);
-}
-
 void gpuhier_vmm_unmap(CUdeviceptr address, size_t bytes)
 {
-    gpuhier_cuda_freed(gpuhier_cu.cuMemUnmap(address, bytes), "cuMemUnmap");
-    gpuhier_cuda_freed(gpuhier_cu.cuMemAddressFree(address, bytes), "cuMemAddressFree");
+    if (0 != address) {
+        GPUHIER_CU_FREE(cuMemUnmap, address, bytes);
+        GPUHIER_CU_FREE(cuMemAddressFree, address, bytes);
+    }
 }
 
 int gpuhier_vmm_allow(CUdeviceptr address, size_t bytes)
 {
     CUdevice device;
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuCtxGetDevice(&device), "cuCtxGetDevice");
+    int rc = GPUHIER_CU(cuCtxGetDevice, &device);
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
     const CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int) device},
                                     .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    return gpuhier_cuda_error(gpuhier_cu.cuMemSetAccess(address, bytes, &access, 1), "cuMemSetAccess");
+    return GPUHIER_CU(cuMemSetAccess, address, bytes, &access, 1);
 }
 
 /* Maps memory at an address of this process, for the current context's GPU. Returns an Open MPI code. */
 static int map(CUmemGenericAllocationHandle memory, size_t bytes, CUdeviceptr *address_p)
 {
     CUdeviceptr address;
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemAddressReserve(&address, bytes, 0, 0, 0), "cuMemAddressReserve");
+    int rc = GPUHIER_CU(cuMemAddressReserve, &address, bytes, 0, 0, 0);
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
-    rc = gpuhier_cuda_error(gpuhier_cu.cuMemMap(address, bytes, 0, memory, 0), "cuMemMap");
+    rc = GPUHIER_CU(cuMemMap, address, bytes, 0, memory, 0);
     if (OMPI_SUCCESS != rc) {
-        (void) gpuhier_cuda_error(gpuhier_cu.cuMemAddressFree(address, bytes), "cuMemAddressFree");
+        (void) GPUHIER_CU(cuMemAddressFree, address, bytes);
         return rc;
     }
     rc = gpuhier_vmm_allow(address, bytes);
@@ -70,46 +62,30 @@ static int map(CUmemGenericAllocationHandle memory, size_t bytes, CUdeviceptr *a
     return OMPI_SUCCESS;
 }
 
-static int import(void *shareable, CUmemAllocationHandleType type, size_t bytes, CUdeviceptr *address_p)
+int gpuhier_vmm_open(void *shareable, CUmemAllocationHandleType type, size_t bytes, CUdeviceptr *address_p)
 {
     CUmemGenericAllocationHandle memory;
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemImportFromShareableHandle(&memory, shareable, type),
-                                "cuMemImportFromShareableHandle");
+    int rc = GPUHIER_CU(cuMemImportFromShareableHandle, &memory, shareable, type);
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
     rc = map(memory, bytes, address_p);
-    (void) gpuhier_cuda_error(gpuhier_cu.cuMemRelease(memory), "cuMemRelease");
+    (void) GPUHIER_CU(cuMemRelease, memory);
     return rc;
-}
-
-int gpuhier_vmm_file_open(int file, size_t bytes, CUdeviceptr *address_p)
-{
-    return import((void *) (intptr_t) file, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, bytes, address_p);
-}
-
-int gpuhier_vmm_fabric_open(const gpuhier_fabric_handle_t *handle, size_t bytes, CUdeviceptr *address_p)
-{
-    gpuhier_fabric_handle_t copy = *handle; /* the driver's parameter is not const */
-    return import(&copy, (CUmemAllocationHandleType) CU_MEM_HANDLE_TYPE_FABRIC, bytes, address_p);
 }
 
 int gpuhier_vmm_file_make(CUdeviceptr base)
 {
     CUmemGenericAllocationHandle memory;
     int file = -1;
-    if (OMPI_SUCCESS
-        != gpuhier_cuda_error(gpuhier_cu.cuMemRetainAllocationHandle(&memory, (void *) (uintptr_t) base),
-                              "cuMemRetainAllocationHandle")) {
+    if (OMPI_SUCCESS != GPUHIER_CU(cuMemRetainAllocationHandle, &memory, (void *) (uintptr_t) base)) {
         return -1;
     }
     if (OMPI_SUCCESS
-        != gpuhier_cuda_error(
-            gpuhier_cu.cuMemExportToShareableHandle(&file, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-            "cuMemExportToShareableHandle")) {
+        != GPUHIER_CU(cuMemExportToShareableHandle, &file, memory, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0)) {
         file = -1;
     }
-    (void) gpuhier_cuda_error(gpuhier_cu.cuMemRelease(memory), "cuMemRelease");
+    (void) GPUHIER_CU(cuMemRelease, memory);
     return file;
 }
 
@@ -130,36 +106,33 @@ static int create(CUmemAllocationHandleType type, size_t *bytes, CUmemGenericAll
 {
     CUdevice device;
     size_t unit = 0;
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuCtxGetDevice(&device), "cuCtxGetDevice");
+    int rc = GPUHIER_CU(cuCtxGetDevice, &device);
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
     const CUmemAllocationProp properties = properties_of(type, (int) device);
-    rc = gpuhier_cuda_error(
-        gpuhier_cu.cuMemGetAllocationGranularity(&unit, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
-        "cuMemGetAllocationGranularity");
+    rc = GPUHIER_CU(cuMemGetAllocationGranularity, &unit, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
     if (OMPI_SUCCESS != rc || 0 == unit) {
         return OMPI_SUCCESS != rc ? rc : OMPI_ERROR;
     }
     *bytes = round_up(*bytes, unit);
-    return gpuhier_cuda_error(gpuhier_cu.cuMemCreate(memory_p, *bytes, &properties, 0), "cuMemCreate");
+    return GPUHIER_CU(cuMemCreate, memory_p, *bytes, &properties, 0);
 }
 
 int gpuhier_vmm_make(size_t *bytes, CUdeviceptr *address_p, gpuhier_fabric_handle_t *handle_p)
 {
-    const CUmemAllocationHandleType type = NULL == handle_p ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-                                                            : (CUmemAllocationHandleType) CU_MEM_HANDLE_TYPE_FABRIC;
+    const CUmemAllocationHandleType type =
+        NULL == handle_p ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_FABRIC;
     CUmemGenericAllocationHandle memory;
     int rc = create(type, bytes, &memory);
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
     if (NULL != handle_p) {
-        rc = gpuhier_cuda_error(gpuhier_cu.cuMemExportToShareableHandle(handle_p, memory, type, 0),
-                                "cuMemExportToShareableHandle");
+        rc = GPUHIER_CU(cuMemExportToShareableHandle, handle_p, memory, type, 0);
     }
     rc = OMPI_SUCCESS != rc ? rc : map(memory, *bytes, address_p);
-    (void) gpuhier_cuda_error(gpuhier_cu.cuMemRelease(memory), "cuMemRelease");
+    (void) GPUHIER_CU(cuMemRelease, memory);
     return rc;
 }
 
@@ -192,13 +165,10 @@ static int begin(gpuhier_multicast_t *multicast, int device, int ngpus, size_t b
     if (!gpuhier_multicast_is_possible(device)) {
         return OMPI_ERR_NOT_SUPPORTED;
     }
-    int rc = gpuhier_cuda_error(
-        gpuhier_cu.cuMulticastGetGranularity(&object_unit, &object, CU_MULTICAST_GRANULARITY_MINIMUM),
-        "cuMulticastGetGranularity");
-    rc = OMPI_SUCCESS != rc ? rc
-                            : gpuhier_cuda_error(gpuhier_cu.cuMemGetAllocationGranularity(
-                                                     &copy_unit, &copy, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
-                                                 "cuMemGetAllocationGranularity");
+    int rc = GPUHIER_CU(cuMulticastGetGranularity, &object_unit, &object, CU_MULTICAST_GRANULARITY_MINIMUM);
+    rc = OMPI_SUCCESS != rc
+             ? rc
+             : GPUHIER_CU(cuMemGetAllocationGranularity, &copy_unit, &copy, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
     if (OMPI_SUCCESS == rc) {
         multicast->device = device;
         multicast->bytes = round_up(bytes, object_unit > copy_unit ? object_unit : copy_unit);
@@ -212,9 +182,8 @@ static int send_to_all(const gpuhier_multicast_t *multicast, uint64_t id, const 
 {
     const gpuhier_fd_key_t fd_key = {.process = gpuhier_process_word(), .id = id};
     int file = -1;
-    int rc = gpuhier_cuda_error(
-        gpuhier_cu.cuMemExportToShareableHandle(&file, multicast->object, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-        "cuMemExportToShareableHandle of a multicast object");
+    int rc =
+        GPUHIER_CU(cuMemExportToShareableHandle, &file, multicast->object, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
     for (int i = 0; i < n && OMPI_SUCCESS == rc; ++i) {
         rc = gpuhier_fd_send(&fd_key, file, to[i]);
     }
@@ -230,7 +199,7 @@ int gpuhier_multicast_create(gpuhier_multicast_t *multicast, int device, int ngp
     int rc = begin(multicast, device, ngpus, bytes);
     if (OMPI_SUCCESS == rc) {
         const CUmulticastObjectProp properties = object_properties(ngpus, multicast->bytes);
-        rc = gpuhier_cuda_error(gpuhier_cu.cuMulticastCreate(&multicast->object, &properties), "cuMulticastCreate");
+        rc = GPUHIER_CU(cuMulticastCreate, &multicast->object, &properties);
         multicast->object = OMPI_SUCCESS == rc ? multicast->object : 0;
     }
     return OMPI_SUCCESS != rc ? rc : send_to_all(multicast, id, to, ngpus - 1);
@@ -245,74 +214,49 @@ int gpuhier_multicast_receive(gpuhier_multicast_t *multicast, int device, int ng
         return OMPI_ERR_NOT_FOUND;
     }
     int rc = begin(multicast, device, ngpus, bytes);
-    rc =
-        OMPI_SUCCESS != rc
-            ? rc
-            : gpuhier_cuda_error(gpuhier_cu.cuMemImportFromShareableHandle(&multicast->object, (void *) (intptr_t) file,
-                                                                           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-                                 "cuMemImportFromShareableHandle of a multicast object");
-    multicast->object = OMPI_SUCCESS == rc ? multicast->object : 0;
+    if (OMPI_SUCCESS == rc) {
+        rc = GPUHIER_CU(cuMemImportFromShareableHandle, &multicast->object, (void *) (intptr_t) file,
+                        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+        multicast->object = OMPI_SUCCESS == rc ? multicast->object : 0;
+    }
     close(file);
     return rc;
 }
 
 int gpuhier_multicast_join(const gpuhier_multicast_t *multicast)
 {
-    CUdevice device;
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuDeviceGet(&device, multicast->device), "cuDeviceGet");
-    return OMPI_SUCCESS != rc
-               ? rc
-               : gpuhier_cuda_error(gpuhier_cu.cuMulticastAddDevice(multicast->object, device), "cuMulticastAddDevice");
+    return GPUHIER_CU(cuMulticastAddDevice, multicast->object, multicast->device);
 }
 
 int gpuhier_multicast_map(gpuhier_multicast_t *multicast)
 {
     /* Memory that is bound to an object which other processes share must itself be shareable. */
     const CUmemAllocationProp properties = properties_of(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, multicast->device);
-    int rc =
-        gpuhier_cuda_error(gpuhier_cu.cuMemCreate(&multicast->memory, multicast->bytes, &properties, 0), "cuMemCreate");
+    int rc = GPUHIER_CU(cuMemCreate, &multicast->memory, multicast->bytes, &properties, 0);
     if (OMPI_SUCCESS != rc) {
         multicast->memory = 0;
         return rc;
     }
     rc = map(multicast->memory, multicast->bytes, &multicast->own);
     if (OMPI_SUCCESS == rc) {
-        rc = gpuhier_cuda_error(
-            gpuhier_cu.cuMulticastBindMem(multicast->object, 0, multicast->memory, 0, multicast->bytes, 0),
-            "cuMulticastBindMem");
+        rc = GPUHIER_CU(cuMulticastBindMem, multicast->object, 0, multicast->memory, 0, multicast->bytes, 0);
         multicast->is_bound = OMPI_SUCCESS == rc;
     }
     return OMPI_SUCCESS != rc ? rc : map(multicast->object, multicast->bytes, &multicast->all);
 }
 
-static void unmap(CUdeviceptr address, size_t bytes)
-{
-    if (0 != address) {
-        gpuhier_vmm_unmap(address, bytes);
-    }
-}
-
-static void unbind(const gpuhier_multicast_t *multicast)
-{
-    CUdevice device;
-    if (CUDA_SUCCESS == gpuhier_cu.cuDeviceGet(&device, multicast->device)) {
-        gpuhier_cuda_freed(gpuhier_cu.cuMulticastUnbind(multicast->object, device, 0, multicast->bytes),
-                           "cuMulticastUnbind");
-    }
-}
-
 void gpuhier_multicast_close(gpuhier_multicast_t *multicast)
 {
-    unmap(multicast->all, multicast->bytes);
+    gpuhier_vmm_unmap(multicast->all, multicast->bytes);
     if (multicast->is_bound) {
-        unbind(multicast);
+        GPUHIER_CU_FREE(cuMulticastUnbind, multicast->object, multicast->device, 0, multicast->bytes);
     }
-    unmap(multicast->own, multicast->bytes);
+    gpuhier_vmm_unmap(multicast->own, multicast->bytes);
     if (0 != multicast->memory) {
-        gpuhier_cuda_freed(gpuhier_cu.cuMemRelease(multicast->memory), "cuMemRelease");
+        GPUHIER_CU_FREE(cuMemRelease, multicast->memory);
     }
     if (0 != multicast->object) {
-        gpuhier_cuda_freed(gpuhier_cu.cuMemRelease(multicast->object), "cuMemRelease of a multicast object");
+        GPUHIER_CU_FREE(cuMemRelease, multicast->object);
     }
     nobjects -= multicast->is_counted;
     memset(multicast, 0, sizeof(*multicast));

@@ -15,27 +15,19 @@
 #include "gpu/coll_gpuhier_cuda.h"
 
 #if CUDA_VERSION < 12030 /* as later headers have them */
-#    define CU_MEM_HANDLE_TYPE_FABRIC 8
-#    define CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED 128
+#    define CU_MEM_HANDLE_TYPE_FABRIC ((CUmemAllocationHandleType) 8)
+#    define CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED ((CUdevice_attribute) 128)
 #endif
 
 /*
  * A handle by which processes of other operating systems map memory, if the same NVLink domain joins their GPUs.
- * CUmemFabricHandle of CUDA 12.3 and newer.
+ * CUmemFabricHandle of CUDA 12.3 and newer. Drivers claim to support it even on machines that have no domain of several
+ * operating systems, and to processes that lack an IMEX channel. Only an attempt to make and open such memory shows
+ * whether it works.
  */
 typedef struct gpuhier_fabric_handle {
     unsigned char data[64];
 } gpuhier_fabric_handle_t;
-
-/*
- * Does the driver know fabric handles for this GPU? It says so even on machines that have no domain of several
- * operating systems, and to processes that lack an IMEX channel. Only an attempt to make and open such memory shows
- * whether it works.
- */
-bool gpuhier_vmm_knows_fabric(int ordinal);
-
-/* Does the driver make memory of this GPU that may be exported as a descriptor? */
-bool gpuhier_vmm_knows_files(int ordinal);
 
 /*
  * Makes memory on the current context's GPU, with a fabric handle, or, if handle_p is NULL, such that it may be
@@ -46,17 +38,16 @@ bool gpuhier_vmm_knows_files(int ordinal);
 int gpuhier_vmm_make(size_t *bytes, CUdeviceptr *address_p, gpuhier_fabric_handle_t *handle_p);
 
 /*
- * Maps `bytes` of another process's memory at *address_p, for the current context's GPU: by a descriptor, which stays
- * the caller's, or by a fabric handle. Returns an Open MPI code.
+ * Maps `bytes` of another process's memory at *address_p, for the current context's GPU. shareable: a descriptor, which
+ * stays the caller's, or a fabric handle, as the type says. Returns an Open MPI code.
  */
-int gpuhier_vmm_file_open(int file, size_t bytes, CUdeviceptr *address_p);
-int gpuhier_vmm_fabric_open(const gpuhier_fabric_handle_t *handle, size_t bytes, CUdeviceptr *address_p);
+int gpuhier_vmm_open(void *shareable, CUmemAllocationHandleType type, size_t bytes, CUdeviceptr *address_p);
 
 /* Lets the current context's GPU, too, work on memory that is mapped. Returns an Open MPI code. */
 int gpuhier_vmm_allow(CUdeviceptr address, size_t bytes);
 
-/* Unmaps memory. It is freed when no process maps it any longer. No GPU work on it is left. No context need be current,
- * and a driver that is gone is no error. */
+/* Unmaps memory, unless the address is 0. It is freed when no process maps it any longer. No GPU work on it is left. No
+ * context need be current, and a driver that is gone is no error. */
 void gpuhier_vmm_unmap(CUdeviceptr address, size_t bytes);
 
 /* A descriptor of the memory that is mapped from `base` on, which the caller closes; -1 if there is none. */
@@ -77,7 +68,7 @@ int gpuhier_vmm_file_make(CUdeviceptr base);
 /* One process's part; zeroed, there is nothing. Owned by the team. */
 typedef struct gpuhier_multicast {
     CUmemGenericAllocationHandle object, memory; /* 0: there is none */
-    int device;                                  /* ordinal of this process's GPU */
+    CUdevice device;                             /* this process's GPU */
     size_t bytes;                                /* of each copy */
     bool is_counted;                             /* among the objects of this process */
     bool is_bound;

@@ -65,7 +65,8 @@ static uint16_t can_do(gpuhier_device_t *device, bool is_confidential)
 {
     unsigned can = 0;
     if (GPUHIER_NET_STAGED != gpuhier_params.net) {
-        can |= GPUHIER_CAN_LINK | (gpuhier_vmm_knows_fabric(device->ordinal) ? GPUHIER_CAN_FABRIC : 0);
+        const int fabric = gpuhier_cuda_attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, device->ordinal);
+        can |= GPUHIER_CAN_LINK | (0 != fabric ? GPUHIER_CAN_FABRIC : 0);
     }
     can |= device->host_maps ? GPUHIER_CAN_HOST_MAP : 0;
     can |= device->kernels_may_wait && !is_confidential ? GPUHIER_CAN_WAIT : 0;

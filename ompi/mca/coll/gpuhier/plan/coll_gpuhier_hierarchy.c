@@ -21,7 +21,6 @@
 
 /* State while groups are formed. All arrays lie in one allocation. */
 typedef struct builder {
-    int nranks;
     int max_group;
     const uint64_t *nodes;
     gpuhier_can_map_fn_t can_map;
@@ -50,7 +49,7 @@ static bool builder_fits(const builder_t *b, int founder, int rank)
 
 /* Puts a rank into the first group of its node that takes it, or founds a group with it. Returns the groups founded.
  * The lowest rank of a node founds its first group. */
-static int builder_place(builder_t *b, int rank)
+static int builder_place(const builder_t *b, int rank)
 {
     int founder = (int) b->nodes[rank], before = -1;
     b->next[rank] = b->newer[rank] = -1;
@@ -76,9 +75,7 @@ static int builder_place(builder_t *b, int rank)
 /* Numbers the groups by founder and lists their members. */
 static void hierarchy_fill(gpuhier_hierarchy_t *h, const builder_t *b)
 {
-    int group = 0;
-    int filled = 0;
-
+    int group = 0, filled = 0;
     for (int rank = 0; rank < h->nranks; ++rank) {
         if (b->founder[rank] != rank) {
             continue;
@@ -98,32 +95,29 @@ static void hierarchy_fill(gpuhier_hierarchy_t *h, const builder_t *b)
 int gpuhier_hierarchy_init(gpuhier_hierarchy_t *h, int nranks, const uint64_t *nodes, gpuhier_can_map_fn_t can_map,
                            void *arg, int max_group)
 {
-    builder_t builder = {.nranks = nranks, .max_group = max_group, .nodes = nodes, .can_map = can_map, .arg = arg};
-    size_t n = (size_t) nranks;
-    int *scratch;
-    int *kept;
-    int ngroups = 0;
-    int rc = 0;
-
+    const size_t n = (size_t) nranks;
     if (nranks < 1 || max_group < 1 || max_group > GPUHIER_GROUP_MAX) {
         return -EINVAL;
     }
-    scratch = malloc(5 * n * sizeof(int));
-    if (NULL == scratch) {
+    int *scratch = malloc(5 * n * sizeof(int));
+    int *kept = malloc((6 * n + 1) * sizeof(int)); /* there are at most as many groups as ranks */
+    if (NULL == scratch || NULL == kept) {
+        free(scratch);
+        free(kept);
         return -ENOMEM;
     }
-    builder.founder = scratch;
-    builder.next = scratch + n;
-    builder.last = scratch + 2 * n;
-    builder.size = scratch + 3 * n;
-    builder.newer = scratch + 4 * n;
+    const builder_t builder = {.nodes = nodes,
+                               .max_group = max_group,
+                               .can_map = can_map,
+                               .arg = arg,
+                               .founder = scratch,
+                               .next = scratch + n,
+                               .last = scratch + 2 * n,
+                               .size = scratch + 3 * n,
+                               .newer = scratch + 4 * n};
+    int ngroups = 0;
     for (int rank = 0; rank < nranks; ++rank) {
         ngroups += builder_place(&builder, rank);
-    }
-    kept = malloc((5 * n + (size_t) ngroups + 1) * sizeof(int));
-    if (NULL == kept) {
-        rc = -ENOMEM;
-        goto free_scratch;
     }
     h->nranks = nranks;
     h->ngroups = ngroups;
@@ -134,10 +128,8 @@ int gpuhier_hierarchy_init(gpuhier_hierarchy_t *h, int nranks, const uint64_t *n
     h->owners = kept + 4 * n;
     h->first = kept + 5 * n;
     hierarchy_fill(h, &builder);
-
-free_scratch:
     free(scratch);
-    return rc;
+    return 0;
 }
 
 void gpuhier_hierarchy_fini(gpuhier_hierarchy_t *h)
@@ -157,19 +149,15 @@ void gpuhier_hierarchy_deal(gpuhier_hierarchy_t *h, int group, const int *owners
 /* Is a/b before, at or after c/d? Negative, 0 or positive. */
 static int fraction_compare(const void *left_arg, const void *right_arg)
 {
-    const gpuhier_fraction_t *left = left_arg;
-    const gpuhier_fraction_t *right = right_arg;
-
+    const gpuhier_fraction_t *left = left_arg, *right = right_arg;
     return (int) left->num * right->den - (int) right->num * left->den;
 }
 
 static gpuhier_fraction_t fraction_reduced(int num, int den)
 {
-    int a = den;
-    int b = num;
-
+    int a = den, b = num;
     while (0 != b) {
-        int rest = a % b;
+        const int rest = a % b;
         a = b;
         b = rest;
     }
@@ -189,7 +177,6 @@ static int shape_sizes(gpuhier_shape_t *shape, bool *present)
 {
     const gpuhier_hierarchy_t *h = shape->hierarchy;
     int nfractions = 1; /* the closing 1/1 */
-
     shape->max_group_size = 0;
     shape->min_group_size = GPUHIER_GROUP_MAX;
     for (int g = 0; g < h->ngroups; ++g) {
@@ -208,11 +195,8 @@ int gpuhier_shape_init(gpuhier_shape_t *shape_p, const gpuhier_hierarchy_t *h)
 {
     gpuhier_shape_t shape = {.hierarchy = h, .widest = {0, 1}};
     bool present[GPUHIER_GROUP_MAX + 1] = {false};
-    int n = shape_sizes(&shape, present);
-    int filled = 0;
-    int kept = 1;
-
-    shape.cuts = malloc((size_t) n * sizeof(*shape.cuts));
+    int filled = 0, kept = 1;
+    shape.cuts = malloc((size_t) shape_sizes(&shape, present) * sizeof(*shape.cuts));
     if (NULL == shape.cuts) {
         return -ENOMEM;
     }
@@ -247,9 +231,7 @@ void gpuhier_shape_fini(gpuhier_shape_t *shape)
 /* The first piece that begins at or after shard/group_size of a range; npieces for shard == group_size. */
 static int first_piece(const gpuhier_shape_t *shape, int shard, int group_size)
 {
-    int low = 0;
-    int high = shape->npieces;
-
+    int low = 0, high = shape->npieces;
     /* Cuts before `low` lie before the place; cuts from `high` on do not. */
     while (low < high) {
         int middle = (low + high) / 2;
@@ -266,7 +248,6 @@ void gpuhier_shape_pieces(const gpuhier_shape_t *shape, int rank, int *begin_p, 
 {
     const gpuhier_hierarchy_t *h = shape->hierarchy;
     const int size = gpuhier_hierarchy_group_size(h, h->group_of[rank]);
-
     *begin_p = first_piece(shape, h->shard_of[rank], size);
     *end_p = first_piece(shape, h->shard_of[rank] + 1, size);
 }

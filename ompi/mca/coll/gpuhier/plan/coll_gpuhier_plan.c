@@ -19,9 +19,8 @@
 /* The longest part of width num/den of elems elements, in elements: ceil(units * num / den) units. */
 static uint64_t part_bound(uint64_t elems, uint64_t unit, uint64_t num, uint64_t den)
 {
-    uint64_t units = gpuhier_unit_count(elems, unit);
-    uint64_t bound = unit * (units / den * num + (units % den * num + den - 1) / den);
-
+    const uint64_t units = gpuhier_unit_count(elems, unit);
+    const uint64_t bound = unit * (units / den * num + (units % den * num + den - 1) / den);
     return bound < elems ? bound : elems;
 }
 
@@ -30,10 +29,6 @@ int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int 
 {
     const gpuhier_hierarchy_t *h = shape->hierarchy;
     gpuhier_plan_t plan = {.shape = shape, .rank = rank, .count = count, .elem_bytes = elem_bytes};
-    uint64_t units;
-    uint64_t limit_units;
-    int end_piece;
-
     if (rank < 0 || rank >= h->nranks || 0 == elem_bytes || count > (uint64_t) INT64_MAX / elem_bytes
         || 0 == limits->slice_bytes || limits->slice_buffers < GPUHIER_SLICE_BUFFERS_MIN
         || limits->slice_buffers > GPUHIER_SLICE_BUFFERS_MAX || (unsigned) limits->algorithm >= GPUHIER_ALGORITHM_COUNT
@@ -44,21 +39,20 @@ int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int 
     plan.index = h->index_of[rank];
     plan.group_size = gpuhier_hierarchy_group_size(h, plan.group);
     plan.shard = h->shard_of[rank];
+    int end_piece;
     gpuhier_shape_pieces(shape, rank, &plan.first_piece, &end_piece);
     plan.npieces = end_piece - plan.first_piece;
     plan.slice_buffers = limits->slice_buffers;
-
     /* As few slices as the limit allows, all of nearly the same length: a much shorter last slice would not overlap. */
     plan.unit = gpuhier_unit_elems(elem_bytes);
-    units = gpuhier_unit_count(count, plan.unit);
-    limit_units = limits->slice_bytes / (plan.unit * elem_bytes);
+    const uint64_t units = gpuhier_unit_count(count, plan.unit);
+    const uint64_t limit_units = limits->slice_bytes / (plan.unit * elem_bytes);
     plan.nslices = gpuhier_unit_count(units, 0 == limit_units ? 1 : limit_units);
     if (plan.nslices > 0) {
         plan.slice_units = units / plan.nslices;
         plan.wide_slices = units % plan.nslices;
         plan.slice_elems_max = gpuhier_range_length(gpuhier_plan_slice(&plan, 0));
     }
-
     plan.shard_elems_max = part_bound(plan.slice_elems_max, plan.unit, 1, (uint64_t) plan.group_size);
     plan.piece_elems_max = part_bound(plan.slice_elems_max, plan.unit, shape->widest.num, shape->widest.den);
     plan.by_host = gpuhier_plan_by_host(shape, limits, count * elem_bytes);
@@ -73,9 +67,8 @@ int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int 
 /* Where a slice begins; slice == nslices gives the end of the message. */
 static uint64_t slice_begin(const gpuhier_plan_t *plan, uint64_t slice)
 {
-    uint64_t wide = slice < plan->wide_slices ? slice : plan->wide_slices;
-    uint64_t begin = plan->unit * (slice * plan->slice_units + wide);
-
+    const uint64_t wide = slice < plan->wide_slices ? slice : plan->wide_slices;
+    const uint64_t begin = plan->unit * (slice * plan->slice_units + wide);
     return begin < plan->count ? begin : plan->count;
 }
 
@@ -84,41 +77,30 @@ gpuhier_range_t gpuhier_plan_slice(const gpuhier_plan_t *plan, uint64_t slice)
     return (gpuhier_range_t){.begin = slice_begin(plan, slice), .end = slice_begin(plan, slice + 1)};
 }
 
-/* The part from `from` to `to` of a range. */
-static gpuhier_range_t range_part(gpuhier_range_t range, uint64_t unit, gpuhier_fraction_t from, gpuhier_fraction_t to)
+/* Parts [begin, end) of `parts` equal ones of a range. */
+static gpuhier_range_t range_parts(gpuhier_range_t range, uint64_t unit, int begin, int end, int parts)
 {
-    uint64_t elems = gpuhier_range_length(range);
-
-    return (gpuhier_range_t){.begin = range.begin + gpuhier_cut(elems, unit, from.num, from.den),
-                             .end = range.begin + gpuhier_cut(elems, unit, to.num, to.den)};
-}
-
-/* Chunks [begin, end) of nchunks of a piece. */
-static gpuhier_range_t range_chunks(gpuhier_range_t piece, uint64_t unit, int begin, int end, int nchunks)
-{
-    uint64_t elems = gpuhier_range_length(piece);
-
-    return (gpuhier_range_t){.begin = piece.begin + gpuhier_cut(elems, unit, (uint32_t) begin, (uint32_t) nchunks),
-                             .end = piece.begin + gpuhier_cut(elems, unit, (uint32_t) end, (uint32_t) nchunks)};
+    const uint64_t elems = gpuhier_range_length(range);
+    return (gpuhier_range_t){.begin = range.begin + gpuhier_cut(elems, unit, (uint32_t) begin, (uint32_t) parts),
+                             .end = range.begin + gpuhier_cut(elems, unit, (uint32_t) end, (uint32_t) parts)};
 }
 
 gpuhier_range_t gpuhier_plan_part(const gpuhier_plan_t *plan, uint64_t slice, int part, int parts)
 {
-    gpuhier_fraction_t from = {.num = (uint16_t) part, .den = (uint16_t) parts};
-    gpuhier_fraction_t to = {.num = (uint16_t) (part + 1), .den = (uint16_t) parts};
-
-    return range_part(gpuhier_plan_slice(plan, slice), plan->unit, from, to);
+    return range_parts(gpuhier_plan_slice(plan, slice), plan->unit, part, part + 1, parts);
 }
 
 gpuhier_range_t gpuhier_plan_piece(const gpuhier_plan_t *plan, uint64_t slice, int piece)
 {
-    const gpuhier_fraction_t *cuts = plan->shape->cuts;
-
     if (plan->stride > 0) {
         const uint64_t length = (uint64_t) plan->shape->hierarchy->ngroups * plan->stride;
         return (gpuhier_range_t){.begin = (uint64_t) piece * length, .end = (uint64_t) (piece + 1) * length};
     }
-    return range_part(gpuhier_plan_slice(plan, slice), plan->unit, cuts[piece], cuts[piece + 1]);
+    const gpuhier_fraction_t *cut = &plan->shape->cuts[piece];
+    const gpuhier_range_t range = gpuhier_plan_slice(plan, slice);
+    const uint64_t elems = gpuhier_range_length(range);
+    return (gpuhier_range_t){.begin = range.begin + gpuhier_cut(elems, plan->unit, cut[0].num, cut[0].den),
+                             .end = range.begin + gpuhier_cut(elems, plan->unit, cut[1].num, cut[1].den)};
 }
 
 gpuhier_range_t gpuhier_plan_block(const gpuhier_plan_t *plan, uint64_t slice, int piece, int group)
@@ -180,7 +162,7 @@ gpuhier_range_t gpuhier_plan_chunks(const gpuhier_plan_t *plan, uint64_t slice, 
 {
     const gpuhier_range_t whole = gpuhier_plan_piece(plan, slice, piece);
     if (0 == plan->stride) {
-        return range_chunks(whole, plan->unit, begin, end, plan->nchunks);
+        return range_parts(whole, plan->unit, begin, end, plan->nchunks);
     }
     return NULL != plan->list || end == begin + 1
                ? block_chunks(plan, slice, piece, begin, end)
@@ -194,7 +176,6 @@ void gpuhier_plan_transfer(const gpuhier_plan_t *plan, uint64_t slice, int piece
     gpuhier_transfer_t transfer = {.send_to = -1, .recv_from = -1, .action = GPUHIER_ACTION_NONE};
     const bool pairs = NULL != plan->row && GPUHIER_RANKS_PAIR == plan->row->from;
     gpuhier_step_t s;
-
     plan_step(plan, step, &s);
     if (-1 != s.send_to) {
         transfer.send = pairs ? gpuhier_plan_pairs(plan, slice, piece, s.send_to, true)
@@ -217,7 +198,6 @@ void gpuhier_plan_transfer(const gpuhier_plan_t *plan, uint64_t slice, int piece
 gpuhier_action_t gpuhier_plan_last_action(const gpuhier_plan_t *plan)
 {
     gpuhier_step_t s;
-
     if (!gpuhier_schedule_last_is_left(plan->algorithm, plan->shape->hierarchy->ngroups)) {
         return GPUHIER_ACTION_NONE;
     }

@@ -51,9 +51,8 @@ int gpuhier_schedule_chunks(gpuhier_algorithm_t algorithm, int ngroups)
 
 int gpuhier_schedule_steps(gpuhier_algorithm_t algorithm, int ngroups)
 {
-    gpuhier_seating_t s = gpuhier_seating_of(ngroups, 0);
-    int fold_steps = s.folded > 0 ? 2 : 0;
-
+    const gpuhier_seating_t s = gpuhier_seating_of(ngroups, 0);
+    const int fold_steps = s.folded > 0 ? 2 : 0;
     switch (algorithm) {
     case GPUHIER_ALGORITHM_RING:
         return 2 * (ngroups - 1);
@@ -69,7 +68,6 @@ static uint64_t exchange_chain(gpuhier_algorithm_t algorithm, int ngroups, uint6
 {
     const gpuhier_seating_t s = gpuhier_seating_of(ngroups, 0);
     const uint64_t n = (uint64_t) ngroups, seats = (uint64_t) s.nseats, folds = s.folded > 0 ? 2 * bytes : 0;
-
     switch (algorithm) {
     case GPUHIER_ALGORITHM_RING:
         return 2 * (n - 1) * bytes / n;
@@ -92,7 +90,6 @@ bool gpuhier_plan_by_host(const gpuhier_shape_t *shape, const gpuhier_limits_t *
 {
     const int ngroups = shape->hierarchy->ngroups;
     const bool doubles = limits->algorithm <= GPUHIER_ALGORITHM_RECURSIVE_DOUBLING; /* AUTO does so with two groups */
-
     return NULL == gpuhier_wires[limits->wire].copied && ngroups > (doubles ? 2 : 1)
            && bytes <= limits->host_shard_bytes * (uint64_t) shape->min_group_size;
 }
@@ -100,12 +97,11 @@ bool gpuhier_plan_by_host(const gpuhier_shape_t *shape, const gpuhier_limits_t *
 gpuhier_algorithm_t gpuhier_algorithm_pick(gpuhier_algorithm_t choice, gpuhier_wire_t wire, int ngroups,
                                            uint64_t piece_bytes, int slice_buffers, bool by_host)
 {
-    gpuhier_algorithm_t picked = GPUHIER_ALGORITHM_RECURSIVE_DOUBLING;
     const uint64_t bytes = piece_bytes < PIECE_BYTES_MAX ? piece_bytes : PIECE_BYTES_MAX;
     const uint64_t share = GPUHIER_WIRE_RDMA == wire && slice_buffers > 4 ? 2 : 1;
     const uint64_t step_bytes = gpuhier_wires[wire].step_bytes / share;
+    gpuhier_algorithm_t picked = GPUHIER_ALGORITHM_RECURSIVE_DOUBLING;
     uint64_t least = UINT64_MAX;
-
     if (GPUHIER_ALGORITHM_AUTO != choice) {
         return choice;
     }
@@ -145,16 +141,13 @@ static void step_recv(gpuhier_step_t *step, int group, int begin, int end, gpuhi
  */
 static void ring_step(int ngroups, int group, int step, gpuhier_step_t *step_p)
 {
-    int right = (group + 1) % ngroups;
-    int left = (group + ngroups - 1) % ngroups;
-    bool reducing = step < ngroups - 1;
+    const bool reducing = step < ngroups - 1;
     /* In the first all-gather step a group sends its own chunk, in the first reducing one the chunk before it. */
-    int back = reducing ? step + 1 : step - (ngroups - 1);
-    int send_chunk = (group + ngroups - back) % ngroups;
-    int recv_chunk = (send_chunk + ngroups - 1) % ngroups;
-
-    step_send(step_p, right, send_chunk, send_chunk + 1);
-    step_recv(step_p, left, recv_chunk, recv_chunk + 1,
+    const int back = reducing ? step + 1 : step - (ngroups - 1);
+    const int send_chunk = (group + ngroups - back) % ngroups;
+    const int recv_chunk = (send_chunk + ngroups - 1) % ngroups;
+    step_send(step_p, (group + 1) % ngroups, send_chunk, send_chunk + 1);
+    step_recv(step_p, (group + ngroups - 1) % ngroups, recv_chunk, recv_chunk + 1,
               reducing ? GPUHIER_ACTION_REDUCE_RECEIVED_FIRST : GPUHIER_ACTION_COPY);
 }
 
@@ -186,8 +179,7 @@ static gpuhier_action_t round_action(int seat, int round)
 /* Recursive doubling, round i: seats that differ in bit i exchange their whole pieces. */
 static void doubling_round(const gpuhier_seating_t *s, int round, gpuhier_step_t *step_p)
 {
-    int partner = gpuhier_seat_group(s, s->seat ^ (1 << round));
-
+    const int partner = gpuhier_seat_group(s, s->seat ^ (1 << round));
     step_send(step_p, partner, 0, 1);
     step_recv(step_p, partner, 0, 1, round_action(s->seat, round));
 }
@@ -199,14 +191,10 @@ static void doubling_round(const gpuhier_seating_t *s, int round, gpuhier_step_t
  */
 static void halving_round(const gpuhier_seating_t *s, int round, gpuhier_step_t *step_p)
 {
-    bool reducing = round < s->rounds;
-    int bit = reducing ? round : 2 * s->rounds - 1 - round;
-    int partner = s->seat ^ (1 << bit);
-    int width = s->nseats >> (bit + 1);
-    int mine = gpuhier_seat_chunk(s, s->seat, bit + 1);
-    int theirs = gpuhier_seat_chunk(s, partner, bit + 1);
-    int group = gpuhier_seat_group(s, partner);
-
+    const bool reducing = round < s->rounds;
+    const int bit = reducing ? round : 2 * s->rounds - 1 - round, partner = s->seat ^ (1 << bit);
+    const int width = s->nseats >> (bit + 1), group = gpuhier_seat_group(s, partner);
+    const int mine = gpuhier_seat_chunk(s, s->seat, bit + 1), theirs = gpuhier_seat_chunk(s, partner, bit + 1);
     if (reducing) {
         step_send(step_p, group, theirs, theirs + width);
         step_recv(step_p, group, mine, mine + width, round_action(s->seat, bit));
@@ -218,14 +206,12 @@ static void halving_round(const gpuhier_seating_t *s, int round, gpuhier_step_t 
 
 void gpuhier_schedule_step(gpuhier_algorithm_t algorithm, int ngroups, int group, int step, gpuhier_step_t *step_p)
 {
-    gpuhier_seating_t s = gpuhier_seating_of(ngroups, group);
-    int nsteps = gpuhier_schedule_steps(algorithm, ngroups);
-    int round = s.folded > 0 ? step - 1 : step;
-
+    const gpuhier_seating_t s = gpuhier_seating_of(ngroups, group);
+    const int round = s.folded > 0 ? step - 1 : step;
     *step_p = (gpuhier_step_t){.send_to = -1, .recv_from = -1, .action = GPUHIER_ACTION_NONE};
     if (GPUHIER_ALGORITHM_RING == algorithm) {
         ring_step(ngroups, group, step, step_p);
-    } else if (s.folded > 0 && (0 == step || nsteps - 1 == step)) {
+    } else if (s.folded > 0 && (0 == step || gpuhier_schedule_steps(algorithm, ngroups) - 1 == step)) {
         fold_step(&s, group, gpuhier_schedule_chunks(algorithm, ngroups), 0 == step, step_p);
     } else if (-1 == s.seat) {
         return;
@@ -239,7 +225,6 @@ void gpuhier_schedule_step(gpuhier_algorithm_t algorithm, int ngroups, int group
 int gpuhier_schedule_vote_steps(int ngroups)
 {
     int steps = 0;
-
     while (steps < 31 && (1LL << steps) < ngroups) {
         ++steps;
     }
@@ -248,8 +233,7 @@ int gpuhier_schedule_vote_steps(int ngroups)
 
 void gpuhier_schedule_vote_peers(int ngroups, int group, int step, int *send_to_p, int *recv_from_p)
 {
-    int distance = (int) ((1LL << step) % ngroups);
-
+    const int distance = (int) ((1LL << step) % ngroups);
     *send_to_p = (int) (((int64_t) group + distance) % ngroups);
     *recv_from_p = (int) (((int64_t) group + ngroups - distance) % ngroups);
 }

@@ -22,7 +22,7 @@ template <class T, class Op> static void reduce_exact(const cudasim_launch_t *la
     const twin_memory memory = {launch};
     const uint64_t threads = (uint64_t) launch->grid[0] * launch->block[0];
     for (uint64_t thread = 0; thread < threads; ++thread) {
-        reduce_thread<twin_memory, T, Op>(memory, args, thread, threads);
+        reduce_thread<twin_memory, T, Op>(memory, args, args.nsrc, thread, threads);
     }
 }
 
@@ -31,7 +31,7 @@ void twin_copy_exact(const cudasim_launch_t *launch, const gpuhier_kernel_args_t
     const twin_memory memory = {launch};
     const uint64_t threads = (uint64_t) launch->grid[0] * launch->block[0];
     for (uint64_t thread = 0; thread < threads; ++thread) {
-        copy_thread<twin_memory>(memory, args, thread, threads);
+        reduce_thread<twin_memory, uint8_t, op_copy>(memory, args, 1, thread, threads);
     }
 }
 

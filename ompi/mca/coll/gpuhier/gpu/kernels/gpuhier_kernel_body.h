@@ -80,12 +80,15 @@ template <class M, class T> GPUHIER_WALK T load_bytes(const M &memory, uint64_t 
     return value;
 }
 
-template <class M, class T> GPUHIER_WALK void store_bytes(const M &memory, uint64_t address, const T &value)
+/* A value in stores of one Unit each. */
+template <class Unit, class M, class T> GPUHIER_WALK void store_units(const M &memory, uint64_t address, const T &value)
 {
-    unsigned char byte[sizeof(T)];
-    __builtin_memcpy(byte, &value, sizeof(T));
-    for (unsigned k = 0; k < sizeof(T); ++k) {
-        memory.template put<unsigned char>(address + k, byte[k]);
+    constexpr unsigned units = sizeof(T) / sizeof(Unit);
+    Unit unit[units];
+    __builtin_memcpy(unit, &value, sizeof(value));
+    GPUHIER_UNROLL
+    for (unsigned k = 0; k < units; ++k) {
+        memory.template put<Unit>(address + k * sizeof(Unit), unit[k]);
     }
 }
 
@@ -102,7 +105,7 @@ GPUHIER_WALK void store_field(const M &memory, uint64_t address, const T &value)
     if (IsAligned || 0 == address % alignof(T)) {
         memory.template put<T>(address, value);
     } else {
-        store_bytes<M, T>(memory, address, value);
+        store_units<unsigned char>(memory, address, value);
     }
 }
 
@@ -152,29 +155,17 @@ template <class M> GPUHIER_WALK wide load_wide(const M &memory, uint64_t address
     return value;
 }
 
-/* 16 bytes in stores of one Unit each. */
-template <class M, class Unit> GPUHIER_WALK void store_units(const M &memory, uint64_t address, const wide &value)
-{
-    Unit unit[sizeof(wide) / sizeof(Unit)];
-
-    __builtin_memcpy(unit, &value, sizeof(value));
-    GPUHIER_UNROLL
-    for (unsigned k = 0; k < sizeof(wide) / sizeof(Unit); ++k) {
-        memory.template put<Unit>(address + k * sizeof(Unit), unit[k]);
-    }
-}
-
 template <class M> GPUHIER_WALK void store_wide(const M &memory, uint64_t address, const wide &value)
 {
     memory.touch(address, sizeof(wide), true);
     if (0 == address % sizeof(wide)) {
         memory.template put<wide>(address, value);
     } else if (0 == address % sizeof(uint64_t)) {
-        store_units<M, uint64_t>(memory, address, value);
+        store_units<uint64_t>(memory, address, value);
     } else if (0 == address % sizeof(uint32_t)) {
-        store_units<M, uint32_t>(memory, address, value);
+        store_units<uint32_t>(memory, address, value);
     } else {
-        store_units<M, unsigned char>(memory, address, value);
+        store_units<unsigned char>(memory, address, value);
     }
 }
 
@@ -255,10 +246,10 @@ template <class T> GPUHIER_WALK layout lay_out(const gpuhier_kernel_args_t &args
 }
 
 template <class M, class T, class Op>
-GPUHIER_WALK void reduce_element(const M &memory, const gpuhier_kernel_args_t &args, uint64_t i)
+GPUHIER_WALK void reduce_element(const M &memory, const gpuhier_kernel_args_t &args, uint32_t nsrc, uint64_t i)
 {
     T acc = load_element<M, T>(memory, args.src[0] + i * sizeof(T));
-    for (uint32_t s = 1; s < args.nsrc; ++s) {
+    for (uint32_t s = 1; s < nsrc; ++s) {
         acc = Op::apply(acc, load_element<M, T>(memory, args.src[s] + i * sizeof(T)));
     }
     for (uint32_t d = 0; d < args.ndst; ++d) {
@@ -268,26 +259,26 @@ GPUHIER_WALK void reduce_element(const M &memory, const gpuhier_kernel_args_t &a
 
 /*
  * The chunks of a thread, one access per chunk and buffer. Eight loads are issued before the first value is needed: of
- * one chunk from eight sources, of two chunks from four, of four from two. So up to eight peers are read at the same
- * time. Values are still combined in the order of the sources.
+ * one chunk from eight sources, of two chunks from four, of four from two, of eight from one. So up to eight peers are
+ * read at the same time. Values are still combined in the order of the sources.
  */
 template <class M, class T, class Op>
-GPUHIER_WALK void reduce_chunks(const M &memory, const gpuhier_kernel_args_t &args, const layout &l, uint64_t thread,
-                                uint64_t threads)
+GPUHIER_WALK void reduce_chunks(const M &memory, const gpuhier_kernel_args_t &args, uint32_t nsrc, const layout &l,
+                                uint64_t thread, uint64_t threads)
 {
     constexpr int loads = 8;
     const uint64_t start = l.head * sizeof(T);
-    const uint32_t shift = args.nsrc > 4 ? 3 : args.nsrc > 2 ? 2 : 1; /* 1 << shift: sources at once */
+    const uint32_t shift = nsrc > 4 ? 3 : nsrc > 2 ? 2 : nsrc > 1 ? 1 : 0; /* 1 << shift: sources at once */
 
     for (uint64_t c = thread; c < l.chunks; c += (loads >> shift) * threads) {
         chunk<T> acc = {};
-        for (uint32_t first = 0; first < args.nsrc; first += 1u << shift) {
+        for (uint32_t first = 0; first < nsrc; first += 1u << shift) {
             chunk<T> x[loads] = {};
             GPUHIER_UNROLL
             for (uint32_t k = 0; k < loads; ++k) {
                 const uint32_t s = first + k % (1u << shift);
                 const uint64_t at = c + (k >> shift) * threads;
-                if (s < args.nsrc && at < l.chunks) {
+                if (s < nsrc && at < l.chunks) {
                     memory.touch(args.src[s] + start + at * sizeof(wide), sizeof(wide), false);
                     x[k].packed = memory.template get<wide>(args.src[s] + start + at * sizeof(wide));
                 }
@@ -296,7 +287,7 @@ GPUHIER_WALK void reduce_chunks(const M &memory, const gpuhier_kernel_args_t &ar
             for (uint32_t k = 0; k < loads; ++k) {
                 const uint32_t s = first + k % (1u << shift);
                 const uint64_t at = c + (k >> shift) * threads;
-                if (s >= args.nsrc || at >= l.chunks) {
+                if (s >= nsrc || at >= l.chunks) {
                     continue;
                 }
                 if (0 == s) {
@@ -304,7 +295,7 @@ GPUHIER_WALK void reduce_chunks(const M &memory, const gpuhier_kernel_args_t &ar
                 } else {
                     acc.template combine<Op>(x[k]);
                 }
-                for (uint32_t d = 0; s + 1 == args.nsrc && d < args.ndst; ++d) {
+                for (uint32_t d = 0; s + 1 == nsrc && d < args.ndst; ++d) {
                     store_chunk<true>(memory, args.dst[d] + start + at * sizeof(wide), acc);
                 }
             }
@@ -355,49 +346,19 @@ GPUHIER_WALK void misaligned_chunks(const M &memory, const gpuhier_kernel_args_t
     }
 }
 
-/* The work of one of `threads` threads. Every thread of the grid calls this once. */
+/* The work of one of `threads` threads. Every thread of the grid calls this once. nsrc: args.nsrc, or 1 in a copy. */
 template <class M, class T, class Op>
-GPUHIER_WALK void reduce_thread(const M &memory, const gpuhier_kernel_args_t &args, uint64_t thread, uint64_t threads)
+GPUHIER_WALK void reduce_thread(const M &memory, const gpuhier_kernel_args_t &args, uint32_t nsrc, uint64_t thread,
+                                uint64_t threads)
 {
-    const layout l = lay_out<T>(args, args.nsrc);
-
+    const layout l = lay_out<T>(args, nsrc);
     for (uint64_t k = thread; k < l.single; k += threads) {
-        reduce_element<M, T, Op>(memory, args, k < l.head ? k : k + l.chunks * chunk<T>::elements);
+        reduce_element<M, T, Op>(memory, args, nsrc, k < l.head ? k : k + l.chunks * chunk<T>::elements);
     }
     if (l.misaligned) {
-        misaligned_chunks<M, T, Op>(memory, args, args.nsrc, l, thread, threads);
+        misaligned_chunks<M, T, Op>(memory, args, nsrc, l, thread, threads);
     } else {
-        reduce_chunks<M, T, Op>(memory, args, l, thread, threads);
-    }
-}
-
-/* Chunks of a copy whose buffers are all congruent. */
-template <class M>
-GPUHIER_WALK void copy_chunks(const M &memory, const gpuhier_kernel_args_t &args, const layout &l, uint64_t thread,
-                              uint64_t threads)
-{
-    constexpr int batch = 8;
-
-    for (uint64_t c = thread; c < l.chunks; c += batch * threads) {
-        wide value[batch] = {};
-        GPUHIER_UNROLL
-        for (int b = 0; b < batch; ++b) {
-            const uint64_t at = c + b * threads;
-            if (at < l.chunks) {
-                memory.touch(args.src[0] + l.head + at * sizeof(wide), sizeof(wide), false);
-                value[b] = memory.template get<wide>(args.src[0] + l.head + at * sizeof(wide));
-            }
-        }
-        for (uint32_t d = 0; d < args.ndst; ++d) {
-            GPUHIER_UNROLL
-            for (int b = 0; b < batch; ++b) {
-                const uint64_t at = c + b * threads;
-                if (at < l.chunks) {
-                    memory.touch(args.dst[d] + l.head + at * sizeof(wide), sizeof(wide), true);
-                    memory.template put<wide>(args.dst[d] + l.head + at * sizeof(wide), value[b]);
-                }
-            }
-        }
+        reduce_chunks<M, T, Op>(memory, args, nsrc, l, thread, threads);
     }
 }
 
@@ -408,26 +369,6 @@ struct op_copy {
         return a;
     }
 };
-
-/* The work of one of `threads` threads in gpuhier_copy. */
-template <class M>
-GPUHIER_WALK void copy_thread(const M &memory, const gpuhier_kernel_args_t &args, uint64_t thread, uint64_t threads)
-{
-    const layout l = lay_out<uint8_t>(args, 1);
-
-    for (uint64_t k = thread; k < l.single; k += threads) {
-        const uint64_t at = k < l.head ? k : k + l.chunks * sizeof(wide);
-        const uint8_t value = load_element<M, uint8_t>(memory, args.src[0] + at);
-        for (uint32_t d = 0; d < args.ndst; ++d) {
-            store_element<false>(memory, args.dst[d] + at, value);
-        }
-    }
-    if (l.misaligned) {
-        misaligned_chunks<M, uint8_t, op_copy>(memory, args, 1, l, thread, threads);
-    } else {
-        copy_chunks<M>(memory, args, l, thread, threads);
-    }
-}
 
 } /* namespace gpuhier */
 

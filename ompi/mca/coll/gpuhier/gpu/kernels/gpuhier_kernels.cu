@@ -110,7 +110,7 @@ __device__ __forceinline__ void grid_end(const gpuhier_oneshot_args_t &args, boo
     GPUHIER_ENTRY(gpuhier_##op##_##type)                                                                               \
     {                                                                                                                  \
         gpuhier::reduce_thread<gpuhier::device_memory, elem_##type, gpuhier::op_##op##_##type>(                        \
-            gpuhier::device_memory(), args, GPUHIER_THREADS);                                                          \
+            gpuhier::device_memory(), args, args.nsrc, GPUHIER_THREADS);                                               \
     }
 
 /* The __syncthreads_or() of grid_end() is reached by all threads of a block. */
@@ -139,5 +139,6 @@ extern "C" __global__ void __launch_bounds__(GPUHIER_KERNEL_BLOCK, 2)
 
 GPUHIER_ENTRY(gpuhier_copy)
 {
-    gpuhier::copy_thread<gpuhier::device_memory>(gpuhier::device_memory(), args, GPUHIER_THREADS);
+    gpuhier::reduce_thread<gpuhier::device_memory, uint8_t, gpuhier::op_copy>(gpuhier::device_memory(), args, 1,
+                                                                              GPUHIER_THREADS);
 }

@@ -314,9 +314,9 @@ static void not_offered_for_ever(void **state)
         for (int peer = 0; peer < 9; ++peer) { /* however many they are, it is one call */
             gpuhier_export_unmapped(&ref, &ref);
         }
-        gpuhier_export_failed(&ref);
+        gpuhier_export_tried(&ref, false);
         if (3 == ++calls) {
-            gpuhier_export_mapped(&ref); /* and it begins to count anew */
+            gpuhier_export_tried(&ref, true); /* and it begins to count anew */
         }
     }
     assert_int_equal(3 + 16, calls);

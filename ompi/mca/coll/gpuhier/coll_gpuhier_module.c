@@ -15,7 +15,6 @@
 #include "coll/coll_gpuhier_module.h"
 #include "team/coll_gpuhier_team.h"
 #include "ompi/mca/coll/base/coll_base_functions.h"
-#include "ompi/runtime/mpiruntime.h"
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 

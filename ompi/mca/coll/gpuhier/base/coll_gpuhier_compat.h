@@ -228,17 +228,12 @@ static inline void gpuhier_at_last_session_end(void (*function)(void *))
 #endif
 }
 
-/* May several threads call MPI at once? Open MPI 5 stores the thread level of MPI_Init. Of a session's level it only
- * stores whether it is MPI_THREAD_MULTIPLE. */
-static inline bool gpuhier_threads_may_call(void)
-{
-    return ompi_mpi_thread_multiple || opal_using_threads();
-}
-
-/* Does the program have only one thread, by the thread level of its MPI_Init? */
+/* Does the program have only one thread, by the thread level of its MPI_Init? Open MPI 5 stores that level. Of a
+ * session's level it only stores whether it is MPI_THREAD_MULTIPLE. */
 static inline bool gpuhier_has_one_thread(void)
 {
-    return gpuhier_comm_self_lives() && MPI_THREAD_SINGLE == ompi_mpi_thread_provided && !gpuhier_threads_may_call();
+    return gpuhier_comm_self_lives() && MPI_THREAD_SINGLE == ompi_mpi_thread_provided && !ompi_mpi_thread_multiple
+           && !opal_using_threads();
 }
 
 #if defined(OPAL_ENABLE_FT_MPI) && OPAL_ENABLE_FT_MPI

@@ -6,8 +6,6 @@
  */
 #include "ompi_config.h"
 
-#include <stdio.h>
-
 #include "base/coll_gpuhier_counters.h"
 #include "opal/mca/base/mca_base_pvar.h"
 

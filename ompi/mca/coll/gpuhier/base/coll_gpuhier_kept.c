@@ -7,8 +7,6 @@
  */
 #include "ompi_config.h"
 
-#include <stddef.h>
-
 #include "base/coll_gpuhier_kept.h"
 
 #define POLL_EVERY 16 /* calls of progress between two looks at the list, which query the GPU and every message */
@@ -39,12 +37,12 @@ void gpuhier_kept_poll_at_times(void)
 {
     static unsigned calls;
     if (NULL != gpuhier_kept_list && 0 == ++calls % POLL_EVERY) {
-        gpuhier_kept_poll();
+        gpuhier_kept_poll_all();
     }
 }
 
 void gpuhier_kept_finalize(void)
 {
-    gpuhier_kept_poll();
+    gpuhier_kept_poll_all();
     gpuhier_kept_list = NULL;
 }

@@ -17,7 +17,6 @@
 #define GPUHIER_KEPT_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 /* Owned by the object that it lies in. */
 typedef struct gpuhier_kept {
@@ -32,18 +31,11 @@ typedef struct gpuhier_kept {
 /* Gives the object back as soon as that is possible, perhaps at once. */
 void gpuhier_keep(gpuhier_kept_t *kept, bool (*give_back)(gpuhier_kept_t *kept));
 
+/* Gives back all objects that are no longer in use. The list is NULL when nothing is kept. */
 extern gpuhier_kept_t *gpuhier_kept_list;
 void gpuhier_kept_poll_all(void);
 
-/* Gives back all objects that are no longer in use. Costs a comparison when nothing is kept. */
-static inline void gpuhier_kept_poll(void)
-{
-    if (NULL != gpuhier_kept_list) {
-        gpuhier_kept_poll_all();
-    }
-}
-
-/* Like gpuhier_kept_poll(), but at every few calls only. Open MPI's progress calls it. */
+/* The same, but at every few calls only. Open MPI's progress calls it. */
 void gpuhier_kept_poll_at_times(void);
 
 /* Looks for the last time, after UCX has been closed. Objects still in use remain until the process ends. */

@@ -9,10 +9,6 @@
  */
 #include "ompi_config.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/coll_gpuhier_params.h"
 
 #include "base/coll_gpuhier_limits.h"
@@ -178,6 +174,11 @@ static int tune_read(void)
     return OMPI_SUCCESS;
 }
 
+static size_t within(size_t value, size_t least, size_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
 int gpuhier_params_register(const mca_base_component_t *component, const char *const *names, int count)
 {
     gpuhier_params_t *p = &gpuhier_params;
@@ -194,23 +195,12 @@ int gpuhier_params_register(const mca_base_component_t *component, const char *c
     if (NULL != p->trace && '\0' == *p->trace) {
         p->trace = NULL; /* empty: no trace. Open MPI owns the string */
     }
-    if (p->slice_bytes < SLICE_BYTES_MIN) {
-        p->slice_bytes = SLICE_BYTES_MIN;
-    }
-    if (p->slice_bytes > SLICE_BYTES_MOST) {
-        p->slice_bytes = SLICE_BYTES_MOST;
-    }
-    if (p->slice_bytes_max > SLICE_BYTES_MOST) {
-        p->slice_bytes_max = SLICE_BYTES_MOST;
-    }
-    p->slice_bytes -= p->slice_bytes % SLICE_BYTES_UNIT;
-    p->slice_bytes_max -= p->slice_bytes_max % SLICE_BYTES_UNIT;
+    p->slice_bytes = within(p->slice_bytes, SLICE_BYTES_MIN, SLICE_BYTES_MOST) / SLICE_BYTES_UNIT * SLICE_BYTES_UNIT;
+    p->slice_bytes_max = within(p->slice_bytes_max, 0, SLICE_BYTES_MOST) / SLICE_BYTES_UNIT * SLICE_BYTES_UNIT;
     if (p->slice_bytes_max < p->slice_bytes || (was_set("slice_bytes") && !was_set("slice_bytes_max"))) {
         p->slice_bytes_max = p->slice_bytes; /* set alone, slice_bytes holds for long messages, too */
     }
-    if (p->small_bytes > SMALL_BYTES_MAX) {
-        p->small_bytes = SMALL_BYTES_MAX;
-    }
+    p->small_bytes = within(p->small_bytes, 0, SMALL_BYTES_MAX);
     return tune_read();
 }
 

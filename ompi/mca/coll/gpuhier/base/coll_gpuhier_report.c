@@ -6,13 +6,8 @@
  */
 #include "ompi_config.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_report.h"
-#include "base/coll_gpuhier_clock.h"
 #include "opal/util/output.h"
 #include "opal/util/proc.h"
 

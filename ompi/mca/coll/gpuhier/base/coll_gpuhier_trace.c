@@ -9,9 +9,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/coll_gpuhier_clock.h"
 #include "base/coll_gpuhier_trace.h"
@@ -45,38 +42,29 @@ static bool ranges_open(void)
     return NULL != domain;
 }
 
-static nvtxEventAttributes_t range_describe(const char *name, uint64_t bytes)
+/* The range of a blocking call is pushed. */
+static void range_begin(gpuhier_trace_event_t *event, const char *name)
 {
-    nvtxEventAttributes_t attributes = {0};
-    attributes.version = NVTX_VERSION;
-    attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
-    attributes.messageType = NVTX_MESSAGE_TYPE_ASCII;
-    attributes.message.ascii = name;
-    attributes.payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT64;
-    attributes.payload.ullValue = bytes;
-    return attributes;
+    const nvtxEventAttributes_t attributes = {.version = NVTX_VERSION,
+                                              .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
+                                              .messageType = NVTX_MESSAGE_TYPE_ASCII,
+                                              .message.ascii = name,
+                                              .payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT64,
+                                              .payload.ullValue = event->bytes};
+    if (GPUHIER_TRACE_BLOCKING == event->way) {
+        (void) nvtxDomainRangePushEx(domain, &attributes);
+    } else {
+        event->range = nvtxDomainRangeStartEx(domain, &attributes);
+    }
 }
 
-static void range_push(const char *name, uint64_t bytes)
+static void range_end(const gpuhier_trace_event_t *event)
 {
-    const nvtxEventAttributes_t attributes = range_describe(name, bytes);
-    (void) nvtxDomainRangePushEx(domain, &attributes);
-}
-
-static void range_pop(void)
-{
-    (void) nvtxDomainRangePop(domain);
-}
-
-static uint64_t range_start(const char *name, uint64_t bytes)
-{
-    const nvtxEventAttributes_t attributes = range_describe(name, bytes);
-    return nvtxDomainRangeStartEx(domain, &attributes);
-}
-
-static void range_end(uint64_t id)
-{
-    nvtxDomainRangeEnd(domain, id);
+    if (GPUHIER_TRACE_BLOCKING == event->way) {
+        (void) nvtxDomainRangePop(domain);
+    } else {
+        nvtxDomainRangeEnd(domain, event->range);
+    }
 }
 
 #else /* a toolkit without NVTX 3 */
@@ -86,26 +74,15 @@ static bool ranges_open(void)
     return false;
 }
 
-static void range_push(const char *name, uint64_t bytes)
+static void range_begin(gpuhier_trace_event_t *event, const char *name)
 {
+    (void) event;
     (void) name;
-    (void) bytes;
 }
 
-static void range_pop(void)
+static void range_end(const gpuhier_trace_event_t *event)
 {
-}
-
-static uint64_t range_start(const char *name, uint64_t bytes)
-{
-    (void) name;
-    (void) bytes;
-    return 0;
-}
-
-static void range_end(uint64_t id)
-{
-    (void) id;
+    (void) event;
 }
 #endif
 
@@ -182,10 +159,8 @@ void gpuhier_trace_begin(gpuhier_trace_event_t *event, gpuhier_trace_way_t way, 
     name_copy(event->type, sizeof(event->type), dtype->name);
     name_copy(event->op, sizeof(event->op), op_name(op));
     name_copy(event->comm, sizeof(event->comm), comm->c_name);
-    if (has_ranges && GPUHIER_TRACE_BLOCKING == way) {
-        range_push(event->name, event->bytes);
-    } else if (has_ranges && GPUHIER_TRACE_NONBLOCKING == way) {
-        event->range = range_start(event->name, event->bytes);
+    if (has_ranges && GPUHIER_TRACE_PERSISTENT != way) {
+        range_begin(event, event->name);
     }
 }
 
@@ -197,7 +172,7 @@ void gpuhier_trace_again(gpuhier_trace_event_t *event)
     if (has_ranges) {
         char text[48];
         snprintf(text, sizeof(text), "MPI_Start of %s", event->name);
-        event->range = range_start(text, event->bytes);
+        range_begin(event, text);
     }
 }
 
@@ -223,10 +198,8 @@ void gpuhier_trace_stage(gpuhier_trace_event_t *event, int stage, uint64_t begun
 void gpuhier_trace_end(gpuhier_trace_event_t *event)
 {
     event->end = gpuhier_clock();
-    if (has_ranges && GPUHIER_TRACE_BLOCKING == event->way) {
-        range_pop();
-    } else if (has_ranges) {
-        range_end(event->range);
+    if (has_ranges) {
+        range_end(event);
     }
     if (NULL == gpuhier_params.trace) {
         return;

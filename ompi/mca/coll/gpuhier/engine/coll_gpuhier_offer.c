@@ -118,20 +118,15 @@ void gpuhier_offer_end(const gpuhier_call_t *call, bool all)
 {
     const gpuhier_team_t *team = call->team;
     const gpuhier_arrival_t *arrival = &gpuhier_call_my_slot(call)->arrival;
-    if (all) {
-        gpuhier_export_mapped(&arrival->in);
-        gpuhier_export_mapped(&arrival->out);
-        return;
-    }
-    for (int i = 0; i < team->group_size; ++i) {
+    for (int i = 0; i < team->group_size && !all; ++i) {
         if (0 != (gpuhier_call_slot(call, i)->unmapped >> team->index & 1)) {
             gpuhier_export_unmapped(&arrival->in, &team->scratch[i]);
             gpuhier_export_unmapped(&arrival->out, &team->scratch[i]);
         }
     }
-    gpuhier_export_failed(&arrival->in);
+    gpuhier_export_tried(&arrival->in, all);
     if (arrival->in.base != arrival->out.base) {
-        gpuhier_export_failed(&arrival->out);
+        gpuhier_export_tried(&arrival->out, all);
     }
 }
 

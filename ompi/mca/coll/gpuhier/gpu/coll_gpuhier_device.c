@@ -8,7 +8,6 @@
 #include "ompi_config.h"
 
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 

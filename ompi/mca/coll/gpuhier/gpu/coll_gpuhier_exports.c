@@ -17,7 +17,6 @@
 
 #include "base/coll_gpuhier_compat.h"
 #include "gpu/coll_gpuhier_exports.h"
-#include "gpu/coll_gpuhier_fd_passing.h"
 #include "opal/class/opal_hash_table.h"
 
 typedef struct export_key {
@@ -49,15 +48,24 @@ static void table_make(void)
     }
 }
 
+/* The entry behind the one at *node_p in the table; behind NULL the first one. NULL at the end. */
+static exported_t *exported_next(void **node_p)
+{
+    void *key, *value = NULL;
+    size_t key_bytes;
+    const int rc = NULL == *node_p
+                       ? opal_hash_table_get_first_key_ptr(&exports, &key, &key_bytes, &value, node_p)
+                       : opal_hash_table_get_next_key_ptr(&exports, &key, &key_bytes, &value, *node_p, node_p);
+    return OPAL_SUCCESS == rc ? value : NULL;
+}
+
 static void exports_forget(void)
 {
-    void *key, *node = NULL, *value;
-    size_t key_bytes;
-    int rc = opal_hash_table_get_first_key_ptr(&exports, &key, &key_bytes, &value, &node);
-    while (OPAL_SUCCESS == rc) {
-        free(((exported_t *) value)->receivers);
-        free(value);
-        rc = opal_hash_table_get_next_key_ptr(&exports, &key, &key_bytes, &value, node, &node);
+    void *node = NULL;
+    exported_t *entry;
+    while (NULL != (entry = exported_next(&node))) {
+        free(entry->receivers);
+        free(entry);
     }
     opal_hash_table_remove_all(&exports);
 }
@@ -87,6 +95,14 @@ static exported_t *exported_add(const gpuhier_memref_t *ref)
     return entry;
 }
 
+/* What this process remembers of memory that it has exported, or NULL. */
+static exported_t *exported_find(uint64_t base, uint64_t id)
+{
+    export_key_t key = {base, id};
+    void *entry = NULL;
+    return ready && OPAL_SUCCESS == opal_hash_table_get_value_ptr(&exports, &key, sizeof(key), &entry) ? entry : NULL;
+}
+
 static int export_make(CUdeviceptr base, size_t bytes, const gpuhier_buffer_t *buffer, exported_t **entry_p)
 {
     gpuhier_memref_t ref = {.process = gpuhier_process_word(),
@@ -107,20 +123,16 @@ int gpuhier_export(const void *address, const gpuhier_buffer_t *buffer, gpuhier_
     if (GPUHIER_BUFFER_DEVICE != buffer->kind || (!buffer->ipc_capable && !buffer->shareable)) {
         return OMPI_ERR_NOT_SUPPORTED;
     }
-    table_make();
     CUdeviceptr base, place = (CUdeviceptr) (uintptr_t) address;
     size_t bytes;
     int rc = GPUHIER_CU(cuMemGetAddressRange, &base, &bytes, place);
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
-    export_key_t key = {base, buffer->id};
-    exported_t *entry = NULL;
-    if (OPAL_SUCCESS != opal_hash_table_get_value_ptr(&exports, &key, sizeof(key), (void **) &entry)) {
-        rc = export_make(base, bytes, buffer, &entry);
-        if (OMPI_SUCCESS != rc) {
-            return rc;
-        }
+    exported_t *entry = exported_find(base, buffer->id);
+    rc = NULL != entry ? OMPI_SUCCESS : export_make(base, bytes, buffer, &entry);
+    if (OMPI_SUCCESS != rc) {
+        return rc;
     }
     if (entry->failures >= FAILURES_MAX) {
         return OMPI_ERR_NOT_SUPPORTED;
@@ -163,17 +175,6 @@ void gpuhier_export_own(CUdeviceptr base, size_t bytes, const gpuhier_fabric_han
     }
 }
 
-/* What this process remembers of memory that it has exported, or NULL. */
-static exported_t *exported_find(const gpuhier_memref_t *ref)
-{
-    export_key_t key = {ref->base, ref->id};
-    exported_t *entry = NULL;
-    if (!ready || OPAL_SUCCESS != opal_hash_table_get_value_ptr(&exports, &key, sizeof(key), (void **) &entry)) {
-        return NULL;
-    }
-    return entry;
-}
-
 /* Place of a process among those that were sent a descriptor; their number when it is not there. */
 static size_t receiver_find(const exported_t *entry, uint64_t process)
 {
@@ -194,7 +195,7 @@ static void receiver_forget(exported_t *entry, uint64_t process)
 
 void gpuhier_export_send(const gpuhier_memref_t *ref, const gpuhier_memref_t *peers, int n)
 {
-    exported_t *entry = GPUHIER_SHARED_FILE == ref->shared ? exported_find(ref) : NULL;
+    exported_t *entry = GPUHIER_SHARED_FILE == ref->shared ? exported_find(ref->base, ref->id) : NULL;
     if (NULL == entry && GPUHIER_SHARED_FILE == ref->shared) {
         entry = exported_add(ref); /* memory of gpuhier's own */
     }
@@ -225,40 +226,28 @@ void gpuhier_export_send(const gpuhier_memref_t *ref, const gpuhier_memref_t *pe
 
 void gpuhier_export_unmapped(const gpuhier_memref_t *ref, const gpuhier_memref_t *peer)
 {
-    exported_t *entry = exported_find(ref);
-    if (NULL == entry) {
-        return;
-    }
-    receiver_forget(entry, peer->process);
-}
-
-void gpuhier_export_failed(const gpuhier_memref_t *ref)
-{
-    exported_t *entry = exported_find(ref);
+    exported_t *entry = exported_find(ref->base, ref->id);
     if (NULL != entry) {
-        ++entry->failures;
+        receiver_forget(entry, peer->process);
     }
 }
 
-void gpuhier_export_mapped(const gpuhier_memref_t *ref)
+void gpuhier_export_tried(const gpuhier_memref_t *ref, bool all)
 {
-    exported_t *entry = exported_find(ref);
+    exported_t *entry = exported_find(ref->base, ref->id);
     if (NULL != entry) {
-        entry->failures = 0;
+        entry->failures = all ? 0 : entry->failures + 1;
     }
 }
 
 void gpuhier_exports_unsent(uint64_t process)
 {
-    void *key, *node = NULL, *value;
-    size_t key_bytes;
-    int rc = !ready ? OPAL_ERROR : opal_hash_table_get_first_key_ptr(&exports, &key, &key_bytes, &value, &node);
-    while (OPAL_SUCCESS == rc) {
-        exported_t *entry = value;
+    void *node = NULL;
+    exported_t *entry;
+    while (ready && NULL != (entry = exported_next(&node))) {
         if (OWN_ID == (entry->ref.id & ~(OWN_ID - 1))) {
             receiver_forget(entry, process);
         }
-        rc = opal_hash_table_get_next_key_ptr(&exports, &key, &key_bytes, &value, node, &node);
     }
 }
 

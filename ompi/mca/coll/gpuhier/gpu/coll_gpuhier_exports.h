@@ -62,11 +62,10 @@ void gpuhier_export_own(CUdeviceptr base, size_t bytes, const gpuhier_fabric_han
  */
 void gpuhier_export_send(const gpuhier_memref_t *ref, const gpuhier_memref_t *peers, int n);
 
-/* Notes that a peer could not map the memory of a reference; that in this call some peer could not; or that all peers
- * could. Memory that peers fail to map in several calls in a row counts as memory that IPC cannot map. */
+/* Notes that a peer could not map the memory of a reference; and whether all peers could in this call. Memory that
+ * peers fail to map in several calls in a row counts as memory that IPC cannot map. */
 void gpuhier_export_unmapped(const gpuhier_memref_t *ref, const gpuhier_memref_t *peer);
-void gpuhier_export_failed(const gpuhier_memref_t *ref);
-void gpuhier_export_mapped(const gpuhier_memref_t *ref);
+void gpuhier_export_tried(const gpuhier_memref_t *ref, bool all);
 
 /* Forgets that a process was sent descriptors of memory that gpuhier has made. */
 void gpuhier_exports_unsent(uint64_t process);

@@ -20,7 +20,6 @@
 #include "base/coll_gpuhier_shm_reserve.h"
 #include "gpu/coll_gpuhier_device.h"
 #include "gpu/coll_gpuhier_hostmem.h"
-#include "plan/coll_gpuhier_hierarchy.h"
 #include "opal/util/error.h"
 
 #define NAME_BYTES 48

@@ -21,7 +21,6 @@
 #include <unistd.h>
 
 #include "base/coll_gpuhier_compat.h"
-#include "gpu/coll_gpuhier_fd_passing.h"
 #include "gpu/coll_gpuhier_ipc_cache.h"
 #include "opal/class/opal_hash_table.h"
 #include "opal/class/opal_list.h"

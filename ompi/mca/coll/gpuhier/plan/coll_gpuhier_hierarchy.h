@@ -147,7 +147,6 @@ static inline int gpuhier_shape_shard(const gpuhier_shape_t *shape, int piece, i
 static inline int gpuhier_shape_owner(const gpuhier_shape_t *shape, int piece, int group)
 {
     const gpuhier_hierarchy_t *h = shape->hierarchy;
-
     return gpuhier_hierarchy_owner(h, group, gpuhier_shape_shard(shape, piece, gpuhier_hierarchy_group_size(h, group)));
 }
 
@@ -177,7 +176,6 @@ static inline uint64_t gpuhier_cut(uint64_t elems, uint64_t unit, uint32_t num, 
 {
     uint64_t units = gpuhier_unit_count(elems, unit);
     uint64_t place = unit * (units / den * num + units % den * num / den);
-
     return place < elems ? place : elems;
 }
 

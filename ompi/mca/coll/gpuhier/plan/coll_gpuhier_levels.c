@@ -24,7 +24,6 @@ static int runs_make(int *list, int count, const gpuhier_record_t *records, bool
     int sorted[GPUHIER_GROUP_MAX];
     bool taken[GPUHIER_GROUP_MAX] = {false};
     int runs = 0, filled = 0, length = 0;
-
     for (int first = 0; first < count; ++first) {
         if (taken[first]) {
             continue;
@@ -51,7 +50,6 @@ static int runs_make(int *list, int count, const gpuhier_record_t *records, bool
 static int switches_make(int *list, int count, int on_socket, const gpuhier_record_t *records)
 {
     int switches = 0;
-
     for (int begin = 0; begin < count; begin += on_socket) {
         const int found = runs_make(list + begin, on_socket, records, true);
         if (found < 2 || found == on_socket || (begin > 0 && found != switches)) {
@@ -81,7 +79,6 @@ bool gpuhier_levels_find(const gpuhier_hierarchy_t *h, int group, const gpuhier_
     int by_socket[GPUHIER_GROUP_MAX], by_switch[GPUHIER_GROUP_MAX];
     const int *list = by_socket;
     gpuhier_parts_t parts = {.sockets = 1, .switches = 1, .ranks = size};
-
     for (int i = 0; i < size; ++i) {
         parts.member[i] = by_socket[i] = gpuhier_hierarchy_member(h, group, i);
     }
@@ -113,7 +110,6 @@ bool gpuhier_levels_find(const gpuhier_hierarchy_t *h, int group, const gpuhier_
 const char *gpuhier_levels_text(const gpuhier_parts_t *parts, char *text, size_t room)
 {
     char sockets[32] = "", switches[32] = "";
-
     if (parts->sockets > 1) {
         snprintf(sockets, sizeof(sockets), "%d sockets of ", parts->sockets);
     }
@@ -139,7 +135,6 @@ void gpuhier_levels_deal(gpuhier_hierarchy_t *h, const gpuhier_record_t *records
 static void circle_make(gpuhier_circle_t *circle, const gpuhier_hierarchy_t *h, int rank, int stride, int size)
 {
     const int group = h->group_of[rank], shard = h->shard_of[rank];
-
     circle->size = size;
     circle->place = shard / stride % size;
     circle->shard = shard / stride;
@@ -164,7 +159,6 @@ void gpuhier_levels_init(gpuhier_levels_t *levels_p, const gpuhier_hierarchy_t *
                          int rank, uint64_t min_bytes)
 {
     gpuhier_parts_t parts;
-
     memset(levels_p, 0, sizeof(*levels_p));
     whole_make(&levels_p->whole, h, rank);
     levels_p->min_bytes = min_bytes;
@@ -182,6 +176,5 @@ uint64_t gpuhier_levels_slice_bytes(const gpuhier_levels_t *levels, uint64_t byt
     const uint64_t least = GPUHIER_LEVELS_SHARD_MIN * (uint64_t) levels->circle[levels->count - 2].shards;
     const uint64_t part = bytes / GPUHIER_SLICES_WANTED;
     const uint64_t slice = part > least ? part : least;
-
     return slice < slice_bytes ? slice : slice_bytes;
 }

@@ -66,7 +66,6 @@ typedef struct gpuhier_seating {
 static inline gpuhier_seating_t gpuhier_seating_of(int ngroups, int group)
 {
     gpuhier_seating_t s = {.nseats = 1};
-
     while (s.nseats <= ngroups / 2) {
         s.nseats *= 2;
         ++s.rounds;
@@ -92,7 +91,6 @@ static inline int gpuhier_seat_group(const gpuhier_seating_t *s, int seat)
 static inline int gpuhier_seat_chunk(const gpuhier_seating_t *s, int seat, int rounds)
 {
     int first = 0;
-
     for (int i = 0; i < rounds; ++i) {
         first += (seat >> i & 1) * (s->nseats >> (i + 1));
     }

@@ -12,7 +12,6 @@
  */
 #include "ompi_config.h"
 
-#include "base/coll_gpuhier_limits.h"
 #include "topology/coll_gpuhier_topology_internal.h"
 
 #include <errno.h>

@@ -71,7 +71,6 @@ typedef struct {
 static bool find_symbol(void *library, const char *symbol, void *function_p)
 {
     void *address = dlsym(library, symbol);
-
     memcpy(function_p, &address, sizeof(address));
     return NULL != address;
 }
@@ -79,7 +78,6 @@ static bool find_symbol(void *library, const char *symbol, void *function_p)
 static bool nvml_load(void *library, nvml_t *nvml)
 {
     bool all = true;
-
 #define NVML_FIND(member, symbol, result, arguments) all = find_symbol(library, symbol, &nvml->member) && all;
     NVML_SYMBOLS(NVML_FIND)
 #undef NVML_FIND
@@ -123,7 +121,6 @@ static void add_links(const nvml_t *nvml, nvml_device_t device, gpuhier_nvlinks_
         nvml_pci_t pci = {{0}, 0, 0, 0, 0, 0, {0}};
         unsigned active;
         int type = NVML_REMOTE_IS_GPU;
-
         if (NVML_SUCCESS != nvml->link_state(device, link, &active) || 0 == active
             || NVML_SUCCESS != nvml->link_remote(device, link, &pci)) {
             continue;
@@ -140,7 +137,6 @@ static void add_links(const nvml_t *nvml, nvml_device_t device, gpuhier_nvlinks_
 static bool is_confidential(const nvml_t *nvml)
 {
     nvml_confidential_t settings = {.version = 1u << 24 | (unsigned) sizeof(settings)};
-
     return NULL != nvml->confidential && NVML_SUCCESS == nvml->confidential(&settings)
            && (0 != settings.feature || 0 != settings.multi_gpu);
 }
@@ -149,7 +145,6 @@ void gpuhier_nvlinks_find(const uint8_t uuid[16], gpuhier_nvlinks_t *nvlinks_p)
 {
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
     nvml_t nvml = {0};
-
     *nvlinks_p = (gpuhier_nvlinks_t){.count = -1};
     if (NULL == library) {
         return;

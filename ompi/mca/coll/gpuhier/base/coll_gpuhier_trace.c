@@ -222,15 +222,10 @@ void gpuhier_trace_end_left(gpuhier_trace_event_t *event, gpuhier_reason_t reaso
 gpuhier_trace_kept_t gpuhier_trace_kept(void)
 {
     opal_mutex_lock(&lock);
-    const uint64_t kept = NULL == ring.event                  ? 0
-                          : ring.count < GPUHIER_TRACE_EVENTS ? ring.count
-                                                              : GPUHIER_TRACE_EVENTS;
-    const size_t first = (size_t) ((ring.count - kept) % GPUHIER_TRACE_EVENTS);
-    const size_t to_end = kept < GPUHIER_TRACE_EVENTS - first ? (size_t) kept : GPUHIER_TRACE_EVENTS - first;
-    const gpuhier_trace_kept_t all = {.stretch = {NULL == ring.event ? NULL : &ring.event[first], ring.event},
-                                      .events = {to_end, (size_t) kept - to_end},
-                                      .dropped = ring.count - kept,
-                                      .origin = ring.origin};
+    const uint64_t room = NULL == ring.event ? 0 : GPUHIER_TRACE_EVENTS;
+    gpuhier_trace_kept_t kept = {.event = ring.event, .events = ring.count < room ? ring.count : room};
+    kept.dropped = ring.count - kept.events;
+    kept.origin = ring.origin;
     opal_mutex_unlock(&lock);
-    return all;
+    return kept;
 }

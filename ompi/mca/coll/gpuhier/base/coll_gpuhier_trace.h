@@ -116,11 +116,10 @@ void gpuhier_trace_end_left(gpuhier_trace_event_t *event, gpuhier_reason_t reaso
  */
 void gpuhier_trace_write(bool all);
 
-/* The events of the ring, oldest first, in one or two stretches; for the file. dropped: overwritten, or no memory. */
+/* The events of the ring, for the file, which sorts them. dropped: overwritten, or no memory. */
 typedef struct gpuhier_trace_kept {
-    gpuhier_trace_event_t *stretch[2];
-    size_t events[2];
-    uint64_t dropped;
+    gpuhier_trace_event_t *event; /* [events] */
+    uint64_t events, dropped;
     double origin; /* gpuhier_clock() when the component opened */
 } gpuhier_trace_kept_t;
 gpuhier_trace_kept_t gpuhier_trace_kept(void);

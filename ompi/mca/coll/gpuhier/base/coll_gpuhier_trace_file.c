@@ -82,7 +82,7 @@ static bool message(bool send, void *data, size_t bytes, int peer)
 
 static head_t head_make(const gpuhier_trace_kept_t *kept)
 {
-    head_t head = {.pid = (int32_t) getpid(), .events = kept->events[0] + kept->events[1], .dropped = kept->dropped};
+    head_t head = {.pid = (int32_t) getpid(), .events = kept->events, .dropped = kept->dropped};
     (void) gethostname(head.host, sizeof(head.host) - 1);
     return head;
 }
@@ -101,8 +101,8 @@ static void part_send(const gpuhier_trace_kept_t *kept, int rank)
         ok = ok && message(true, &answer, sizeof(answer), 0);
     }
     ok = ok && message(true, &head, sizeof(head), 0);
-    for (int i = 0; i < 2 && ok; ++i) {
-        ok = 0 == kept->events[i] || message(true, kept->stretch[i], kept->events[i] * sizeof(*kept->stretch[i]), 0);
+    if (ok && kept->events > 0) {
+        (void) message(true, kept->event, kept->events * sizeof(*kept->event), 0);
     }
 }
 
@@ -139,15 +139,7 @@ static bool part_receive(part_t *part, gpuhier_trace_event_t *events)
     }
     part->head = head;
     part->head.host[sizeof(head.host) - 1] = '\0';
-    /* The rank sends its ring in one stretch, or in two if the ring has come round. */
-    const size_t wrapped = GPUHIER_TRACE_EVENTS == head.events ? (size_t) (head.dropped % GPUHIER_TRACE_EVENTS) : 0;
-    const size_t stretches[] = {(size_t) head.events - wrapped, wrapped};
-    for (size_t i = 0, at = 0; i < 2; at += stretches[i++]) {
-        if (stretches[i] > 0 && !message(false, &events[at], stretches[i] * sizeof(*events), part->rank)) {
-            return false;
-        }
-    }
-    return true;
+    return 0 == head.events || message(false, events, head.events * sizeof(*events), part->rank);
 }
 
 /* A text as JSON has it. */
@@ -291,10 +283,8 @@ static bool file_write(FILE *file, const gpuhier_trace_kept_t *kept, int nranks)
         part->rank = rank;
         if (0 == rank) {
             part->head = head_make(kept);
-            for (size_t i = 0, at = 0; i < 2; at += kept->events[i++]) {
-                if (kept->events[i] > 0) {
-                    memcpy(&events[at], kept->stretch[i], kept->events[i] * sizeof(*events));
-                }
+            for (uint64_t i = 0; i < kept->events; ++i) {
+                events[i] = kept->event[i];
             }
         } else if (!part_receive(part, events)) {
             opal_output(0, "coll:gpuhier: rank %d did not send its events: the trace ends before it", rank);

@@ -6,9 +6,9 @@
  * own the search for each rank's node and mappings (topology and the team's trials), nor the work on a piece
  * (schedule).
  *
- * How it works: ranks are sorted by (node, rank), so each node is one run. Inside a run every rank is offered to the
- * groups of that run in the order in which they were founded. Then groups are numbered by their lowest rank, which is
- * their founder. The pieces are all fractions j/P of all sizes P that occur, sorted, without duplicates.
+ * How it works: in rank order, each rank is offered to the groups of its node in the order in which they were founded.
+ * So groups are numbered by their lowest rank, which is their founder. The cuts between pieces are all fractions j/P of
+ * all sizes P that occur, each followed by the next greater one.
  *
  * Called by set-up (once per communicator), gpuhier_info and the unit tests. No Open MPI header; errors are negative
  * errno values.
@@ -25,71 +25,44 @@ typedef struct builder {
     const uint64_t *nodes;
     gpuhier_can_map_fn_t can_map;
     void *arg;
-    int *founder; /* [nranks] lowest rank of a rank's group */
-    int *next;    /* [nranks] next member of a rank's group, -1 at its end */
-    /* Valid at the founder of a group. */
-    int *last;  /* [nranks] last member */
-    int *size;  /* [nranks] members */
-    int *newer; /* [nranks] founder of the node's next group, -1 of its last one */
+    int *before; /* [nranks] the member that joined a rank's group before it, -1 of the founder */
+    /* [nranks] by the number of a group. */
+    int *latest; /* the member that joined last */
+    int *size;   /* members */
+    int *newer;  /* the node's next group, -1 of its last one */
 } builder_t;
 
-/* Is the founder's group still a clique of at most max_group ranks with this rank in it? */
-static bool builder_fits(const builder_t *b, int founder, int rank)
+/* Is the group still a clique of at most max_group ranks with this rank in it? */
+static bool builder_fits(const builder_t *b, int group, int rank)
 {
-    if (b->size[founder] >= b->max_group) {
-        return false;
+    bool fits = b->size[group] < b->max_group;
+    for (int member = b->latest[group]; fits && -1 != member; member = b->before[member]) {
+        fits = b->can_map(b->arg, member, rank) && b->can_map(b->arg, rank, member);
     }
-    for (int member = founder; - 1 != member; member = b->next[member]) {
-        if (!b->can_map(b->arg, member, rank) || !b->can_map(b->arg, rank, member)) {
-            return false;
-        }
-    }
-    return true;
+    return fits;
 }
 
-/* Puts a rank into the first group of its node that takes it, or founds a group with it. Returns the groups founded.
- * The lowest rank of a node founds its first group. */
-static int builder_place(const builder_t *b, int rank)
+/* Puts a rank into the first group of its node that takes it, or founds a group with it. */
+static void builder_place(const builder_t *b, gpuhier_hierarchy_t *h, int rank)
 {
-    int founder = (int) b->nodes[rank], before = -1;
-    b->next[rank] = b->newer[rank] = -1;
-    while (-1 != founder && rank != founder && !builder_fits(b, founder, rank)) {
-        before = founder;
-        founder = b->newer[founder];
+    const int lowest = (int) b->nodes[rank]; /* it founded the first group of the node */
+    int group = rank == lowest ? -1 : h->group_of[lowest], older = -1;
+    while (-1 != group && !builder_fits(b, group, rank)) {
+        older = group;
+        group = b->newer[group];
     }
-    if (-1 != founder && rank != founder) {
-        b->founder[rank] = founder;
-        b->next[b->last[founder]] = rank;
-        b->last[founder] = rank;
-        ++b->size[founder];
-        return 0;
-    }
-    if (-1 != before) {
-        b->newer[before] = rank;
-    }
-    b->founder[rank] = b->last[rank] = rank;
-    b->size[rank] = 1;
-    return 1;
-}
-
-/* Numbers the groups by founder and lists their members. */
-static void hierarchy_fill(gpuhier_hierarchy_t *h, const builder_t *b)
-{
-    int group = 0, filled = 0;
-    for (int rank = 0; rank < h->nranks; ++rank) {
-        if (b->founder[rank] != rank) {
-            continue;
+    if (-1 == group) {
+        group = h->ngroups++;
+        b->size[group] = 0;
+        b->latest[group] = b->newer[group] = -1;
+        if (-1 != older) {
+            b->newer[older] = group;
         }
-        h->first[group] = filled;
-        for (int member = rank; - 1 != member; member = b->next[member]) {
-            h->group_of[member] = group;
-            h->index_of[member] = h->shard_of[member] = filled - h->first[group];
-            h->members[filled] = h->owners[filled] = member;
-            ++filled;
-        }
-        ++group;
     }
-    h->first[group] = filled;
+    h->group_of[rank] = group;
+    h->index_of[rank] = h->shard_of[rank] = b->size[group]++;
+    b->before[rank] = b->latest[group];
+    b->latest[group] = rank;
 }
 
 int gpuhier_hierarchy_init(gpuhier_hierarchy_t *h, int nranks, const uint64_t *nodes, gpuhier_can_map_fn_t can_map,
@@ -99,35 +72,39 @@ int gpuhier_hierarchy_init(gpuhier_hierarchy_t *h, int nranks, const uint64_t *n
     if (nranks < 1 || max_group < 1 || max_group > GPUHIER_GROUP_MAX) {
         return -EINVAL;
     }
-    int *scratch = malloc(5 * n * sizeof(int));
+    int *scratch = malloc(4 * n * sizeof(int));
     int *kept = malloc((6 * n + 1) * sizeof(int)); /* there are at most as many groups as ranks */
     if (NULL == scratch || NULL == kept) {
         free(scratch);
         free(kept);
         return -ENOMEM;
     }
-    const builder_t builder = {.nodes = nodes,
-                               .max_group = max_group,
+    const builder_t builder = {.max_group = max_group,
+                               .nodes = nodes,
                                .can_map = can_map,
                                .arg = arg,
-                               .founder = scratch,
-                               .next = scratch + n,
-                               .last = scratch + 2 * n,
-                               .size = scratch + 3 * n,
-                               .newer = scratch + 4 * n};
-    int ngroups = 0;
+                               .before = scratch,
+                               .latest = scratch + n,
+                               .size = scratch + 2 * n,
+                               .newer = scratch + 3 * n};
+    *h = (gpuhier_hierarchy_t){.nranks = nranks,
+                               .group_of = kept, /* the start of the one allocation: fini frees it */
+                               .index_of = kept + n,
+                               .members = kept + 2 * n,
+                               .shard_of = kept + 3 * n,
+                               .owners = kept + 4 * n,
+                               .first = kept + 5 * n};
     for (int rank = 0; rank < nranks; ++rank) {
-        ngroups += builder_place(&builder, rank);
+        builder_place(&builder, h, rank);
     }
-    h->nranks = nranks;
-    h->ngroups = ngroups;
-    h->group_of = kept; /* the start of the one allocation: fini frees it */
-    h->index_of = kept + n;
-    h->members = kept + 2 * n;
-    h->shard_of = kept + 3 * n;
-    h->owners = kept + 4 * n;
-    h->first = kept + 5 * n;
-    hierarchy_fill(h, &builder);
+    h->first[0] = 0;
+    for (int group = 0; group < h->ngroups; ++group) {
+        h->first[group + 1] = h->first[group] + builder.size[group];
+    }
+    for (int rank = 0; rank < nranks; ++rank) {
+        const int place = h->first[h->group_of[rank]] + h->index_of[rank];
+        h->members[place] = h->owners[place] = rank;
+    }
     free(scratch);
     return 0;
 }
@@ -146,11 +123,9 @@ void gpuhier_hierarchy_deal(gpuhier_hierarchy_t *h, int group, const int *owners
     }
 }
 
-/* Is a/b before, at or after c/d? Negative, 0 or positive. */
-static int fraction_compare(const void *left_arg, const void *right_arg)
+static bool fraction_is_less(gpuhier_fraction_t left, gpuhier_fraction_t right)
 {
-    const gpuhier_fraction_t *left = left_arg, *right = right_arg;
-    return (int) left->num * right->den - (int) right->num * left->den;
+    return (int) left.num * right.den < (int) right.num * left.den;
 }
 
 static gpuhier_fraction_t fraction_reduced(int num, int den)
@@ -162,12 +137,6 @@ static gpuhier_fraction_t fraction_reduced(int num, int den)
         b = rest;
     }
     return (gpuhier_fraction_t){.num = (uint16_t) (num / a), .den = (uint16_t) (den / a)};
-}
-
-/* right - left; both in 0..1 with denominators of at most GPUHIER_GROUP_MAX. */
-static gpuhier_fraction_t fraction_between(gpuhier_fraction_t left, gpuhier_fraction_t right)
-{
-    return fraction_reduced(right.num * left.den - left.num * right.den, left.den * right.den);
 }
 
 _Static_assert(GPUHIER_GROUP_MAX *GPUHIER_GROUP_MAX <= UINT16_MAX, "the width of a piece must fit into a fraction");
@@ -195,29 +164,22 @@ int gpuhier_shape_init(gpuhier_shape_t *shape_p, const gpuhier_hierarchy_t *h)
 {
     gpuhier_shape_t shape = {.hierarchy = h, .widest = {0, 1}};
     bool present[GPUHIER_GROUP_MAX + 1] = {false};
-    int filled = 0, kept = 1;
     shape.cuts = malloc((size_t) shape_sizes(&shape, present) * sizeof(*shape.cuts));
     if (NULL == shape.cuts) {
         return -ENOMEM;
     }
-    for (int size = 1; size <= GPUHIER_GROUP_MAX; ++size) {
-        for (int j = 0; present[size] && j < size; ++j) {
-            shape.cuts[filled++] = fraction_reduced(j, size);
+    gpuhier_fraction_t at = {0, 1};
+    shape.cuts[0] = at;
+    while (at.num < at.den) {
+        gpuhier_fraction_t next = {1, 1};
+        for (int size = 1; size <= GPUHIER_GROUP_MAX; ++size) {
+            const gpuhier_fraction_t cut = fraction_reduced(at.num * size / at.den + 1, size);
+            next = present[size] && fraction_is_less(cut, next) ? cut : next;
         }
+        const gpuhier_fraction_t width = fraction_reduced(next.num * at.den - at.num * next.den, at.den * next.den);
+        shape.widest = fraction_is_less(shape.widest, width) ? width : shape.widest;
+        shape.cuts[++shape.npieces] = at = next;
     }
-    shape.cuts[filled++] = fraction_reduced(1, 1);
-    qsort(shape.cuts, (size_t) filled, sizeof(*shape.cuts), fraction_compare);
-    for (int i = 1; i < filled; ++i) {
-        gpuhier_fraction_t width = fraction_between(shape.cuts[kept - 1], shape.cuts[i]);
-        if (0 == width.num) {
-            continue;
-        }
-        if (fraction_compare(&shape.widest, &width) < 0) {
-            shape.widest = width;
-        }
-        shape.cuts[kept++] = shape.cuts[i];
-    }
-    shape.npieces = kept - 1;
     *shape_p = shape;
     return 0;
 }

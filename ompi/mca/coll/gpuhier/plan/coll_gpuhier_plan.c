@@ -90,29 +90,32 @@ gpuhier_range_t gpuhier_plan_part(const gpuhier_plan_t *plan, uint64_t slice, in
     return range_parts(gpuhier_plan_slice(plan, slice), plan->unit, part, part + 1, parts);
 }
 
+/* The part of a slice that a piece has of a shard, in the whole of which the slice lies; or of a whole slice: shard 0
+ * of 1. */
+static gpuhier_range_t piece_of(const gpuhier_plan_t *plan, uint64_t slice, int piece, uint32_t shard, uint32_t shards)
+{
+    const gpuhier_fraction_t *cut = &plan->shape->cuts[piece];
+    const gpuhier_range_t range = gpuhier_plan_slice(plan, slice);
+    const uint64_t elems = gpuhier_range_length(range);
+    return (gpuhier_range_t){
+        .begin = range.begin + gpuhier_cut(elems, plan->unit, cut[0].num * shards - shard * cut[0].den, cut[0].den),
+        .end = range.begin + gpuhier_cut(elems, plan->unit, cut[1].num * shards - shard * cut[1].den, cut[1].den)};
+}
+
 gpuhier_range_t gpuhier_plan_piece(const gpuhier_plan_t *plan, uint64_t slice, int piece)
 {
     if (plan->stride > 0) {
         const uint64_t length = (uint64_t) plan->shape->hierarchy->ngroups * plan->stride;
         return (gpuhier_range_t){.begin = (uint64_t) piece * length, .end = (uint64_t) (piece + 1) * length};
     }
-    const gpuhier_fraction_t *cut = &plan->shape->cuts[piece];
-    const gpuhier_range_t range = gpuhier_plan_slice(plan, slice);
-    const uint64_t elems = gpuhier_range_length(range);
-    return (gpuhier_range_t){.begin = range.begin + gpuhier_cut(elems, plan->unit, cut[0].num, cut[0].den),
-                             .end = range.begin + gpuhier_cut(elems, plan->unit, cut[1].num, cut[1].den)};
+    return piece_of(plan, slice, piece, 0, 1);
 }
 
 gpuhier_range_t gpuhier_plan_block(const gpuhier_plan_t *plan, uint64_t slice, int piece, int group)
 {
-    const gpuhier_fraction_t *cut = &plan->shape->cuts[piece];
-    const gpuhier_range_t range = gpuhier_plan_slice(plan, slice);
-    const uint64_t elems = gpuhier_range_length(range);
-    const uint32_t size = (uint32_t) gpuhier_hierarchy_group_size(plan->shape->hierarchy, group);
-    const uint32_t shard = (uint32_t) gpuhier_shape_shard(plan->shape, piece, (int) size);
-    gpuhier_range_t part = {
-        .begin = range.begin + gpuhier_cut(elems, plan->unit, cut[0].num * size - shard * cut[0].den, cut[0].den),
-        .end = range.begin + gpuhier_cut(elems, plan->unit, cut[1].num * size - shard * cut[1].den, cut[1].den)};
+    const int size = gpuhier_hierarchy_group_size(plan->shape->hierarchy, group);
+    const uint32_t shard = (uint32_t) gpuhier_shape_shard(plan->shape, piece, size);
+    const gpuhier_range_t part = piece_of(plan, slice, piece, shard, (uint32_t) size);
     return NULL == plan->list
                ? part
                : gpuhier_range_cap(part, plan->list[gpuhier_shape_owner(plan->shape, piece, group)].length);

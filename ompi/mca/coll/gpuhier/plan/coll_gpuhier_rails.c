@@ -47,18 +47,12 @@ static int number_of(const char *device, const char *const names[], int count)
     return 0;
 }
 
-static int deciding_group(const gpuhier_shape_t *shape)
-{
-    const gpuhier_hierarchy_t *h = shape->hierarchy;
-    int group = 0;
-    while (gpuhier_hierarchy_group_size(h, group) < shape->max_group_size) {
-        ++group;
-    }
-    return group;
-}
-
-/* The numbers of the rails that the topology gives to a rank. Returns how many, at least one, or -ENOMEM. */
-static int rails_of(const gpuhier_record_t *records, int nranks, int rank, uint8_t rails[GPUHIER_RAILS_MAX])
+/*
+ * The numbers of the rails that the topology gives to a rank, reduced to those below `fewest`, which every rank has a
+ * device for. Returns how many, at least one, or -ENOMEM. The stripes of a message have one tag, so two of them must
+ * not arrive at one device, as they would on a rank with fewer devices than the others.
+ */
+static int rails_of(const gpuhier_record_t *records, int nranks, int rank, int fewest, uint8_t rails[GPUHIER_RAILS_MAX])
 {
     const gpuhier_record_t **node = malloc(sizeof(*node) * (size_t) nranks);
     const char *picked[GPUHIER_RAILS_MAX], *devices[GPUHIER_RECORD_NICS_MAX];
@@ -77,7 +71,7 @@ static int rails_of(const gpuhier_record_t *records, int nranks, int rank, uint8
     int ndevices = devices_sorted(&records[rank], devices);
     int nrails = 0;
     for (int i = 0; i < npicked; ++i) {
-        uint8_t rail = (uint8_t) number_of(picked[i], devices, ndevices);
+        uint8_t rail = (uint8_t) (number_of(picked[i], devices, ndevices) % fewest);
         if (NULL == memchr(rails, rail, (size_t) nrails)) {
             rails[nrails++] = rail;
         }
@@ -97,36 +91,22 @@ static int fewest_rails(const gpuhier_record_t *records, int nranks)
     return fewest;
 }
 
-/*
- * Reduces rail numbers to those that every rank has a device for. Returns how many remain. The stripes of a message
- * have one tag, so two of them must not arrive at one device, as they would on a rank with fewer devices than the
- * others.
- */
-static int rails_fold(uint8_t rails[GPUHIER_RAILS_MAX], int nrails, int fewest)
-{
-    int kept = 0;
-    for (int i = 0; i < nrails; ++i) {
-        uint8_t rail = (uint8_t) (rails[i] % fewest);
-        if (NULL == memchr(rails, rail, (size_t) kept)) {
-            rails[kept++] = rail;
-        }
-    }
-    return kept;
-}
-
 int gpuhier_rails_plan(const gpuhier_shape_t *shape, const gpuhier_record_t *records, gpuhier_piece_rails_t *rails_p)
 {
     const gpuhier_hierarchy_t *h = shape->hierarchy;
-    const int group = deciding_group(shape), size = gpuhier_hierarchy_group_size(h, group);
+    const int size = shape->max_group_size;
+    int group = 0; /* decides for all */
+    while (gpuhier_hierarchy_group_size(h, group) < size) {
+        ++group;
+    }
     const int fewest = fewest_rails(records, h->nranks);
     for (int shard = 0; shard < size; ++shard) {
         const int owner = gpuhier_hierarchy_owner(h, group, shard);
         uint8_t rails[GPUHIER_RAILS_MAX];
-        int nrails = rails_of(records, h->nranks, owner, rails);
+        const int nrails = rails_of(records, h->nranks, owner, fewest, rails);
         if (nrails < 0) {
             return nrails;
         }
-        nrails = rails_fold(rails, nrails, fewest);
         int first, end;
         gpuhier_shape_pieces(shape, owner, &first, &end);
         const int npieces = end - first;

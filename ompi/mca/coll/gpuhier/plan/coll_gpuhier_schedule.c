@@ -176,14 +176,6 @@ static gpuhier_action_t round_action(int seat, int round)
     return 0 == (seat >> round & 1) ? GPUHIER_ACTION_REDUCE_LOCAL_FIRST : GPUHIER_ACTION_REDUCE_RECEIVED_FIRST;
 }
 
-/* Recursive doubling, round i: seats that differ in bit i exchange their whole pieces. */
-static void doubling_round(const gpuhier_seating_t *s, int round, gpuhier_step_t *step_p)
-{
-    const int partner = gpuhier_seat_group(s, s->seat ^ (1 << round));
-    step_send(step_p, partner, 0, 1);
-    step_recv(step_p, partner, 0, 1, round_action(s->seat, round));
-}
-
 /*
  * Halving. In round i of the first log2(p) rounds, seats that differ in bit i give each other the half that the other
  * keeps. Neighbours exchange first, where usually the farthest seats do, so the tree of operands is that of recursive
@@ -218,7 +210,10 @@ void gpuhier_schedule_step(gpuhier_algorithm_t algorithm, int ngroups, int group
     } else if (GPUHIER_ALGORITHM_HALVING == algorithm) {
         halving_round(&s, round, step_p);
     } else {
-        doubling_round(&s, round, step_p);
+        /* Recursive doubling, round i: seats that differ in bit i exchange their whole pieces. */
+        const int partner = gpuhier_seat_group(&s, s.seat ^ (1 << round));
+        step_send(step_p, partner, 0, 1);
+        step_recv(step_p, partner, 0, 1, round_action(s.seat, round));
     }
 }
 

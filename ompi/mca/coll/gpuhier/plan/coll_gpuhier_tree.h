@@ -19,24 +19,17 @@ typedef enum gpuhier_tree_move {
     GPUHIER_TREE_TO_CHILD
 } gpuhier_tree_move_t;
 
-/* The number of children. They are rank + 1, 2, 4 .. below the rank's lowest set bit, as far as there are ranks. */
-static inline int gpuhier_tree_children(int rank, int nranks)
-{
-    int children = 0;
-    while ((1L << children) < nranks - rank && 0 == (rank >> children & 1)) {
-        ++children;
-    }
-    return children;
-}
-
 /*
  * Move number 0, 1, .. of a rank: *move_p says what it is, *peer_p is the rank on the other side. Returns false after
  * the last move, and sets nothing then.
  */
 static inline bool gpuhier_tree_move(int rank, int nranks, int number, gpuhier_tree_move_t *move_p, int *peer_p)
 {
-    const int children = gpuhier_tree_children(rank, nranks), upward = 0 == rank ? 0 : 2,
-              last = 2 * children + upward - 1;
+    int children = 0; /* they are rank + 1, 2, 4 .. below the rank's lowest set bit, as far as there are ranks */
+    while ((1L << children) < nranks - rank && 0 == (rank >> children & 1)) {
+        ++children;
+    }
+    const int upward = 0 == rank ? 0 : 2, last = 2 * children + upward - 1;
     if (number < 0 || number > last) {
         return false;
     }

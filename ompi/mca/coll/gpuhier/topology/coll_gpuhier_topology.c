@@ -38,40 +38,18 @@ static void identify(const char *path, uint64_t *device_p, uint64_t *inode_p)
     }
 }
 
-/* Reads the kernel's boot id, 32 hexadecimal digits. Returns false where it cannot be read. */
-static bool read_boot_id(uint8_t id_p[16])
-{
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (NULL == file) {
-        return false;
-    }
-    char line[128];
-    const bool is_read = NULL != fgets(line, sizeof(line), file);
-    fclose(file);
-    uint8_t id[16] = {0};
-    int digits = 0;
-    for (size_t i = 0; is_read && '\0' != line[i] && digits < 32; ++i) {
-        unsigned value;
-        if ('-' != line[i] && 1 == sscanf((char[]){line[i], '\0'}, "%x", &value)) {
-            id[digits / 2] = (uint8_t) (id[digits / 2] << 4 | value);
-            digits++;
-        }
-    }
-    if (32 != digits) {
-        return false;
-    }
-    memcpy(id_p, id, sizeof(id));
-    return true;
-}
-
 static void fill_node(gpuhier_node_id_t *node)
 {
-    if (!read_boot_id(node->boot_id)) {
-        char name[128] = "";
-        gethostname(name, sizeof(name) - 1);
-        const uint64_t hash = gpuhier_hash(name, strlen(name));
-        memcpy(node->boot_id, &hash, sizeof(hash));
+    char text[128] = "";
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (NULL == file || NULL == fgets(text, sizeof(text), file)) {
+        gethostname(text, sizeof(text) - 1);
     }
+    if (NULL != file) {
+        fclose(file);
+    }
+    const uint64_t hash = gpuhier_hash(text, strlen(text));
+    memcpy(node->boot_id, &hash, sizeof(hash));
     identify("/proc/self/ns/ipc", &node->ipc_device, &node->ipc_inode);
     identify("/dev/shm", &node->shm_device, &node->shm_inode);
 }
@@ -343,23 +321,16 @@ int gpuhier_topology_pick_rails(const gpuhier_record_t *const *records, int coun
 /* Puts the taken devices into the record, nearest first. Equally near ones keep the order in which they were found. */
 static void fill_nics(gpuhier_record_t *record, const gpuhier_found_nic_t *nics, int count)
 {
-    gpuhier_nic_t taken[GPUHIER_FOUND_NICS_MAX];
-    int kept = 0;
-    memset(taken, 0, sizeof(taken));
-    for (int i = 0; i < count; ++i) {
-        if (nics[i].is_taken) {
-            gpuhier_nic_t nic = {.distance = nics[i].distance, .is_rdma = nics[i].is_rdma};
-            memcpy(nic.device, nics[i].device, sizeof(nic.device));
-            int j;
-            for (j = kept; j > 0 && taken[j - 1].distance > nic.distance; --j) {
-                taken[j] = taken[j - 1];
+    for (unsigned distance = 0; distance <= GPUHIER_DISTANCE_UNKNOWN; ++distance) {
+        for (int i = 0; i < count && record->nics < GPUHIER_RECORD_NICS_MAX; ++i) {
+            if (nics[i].is_taken && distance == nics[i].distance) {
+                gpuhier_nic_t *nic = &record->nic[record->nics++];
+                nic->distance = nics[i].distance;
+                nic->is_rdma = nics[i].is_rdma;
+                memcpy(nic->device, nics[i].device, sizeof(nic->device));
             }
-            taken[j] = nic;
-            kept++;
         }
     }
-    record->nics = (uint8_t) ((kept < GPUHIER_RECORD_NICS_MAX) ? kept : GPUHIER_RECORD_NICS_MAX);
-    memcpy(record->nic, taken, record->nics * sizeof(taken[0]));
 }
 
 static void report_nics(gpuhier_text_t *report, const gpuhier_found_nic_t *nics, int count)
@@ -377,7 +348,6 @@ static void report_nics(gpuhier_text_t *report, const gpuhier_found_nic_t *nics,
     }
 }
 
-/* The machine's topology, with the devices on its PCI buses. NULL if hwloc fails: then all distances are unknown. */
 hwloc_topology_t gpuhier_topology_load(void)
 {
     /* These components would start GPU libraries, CUDA among them, which the program must start itself. */
@@ -423,9 +393,7 @@ void gpuhier_topology_place(const gpuhier_gpu_info_t *gpu, const char *device_li
     memset(&record, 0, sizeof(record));
     record.version = GPUHIER_FORMAT_VERSION;
     record.bytes = sizeof(record);
-    record.numa_node = -1;
-    record.package = record.pci_switch = -1;
-    record.gpu_ordinal = -1;
+    record.numa_node = record.package = record.pci_switch = record.gpu_ordinal = -1;
     fill_node(&record.node);
     fill_process(&record);
     if (NULL != gpu) {

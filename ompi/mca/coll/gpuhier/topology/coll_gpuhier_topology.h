@@ -71,7 +71,7 @@ typedef struct gpuhier_gpu_info {
  * own /dev/shm is a node of its own.
  */
 typedef struct gpuhier_node_id {
-    uint8_t boot_id[16]; /* of the kernel; a hash of the host name where it cannot be read */
+    uint8_t boot_id[16]; /* a hash of the kernel's, or of the host name where that cannot be read; then zeros */
     uint64_t ipc_device; /* of the IPC namespace */
     uint64_t ipc_inode;
     uint64_t shm_device; /* of /dev/shm */

@@ -74,8 +74,7 @@ static void read_line(char *line, size_t bytes, const char *folder, const char *
 /* Sets the PCI address: the last part of the path to which the link "device" in a device's folder leads. */
 static void find_pci(gpuhier_found_nic_t *nic, const char *folder)
 {
-    char path[PATH_MAX];
-    char target[PATH_MAX];
+    char path[PATH_MAX], target[PATH_MAX];
     if (!join(path, folder, "device") || NULL == realpath(path, target)) {
         return;
     }
@@ -126,9 +125,7 @@ static bool may_open(const char *sys, const char *dev, const char *name)
     bool may = false;
     struct dirent *entry;
     while (NULL != dir && !may && NULL != (entry = readdir(dir))) {
-        char folder[PATH_MAX];
-        char path[PATH_MAX];
-        char nodes[PATH_MAX];
+        char folder[PATH_MAX], path[PATH_MAX], nodes[PATH_MAX];
         char device[GPUHIER_RECORD_DEVICE_MAX];
         if ('.' != entry->d_name[0] && join(folder, verbs, entry->d_name) && join(nodes, dev, "infiniband")
             && join(path, nodes, entry->d_name)) {
@@ -145,8 +142,7 @@ static bool may_open(const char *sys, const char *dev, const char *name)
 static void describe_port(gpuhier_found_nic_t *nic, const char *folder, int port, bool opens)
 {
     nic->is_rdma = true;
-    char leaf[32];
-    char line[64];
+    char leaf[32], line[64];
     snprintf(leaf, sizeof(leaf), "ports/%d/state", port);
     read_line(line, sizeof(line), folder, leaf);
     const bool is_active = NULL != strstr(line, "ACTIVE");
@@ -161,17 +157,12 @@ static void describe_port(gpuhier_found_nic_t *nic, const char *folder, int port
 /* Puts RDMA ports first, and longer names after shorter ones, so that eth10 comes after eth9. */
 static int compare_nics(const void *a, const void *b)
 {
-    const gpuhier_found_nic_t *left = a;
-    const gpuhier_found_nic_t *right = b;
+    const gpuhier_found_nic_t *left = a, *right = b;
     if (left->is_rdma != right->is_rdma) {
         return left->is_rdma ? -1 : 1;
     }
-    const size_t left_length = strlen(left->device);
-    const size_t right_length = strlen(right->device);
-    if (left_length != right_length) {
-        return (left_length < right_length) ? -1 : 1;
-    }
-    return strcmp(left->device, right->device);
+    const size_t left_length = strlen(left->device), right_length = strlen(right->device);
+    return left_length == right_length ? strcmp(left->device, right->device) : left_length < right_length ? -1 : 1;
 }
 
 /* The devices that are found. */
@@ -213,8 +204,7 @@ static void add_rdma_device(found_t *found, const char *folder, const char *name
 {
     for (int port = 1; port <= 2; ++port) {
         gpuhier_found_nic_t nic;
-        char path[PATH_MAX];
-        char leaf[32];
+        char path[PATH_MAX], leaf[32];
         snprintf(leaf, sizeof(leaf), "ports/%d", port);
         if (join(path, folder, leaf) && 0 == access(path, F_OK) && begin(&nic, name, port)) {
             describe_port(&nic, folder, port, opens);
@@ -285,22 +275,12 @@ bool gpuhier_nics_interface_is_up(void *arg, const char *name)
     return up;
 }
 
-/* Does a listed name mean this device? "mlx5_0" means its first port. */
-static bool name_means(const char *name, size_t length, const gpuhier_found_nic_t *nic)
-{
-    const size_t device_length = strlen(nic->device);
-    if (device_length == length) {
-        return 0 == strncmp(nic->device, name, length);
-    }
-    return nic->is_rdma && device_length == length + 2 && 0 == strncmp(nic->device, name, length)
-           && 0 == strcmp(nic->device + length, ":1");
-}
-
-/* The device that a listed name means, or NULL. */
+/* The device that a listed name means, or NULL. "mlx5_0" means its first port. */
 static gpuhier_found_nic_t *find_named(gpuhier_found_nic_t *nics, int count, const char *name, size_t length)
 {
     for (int i = 0; i < count; ++i) {
-        if (name_means(name, length, &nics[i])) {
+        const char *rest = 0 == strncmp(nics[i].device, name, length) ? nics[i].device + length : "-";
+        if ('\0' == *rest || (nics[i].is_rdma && 0 == strcmp(rest, ":1"))) {
             return &nics[i];
         }
     }
@@ -356,14 +336,11 @@ int gpuhier_nics_choose(gpuhier_found_nic_t *nics, int count, const char *list, 
         return choose_listed(nics, count, list, report);
     }
     int best = 3;
+    unsigned fastest = 0; /* of that class */
     for (int i = 0; i < count; ++i) {
-        if (nics[i].is_usable && class_of(&nics[i]) < best) {
-            best = class_of(&nics[i]);
-        }
-    }
-    unsigned fastest = 0;
-    for (int i = 0; i < count; ++i) {
-        if (nics[i].is_usable && class_of(&nics[i]) == best && nics[i].mbit > fastest) {
+        const int class = class_of(&nics[i]);
+        if (nics[i].is_usable && (class < best || (class == best && nics[i].mbit > fastest))) {
+            best = class;
             fastest = nics[i].mbit;
         }
     }

@@ -99,16 +99,13 @@ static void uuid_text(const uint8_t uuid[16], char *text)
 /* Counts one link in the neighbour's entry, which is made if need be. */
 static void add_link(gpuhier_nvlinks_t *nvlinks, const nvml_pci_t *pci, bool is_switch)
 {
+    const gpuhier_pci_id_t id = {.domain = pci->domain, .bus = (uint8_t) pci->bus, .device = (uint8_t) pci->device};
     int i = 0;
-    while (i < nvlinks->count
-           && (nvlinks->to[i].pci.domain != pci->domain || nvlinks->to[i].pci.bus != pci->bus
-               || nvlinks->to[i].pci.device != pci->device)) {
+    while (i < nvlinks->count && 0 != memcmp(&id, &nvlinks->to[i].pci, sizeof(id))) {
         ++i;
     }
     if (i == nvlinks->count && i < GPUHIER_NVLINKS_MAX) {
-        nvlinks->to[nvlinks->count++] = (gpuhier_nvlink_t){
-            .pci = {.domain = pci->domain, .bus = (uint8_t) pci->bus, .device = (uint8_t) pci->device},
-            .is_switch = is_switch};
+        nvlinks->to[nvlinks->count++] = (gpuhier_nvlink_t){.pci = id, .is_switch = is_switch};
     }
     if (i < nvlinks->count) {
         nvlinks->to[i].links++;

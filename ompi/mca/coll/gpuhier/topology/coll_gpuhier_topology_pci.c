@@ -32,19 +32,12 @@ enum {
 
 const char *gpuhier_distance_text(uint8_t distance)
 {
-    if (GPUHIER_DISTANCE_UNKNOWN == distance) {
-        return "at an unknown place";
-    }
-    if (distance >= DISTANCE_MACHINE) {
-        return "on another package than the GPU";
-    }
-    if (distance >= DISTANCE_PACKAGE) {
-        return "on the GPU's package";
-    }
-    if (distance >= DISTANCE_NUMA) {
-        return "on the GPU's NUMA node";
-    }
-    return (distance >= DISTANCE_HOST_BRIDGE) ? "below the GPU's PCI host bridge" : "below the GPU's PCI switch";
+    return GPUHIER_DISTANCE_UNKNOWN == distance ? "at an unknown place"
+           : distance >= DISTANCE_MACHINE       ? "on another package than the GPU"
+           : distance >= DISTANCE_PACKAGE       ? "on the GPU's package"
+           : distance >= DISTANCE_NUMA          ? "on the GPU's NUMA node"
+           : distance >= DISTANCE_HOST_BRIDGE   ? "below the GPU's PCI host bridge"
+                                                : "below the GPU's PCI switch";
 }
 
 static hwloc_obj_t pci_object(hwloc_topology_t topology, const gpuhier_pci_id_t *pci)

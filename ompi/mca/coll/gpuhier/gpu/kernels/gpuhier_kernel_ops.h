@@ -89,8 +89,8 @@
 #define GPUHIER_TYPE(unused, kind, type, ...) GPUHIER_TYPE_##kind(type, __VA_ARGS__)
 GPUHIER_TYPES(GPUHIER_TYPE, )
 
-GPUHIER_KERNEL_ASSERT(8 == sizeof(elem_short_int) && 16 == sizeof(elem_double_int) && 16 == sizeof(elem_long_int),
-                      "the extents of MPI's pair types");
+static_assert(8 == sizeof(elem_short_int) && 16 == sizeof(elem_double_int) && 16 == sizeof(elem_long_int),
+              "the extents of MPI's pair types");
 
 #ifdef __cplusplus
 namespace gpuhier

@@ -28,6 +28,7 @@
 #ifndef GPUHIER_KERNELS_H
 #define GPUHIER_KERNELS_H
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -50,16 +51,11 @@ typedef struct gpuhier_kernel_args {
     uint32_t ndst;  /* 1 .. GPUHIER_KERNEL_MAX_PEERS */
 } gpuhier_kernel_args_t;
 
-#ifdef __cplusplus
-#    define GPUHIER_KERNEL_ASSERT static_assert
-#else
-#    define GPUHIER_KERNEL_ASSERT _Static_assert
-#endif
-GPUHIER_KERNEL_ASSERT(1040 == sizeof(gpuhier_kernel_args_t), "host and GPU must agree on the argument");
-GPUHIER_KERNEL_ASSERT(512 == offsetof(gpuhier_kernel_args_t, dst), "host and GPU must agree on the argument");
-GPUHIER_KERNEL_ASSERT(1024 == offsetof(gpuhier_kernel_args_t, count), "host and GPU must agree on the argument");
-GPUHIER_KERNEL_ASSERT(1032 == offsetof(gpuhier_kernel_args_t, nsrc), "host and GPU must agree on the argument");
-GPUHIER_KERNEL_ASSERT(1036 == offsetof(gpuhier_kernel_args_t, ndst), "host and GPU must agree on the argument");
+static_assert(1040 == sizeof(gpuhier_kernel_args_t), "host and GPU must agree on the argument");
+static_assert(512 == offsetof(gpuhier_kernel_args_t, dst), "host and GPU must agree on the argument");
+static_assert(1024 == offsetof(gpuhier_kernel_args_t, count), "host and GPU must agree on the argument");
+static_assert(1032 == offsetof(gpuhier_kernel_args_t, nsrc), "host and GPU must agree on the argument");
+static_assert(1036 == offsetof(gpuhier_kernel_args_t, ndst), "host and GPU must agree on the argument");
 
 /*
  * The types: X(more, kind, type, ...), where `more` is for the caller. The kind says which operations the type has.
@@ -188,9 +184,9 @@ typedef struct gpuhier_oneshot_args {
     uint32_t only_to, only_from;             /* pairs: a rank; nranks: all */
 } gpuhier_oneshot_args_t;
 
-GPUHIER_KERNEL_ASSERT(872 == sizeof(gpuhier_oneshot_args_t), "host and GPU must agree on the argument");
-GPUHIER_KERNEL_ASSERT(768 == offsetof(gpuhier_oneshot_args_t, own), "host and GPU must agree on the argument");
-GPUHIER_KERNEL_ASSERT(832 == offsetof(gpuhier_oneshot_args_t, nranks), "host and GPU must agree on the argument");
+static_assert(872 == sizeof(gpuhier_oneshot_args_t), "host and GPU must agree on the argument");
+static_assert(768 == offsetof(gpuhier_oneshot_args_t, own), "host and GPU must agree on the argument");
+static_assert(832 == offsetof(gpuhier_oneshot_args_t, nranks), "host and GPU must agree on the argument");
 
 /* Bytes that a message of `bytes` needs in a part of a mailbox. */
 static inline uint64_t gpuhier_oneshot_part(uint64_t bytes, uint32_t nranks, bool two_shots)
@@ -227,7 +223,7 @@ typedef struct gpuhier_multicast_args {
     uint32_t unused;
 } gpuhier_multicast_args_t;
 
-GPUHIER_KERNEL_ASSERT(32 == sizeof(gpuhier_multicast_args_t), "host and GPU must agree on the argument");
+static_assert(32 == sizeof(gpuhier_multicast_args_t), "host and GPU must agree on the argument");
 
 /*
  * X(name, type, op): gpuhier_multicast_<name> gives the bits of op over elements of the type, both as in

@@ -31,18 +31,14 @@ __device__ __forceinline__ void store_all(uint64_t address, const quad &x)
                  "f"(x.word[1]), "f"(x.word[2]), "f"(x.word[3])
                  : "memory");
 }
-__device__ __forceinline__ void store_all(uint64_t address, uint64_t x)
-{
-    asm volatile("multimem.st.relaxed.sys.global.b64 [%0], %1;" ::"l"(address), "l"(x) : "memory");
-}
-__device__ __forceinline__ void store_all(uint64_t address, uint32_t x)
-{
-    asm volatile("multimem.st.relaxed.sys.global.b32 [%0], %1;" ::"l"(address), "r"(x) : "memory");
-}
-__device__ __forceinline__ void store_all(uint64_t address, double x)
-{
-    asm volatile("multimem.st.relaxed.sys.global.f64 [%0], %1;" ::"l"(address), "d"(x) : "memory");
-}
+#define GPUHIER_STORE(type, letter, ptx)                                                                               \
+    __device__ __forceinline__ void store_all(uint64_t address, type x)                                                \
+    {                                                                                                                  \
+        asm volatile("multimem.st.relaxed.sys.global." ptx " [%0], %1;" ::"l"(address), letter(x) : "memory");         \
+    }
+GPUHIER_STORE(uint64_t, "l", "b64")
+GPUHIER_STORE(uint32_t, "r", "b32")
+GPUHIER_STORE(double, "d", "f64")
 
 /* The reduction of what the copies hold. */
 #define GPUHIER_LOAD(name, type, letter, ptx)                                                                          \

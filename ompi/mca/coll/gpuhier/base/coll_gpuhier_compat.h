@@ -6,10 +6,10 @@
  * (coll 3.0.0). All other code is written against the names and types given here.
  *
  * This folder, base, owns what every layer needs: the parameters (params), the counters (counters), the engine's lock
- * (lock), the clock (clock), the order of memory between processes (sync), objects that wait until UCX or a GPU lets go
+ * (lock), the clock (clock), memory that processes share (sync), objects that wait until UCX or a GPU lets go
  * of them (kept), the end of the process's life in MPI (end), the collectives that gpuhier replaced (saved), why calls
- * are left to them (reasons), what a job prints and writes about its calls (report, trace), shared memory
- * (shm_reserve), and limits. It uses Open MPI and libc, and no other folder. All folders use it.
+ * are left to them (reasons), what a job prints and writes about its calls (report, trace),
+ * and limits. It uses Open MPI and libc, and no other folder. All folders use it.
  *
  * Parameters are constant once the component is registered, except `enable`. Any thread may raise counters. kept is
  * used under the engine's lock; end, report and trace have locks of their own.

@@ -85,8 +85,8 @@ int gpuhier_end_arm(void)
         rc = PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, attribute_deleted, &keyval, NULL);
         rc = MPI_SUCCESS != rc ? rc : PMPI_Comm_set_attr(MPI_COMM_SELF, keyval, &keyval);
         if (MPI_SUCCESS != rc && MPI_KEYVAL_INVALID != keyval) {
-            (void) PMPI_Comm_free_keyval(
-                &keyval); /* which sets it to MPI_KEYVAL_INVALID: the next caller tries again */
+            /* This sets it to MPI_KEYVAL_INVALID: the next caller tries again. */
+            (void) PMPI_Comm_free_keyval(&keyval);
         }
     }
     opal_mutex_unlock(&lock);

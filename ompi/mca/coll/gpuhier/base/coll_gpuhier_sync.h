@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Memory ordering between processes, in one place.
+ * Memory that processes share: room for it, and its order.
  *
  * A progress word is (sequence number of the call << 24 | progress in it). 40 bits count calls of 10 microseconds each
  * for 127 days. One process writes the word, with release. A process that reads it with acquire therefore also sees all
@@ -11,9 +11,34 @@
 #ifndef GPUHIER_SYNC_H
 #define GPUHIER_SYNC_H
 
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+/*
+ * Reserves `bytes` bytes of a file in shared memory, from `begin` on. A lack of room is then an error at once, and no
+ * later access ends the process with SIGBUS. Returns 0 or an errno value.
+ *
+ * On many kernels a pending signal ends the reservation with EINTR, and tmpfs gives back what it had reserved. A
+ * profiler's timer may fire before each attempt is complete, so all signals are blocked meanwhile. Then only a signal
+ * that cannot be blocked, such as a debugger's stop, interrupts an attempt, and the loop makes another one.
+ */
+static inline int gpuhier_shm_reserve(int file, off_t begin, off_t bytes)
+{
+    sigset_t all, before;
+    int problem;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    do {
+        problem = posix_fallocate(file, begin, bytes);
+    } while (EINTR == problem);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return problem;
+}
 
 typedef _Atomic uint64_t gpuhier_word_t;
 

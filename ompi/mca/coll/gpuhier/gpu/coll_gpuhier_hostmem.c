@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/coll_gpuhier_compat.h"
-#include "base/coll_gpuhier_shm_reserve.h"
+#include "base/coll_gpuhier_sync.h"
 #include "gpu/coll_gpuhier_device.h"
 #include "gpu/coll_gpuhier_hostmem.h"
 #include "opal/util/error.h"
@@ -48,22 +48,16 @@ size_t gpuhier_hostmem_place(const gpuhier_hostmem_t *hostmem, int buffer)
     return HEADER_BYTES + (size_t) buffer * hostmem->buffer_bytes;
 }
 
-static void sizes_set(gpuhier_hostmem_t *hostmem, const gpuhier_hostmem_size_t *size)
-{
-    const size_t page = (size_t) sysconf(_SC_PAGESIZE);
-    hostmem->buffer_bytes = size->buffer_bytes;
-    const size_t used = gpuhier_hostmem_place(hostmem, size->nbuffers);
-    hostmem->lane_bytes = (used + page - 1) / page * page;
-    hostmem->bytes = hostmem->lane_bytes * (size_t) size->nlanes;
-}
-
 int gpuhier_hostmem_open(gpuhier_hostmem_t *hostmem, uint64_t word, bool create, const gpuhier_hostmem_size_t *size,
                          char *reason)
 {
     char name[NAME_BYTES];
     struct stat status;
     name_of(word, name);
-    sizes_set(hostmem, size);
+    const size_t page = (size_t) sysconf(_SC_PAGESIZE);
+    hostmem->buffer_bytes = size->buffer_bytes;
+    hostmem->lane_bytes = (gpuhier_hostmem_place(hostmem, size->nbuffers) + page - 1) / page * page;
+    hostmem->bytes = hostmem->lane_bytes * (size_t) size->nlanes;
     hostmem->file = shm_open(name, O_RDWR | O_CLOEXEC | (create ? O_CREAT | O_EXCL : 0), 0600);
     hostmem->file_open = hostmem->file >= 0;
     if (!hostmem->file_open || (create && 0 != ftruncate(hostmem->file, (off_t) hostmem->bytes))

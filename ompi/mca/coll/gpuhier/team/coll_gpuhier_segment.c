@@ -21,7 +21,6 @@
 
 #include "base/coll_gpuhier_compat.h"
 #include "base/coll_gpuhier_limits.h"
-#include "base/coll_gpuhier_shm_reserve.h"
 #include "opal/util/output.h"
 #include "opal/util/proc.h"
 #include "opal/util/show_help.h"

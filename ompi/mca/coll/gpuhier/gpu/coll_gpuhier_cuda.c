@@ -202,10 +202,7 @@ int gpuhier_cuda_attribute(CUdevice_attribute name, int ordinal)
 
 int gpuhier_cuda_enter(CUcontext context, gpuhier_cuda_scope_t *scope)
 {
-    if (NULL == context) {
-        return OMPI_ERR_NOT_AVAILABLE;
-    }
-    int rc = GPUHIER_CU(cuCtxPushCurrent, context);
+    int rc = NULL == context ? OMPI_ERR_NOT_AVAILABLE : GPUHIER_CU(cuCtxPushCurrent, context);
     if (OMPI_SUCCESS != rc) {
         return rc;
     }

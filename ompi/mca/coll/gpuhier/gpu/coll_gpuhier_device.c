@@ -16,11 +16,7 @@
 #include "gpu/coll_gpuhier_gdr.h"
 #include "opal/util/output.h"
 
-static void lane_construct(gpuhier_lane_t *lane)
-{
-    memset((char *) lane + sizeof(lane->super), 0, sizeof(*lane) - sizeof(lane->super));
-}
-OBJ_CLASS_INSTANCE(gpuhier_lane_t, opal_list_item_t, lane_construct, NULL);
+OBJ_CLASS_INSTANCE(gpuhier_lane_t, opal_list_item_t, NULL, NULL);
 
 static void device_construct(gpuhier_device_t *device)
 {
@@ -86,28 +82,23 @@ int gpuhier_lane_levels(gpuhier_lane_t *lane, int levels)
     return rc;
 }
 
-/* Memory of cuMemAlloc, since CUDA IPC maps no other kind of device memory. */
-static int scratch_alloc(gpuhier_lane_t *lane, size_t bytes)
-{
-    const int rc = GPUHIER_CU(cuMemAlloc, &lane->scratch, bytes);
-    if (OMPI_SUCCESS == rc) {
-        gpuhier_export_scratch(lane->scratch, bytes, &lane->ref);
-    }
-    return rc;
-}
-
-/* A driver that refuses memory of cuMemCreate may still give memory of cuMemAlloc. */
+/* A driver that refuses memory of cuMemCreate may still give memory of cuMemAlloc, the only kind of device memory that
+ * CUDA IPC maps. */
 static int scratch_make(gpuhier_lane_t *lane, bool by_ipc)
 {
     const bool is_long = GPUHIER_LANE_LONG == lane->kind;
     const size_t bytes = gpuhier_scratch_out(is_long, gpuhier_lane_buffers(is_long))
                          + (is_long ? 0 : GPUHIER_SCRATCH_COUNTER_BYTES + GPUHIER_MAILBOX_BYTES);
     size_t made = bytes;
-    if (by_ipc || !lane->device->knows_files || OMPI_SUCCESS != gpuhier_vmm_make(&made, &lane->scratch, NULL)) {
-        return scratch_alloc(lane, bytes);
+    if (!by_ipc && lane->device->knows_files && OMPI_SUCCESS == gpuhier_vmm_make(&made, &lane->scratch, NULL)) {
+        gpuhier_export_own(lane->scratch, made, NULL, &lane->ref);
+        return OMPI_SUCCESS;
     }
-    gpuhier_export_own(lane->scratch, made, NULL, &lane->ref);
-    return OMPI_SUCCESS;
+    const int rc = GPUHIER_CU(cuMemAlloc, &lane->scratch, bytes);
+    if (OMPI_SUCCESS == rc) {
+        gpuhier_export_scratch(lane->scratch, bytes, &lane->ref);
+    }
+    return rc;
 }
 
 /* A flag is 32 bits of a number. Numbers begin near the end of that range, so that a lane first clears its mailbox
@@ -186,6 +177,7 @@ static int lane_make(gpuhier_device_t *device, gpuhier_lane_kind_t kind, bool by
     if (NULL == lane) {
         return OMPI_ERR_OUT_OF_RESOURCE;
     }
+    memset((char *) lane + sizeof(lane->super), 0, sizeof(*lane) - sizeof(lane->super));
     lane->device = device;
     lane->kind = kind;
     lane->exchange.count = gpuhier_lane_buffers(GPUHIER_LANE_LONG == kind);
@@ -250,12 +242,6 @@ static bool kernels_may_wait(int ordinal)
            && (NULL == blocking || 0 == strtol(blocking, NULL, 10));
 }
 
-static size_t memory_of(CUdevice handle)
-{
-    size_t bytes = 0;
-    return CUDA_SUCCESS == gpuhier_cu.cuDeviceTotalMem(&bytes, handle) ? bytes : (size_t) 4 << 30;
-}
-
 static int witness_make(gpuhier_device_t *device)
 {
     gpuhier_buffer_t buffer;
@@ -290,6 +276,39 @@ static int first_lanes_make(gpuhier_device_t *device)
     return OMPI_SUCCESS;
 }
 
+/* Frees what the device has in its context, which is current. */
+static void device_empty(gpuhier_device_t *device)
+{
+    gpuhier_lane_t *lane;
+    while (NULL != (lane = free_lane_remove(device))) {
+        lane_destroy(lane);
+    }
+    while (device->nevents > 0) {
+        GPUHIER_CU_FREE(cuEventDestroy, device->events[--device->nevents]);
+    }
+    if (0 != device->witness) {
+        GPUHIER_CU_FREE(cuMemFree, device->witness);
+    }
+    gpuhier_multicast_kernels_close(&device->multicast);
+    gpuhier_reduce_close(&device->reduce);
+}
+
+/* What the driver says about the device. */
+static void device_describe(gpuhier_device_t *device, CUdevice handle)
+{
+    if (CUDA_SUCCESS != gpuhier_cu.cuDeviceTotalMem(&device->memory_bytes, handle)) {
+        device->memory_bytes = (size_t) 4 << 30;
+    }
+    device->kernels_may_wait = kernels_may_wait(device->ordinal);
+    device->knows_files =
+        0 != gpuhier_cuda_attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, device->ordinal);
+    if (!device->knows_files) {
+        opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: the driver shares memory of GPU %d by CUDA IPC only",
+                            device->ordinal);
+    }
+    flush_decide(device);
+}
+
 static int device_make(CUcontext context, gpuhier_device_t **device_p)
 {
     gpuhier_device_t *device = OBJ_NEW(gpuhier_device_t);
@@ -301,26 +320,13 @@ static int device_make(CUcontext context, gpuhier_device_t **device_p)
     int rc = GPUHIER_CU(cuCtxGetDevice, &handle);
     device->ordinal = (int) handle;
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_reduce_open(&device->reduce);
-    if (OMPI_SUCCESS != rc) {
-        OBJ_RELEASE(device);
-        return rc;
+    if (OMPI_SUCCESS == rc) {
+        device_describe(device, handle);
+        rc = witness_make(device);
     }
-    device->memory_bytes = memory_of(handle);
-    device->kernels_may_wait = kernels_may_wait(device->ordinal);
-    device->knows_files =
-        0 != gpuhier_cuda_attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, device->ordinal);
-    if (!device->knows_files) {
-        opal_output_verbose(1, gpuhier_output(), "coll:gpuhier: the driver shares memory of GPU %d by CUDA IPC only",
-                            device->ordinal);
-    }
-    flush_decide(device);
-    rc = witness_make(device);
     rc = OMPI_SUCCESS != rc ? rc : first_lanes_make(device);
     if (OMPI_SUCCESS != rc) {
-        if (0 != device->witness) {
-            GPUHIER_CU_FREE(cuMemFree, device->witness);
-        }
-        gpuhier_reduce_close(&device->reduce);
+        device_empty(device);
         OBJ_RELEASE(device);
         return rc;
     }
@@ -548,18 +554,8 @@ void gpuhier_device_finalize(void)
     while (NULL != (item = opal_list_remove_first(&devices))) {
         gpuhier_device_t *device = (gpuhier_device_t *) item;
         gpuhier_cuda_scope_t scope;
-        bool entered = OMPI_SUCCESS == gpuhier_cuda_enter(device->context, &scope);
-        gpuhier_lane_t *lane;
-        while (entered && NULL != (lane = free_lane_remove(device))) {
-            lane_destroy(lane);
-        }
-        while (entered && device->nevents > 0) {
-            GPUHIER_CU_FREE(cuEventDestroy, device->events[--device->nevents]);
-        }
-        if (entered) {
-            GPUHIER_CU_FREE(cuMemFree, device->witness);
-            gpuhier_multicast_kernels_close(&device->multicast);
-            gpuhier_reduce_close(&device->reduce);
+        if (OMPI_SUCCESS == gpuhier_cuda_enter(device->context, &scope)) {
+            device_empty(device);
             gpuhier_cuda_leave(&scope);
         }
         OBJ_RELEASE(device);

@@ -79,11 +79,9 @@ typedef struct gpuhier_exchange_buffers {
     gpuhier_exchange_kind_t kind;
     void *shard[GPUHIER_SLICE_BUFFERS_MAX];
     void *recv[GPUHIER_SLICE_BUFFERS_MAX];
-    int count;    /* of shard buffers, and of receive buffers */
     size_t bytes; /* of each; 0: there are none */
     gpuhier_memref_t
         ref[GPUHIER_SLICE_BUFFERS_MAX]; /* names shard buffers to partners; process 0: they cannot map it */
-    size_t fabric_bytes;                /* FABRIC: of the memory in which all shard buffers lie */
 } gpuhier_exchange_buffers_t;
 
 /* The exchange buffers of a lane. Zeroed: there are none. */

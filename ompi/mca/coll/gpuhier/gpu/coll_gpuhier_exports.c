@@ -39,15 +39,6 @@ typedef struct exported {
 static opal_hash_table_t exports;
 static bool ready;
 
-static void table_make(void)
-{
-    if (!ready) {
-        OBJ_CONSTRUCT(&exports, opal_hash_table_t);
-        opal_hash_table_init(&exports, TABLE_ENTRIES);
-        ready = true;
-    }
-}
-
 /* The entry behind the one at *node_p in the table; behind NULL the first one. NULL at the end. */
 static exported_t *exported_next(void **node_p)
 {
@@ -70,14 +61,6 @@ static void exports_forget(void)
     opal_hash_table_remove_all(&exports);
 }
 
-/* The handle of legacy IPC. SYNC_MEMOPS is for memory with such a handle only. */
-static int handle_make(CUdeviceptr base, CUipcMemHandle *handle_p)
-{
-    unsigned yes = 1;
-    int rc = GPUHIER_CU(cuIpcGetMemHandle, handle_p, base);
-    return OMPI_SUCCESS != rc ? rc : GPUHIER_CU(cuPointerSetAttribute, &yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, base);
-}
-
 /* Remembers memory that is exported. NULL without memory for that. */
 static exported_t *exported_add(const gpuhier_memref_t *ref)
 {
@@ -85,7 +68,11 @@ static exported_t *exported_add(const gpuhier_memref_t *ref)
     if (NULL == entry) {
         return NULL;
     }
-    table_make();
+    if (!ready) {
+        OBJ_CONSTRUCT(&exports, opal_hash_table_t);
+        opal_hash_table_init(&exports, TABLE_ENTRIES);
+        ready = true;
+    }
     entry->ref = *ref;
     if (opal_hash_table_get_size(&exports) >= EXPORTS_MAX) {
         exports_forget();
@@ -110,8 +97,10 @@ static int export_make(CUdeviceptr base, size_t bytes, const gpuhier_buffer_t *b
                             .bytes = bytes,
                             .id = buffer->id,
                             .shared = buffer->ipc_capable ? GPUHIER_SHARED_IPC : GPUHIER_SHARED_FILE};
-    int rc = GPUHIER_SHARED_IPC != ref.shared ? OMPI_SUCCESS : handle_make(base, &ref.handle);
-    if (OMPI_SUCCESS != rc) {
+    unsigned yes = 1; /* SYNC_MEMOPS is for memory with a handle of legacy IPC only */
+    if (buffer->ipc_capable
+        && (OMPI_SUCCESS != GPUHIER_CU(cuIpcGetMemHandle, &ref.handle, base)
+            || OMPI_SUCCESS != GPUHIER_CU(cuPointerSetAttribute, &yes, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, base))) {
         return OMPI_ERR_NOT_SUPPORTED;
     }
     *entry_p = exported_add(&ref);

@@ -81,10 +81,9 @@ static void buffer_free(gpuhier_exchange_kind_t kind, void *buffer)
 
 static void fabric_free(gpuhier_exchange_buffers_t *buffers)
 {
-    if (0 != buffers->fabric_bytes) {
-        gpuhier_vmm_unmap((CUdeviceptr) (uintptr_t) buffers->shard[0], buffers->fabric_bytes);
+    if (GPUHIER_EXCHANGE_FABRIC == buffers->kind) {
+        gpuhier_vmm_unmap((CUdeviceptr) (uintptr_t) buffers->shard[0], buffers->ref[0].bytes);
         memset(buffers->shard, 0, sizeof(buffers->shard));
-        buffers->fabric_bytes = 0;
     }
 }
 
@@ -105,8 +104,14 @@ void gpuhier_lane_exchange_forget(gpuhier_lane_exchange_t *exchange)
     fabric_free(&exchange->of[GPUHIER_EXCHANGE_FABRIC]);
 }
 
-static int device_alloc(void **buffer_p, size_t bytes)
+/* The user is not told if SHORT buffers are refused, since other buffers take their place. */
+static int buffer_alloc(gpuhier_exchange_kind_t kind, void **buffer_p, size_t bytes)
 {
+    const unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+    if (is_pinned(kind)) {
+        return GPUHIER_EXCHANGE_SHORT == kind ? GPUHIER_CU(cuMemHostAlloc, buffer_p, bytes, flags)
+                                              : gpuhier_pinned_alloc(buffer_p, bytes, flags);
+    }
     CUdeviceptr address = 0;
     int rc = GPUHIER_CU(cuMemAlloc, &address, bytes);
     *buffer_p = (void *) (uintptr_t) address;
@@ -124,11 +129,10 @@ static void reference(gpuhier_exchange_buffers_t *buffers, int b)
     }
 }
 
-/* All shard buffers, `bytes` each, in one piece of memory. */
-static int fabric_make(gpuhier_exchange_buffers_t *buffers, size_t bytes)
+/* All n shard buffers, `bytes` each, in one piece of memory. */
+static int fabric_make(gpuhier_exchange_buffers_t *buffers, int n, size_t bytes)
 {
     const size_t stride = (bytes + GPUHIER_UNIT_BYTES - 1) / GPUHIER_UNIT_BYTES * GPUHIER_UNIT_BYTES;
-    const int n = buffers->count;
     gpuhier_fabric_handle_t handle;
     CUdeviceptr base = 0;
     size_t all = (size_t) n * stride;
@@ -136,7 +140,6 @@ static int fabric_make(gpuhier_exchange_buffers_t *buffers, size_t bytes)
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
-    buffers->fabric_bytes = all;
     gpuhier_export_own(base, all, &handle, &buffers->ref[0]);
     for (int b = 0; b < n; ++b) {
         buffers->shard[b] = (void *) (uintptr_t) (base + (size_t) b * stride);
@@ -146,30 +149,16 @@ static int fabric_make(gpuhier_exchange_buffers_t *buffers, size_t bytes)
     return OMPI_SUCCESS;
 }
 
-/* The user is not told if SHORT buffers are refused, since other buffers take their place. */
-static int pinned_make(gpuhier_exchange_kind_t kind, void **buffer_p, size_t bytes)
+static int buffers_make(gpuhier_exchange_buffers_t *buffers, int n, size_t bytes)
 {
-    const unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
-    return GPUHIER_EXCHANGE_SHORT == kind ? GPUHIER_CU(cuMemHostAlloc, buffer_p, bytes, flags)
-                                          : gpuhier_pinned_alloc(buffer_p, bytes, flags);
-}
-
-static int buffers_make(gpuhier_exchange_buffers_t *buffers, size_t bytes)
-{
-    int rc = GPUHIER_EXCHANGE_FABRIC == buffers->kind ? fabric_make(buffers, bytes) : OMPI_SUCCESS;
-    for (int b = 0; b < buffers->count && OMPI_SUCCESS == rc; ++b) {
-        if (is_pinned(buffers->kind)) {
-            rc = pinned_make(buffers->kind, &buffers->shard[b], bytes);
-            rc = OMPI_SUCCESS != rc ? rc : pinned_make(buffers->kind, &buffers->recv[b], bytes);
-            continue;
+    const gpuhier_exchange_kind_t kind = buffers->kind;
+    int rc = GPUHIER_EXCHANGE_FABRIC == kind ? fabric_make(buffers, n, bytes) : OMPI_SUCCESS;
+    for (int b = 0; b < n && OMPI_SUCCESS == rc; ++b) {
+        rc = GPUHIER_EXCHANGE_FABRIC == kind ? rc : buffer_alloc(kind, &buffers->shard[b], bytes);
+        if (OMPI_SUCCESS == rc && GPUHIER_EXCHANGE_DEVICE == kind) {
+            reference(buffers, b);
         }
-        if (GPUHIER_EXCHANGE_DEVICE == buffers->kind) {
-            rc = device_alloc(&buffers->shard[b], bytes);
-            if (OMPI_SUCCESS == rc) {
-                reference(buffers, b);
-            }
-        }
-        rc = OMPI_SUCCESS != rc ? rc : device_alloc(&buffers->recv[b], bytes);
+        rc = OMPI_SUCCESS != rc ? rc : buffer_alloc(kind, &buffers->recv[b], bytes);
     }
     buffers->bytes = OMPI_SUCCESS == rc ? bytes : 0;
     return rc;
@@ -181,8 +170,7 @@ int gpuhier_lane_exchange_use(gpuhier_lane_exchange_t *exchange, gpuhier_exchang
     if (0 == buffers->bytes || bytes > buffers->bytes) {
         gpuhier_lane_exchange_free(exchange, kind);
         buffers->kind = kind;
-        buffers->count = exchange->count;
-        int rc = buffers_make(buffers, bytes);
+        int rc = buffers_make(buffers, exchange->count, bytes);
         if (OMPI_SUCCESS != rc) {
             gpuhier_lane_exchange_free(exchange, kind);
             return rc;

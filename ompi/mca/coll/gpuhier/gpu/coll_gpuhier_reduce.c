@@ -272,18 +272,14 @@ static CUresult resolve(gpuhier_reduce_t *r)
     return result;
 }
 
-static bool is_misfit(CUresult result)
-{
-    return CUDA_ERROR_INVALID_IMAGE == result || CUDA_ERROR_NO_BINARY_FOR_GPU == result
-           || CUDA_ERROR_UNSUPPORTED_PTX_VERSION == result;
-}
-
-/* Says once that this driver does not take kernels of this build. */
+/* Says once that this driver does not take kernels of this build, if the result means that. */
 static void misfit_tell(CUresult result)
 {
     static atomic_flag told = ATOMIC_FLAG_INIT;
     int driver = 0;
-    if (!atomic_flag_test_and_set(&told)) {
+    if ((CUDA_ERROR_INVALID_IMAGE == result || CUDA_ERROR_NO_BINARY_FOR_GPU == result
+         || CUDA_ERROR_UNSUPPORTED_PTX_VERSION == result)
+        && !atomic_flag_test_and_set(&told)) {
         (void) gpuhier_cu.cuDriverGetVersion(&driver);
         opal_show_help("help-coll-gpuhier.txt", "no kernels", true, opal_process_info.nodename,
                        gpuhier_cuda_name(result), driver / 1000, driver % 1000 / 10, CUDA_VERSION / 1000,
@@ -296,9 +292,7 @@ int gpuhier_reduce_open(gpuhier_reduce_t *r)
     CUresult result = gpuhier_cu.cuModuleLoadData(&r->module, gpuhier_fatbin);
     r->module = CUDA_SUCCESS == result ? r->module : NULL;
     result = CUDA_SUCCESS == result ? resolve(r) : result;
-    if (is_misfit(result)) {
-        misfit_tell(result);
-    }
+    misfit_tell(result);
     const int rc = gpuhier_cuda_error(result, "loading the kernels");
     if (OMPI_SUCCESS != rc) {
         gpuhier_reduce_close(r);

@@ -101,9 +101,11 @@ static size_t round_up(size_t bytes, size_t unit)
     return 0 == unit ? bytes : (bytes + unit - 1) / unit * unit;
 }
 
-/* Makes the memory, in whole pieces of what the driver gives. *bytes: as in gpuhier_vmm_make(). */
-static int create(CUmemAllocationHandleType type, size_t *bytes, CUmemGenericAllocationHandle *memory_p)
+int gpuhier_vmm_make(size_t *bytes, CUdeviceptr *address_p, gpuhier_fabric_handle_t *handle_p)
 {
+    const CUmemAllocationHandleType type =
+        NULL == handle_p ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_FABRIC;
+    CUmemGenericAllocationHandle memory;
     CUdevice device;
     size_t unit = 0;
     int rc = GPUHIER_CU(cuCtxGetDevice, &device);
@@ -112,19 +114,8 @@ static int create(CUmemAllocationHandleType type, size_t *bytes, CUmemGenericAll
     }
     const CUmemAllocationProp properties = properties_of(type, (int) device);
     rc = GPUHIER_CU(cuMemGetAllocationGranularity, &unit, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
-    if (OMPI_SUCCESS != rc || 0 == unit) {
-        return OMPI_SUCCESS != rc ? rc : OMPI_ERROR;
-    }
-    *bytes = round_up(*bytes, unit);
-    return GPUHIER_CU(cuMemCreate, memory_p, *bytes, &properties, 0);
-}
-
-int gpuhier_vmm_make(size_t *bytes, CUdeviceptr *address_p, gpuhier_fabric_handle_t *handle_p)
-{
-    const CUmemAllocationHandleType type =
-        NULL == handle_p ? CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR : CU_MEM_HANDLE_TYPE_FABRIC;
-    CUmemGenericAllocationHandle memory;
-    int rc = create(type, bytes, &memory);
+    *bytes = round_up(*bytes, unit); /* memory comes in whole pieces */
+    rc = OMPI_SUCCESS != rc ? rc : GPUHIER_CU(cuMemCreate, &memory, *bytes, &properties, 0);
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
@@ -172,7 +163,6 @@ static int begin(gpuhier_multicast_t *multicast, int device, int ngpus, size_t b
     if (OMPI_SUCCESS == rc) {
         multicast->device = device;
         multicast->bytes = round_up(bytes, object_unit > copy_unit ? object_unit : copy_unit);
-        multicast->is_counted = true;
         ++nobjects;
     }
     return rc;
@@ -258,7 +248,7 @@ void gpuhier_multicast_close(gpuhier_multicast_t *multicast)
     if (0 != multicast->object) {
         GPUHIER_CU_FREE(cuMemRelease, multicast->object);
     }
-    nobjects -= multicast->is_counted;
+    nobjects -= multicast->bytes > 0;
     memset(multicast, 0, sizeof(*multicast));
 }
 

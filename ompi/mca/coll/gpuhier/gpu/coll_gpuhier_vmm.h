@@ -69,8 +69,7 @@ int gpuhier_vmm_file_make(CUdeviceptr base);
 typedef struct gpuhier_multicast {
     CUmemGenericAllocationHandle object, memory; /* 0: there is none */
     CUdevice device;                             /* this process's GPU */
-    size_t bytes;                                /* of each copy */
-    bool is_counted;                             /* among the objects of this process */
+    size_t bytes;                                /* of each copy; 0: it is not among the objects of this process */
     bool is_bound;
     CUdeviceptr own, all; /* 0: not mapped */
 } gpuhier_multicast_t;

@@ -14,6 +14,7 @@
 #   --jobs N      runs N tests at a time (default: two for each processor, since tests wait much; at most 8)
 #   --loop [N]    repeats the tests until one fails, or for N rounds
 #   --list        names the tests and stops
+#   --programs    names the programs that their lines start, as folder/name, and stops
 #   --verbose     the output of every test, not only of failing ones
 #   --build DIR   build folder (default: GPUHIER_BUILD, else build/ in the source tree)
 #   --no-setup    uses the build as it is
@@ -48,7 +49,7 @@ folder_order=(unit cudasim vcluster ranks nodes fault fuzz bench compile gpu pee
 
 patience=5
 
-asan=0 full=0 ci=0 jobs="" loops=1 list_only=0 verbose=0 setup=1
+asan=0 full=0 ci=0 jobs="" loops=1 list_only="" verbose=0 setup=1
 patterns=()
 
 usage()
@@ -73,7 +74,7 @@ while [ $# -gt 0 ]; do
             shift
         fi
         ;;
-    --list) list_only=1 ;;
+    --list | --programs) list_only=$1 ;;
     --verbose) verbose=1 ;;
     --build)
         [ $# -ge 2 ] || { echo "check: --build needs a folder" >&2; exit 2; }
@@ -179,10 +180,19 @@ if [ -n "${GPUHIER_CHECK_FULL:-}" ]; then
     full=1 # inside a test of the whole matrix
 fi
 read_lists
-if [ $list_only = 1 ]; then
-    for line in ${beside[@]+"${beside[@]}"} ${lonely[@]+"${lonely[@]}"}; do
-        echo "${line%% *}"
-    done
+if [ -n "$list_only" ]; then
+    printf '%s\n' ${beside[@]+"${beside[@]}"} ${lonely[@]+"${lonely[@]}"} | if [ "$list_only" = --list ]; then
+        cut -d ' ' -f 1
+    else
+        awk '{
+            split($1, name, "/")
+            for (i = 3; i <= NF; i++) {
+                sub(/[^a-z0-9_.\/].*/, "", $i)
+                if ($i ~ /^\.\/[a-z]/) { print name[1] substr($i, 2) }
+                if ($i ~ /^\.\.\/[a-z]/) { print substr($i, 4) }
+            }
+        }' | sort -u
+    fi
     exit 0
 fi
 

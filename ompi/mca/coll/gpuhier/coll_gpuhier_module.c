@@ -84,7 +84,7 @@ static void module_construct(gpuhier_module_t *module)
     module->agree = GPUHIER_AGREE_UNKNOWN;
     module->last = (gpuhier_found_t){.dtype = NULL};
     module->team = NULL;
-    module->team_failed = false;
+    module->team_failed = module->has_pairs = false;
     module->why = GPUHIER_REASON_not_tried;
     module->rest = 0;
     module->is_watched = gpuhier_trace_is_on() || gpuhier_params.report;

@@ -2,8 +2,9 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * One message of more bytes, or nearly as many elements, as an int counts. In place, since memory is what such a
- * test lacks; skipped (status 77) where it lacks more than that.
+ * One message of more bytes, or nearly as many elements, as an int counts; or of more elements, by MPI_Allreduce_c. In
+ * place, since memory is what such a test lacks; skipped (status 77) where it lacks more than that, or Open MPI lacks
+ * that function.
  *
  *   allreduce_large [--stock] TYPE COUNT NEED_GIB [staged]     (TYPE as in values.h; all ranks' memory together)
  *
@@ -15,9 +16,18 @@
 #include "calls.h"
 
 #include <cuda_runtime_api.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 6
+#    define COUNT_MAX INT64_MAX
+#    define ALLREDUCE MPI_Allreduce_c
+#else
+#    define COUNT_MAX INT_MAX
+#    define ALLREDUCE MPI_Allreduce
+#endif
 
 #define FILL 0x01
 #define CHUNK ((size_t) 4 << 20) /* bytes of the result that are compared at once */
@@ -183,10 +193,10 @@ int main(int argc, char **argv)
         return 2;
     }
     l.count = strtoull(argv[2], NULL, 0);
-    int enough = has_memory(atof(argv[3])), all = 0;
+    int enough = has_memory(atof(argv[3])) && l.count <= COUNT_MAX, all = 0;
     MPI_Allreduce(&enough, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     if (!all) {
-        printf("allreduce_large: there are no %s GiB of memory\n", argv[3]);
+        printf("allreduce_large: there are no %s GiB of memory, or no MPI_Allreduce_c\n", argv[3]);
         pvars_close();
         MPI_Finalize();
         return 77;
@@ -196,7 +206,9 @@ int main(int argc, char **argv)
     each_mark(0, l.count, l.count, l.type->bytes, mark_input, &l);
     CUDA_MUST(cudaDeviceSynchronize());
     pvars_read(&before);
-    int error = MPI_Allreduce(MPI_IN_PLACE, l.message, (int) l.count, l.type->type, MPI_SUM, MPI_COMM_WORLD);
+    int error = l.count > INT_MAX
+                    ? ALLREDUCE(MPI_IN_PLACE, l.message, l.count, l.type->type, MPI_SUM, MPI_COMM_WORLD)
+                    : MPI_Allreduce(MPI_IN_PLACE, l.message, (int) l.count, l.type->type, MPI_SUM, MPI_COMM_WORLD);
     ++suite.calls;
     if (MPI_SUCCESS != error) {
         suite_fail(&suite, "MPI_Allreduce returned %d", error);

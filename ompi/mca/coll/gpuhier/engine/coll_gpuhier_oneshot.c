@@ -76,7 +76,8 @@ static uint32_t offer(gpuhier_call_t *call, gpuhier_arrival_t *arrival)
 static void offer_end(gpuhier_call_t *call)
 {
     if (call->slices.offers) {
-        gpuhier_kernel_waits = gpuhier_default_waits = false;
+        gpuhier_kernel_waits = false;
+        gpuhier_default_waits = false;
         call->slices.offers = false;
     }
 }

@@ -42,7 +42,8 @@ static void fill_node(gpuhier_node_id_t *node)
 {
     char text[128] = "";
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (NULL == file || NULL == fgets(text, sizeof(text), file)) {
+    if (NULL == file || NULL == fgets(text, sizeof(text), file) || strlen(text) < 36) { /* of a container: no id */
+        memset(text, 0, sizeof(text));
         gethostname(text, sizeof(text) - 1);
     }
     if (NULL != file) {

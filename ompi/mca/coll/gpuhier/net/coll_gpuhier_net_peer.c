@@ -21,7 +21,7 @@
  * no endpoint, and costs nothing on the network. Blobs of one process differ when it has opened a rail between them.
  * Rail 0's address is in all of them, and names the process.
  *
- * Called by team/ through coll_gpuhier_net.h (own blob, create, bind, destroy, abandon; leave at MPI_Finalize and at
+ * Called by team/ and engine/ through coll_gpuhier_net.h (own blob, create, bind, destroy; leave at MPI_Finalize and at
  * the end of a session, before close) and by the other files of net/.
  */
 #include "ompi_config.h"

@@ -43,10 +43,19 @@ typedef struct told {
     gpuhier_description_t gpuhier;
 } told_t;
 
+typedef enum kind { ALLREDUCE, IALLREDUCE, REDUCE, SCATTER, BCAST, GATHER, PAIRS, KINDS } kind_t;
+static const struct {
+    const char *call;
+    bool reduces, has_blocks;
+} kinds[KINDS] = {{"MPI_Allreduce", true, false}, {"MPI_Iallreduce", true, false},
+                  {"MPI_Reduce", true, false},    {"MPI_Reduce_scatter_block", true, true},
+                  {"MPI_Bcast", false, false},    {"MPI_Allgather", false, true},
+                  {"MPI_Alltoall", false, true}};
+
 /* One kind of call. */
 typedef struct row {
-    const char *call;
-    size_t count;
+    kind_t kind;
+    size_t count;  /* doubles of the longer buffer */
     double us;     /* median over the calls of the slowest rank's time */
     int32_t wrong; /* elements, on all ranks */
     char path[160];
@@ -157,7 +166,8 @@ static void path_tell(const gpuhier_description_t *before, const gpuhier_descrip
     const uint64_t gpus = after->accelerated - before->accelerated, small = after->small - before->small;
     row->on_gpus = CALLS == gpus;
     if (CALLS == gpus) {
-        snprintf(row->path, sizeof(row->path), "%s", CALLS == small ? "reduced by the host" : "reduced by the GPUs");
+        snprintf(row->path, sizeof(row->path), "%s by the %s", kinds[row->kind].reduces ? "reduced" : "moved",
+                 CALLS == small ? "host" : "GPUs");
         return;
     }
     snprintf(row->path, sizeof(row->path), "left to Open MPI");
@@ -171,8 +181,65 @@ static void path_tell(const gpuhier_description_t *before, const gpuhier_descrip
     }
 }
 
+/* What a rank has at a place of its input: sums are exact. */
+static double value(int of, size_t i)
+{
+    return (double) (of + 1) * (double) (1 + i % 7);
+}
+
+/* One call; rank 0 is the root. A kind must have run in a blocking call before a nonblocking one does on the GPUs. */
+static void call_make(const row_t *row, double *in, double *out, bool blocks)
+{
+    const int count = (int) row->count, block = count / nranks;
+    MPI_Request request = MPI_REQUEST_NULL;
+    switch (row->kind) {
+    case REDUCE:
+        MPI_Reduce(in, out, count, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+        break;
+    case SCATTER:
+        MPI_Reduce_scatter_block(in, out, block, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        break;
+    case BCAST:
+        MPI_Bcast(0 == rank ? in : out, count, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+        break;
+    case GATHER:
+        MPI_Allgather(in, block, MPI_DOUBLE, out, block, MPI_DOUBLE, MPI_COMM_WORLD);
+        break;
+    case PAIRS:
+        MPI_Alltoall(in, block, MPI_DOUBLE, out, block, MPI_DOUBLE, MPI_COMM_WORLD);
+        break;
+    default:
+        if (IALLREDUCE == row->kind && !blocks) {
+            MPI_Iallreduce(in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &request);
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+        } else {
+            MPI_Allreduce(in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        }
+    }
+}
+
+/* Wrong elements of this rank's result. */
+static int32_t wrong_count(const row_t *row, const double *out)
+{
+    const size_t block = row->count / (size_t) nranks, mine = (size_t) rank * block;
+    const bool is_idle = 0 == rank ? BCAST == row->kind : REDUCE == row->kind;
+    const size_t count = is_idle                       ? 0
+                         : SCATTER == row->kind        ? block
+                         : kinds[row->kind].has_blocks ? block * (size_t) nranks
+                                                       : row->count;
+    int32_t wrong = 0;
+    for (size_t i = 0; i < count; ++i) {
+        const double want =
+            kinds[row->kind].reduces ? (double) nranks / 2 * value(nranks, SCATTER == row->kind ? mine + i : i)
+            : BCAST == row->kind     ? value(0, i)
+                                     : value((int) (i / block), i % block + (PAIRS == row->kind ? mine : 0));
+        wrong += want != out[i];
+    }
+    return wrong;
+}
+
 /* The calls of one row. Returns false if memory is missing on any rank. */
-static bool row_run(row_t *row, bool nonblocking, bool on_gpu)
+static bool row_run(row_t *row, bool on_gpu)
 {
     const size_t bytes = row->count * sizeof(double);
     double *host = malloc(bytes), *in = buffer_make(bytes, on_gpu), *out = buffer_make(bytes, on_gpu);
@@ -180,7 +247,7 @@ static bool row_run(row_t *row, bool nonblocking, bool on_gpu)
     double seconds[CALLS];
     int ok = NULL != host && NULL != in && NULL != out, all = 0;
     for (size_t i = 0; i < row->count && ok; ++i) {
-        host[i] = (double) (rank + 1) * (double) (1 + i % 7); /* sums are exact */
+        host[i] = value(rank, i);
     }
     ok = ok && copy(in, host, bytes, on_gpu, true);
     MPI_Reduce(&ok, &all, 1, MPI_INT, MPI_MIN, 0, MPI_COMM_WORLD);
@@ -189,15 +256,9 @@ static bool row_run(row_t *row, bool nonblocking, bool on_gpu)
         if (0 == call) {
             (void) describe_now(&before);
         }
-        MPI_Request request = MPI_REQUEST_NULL;
         MPI_Barrier(MPI_COMM_WORLD);
         const double begin = MPI_Wtime();
-        if (nonblocking && call >= 0) { /* the kind must have run in a blocking call */
-            MPI_Iallreduce(in, out, (int) row->count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, &request);
-            MPI_Wait(&request, MPI_STATUS_IGNORE);
-        } else {
-            MPI_Allreduce(in, out, (int) row->count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-        }
+        call_make(row, in, out, call < 0);
         double mine = MPI_Wtime() - begin, slowest = 0;
         MPI_Reduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
         if (call >= 0) {
@@ -209,10 +270,7 @@ static bool row_run(row_t *row, bool nonblocking, bool on_gpu)
         path_tell(&before, &after, row);
         qsort(seconds, CALLS, sizeof(seconds[0]), by_value);
         row->us = 1e6 * seconds[CALLS / 2];
-        int32_t wrong = copy(host, out, bytes, on_gpu, false) ? 0 : 1;
-        for (size_t i = 0; i < row->count; ++i) {
-            wrong += (double) nranks * (nranks + 1) / 2 * (double) (1 + i % 7) != host[i];
-        }
+        int32_t wrong = copy(host, out, bytes, on_gpu, false) ? wrong_count(row, host) : 1;
         MPI_Reduce(&wrong, &row->wrong, 1, MPI_INT32_T, MPI_SUM, 0, MPI_COMM_WORLD);
     }
     free(host);
@@ -242,6 +300,13 @@ static const told_t *outsider(const told_t *told)
         }
     }
     return NULL;
+}
+
+/* What nccl-tests counts as moved by a GPU's links, times the bytes. */
+static double bus(kind_t kind)
+{
+    const double part = (double) (nranks - 1) / nranks;
+    return kind <= IALLREDUCE ? 2 * part : kinds[kind].has_blocks ? part : 1;
 }
 
 static void print_text(const told_t *told, const row_t *rows, int nrows, const char *mpi)
@@ -291,11 +356,11 @@ static void print_text(const told_t *told, const row_t *rows, int nrows, const c
         }
     }
     printf("self-test: %d calls each, median of the slowest rank; no benchmark\n", CALLS);
-    printf("  %-15s %12s %12s %12s  %s\n", "call", "bytes", "us", "busbw GB/s", "path");
+    printf("  %-24s %9s %10s %10s  %s\n", "call", "bytes", "us", "busbw GB/s", "path");
     for (int i = 0; i < nrows; ++i) {
         const double bytes = (double) (rows[i].count * sizeof(double));
-        printf("  %-15s %12.0f %12.1f %12.3f  %s", rows[i].call, bytes, rows[i].us,
-               rows[i].us > 0 ? bytes * 2 * (nranks - 1) / nranks / rows[i].us / 1e3 : 0, rows[i].path);
+        printf("  %-24s %9.0f %10.1f %10.3f  %s", kinds[rows[i].kind].call, bytes, rows[i].us,
+               rows[i].us > 0 ? bytes * bus(rows[i].kind) / rows[i].us / 1e3 : 0, rows[i].path);
         if (0 != rows[i].wrong) {
             printf("; %d elements are WRONG", (int) rows[i].wrong);
         }
@@ -363,7 +428,7 @@ static void print_json(const told_t *told, const row_t *rows, int nrows, const c
     info_json_open("self_test", '[');
     for (int i = 0; i < nrows; ++i) {
         info_json_open(NULL, '{');
-        info_json_text("call", rows[i].call);
+        info_json_text("call", kinds[rows[i].kind].call);
         info_json_int("bytes", (long long) (rows[i].count * sizeof(double)));
         info_json_number("us", rows[i].us);
         info_json_text("path", rows[i].path);
@@ -389,16 +454,16 @@ static told_t *tell(told_t *mine)
 
 int main(int argc, char **argv)
 {
-    row_t rows[] = {{.call = "MPI_Allreduce", .count = 1},
-                    {.call = "MPI_Allreduce", .count = 8 << 10},
-                    {.call = "MPI_Allreduce", .count = 512 << 10},
-                    {.call = "MPI_Iallreduce", .count = 512 << 10}};
+    row_t rows[2 + KINDS] = {{.count = 1}, {.count = 8 << 10}};
     char mpi[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int length = 0, status = 0, nrows = sizeof(rows) / sizeof(rows[0]), is_served, all_served;
     told_t mine = {.pid = (int32_t) getpid()}, *told;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    for (int i = 2; i < nrows; ++i) {
+        rows[i] = (row_t){.kind = (kind_t) (i - 2), .count = 512 << 10};
+    }
     MPI_Get_library_version(mpi, &length);
     mpi[strcspn(mpi, ",\n")] = '\0';
     component_find();
@@ -412,7 +477,7 @@ int main(int argc, char **argv)
     snprintf(mine.why_not, sizeof(mine.why_not), "%s", NULL == why_not ? "" : why_not);
     nrows = all_served ? nrows : 0;
     for (int i = 0; i < nrows && 0 == status; ++i) {
-        status = row_run(&rows[i], 0 == strcmp(rows[i].call, "MPI_Iallreduce"), NULL == why_not) ? 0 : 3;
+        status = row_run(&rows[i], NULL == why_not) ? 0 : 3;
     }
     (void) describe_now(&mine.gpuhier);
     told = tell(&mine);

@@ -48,7 +48,7 @@ typedef struct gpuhier_module {
     gpuhier_reason_t why;      /* where agree is no */
     _Atomic uint32_t told;     /* reasons that print_info has printed, by bit */
     bool team_failed;          /* set-up failed on some rank: it is not tried again */
-    bool has_pairs;            /* the program has called MPI_Alltoall(v), for which each group needs each other one */
+    bool has_pairs;            /* MPI_Alltoall(v) has passed GPU memory: teams have partners in all groups */
     bool is_watched;           /* calls are traced or reported; constant */
     uint64_t rest;             /* calls of coll_gpuhier_rows.h that ask nobody, as long as there is no team */
     int nnotes;                /* kinds and sizes are the same on all ranks, in the same order */

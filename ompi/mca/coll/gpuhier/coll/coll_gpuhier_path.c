@@ -15,7 +15,7 @@
 #include "base/coll_gpuhier_params.h"
 #include "base/coll_gpuhier_report.h"
 #include "coll/coll_gpuhier_agree.h"
-#include "coll/coll_gpuhier_path.h"
+#include "coll/coll_gpuhier_rows.h"
 #include "engine/coll_gpuhier_form.h"
 #include "coll/coll_gpuhier_describe.h"
 #include "engine/coll_gpuhier_queue.h"
@@ -76,27 +76,29 @@ static probe_answer_t answer(gpuhier_team_t *team, bool has_pairs, const gpuhier
 
 /*
  * Asks all ranks what they pass, through the saved allreduce, and returns the lowest answer: the same on all ranks.
- * team: to run on, or NULL. at_most: an upper bound for this rank's answer. *owner_p: the buffer whose context a new
- * team is set up in. *setup_p: if the answer is PROBE_SET_UP, the set-up that now takes place, else NULL. *why_p: the
- * reason if the answer is PROBE_NO, which it is if the probe itself fails.
+ * kind: of the key. team: to run on, or NULL. at_most: an upper bound for this rank's answer. *owner_p: the buffer
+ * whose context a new team is set up in. *setup_p: if the answer is PROBE_SET_UP, the set-up that now takes place, else
+ * NULL. *why_p: the reason if the answer is PROBE_NO, which it is if the probe itself fails.
  */
 static probe_answer_t probe(gpuhier_module_t *module, struct ompi_communicator_t *comm, const void *in, const void *out,
-                            gpuhier_team_t *team, probe_answer_t at_most, gpuhier_buffer_t *owner_p,
+                            int kind, gpuhier_team_t *team, probe_answer_t at_most, gpuhier_buffer_t *owner_p,
                             gpuhier_setup_t **setup_p, gpuhier_reason_t *why_p)
 {
     gpuhier_buffer_t from, to;
+    const bool has_pairs = module->has_pairs || GPUHIER_KIND_ALLTOALL == kind || GPUHIER_KIND_ALLTOALLV == kind;
     gpuhier_buffer_inspect(in, &from);
     gpuhier_buffer_inspect(out, &to);
     *owner_p = NULL != from.context ? from : to;
     *why_p = gpuhier_buffer_on_device(&from) && gpuhier_buffer_on_device(&to) ? GPUHIER_REASON_host_elsewhere
                                                                               : GPUHIER_REASON_host_here;
-    int mine = (int) (at_most <= PROBE_NO ? at_most : answer(team, module->has_pairs, &from, &to)), all = PROBE_NO;
+    int mine = (int) (at_most <= PROBE_NO ? at_most : answer(team, has_pairs, &from, &to)), all = PROBE_NO;
     *setup_p = NULL;
-    if (mine > PROBE_NO && NULL == (*setup_p = gpuhier_setup_prepare(comm, module->has_pairs))) {
+    if (mine > PROBE_NO && NULL == (*setup_p = gpuhier_setup_prepare(comm, has_pairs))) {
         mine = PROBE_NO; /* another rank may need a set-up */
     }
     gpuhier_count(&gpuhier_counters.probes, 1);
     all = OMPI_SUCCESS == gpuhier_saved_least(&module->saved, comm, &mine, &all, MPI_INT) ? all : PROBE_NO;
+    module->has_pairs = all >= PROBE_SET_UP ? has_pairs : module->has_pairs;
     if (PROBE_SET_UP != all) {
         gpuhier_setup_drop(*setup_p);
         *setup_p = NULL;
@@ -141,8 +143,8 @@ gpuhier_mode_entry_t *gpuhier_path_probe(gpuhier_module_t *module, struct ompi_c
     gpuhier_setup_t *setup;
     gpuhier_reason_t why;
     /* A rank without an entry knows that the others probe, too: this is the first call of its kind. */
-    probe_answer_t all =
-        probe(module, comm, in, out, module->team, NULL == entry ? PROBE_NEVER : PROBE_READY, &owner, &setup, &why);
+    probe_answer_t all = probe(module, comm, in, out, key.kind, module->team, NULL == entry ? PROBE_NEVER : PROBE_READY,
+                               &owner, &setup, &why);
     if (PROBE_NEVER == all) {
         gpuhier_modes_never(&module->modes, key.kind); /* frees the entry */
         return NULL;
@@ -284,7 +286,8 @@ gpuhier_team_t *gpuhier_path_persistent(gpuhier_module_t *module, struct ompi_co
     }
     if (!gpuhier_path_is_open(module, comm)) {
         *why_p = gpuhier_path_reason(module, NULL);
-    } else if (PROBE_SET_UP == probe(module, comm, in, out, NULL, can ? PROBE_SET_UP : PROBE_NO, &owner, &setup, why_p)
+    } else if (PROBE_SET_UP
+                   == probe(module, comm, in, out, key.kind, NULL, can ? PROBE_SET_UP : PROBE_NO, &owner, &setup, why_p)
                && OMPI_SUCCESS != gpuhier_team_create(setup, &module->saved, &owner, &team)) {
         *why_p = GPUHIER_REASON_set_up;
     }

@@ -43,12 +43,6 @@ static bool is_open(gpuhier_module_t *module, struct ompi_communicator_t *comm, 
     return false;
 }
 
-/* The next team has partners for pairs. All ranks call this for the same calls, and so before the same probe. */
-static void pairs_note(gpuhier_module_t *module, const gpuhier_collective_t *row)
-{
-    module->has_pairs = module->has_pairs || GPUHIER_RANKS_PAIR == row->from;
-}
-
 /* For a rank that gives and takes nothing any GPU memory will do: its buffers do not keep the others from the GPUs. */
 static void idle_fill(const gpuhier_team_t *team, gpuhier_call_args_t *args)
 {
@@ -266,7 +260,6 @@ static int run(gpuhier_entry_t *entry, gpuhier_row_call_t *call)
     gpuhier_call_args_t *args = &call->args;
     gpuhier_reason_t why = GPUHIER_REASON_not_tried;
     gpuhier_mode_entry_t *mode = NULL;
-    pairs_note(module, args->row);
     if (gpuhier_collective_is_all_to_all(args->row) || is_open(module, comm, args, &why)) {
         idle_fill(module->team, args);
         mode = gpuhier_path_blocking(module, comm, call->key, args->in, args->out, &why);
@@ -330,7 +323,6 @@ int gpuhier_row_post(gpuhier_entry_t *entry, ompi_request_t **request_p)
     if (!may) {
         return leave(entry, why_empty(args), args);
     }
-    pairs_note(module, args->row);
     gpuhier_mode_entry_t *mode = gpuhier_path_nonblocking(module, call.key);
     if (NULL == mode) {
         const gpuhier_path_key_t key = NULL == team && !gpuhier_collective_is_all_to_all(args->row) ? first : call.key;
@@ -378,7 +370,6 @@ int gpuhier_row_init(gpuhier_entry_t *entry, ompi_request_t **request_p)
         entry->why = why_empty(args);
         return GPUHIER_DECLINED;
     }
-    pairs_note(module, args->row);
     gpuhier_request_t *request = gpuhier_request_get(comm, true);
     gpuhier_team_t *team = gpuhier_path_persistent(module, comm, args->in, args->out, call.key,
                                                    NULL != request && !args->declines, &entry->why);

@@ -108,6 +108,10 @@ check("the text names the rank\n" + text, "rank 1 on node0 has no GPU: " in text
 job, text = run(["--nodes", "1", "--gpus", "2"], 1, [SRC + "/test/fault/on_rank", "1", "OMPI_MCA_coll_gpuhier_slice_bytes=8192"])
 check("a rank differs", (job["members"], "on the GPUs, since rank 1 has other parameters\n" in text), ("rank 1 has other parameters", True))
 check("a rank differs, paths", set(p.replace(", staged", "") for p in paths(job)), {"left to Open MPI: rank 1 has other parameters"})
+job, _ = run(["--nodes", "1", "--gpus", "2"], 1, [SRC + "/test/nodes/as", "no-driver", "0,1"])
+check("no driver, paths", set(paths(job)), {"left to Open MPI: rank 0 has no CUDA driver"})
+job, _ = run(["--nodes", "1", "--gpus", "2"], 1, [SRC + "/test/nodes/as", "no-gpu", "0,1"])
+check("no GPU at all, paths", set(paths(job)), {"left to Open MPI: host memory on this rank"})
 job, _ = run(["--nodes", "1", "--gpus", "2"], 0, [SRC + "/test/nodes/as", "isolated"])
 check("isolated", [r["through_host_memory"] for r in job["ranks"]], [True, True])
 

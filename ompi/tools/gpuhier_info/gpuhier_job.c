@@ -160,8 +160,9 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Where the timed calls ran, from the counters before and after them. */
-static void path_tell(const gpuhier_description_t *before, const gpuhier_description_t *after, row_t *row)
+/* Where the timed calls ran, from the counters before and after them. Calls on host memory of other collectives than
+ * MPI_Allreduce are not counted. */
+static void path_tell(const gpuhier_description_t *before, const gpuhier_description_t *after, bool on_gpu, row_t *row)
 {
     const uint64_t gpus = after->accelerated - before->accelerated, small = after->small - before->small;
     row->on_gpus = CALLS == gpus;
@@ -170,7 +171,10 @@ static void path_tell(const gpuhier_description_t *before, const gpuhier_descrip
                  CALLS == small ? "host" : "GPUs");
         return;
     }
-    snprintf(row->path, sizeof(row->path), "left to Open MPI");
+    const char *why = '\0' != after->members[0] ? after->members
+                      : on_gpu                  ? ""
+                                                : gpuhier_reason_text(GPUHIER_REASON_host_here);
+    snprintf(row->path, sizeof(row->path), "left to Open MPI%s%s", '\0' == why[0] ? "" : ": ", why);
     for (int i = 0; i < GPUHIER_REASON_COUNT; ++i) {
         if (after->left[i] > before->left[i]) {
             const bool known = GPUHIER_REASON_members == i && '\0' != after->members[0];
@@ -267,7 +271,7 @@ static bool row_run(row_t *row, bool on_gpu)
     }
     if (all) {
         (void) describe_now(&after);
-        path_tell(&before, &after, row);
+        path_tell(&before, &after, on_gpu, row);
         qsort(seconds, CALLS, sizeof(seconds[0]), by_value);
         row->us = 1e6 * seconds[CALLS / 2];
         int32_t wrong = copy(host, out, bytes, on_gpu, false) ? wrong_count(row, host) : 1;

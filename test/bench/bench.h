@@ -26,15 +26,34 @@ typedef enum bench_call {
     CALL_PERSISTENT   /* MPI_Start and MPI_Wait */
 } bench_call_t;
 
-typedef enum bench_collective {
-    COLL_ALLREDUCE,
-    COLL_REDUCE,
-    COLL_BCAST,
-    COLL_ALLGATHER,
-    COLL_REDUCE_SCATTER_BLOCK,
-    COLL_ALLTOALL,
-    COLL_COUNT
+/* Who gives an element of the message, or takes it. */
+typedef enum bench_who {
+    BY_ALL,   /* all ranks, which reduce if they give; or each */
+    BY_ROOT,  /* rank 0 */
+    BY_OWNER, /* the rank whose block it is in */
+    BY_PAIR   /* each rank has a block for each */
+} bench_who_t;
+
+typedef struct bench_collective {
+    const char *name, *function; /* for --collective, and as MPI calls it */
+    bench_who_t from, to;
+    bool has_lists; /* counts and displacements of blocks, which are of equal length here */
 } bench_collective_t;
+
+static inline bool bench_collective_reduces(const bench_collective_t *collective)
+{
+    return BY_ALL == collective->from;
+}
+
+static inline bool bench_collective_is_all_to_all(const bench_collective_t *collective)
+{
+    return BY_ALL == collective->from && BY_ALL == collective->to;
+}
+
+static inline bool bench_collective_has_blocks(const bench_collective_t *collective)
+{
+    return collective->from >= BY_OWNER || collective->to >= BY_OWNER;
+}
 
 /* Set once from the command line; equal on all ranks. */
 typedef struct bench_options {
@@ -52,7 +71,7 @@ typedef struct bench_options {
     bool host; /* host buffers: what they cost with the component loaded, and without */
     bench_mode_t mode;
     bench_call_t call;
-    bench_collective_t collective;
+    const bench_collective_t *collective;
     const value_type_t *types[BENCH_MAX_NAMES];
     int ntypes;
     const value_op_t *ops[BENCH_MAX_NAMES];
@@ -93,12 +112,13 @@ typedef enum bench_path {
 
 /* One row of the table; complete on rank 0 only. Times are medians, in microseconds; 0: not measured. */
 typedef struct bench_row {
-    bench_collective_t collective;
+    const bench_collective_t *collective;
     const value_type_t *type;
     const value_op_t *op;
     size_t count; /* of the call: a block's where there are blocks */
     size_t bytes; /* of the longer buffer: all blocks */
     bool in_place;
+    int *counts, *starts; /* of blocks, [ranks], where the collective has lists; bench_measure() owns them */
     int iterations;
     double time_us;
     double stock_us;
@@ -133,13 +153,10 @@ const char *bench_stock_name(const bench_stock_t *stock);
 int bench_stock_call(bench_stock_t *stock, const void *send, void *recv, const bench_row_t *row, MPI_Comm comm);
 
 /* bench_collective.c: the collectives. */
-bool bench_collective_find(const char *name, bench_collective_t *collective_p);
-const char *bench_collective_function(bench_collective_t collective); /* as MPI calls it */
-bool bench_collective_reduces(bench_collective_t collective);
-bool bench_collective_has_blocks(bench_collective_t collective);
+const bench_collective_t *bench_collective_find(const char *name); /* NULL: there is none of that name */
 
 /* What busbw is of algbw with n ranks; between n nodes, what the busiest one must send or receive of the bytes. */
-double bench_bus_factor(bench_collective_t collective, int n);
+double bench_bus_factor(const bench_collective_t *collective, int n);
 
 /* What a rank gives, which lies at in_at of the receive buffer when it is in place, and what it takes; 0: nothing. */
 typedef struct bench_part {

@@ -10,7 +10,7 @@
  *   wire    2 (N - 1) / N * B bytes leave each of N nodes, over G rails of the given rate.
  *
  * A rank of a collective that does not reduce reads one shard, and one of a reduction to one place writes one; of
- * MPI_Alltoall a rank reads B bytes and writes as many. The wire carries what bench_bus_factor() says.
+ * MPI_Alltoall(v) a rank reads B bytes and writes as many. The wire carries what bench_bus_factor() says.
  *
  * The floor is the larger of the two. The kernel is launched through the driver's API from the
  * fatbin that the component embeds, too, so the emulated driver runs its twin just as for the component.
@@ -151,12 +151,11 @@ static void fill_arguments(const bench_floor_t *f, const bench_row_t *row, gpuhi
     args->count = shard;
     const uint32_t all = (uint32_t) (nranks < GPUHIER_KERNEL_MAX_PEERS ? nranks : GPUHIER_KERNEL_MAX_PEERS);
     args->nsrc = bench_collective_reduces(row->collective) ? all : 1;
-    args->ndst = COLL_REDUCE == row->collective || COLL_REDUCE_SCATTER_BLOCK == row->collective ? 1 : all;
-    if (COLL_BCAST == row->collective && 1 == f->place->nnodes && all > 1) {
+    args->ndst = BY_ALL == row->collective->to ? all : 1;
+    if (BY_ROOT == row->collective->from && 1 == f->place->nnodes && all > 1) {
         args->ndst = all - 1; /* the root has its message */
     }
-    if (COLL_ALLTOALL == row->collective) {
-        args->ndst = 1;
+    if (BY_PAIR == row->collective->from) {
         args->count = shard * nranks;
     }
 }

@@ -44,6 +44,21 @@ static uint64_t next_salt(void)
     return ++salt;
 }
 
+/* Blocks of equal length, one after the other. */
+static void lists_fill(bench_row_t *row, int nranks)
+{
+    row->counts = malloc((size_t) nranks * sizeof(int));
+    row->starts = malloc((size_t) nranks * sizeof(int));
+    if (NULL == row->counts || NULL == row->starts) {
+        fprintf(stderr, "gpuhier_bench: no memory for lists of %d counts\n", nranks);
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    }
+    for (int i = 0; i < nranks; ++i) {
+        row->counts[i] = (int) row->count;
+        row->starts[i] = i * (int) row->count;
+    }
+}
+
 static void work_begin(work_t *w)
 {
     size_t bytes = w->row->bytes;
@@ -61,9 +76,12 @@ static void work_begin(work_t *w)
         fprintf(stderr, "gpuhier_bench: no memory for %zu bytes\n", bytes);
         MPI_Abort(MPI_COMM_WORLD, 3);
     }
+    if (w->row->collective->has_lists) {
+        lists_fill(w->row, w->place->nranks);
+    }
     const size_t block = w->row->count * w->row->type->extent;
-    const bool short_send = COLL_ALLGATHER == w->row->collective;
-    const bool short_recv = COLL_REDUCE_SCATTER_BLOCK == w->row->collective && !w->row->in_place;
+    const bool short_send = BY_OWNER == w->row->collective->from;
+    const bool short_recv = BY_OWNER == w->row->collective->to && !w->row->in_place;
     buffer_alloc(&w->send, w->options->host ? BUFFER_HOST : BUFFER_DEVICE, short_send ? block : bytes, 0);
     buffer_alloc(&w->recv, w->send.kind, short_recv ? block : bytes, 0);
     w->part = bench_collective_part(w->row, w->place->rank);
@@ -83,6 +101,9 @@ static void work_end(work_t *w)
     bench_caller_end(&w->caller[1]);
     buffer_free(&w->send);
     buffer_free(&w->recv);
+    free(w->row->counts);
+    free(w->row->starts);
+    w->row->counts = w->row->starts = NULL;
     free(w->host);
     free(w->gpuhier);
     free(w->staged);

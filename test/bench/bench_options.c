@@ -28,8 +28,9 @@ static const char usage[] =
     "      --mode WHAT         gpuhier, stock or both, alternately (both)\n"
     "      --counters          bytes over links and rails of one call per row, against the formulas\n"
     "      --host              host buffers: no row may be accelerated; MPI_Comm_dup as well; no floor\n"
-    "      --collective NAME   allreduce, reduce, bcast, allgather, reduce_scatter_block or alltoall; sizes and\n"
-    "                          bandwidths as in nccl-tests (allreduce)\n"
+    "      --collective NAME   allreduce, reduce, bcast, allgather, allgatherv, reduce_scatter,\n"
+    "                          reduce_scatter_block, alltoall or alltoallv; sizes and bandwidths as in nccl-tests,\n"
+    "                          blocks of equal length (allreduce)\n"
     "      --call WHAT         blocking; with --host also nonblocking or persistent, and waited for at once\n"
     "                          (blocking)\n"
     "      --any-path          a row that the component did not accelerate is no failure\n"
@@ -238,7 +239,8 @@ static bool parse_long(int option, const char *text, bench_options_t *o)
     case OPTION_CALL:
         return parse_call(text, o);
     case OPTION_COLLECTIVE:
-        return bench_collective_find(text, &o->collective);
+        o->collective = bench_collective_find(text);
+        return NULL != o->collective;
     case OPTION_ANY_PATH:
         return o->any_path = true;
     case OPTION_WIRE:
@@ -309,6 +311,7 @@ int bench_options_parse(bench_options_t *o, int argc, char **argv, bool is_speak
     o->warmups = 2;
     o->train = 1;
     o->in_place[0] = true;
+    o->collective = bench_collective_find("allreduce");
     o->check = true;
     o->rails = NULL != rails && atoi(rails) > 0 ? atoi(rails) : 1;
     o->wire_gbps = NULL != rate ? parse_rate(rate) : 0.0;
@@ -346,13 +349,13 @@ int bench_options_parse(bench_options_t *o, int argc, char **argv, bool is_speak
         }
         return 2;
     }
-    if (COLL_ALLREDUCE != o->collective && (o->counters || CALL_BLOCKING != o->call)) {
+    if (!bench_collective_is_all_to_all(o->collective) && (o->counters || CALL_BLOCKING != o->call)) {
         if (is_speaker) {
             fprintf(stderr, "gpuhier_bench: --counters and --call are for --collective allreduce alone (see --help)\n");
         }
         return 2;
     }
-    if (COLL_BCAST == o->collective) { /* has one buffer */
+    if (BY_ROOT == o->collective->from) { /* has one buffer */
         o->in_place[0] = false;
         o->in_place[1] = true;
     }

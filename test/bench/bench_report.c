@@ -37,18 +37,18 @@ void bench_report_header(const bench_options_t *options, const bench_place_t *pl
         printf("# stock: %s\n", stock_name);
     }
     printf("# %s; floor: the same kernel moving %s B bytes per node of P ranks, without a protocol",
-           bench_collective_function(options->collective),
-           COLL_ALLREDUCE == options->collective || COLL_ALLTOALL == options->collective ? "2 P"
-           : COLL_BCAST == options->collective && 1 == place->nnodes                     ? "P"
-                                                                                         : "(P + 1)");
+           options->collective->function,
+           bench_collective_is_all_to_all(options->collective) || BY_PAIR == options->collective->from ? "2 P"
+           : BY_ROOT == options->collective->from && 1 == place->nnodes                                ? "P"
+                                                                                                       : "(P + 1)");
     if (place->nnodes > 1 && options->wire_gbps > 0.0) {
         printf(", or the wire: %d rail%s of %g Gbit/s per node", options->rails, 1 == options->rails ? "" : "s",
                options->wire_gbps);
     }
     printf("\n# time: median over calls of the slowest rank; busbw: algbw * %s; x: stock / gpuhier\n#\n",
-           COLL_ALLREDUCE == options->collective              ? "2 (n - 1) / n"
-           : bench_collective_has_blocks(options->collective) ? "(n - 1) / n"
-                                                              : "1");
+           bench_collective_is_all_to_all(options->collective) ? "2 (n - 1) / n"
+           : bench_collective_has_blocks(options->collective)  ? "(n - 1) / n"
+                                                               : "1");
     printf("#%11s %10s %14s %7s %5s %10s %8s %8s %7s %10s %7s %10s %8s %8s\n", "size", "count", "type", "redop",
            "place", "time", "algbw", "busbw", "#wrong", "stock", "x", "floor", "t/floor", "path");
     printf("#%11s %10s %14s %7s %5s %10s %8s %8s %7s %10s %7s %10s %8s %8s\n", "(B)", "(elements)", "", "", "", "(us)",
@@ -122,8 +122,8 @@ bool bench_report_json(const char *path, const bench_row_t *rows, int nrows, con
         fprintf(file,
                 "  {\"collective\": \"%s\", "
                 "\"nodes\": %d, \"ranks\": %d, \"bytes\": %zu, \"type\": \"%s\", \"op\": \"%s\", \"in_place\": %s, ",
-                bench_collective_function(row->collective), place->nnodes, place->nranks, row->bytes, row->type->name,
-                row->op->name, row->in_place ? "true" : "false");
+                row->collective->function, place->nnodes, place->nranks, row->bytes, row->type->name, row->op->name,
+                row->in_place ? "true" : "false");
         json_number(file, "time_us", row->time_us, ", ");
         json_number(file, "stock_us", row->stock_us, ", ");
         json_number(file, "floor_us", row->floor_us, ", ");
@@ -193,9 +193,9 @@ bool bench_report_plot(const char *path, const bench_row_t *rows, int nrows, con
         return false;
     }
     fprintf(gnuplot, "set terminal %s size 900,600\nset output '%s'\n", svg ? "svg" : "pngcairo", path);
-    fprintf(gnuplot, "set title '%s, %s %s, %d ranks on %d %s, %s GPUs' noenhanced\n",
-            bench_collective_function(rows[0].collective), rows[0].type->name, rows[0].op->name, place->nranks,
-            place->nnodes, 1 == place->nnodes ? "node" : "nodes", place->is_emulated ? "emulated" : "real");
+    fprintf(gnuplot, "set title '%s, %s %s, %d ranks on %d %s, %s GPUs' noenhanced\n", rows[0].collective->function,
+            rows[0].type->name, rows[0].op->name, place->nranks, place->nnodes, 1 == place->nnodes ? "node" : "nodes",
+            place->is_emulated ? "emulated" : "real");
     fprintf(
         gnuplot,
         "set logscale x 2\nset logscale y 10\n"

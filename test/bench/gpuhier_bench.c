@@ -32,7 +32,7 @@ static int list_rows(const bench_options_t *o, int nranks, bench_row_t **rows_p)
             for (int in_place = 0; in_place < 2; ++in_place) {
                 for (size_t bytes = o->min_bytes; o->in_place[in_place] && bytes <= o->max_bytes; bytes *= o->factor) {
                     size_t count = bytes / o->types[t]->extent / blocks;
-                    if (0 == count || count > INT32_MAX) {
+                    if (0 == count || (o->collective->has_lists ? blocks * count : count) > INT32_MAX) {
                         continue;
                     }
                     bench_row_t *more = realloc(rows, (size_t) (n + 1) * sizeof(*rows));

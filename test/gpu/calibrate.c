@@ -141,7 +141,7 @@ static CUevent event;
 static void launch_of(CUdeviceptr to, CUdeviceptr from, uint64_t bytes)
 {
     const gpuhier_kernel_args_t args = {.src = {from}, .dst = {to}, .nsrc = 1, .ndst = 1, .count = bytes};
-    if (OMPI_SUCCESS != gpuhier_reduce_copy(&kernels, &args, stream)) {
+    if (OMPI_SUCCESS != gpuhier_reduce_push(&kernels, GPUHIER_REDUCE_bor_uint8, &args, stream)) {
         fprintf(stderr, "calibrate: a kernel cannot be launched\n");
         exit(1);
     }

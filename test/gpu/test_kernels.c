@@ -124,7 +124,7 @@ static void case_run(const shape_t *s, uint64_t *random)
     for (unsigned d = 0; d < s->ndst; ++d) {
         args.dst[d] = device_base + dst_of(s, d) * capacity + offset_of(s, dst_of(s, d));
     }
-    const int rc = s->index < 0 ? gpuhier_reduce_copy(&kernels, &args, stream)
+    const int rc = s->index < 0 ? gpuhier_reduce_push(&kernels, GPUHIER_REDUCE_bor_uint8, &args, stream)
                                 : gpuhier_reduce_launch(&kernels, s->index, &args, stream);
     if (OMPI_SUCCESS != rc) {
         case_failed(s, "cannot be launched", (uint64_t) -rc);
@@ -171,6 +171,51 @@ static void kernel_check(int index)
     }
 }
 
+/* -1 where GPUs are not emulated. */
+static long launches(void)
+{
+    int (*counter)(const char *, unsigned long long *);
+    unsigned long long value;
+    *(void **) &counter = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cudasim_counter");
+    return NULL != counter && 0 == counter("launches", &value) ? (long) value : -1;
+}
+
+/* More ranges than a launch takes, of odd lengths and none, at any place: byte by byte what the host copies. The halves
+ * of the buffers are source and destination. */
+static void moves_check(void)
+{
+    enum { RANGES = 2 * GPUHIER_MOVES_MAX + 7 };
+    const size_t half = BUFFERS * capacity / 2, room = half / RANGES;
+    gpuhier_moves_args_t args = {.count = 0};
+    uint64_t random = 7;
+    int rc = OMPI_SUCCESS;
+    unsigned some = 0;
+    for (size_t i = 0; i < 2 * half; ++i) {
+        before[i] = (unsigned char) kernel_random(&random);
+    }
+    must(gpuhier_cu.cuMemcpyHtoD(device_base, before, 2 * half), "copy to the GPU");
+    must(gpuhier_cu.cuStreamSynchronize(NULL), "wait for the copy");
+    const long launches_before = launches();
+    for (unsigned i = 0; i < RANGES && OMPI_SUCCESS == rc; ++i) {
+        const size_t bytes = 0 == i % 5 ? 0 : kernel_random(&random) % (room - 64);
+        const size_t from = i * room + kernel_random(&random) % 16;
+        const size_t to = half + i * room + kernel_random(&random) % 32;
+        some += bytes > 0;
+        rc = gpuhier_reduce_move(&kernels, &args, device_base + to, device_base + from, bytes, stream);
+        memcpy(before + to, before + from, bytes);
+    }
+    rc = OMPI_SUCCESS == rc ? gpuhier_reduce_moves(&kernels, &args, stream) : rc;
+    must(gpuhier_cu.cuStreamSynchronize(stream), "wait for the kernel");
+    const long made = launches() - launches_before;
+    must(gpuhier_cu.cuMemcpyDtoH(after, device_base, 2 * half), "copy from the GPU");
+    if (OMPI_SUCCESS != rc || 0 != memcmp(before, after, 2 * half)
+        || (launches_before >= 0 && (some + GPUHIER_MOVES_MAX - 1) / GPUHIER_MOVES_MAX != made)) {
+        printf("gpuhier_moves: error %d, %ld launches, or wrong bytes\n", rc, made);
+        ++failures;
+    }
+    ++cases;
+}
+
 /* What a caller may get wrong is refused, and nothing to do is done. */
 static void check_arguments(void)
 {
@@ -182,7 +227,7 @@ static void check_arguments(void)
     const bool many_src = OMPI_ERR_BAD_PARAM == gpuhier_reduce_launch(&kernels, 0, &args, stream);
     args.nsrc = 1;
     args.ndst = 0;
-    const bool no_dst = OMPI_ERR_BAD_PARAM == gpuhier_reduce_copy(&kernels, &args, stream);
+    const bool no_dst = OMPI_ERR_BAD_PARAM == gpuhier_reduce_push(&kernels, GPUHIER_REDUCE_bor_uint8, &args, stream);
     if (!right || !many_src || !no_dst) {
         printf("wrong arguments are not refused\n");
         ++failures;
@@ -246,7 +291,7 @@ static void bench_copy(void *arg)
 static void bench_launch(void *arg)
 {
     bench_t *b = arg;
-    const int rc = b->index < 0 ? gpuhier_reduce_copy(&kernels, &b->args, stream)
+    const int rc = b->index < 0 ? gpuhier_reduce_push(&kernels, GPUHIER_REDUCE_bor_uint8, &b->args, stream)
                                 : gpuhier_reduce_launch(&kernels, b->index, &b->args, stream);
     if (OMPI_SUCCESS != rc) {
         exit(1);
@@ -327,9 +372,10 @@ int main(void)
     for (int i = -1; i < GPUHIER_REDUCE_COUNT; ++i) {
         kernel_check(i);
     }
+    moves_check();
     check_arguments();
     check_fatbin();
-    printf("%s: %d kernels, %lu cases, %lu failures\n", name, GPUHIER_REDUCE_COUNT + 1, cases, failures);
+    printf("%s: %d kernels, %lu cases, %lu failures\n", name, GPUHIER_REDUCE_COUNT + 2, cases, failures);
 
     const bool emulated = NULL != dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cudasim_counter");
     if (!emulated) {

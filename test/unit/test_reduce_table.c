@@ -285,7 +285,8 @@ static void check_derived(void)
 
 /* -- the launches, on a driver that only looks at them ------------------------------ */
 
-static unsigned launched; /* blocks of the last launch */
+static unsigned launched, launches; /* blocks of the last launch; how many there were */
+static gpuhier_moves_args_t moved;  /* its argument, if it was gpuhier_moves */
 
 static CUresult fake_device(CUdevice *device_p)
 {
@@ -311,8 +312,7 @@ static CUresult fake_load(CUmodule *module_p, const void *image)
 static CUresult fake_find(CUfunction *function_p, CUmodule module, const char *name)
 {
     (void) module;
-    (void) name;
-    *function_p = (CUfunction) (uintptr_t) 1;
+    *function_p = (CUfunction) (uintptr_t) (0 == strcmp("gpuhier_moves", name) ? 2 : 1);
     return CUDA_SUCCESS;
 }
 
@@ -328,11 +328,13 @@ static CUresult fake_occupancy(int *blocks_p, CUfunction function, int threads, 
 static CUresult fake_launch(CUfunction function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned ty,
                             unsigned tz, unsigned shared_bytes, CUstream stream, void **params, void **extra)
 {
-    (void) function;
     (void) shared_bytes;
     (void) stream;
-    (void) params;
     (void) extra;
+    ++launches;
+    if ((CUfunction) (uintptr_t) 2 == function) {
+        memcpy(&moved, params[0], sizeof(moved));
+    }
     launched = 256 == threads && 1 == y * z * ty * tz ? x : 0;
     return CUDA_SUCCESS;
 }
@@ -345,6 +347,61 @@ static void check_blocks(gpuhier_reduce_t *reduce, uint64_t count, uint64_t apar
     launched = 0;
     if (MPI_SUCCESS != gpuhier_reduce_launch(reduce, GPUHIER_REDUCE_sum_float, &args, NULL) || wanted != launched) {
         printf("%llu floats: %u blocks, not %u\n", (unsigned long long) count, launched, wanted);
+        ++failures;
+    }
+}
+
+/* Moves `n` ranges, of which range i has bytes[i], between places that are `apart` bytes from being congruent. wanted:
+ * the blocks of each range. */
+static void check_moves(gpuhier_reduce_t *reduce, unsigned n, const uint64_t *bytes, uint64_t apart,
+                        const unsigned *wanted)
+{
+    gpuhier_moves_args_t args = {.count = 0};
+    int rc = MPI_SUCCESS;
+    launches = 0;
+    for (unsigned i = 0; i < n && MPI_SUCCESS == rc; ++i) {
+        rc = gpuhier_reduce_move(reduce, &args, 0x100000000 * (i + 1) + apart, 0x10000 * (uint64_t) (i + 1), bytes[i],
+                                 NULL);
+    }
+    rc = MPI_SUCCESS == rc ? gpuhier_reduce_moves(reduce, &args, NULL) : rc;
+    unsigned end = 0, k = 0;
+    bool right = MPI_SUCCESS == rc && 1 == launches && 0 == args.count;
+    for (unsigned i = 0; i < n; ++i) {
+        if (bytes[i] > 0) {
+            end += wanted[i];
+            right = right && end == moved.end[k] && bytes[i] == moved.bytes[k]
+                    && 0x10000 * (uint64_t) (i + 1) == moved.src[k];
+            ++k;
+        }
+    }
+    if (!right || k != moved.count || end != launched) {
+        printf("%u ranges of %llu bytes and more: %u launches, %u blocks, not %u\n", n, (unsigned long long) bytes[0],
+               launches, launched, end);
+        ++failures;
+    }
+}
+
+/* Ranges share the blocks by their bytes, and each has one; ranges without bytes, and those that are there, are left
+ * out. A list that is longer than an argument takes several launches. */
+static void check_shares(gpuhier_reduce_t *reduce)
+{
+    enum { MANY = 2 * GPUHIER_MOVES_MAX + 1 };
+    static const uint64_t equal[] = {1 << 23, 1 << 23, 1 << 23, 1 << 23, 1 << 23, 1 << 23, 1 << 23, 1 << 23};
+    static const uint64_t few[] = {8, 0, 5000, 0, 1}, unlike[] = {30 << 20, 3 << 20, 1, 0};
+    check_moves(reduce, 8, equal, 0, (const unsigned[]){4, 4, 4, 4, 4, 4, 4, 4});
+    check_moves(reduce, 8, equal, 8, (const unsigned[]){49, 49, 49, 49, 49, 49, 49, 49});
+    check_moves(reduce, 5, few, 0, (const unsigned[]){1, 0, 2, 0, 1});
+    check_moves(reduce, 4, unlike, 0, (const unsigned[]){29, 2, 1, 0});
+    gpuhier_moves_args_t args = {.count = 0};
+    launches = 0;
+    for (unsigned i = 0; i < MANY; ++i) {
+        (void) gpuhier_reduce_move(reduce, &args, 0x1000 * (uint64_t) (i + 1), 0x900000, 16, NULL);
+        (void) gpuhier_reduce_move(reduce, &args, 0x1000, 0x1000, 16, NULL);
+    }
+    const unsigned before = launches;
+    if (MPI_SUCCESS != gpuhier_reduce_moves(reduce, &args, NULL) || 2 != before || 3 != launches || 1 != moved.count
+        || MPI_SUCCESS != gpuhier_reduce_moves(reduce, &args, NULL) || 3 != launches) {
+        printf("%d ranges: %u launches, the last of %u\n", MANY, launches, moved.count);
         ++failures;
     }
 }
@@ -368,6 +425,7 @@ static void check_launches(void)
     check_blocks(&reduce, 2048, 0, 2);
     check_blocks(&reduce, 1 << 24, 0, 132 / 4);
     check_blocks(&reduce, 1 << 24, 4, 132 * 3);
+    check_shares(&reduce);
 }
 
 int main(int argc, char **argv)

@@ -5,7 +5,8 @@
  * The kernels' twin against a scalar reference: every kernel, both forms, many numbers of sources,
  * counts and alignments, in place and not. Also that a kernel writes nothing but its destinations
  * (padding included), that both forms report exactly the bytes they should, per buffer, and
- * that they translate every address: device memory lies in a window that faults.
+ * that they translate every address: device memory lies in a window that faults. The same for the ranges that
+ * gpuhier_moves moves at once.
  */
 #include "../cudasim/cudasim_twin.h"
 #include "../gpu/kernel_reference.h"
@@ -277,6 +278,78 @@ static void kernel_run(const cudasim_kernel_t *kernel, const kernel_reference_t 
     alignments_run(&s, &random);
 }
 
+/* -- gpuhier_moves ------------------------------------------------------------------- */
+
+static void moves_failed(const gpuhier_moves_args_t *args, bool exact, const char *what, unsigned range)
+{
+    if (++failures <= 20) {
+        printf("gpuhier_moves, %u ranges, exact %d: %s (range %u of %llu bytes)\n", args->count, exact, what, range,
+               (unsigned long long) args->bytes[range]);
+    }
+}
+
+/* Range i goes from buffer 2 i to the next one: random lengths, most of them odd, places and numbers of blocks. */
+static void moves_case(const cudasim_kernel_t *kernel, unsigned ranges, bool exact, bool congruent, uint64_t *random)
+{
+    gpuhier_moves_args_t args = {.count = ranges};
+    void *params[1] = {&args};
+    unsigned long most = 0;
+    used = 4096;
+    nbuffers = 2 * ranges;
+    for (unsigned b = 0; b < nbuffers; ++b) {
+        buffer_t *buffer = &buffers[b];
+        buffer->memory = arena + b * capacity;
+        buffer->before = arena + (MAX_BUFFERS + b) * capacity;
+        buffer->offset = GUARD + (congruent ? b / 2 * 5 : (unsigned) kernel_random(random)) % 16;
+        buffer->address =
+            0 == b % 5 ? (uintptr_t) buffer->memory + buffer->offset : window + b * capacity + buffer->offset;
+        buffer->read = buffer->written = 0;
+        for (size_t i = 0; i < used; ++i) {
+            buffer->before[i] = buffer->memory[i] = (unsigned char) kernel_random(random);
+        }
+    }
+    for (unsigned i = 0; i < ranges; ++i) {
+        args.src[i] = buffers[2 * i].address;
+        args.dst[i] = buffers[2 * i + 1].address;
+        args.bytes[i] = 1 + kernel_random(random) % (0 == i % 3 ? 20 : 3000);
+        args.end[i] = (0 == i ? 0 : args.end[i - 1]) + 1 + (uint32_t) (kernel_random(random) % 3);
+        most += 2 * (args.bytes[i] / 16 + 48);
+    }
+    cudasim_launch_t launch = {.grid = {args.end[ranges - 1], 1, 1}, .block = {32, 1, 1}};
+    launch.window_base = window;
+    launch.window_size = arena_bytes;
+    launch.alias_offset = (ptrdiff_t) ((uintptr_t) arena - window);
+    launch.exact = exact;
+    launch.traffic = traffic;
+    stray = reports = 0;
+    kernel->run(&launch, params);
+    for (unsigned i = 0; i < ranges; ++i) {
+        const buffer_t *from = &buffers[2 * i], *to = &buffers[2 * i + 1];
+        memcpy(to->before + to->offset, from->before + from->offset, args.bytes[i]);
+        if (0 != memcmp(to->before, to->memory, used) || 0 != memcmp(from->before, from->memory, used)) {
+            moves_failed(&args, exact, "wrong result, or wrote elsewhere", i);
+        }
+        if (from->read != args.bytes[i] || 0 != from->written || to->written != args.bytes[i] || 0 != to->read) {
+            moves_failed(&args, exact, "reports other traffic than there is", i);
+        }
+    }
+    if (0 != stray || reports > most) {
+        moves_failed(&args, exact, "reports traffic outside all buffers, or moves bytes one by one", 0);
+    }
+    ++cases;
+}
+
+static void moves_run(const cudasim_kernel_t *kernel)
+{
+    static const unsigned ranges[] = {1, 2, 3, 8, 31, 33, GPUHIER_MOVES_MAX};
+    uint64_t random = 20260202;
+    for (unsigned n = 0; n < sizeof(ranges) / sizeof(ranges[0]); ++n) {
+        for (unsigned form = 0; form < 4; ++form) {
+            moves_case(kernel, ranges[n], form & 1, form & 2, &random);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *library = argc > 1 ? argv[1] : "../cudasim/lib/libgpuhier_twin.so";
@@ -311,6 +384,12 @@ int main(int argc, char **argv)
         if (0 == strncmp(kernel->name, "gpuhier_multicast_", strlen("gpuhier_multicast_"))) {
             continue; /* they need a multicast object: test/gpu/test_multicast.c */
         }
+        if (0 == strcmp("gpuhier_moves", kernel->name) && 1 == kernel->nparams
+            && sizeof(gpuhier_moves_args_t) == kernel->param_bytes[0]) {
+            moves_run(kernel);
+            ++found;
+            continue;
+        }
         const kernel_reference_t *reference = kernel_reference_find(kernel->name);
         if (1 != kernel->nparams || sizeof(gpuhier_kernel_args_t) != kernel->param_bytes[0]
             || (NULL == reference && 0 != strcmp("gpuhier_copy", kernel->name))) {
@@ -321,8 +400,8 @@ int main(int argc, char **argv)
         found += NULL != reference;
         kernel_run(kernel, reference);
     }
-    if (found != kernel_reference_count) {
-        printf("the twin has %zu of the %zu kernels\n", found, kernel_reference_count);
+    if (found != kernel_reference_count + 1) {
+        printf("the twin has %zu of the %zu kernels\n", found, kernel_reference_count + 1);
         ++failures;
     }
     printf("%u kernels, %lu cases, %lu failures\n", table->nkernels, cases, failures);

@@ -168,6 +168,18 @@ static void copy_folded(const cudasim_launch_t *launch, const gpuhier_kernel_arg
     report(launch, args, 1, args.count);
 }
 
+/* All ranges at once, each 8 accesses of 16 bytes by the threads of its own blocks. */
+static void moves_folded(const cudasim_launch_t *launch, const gpuhier_moves_args_t &args)
+{
+    cudasim_shape(launch, 128, 0);
+    for (uint32_t i = 0; i < args.count; ++i) {
+        memmove(cudasim_host_view(launch, (uintptr_t) args.dst[i]), cudasim_host_view(launch, (uintptr_t) args.src[i]),
+                args.bytes[i]);
+        launch->traffic(launch, (uintptr_t) args.src[i], args.bytes[i], 0);
+        launch->traffic(launch, (uintptr_t) args.dst[i], args.bytes[i], 1);
+    }
+}
+
 enum {
 #define GPUHIER_TWIN_NUMBER(op, type) number_##op##_##type,
     GPUHIER_KERNEL_LIST(GPUHIER_TWIN_NUMBER) kernel_count
@@ -183,6 +195,12 @@ static void run_copy(const cudasim_launch_t *launch, void **params)
 {
     const gpuhier_kernel_args_t &args = *(const gpuhier_kernel_args_t *) params[0];
     (launch->exact ? twin_copy_exact : copy_folded)(launch, args);
+}
+
+static void run_moves(const cudasim_launch_t *launch, void **params)
+{
+    const gpuhier_moves_args_t &args = *(const gpuhier_moves_args_t *) params[0];
+    (launch->exact ? twin_moves_exact : moves_folded)(launch, args);
 }
 
 template <class T, class Op> static void combine_any(void *to, const void *const *from, uint32_t nsrc, uint64_t n)
@@ -211,6 +229,7 @@ static void run_oneshot_move(const cudasim_launch_t *launch, void **params)
 }
 
 static const uint32_t param_bytes[1] = {sizeof(gpuhier_kernel_args_t)};
+static const uint32_t moves_bytes[1] = {sizeof(gpuhier_moves_args_t)};
 static const uint32_t oneshot_bytes[1] = {sizeof(gpuhier_oneshot_args_t)};
 static const uint32_t multicast_bytes[1] = {sizeof(gpuhier_multicast_args_t)};
 
@@ -228,6 +247,7 @@ static const cudasim_kernel_t kernels[] = {
     GPUHIER_MULTICAST_LIST(GPUHIER_TWIN_MULTICAST)
     {"gpuhier_multicast_store", 1, multicast_bytes, twin_multicast_store, 0},
     {"gpuhier_copy", 1, param_bytes, run_copy, 0},
+    {"gpuhier_moves", 1, moves_bytes, run_moves, 0},
     {"gpuhier_oneshot_move", 1, oneshot_bytes, run_oneshot_move, 1},
     /* clang-format on */
 };

@@ -83,6 +83,7 @@ inline void twin_pairs_traffic(const cudasim_launch_t *launch, const gpuhier_one
 }
 
 void twin_copy_exact(const cudasim_launch_t *launch, const gpuhier_kernel_args_t &args);
+void twin_moves_exact(const cudasim_launch_t *launch, const gpuhier_moves_args_t &args);
 
 } /* namespace gpuhier */
 

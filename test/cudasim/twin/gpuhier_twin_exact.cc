@@ -35,6 +35,16 @@ void twin_copy_exact(const cudasim_launch_t *launch, const gpuhier_kernel_args_t
     }
 }
 
+void twin_moves_exact(const cudasim_launch_t *launch, const gpuhier_moves_args_t &args)
+{
+    const twin_memory memory = {launch};
+    for (uint32_t block = 0; block < launch->grid[0]; ++block) {
+        for (uint32_t thread = 0; thread < launch->block[0]; ++thread) {
+            moves_thread(memory, args, block, thread, launch->block[0]);
+        }
+    }
+}
+
 #define GPUHIER_TWIN_EXACT(op, type) reduce_exact<elem_##type, op_##op##_##type>,
 const twin_form_t twin_exact[] = {GPUHIER_KERNEL_LIST(GPUHIER_TWIN_EXACT)};
 

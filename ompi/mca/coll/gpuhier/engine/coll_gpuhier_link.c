@@ -58,8 +58,7 @@ static int chunk_copy(const gpuhier_call_t *call, CUdeviceptr to, CUdeviceptr fr
     gpuhier_lane_t *lane = call->lane;
     int rc;
     if (call->team->has_relay && !gpuhier_lane_exchange_on_device(&lane->exchange)) {
-        const gpuhier_kernel_args_t args = {.src = {from}, .dst = {to}, .ndst = 1, .count = bytes};
-        rc = gpuhier_reduce_copy(&lane->device->reduce, &args, stream);
+        rc = gpuhier_reduce_copy(&lane->device->reduce, to, from, bytes, stream);
     } else {
         rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to, from, bytes, stream), "cuMemcpyAsync of a chunk");
     }

@@ -53,25 +53,26 @@ static void outputs_set(const gpuhier_call_t *call, const gpuhier_circle_t *circ
     }
 }
 
-/* One group: reads this rank's block of each member, each rank another member's at a time, and writes it to where
- * only this rank knows that it belongs. */
+/* One group: reads this rank's block of each member, all at the same time, and writes it to where only this rank knows
+ * that it belongs. A GPU that is busy begins with the first, which is another member's on each rank. */
 static int blocks_read(const gpuhier_call_t *call, const gpuhier_circle_t *circle, uint64_t slice, CUstream stream)
 {
     const gpuhier_team_t *team = call->team;
     const gpuhier_collective_t *row = call->row;
+    gpuhier_reduce_t *kernels = &call->lane->device->reduce;
+    gpuhier_moves_args_t moves;
     int rc = OMPI_SUCCESS;
-    for (int k = 0; k < circle->size && OMPI_SUCCESS == rc; ++k) {
-        const int index = circle->member[(circle->place + 1 + k) % circle->size];
+    moves.count = 0;
+    for (int i = 0; i < circle->size && OMPI_SUCCESS == rc; ++i) {
+        const int index = circle->member[(circle->place + 1 + i) % circle->size];
         const int rank = gpuhier_hierarchy_member(&team->hierarchy, team->group, index);
         const gpuhier_range_t part = gpuhier_call_range(call, call->taken, rank, slice);
-        gpuhier_kernel_args_t args = {.ndst = 1, .count = gpuhier_range_length(part)};
-        args.src[0] = gpuhier_place_input(call, index, block_in(call, row->from), slice, part.begin);
-        args.dst[0] = gpuhier_place_output(call, team->index, block_of(call, row->to, rank), slice, part.begin);
-        if (args.src[0] != args.dst[0] && args.count > 0) { /* in place, MPI_Allgatherv has its own block there */
-            rc = gpuhier_reduce_push(&call->lane->device->reduce, call->kernel, &args, stream);
-        }
+        const CUdeviceptr to =
+            gpuhier_place_output(call, team->index, block_of(call, row->to, rank), slice, part.begin);
+        const CUdeviceptr from = gpuhier_place_input(call, index, block_in(call, row->from), slice, part.begin);
+        rc = gpuhier_reduce_move(kernels, &moves, to, from, gpuhier_range_length(part) * call->elem_bytes, stream);
     }
-    return rc;
+    return OMPI_SUCCESS == rc ? gpuhier_reduce_moves(kernels, &moves, stream) : rc;
 }
 
 /* This rank's shard of a flat call in one group. A root has none, since its link carries the whole message anyway; of
@@ -169,7 +170,10 @@ static int pairs_copy(const gpuhier_call_t *call, bool given, uint64_t slice, CU
     const gpuhier_plan_t *plan = &call->slices.plan;
     const gpuhier_exchange_buffers_t *buffers = call->lane->exchange.now;
     const int buffer = gpuhier_plan_buffer(plan, slice), pieces = plan->npieces * team->ngroups;
+    gpuhier_reduce_t *kernels = &call->lane->device->reduce;
+    gpuhier_moves_args_t moves;
     int rc = OMPI_SUCCESS;
+    moves.count = 0;
     for (int i = 0; i < pieces; ++i) {
         const int piece = plan->first_piece + i / team->ngroups, group = i % team->ngroups;
         const gpuhier_range_t part = gpuhier_plan_block(plan, slice, piece, given ? group : team->group);
@@ -181,31 +185,26 @@ static int pairs_copy(const gpuhier_call_t *call, bool given, uint64_t slice, CU
         for (int k = 0; k < givers && OMPI_SUCCESS == rc; ++k) {
             int block;
             const uint64_t length = gpuhier_call_pair(call, given, piece, group, k, part, &block);
-            gpuhier_kernel_args_t args = {.ndst = 1, .count = length};
-            args.src[0] = given ? gpuhier_place_input(call, k, block, slice, part.begin) : at;
-            args.dst[0] = given ? at : gpuhier_place_output(call, team->index, block, slice, part.begin);
-            if (!given && NULL != call->taken) { /* which may be less */
-                args.count = gpuhier_range_length(gpuhier_range_cap(part, call->taken[block].length));
-            }
-            rc = 0 == args.count ? OMPI_SUCCESS
-                                 : gpuhier_reduce_push(&call->lane->device->reduce, call->kernel, &args, stream);
+            const uint64_t taken = given || NULL == call->taken /* which may be less */
+                                       ? length
+                                       : gpuhier_range_length(gpuhier_range_cap(part, call->taken[block].length));
+            const CUdeviceptr to = given ? at : gpuhier_place_output(call, team->index, block, slice, part.begin);
+            const CUdeviceptr from = given ? gpuhier_place_input(call, k, block, slice, part.begin) : at;
+            rc = gpuhier_reduce_move(kernels, &moves, to, from, taken * call->elem_bytes, stream);
             at += length * call->elem_bytes;
         }
     }
-    return rc;
+    return OMPI_SUCCESS == rc ? gpuhier_reduce_moves(kernels, &moves, stream) : rc;
 }
 
 /* MPI_Bcast: in the root's group, reads this rank's shard from the root. */
 static int root_read(const gpuhier_call_t *call, uint64_t slice, gpuhier_range_t shard, CUstream stream)
 {
-    gpuhier_kernel_args_t args = {.ndst = 1, .count = gpuhier_range_length(shard)};
-    if (-1 == call->root || 0 == args.count) {
-        return OMPI_SUCCESS;
-    }
-    args.src[0] = gpuhier_place_input(call, call->root, 0, slice, shard.begin);
-    args.dst[0] =
-        (uint64_t) (uintptr_t) call->lane->exchange.now->shard[gpuhier_plan_buffer(&call->slices.plan, slice)];
-    return gpuhier_reduce_push(&call->lane->device->reduce, call->kernel, &args, stream);
+    const void *to = call->lane->exchange.now->shard[gpuhier_plan_buffer(&call->slices.plan, slice)];
+    return -1 == call->root ? OMPI_SUCCESS
+                            : gpuhier_reduce_copy(&call->lane->device->reduce, (CUdeviceptr) (uintptr_t) to,
+                                                  gpuhier_place_input(call, call->root, 0, slice, shard.begin),
+                                                  gpuhier_range_length(shard) * call->elem_bytes, stream);
 }
 
 /* Queues the reduction of this rank's shard of a slice: into its shard buffer, or into its scratch for the next level.

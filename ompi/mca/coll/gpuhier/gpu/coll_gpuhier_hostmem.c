@@ -95,9 +95,9 @@ static int word_copy(CUdeviceptr to, CUdeviceptr from, const gpuhier_lane_t *lan
 
 static int word_move(CUdeviceptr to, CUdeviceptr from, const gpuhier_lane_t *lane, char *reason)
 {
-    const gpuhier_kernel_args_t args = {.src = {from}, .dst = {to}, .count = sizeof(uint64_t), .nsrc = 1, .ndst = 1};
-    int rc = gpuhier_reduce_copy(&lane->device->reduce, &args, lane->stream[GPUHIER_STAGE_IN]);
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_stream_await(lane->stream[GPUHIER_STAGE_IN]);
+    CUstream stream = lane->stream[GPUHIER_STAGE_IN];
+    int rc = gpuhier_reduce_copy(&lane->device->reduce, to, from, sizeof(uint64_t), stream);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_stream_await(stream);
     return OMPI_SUCCESS == rc ? rc : refuse(reason, "a kernel", opal_strerror(rc));
 }
 

@@ -31,7 +31,7 @@ OMPI_DECLSPEC extern int ompi_op_ddt_map[];
 /* In kernels/gpuhier_fatbin.S. */
 extern const unsigned char gpuhier_fatbin[], gpuhier_multicast_fatbin[];
 
-enum { INDEX_COPY = GPUHIER_REDUCE_COUNT };
+enum { INDEX_COPY = GPUHIER_REDUCE_COUNT, INDEX_MOVES };
 
 #define KERNEL_OPS(X) \
     X(sum, SUM)       \
@@ -71,13 +71,14 @@ typedef struct kernel {
     kernel_type_t type;
 } kernel_t;
 
-static const kernel_t kernels[GPUHIER_REDUCE_COUNT + 1] = {
+static const kernel_t kernels[] = {
 #define KERNEL(op, type)      \
     [GPUHIER_REDUCE_##op##_## \
         type] = {"gpuhier_" #op "_" #type, "gpuhier_oneshot_" #op "_" #type, sizeof(elem_##type), TYPE_##type},
     GPUHIER_KERNEL_LIST(KERNEL)
 #undef KERNEL
         [INDEX_COPY] = {"gpuhier_copy", "gpuhier_oneshot_move", 1, TYPE_none},
+    [INDEX_MOVES] = {"gpuhier_moves", NULL, 1, TYPE_none},
 };
 
 /* 1 + the index; 0: there is no kernel. */
@@ -261,10 +262,10 @@ static CUresult resolve(gpuhier_reduce_t *r)
     CUresult result = multiprocessors_count(&multiprocessors);
 
     multiprocessors = multiprocessors > 0 ? multiprocessors : 1;
-    for (int i = 0; i <= INDEX_COPY && CUDA_SUCCESS == result; ++i) {
+    for (int i = 0; i <= INDEX_MOVES && CUDA_SUCCESS == result; ++i) {
         result = gpuhier_cuda_kernel(r->module, kernels[i].name, GPUHIER_KERNEL_BLOCK, &r->function[i], &blocks);
         r->all_blocks[i] = (unsigned) blocks * (unsigned) multiprocessors;
-        if (CUDA_SUCCESS == result) {
+        if (CUDA_SUCCESS == result && NULL != kernels[i].oneshot) {
             result = gpuhier_cuda_kernel(r->module, kernels[i].oneshot, GPUHIER_KERNEL_BLOCK, &r->oneshot[i], &blocks);
         }
     }
@@ -320,13 +321,14 @@ static bool is_misaligned(const gpuhier_kernel_args_t *args, uint32_t nsrc)
 
 _Static_assert(16 == GPUHIER_ONESHOT_UNIT && 16 == GPUHIER_MULTICAST_UNIT, "a thread of any kernel moves 16 bytes");
 
+#define BLOCK_BYTES (GPUHIER_KERNEL_BLOCK * 16)
+
 /* Starts one thread for each 16 bytes, in `most` blocks at most; threads loop over the rest. */
 static int grid_start(CUfunction function, const char *name, uint64_t bytes, unsigned most, const void *args,
                       CUstream stream)
 {
     void *params[1] = {(void *) args};
-    const uint64_t bytes_per_block = GPUHIER_KERNEL_BLOCK * 16;
-    const uint64_t blocks = bytes / bytes_per_block + (0 != bytes % bytes_per_block);
+    const uint64_t blocks = bytes / BLOCK_BYTES + (0 != bytes % BLOCK_BYTES);
     return gpuhier_cuda_error(gpuhier_cu.cuLaunchKernel(function, blocks < most ? (unsigned) blocks : most, 1, 1,
                                                         GPUHIER_KERNEL_BLOCK, 1, 1, 0, stream, params, NULL),
                               name);
@@ -364,11 +366,6 @@ int gpuhier_reduce_oneshot(gpuhier_reduce_t *r, int index, const gpuhier_oneshot
                       GPUHIER_ONESHOT_BLOCKS, args, stream);
 }
 
-int gpuhier_reduce_copy(gpuhier_reduce_t *r, const gpuhier_kernel_args_t *args, CUstream stream)
-{
-    return launch(r, INDEX_COPY, args, stream);
-}
-
 int gpuhier_reduce_push(gpuhier_reduce_t *r, int index, const gpuhier_kernel_args_t *args, CUstream stream)
 {
     gpuhier_kernel_args_t push = *args;
@@ -377,7 +374,50 @@ int gpuhier_reduce_push(gpuhier_reduce_t *r, int index, const gpuhier_kernel_arg
         return gpuhier_reduce_launch(r, index, &push, stream);
     }
     push.count *= kernels[index].elem_bytes;
-    return gpuhier_reduce_copy(r, &push, stream);
+    return launch(r, INDEX_COPY, &push, stream);
+}
+
+int gpuhier_reduce_move(gpuhier_reduce_t *r, gpuhier_moves_args_t *args, CUdeviceptr to, CUdeviceptr from,
+                        uint64_t bytes, CUstream stream)
+{
+    if (0 == bytes || to == from) {
+        return OMPI_SUCCESS;
+    }
+    args->src[args->count] = from;
+    args->dst[args->count] = to;
+    args->bytes[args->count] = bytes;
+    return GPUHIER_MOVES_MAX == ++args->count ? gpuhier_reduce_moves(r, args, stream) : OMPI_SUCCESS;
+}
+
+int gpuhier_reduce_moves(gpuhier_reduce_t *r, gpuhier_moves_args_t *args, CUstream stream)
+{
+    const uint32_t count = args->count;
+    uint64_t bytes = 0, differ = 0, blocks = 0;
+    for (uint32_t i = 0; i < count; ++i) {
+        bytes += args->bytes[i];
+        differ |= args->src[i] ^ args->dst[i];
+    }
+    const unsigned all = r->all_blocks[INDEX_MOVES],
+                   most = 0 != differ % 16 || r->enough_blocks > all ? all : r->enough_blocks;
+    for (uint32_t i = 0; i < count; ++i) {
+        const uint64_t share = (uint64_t) ((double) args->bytes[i] / (double) bytes * most);
+        const uint64_t needed = (args->bytes[i] - 1) / BLOCK_BYTES + 1;
+        blocks += share < 1 ? 1 : share < needed ? share : needed;
+        args->end[i] = (uint32_t) blocks;
+    }
+    const int rc = 0 == count ? OMPI_SUCCESS
+                              : grid_start(r->function[INDEX_MOVES], "gpuhier_moves", blocks * BLOCK_BYTES,
+                                           (unsigned) blocks, args, stream);
+    args->count = 0;
+    return rc;
+}
+
+int gpuhier_reduce_copy(gpuhier_reduce_t *r, CUdeviceptr to, CUdeviceptr from, uint64_t bytes, CUstream stream)
+{
+    gpuhier_moves_args_t args;
+    args.count = 0;
+    (void) gpuhier_reduce_move(r, &args, to, from, bytes, stream);
+    return gpuhier_reduce_moves(r, &args, stream);
 }
 
 /* Copies one field, or two side by side, of each element. */

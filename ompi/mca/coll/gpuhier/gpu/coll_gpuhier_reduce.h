@@ -47,8 +47,8 @@ size_t gpuhier_reduce_span(int index, uint64_t count);
  */
 typedef struct gpuhier_reduce {
     CUmodule module;
-    CUfunction function[GPUHIER_REDUCE_COUNT + 1]; /* the last one is gpuhier_copy */
-    unsigned all_blocks[GPUHIER_REDUCE_COUNT + 1]; /* blocks that the whole GPU runs at once */
+    CUfunction function[GPUHIER_REDUCE_COUNT + 2]; /* the last ones are gpuhier_copy and gpuhier_moves */
+    unsigned all_blocks[GPUHIER_REDUCE_COUNT + 2]; /* blocks that the whole GPU runs at once */
     unsigned enough_blocks;                        /* blocks that fill the links */
     CUfunction oneshot[GPUHIER_REDUCE_COUNT + 1];  /* the last one is gpuhier_oneshot_move */
 } gpuhier_reduce_t;
@@ -74,15 +74,22 @@ int gpuhier_reduce_launch(gpuhier_reduce_t *r, int index, const gpuhier_kernel_a
  */
 int gpuhier_reduce_oneshot(gpuhier_reduce_t *r, int index, const gpuhier_oneshot_args_t *args, CUstream stream);
 
-/* The same as gpuhier_reduce_launch() for a copy of args->count bytes from src[0] to all destinations. args->nsrc is
- * ignored. */
-int gpuhier_reduce_copy(gpuhier_reduce_t *r, const gpuhier_kernel_args_t *args, CUstream stream);
-
 /*
  * Copies args->count elements of the kernel's type from src[0] to all destinations, which may be users' receive
  * buffers: gaps of padded pairs are not written. args->nsrc is ignored.
  */
 int gpuhier_reduce_push(gpuhier_reduce_t *r, int index, const gpuhier_kernel_args_t *args, CUstream stream);
+
+/* Adds a range of bytes to those that one kernel moves, and starts it if there are as many as it takes. args->count is
+ * 0 before the first one. An empty range, or one that is there already, is not moved. */
+int gpuhier_reduce_move(gpuhier_reduce_t *r, gpuhier_moves_args_t *args, CUdeviceptr to, CUdeviceptr from,
+                        uint64_t bytes, CUstream stream);
+
+/* Starts the kernel that moves the ranges, if there are any, and empties args. Returns an Open MPI code. */
+int gpuhier_reduce_moves(gpuhier_reduce_t *r, gpuhier_moves_args_t *args, CUstream stream);
+
+/* The same for one range. */
+int gpuhier_reduce_copy(gpuhier_reduce_t *r, CUdeviceptr to, CUdeviceptr from, uint64_t bytes, CUstream stream);
 
 /*
  * Does the same as gpuhier_reduce_push() for one destination, without a kernel. Source and destination may be memory of

@@ -107,15 +107,6 @@ int gpuhier_p2p_test_prepare(const gpuhier_lane_t *lane, uint64_t nonce)
     return rc;
 }
 
-/* One kernel that moves a pattern. */
-static int move(const gpuhier_lane_t *lane, CUdeviceptr to, CUdeviceptr from, size_t bytes)
-{
-    gpuhier_kernel_args_t args = {.count = bytes, .nsrc = 1, .ndst = 1};
-    args.src[0] = from;
-    args.dst[0] = to;
-    return gpuhier_reduce_copy(&lane->device->reduce, &args, lane->stream[GPUHIER_STAGE_IN]);
-}
-
 /* Maps the scratch of neighbour k, and starts both kernels. */
 static void start(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbour, int k, int n, int me)
 {
@@ -131,9 +122,13 @@ static void start(const gpuhier_lane_t *lane, gpuhier_neighbour_t *neighbour, in
     gpuhier_engine_unlock();
     neighbour->error = OMPI_ERR_NOT_FOUND == rc ? GPUHIER_NO_DESCRIPTOR : gpuhier_cuda_error_of(rc);
     if (0 == neighbour->error) {
-        rc = move(lane, lane->scratch + spot_of(n + k, n), neighbour->address, bytes);
-        rc = OMPI_SUCCESS != rc ? rc
-                                : move(lane, neighbour->address + spot_of(me, n), lane->scratch + part_of(k), bytes);
+        gpuhier_reduce_t *kernels = &lane->device->reduce;
+        CUstream stream = lane->stream[GPUHIER_STAGE_IN];
+        const CUdeviceptr there = neighbour->address, here = lane->scratch;
+        rc = gpuhier_reduce_copy(kernels, here + spot_of(n + k, n), there, bytes, stream);
+        rc = OMPI_SUCCESS != rc
+                 ? rc
+                 : gpuhier_reduce_copy(kernels, there + spot_of(me, n), here + part_of(k), bytes, stream);
         neighbour->error = gpuhier_cuda_error_of(rc);
     }
 }

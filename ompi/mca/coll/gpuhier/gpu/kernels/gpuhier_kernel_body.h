@@ -196,7 +196,7 @@ struct layout {
 };
 
 /* An address to which more than half of the buffers are congruent, if there is one; else that of some buffer. */
-GPUHIER_WALK uint64_t usual_address(const gpuhier_kernel_args_t &args, uint32_t nsrc)
+template <class A> GPUHIER_WALK uint64_t usual_address(const A &args, uint32_t nsrc)
 {
     uint64_t usual = args.dst[0];
     uint32_t votes = 0;
@@ -215,7 +215,18 @@ GPUHIER_WALK uint64_t usual_address(const gpuhier_kernel_args_t &args, uint32_t 
     return usual;
 }
 
-template <class T> GPUHIER_WALK layout lay_out(const gpuhier_kernel_args_t &args, uint32_t nsrc)
+/* A range of gpuhier_moves, as the arguments of a copy. The source may be a peer's, so loads are the aligned ones. */
+struct move {
+    uint64_t src[1], dst[1], count;
+    uint32_t ndst;
+};
+
+GPUHIER_WALK uint64_t usual_address(const move &args, uint32_t)
+{
+    return args.src[0];
+}
+
+template <class T, class A> GPUHIER_WALK layout lay_out(const A &args, uint32_t nsrc)
 {
     uint64_t base = args.src[0], differ = 0;
     layout l = {0, 0, args.count, false};
@@ -245,8 +256,8 @@ template <class T> GPUHIER_WALK layout lay_out(const gpuhier_kernel_args_t &args
     return l;
 }
 
-template <class M, class T, class Op>
-GPUHIER_WALK void reduce_element(const M &memory, const gpuhier_kernel_args_t &args, uint32_t nsrc, uint64_t i)
+template <class M, class T, class Op, class A>
+GPUHIER_WALK void reduce_element(const M &memory, const A &args, uint32_t nsrc, uint64_t i)
 {
     T acc = load_element<M, T>(memory, args.src[0] + i * sizeof(T));
     for (uint32_t s = 1; s < nsrc; ++s) {
@@ -262,9 +273,9 @@ GPUHIER_WALK void reduce_element(const M &memory, const gpuhier_kernel_args_t &a
  * one chunk from eight sources, of two chunks from four, of four from two, of eight from one. So up to eight peers are
  * read at the same time. Values are still combined in the order of the sources.
  */
-template <class M, class T, class Op>
-GPUHIER_WALK void reduce_chunks(const M &memory, const gpuhier_kernel_args_t &args, uint32_t nsrc, const layout &l,
-                                uint64_t thread, uint64_t threads)
+template <class M, class T, class Op, class A>
+GPUHIER_WALK void reduce_chunks(const M &memory, const A &args, uint32_t nsrc, const layout &l, uint64_t thread,
+                                uint64_t threads)
 {
     constexpr int loads = 8;
     const uint64_t start = l.head * sizeof(T);
@@ -307,9 +318,9 @@ GPUHIER_WALK void reduce_chunks(const M &memory, const gpuhier_kernel_args_t &ar
  * The same as reduce_chunks() where some buffers are misaligned: two chunks at a time, one source after the other. This
  * code is in every kernel, and a loop as long as that of reduce_chunks() would double the size of the kernels.
  */
-template <class M, class T, class Op>
-GPUHIER_WALK void misaligned_chunks(const M &memory, const gpuhier_kernel_args_t &args, uint32_t nsrc, const layout &l,
-                                    uint64_t thread, uint64_t threads)
+template <class M, class T, class Op, class A>
+GPUHIER_WALK void misaligned_chunks(const M &memory, const A &args, uint32_t nsrc, const layout &l, uint64_t thread,
+                                    uint64_t threads)
 {
     constexpr int batch = 2;
     const uint64_t start = l.head * sizeof(T);
@@ -347,9 +358,8 @@ GPUHIER_WALK void misaligned_chunks(const M &memory, const gpuhier_kernel_args_t
 }
 
 /* The work of one of `threads` threads. Every thread of the grid calls this once. nsrc: args.nsrc, or 1 in a copy. */
-template <class M, class T, class Op>
-GPUHIER_WALK void reduce_thread(const M &memory, const gpuhier_kernel_args_t &args, uint32_t nsrc, uint64_t thread,
-                                uint64_t threads)
+template <class M, class T, class Op, class A>
+GPUHIER_WALK void reduce_thread(const M &memory, const A &args, uint32_t nsrc, uint64_t thread, uint64_t threads)
 {
     const layout l = lay_out<T>(args, nsrc);
     for (uint64_t k = thread; k < l.single; k += threads) {
@@ -369,6 +379,21 @@ struct op_copy {
         return a;
     }
 };
+
+/* The work of one of the `threads` threads of a block, which finds the range that the block works on. */
+template <class M>
+GPUHIER_WALK void moves_thread(const M &memory, const gpuhier_moves_args_t &args, uint32_t block, uint32_t thread,
+                               uint32_t threads)
+{
+    uint32_t i = 0;
+    for (uint32_t step = GPUHIER_MOVES_MAX / 2; step > 0; step /= 2) {
+        i += i + step < args.count && args.end[i + step - 1] <= block ? step : 0;
+    }
+    const uint32_t first = 0 == i ? 0 : args.end[i - 1];
+    const move range = {{args.src[i]}, {args.dst[i]}, args.bytes[i], 1};
+    reduce_thread<M, uint8_t, op_copy>(memory, range, 1, (block - first) * (uint64_t) threads + thread,
+                                       (args.end[i] - first) * (uint64_t) threads);
+}
 
 } /* namespace gpuhier */
 

@@ -99,15 +99,14 @@ __device__ __forceinline__ void grid_end(const gpuhier_oneshot_args_t &args, boo
 } /* namespace gpuhier */
 
 /* 256 threads a block, and at least 3 blocks fit: up to 80 registers, enough for 8 loads in flight without spills. */
-#define GPUHIER_ENTRY(name)                                                                                            \
-    extern "C" __global__ void __launch_bounds__(GPUHIER_KERNEL_BLOCK, 3)                                              \
-        name(const __grid_constant__ gpuhier_kernel_args_t args)
+#define GPUHIER_ENTRY(name, args_t)                                                                                    \
+    extern "C" __global__ void __launch_bounds__(GPUHIER_KERNEL_BLOCK, 3) name(const __grid_constant__ args_t args)
 
 /* This thread's number, and how many there are. */
 #define GPUHIER_THREADS blockIdx.x *(uint64_t) blockDim.x + threadIdx.x, gridDim.x *(uint64_t) blockDim.x
 
 #define GPUHIER_KERNEL(op, type)                                                                                       \
-    GPUHIER_ENTRY(gpuhier_##op##_##type)                                                                               \
+    GPUHIER_ENTRY(gpuhier_##op##_##type, gpuhier_kernel_args_t)                                                        \
     {                                                                                                                  \
         gpuhier::reduce_thread<gpuhier::device_memory, elem_##type, gpuhier::op_##op##_##type>(                        \
             gpuhier::device_memory(), args, args.nsrc, GPUHIER_THREADS);                                               \
@@ -137,8 +136,13 @@ extern "C" __global__ void __launch_bounds__(GPUHIER_KERNEL_BLOCK, 2)
     gpuhier::grid_end(args, gpuhier::oneshot_move(memory, args, GPUHIER_THREADS));
 }
 
-GPUHIER_ENTRY(gpuhier_copy)
+GPUHIER_ENTRY(gpuhier_copy, gpuhier_kernel_args_t)
 {
     gpuhier::reduce_thread<gpuhier::device_memory, uint8_t, gpuhier::op_copy>(gpuhier::device_memory(), args, 1,
                                                                               GPUHIER_THREADS);
+}
+
+GPUHIER_ENTRY(gpuhier_moves, gpuhier_moves_args_t)
+{
+    gpuhier::moves_thread(gpuhier::device_memory(), args, blockIdx.x, threadIdx.x, blockDim.x);
 }

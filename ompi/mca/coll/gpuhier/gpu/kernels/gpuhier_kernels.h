@@ -10,7 +10,7 @@
  *
  * One kernel serves the fused reduce-scatter + all-gather (nsrc = ndst = ranks), the reduce-scatter alone (ndst = 1),
  * the reduction of an exchange (nsrc = 2), and copies of pairs whose gaps must not be written (nsrc = 1). gpuhier_copy
- * has one source, and its elements are bytes: it is the push of an all-gather.
+ * has one source, and its elements are bytes: it is the push of an all-gather. gpuhier_moves copies many ranges.
  *
  * A source may also be a destination (in place), at the same address: one thread reads element i and then writes it.
  * Ranges that overlap in any other way are an error. Any alignment works. A buffer that is not congruent to most others
@@ -56,6 +56,20 @@ static_assert(512 == offsetof(gpuhier_kernel_args_t, dst), "host and GPU must ag
 static_assert(1024 == offsetof(gpuhier_kernel_args_t, count), "host and GPU must agree on the argument");
 static_assert(1032 == offsetof(gpuhier_kernel_args_t, nsrc), "host and GPU must agree on the argument");
 static_assert(1036 == offsetof(gpuhier_kernel_args_t, ndst), "host and GPU must agree on the argument");
+
+/*
+ * The argument of gpuhier_moves, passed by value: ranges of bytes that go to places of their own at the same time, as
+ * the blocks of MPI_Alltoall do. A block of the grid works on one range. CUDA 11 allows 4 KiB of arguments.
+ */
+#define GPUHIER_MOVES_MAX 64 /* a power of two; as many as a group has ranks */
+typedef struct gpuhier_moves_args {
+    uint64_t src[GPUHIER_MOVES_MAX], dst[GPUHIER_MOVES_MAX];
+    uint64_t bytes[GPUHIER_MOVES_MAX]; /* > 0 */
+    uint32_t end[GPUHIER_MOVES_MAX];   /* the first block behind those of this range and of all before it */
+    uint32_t count;                    /* of ranges */
+} gpuhier_moves_args_t;
+
+static_assert(1800 == sizeof(gpuhier_moves_args_t), "host and GPU must agree on the argument");
 
 /*
  * The types: X(more, kind, type, ...), where `more` is for the caller. The kind says which operations the type has.

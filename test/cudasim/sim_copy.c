@@ -134,8 +134,17 @@ static void run_copy(struct sim_item *item)
     }
 }
 
-static uint64_t copy_queue(const struct sim_copy *copy, const struct end *to, const struct end *from, bool stage,
-                           CUstream stream)
+static void submit(CUstream stream, struct sim_item *item, bool wait)
+{
+    if (wait) {
+        sim_submit_and_wait(stream, item);
+    } else {
+        sim_submit(stream, item);
+    }
+}
+
+static void copy_queue(const struct sim_copy *copy, const struct end *to, const struct end *from, bool stage, bool wait,
+                       CUstream stream)
 {
     struct sim_item *item = sim_item_new(run_copy, sizeof(struct copy_work) + (stage ? copy->width : 0));
     struct copy_work *work = (void *) item->payload;
@@ -151,7 +160,7 @@ static uint64_t copy_queue(const struct sim_copy *copy, const struct end *to, co
         memcpy(work->staged, (const void *) copy->from, copy->width);
         work->copy.from = 0;
     }
-    return sim_submit(stream, item);
+    submit(stream, item, wait);
 }
 
 /* One row from pageable host memory to the GPU. */
@@ -165,12 +174,12 @@ static void copy_from_pageable(const struct sim_copy *copy, const struct end *to
     }
     if (copy->width > STAGING_BYTES) {
         part.width = copy->width - STAGING_BYTES;
-        sim_stream_wait(stream, copy_queue(&part, to, from, false, stream));
+        copy_queue(&part, to, from, false, true, stream);
         part.to += part.width;
         part.from += part.width;
         part.width = STAGING_BYTES;
     }
-    copy_queue(&part, to, from, true, stream);
+    copy_queue(&part, to, from, true, false, stream);
 }
 
 static CUresult after(CUstream stream)
@@ -182,7 +191,6 @@ CUresult sim_copy(const struct sim_copy *copy, CUstream stream, bool async)
 {
     struct end to, from;
     bool to_host, from_host, wait;
-    uint64_t seq;
     CUresult rc;
     bool sync = 0 != (stream->ctx->flags & CU_CTX_SYNC_MEMOPS);
 
@@ -214,10 +222,7 @@ CUresult sim_copy(const struct sim_copy *copy, CUstream stream, bool async)
     } else {
         wait = to_host || from_host || to.managed || from.managed || to.sync_memops || from.sync_memops || sync;
     }
-    seq = copy_queue(copy, &to, &from, false, stream);
-    if (wait) {
-        sim_stream_wait(stream, seq);
-    }
+    copy_queue(copy, &to, &from, false, wait, stream);
     return after(stream);
 }
 
@@ -285,7 +290,6 @@ CUresult sim_fill(uintptr_t to, size_t pitch, uint32_t value, size_t element, si
     struct sim_item *item;
     struct fill_work *work;
     struct end end;
-    uint64_t seq;
     CUresult rc;
 
     if (0 == count || 0 == height) {
@@ -304,9 +308,7 @@ CUresult sim_fill(uintptr_t to, size_t pitch, uint32_t value, size_t element, si
     item->name = "fill";
     item->is_kernel = true;
     *work = (struct fill_work){to, pitch, element, count, height, value, end.place};
-    seq = sim_submit(stream, item);
-    if (!async && (SIM_HOST == end.place || end.sync_memops || 0 != (stream->ctx->flags & CU_CTX_SYNC_MEMOPS))) {
-        sim_stream_wait(stream, seq);
-    }
+    submit(stream, item,
+           !async && (SIM_HOST == end.place || end.sync_memops || 0 != (stream->ctx->flags & CU_CTX_SYNC_MEMOPS)));
     return after(stream);
 }

@@ -11,7 +11,8 @@
  * are no cycles.
  *
  *   eager   submit() executes what it queued, on the spot
- *   thread  one worker per stream; a seeded random delay before each piece of work
+ *   thread  one worker per stream; a seeded random delay before each piece of work. A thread
+ *           that waits for work executes what the worker has not begun, without delays.
  *   lazy    nothing is executed until a thread waits; then what is waited for, and
  *           what that must follow, is executed by the waiting thread, and no more.
  *           A query that finds work undone answers so; asked again, it executes what it
@@ -167,7 +168,7 @@ void sim_stream_advance(CUstream stream, struct sim_item *item)
     sim_item_free(item);
     pthread_cond_broadcast(&stream->done);
     stream->threaded = stream->threaded && NULL != stream->head;
-    if (stream->threaded) {
+    if (stream->threaded || (SIM_THREAD == mode && NULL != stream->head)) {
         pthread_cond_signal(&stream->work);
     }
     if (stream->destroyed && NULL == stream->head) {
@@ -187,20 +188,23 @@ struct sim_item *sim_stream_pop(CUstream stream)
     return item;
 }
 
-/* Under the lock: executes (or, with workers, awaits) the stream's work up to number seq. */
-static void stream_run(CUstream stream, uint64_t seq)
+enum runner { WORKER, HOST };
+
+/* Under the lock: executes the stream's work up to number seq, or awaits another thread that does. */
+static void stream_run(CUstream stream, uint64_t seq, enum runner runner)
 {
+    const bool awaits = SIM_THREAD == mode && (WORKER == runner || sim_model.on);
     struct sim_item *item;
     unsigned i;
 
     while (atomic_load_explicit(&stream->completed, memory_order_acquire) < seq) {
-        if (SIM_THREAD == mode || stream->threaded || stream->busy) {
+        if (awaits || stream->threaded || stream->busy) {
             pthread_cond_wait(&stream->done, &engine_mutex);
             continue;
         }
         item = sim_stream_pop(stream);
         for (i = 0; i < item->ndeps; i++) {
-            stream_run(item->deps[i].stream, item->deps[i].seq);
+            stream_run(item->deps[i].stream, item->deps[i].seq, runner);
         }
         sim_engine_unlock();
         await_slot(item);
@@ -302,7 +306,7 @@ static void *worker(void *argument)
         }
         item = sim_stream_pop(stream);
         for (i = 0; i < item->ndeps; i++) {
-            stream_run(item->deps[i].stream, item->deps[i].seq);
+            stream_run(item->deps[i].stream, item->deps[i].seq, WORKER);
         }
         delay = (0 == max_delay_us || SIM_THREAD != mode) ? 0 : stream_random(stream) % (max_delay_us + 1);
         sim_engine_unlock();
@@ -363,7 +367,7 @@ static void *ager(void *unused)
             if (NULL != stream->head && now > stream->head->queued_ns + lazy_ns && target < stream->head->seq) {
                 target = stream->head->seq;
             }
-            stream_run(stream, target);
+            stream_run(stream, target, HOST);
         }
         rest(&ager_wake, AGER_NS);
     }
@@ -397,7 +401,8 @@ static bool follows_threaded(const struct sim_item *item)
     return false;
 }
 
-uint64_t sim_submit_locked(CUstream stream, struct sim_item *item)
+/* is_awaited: by the caller, which executes it if it can, so the worker is not woken for it. */
+static uint64_t submit(CUstream stream, struct sim_item *item, bool is_awaited)
 {
     uint64_t seq = ++stream->submitted;
 
@@ -423,8 +428,11 @@ uint64_t sim_submit_locked(CUstream stream, struct sim_item *item)
     }
     stream->threaded = stream->threaded || item->waits;
     if (SIM_EAGER == mode && !stream->threaded) {
-        stream_run(stream, seq);
+        stream_run(stream, seq, HOST);
     } else if (SIM_THREAD == mode || stream->threaded) {
+        if (is_awaited && !stream->threaded && !sim_model.on) {
+            return seq;
+        }
         if (!stream->has_worker) {
             stream->has_worker = true;
             thread_start(worker, stream);
@@ -441,12 +449,17 @@ uint64_t sim_submit_locked(CUstream stream, struct sim_item *item)
     return seq;
 }
 
+uint64_t sim_submit_locked(CUstream stream, struct sim_item *item)
+{
+    return submit(stream, item, false);
+}
+
 uint64_t sim_submit(CUstream stream, struct sim_item *item)
 {
     uint64_t seq;
 
     sim_engine_lock();
-    seq = sim_submit_locked(stream, item);
+    seq = submit(stream, item, false);
     sim_engine_unlock();
     return seq;
 }
@@ -459,11 +472,22 @@ static void model_await(CUstream stream, uint64_t seq)
     }
 }
 
+void sim_submit_and_wait(CUstream stream, struct sim_item *item)
+{
+    uint64_t seq;
+
+    sim_engine_lock();
+    seq = submit(stream, item, true);
+    stream_run(stream, seq, HOST);
+    sim_engine_unlock();
+    model_await(stream, seq);
+}
+
 void sim_stream_wait(CUstream stream, uint64_t seq)
 {
     if (!sim_stream_done(stream, seq)) {
         sim_engine_lock();
-        stream_run(stream, seq);
+        stream_run(stream, seq, HOST);
         sim_engine_unlock();
     }
     model_await(stream, seq);
@@ -478,7 +502,7 @@ void sim_stream_drain(CUstream stream)
 {
     sim_engine_lock();
     const uint64_t seq = stream->submitted;
-    stream_run(stream, seq);
+    stream_run(stream, seq, HOST);
     sim_engine_unlock();
     model_await(stream, seq);
 }
@@ -507,7 +531,7 @@ static void drain_locked(CUcontext ctx, int physical)
         }
     }
     for (size_t i = 0; i < n; i++) {
-        stream_run(targets[i].stream, targets[i].seq);
+        stream_run(targets[i].stream, targets[i].seq, HOST);
         if (sim_model.on) {
             const uint64_t end = end_of(targets[i].stream, targets[i].seq);
             sim_engine_unlock();
@@ -540,7 +564,7 @@ bool sim_stream_poll(CUstream stream, uint64_t seq)
     if (!done && SIM_LAZY == mode) {
         sim_engine_lock();
         if (++stream->queries > 1 && !stream->threaded) {
-            stream_run(stream, seq);
+            stream_run(stream, seq, HOST);
             done = true;
         }
         sim_engine_unlock();

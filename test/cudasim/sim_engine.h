@@ -23,7 +23,7 @@
 
 enum sim_mode {
     SIM_EAGER,  /* work is done by the thread that submits it, at once */
-    SIM_THREAD, /* by a thread per stream, after seeded random delays */
+    SIM_THREAD, /* by a thread per stream, after seeded random delays, or by a thread that waits for it */
     SIM_LAZY    /* by a thread that waits for it; see sim_engine.c */
 };
 
@@ -146,6 +146,7 @@ void sim_streams_context_clear(CUcontext ctx);
 /* A new item with room for its payload; hand it to submit, which takes it over and returns its number. */
 struct sim_item *sim_item_new(sim_run_fn_t run, size_t payload_bytes);
 uint64_t sim_submit(CUstream stream, struct sim_item *item);
+void sim_submit_and_wait(CUstream stream, struct sim_item *item);
 void sim_item_drop(struct sim_item *item); /* one that was not submitted */
 void sim_item_free(struct sim_item *item); /* under the lock: one that was executed */
 

@@ -219,6 +219,8 @@ GPUHIER_BUILD=$(cd "$GPUHIER_BUILD" && pwd)
 # shellcheck source=test/env.sh
 . "$src/test/env.sh"
 gpuhier_env_mpi
+GPUHIER_OWN_PATH=$(type -P ompi_info)=$(gpuhier_env_own_path)
+export GPUHIER_OWN_PATH
 if [ $asan = 1 ]; then
     gpuhier_env_sanitizers
 fi

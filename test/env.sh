@@ -8,6 +8,7 @@
 # In:  GPUHIER_SRC, GPUHIER_BUILD (top source and top build folder)
 # Out: PATH                  with the folders of system tools
 #      gpuhier_env_mpi       settings of Open MPI for a small machine and for root
+#      gpuhier_env_own_path  prints the path of Open MPI's own components
 #      gpuhier_env_component the uninstalled component in front of Open MPI's own
 #      gpuhier_env_sanitizers how a sanitized build reports; leaks are errors
 #      gpuhier_env_emulator  the emulated CUDA libraries in front of everything else
@@ -34,12 +35,26 @@ gpuhier_env_mpi()
     export PRTE_MCA_hwloc_default_binding_policy=none
 }
 
+# Prints Open MPI's own mca_base_component_path, nothing if ompi_info does not tell it. test/check.sh asks once for all its
+# tests, which find the answer, and whose it is, in GPUHIER_OWN_PATH.
+gpuhier_env_own_path()
+{
+    local tool
+    tool=$(type -P ompi_info)
+    case ${OMPI_MCA_mca_base_component_path:-}${GPUHIER_OWN_PATH:-} in
+    "$tool="?*) echo "${GPUHIER_OWN_PATH#*=}" ;;
+    *)
+        ompi_info --param mca base --level 9 --parsable 2>/dev/null |
+            sed -n 's/^mca:mca:base:param:mca_base_component_path:value:"\{0,1\}\([^"]*\)"\{0,1\}$/\1/p'
+        ;;
+    esac
+}
+
 # The path of components replaces Open MPI's own, so Open MPI's is appended.
 gpuhier_env_component()
 {
     local default
-    default=$(ompi_info --param mca base --level 9 --parsable 2>/dev/null |
-        sed -n 's/^mca:mca:base:param:mca_base_component_path:value:"\{0,1\}\([^"]*\)"\{0,1\}$/\1/p')
+    default=$(gpuhier_env_own_path)
     if [ -z "$default" ]; then
         echo "ompi_info does not tell Open MPI's mca_base_component_path" >&2
         return 1

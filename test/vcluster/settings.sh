@@ -115,10 +115,7 @@ set_component() {
     fi
     [[ -e $component/mca_coll_gpuhier.so ]] || fail 2 "there is no component in $component:
   build it (./configure && make), say where with GPUHIER_BUILD=build-folder, or run with --stock"
-    own=$(ompi_info --param mca base --level 9 --parsable 2>/dev/null |
-        sed -n 's/^mca:mca:base:param:mca_base_component_path:value://p')
-    own=${own#\"}
-    own=${own%\"}
+    own=$(gpuhier_env_own_path)
     [[ -n $own ]] || fail 2 "$(type -P ompi_info || echo 'ompi_info (not on PATH)') does not tell its mca_base_component_path"
     export OMPI_MCA_mca_base_component_path=$component:$own
     # Open MPI 5 hands this path on to PMIx, which complains about files that are not its own. So PMIx gets an empty

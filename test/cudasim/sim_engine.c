@@ -11,8 +11,9 @@
  * are no cycles.
  *
  *   eager   submit() executes what it queued, on the spot
- *   thread  one worker per stream; a seeded random delay before each piece of work. A thread
- *           that waits for work executes what the worker has not begun, without delays.
+ *   thread  one worker per stream; a seeded random delay before one piece of work in four. A
+ *           thread that waits for work executes what the worker has not begun, without delays.
+ *           With CUDASIM_MAX_DELAY_US a worker executes all work, each piece after a delay.
  *   lazy    nothing is executed until a thread waits; then what is waited for, and
  *           what that must follow, is executed by the waiting thread, and no more.
  *           A query that finds work undone answers so; asked again, it executes what it
@@ -44,9 +45,11 @@
 #define AGER_NS 5000000
 #define LOOKS 8 /* a worker whose kernel waited looks so many times for the next one */
 
-static pthread_mutex_t engine_mutex = PTHREAD_MUTEX_INITIALIZER;
+/* Held for moments: a thread that finds it taken looks for a while before it sleeps. */
+static pthread_mutex_t engine_mutex = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
 static enum sim_mode mode;
 static uint64_t seed, max_delay_us, lazy_ns;
+static uint64_t delay_every = 4; /* thread mode: one piece of work in so many is delayed. 1: and only workers work */
 static bool ager_started;
 static pthread_cond_t ager_wake = PTHREAD_COND_INITIALIZER;
 
@@ -116,6 +119,10 @@ int sim_engine_setup(void)
         || 0 != read_number("CUDASIM_LAZY_MS", DEFAULT_LAZY_MS, &lazy_ns)) {
         return -1;
     }
+    text = getenv("CUDASIM_MAX_DELAY_US");
+    if (NULL != text && '\0' != text[0]) {
+        delay_every = 1;
+    }
     text = getenv("CUDASIM_LEGACY_QUERY");
     wide_query = NULL != text && 0 == strcmp(text, "blocking");
     if (NULL != text && '\0' != text[0] && !wide_query && 0 != strcmp(text, "alone")) {
@@ -126,6 +133,7 @@ int sim_engine_setup(void)
     if (sim_model.on) {
         mode = SIM_THREAD; /* work takes time, which a thread of its own must spend */
         max_delay_us = 0;
+        delay_every = 1;
     }
     return 0;
 }
@@ -193,7 +201,7 @@ enum runner { WORKER, HOST };
 /* Under the lock: executes the stream's work up to number seq, or awaits another thread that does. */
 static void stream_run(CUstream stream, uint64_t seq, enum runner runner)
 {
-    const bool awaits = SIM_THREAD == mode && (WORKER == runner || sim_model.on);
+    const bool awaits = SIM_THREAD == mode && (WORKER == runner || 1 == delay_every);
     struct sim_item *item;
     unsigned i;
 
@@ -308,7 +316,10 @@ static void *worker(void *argument)
         for (i = 0; i < item->ndeps; i++) {
             stream_run(item->deps[i].stream, item->deps[i].seq, WORKER);
         }
-        delay = (0 == max_delay_us || SIM_THREAD != mode) ? 0 : stream_random(stream) % (max_delay_us + 1);
+        delay = 0;
+        if (SIM_THREAD == mode && max_delay_us > 0 && 0 == stream_random(stream) % delay_every) {
+            delay = stream_random(stream) % (max_delay_us + 1);
+        }
         sim_engine_unlock();
         await_slot(item);
         if (delay > 0) {
@@ -430,7 +441,7 @@ static uint64_t submit(CUstream stream, struct sim_item *item, bool is_awaited)
     if (SIM_EAGER == mode && !stream->threaded) {
         stream_run(stream, seq, HOST);
     } else if (SIM_THREAD == mode || stream->threaded) {
-        if (is_awaited && !stream->threaded && !sim_model.on) {
+        if (is_awaited && !stream->threaded && delay_every > 1) {
             return seq;
         }
         if (!stream->has_worker) {

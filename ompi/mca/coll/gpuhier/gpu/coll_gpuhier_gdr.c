@@ -15,6 +15,7 @@
 #include "ompi_config.h"
 
 #include <dlfcn.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
@@ -345,9 +346,9 @@ static void CUDA_CB hold(void *arg)
 static bool becomes_idle(CUstream stream, uint64_t until_us)
 {
     CUresult result;
-    do {
-        result = gpuhier_cu.cuStreamQuery(stream);
-    } while (CUDA_ERROR_NOT_READY == result && gpuhier_clock_us() < until_us);
+    while (CUDA_ERROR_NOT_READY == (result = gpuhier_cu.cuStreamQuery(stream)) && gpuhier_clock_us() < until_us) {
+        sched_yield();
+    }
     return CUDA_SUCCESS == result;
 }
 

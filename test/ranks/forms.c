@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Prints the form that warm calls take, a line for each kind of memory and way to call, as rank 0 sees it from outside:
- * by the component's counters, and the emulator's counts of kernels (k) and copies (c). Their results are checked. unit/forms
- * compares the lines with a golden file.
+ * by the component's counters, and the emulator's counts of kernels (k) and copies (c). The last result is checked.
+ * unit/forms compares the lines with a golden file.
  *
  *   forms MEMORY[,MEMORY...] BYTES...
  *

@@ -36,7 +36,8 @@ static uint64_t number;
 static unsigned long cases, failures;
 
 /* Who gives to whom. By pairs a rank's input has a message for each rank, or one; and so has its output of those that
- * move. */
+ * move. Messages may be of unlike lengths, of which some are 0; the last rank's then comes first, and there are holes.
+ */
 typedef enum way { ALL, SCATTER, TO_ROOT, GATHER, EXCHANGE, FROM_ROOT } way_t;
 
 typedef struct shape {
@@ -49,15 +50,17 @@ typedef struct shape {
     unsigned alignment; /* 0: all on 16 bytes; 1: one element off; 2: differing by bytes */
     bool in_place;
     bool two_shots;
+    bool uneven;
 } shape_t;
 
 static void case_failed(const shape_t *s, unsigned rank, const char *what, uint64_t at)
 {
     if (++failures <= 20) {
-        printf("%s of %u ranks, way %d, count %llu alignment %u in place %d, two shots %d: rank %u: %s (at %llu)\n",
-               s->index < GPUHIER_REDUCE_COUNT ? kernel_names[s->index] : "move", s->nranks, s->way,
-               (unsigned long long) s->count, s->alignment, s->in_place, s->two_shots, rank, what,
-               (unsigned long long) at);
+        printf(
+            "%s of %u ranks, way %d, count %llu alignment %u in place %d, shots %d, uneven %d: rank %u: %s (at %llu)\n",
+            s->index < GPUHIER_REDUCE_COUNT ? kernel_names[s->index] : "move", s->nranks, s->way,
+            (unsigned long long) s->count, s->alignment, s->in_place, 1 + s->two_shots, s->uneven, rank, what,
+            (unsigned long long) at);
     }
 }
 
@@ -78,27 +81,46 @@ static unsigned out_of(const shape_t *s, unsigned rank)
     return s->in_place ? in_of(rank) : 2 * rank + 1;
 }
 
-/* Messages in a rank's input, and from one to the next in input and output: bytes. */
-static unsigned messages_of(const shape_t *s)
+static bool gives(const shape_t *s)
 {
-    return SCATTER == s->way || EXCHANGE == s->way ? s->nranks : 1;
+    return SCATTER == s->way || TO_ROOT == s->way || EXCHANGE == s->way;
 }
 
-static uint64_t in_step(const shape_t *s)
+static bool takes(const shape_t *s)
 {
-    return messages_of(s) > 1 ? s->count * s->reference->elem_bytes : 0;
+    return GATHER == s->way || FROM_ROOT == s->way || EXCHANGE == s->way;
 }
 
-static uint64_t out_step(const shape_t *s)
+/* By pairs: elements of the message for a rank, or of it, and bytes before it in what has one of each rank. */
+static uint64_t length_of(const shape_t *s, unsigned rank)
 {
-    return GATHER == s->way || EXCHANGE == s->way ? s->count * s->reference->elem_bytes : 0;
+    if (TO_ROOT == s->way || FROM_ROOT == s->way) {
+        return rank == s->root ? s->count : 0;
+    }
+    return !s->uneven || 0 == rank % 3 ? s->count : 1 == rank % 3 ? 0 : (s->count + 1) / 2;
+}
+
+static uint64_t place_of(const shape_t *s, unsigned rank)
+{
+    uint64_t elements = s->uneven || TO_ROOT == s->way || FROM_ROOT == s->way ? 0 : rank * s->count;
+    for (unsigned i = s->nranks - 1; s->uneven && i > rank; --i) {
+        elements += length_of(s, i) + 1;
+    }
+    return elements * s->reference->elem_bytes;
 }
 
 /* Of a rank's first element, from the start of all buffers. */
 static size_t in_at(const shape_t *s, unsigned rank)
 {
     return in_of(rank) * capacity + offset_of(s, in_of(rank))
-           + (GATHER == s->way && s->in_place ? rank * out_step(s) : 0);
+           + (GATHER == s->way && s->in_place ? place_of(s, rank) : 0);
+}
+
+/* The same of its message for another rank, and the elements of that. */
+static size_t message_at(const shape_t *s, unsigned rank, unsigned to, uint64_t *count_p)
+{
+    *count_p = ALL == s->way ? s->count : length_of(s, gives(s) ? to : rank);
+    return in_at(s, rank) + (gives(s) ? place_of(s, to) : 0);
 }
 
 static size_t out_at(const shape_t *s, unsigned rank)
@@ -132,16 +154,13 @@ static void rank_launch(const shape_t *s, unsigned rank)
                                    .nranks = s->nranks,
                                    .index = rank,
                                    .two_shots = s->two_shots,
-                                   .pairs = ALL != s->way,
-                                   .in_step = in_step(s),
-                                   .out_step = out_step(s),
-                                   .only_to = TO_ROOT == s->way                        ? s->root
-                                              : FROM_ROOT == s->way && rank != s->root ? rank
-                                                                                       : s->nranks,
-                                   .only_from = FROM_ROOT == s->way ? s->root : s->nranks};
+                                   .gives = gives(s),
+                                   .takes = takes(s)};
     for (unsigned peer = 0; peer < s->nranks; ++peer) {
         args.box[peer] = boxes + peer * box_bytes + rank * part_bytes;
         args.flag[peer] = flag;
+        args.bytes[peer] = (uint32_t) (length_of(s, peer) * s->reference->elem_bytes);
+        args.at[peer] = place_of(s, peer);
     }
     if (OMPI_SUCCESS != gpuhier_reduce_oneshot(&kernels, s->index, &args, streams[rank])) {
         case_failed(s, rank, "cannot be launched", 0);
@@ -163,8 +182,12 @@ static void fill(const shape_t *s, uint64_t *random)
 {
     memset(before, POISON, 2 * MAX_RANKS * capacity);
     for (unsigned rank = 0; rank < s->nranks; ++rank) {
-        for (uint64_t i = 0; i < s->count * messages_of(s); ++i) {
-            s->reference->fill(before + in_at(s, rank) + i * s->reference->elem_bytes, kernel_random(random));
+        for (unsigned to = 0; to < (gives(s) ? s->nranks : 1); ++to) {
+            uint64_t count;
+            const size_t at = message_at(s, rank, to, &count);
+            for (uint64_t i = 0; i < count; ++i) {
+                s->reference->fill(before + at + i * s->reference->elem_bytes, kernel_random(random));
+            }
         }
     }
     must(gpuhier_cu.cuMemcpyHtoD(buffers, before, 2 * MAX_RANKS * capacity), "copy to the GPU");
@@ -175,18 +198,19 @@ static void check_out(const shape_t *s, unsigned rank)
 {
     const kernel_reference_t *reference = s->reference;
     const unsigned b = out_of(s, rank);
-    const uint64_t count = TO_ROOT == s->way && rank != s->root ? 0 : s->count;
+    uint64_t count;
+    const size_t from = message_at(s, 0, rank, &count) - in_at(s, 0);
     const size_t bytes = count * reference->elem_bytes, off = offset_of(s, b);
     const unsigned char *was = before + b * capacity, *is = after + b * capacity;
     if (0 != memcmp(is, was, off) || 0 != memcmp(is + off + bytes, was + off + bytes, capacity - off - bytes)) {
         case_failed(s, rank, "wrote outside its range", 0);
     }
     for (uint64_t i = 0; i < count; ++i) {
-        const size_t at = i * reference->elem_bytes, from = at + rank * in_step(s);
+        const size_t at = i * reference->elem_bytes;
         unsigned char expected[16], right[16];
-        memcpy(expected, before + in_at(s, 0) + from, reference->elem_bytes);
+        memcpy(expected, before + in_at(s, 0) + from + at, reference->elem_bytes);
         for (unsigned k = 1; k < s->nranks; ++k) {
-            memcpy(right, before + in_at(s, k) + from, reference->elem_bytes);
+            memcpy(right, before + in_at(s, k) + from + at, reference->elem_bytes);
             reference->reduce(expected, right);
             memcpy(expected, right, reference->elem_bytes);
         }
@@ -208,8 +232,9 @@ static void check_moved(const shape_t *s, unsigned rank)
     const size_t begin = out_of(s, rank) * capacity, off = offset_of(s, out_of(s, rank));
     memcpy(expected, before + begin, capacity);
     for (unsigned k = 0; k < s->nranks; ++k) {
-        const unsigned from = FROM_ROOT == s->way ? s->root : k;
-        memcpy(expected + off + k * out_step(s), before + in_at(s, from) + rank * in_step(s), s->count);
+        uint64_t count;
+        const size_t from = message_at(s, k, rank, &count);
+        memcpy(expected + off + place_of(s, k), before + from, count);
     }
     if (0 != memcmp(after + begin, expected, capacity)) {
         case_failed(s, rank, "moved wrongly", 0);
@@ -272,7 +297,11 @@ static void kernel_check(int index)
             s.way = SCATTER;
             s.count = (s.count + s.nranks - 1) / s.nranks;
             s.in_place = false;
-            case_run(&s, &random);
+            for (int uneven = 0; uneven < 2; ++uneven) {
+                s.uneven = 0 != uneven;
+                case_run(&s, &random);
+            }
+            s.uneven = false;
             s.way = ALL;
         }
     }
@@ -289,6 +318,7 @@ static void check_moves(void)
         s.root = i % s.nranks;
         s.alignment = i / 2 % 3;
         s.in_place = i / 3 % 2;
+        s.uneven = GATHER == s.way && i / 6 % 2;
         s.count = 0 == i % 4 ? MAX_COUNT * 4 / s.nranks : 1 + kernel_random(&random) % (0 == i % 2 ? 40 : 3000);
         case_run(&s, &random);
     }

@@ -11,6 +11,7 @@
 
 #include "cudasim_twin.h"
 #include "gpuhier_kernels.h"
+#include "gpuhier_oneshot_body.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,13 +72,13 @@ void twin_oneshot_folded(const cudasim_launch_t *launch, const gpuhier_oneshot_a
                          twin_combine_t combine);
 void twin_oneshot_move(const cudasim_launch_t *launch, const gpuhier_oneshot_args_t &args);
 
-/* By pairs: the accesses to messages of so many bytes, those for the peers and this rank's own one, if it is used. */
-inline void twin_pairs_traffic(const cudasim_launch_t *launch, const gpuhier_oneshot_args_t &args, uint64_t at,
-                               uint64_t step, uint32_t only, uint64_t bytes, int is_write)
+/* By pairs: the accesses to the messages that this rank gives, or takes; to its own one only if it moves. */
+inline void twin_pairs_traffic(const cudasim_launch_t *launch, const gpuhier_oneshot_args_t &args, bool given)
 {
-    for (uint32_t s = 0; s < (step > 0 ? args.nranks : 1); ++s) {
-        if (args.nranks == only || s == only || (0 == step && args.index != only)) {
-            launch->traffic(launch, (uintptr_t) (at + s * step), (size_t) bytes, is_write);
+    for (uint32_t s = 0; s < (0 != (given ? args.gives : args.takes) ? args.nranks : 1); ++s) {
+        const message m = given ? given_to(args, s) : taken_of(args, s);
+        if (m.bytes > 0 && (given || s != args.index || m.at != given_to(args, s).at)) {
+            launch->traffic(launch, (uintptr_t) m.at, (size_t) m.bytes, !given);
         }
     }
 }

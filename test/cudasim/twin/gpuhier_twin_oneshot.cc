@@ -13,8 +13,6 @@
 
 #include "gpuhier_twin.h"
 
-#include "gpuhier_oneshot_body.h"
-
 #include <bitset>
 #include <memory>
 
@@ -136,10 +134,13 @@ static void oneshot_end(const cudasim_launch_t *launch, const gpuhier_oneshot_ar
 }
 
 /* What the kernel waits for, by pairs: bytes of the mailbox. */
-static uint64_t pairs_unread(const gpuhier_oneshot_args_t &args, uint32_t only, uint64_t bytes)
+static uint64_t pairs_unread(const gpuhier_oneshot_args_t &args)
 {
-    const uint64_t messages = args.nranks == only ? args.nranks - 1 : args.index != only;
-    return units_of(bytes) * unit_bytes * GPUHIER_ONESHOT_WIRE * messages;
+    uint64_t units = 0;
+    for (uint32_t s = 0; s < args.nranks; ++s) {
+        units += s == args.index ? 0 : units_of(taken_of(args, s).bytes);
+    }
+    return units * unit_bytes * GPUHIER_ONESHOT_WIRE;
 }
 
 void twin_oneshot_move(const cudasim_launch_t *launch, const gpuhier_oneshot_args_t &args)
@@ -151,19 +152,19 @@ void twin_oneshot_move(const cudasim_launch_t *launch, const gpuhier_oneshot_arg
 
     cudasim_shape(launch, 64, 4);
     if (!launch->exact) {
-        twin_pairs_traffic(launch, args, args.in, args.in_step, args.only_to, args.count, 0);
+        twin_pairs_traffic(launch, args, true);
     }
     for (uint64_t thread = 0; thread < threads; ++thread) {
         oneshot_push_pairs(memory, args, args.count, thread, threads);
     }
     memory.flush();
-    memory.unread = launch->exact ? 0 : pairs_unread(args, args.only_from, args.count);
+    memory.unread = launch->exact ? 0 : pairs_unread(args);
     for (uint64_t thread = 0; thread < threads && complete; ++thread) {
         complete = oneshot_move(memory, args, thread, threads);
     }
     memory.flush();
     if (!launch->exact && complete) {
-        twin_pairs_traffic(launch, args, args.out, args.out_step, args.only_from, args.count, 1);
+        twin_pairs_traffic(launch, args, false);
     }
     oneshot_end(launch, args, complete);
 }
@@ -182,9 +183,8 @@ template <class T, class Op> static void oneshot_run(const cudasim_launch_t *lau
     open->first = args.two_shots ? args.index : 0;
 
     cudasim_shape(launch, 64, 4);
-    const bool takes = !args.pairs || args.nranks == args.only_to || args.index == args.only_to;
-    if (!launch->exact && args.pairs) {
-        twin_pairs_traffic(launch, args, args.in, args.in_step, args.only_to, bytes, 0);
+    if (!launch->exact && args.gives) {
+        twin_pairs_traffic(launch, args, true);
     } else if (!launch->exact) {
         launch->traffic(launch, (uintptr_t) args.in, bytes, 0);
     }
@@ -193,8 +193,8 @@ template <class T, class Op> static void oneshot_run(const cudasim_launch_t *lau
     }
     memory.flush();
     open->first = 0;
-    if (!launch->exact && args.pairs) {
-        memory.unread = takes ? pairs_unread(args, args.nranks, bytes) : 0;
+    if (!launch->exact && args.gives) {
+        memory.unread = pairs_unread(args);
     } else if (!launch->exact) {
         const uint64_t again = args.two_shots ? mine * unit_bytes : bytes;
         launch->traffic(launch, (uintptr_t) args.in, (size_t) (again < bytes ? again : bytes), 0);
@@ -207,8 +207,9 @@ template <class T, class Op> static void oneshot_run(const cudasim_launch_t *lau
     for (uint64_t thread = 0; thread < threads && complete; ++thread) {
         complete = oneshot_gather<oneshot_memory, T>(memory, args, thread, threads);
     }
-    if (!launch->exact && complete && takes) {
-        launch->traffic(launch, (uintptr_t) args.out, bytes, 1);
+    const uint64_t written = args.gives ? args.bytes[args.index] : bytes;
+    if (!launch->exact && complete && written > 0) {
+        launch->traffic(launch, (uintptr_t) args.out, (size_t) written, 1);
     }
     oneshot_end(launch, args, complete);
 }

@@ -43,65 +43,83 @@ struct alignas(16) block {
     uint32_t word[block_units * unit_size / 4];
 };
 
+/* A shard of a message: in one shot, and by pairs, all of it. */
+struct part : message {
+    uint32_t shard;
+};
+
 struct folded {
     const cudasim_launch_t *launch;
     const gpuhier_oneshot_args_t &args;
-    uint64_t bytes, units;
+    uint64_t bytes; /* of the longest message */
 
     uint64_t half() const
     {
         return args.two_shots ? args.part_bytes / 2 : args.part_bytes;
     }
-    /* Units that lie in a shard, and the number of one of them. */
-    uint64_t places(uint32_t shard) const
+    /* What this rank gives to a rank, and what it writes of what it takes of one. */
+    part given(uint32_t rank) const
     {
-        return args.two_shots ? (units + args.nranks - 1 - shard) / args.nranks : units;
+        return args.gives || args.takes ? part{given_to(args, rank), 0} : shard_of(args.in, rank);
     }
-    uint64_t unit_at(uint32_t shard, uint64_t place) const
+    part taken(uint32_t rank) const
     {
-        return args.two_shots ? place * args.nranks + shard : place;
+        return args.gives || args.takes ? part{taken_of(args, rank), 0} : shard_of(args.out, rank);
     }
-    uint64_t length(uint64_t unit) const
+    part shard_of(uint64_t at, uint32_t rank) const
     {
-        return bytes - unit * unit_size < unit_size ? bytes - unit * unit_size : unit_size;
+        return {{at, bytes}, args.two_shots ? rank : 0};
     }
 
-    /* Units between two neighbouring places of a shard, and how many of n from a place on are whole. */
+    /* Units between two neighbouring places of a part; its units, the number of one of them, and its length. */
     uint64_t stride() const
     {
         return args.two_shots ? args.nranks : 1;
     }
-    uint64_t whole(uint32_t shard, uint64_t place, uint64_t n) const
+    uint64_t places(const part &p) const
     {
-        return length(unit_at(shard, place + n - 1)) < unit_size ? n - 1 : n;
+        return ((p.bytes + unit_size - 1) / unit_size + stride() - 1 - p.shard) / stride();
+    }
+    uint64_t unit_at(const part &p, uint64_t place) const
+    {
+        return place * stride() + p.shard;
+    }
+    uint64_t length(const part &p, uint64_t unit) const
+    {
+        return p.bytes - unit * unit_size < unit_size ? p.bytes - unit * unit_size : unit_size;
+    }
+    /* How many of n units from a place on are whole. */
+    uint64_t whole(const part &p, uint64_t place, uint64_t n) const
+    {
+        return length(p, unit_at(p, place + n - 1)) < unit_size ? n - 1 : n;
     }
 
-    /* The input's units at n places, one behind the other; the message's last one is filled up with zeros. */
-    void load(block &to, uint32_t shard, uint64_t place, uint64_t n) const
+    /* The units at n places, one behind the other; the message's last one is filled up with zeros. */
+    void load(block &to, const part &p, uint64_t place, uint64_t n) const
     {
-        const auto *in = (const char *) cudasim_host_view(launch, (uintptr_t) args.in);
-        const char *from = in + shard * args.in_step + unit_at(shard, place) * unit_size; /* at any alignment */
+        const auto *begin = (const char *) cudasim_host_view(launch, (uintptr_t) p.at);
+        const char *from = begin + unit_at(p, place) * unit_size; /* at any alignment */
         auto *data = (words *) to.word;
-        const uint64_t all = whole(shard, place, n), step = stride() * unit_size;
+        const uint64_t all = whole(p, place, n), step = stride() * unit_size;
         for (uint64_t k = 0; k < all; ++k) {
             memcpy(&data[k], from + k * step, unit_size);
         }
         if (all < n) {
             data[all] = words{};
-            memcpy(&data[all], from + all * step, length(unit_at(shard, place + all)));
+            memcpy(&data[all], from + all * step, length(p, unit_at(p, place + all)));
         }
     }
-    void store(const block &from, uint32_t shard, uint64_t place, uint64_t n) const
+    void store(const block &from, const part &p, uint64_t place, uint64_t n) const
     {
-        auto *out = (char *) cudasim_host_view(launch, (uintptr_t) args.out);
-        char *to = out + shard * args.out_step + unit_at(shard, place) * unit_size; /* at any alignment */
+        auto *begin = (char *) cudasim_host_view(launch, (uintptr_t) p.at);
+        char *to = begin + unit_at(p, place) * unit_size; /* at any alignment */
         const auto *data = (const words *) from.word;
-        const uint64_t all = whole(shard, place, n), step = stride() * unit_size;
+        const uint64_t all = whole(p, place, n), step = stride() * unit_size;
         for (uint64_t k = 0; k < all; ++k) {
             memcpy(to + k * step, &data[k], unit_size);
         }
         if (all < n) {
-            memcpy(to + all * step, &data[all], length(unit_at(shard, place + all)));
+            memcpy(to + all * step, &data[all], length(p, unit_at(p, place + all)));
         }
     }
 
@@ -181,21 +199,15 @@ struct folded {
         return args.own + rank * args.part_bytes;
     }
 
-    /* Blocks of places, of which shard 0 has the most; and what a shard has of block number b. */
+    /* Blocks of places, of which shard 0 of the longest message has the most; and what a part has of block number b. */
     uint64_t blocks() const
     {
-        return (places(0) + block_units - 1) / block_units;
+        return (places(shard_of(0, 0)) + block_units - 1) / block_units;
     }
-    uint64_t within(uint32_t shard, uint64_t b) const
+    uint64_t within(const part &p, uint64_t b) const
     {
-        const uint64_t all = places(shard), before = b * block_units;
+        const uint64_t all = places(p), before = b * block_units;
         return all <= before ? 0 : all - before < block_units ? all - before : block_units;
-    }
-
-    /* By pairs: is there a message for this rank, or of it? */
-    bool exists(uint32_t only, uint32_t rank) const
-    {
-        return !args.pairs || args.nranks == only || rank == only;
     }
 
     /* Block by block, and not shard by shard: the shards' units lie side by side in the input. */
@@ -203,16 +215,16 @@ struct folded {
     {
         for (uint64_t b = blocks(); b-- > 0;) {
             const uint64_t place = b * block_units;
-            if (!args.two_shots && !args.pairs) {
-                load(data, 0, place, within(0, b));
-                push_all(place * place_size, data, within(0, b));
+            if (!args.two_shots && !args.gives && !args.takes) {
+                load(data, given(0), place, within(given(0), b));
+                push_all(place * place_size, data, within(given(0), b));
                 continue;
             }
             for (uint32_t k = 1; k < args.nranks; ++k) {
-                const uint32_t shard = (args.index + k) % args.nranks;
-                if (const uint64_t n = exists(args.only_to, shard) ? within(shard, b) : 0; n > 0) {
-                    load(data, shard, place, n);
-                    push(args.box[shard] + place * place_size, args.flag[shard], data, n);
+                const uint32_t peer = (args.index + k) % args.nranks;
+                if (const uint64_t n = within(given(peer), b); n > 0) {
+                    load(data, given(peer), place, n);
+                    push(args.box[peer] + place * place_size, args.flag[peer], data, n);
                 }
             }
         }
@@ -221,13 +233,13 @@ struct folded {
     bool reduce(block *data, block *results, uint32_t elem_bytes, twin_combine_t combine) const
     {
         const void *from[GPUHIER_KERNEL_MAX_PEERS];
-        for (uint64_t b = exists(args.only_to, args.index) ? blocks() : 0; b-- > 0;) {
-            const uint64_t place = b * block_units, n = within(args.index, b);
+        for (uint64_t b = blocks(); b-- > 0;) {
+            const uint64_t place = b * block_units, n = within(given(args.index), b);
             block &result = args.two_shots ? results[b] : *results;
             if (0 == n) {
                 continue;
             }
-            load(data[args.index], args.index, place, n);
+            load(data[args.index], given(args.index), place, n);
             for (uint32_t s = 0; s < args.nranks; ++s) {
                 from[s] = data + s;
                 if (s != args.index && !take(data[s], part_of(s), place, n)) {
@@ -238,26 +250,26 @@ struct folded {
             if (args.two_shots) {
                 push_all(half() + place * place_size, result, n);
             } else {
-                store(result, args.index, place, n);
+                store(result, taken(args.index), place, n);
             }
         }
         return true;
     }
     bool move(block &data) const
     {
-        const auto *in = (const char *) cudasim_host_view(launch, (uintptr_t) args.in) + args.index * args.in_step;
-        auto *out = (char *) cudasim_host_view(launch, (uintptr_t) args.out) + args.index * args.out_step;
-        if (in != out) {
-            memcpy(out, in, bytes);
+        const part mine = taken(args.index);
+        if (mine.bytes > 0 && mine.at != given(args.index).at) {
+            memcpy(cudasim_host_view(launch, (uintptr_t) mine.at),
+                   cudasim_host_view(launch, (uintptr_t) given(args.index).at), mine.bytes);
         }
         for (uint64_t b = blocks(); b-- > 0;) {
             const uint64_t place = b * block_units;
             for (uint32_t s = 0; s < args.nranks; ++s) {
-                if (s != args.index && exists(args.only_from, s)) {
-                    if (!take(data, part_of(s), place, within(s, b))) {
+                if (const uint64_t n = s == args.index ? 0 : within(taken(s), b); n > 0) {
+                    if (!take(data, part_of(s), place, n)) {
                         return false;
                     }
-                    store(data, s, place, within(s, b));
+                    store(data, taken(s), place, n);
                 }
             }
         }
@@ -268,12 +280,12 @@ struct folded {
         for (uint64_t b = args.two_shots ? blocks() : 0; b-- > 0;) {
             const uint64_t place = b * block_units;
             for (uint32_t shard = 0; shard < args.nranks; ++shard) {
-                const uint64_t n = within(shard, b);
+                const uint64_t n = within(taken(shard), b);
                 if (n > 0 && shard != args.index && !take(data, part_of(shard) + half(), place, n)) {
                     return false;
                 }
                 if (n > 0) {
-                    store(shard == args.index ? results[b] : data, shard, place, n);
+                    store(shard == args.index ? results[b] : data, taken(shard), place, n);
                 }
             }
         }
@@ -285,27 +297,28 @@ void twin_oneshot_folded(const cudasim_launch_t *launch, const gpuhier_oneshot_a
                          twin_combine_t combine)
 {
     const uint64_t bytes = args.count * elem_bytes;
-    const folded all = {launch, args, bytes, (bytes + unit_size - 1) / unit_size};
+    const folded all = {launch, args, bytes};
     const std::unique_ptr<block[]> data(new block[args.nranks + (args.two_shots ? all.blocks() : 1)]);
     block *results = data.get() + args.nranks;
-    const uint64_t shard = all.places(args.index) * unit_size;
+    const bool pairs = args.gives || args.takes;
+    const uint64_t shard = all.places(all.given(args.index)) * unit_size;
 
-    if (args.pairs) {
-        twin_pairs_traffic(launch, args, args.in, args.in_step, args.only_to, bytes, 0);
+    if (pairs) {
+        twin_pairs_traffic(launch, args, true);
     } else {
         launch->traffic(launch, (uintptr_t) args.in, (size_t) bytes, 0);
     }
     all.push_input(data[0]);
-    if (!args.pairs) {
+    if (!pairs) {
         launch->traffic(launch, (uintptr_t) args.in, (size_t) (shard < bytes ? shard : bytes), 0);
     }
     const bool complete = nullptr == combine
                               ? all.move(data[0])
                               : all.reduce(data.get(), results, elem_bytes, combine) && all.gather(data[0], results);
     if (complete && nullptr == combine) {
-        twin_pairs_traffic(launch, args, args.out, args.out_step, args.only_from, bytes, 1);
-    } else if (complete && all.exists(args.only_to, args.index)) {
-        launch->traffic(launch, (uintptr_t) args.out, (size_t) bytes, 1);
+        twin_pairs_traffic(launch, args, false);
+    } else if (complete && all.taken(args.index).bytes > 0) {
+        launch->traffic(launch, (uintptr_t) args.out, (size_t) all.taken(args.index).bytes, 1);
     }
     const uint64_t done = args.number << 2 | (complete ? GPUHIER_ONESHOT_COMPLETE : GPUHIER_ONESHOT_LEFT);
     cudasim_push(launch, (uintptr_t) args.words + GPUHIER_ONESHOT_DONE, &done, sizeof(done));

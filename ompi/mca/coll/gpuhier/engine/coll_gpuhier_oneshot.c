@@ -107,25 +107,22 @@ static CUstream stream_of(const gpuhier_call_t *call)
     return GPUHIER_ORDER_KERNEL == call->order ? CU_STREAM_LEGACY : call->lane->stream[GPUHIER_STAGE_RS];
 }
 
-/* What each rank gives to each, where not all give and take all. */
+/* What each rank gives to each, where not all give and take all. With a root the other ranks' messages are empty. Both
+ * sides of pairs have equal blocks. */
 static __attribute__((noinline)) void pairs_set(const gpuhier_call_t *call, gpuhier_oneshot_args_t *args)
 {
     const gpuhier_collective_t *row = call->row;
+    const gpuhier_block_t *lengths = gpuhier_call_lengths(call, true);
     const int me = call->team->index;
-    args->pairs = 1;
-    args->only_to = args->only_from = args->nranks;
-    if (gpuhier_collective_blocks(row, row->from, call->team->nranks) > 1) {
-        args->in_step = gpuhier_place_input(call, me, 1, 0, 0) - args->in;
-    }
-    if (gpuhier_collective_blocks(row, row->to, call->team->nranks) > 1) {
-        args->out_step = gpuhier_place_output(call, me, 1, 0, 0) - args->out;
-    }
-    if (GPUHIER_RANKS_ROOT == row->to) {
-        args->only_to = (uint32_t) call->root;
-    }
-    if (GPUHIER_RANKS_ROOT == row->from) {
-        args->only_from = (uint32_t) call->root;
-        args->only_to = me == call->root ? args->nranks : (uint32_t) me; /* nobody */
+    const bool has_root = !row->has_blocks;
+    args->gives = GPUHIER_RANKS_OWNER != row->from && GPUHIER_RANKS_ROOT != row->from;
+    args->takes = GPUHIER_RANKS_OWNER != row->to && GPUHIER_RANKS_ROOT != row->to;
+    for (int i = 0; i < call->team->nranks; ++i) {
+        const uint64_t count = NULL != lengths ? lengths[i].length : has_root && i != call->root ? 0 : call->count;
+        args->bytes[i] = (uint32_t) (count * call->elem_bytes);
+        args->at[i] = has_root      ? 0
+                      : args->takes ? gpuhier_place_output(call, me, i, 0, 0) - args->out
+                                    : gpuhier_place_input(call, me, i, 0, 0) - args->in;
     }
 }
 

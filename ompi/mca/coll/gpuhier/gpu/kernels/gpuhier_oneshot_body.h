@@ -137,23 +137,35 @@ template <class M> GPUHIER_WALK bool unit_take(const M &memory, uint64_t address
     return there;
 }
 
-/* Does this rank's message for a peer, or that of a peer, exist? */
-GPUHIER_WALK bool has_pair(const gpuhier_oneshot_args_t &args, uint32_t only, uint32_t peer)
+/* By pairs: a message that this rank gives to a rank, or takes of it. */
+struct message {
+    uint64_t at, bytes;
+};
+
+GPUHIER_WALK message given_to(const gpuhier_oneshot_args_t &args, uint32_t rank)
 {
-    return args.nranks == only || peer == only;
+    return 0 != args.gives ? message{args.in + args.at[rank], args.bytes[rank]}
+                           : message{args.in, args.bytes[args.index]};
 }
 
-/* Pushes this thread's units of the messages, each of so many bytes, that this rank gives to the peers. */
+GPUHIER_WALK message taken_of(const gpuhier_oneshot_args_t &args, uint32_t rank)
+{
+    return 0 != args.takes ? message{args.out + args.at[rank], args.bytes[rank]}
+                           : message{args.out, args.bytes[args.index]};
+}
+
+/* Pushes this thread's units of the messages, the longest of which has so many bytes, that this rank gives to the
+ * peers. */
 template <class M>
-GPUHIER_WALK void oneshot_push_pairs(const M &memory, const gpuhier_oneshot_args_t &args, uint64_t bytes,
+GPUHIER_WALK void oneshot_push_pairs(const M &memory, const gpuhier_oneshot_args_t &args, uint64_t longest,
                                      uint64_t thread, uint64_t threads)
 {
-    for (uint64_t u = thread; u < units_of(bytes); u += threads) {
+    for (uint64_t u = thread; u < units_of(longest); u += threads) {
         for (uint32_t k = 1; k < args.nranks; ++k) {
             const uint32_t peer = (args.index + k) % args.nranks;
-            if (has_pair(args, args.only_to, peer)) {
-                const uint64_t from = args.in + peer * args.in_step + u * unit_bytes;
-                const wide value = unit_load(memory, from, bytes - u * unit_bytes);
+            const message given = given_to(args, peer);
+            if (u * unit_bytes < given.bytes) {
+                const wide value = unit_load(memory, given.at + u * unit_bytes, given.bytes - u * unit_bytes);
                 unit_push(memory, args.box[peer] + place_at(u), args.flag[peer], value);
             }
         }
@@ -166,7 +178,7 @@ GPUHIER_WALK void oneshot_push(const M &memory, const gpuhier_oneshot_args_t &ar
 {
     const uint64_t bytes = args.count * sizeof(T);
 
-    if (0 != args.pairs) {
+    if (0 != args.gives) {
         oneshot_push_pairs(memory, args, bytes, thread, threads);
         return;
     }
@@ -192,12 +204,10 @@ template <class M, class T, class Op>
 GPUHIER_WALK bool oneshot_reduce(const M &memory, const gpuhier_oneshot_args_t &args, uint64_t thread, uint64_t threads)
 {
     constexpr uint32_t group = 4; /* sources whose loads are under way at once */
-    const uint64_t bytes = args.count * sizeof(T);
-    const uint64_t units = 0 != args.pairs && !has_pair(args, args.only_to, args.index) ? 0 : units_of(bytes);
-    const uint64_t in = args.in + args.index * args.in_step;
+    const auto [in, bytes] = 0 != args.gives ? given_to(args, args.index) : message{args.in, args.count * sizeof(T)};
     const uint32_t flag = args.flag[args.index];
 
-    for (uint64_t u = thread; u < units; u += threads) {
+    for (uint64_t u = thread; u < units_of(bytes); u += threads) {
         if (0 != args.two_shots && args.index != (uint32_t) u % args.nranks) {
             continue;
         }
@@ -274,16 +284,16 @@ template <class M>
 GPUHIER_WALK bool oneshot_move(const M &memory, const gpuhier_oneshot_args_t &args, uint64_t thread, uint64_t threads)
 {
     const uint32_t flag = args.flag[args.index];
-    const uint64_t own = args.in + args.index * args.in_step;
+    const uint64_t own = given_to(args, args.index).at;
 
     for (uint64_t u = thread; u < units_of(args.count); u += threads) {
-        const uint64_t left = args.count - u * unit_bytes;
         for (uint32_t k = 0; k < args.nranks; ++k) {
             const uint32_t s = (args.index + k) % args.nranks;
-            const uint64_t to = args.out + s * args.out_step;
+            const message taken = taken_of(args, s);
+            const uint64_t left = taken.bytes - u * unit_bytes;
             chunk<unsigned char> value;
             uint32_t turns = 0;
-            if (0 == k ? own == to : !has_pair(args, args.only_from, s)) {
+            if (u * unit_bytes >= taken.bytes || (0 == k && own == taken.at)) {
                 continue;
             }
             if (0 == k) {
@@ -294,7 +304,7 @@ GPUHIER_WALK bool oneshot_move(const M &memory, const gpuhier_oneshot_args_t &ar
                     return false;
                 }
             }
-            unit_store(memory, to + u * unit_bytes, left, value);
+            unit_store(memory, taken.at + u * unit_bytes, left, value);
         }
     }
     return true;

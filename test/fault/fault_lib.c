@@ -42,6 +42,8 @@ typedef enum collective {
     BCAST,
     ALLGATHER,
     REDUCE_SCATTER_BLOCK,
+    ALLGATHERV,
+    REDUCE_SCATTER,
     ALLTOALL,
     ALLTOALLV,
     IALLTOALLV, /* blocking up to the fourth call, since nonblocking calls ask nobody */
@@ -50,8 +52,8 @@ typedef enum collective {
 
 static collective_t collective(void)
 {
-    static const char *const names[] = {"allreduce", "reduce",    "bcast",     "allgather", "reduce_scatter_block",
-                                        "alltoall",  "alltoallv", "ialltoallv"};
+    static const char *const names[] = {"allreduce",  "reduce",         "bcast",    "allgather", "reduce_scatter_block",
+                                        "allgatherv", "reduce_scatter", "alltoall", "alltoallv", "ialltoallv"};
     const char *name = getenv("FAULT_COLLECTIVE");
     for (int i = 0; i < COLLECTIVES; ++i) {
         if (0 == strcmp(names[i], NULL == name ? names[ALLREDUCE] : name)) {
@@ -70,6 +72,13 @@ typedef struct plan {
     size_t in, out; /* elements that this rank gives, and takes */
 } plan_t;
 
+/* Of so many elements a block on average: where a rank's begins. Those with lists have longer and shorter ones. */
+static size_t begin_of(const plan_t *p, size_t block, int rank)
+{
+    const bool is_later = (ALLGATHERV == p->kind || REDUCE_SCATTER == p->kind) && rank % 2 && rank < p->values.nranks;
+    return (size_t) rank * block + (is_later ? block / 2 : 0);
+}
+
 static plan_t plan_make(MPI_Comm comm, size_t count, uint64_t salt)
 {
     plan_t p = {.kind = collective(),
@@ -81,12 +90,13 @@ static plan_t plan_make(MPI_Comm comm, size_t count, uint64_t salt)
     MPI_Comm_rank(comm, &p.rank);
     p.root = (int) (salt % (uint64_t) p.values.nranks);
     const size_t nranks = (size_t) p.values.nranks, block = count < nranks ? 1 : count / nranks;
-    if (ALLGATHER == p.kind) {
-        p.in = block;
+    const size_t mine = begin_of(&p, block, p.rank + 1) - begin_of(&p, block, p.rank);
+    if (ALLGATHER == p.kind || ALLGATHERV == p.kind) {
+        p.in = mine;
         p.out = block * nranks;
-    } else if (REDUCE_SCATTER_BLOCK == p.kind) {
+    } else if (REDUCE_SCATTER_BLOCK == p.kind || REDUCE_SCATTER == p.kind) {
         p.in = block * nranks;
-        p.out = block;
+        p.out = mine;
     } else if (p.kind >= ALLTOALL) {
         p.in = p.out = block * nranks;
     } else if (REDUCE == p.kind) {
@@ -101,12 +111,12 @@ static int plan_call(const plan_t *p, MPI_Comm comm, pair_t *pair, size_t count)
 {
     const void *in = pair->send.message;
     void *out = pair->recv.message;
-    const int nranks = p->values.nranks, block = (int) p->in / nranks;
+    const int nranks = p->values.nranks, block = (int) (p->in > p->out ? p->in : p->out) / nranks;
     int counts[nranks], places[nranks];
 
     for (int i = 0; i < nranks; ++i) {
-        counts[i] = block;
-        places[i] = i * block;
+        places[i] = (int) begin_of(p, (size_t) block, i);
+        counts[i] = (int) begin_of(p, (size_t) block, i + 1) - places[i];
     }
     switch (p->kind) {
     case REDUCE:
@@ -117,6 +127,10 @@ static int plan_call(const plan_t *p, MPI_Comm comm, pair_t *pair, size_t count)
         return MPI_Allgather(in, (int) p->in, MPI_DOUBLE, out, (int) p->in, MPI_DOUBLE, comm);
     case REDUCE_SCATTER_BLOCK:
         return MPI_Reduce_scatter_block(in, out, (int) p->out, MPI_DOUBLE, MPI_SUM, comm);
+    case ALLGATHERV:
+        return MPI_Allgatherv(in, (int) p->in, MPI_DOUBLE, out, counts, places, MPI_DOUBLE, comm);
+    case REDUCE_SCATTER:
+        return MPI_Reduce_scatter(in, out, counts, MPI_DOUBLE, MPI_SUM, comm);
     case ALLTOALL:
         return MPI_Alltoall(in, block, MPI_DOUBLE, out, block, MPI_DOUBLE, comm);
     case IALLTOALLV:
@@ -136,22 +150,25 @@ static int plan_call(const plan_t *p, MPI_Comm comm, pair_t *pair, size_t count)
 /* Wrong elements of what this rank has taken; the first is described. */
 static size_t plan_check(const plan_t *p, const double *got, char *line, size_t room)
 {
-    const size_t first = REDUCE_SCATTER_BLOCK == p->kind ? (size_t) p->rank * p->out : 0;
+    const size_t nranks = (size_t) p->values.nranks;
+    const bool scatters = REDUCE_SCATTER_BLOCK == p->kind || REDUCE_SCATTER == p->kind;
+    const size_t first = scatters ? begin_of(p, p->in / nranks, p->rank) : 0;
     size_t first_wrong = 0, wrong = 0;
 
     const bool pairs = p->kind >= ALLTOALL;
-    const size_t block = p->out / (size_t) p->values.nranks;
+    const size_t block = p->out / nranks;
 
-    if (BCAST != p->kind && ALLGATHER != p->kind && !pairs) {
+    if (BCAST != p->kind && ALLGATHER != p->kind && ALLGATHERV != p->kind && !pairs) {
         wrong = value_check(&p->values, first, p->out, got, &first_wrong);
         if (wrong > 0) {
             value_describe(&p->values, first_wrong, got + (first_wrong - first), line, room);
         }
         return wrong;
     }
+    int from = BCAST == p->kind ? p->root : 0;
     for (size_t i = 0; i < p->out; ++i) {
-        const int from = BCAST == p->kind ? p->root : (int) (i / block);
-        const size_t at = BCAST == p->kind ? i : i % block + (pairs ? (size_t) p->rank * block : 0);
+        from += BCAST != p->kind && begin_of(p, block, from + 1) == i ? 1 : 0;
+        const size_t at = BCAST == p->kind ? i : i - begin_of(p, block, from) + (pairs ? (size_t) p->rank * block : 0);
         double want;
         value_fill(&p->values, from, at, 1, &want);
         if (0 != memcmp(&want, &got[i], sizeof(want)) && 0 == wrong++) {

@@ -40,8 +40,9 @@ void pair_free(pair_t *pair);
 
 /*
  * One sum of count doubles, whose values depend on salt, rank and index, by MPI_Allreduce; or the call that the
- * environment names by FAULT_COLLECTIVE: reduce, bcast, allgather, reduce_scatter_block, alltoall, alltoallv,
- * ialltoallv. Those with blocks share the count out; the root follows from the salt. Prints what is wrong.
+ * environment names by FAULT_COLLECTIVE: reduce, bcast, allgather, reduce_scatter_block, allgatherv, reduce_scatter,
+ * alltoall, alltoallv, ialltoallv. Those with blocks share the count out; the root follows from the salt. Prints what
+ * is wrong.
  */
 outcome_t pair_call(const suite_t *suite, MPI_Comm comm, pair_t *pair, size_t count, uint64_t salt);
 

@@ -4,9 +4,10 @@
  *
  * Prints the form that warm calls take, a line for each kind of memory and way to call, as rank 0 sees it from outside:
  * by the component's counters, and the emulator's counts of kernels (k) and copies (c). The last result is checked.
- * unit/forms compares the lines with a golden file.
+ * unit/forms compares the lines with a golden file. The calls are those of MPI_Allreduce, or of a collective with
+ * blocks of unlike length: the first rank's has half as many bytes as there are for each, the last rank's has the rest.
  *
- *   forms MEMORY[,MEMORY...] BYTES...
+ *   forms MEMORY[,MEMORY...] BYTES...      MEMORY: or allgatherv, reduce_scatter
  *
  *   device blocking: 8 one-shot 1k 0c, 16384 slices 1k 0c
  */
@@ -25,11 +26,14 @@ static const struct memory {
     buffer_kind_t kind;  /* of rank 0 */
     buffer_kind_t other; /* of the other ranks */
     const char *type;    /* of which a sum is made */
+    enum { ALLREDUCE, ALLGATHERV, REDUCE_SCATTER } call;
 } memories[] = {
-    {"device", "device", BUFFER_DEVICE, BUFFER_DEVICE, "int64"},
-    {"doubles", "device, doubles,", BUFFER_DEVICE, BUFFER_DEVICE, "double"},
-    {"pool", "pool on rank 0,", BUFFER_POOL, BUFFER_DEVICE, "int64"},
-    {"host", "host", BUFFER_HOST, BUFFER_HOST, "int64"},
+    {"device", "device", BUFFER_DEVICE, BUFFER_DEVICE, "int64", ALLREDUCE},
+    {"doubles", "device, doubles,", BUFFER_DEVICE, BUFFER_DEVICE, "double", ALLREDUCE},
+    {"pool", "pool on rank 0,", BUFFER_POOL, BUFFER_DEVICE, "int64", ALLREDUCE},
+    {"host", "host", BUFFER_HOST, BUFFER_HOST, "int64", ALLREDUCE},
+    {"allgatherv", "MPI_Allgatherv", BUFFER_DEVICE, BUFFER_DEVICE, "int64", ALLGATHERV},
+    {"reduce_scatter", "MPI_Reduce_scatter", BUFFER_DEVICE, BUFFER_DEVICE, "int64", REDUCE_SCATTER},
 };
 #define NMEMORIES (sizeof(memories) / sizeof(memories[0]))
 
@@ -78,6 +82,56 @@ static void one(suite_t *suite, flight_t *flight, bool blocking)
     }
 }
 
+/* Where the block of a rank begins; of nranks: the end of all. */
+static int place_of(const suite_t *suite, const flight_t *flight, int rank)
+{
+    const int each = (int) flight->count / suite->nranks;
+    return 0 == rank ? 0 : rank == suite->nranks ? (int) flight->count : each / 2 + (rank - 1) * each;
+}
+
+static void lists_one(suite_t *suite, flight_t *flight, bool gathers, bool blocking)
+{
+    const int n = suite->nranks, me = suite->rank;
+    const int64_t *in = (const int64_t *) (const void *) flight->send.message;
+    int64_t *out = (int64_t *) (void *) flight->recv.message;
+    int counts[n], places[n];
+    for (int i = 0; i < n; ++i) {
+        places[i] = place_of(suite, flight, i);
+        counts[i] = place_of(suite, flight, i + 1) - places[i];
+    }
+    if (gathers && blocking) {
+        MPI_Allgatherv(in + places[me], counts[me], MPI_INT64_T, out, counts, places, MPI_INT64_T, MPI_COMM_WORLD);
+    } else if (gathers) {
+        MPI_Iallgatherv(in + places[me], counts[me], MPI_INT64_T, out, counts, places, MPI_INT64_T, MPI_COMM_WORLD,
+                        &flight->request);
+    } else if (blocking) {
+        MPI_Reduce_scatter(in, out, counts, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+    } else {
+        MPI_Ireduce_scatter(in, out, counts, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD, &flight->request);
+    }
+    MPI_Wait(&flight->request, MPI_STATUS_IGNORE);
+    ++suite->calls;
+}
+
+static void lists_check(suite_t *suite, const flight_t *flight, bool gathers)
+{
+    const int n = suite->nranks, me = suite->rank, first = place_of(suite, flight, me);
+    int64_t *got = malloc(2 * flight->count * sizeof(*got)), *want = got + flight->count;
+    size_t wrong = 0, at = 0;
+    buffer_read(&flight->recv, got, flight->count * sizeof(*got));
+    for (int rank = 0; gathers && rank < n; ++rank) {
+        const int begin = place_of(suite, flight, rank), end = place_of(suite, flight, rank + 1);
+        value_fill(&flight->values, rank, (size_t) begin, (size_t) (end - begin), want + begin);
+    }
+    wrong = gathers ? 0 != memcmp(got, want, flight->count * sizeof(*got))
+                    : value_check(&flight->values, (size_t) first, (size_t) (place_of(suite, flight, me + 1) - first),
+                                  got, &at);
+    if (0 != wrong) {
+        suite_fail(suite, "%s of %zu ints: wrong", gathers ? "MPI_Allgatherv" : "MPI_Reduce_scatter", flight->count);
+    }
+    free(got);
+}
+
 static void show(suite_t *suite, const struct memory *memory, bool blocking, size_t bytes)
 {
     const buffer_kind_t kind = 0 == suite->rank ? memory->kind : memory->other;
@@ -90,11 +144,20 @@ static void show(suite_t *suite, const struct memory *memory, bool blocking, siz
             flight_fill(suite, &flight);
         }
         MPI_Barrier(MPI_COMM_WORLD);
+        const bool waits = blocking || i < WARM / 2; /* a nonblocking call finds what blocking ones have learned */
         before = counts_read();
-        one(suite, &flight, blocking || i < WARM / 2); /* a nonblocking call finds what blocking ones have learned */
+        if (ALLREDUCE == memory->call) {
+            one(suite, &flight, waits);
+        } else {
+            lists_one(suite, &flight, ALLGATHERV == memory->call, waits);
+        }
         after = counts_read();
     }
-    flight_check(suite, &flight, memory->name);
+    if (ALLREDUCE == memory->call) {
+        flight_check(suite, &flight, memory->name);
+    } else {
+        lists_check(suite, &flight, ALLGATHERV == memory->call);
+    }
     flight_free(&flight);
     if (0 == suite->rank) {
         printf(" %zu %s %lluk %lluc", bytes, form_of(&before, &after), after.kernels - before.kernels,

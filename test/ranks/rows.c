@@ -350,7 +350,8 @@ static int *ints_of(buffer_t *buffer)
     return (int *) (void *) buffer->message + GUARD;
 }
 
-static bool was_short; /* the last call was a short one: by the host, or in kernels that wait */
+static bool was_short;   /* the last call was a short one: by the host, or in kernels that wait */
+static bool was_oneshot; /* in such kernels */
 
 /* Makes one call and checks it. Returns whether it ran on the GPUs. */
 static bool one(suite_t *suite, plan_t *p, pair_t *pair, MPI_Comm comm, MPI_Datatype type, int count, const char *what)
@@ -367,8 +368,21 @@ static bool one(suite_t *suite, plan_t *p, pair_t *pair, MPI_Comm comm, MPI_Data
     }
     buffer_read(&pair->out, pair->image, pair->ints * sizeof(int));
     check(suite, p, pair->image, pair->before, pair->ints, what);
-    was_short = after.small + after.oneshot > before.small + before.oneshot;
+    was_oneshot = after.oneshot > before.oneshot;
+    was_short = was_oneshot || after.small > before.small;
     return after.accelerated > before.accelerated;
+}
+
+/* Blocks of unlike length go in kernels that wait for each other where those of MPI_Allgather do, which comes first. */
+static void form_check(suite_t *suite, const plan_t *p)
+{
+    static size_t most; /* ints of the longest of these */
+    if (ALLGATHER == p->coll && was_oneshot && p->count > most) {
+        most = p->count;
+    } else if ((ALLGATHERV == p->coll || REDUCE_SCATTER == p->coll) && was_oneshot != (p->count <= most)) {
+        suite_fail(suite, "%s, %zu ints at most%s: %sin kernels that wait, where MPI_Allgather of %zu ints is",
+                   names[p->coll], p->count, p->in_place ? ", in place" : "", was_oneshot ? "" : "not ", most);
+    }
 }
 
 static void row_run(suite_t *suite, plan_t *p, MPI_Comm comm, bool asserts)
@@ -393,6 +407,9 @@ static void row_run(suite_t *suite, plan_t *p, MPI_Comm comm, bool asserts)
         } else if (asserts && on_gpus && p->count <= 5 && ALLTOALLV != p->coll && !was_short) {
             suite_fail(suite, "%s, %s, %zu ints, root %d: in slices", names[p->coll], way_names[p->way], p->count,
                        p->root);
+        }
+        if (asserts && BLOCKING == p->way) {
+            form_check(suite, p);
         }
     }
     p->way = BLOCKING;

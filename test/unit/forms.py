@@ -22,27 +22,28 @@ SIZES = "8 8192 16384 65536 262144 1048576"
 # What the calls pass, by test/ranks/forms. DOUBLES: of the type the choice knows only whether NVSwitches take it. POOL: via
 # scratch, which each form and each kind of exchange does in its own way. HOST: left to Open MPI before a form is chosen.
 DOUBLES, POOL, HOST = "doubles", "pool", "host"
+LISTS = "allgatherv,reduce_scatter" # blocks of unlike length, whose form the longest one decides
 
 # A case: the machine or the cluster, parameters, sizes in bytes, and what is passed besides int64 in device memory.
 CASES = {
     "pcie2": ("--topology pcie2", "", SIZES),
-    "pcie8": ("--topology pcie8", "", SIZES, POOL),
+    "pcie8": ("--topology pcie8", "", SIZES, POOL, LISTS),
     "pcie8 in levels of few bytes": ("--topology pcie8", "coll_gpuhier_tune=levels_bytes=8192", SIZES, POOL),
     "pcie8 flat": ("--topology pcie8", "coll_gpuhier_tune=levels_bytes=0", "1048576"),
     "dgx1v": ("--topology dgx1v", "", SIZES, POOL),
     "summit": ("--topology summit", "", SIZES, POOL),
     "mig7": ("--topology mig7", "", SIZES),
     "h100x4": ("--topology h100x4", "", SIZES),
-    "hgx-h100": ("--topology hgx-h100", "", SIZES, DOUBLES, POOL, HOST),
+    "hgx-h100": ("--topology hgx-h100", "", SIZES, DOUBLES, POOL, HOST, LISTS),
     "hgx-h100 switched from few bytes": ("--topology hgx-h100", "coll_gpuhier_tune=switch_bytes=16384", SIZES, DOUBLES, POOL),
     "hgx-h100 switched in any order": (
         "--topology hgx-h100", "coll_gpuhier_tune=oneshot_bytes=0,switch_bytes=16384 coll_gpuhier_reproducible=0", SIZES, DOUBLES, POOL),
     "hgx-h100 without one-shot kernels": ("--topology hgx-h100", "coll_gpuhier_tune=oneshot_bytes=0", SIZES),
-    "four GPUs, GDRCopy": ("--nodes 1 --gpus 4 -x CUDASIM_GDR=4M", "", SIZES, POOL),
+    "four GPUs, GDRCopy": ("--nodes 1 --gpus 4 -x CUDASIM_GDR=4M", "", SIZES, POOL, LISTS),
     "four GPUs, nothing for the host": ("--nodes 1 --gpus 4", "coll_gpuhier_small_bytes=0", SIZES),
     "four ranks share two GPUs": ("--nodes 1 --gpus 2 --ranks 4", "", SIZES, POOL),
     "two nodes": ("--nodes 2 --gpus 1", SHORT, SIZES),
-    "two nodes of two": ("--nodes 2 --gpus 2", SHORT, SIZES, DOUBLES, POOL, HOST),
+    "two nodes of two": ("--nodes 2 --gpus 2", SHORT, SIZES, DOUBLES, POOL, HOST, LISTS),
     "two nodes of two, scratch": ("--nodes 2 --gpus 2", SHORT + " coll_gpuhier_ipc=scratch", SIZES),
     "three nodes": ("--nodes 3 --gpus 1", SHORT, SIZES),
     "three nodes, a ring": ("--nodes 3 --gpus 1", SHORT + " coll_gpuhier_algorithm=ring", SIZES),

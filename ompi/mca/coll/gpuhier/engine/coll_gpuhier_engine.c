@@ -72,12 +72,14 @@ _Static_assert(GPUHIER_CHOICE_ONESHOT_UNIT == GPUHIER_ONESHOT_UNIT, "one-shot ke
 
 /*
  * The longest axis of a collective other than all-reduce that takes the one-shot form, whose kernels push a message for
- * each rank: as much as of an all-reduce. Blocks of unequal length do not take it. Bytes.
+ * each rank: as much as of an all-reduce. Blocks of unequal length count as if all were as long as the longest one; of
+ * pairs, no rank knows that. Bytes.
  */
 static __attribute__((noinline)) uint64_t oneshot_axis(const gpuhier_call_t *call)
 {
     const uint64_t most = call->team->oneshot_bytes, nranks = (uint64_t) call->team->nranks;
-    return call->row->has_lists                    ? 0
+    const bool is_too_long = call->row->has_lists && call->count * call->elem_bytes > most / nranks;
+    return is_too_long                             ? 0
            : GPUHIER_RANKS_PAIR == call->row->from ? most * nranks
            : call->row->has_blocks                 ? most
                                                    : most / nranks;

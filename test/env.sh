@@ -93,6 +93,7 @@ gpuhier_env_kernels()
     for name in gpuhier_kernels.fatbin gpuhier_multicast.fatbin; do
         cmp -s "$GPUHIER_BUILD/$kernels/$name" "$1/$kernels/$name" ||
             cp "$GPUHIER_BUILD/$kernels/$name" "$1/$kernels/" || return 1
+        touch "$1/$kernels/$name" # or make finds the sources newer, and has nvcc make the same again
     done
 }
 # gpuhier_env_twin FOLDER: copies the kernels for emulated GPUs from the build under test into another configured build,

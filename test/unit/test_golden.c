@@ -271,15 +271,49 @@ static void test_groups(void **state)
     free(text);
 }
 
-/* Algorithm and slices by size, as print_info and gpuhier_info say them. */
+/* Form, algorithm and slices by size, as print_info and gpuhier_info say them. number: of the shape, half of which
+ * leave nothing to the host. */
+static void print_choices(FILE *out, const int *ranks_per_node, int nnodes, size_t number, gpuhier_wire_t wire,
+                          const gpuhier_collective_t *collective)
+{
+    const gpuhier_limits_t limits = {.slice_bytes = 4 << 20,
+                                     .slice_buffers = 3,
+                                     .wire = wire,
+                                     .slice_bytes_max = 8 << 20,
+                                     .host_shard_bytes =
+                                         gpuhier_choice_host_shard(64 << 10, nnodes, GPUHIER_WIRE_RDMA == wire)};
+    const bool is_one = 1 == nnodes;
+    const gpuhier_facts_t facts = {.small_bytes = 0 == number % 2 ? 8192 : 0,
+                                   .mapped_bytes = is_one ? 512 : 0,
+                                   .oneshot_bytes = is_one ? 256 << 10 : 0,
+                                   .switch_bytes = is_one ? GPUHIER_SWITCH_BYTES : 0};
+    gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
+    pure_world_t world;
+
+    pure_world_init(&world, nnodes, ranks_per_node, PURE_BLOCK, 0, GPUHIER_GROUP_MAX);
+    fprintf(out, "%s, ranks of groups:", gpuhier_wires[limits.wire].name);
+    for (int g = 0; g < nnodes; ++g) {
+        fprintf(out, " %d", ranks_per_node[g]);
+    }
+    fprintf(out, "\n");
+    const int nrows = gpuhier_choice_table(&world.shape, &limits, &facts, collective, rows);
+    assert_true(nrows > 0);
+    for (int r = 0; r < nrows; ++r) {
+        char line[GPUHIER_CHOICE_TEXT_MAX];
+        fprintf(out, "  %s\n", gpuhier_choice_text(&rows[r], line, sizeof(line)));
+    }
+    pure_world_fini(&world);
+}
+
+static const struct {
+    int nnodes, ranks_per_node[16];
+} shapes[] = {{1, {4}},          {2, {1, 1}},       {2, {4, 4}},
+              {2, {3, 4}},       {3, {1, 1, 1}},    {3, {4, 4, 4}},
+              {4, {1, 1, 1, 1}}, {4, {4, 4, 4, 4}}, {16, {8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8}}};
+static const size_t nshapes = sizeof(shapes) / sizeof(shapes[0]);
+
 static void test_choices(void **state)
 {
-    static const struct {
-        int nnodes, ranks_per_node[16];
-    } shapes[] = {{1, {4}},          {2, {1, 1}},       {2, {4, 4}},
-                  {2, {3, 4}},       {3, {1, 1, 1}},    {3, {4, 4, 4}},
-                  {4, {1, 1, 1, 1}}, {4, {4, 4, 4, 4}}, {16, {8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8}}};
-    const size_t nshapes = sizeof(shapes) / sizeof(shapes[0]);
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
@@ -288,38 +322,34 @@ static void test_choices(void **state)
     assert_non_null(out);
     for (size_t k = 0; k < GPUHIER_WIRE_RELAY * nshapes; ++k) { /* a relay has the constants of nvlink */
         const size_t i = k % nshapes;
-        const gpuhier_limits_t limits = {.slice_bytes = 4 << 20,
-                                         .slice_buffers = 3,
-                                         .wire = (gpuhier_wire_t) (k / nshapes),
-                                         .slice_bytes_max = 8 << 20,
-                                         .host_shard_bytes = gpuhier_choice_host_shard(
-                                             64 << 10, shapes[i].nnodes, GPUHIER_WIRE_RDMA == k / nshapes)};
-        gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
-        pure_world_t world;
-        if (limits.wire > 0 && 1 == shapes[i].nnodes) {
-            continue;
+        if (k < nshapes || shapes[i].nnodes > 1) {
+            print_choices(out, shapes[i].ranks_per_node, shapes[i].nnodes, i, (gpuhier_wire_t) (k / nshapes),
+                          &gpuhier_collectives[GPUHIER_ALLREDUCE]);
         }
-        pure_world_init(&world, shapes[i].nnodes, shapes[i].ranks_per_node, PURE_BLOCK, 0, GPUHIER_GROUP_MAX);
-        fprintf(out, "%s, ranks of groups:", gpuhier_wires[limits.wire].name);
-        for (int g = 0; g < shapes[i].nnodes; ++g) {
-            fprintf(out, " %d", shapes[i].ranks_per_node[g]);
-        }
-        fprintf(out, "\n");
-        const bool is_one = 1 == shapes[i].nnodes;
-        const gpuhier_facts_t facts = {.small_bytes = 0 == i % 2 ? 8192 : 0,
-                                       .mapped_bytes = is_one ? 512 : 0,
-                                       .oneshot_bytes = is_one ? 256 << 10 : 0,
-                                       .switch_bytes = is_one ? GPUHIER_SWITCH_BYTES : 0};
-        int nrows = gpuhier_choice_table(&world.shape, &limits, &facts, rows);
-        assert_true(nrows > 0);
-        for (int r = 0; r < nrows; ++r) {
-            char line[GPUHIER_CHOICE_TEXT_MAX];
-            fprintf(out, "  %s\n", gpuhier_choice_text(&rows[r], shapes[i].nnodes, line, sizeof(line)));
-        }
-        pure_world_fini(&world);
     }
     assert_int_equal(fclose(out), 0);
     compare("choices", text);
+    free(text);
+}
+
+/* The same of the other collectives, on one group, two, and three of one rank each. */
+static void test_collectives(void **state)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+
+    (void) state;
+    assert_non_null(out);
+    for (int c = 0; c < GPUHIER_COLLECTIVES; ++c) {
+        for (size_t i = 0; i <= 4 && GPUHIER_ALLREDUCE != c; i += 2) {
+            fprintf(out, "%s, ", gpuhier_collectives[c].name);
+            print_choices(out, shapes[i].ranks_per_node, shapes[i].nnodes, i, GPUHIER_WIRE_RDMA,
+                          &gpuhier_collectives[c]);
+        }
+    }
+    assert_int_equal(fclose(out), 0);
+    compare("collectives", text);
     free(text);
 }
 
@@ -329,6 +359,7 @@ int main(void)
         cmocka_unit_test(test_schedules),
         cmocka_unit_test(test_groups),
         cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_collectives),
     };
 
     return cmocka_run_group_tests_name("golden", tests, NULL, NULL);

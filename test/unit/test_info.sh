@@ -32,10 +32,10 @@ export OMPI_MCA_mca_base_param_files=$folder/none
 
 # 2 nodes of 4: a rank sends its quarter once; 2 P B bytes of GPU memory for 4 ranks are 2 B for each.
 call=(plan --nodes 2 --ranks 4 -n 8M)
-says 0 '^8388608 elements of 8 bytes, 64.0 MiB, on 8 ranks$' "${call[@]}"
-says 0 '^8388608 elements of 4 bytes, 32.0 MiB, on 8 ranks$' "${call[@]}" -t MPI_FLOAT
-says 0 '^8388608 elements of 2 bytes, 16.0 MiB, on 8 ranks$' "${call[@]}" --type=int16_t
-says 0 '^8388608 elements of 24 bytes, 192.0 MiB, on 8 ranks$' "${call[@]}" -t 24
+says 0 '^MPI_Allreduce: 8388608 elements of 8 bytes, 64.0 MiB, on 8 ranks$' "${call[@]}"
+says 0 '^MPI_Allreduce: 8388608 elements of 4 bytes, 32.0 MiB, on 8 ranks$' "${call[@]}" -t MPI_FLOAT
+says 0 '^MPI_Allreduce: 8388608 elements of 2 bytes, 16.0 MiB, on 8 ranks$' "${call[@]}" --type=int16_t
+says 0 '^MPI_Allreduce: 8388608 elements of 24 bytes, 192.0 MiB, on 8 ranks$' "${call[@]}" -t 24
 says 0 '^  group 1: ranks 4 to 7$' "${call[@]}"
 says 0 '^  piece 2: 1/2 to 3/4, ranks 2 6$' "${call[@]}"
 says 0 '^slices: 8 of at most 8.0 MiB, 8 in flight$' "${call[@]}"
@@ -53,6 +53,39 @@ says 0 '^  memory: at least 67.1 us' "${call[@]}" --memory-gbyte 2000
 ring=(plan --nodes 4 --ranks 4 -n 8M --mca coll_gpuhier_algorithm ring)
 says 0 'at most 24.0 MiB sent by one rank$' "${ring[@]}"
 says 0 '^exchange of a piece: ring, 6 steps$' "${ring[@]}"
+# The other collectives: by MPI's name or short, in any case. -n are the elements of a block where there are blocks. Of B
+# bytes on 2 nodes of 4, a Bcast sends B to the other node and a Reduce as many back, a quarter by each rank; of blocks
+# that are B together, each node sends the half that it has, or that the other one takes; a rank of an Alltoall sends
+# what its node's ranks have for the four ranks of its rail.
+other=(plan --nodes 2 --ranks 4 -n 1M)
+for name in bcast MPI_Bcast reduce mpi_reduce; do
+    says 0 '^MPI_(Bcast|Reduce): 1048576 elements of 8 bytes, 8.0 MiB, on 8 ranks$' "${other[@]}" --collective $name
+    says 0 '^  network: 8.0 MiB in all, at most 2.0 MiB sent by one rank$' "${other[@]}" --collective $name
+done
+for name in allgather allgatherv reduce_scatter reduce_scatter_block; do
+    says 0 '^MPI_[A-Za-z_]*: blocks of 1048576 elements of 8 bytes, 64.0 MiB in all, on 8 ranks$' "${other[@]}" --collective $name
+    says 0 '^  network: 64.0 MiB in all, at most 8.0 MiB sent by one rank$' "${other[@]}" --collective $name
+    says 0 '^exchange of a piece: halving, 1 step$' "${other[@]}" --collective $name
+    says 0 '^  network: 192.0 MiB in all, at most 24.0 MiB sent by one rank$' plan --nodes 4 --ranks 2 -n 1M --collective $name
+done
+for name in alltoall alltoallv; do
+    says 0 '^  network: 256.0 MiB in all, at most 32.0 MiB sent by one rank$' "${other[@]}" --collective $name
+    says 0 '^  network: 384.0 MiB in all, at most 48.0 MiB sent by one rank$' plan --nodes 4 --ranks 2 -n 1M --collective $name
+    says 0 '^exchange of a piece: pairwise, 3 steps$' plan --nodes 4 --ranks 2 -n 1M --collective $name
+done
+[ "$("$info" "${other[@]}" --collective allgather | grep -c 'GPU memory')" = 0 ] || { echo "plan: the memory of an Allgather"; failures=$((failures + 1)); }
+# What they get and why: one-shot kernels push a message for each rank, and MPI_Alltoallv does not take them.
+says 0 '^by size, where NVLink' plan --ranks 8 -n 1 --collective bcast
+says 0 '^by size of all blocks, where NVLink' plan --ranks 8 -n 1 --collective alltoall
+says 0 '^  from 8 bytes: one kernel that waits for those of the peers \(blocking, up to 32 KiB\)$' plan --ranks 8 -n 1 --collective bcast
+says 0 '^  from 8 bytes: one kernel that waits for those of the peers \(blocking, up to 256 KiB\)$' plan --ranks 8 -n 1 --collective alltoall
+says 0 '^  nonblocking, from 8 bytes: moved by the host \(small_bytes: up to 1 KiB\)$' plan --ranks 8 -n 1 --collective alltoall
+says 0 '^  nonblocking, from 8 bytes: moved by the host \(small_bytes: up to 8 KiB\)$' plan --ranks 8 -n 1 --collective allgatherv
+says 0 '^  from 262152 bytes: one kernel, or through scratch 1 slice \(too long for the others\)$' plan --ranks 8 -n 1 --collective allgatherv
+says 0 '^  from 8 bytes: one kernel, or through scratch 1 slice$' plan --ranks 8 -n 1 --collective alltoallv
+says 2 "^gpuhier_info: --collective: 'MPI_Scan' is not understood; " plan --ranks 8 -n 1 --collective MPI_Scan
+says 2 "^gpuhier_info: such a call cannot be: .* 128 bytes of each rank's block" plan --nodes 4096 --ranks 16 -n 1 --collective allgather
+
 # What other sizes would get.
 says 0 '^  from 8 MiB: recursive_doubling in 1 step, 2 slices$' "${call[@]}"
 says 0 '^  from 32 MiB: halving in 4 steps, 8 slices$' plan --nodes 4 --ranks 4 -n 128
@@ -113,6 +146,43 @@ for bound in '262144 two-shot_kernel one_kernel' '1024 one-shot_kernel on_the_ho
         failures=$((failures + 1))
     fi
 done
+# The same of the other collectives, at the lengths that plan names for them.
+for bound in 'bcast 32768 one-shot_kernel one_kernel' 'reduce 32768 one-shot_kernel one_kernel' \
+    'allgather 262144 one-shot_kernel one_kernel' 'reduce_scatter_block 262144 one-shot_kernel one_kernel' \
+    'reduce_scatter 262144 one-shot_kernel one_kernel' 'allgatherv 262144 one-shot_kernel one_kernel' \
+    'alltoall 262144 one-shot_kernel one_kernel'; do
+    read -r name bytes at beyond <<<"$bound"
+    blocks=8
+    [ "$name" != bcast ] && [ "$name" != reduce ] || blocks=1
+    read -r path us <<<"$(predicted $((bytes / blocks)) --collective "$name")"
+    read -r longer more <<<"$(predicted $((bytes / blocks + 8)) --collective "$name")"
+    if [ "$path $longer" != "$at $beyond" ]; then
+        echo "predict $name: $bytes bytes $path $us us, 8 bytes more of a block $longer $more us"
+        failures=$((failures + 1))
+    fi
+done
+# The modelled times of docs/model.md for 64 MiB on 8 x H100, within an eighth.
+for modelled in 'bcast 8M 196' 'reduce 8M 206' 'allgather 1M 168' 'reduce_scatter 1M 166' 'alltoall 1M 171' 'alltoallv 1M 172'; do
+    read -r name count us <<<"$modelled"
+    "$info" predict --link nvlink4 --ranks 8 --json -n "$count" --collective "$name" | python3 -c '
+import json, sys
+row, us = json.load(sys.stdin)["rows"][0], float(sys.argv[1])
+factor = 1 if sys.argv[2] in ("bcast", "reduce") else 7 / 8
+sys.exit(0 if abs(row["bytes"] / (64 << 20) - 1) < 1e-4 and abs(row["us"] / us - 1) < 0.125
+         and abs(row["busbw_gbyte"] / (factor * row["bytes"] / row["us"] / 1e3) - 1) < 1e-3
+         and (row["flat_ring_us"] is None) == sys.argv[2].startswith("alltoall") else 1)' "$us" "$name" ||
+        { echo "predict $name: not the modelled $us us, or another bus bandwidth"; failures=$((failures + 1)); }
+done
+# Between nodes the busiest rank counts: with a root at rank 0, a Reduce takes what a Bcast takes but for its reductions.
+for name in bcast reduce; do
+    "$info" predict --link nvlink4 --ranks 8 --nodes 2 --rail ndr --json -n 32M --collective $name
+done | python3 -c '
+import json, sys
+text = sys.stdin.read()
+first, end = json.JSONDecoder().raw_decode(text)
+second, end = json.JSONDecoder().raw_decode(text[end:].lstrip())
+one, other = first["rows"][0]["us"], second["rows"][0]["us"]
+sys.exit(0 if abs(one / other - 1) < 0.01 else 1)' || { echo "predict: Bcast and Reduce differ"; failures=$((failures + 1)); }
 for bytes in 8 8192 65536 262144; do
     read -r path us <<<"$(predicted $bytes)"
     read -r other more <<<"$(predicted $bytes --mca coll_gpuhier_tune oneshot_bytes=0)"
@@ -146,9 +216,9 @@ OMPI_MCA_mca_base_param_files=$folder/site says 2 "^gpuhier_info: there is no pa
 names=$(sed -nE 's/^    X\(([a-z_]+), (INT|BOOL|SIZE_T|DOUBLE|STRING), [^,]+, (EQUAL|GIVEN|OWN), .*/\1/p' "$GPUHIER_SRC/ompi/mca/coll/gpuhier/base/coll_gpuhier_params.h")
 [ "$(wc -w <<<"$names")" -gt 15 ] || { echo "the list of parameters is not read: $names"; failures=$((failures + 1)); }
 for name in $names; do
-    [ "$name" = tune ] || says 0 '^8388608 elements' "${call[@]}" --mca "coll_gpuhier_$name" 1
+    [ "$name" = tune ] || says 0 '^MPI_Allreduce: 8388608 elements' "${call[@]}" --mca "coll_gpuhier_$name" 1
 done
-says 0 '^8388608 elements' "${call[@]}" --mca coll_gpuhier_report enabled --mca coll_gpuhier_ipc user --mca coll_gpuhier_timeout 2.5 \
+says 0 '^MPI_Allreduce: 8388608 elements' "${call[@]}" --mca coll_gpuhier_report enabled --mca coll_gpuhier_ipc user --mca coll_gpuhier_timeout 2.5 \
     --mca coll_gpuhier_stage_bytes 64M --mca coll_tuned_priority 3 --mca coll_gpuhier_tune 'ipc_idle=0.5, gdr_bytes=0'
 # A call that gpuhier would not run is not planned.
 for off in enable probe; do

@@ -23,23 +23,10 @@
 #define SLICE_BYTES 65536
 #define ELEM 8
 
-static const gpuhier_collective_t rows[] = {
-    {.name = "MPI_Reduce", .from = GPUHIER_RANKS_ALL, .to = GPUHIER_RANKS_ROOT},
-    {.name = "MPI_Bcast", .from = GPUHIER_RANKS_ROOT, .to = GPUHIER_RANKS_ALL},
-    {.name = "MPI_Reduce_scatter_block", .from = GPUHIER_RANKS_ALL, .to = GPUHIER_RANKS_OWNER, .has_blocks = true},
-    {.name = "MPI_Allgather", .from = GPUHIER_RANKS_OWNER, .to = GPUHIER_RANKS_ALL, .has_blocks = true},
-    {.name = "MPI_Reduce_scatter",
-     .from = GPUHIER_RANKS_ALL,
-     .to = GPUHIER_RANKS_OWNER,
-     .has_blocks = true,
-     .has_lists = true},
-    {.name = "MPI_Allgatherv",
-     .from = GPUHIER_RANKS_OWNER,
-     .to = GPUHIER_RANKS_ALL,
-     .has_blocks = true,
-     .has_lists = true},
-    {.name = "MPI_Alltoall", .from = GPUHIER_RANKS_PAIR, .to = GPUHIER_RANKS_PAIR, .has_blocks = true},
-};
+/* Of MPI_Alltoallv each rank knows its own blocks only. */
+static const int rows[] = {GPUHIER_REDUCE,    GPUHIER_BCAST,          GPUHIER_REDUCE_SCATTER_BLOCK,
+                           GPUHIER_ALLGATHER, GPUHIER_REDUCE_SCATTER, GPUHIER_ALLGATHERV,
+                           GPUHIER_ALLTOALL};
 
 static const int layouts[][RANKS_MAX] = {
     {1, 1},
@@ -333,7 +320,7 @@ static void test_parts(void **state)
     for (size_t l = 0; l < sizeof(layouts) / sizeof(layouts[0]); ++l) {
         layout_make(&w, layouts[l]);
         for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]) * 4 * 4; ++r) {
-            w.row = &rows[r / 16];
+            w.row = &gpuhier_collectives[rows[r / 16]];
             w.limits = (gpuhier_limits_t){.slice_bytes = SLICE_BYTES,
                                           .slice_buffers = 2,
                                           .algorithm = algorithms[r / 4 % 4],
@@ -360,9 +347,11 @@ static void test_no_room(void **state)
     layout_make(&w, sizes);
     w.limits =
         (gpuhier_limits_t){.slice_bytes = 4 * GPUHIER_UNIT_BYTES - 1, .slice_buffers = 2, .wire = GPUHIER_WIRE_TCP};
-    assert_int_not_equal(0, gpuhier_choice_part(&w.plan[0], &w.shape, 0, 100, ELEM, &rows[3], 0, &w.limits));
+    assert_int_not_equal(0, gpuhier_choice_part(&w.plan[0], &w.shape, 0, 100, ELEM,
+                                                &gpuhier_collectives[GPUHIER_ALLGATHER], 0, &w.limits));
     w.limits.slice_bytes = 4 * GPUHIER_UNIT_BYTES;
-    assert_int_equal(0, gpuhier_choice_part(&w.plan[0], &w.shape, 0, 100, ELEM, &rows[3], 0, &w.limits));
+    assert_int_equal(0, gpuhier_choice_part(&w.plan[0], &w.shape, 0, 100, ELEM, &gpuhier_collectives[GPUHIER_ALLGATHER],
+                                            0, &w.limits));
     gpuhier_shape_fini(&w.shape);
     gpuhier_hierarchy_fini(&w.h);
 }

@@ -36,6 +36,7 @@ enum {
     OPTION_SVG,
     OPTION_MCA,
     OPTION_DEVICES,
+    OPTION_COLLECTIVE,
     OPTION_NODES,
     OPTION_RANKS,
     OPTION_WIRE,
@@ -64,11 +65,11 @@ enum {
     {                                                \
         "root", required_argument, NULL, OPTION_ROOT \
     }
-#define CALL_OPTIONS                                                                 \
-    {"count", required_argument, NULL, 'n'}, {"type", required_argument, NULL, 't'}, \
-        {"nodes", required_argument, NULL, OPTION_NODES},                            \
-    {                                                                                \
-        "ranks", required_argument, NULL, OPTION_RANKS                               \
+#define CALL_OPTIONS                                                                                                  \
+    {"count", required_argument, NULL, 'n'}, {"type", required_argument, NULL, 't'},                                  \
+        {"nodes", required_argument, NULL, OPTION_NODES}, {"collective", required_argument, NULL, OPTION_COLLECTIVE}, \
+    {                                                                                                                 \
+        "ranks", required_argument, NULL, OPTION_RANKS                                                                \
     }
 
 static const struct option topo_options[] = {
@@ -94,6 +95,11 @@ static const struct option doctor_options[] = {
 
 static const struct option job_options[] = {COMMON_OPTIONS, {NULL, 0, NULL, 0}};
 
+#define COLLECTIVE_HELP                                                                                        \
+    "  --collective NAME     allreduce (default), reduce, reduce_scatter, reduce_scatter_block, bcast,\n"      \
+    "                        allgather, allgatherv, alltoall, alltoallv; lists have blocks of equal length,\n" \
+    "                        and the root is rank 0\n"
+
 static const struct verb {
     const char *name;
     const struct option *options;
@@ -106,8 +112,9 @@ static const struct verb {
      "  --svg FILE            also draw it\n"
      "  --devices LIST        network devices, as coll_gpuhier_devices\n"
      "  --root DIR            read /sys and /dev below DIR\n"},
-    {"plan", plan_options, info_plan, "groups, slices, exchange and traffic of one MPI_Allreduce",
-     "  -n, --count N         elements (K, M, G, T: powers of 1024)\n"
+    {"plan", plan_options, info_plan, "groups, slices, exchange and traffic of one call",
+     COLLECTIVE_HELP
+     "  -n, --count N         elements, of a block where there is one for each rank (K, M, G, T: powers of 1024)\n"
      "  -t, --type TYPE       double, float, int32, MPI_LONG, .., or the bytes of an element (default double)\n"
      "  --nodes N             nodes (default: as --ranks says, else 1)\n"
      "  --ranks R[,R..]       ranks on each node: one number, or one for each node\n"
@@ -115,6 +122,7 @@ static const struct verb {
      "  --rail-gbit G         rate of one rail in Gbit/s: says how long the wire needs at least\n"
      "  --memory-gbyte M      rate of a GPU's memory in Gbyte/s: the same for the GPUs\n"},
     {"predict", predict_options, info_predict, "expected time and bus bandwidth by size, beside a flat ring",
+     COLLECTIVE_HELP
      "  --machine FILE        a described machine, or the name of a known one: dgx-a100\n"
      "  -n, --count N         one size only; -t, --type TYPE: its elements (default double)\n"
      "  --nodes N             nodes (default 1, or as the description says)\n"
@@ -279,6 +287,19 @@ static bool parse_type(const char *text, uint64_t *bytes_p)
     return info_parse_bytes(text, 1, bytes_p) && *bytes_p <= 4096;
 }
 
+/* By MPI's name, with or without MPI_ before. NULL: there is none of that name. */
+static const gpuhier_collective_t *find_collective(const char *text)
+{
+    const char *name = 0 == strncasecmp(text, "MPI_", 4) ? text + 4 : text;
+
+    for (int i = 0; i < GPUHIER_COLLECTIVES; ++i) {
+        if (0 == strcasecmp(gpuhier_collectives[i].name + strlen("MPI_"), name)) {
+            return &gpuhier_collectives[i];
+        }
+    }
+    return NULL;
+}
+
 static void print_usage(FILE *out)
 {
     fprintf(out, "usage: gpuhier_info VERB [option...]\n");
@@ -332,6 +353,9 @@ static bool take(int option, info_options_t *options, int argc, char **argv)
     case 't':
         options->type = optarg;
         return parse_type(optarg, &options->elem_bytes);
+    case OPTION_COLLECTIVE:
+        options->collective = find_collective(optarg);
+        return NULL != options->collective;
     case OPTION_NODES:
         return parse_int(optarg, INFO_RANKS_MAX, &options->nodes);
     case OPTION_RANKS:
@@ -421,7 +445,7 @@ static int check_root(const char *root)
 
 int main(int argc, char **argv)
 {
-    info_options_t options = {.elem_bytes = 8};
+    info_options_t options = {.elem_bytes = 8, .collective = &gpuhier_collectives[GPUHIER_ALLREDUCE]};
     const char *name = argc < 2 ? "" : argv[1];
 
     if (0 == strcmp(name, "--help") || 0 == strcmp(name, "-h") || 0 == strcmp(name, "help")) {

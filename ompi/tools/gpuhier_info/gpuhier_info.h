@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "info_mca.h"
+#include "plan/coll_gpuhier_schedule.h"
 
 /* Exit statuses. */
 enum {
@@ -33,7 +34,8 @@ typedef struct info_options {
     int nodes;
     int *ranks; /* [nranks] of the nodes, one number for all if nranks is 1 */
     int nranks;
-    uint64_t count;
+    const gpuhier_collective_t *collective;
+    uint64_t count; /* of a block, where there are blocks */
     bool has_count;
     const char *type;
     uint64_t elem_bytes;

@@ -19,6 +19,7 @@
 
 #include "info_json.h"
 #include "info_traffic.h"
+#include "plan/coll_gpuhier_part.h"
 
 /* Rows of a table that are printed before the rest is left out. */
 #define ROWS_MAX 16
@@ -76,7 +77,14 @@ static void print_pieces(const gpuhier_shape_t *shape)
     }
 }
 
-static void print_pipeline(const gpuhier_plan_t *plan)
+/* The longest slice, of all blocks. */
+static double slice_bytes(const gpuhier_plan_t *plan, const gpuhier_collective_t *collective)
+{
+    return (double) plan->slice_elems_max * (double) plan->elem_bytes
+           * (collective->has_blocks ? plan->shape->hierarchy->nranks : 1);
+}
+
+static void print_pipeline(const gpuhier_plan_t *plan, const gpuhier_collective_t *collective)
 {
     static const char *const stages[] = {"RS", "X", "AG"};
     uint64_t ticks = info_ticks(plan);
@@ -84,7 +92,7 @@ static void print_pipeline(const gpuhier_plan_t *plan)
     int stage;
 
     printf("slices: %llu of at most ", (unsigned long long) plan->nslices);
-    print_bytes((double) plan->slice_elems_max * (double) plan->elem_bytes);
+    print_bytes(slice_bytes(plan, collective));
     printf(", %d in flight\n", plan->slice_buffers);
     if (1 == plan->shape->hierarchy->ngroups) {
         printf("  one group: each slice is one fused kernel, and nothing goes over the network\n");
@@ -105,7 +113,7 @@ static void print_pipeline(const gpuhier_plan_t *plan)
         }
         printf("\n");
     }
-    printf("exchange of a piece: %s, %d step%s%s\n", gpuhier_algorithm_names[plan->algorithm], plan->nsteps,
+    printf("exchange of a piece: %s, %d step%s%s\n", gpuhier_part_name(plan), plan->nsteps,
            (1 == plan->nsteps) ? "" : "s", plan->by_host ? ", reduced by the host" : "");
 }
 
@@ -123,27 +131,50 @@ gpuhier_facts_t info_facts(const info_options_t *options, const gpuhier_limits_t
 }
 
 /* What a message of any size would get on these ranks. */
-static void print_choices(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, const gpuhier_facts_t *facts)
+static void print_choices(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, const gpuhier_facts_t *facts,
+                          const gpuhier_collective_t *collective)
 {
     gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
-    const int nrows = gpuhier_choice_table(shape, limits, facts, rows);
+    const int nrows = gpuhier_choice_table(shape, limits, facts, collective, rows);
     char text[GPUHIER_CHOICE_TEXT_MAX];
 
-    printf("by size%s:\n", facts->oneshot_bytes > 0 ? ", where NVLink joins the GPUs and none is shared" : "");
+    printf("by size%s%s:\n", collective->has_blocks ? " of all blocks" : "",
+           facts->oneshot_bytes > 0 ? ", where NVLink joins the GPUs and none is shared" : "");
     for (int i = 0; i < nrows; ++i) {
-        printf("  %s\n", gpuhier_choice_text(&rows[i], shape->hierarchy->ngroups, text, sizeof(text)));
+        printf("  %s\n", gpuhier_choice_text(&rows[i], text, sizeof(text)));
     }
+}
+
+/* The bytes that pass through GPU memory are known of all-reduces alone. */
+static bool has_memory(const info_options_t *options)
+{
+    return gpuhier_collective_is_all_to_all(options->collective);
 }
 
 /* Bytes of each kind of traffic. */
 typedef struct {
     uint64_t most_sent; /* by one rank */
     double total_sent;
-    uint64_t most_linked; /* read for one rank's reductions and written to it */
+    uint64_t most_linked; /* read for one rank's reductions and written to it; of all-reduces */
 } traffic_t;
 
-static int count_traffic(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, uint64_t count,
-                         uint64_t elem_bytes, traffic_t *traffic_p)
+int info_plan_fail(const info_options_t *options)
+{
+    return info_fail(INFO_BAD_USAGE, "such a call cannot be: a message has less than 8 EiB%s",
+                     options->collective->has_blocks
+                         ? ", and between nodes a slice (coll_gpuhier_slice_bytes) has 128 bytes of each rank's block"
+                         : "");
+}
+
+int info_plan_make(gpuhier_plan_t *plan, const gpuhier_shape_t *shape, int rank, uint64_t count,
+                   const info_options_t *options, const gpuhier_limits_t *limits)
+{
+    return gpuhier_choice_part(plan, shape, rank, count, options->elem_bytes, options->collective,
+                               shape->hierarchy->group_of[0], limits);
+}
+
+static int count_traffic(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, const info_options_t *options,
+                         traffic_t *traffic_p)
 {
     const gpuhier_hierarchy_t *h = shape->hierarchy;
     traffic_t traffic = {0};
@@ -152,13 +183,13 @@ static int count_traffic(const gpuhier_shape_t *shape, const gpuhier_limits_t *l
         gpuhier_plan_t plan;
         uint64_t linked = 0;
 
-        if (0 != gpuhier_choice_plan(&plan, shape, rank, count, elem_bytes, limits)) {
+        if (0 != info_plan_make(&plan, shape, rank, options->count, options, limits)) {
             return INFO_FAILED;
         }
         const uint64_t sent = info_sent_bytes(&plan);
         traffic.total_sent += (double) sent;
         traffic.most_sent = (sent > traffic.most_sent) ? sent : traffic.most_sent;
-        for (int other = 0; other < plan.group_size; ++other) {
+        for (int other = 0; other < plan.group_size && has_memory(options); ++other) {
             linked += info_link_bytes(&plan, plan.index, other);
         }
         traffic.most_linked = (linked > traffic.most_linked) ? linked : traffic.most_linked;
@@ -173,14 +204,17 @@ static void print_traffic(const traffic_t *traffic, const info_options_t *option
     print_bytes(traffic->total_sent);
     printf(" in all, at most ");
     print_bytes((double) traffic->most_sent);
-    printf(" sent by one rank\n  GPU memory: at most ");
-    print_bytes((double) traffic->most_linked);
-    printf(" read for one rank's reductions and written to it, its own memory included\n");
+    printf(" sent by one rank\n");
+    if (has_memory(options)) {
+        printf("  GPU memory: at most ");
+        print_bytes((double) traffic->most_linked);
+        printf(" read for one rank's reductions and written to it, its own memory included\n");
+    }
     if (options->rail_gbit > 0.0) {
         printf("  wire: at least %.1f us, one rail of %g Gbit/s for each rank\n",
                (double) traffic->most_sent * 8.0 / options->rail_gbit / 1000.0, options->rail_gbit);
     }
-    if (options->memory_gbyte > 0.0) {
+    if (options->memory_gbyte > 0.0 && has_memory(options)) {
         printf("  memory: at least %.1f us at %g Gbyte/s\n",
                (double) traffic->most_linked / options->memory_gbyte / 1000.0, options->memory_gbyte);
     }
@@ -192,9 +226,11 @@ static void print_json(const gpuhier_shape_t *shape, const gpuhier_plan_t *plan,
     const gpuhier_hierarchy_t *h = shape->hierarchy;
     const gpuhier_facts_t facts = info_facts(options, limits, h, false);
     gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
-    const int nrows = gpuhier_choice_table(shape, limits, &facts, rows);
+    const int nrows = gpuhier_choice_table(shape, limits, &facts, options->collective, rows);
 
     info_json_open(NULL, '{');
+    info_json_text("collective", options->collective->name);
+    info_json_int("bytes", (long long) info_size(options, h->nranks, plan->count));
     info_json_int("elements", (long long) plan->count);
     info_json_int("element_bytes", (long long) plan->elem_bytes);
     info_json_int("ranks", h->nranks);
@@ -205,26 +241,27 @@ static void print_json(const gpuhier_shape_t *shape, const gpuhier_plan_t *plan,
     info_json_close();
     info_json_int("pieces", shape->npieces);
     info_json_int("slices", (long long) plan->nslices);
-    info_json_int("slice_bytes", (long long) (plan->slice_elems_max * plan->elem_bytes));
+    info_json_int("slice_bytes", (long long) slice_bytes(plan, options->collective));
     info_json_int("slices_in_flight", plan->slice_buffers);
     info_json_int("oneshot_bytes", (long long) facts.oneshot_bytes);
     info_json_int("two_shots_from_bytes", (long long) gpuhier_choice_two_shots_from(h->nranks));
-    info_json_text("exchange", h->ngroups > 1 ? gpuhier_algorithm_names[plan->algorithm] : NULL);
+    info_json_text("exchange", h->ngroups > 1 ? gpuhier_part_name(plan) : NULL);
     info_json_int("exchange_steps", plan->nsteps);
     info_json_number("network_bytes", traffic->total_sent);
     info_json_int("network_bytes_of_a_rank", (long long) traffic->most_sent);
-    info_json_int("memory_bytes_of_a_rank", (long long) traffic->most_linked);
+    if (has_memory(options)) {
+        info_json_int("memory_bytes_of_a_rank", (long long) traffic->most_linked);
+    }
     info_json_open("by_size", '[');
     for (int i = 0; i < nrows; ++i) {
         char text[GPUHIER_CHOICE_TEXT_MAX];
         info_json_open(NULL, '{');
         info_json_int("from_bytes", (long long) rows[i].min_bytes);
         info_json_bool("blocking", rows[i].is_blocking);
-        info_json_text("path", gpuhier_choice_text(&rows[i], h->ngroups, text, sizeof(text)));
+        info_json_text("path", gpuhier_choice_text(&rows[i], text, sizeof(text)));
         info_json_bool("on_host", GPUHIER_RULE_SHORT == rows[i].rule);
         info_json_bool("exchange_on_host", rows[i].by_host);
-        info_json_text("exchange",
-                       0 == rows[i].nslices || 1 == h->ngroups ? NULL : gpuhier_algorithm_names[rows[i].algorithm]);
+        info_json_text("exchange", rows[i].exchange);
         info_json_int("slices", (long long) rows[i].nslices);
         info_json_close();
     }
@@ -253,23 +290,24 @@ static int explain(const gpuhier_hierarchy_t *h, const info_options_t *options, 
     if (0 != gpuhier_shape_init(&shape, h)) {
         return info_fail(INFO_FAILED, "out of memory");
     }
-    if (0 != gpuhier_choice_plan(&plan, &shape, 0, options->count, options->elem_bytes, limits)) {
-        rc = info_fail(INFO_BAD_USAGE, "such a call cannot be: a message has less than 8 EiB");
+    if (0 != info_plan_make(&plan, &shape, 0, options->count, options, limits)) {
+        rc = info_plan_fail(options);
     } else {
-        rc = count_traffic(&shape, limits, options->count, options->elem_bytes, &traffic);
+        rc = count_traffic(&shape, limits, options, &traffic);
     }
     if (INFO_OK == rc && options->json) {
         print_json(&shape, &plan, options, limits, &traffic);
     } else if (INFO_OK == rc) {
-        printf("%llu elements of %llu bytes, ", (unsigned long long) options->count,
-               (unsigned long long) options->elem_bytes);
-        print_bytes((double) options->count * (double) options->elem_bytes);
-        printf(", on %d ranks\n", h->nranks);
+        const bool has_blocks = options->collective->has_blocks;
+        printf("%s: %s%llu elements of %llu bytes, ", options->collective->name, has_blocks ? "blocks of " : "",
+               (unsigned long long) options->count, (unsigned long long) options->elem_bytes);
+        print_bytes(info_size(options, h->nranks, options->count));
+        printf("%s, on %d ranks\n", has_blocks ? " in all" : "", h->nranks);
         print_groups(h);
         print_pieces(&shape);
-        print_pipeline(&plan);
+        print_pipeline(&plan, options->collective);
         const gpuhier_facts_t facts = info_facts(options, limits, h, false);
-        print_choices(&shape, limits, &facts);
+        print_choices(&shape, limits, &facts, options->collective);
         print_traffic(&traffic, options);
     }
     gpuhier_shape_fini(&shape);

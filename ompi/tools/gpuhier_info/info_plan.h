@@ -10,7 +10,19 @@
 #include "gpuhier_info.h"
 #include "plan/coll_gpuhier_choice.h"
 
+/* The plan of a call of the options' collective, whose root is rank 0. Returns 0 or -EINVAL, which the other function
+ * explains; that returns an exit status. */
+int info_plan_make(gpuhier_plan_t *plan, const gpuhier_shape_t *shape, int rank, uint64_t count,
+                   const info_options_t *options, const gpuhier_limits_t *limits);
+int info_plan_fail(const info_options_t *options);
+
 gpuhier_limits_t info_limits(const info_options_t *options, gpuhier_wire_t wire, int ngroups);
+
+/* Bytes of a rank's longer buffer, which nccl-tests call the size. count: of a block. */
+static inline double info_size(const info_options_t *options, int nranks, uint64_t count)
+{
+    return (double) count * (double) options->elem_bytes * (options->collective->has_blocks ? nranks : 1);
+}
 
 /*
  * What the choice of a form depends on. With one group each rank has a GPU of its own and kernels may wait. is_pcie:

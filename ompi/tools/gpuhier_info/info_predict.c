@@ -2,26 +2,29 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The verb predict: how long an MPI_Allreduce should take, by the component's own schedule and the tables of rates,
+ * The verb predict: how long a call should take, by the component's own schedule and the tables of rates,
  * beside one flat ring over all ranks.
  *
  * The model. P ranks on each of N nodes, message of B bytes, cut into S slices by the plan:
  *   in a node    each rank reads its shard of B/P bytes from every other one, and writes the result to every other one:
  *                a pair of GPUs carries B/P each way in each of the two stages; the busiest link bounds the stage
+ *                The other collectives have one of these stages, or both at once in opposite directions. A root's link
+ *                carries the whole message
  *   levels       (plan/coll_gpuhier_levels.h) two ranks that meet at a level, in a circle whose shards are B/n bytes,
  *                carry 2 B/n each way. On one node the last level has the shards of the level before, and carries B/n.
  *                Each stage has a kernel for each level, but on one node none for the last
  *   one group    its hosts wait for each other before the kernel of a call in slices starts, and after it
  *   one-shot     short messages in one node: each rank sends B bytes to every other one, or 2 B/P bytes in two shots,
- *                and its links carry GPUHIER_MAILBOX_WIRE times as many
- *   between      each rank sends what info_sent_bytes() says over its share of the node's rails, and every
- *                step of the exchange costs a message's latency. Where NVLink joins the nodes, a rank's links carry it,
- *                and a step costs two messages and a copy
- *   in all       one slice through its stages, and for every further slice the longest of a stage, the rails' part of
- *                the exchange, and all stages over the slices in flight. A slice takes at least as long as the busiest
- *                link of a node needs for both stages; where NVLink joins the nodes, that link carries the exchange,
- * too flat ring    2 (n - 1) steps of B/n bytes, each at the pace of the slowest link on the way, over one rail Bus
- * bandwidth is 2 (n - 1)/n B / time, as nccl-tests define it.
+ *                and its links carry GPUHIER_MAILBOX_WIRE times as many. Where there are blocks, it sends each rank
+ * one; a root's link carries P - 1 messages between      each rank sends what info_sent_bytes() says over its share of
+ * the node's rails, and every step of the exchange costs a message's latency. Where NVLink joins the nodes, a rank's
+ * links carry it, and a step costs two messages and a copy in all       one slice through its stages, and for every
+ * further slice the longest of a stage, the rails' part of the exchange, and all stages over the slices in flight. A
+ * slice takes at least as long as the busiest link of a node needs for both stages; where NVLink joins the nodes, that
+ * link carries the exchange, too flat ring    2 (n - 1) steps of B/n bytes, each at the pace of the slowest link on the
+ * way, over one rail; where blocks have owners half of them; with a root n - 1 steps of a short message, and B bytes at
+ * that pace Bus bandwidth is as nccl-tests define it: 2 (n - 1)/n B / time, with blocks half of that, with a root B /
+ * time.
  */
 #include "ompi_config.h"
 
@@ -36,6 +39,7 @@
 #include "info_machine.h"
 #include "info_rates.h"
 #include "info_traffic.h"
+#include "plan/coll_gpuhier_part.h"
 
 /* What the model needs of the machine. Rates in GB/s one way: 1 GB/s is 1000 bytes in a microsecond. */
 typedef struct model {
@@ -286,12 +290,48 @@ static int model_rails(const info_options_t *options, const info_machine_t *mach
     return INFO_OK;
 }
 
-/* Microseconds of one call. *how_p: what it does. */
-static double time_of(const model_t *model, const gpuhier_plan_t *plan, gpuhier_form_kind_t form, const char **how_p)
+static bool has_root(const gpuhier_collective_t *collective)
 {
-    const double bytes = (double) plan->count * (double) plan->elem_bytes;
+    return GPUHIER_RANKS_ROOT == collective->from || GPUHIER_RANKS_ROOT == collective->to;
+}
+
+/* Bytes that the rank sends to other nodes which sends most. With a root, ranks of some groups send less than others.
+ */
+static double sent_most(const info_options_t *options, const gpuhier_limits_t *limits, const gpuhier_plan_t *plan)
+{
+    const gpuhier_hierarchy_t *h = plan->shape->hierarchy;
+    uint64_t most = info_sent_bytes(plan);
+
+    for (int g = 1; g < h->ngroups && has_root(options->collective); ++g) {
+        gpuhier_plan_t other;
+        if (0 == info_plan_make(&other, plan->shape, gpuhier_hierarchy_member(h, g, 0), plan->count, options, limits)) {
+            const uint64_t sent = info_sent_bytes(&other);
+            most = sent > most ? sent : most;
+        }
+    }
+    return (double) most;
+}
+
+/* One kernel in a node, in slices: how often a link carries the message each way, in stages. */
+static double stages_in_node(const model_t *model, const gpuhier_collective_t *collective)
+{
+    return gpuhier_collective_is_all_to_all(collective) ? 2.0
+           : has_root(collective) && model->ranks > 1   ? (double) model->ranks / (model->ranks - 1)
+                                                        : 1.0;
+}
+
+/* Microseconds of one call. bytes: of the message; sent: sent_most(). *how_p: what it does. */
+static double time_of(const model_t *model, const gpuhier_plan_t *plan, const gpuhier_collective_t *collective,
+                      double bytes, double sent, gpuhier_form_kind_t form, const char **how_p)
+{
+    const bool is_all_to_all = gpuhier_collective_is_all_to_all(collective);
     const int ngroups = plan->shape->hierarchy->ngroups;
 
+    if (GPUHIER_FORM_ONESHOT == form && !is_all_to_all) {
+        const int messages = has_root(collective) ? model->ranks : 1;
+        *how_p = "one-shot kernel";
+        return INFO_US_KERNEL + INFO_US_LINK + bytes * model->node_us * GPUHIER_MAILBOX_WIRE * messages;
+    }
     if (GPUHIER_FORM_ONESHOT == form) {
         const bool twice = bytes >= (double) gpuhier_choice_two_shots_from(model->ranks);
         const double flat = 2.0 * bytes * model->node_us * GPUHIER_MAILBOX_WIRE;
@@ -305,21 +345,22 @@ static double time_of(const model_t *model, const gpuhier_plan_t *plan, gpuhier_
                                     + bytes * gpuhier_schedule_vote_steps(ngroups) / (1000.0 * model->rank_rate)
                               : 0.0);
     }
-    const bool in_levels = 0 != model->levels_bytes && bytes >= (double) model->levels_bytes;
+    const bool in_levels = is_all_to_all && 0 != model->levels_bytes && bytes >= (double) model->levels_bytes;
     if (1 == ngroups && in_levels) {
         *how_p = model->levels > 2 ? "three levels" : "two levels";
         return 2.0 * INFO_US_TURN + 2.0 * (model->levels - 1) * INFO_US_KERNEL + bytes * model->levels_us;
     }
     if (1 == ngroups) {
         *how_p = "one kernel";
-        return 2.0 * INFO_US_TURN + INFO_US_KERNEL + 2.0 * bytes * model->node_us;
+        return 2.0 * INFO_US_TURN + INFO_US_KERNEL + stages_in_node(model, collective) * bytes * model->node_us;
     }
-    *how_p = gpuhier_algorithm_names[plan->algorithm];
+    *how_p = gpuhier_part_name(plan);
     const double slices = (double) (plan->nslices > 0 ? plan->nslices : 1);
-    const double in_node = bytes / slices * (in_levels ? model->levels_us : 2.0 * model->node_us);
+    const double stages = collective->has_blocks ? 1.0 : 2.0; /* with a root, its group alone has one of them */
+    const double in_node = bytes / slices * (in_levels ? model->levels_us : stages * model->node_us);
     const double stage = (in_levels ? model->levels : 1) * INFO_US_KERNEL + in_node / 2.0;
     const double step = model->by_links ? 2.0 * INFO_US_STEP + INFO_US_KERNEL : INFO_US_STEP;
-    const double wire = (double) info_sent_bytes(plan) / slices / (1000.0 * model->rank_rate);
+    const double wire = sent / slices / (1000.0 * model->rank_rate);
     const double exchange = plan->nsteps * step + wire;
     const double links = in_node + (model->by_links ? wire : 0.0);
     /* So many slices are under way, from RS to AG, and hide each other's latencies. A rail carries one at a time. */
@@ -327,58 +368,81 @@ static double time_of(const model_t *model, const gpuhier_plan_t *plan, gpuhier_
     return 2.0 * stage + exchange + (slices - 1.0) * fmax(links, fmax(stage, pace));
 }
 
-static double ring_time(const model_t *model, double bytes)
+/* NAN: the collective has none. */
+static double ring_time(const model_t *model, const gpuhier_collective_t *collective, double bytes)
 {
     const double n = (double) model->ranks * model->nodes;
     const double rate = model->nodes > 1 && (model->rail_rate < model->ring_rate || model->ranks < 2)
                             ? model->rail_rate
                             : model->ring_rate;
 
-    return n < 2.0 ? 0.0
-                   : INFO_US_KERNEL
-                         + 2.0 * (n - 1.0)
-                               * ((model->nodes > 1 ? INFO_US_STEP : INFO_US_LINK) + bytes / n / (1000.0 * rate));
+    const double step = model->nodes > 1 ? INFO_US_STEP : INFO_US_LINK;
+    if (GPUHIER_RANKS_PAIR == collective->from) {
+        return (double) NAN;
+    }
+    if (n < 2.0) {
+        return 0.0;
+    }
+    if (has_root(collective)) {
+        return INFO_US_KERNEL + (n - 1.0) * step + bytes / (1000.0 * rate);
+    }
+    return INFO_US_KERNEL + (collective->has_blocks ? 1.0 : 2.0) * (n - 1.0) * (step + bytes / n / (1000.0 * rate));
 }
 
-static double busbw(const model_t *model, double bytes, double us)
+static double busbw(const model_t *model, const gpuhier_collective_t *collective, double bytes, double us)
 {
     const double n = (double) model->ranks * model->nodes;
 
-    return us <= 0.0 ? 0.0 : 2.0 * (n - 1.0) / n * bytes / us / 1000.0;
+    const double factor = has_root(collective) ? 1.0 : (collective->has_blocks ? 1.0 : 2.0) * (n - 1.0) / n;
+
+    return us <= 0.0 ? 0.0 : factor * bytes / us / 1000.0;
 }
 
 static int print_rows(const info_options_t *options, const model_t *model, const gpuhier_shape_t *shape,
                       gpuhier_wire_t wire)
 {
     const gpuhier_limits_t limits = info_limits(options, wire, shape->hierarchy->ngroups);
+    const gpuhier_collective_t *collective = options->collective;
+    const int nranks = shape->hierarchy->nranks;
     gpuhier_facts_t facts = info_facts(options, &limits, shape->hierarchy, model->is_pcie);
 
+    gpuhier_choice_narrow(&facts, collective, nranks, 0); /* equal blocks */
     for (uint64_t bytes = 1024; bytes <= (uint64_t) 1 << 30; bytes *= 8) {
-        const uint64_t count = options->has_count ? options->count : bytes / options->elem_bytes;
+        const uint64_t blocks = collective->has_blocks ? (uint64_t) nranks : 1;
+        const uint64_t count = options->has_count ? options->count : bytes / options->elem_bytes / blocks;
         gpuhier_plan_t plan;
         const char *how;
         char text[32];
 
-        if (0 != gpuhier_choice_plan(&plan, shape, 0, count, options->elem_bytes, &limits)) {
-            return info_fail(INFO_BAD_USAGE, "such a call cannot be: a message has less than 8 EiB");
+        if (0 != info_plan_make(&plan, shape, 0, count, options, &limits)) {
+            return info_plan_fail(options);
         }
-        const double size = (double) count * (double) options->elem_bytes;
-        facts.bytes = count * options->elem_bytes;
-        const double us = time_of(model, &plan, gpuhier_choice_form(&facts), &how);
-        const double ring = ring_time(model, size);
+        if (0 == count && !options->has_count) {
+            continue; /* no element of each block */
+        }
+        const double size = info_size(options, nranks, count);
+        facts.bytes = gpuhier_choice_axis(collective, nranks, count * options->elem_bytes);
+        const double us = time_of(model, &plan, collective, size, sent_most(options, &limits, &plan),
+                                  gpuhier_choice_form(&facts), &how);
+        const double ring = ring_time(model, collective, size);
         if (options->json) {
             info_json_open(NULL, '{');
             info_json_number("bytes", size);
             info_json_text("path", how);
             info_json_int("slices", (long long) plan.nslices);
             info_json_number("us", us);
-            info_json_number("busbw_gbyte", busbw(model, size, us));
+            info_json_number("busbw_gbyte", busbw(model, collective, size, us));
             info_json_number("flat_ring_us", ring);
-            info_json_number("flat_ring_busbw_gbyte", busbw(model, size, ring));
+            info_json_number("flat_ring_busbw_gbyte", busbw(model, collective, size, ring));
             info_json_close();
         } else {
-            printf("%-11s %-20s %6llu %12.1f %10.2f %14.1f %10.2f\n", info_bytes_text(size, text), how,
-                   (unsigned long long) plan.nslices, us, busbw(model, size, us), ring, busbw(model, size, ring));
+            printf("%-11s %-20s %6llu %12.1f %10.2f", info_bytes_text(size, text), how,
+                   (unsigned long long) plan.nslices, us, busbw(model, collective, size, us));
+            if (isnan(ring)) {
+                printf(" %14s %10s\n", "-", "-");
+            } else {
+                printf(" %14.1f %10.2f\n", ring, busbw(model, collective, size, ring));
+            }
         }
         if (options->has_count) {
             break;
@@ -409,6 +473,7 @@ static int print_all(const info_options_t *options, const model_t *model, gpuhie
     }
     if (options->json) {
         info_json_open(NULL, '{');
+        info_json_text("collective", options->collective->name);
         info_json_int("nodes", model->nodes);
         info_json_int("ranks_on_a_node", model->ranks);
         info_json_text("link", model->link);
@@ -419,8 +484,8 @@ static int print_all(const info_options_t *options, const model_t *model, gpuhie
         info_json_text("rails_source", model->nodes > 1 ? model->rail_source : NULL);
         info_json_open("rows", '[');
     } else {
-        printf("%d node%s of %d rank%s; in a node: %s", model->nodes, 1 == model->nodes ? "" : "s", model->ranks,
-               1 == model->ranks ? "" : "s", model->link);
+        printf("%s, %d node%s of %d rank%s; in a node: %s", options->collective->name, model->nodes,
+               1 == model->nodes ? "" : "s", model->ranks, 1 == model->ranks ? "" : "s", model->link);
         printf("%s%s\n", model->nodes > 1 ? "; rails: " : "", model->nodes > 1 ? model->rail : "");
         printf("expected, not measured: rates by tables, %g us a kernel, %g us a message\n", INFO_US_KERNEL,
                INFO_US_STEP);

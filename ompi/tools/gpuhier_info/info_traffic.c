@@ -23,8 +23,8 @@ static gpuhier_range_t range_chunks(gpuhier_range_t piece, uint64_t unit, int be
                              .end = piece.begin + gpuhier_cut(elems, unit, (uint32_t) end, (uint32_t) nchunks)};
 }
 
-/* One slice of each length that occurs (wide, not wide, the last), and how often. Returns how many are listed. */
-static int slice_lengths(const gpuhier_plan_t *plan, gpuhier_range_t *sample, uint64_t *times)
+/* A slice of each length that occurs (wide, not wide, the last), and how often. Returns how many are listed. */
+static int slice_lengths(const gpuhier_plan_t *plan, uint64_t *sample, uint64_t *times)
 {
     int n = 0;
 
@@ -32,28 +32,27 @@ static int slice_lengths(const gpuhier_plan_t *plan, gpuhier_range_t *sample, ui
         return 0;
     }
     if (plan->wide_slices > 0) {
-        sample[n] = gpuhier_plan_slice(plan, 0);
+        sample[n] = 0;
         times[n++] = plan->wide_slices;
     }
     if (plan->nslices - 1 > plan->wide_slices) {
-        sample[n] = gpuhier_plan_slice(plan, plan->wide_slices);
+        sample[n] = plan->wide_slices;
         times[n++] = plan->nslices - 1 - plan->wide_slices;
     }
-    sample[n] = gpuhier_plan_slice(plan, plan->nslices - 1);
+    sample[n] = plan->nslices - 1;
     times[n++] = 1;
     return n;
 }
 
 uint64_t info_link_bytes(const gpuhier_plan_t *plan, int to_index, int from_index)
 {
-    gpuhier_range_t slices[3];
-    uint64_t times[3];
+    uint64_t slices[3], times[3];
     uint64_t elems = 0;
     int n = slice_lengths(plan, slices, times);
     uint32_t size = (uint32_t) plan->group_size;
 
     for (int i = 0; i < n; ++i) {
-        uint64_t length = gpuhier_range_length(slices[i]);
+        uint64_t length = gpuhier_range_length(gpuhier_plan_slice(plan, slices[i]));
         for (int side = 0; side < 2; ++side) {
             uint32_t index = (uint32_t) (0 == side ? to_index : from_index);
             uint64_t begin = gpuhier_cut(length, plan->unit, index, size);
@@ -110,20 +109,34 @@ static uint64_t elems_sent(gpuhier_algorithm_t algorithm, int ngroups, int group
     return unfolded + (uint64_t) s.rounds * elems;
 }
 
-uint64_t info_sent_bytes(const gpuhier_plan_t *plan)
+/* Elements that the plan's rank sends of one of its pieces in a slice. */
+static uint64_t piece_sent(const gpuhier_plan_t *plan, uint64_t slice, int piece)
 {
     const gpuhier_fraction_t *cuts = plan->shape->cuts;
-    gpuhier_range_t slices[3];
-    uint64_t times[3];
+    uint64_t elems = 0;
+
+    if (NULL == plan->row) {
+        gpuhier_range_t part = range_part(gpuhier_plan_slice(plan, slice), plan->unit, cuts[piece], cuts[piece + 1]);
+        return elems_sent(plan->algorithm, plan->shape->hierarchy->ngroups, plan->group, gpuhier_range_length(part),
+                          plan->unit);
+    }
+    for (int step = 0; step < plan->nsteps; ++step) {
+        gpuhier_transfer_t transfer;
+        gpuhier_plan_transfer(plan, slice, piece, step, &transfer);
+        elems += -1 == transfer.send_to ? 0 : gpuhier_range_length(transfer.send);
+    }
+    return elems;
+}
+
+uint64_t info_sent_bytes(const gpuhier_plan_t *plan)
+{
+    uint64_t slices[3], times[3];
     uint64_t elems = 0;
     int n = slice_lengths(plan, slices, times);
 
     for (int i = 0; i < n; ++i) {
         for (int piece = plan->first_piece; piece < plan->first_piece + plan->npieces; ++piece) {
-            gpuhier_range_t part = range_part(slices[i], plan->unit, cuts[piece], cuts[piece + 1]);
-            elems += times[i]
-                     * elems_sent(plan->algorithm, plan->shape->hierarchy->ngroups, plan->group,
-                                  gpuhier_range_length(part), plan->unit);
+            elems += times[i] * piece_sent(plan, slices[i], piece);
         }
     }
     return elems * plan->elem_bytes;

@@ -42,7 +42,8 @@ static inline uint64_t info_phase_slice(const gpuhier_plan_t *plan, uint64_t tic
  */
 uint64_t info_link_bytes(const gpuhier_plan_t *plan, int to_index, int from_index);
 
-/* Bytes of payload that the plan's rank sends to other groups in one call: all its pieces, all slices. */
+/* Bytes of payload that the plan's rank sends to other groups in one call of any collective: all its pieces, all
+ * slices. */
 uint64_t info_sent_bytes(const gpuhier_plan_t *plan);
 
 #endif /* INFO_TRAFFIC_H */

@@ -110,10 +110,11 @@ static void team_describe(const gpuhier_team_t *team, gpuhier_description_t *d)
              mine->gpu_pci.device, mine->gpu_pci.function & 7u);
     rails_describe(team, mine, d);
     const gpuhier_facts_t facts = gpuhier_team_facts(team);
-    d->nsizes = gpuhier_choice_table(&team->shape, &team->limits, &facts, rows);
+    d->nsizes =
+        gpuhier_choice_table(&team->shape, &team->limits, &facts, &gpuhier_collectives[GPUHIER_ALLREDUCE], rows);
     for (int i = 0; i < d->nsizes; ++i) {
         d->from[i] = rows[i].min_bytes;
-        (void) gpuhier_choice_text(&rows[i], team->ngroups, d->path[i], sizeof(d->path[i]));
+        (void) gpuhier_choice_text(&rows[i], d->path[i], sizeof(d->path[i]));
     }
 }
 

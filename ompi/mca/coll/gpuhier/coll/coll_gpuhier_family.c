@@ -482,7 +482,7 @@ static __attribute__((noinline)) int allreduce_left(const void *sbuf, void *rbuf
                                                     struct ompi_communicator_t *comm, gpuhier_module_t *module,
                                                     gpuhier_reason_t why)
 {
-    gpuhier_path_saved(module, comm, gpuhier_allreduce_row.name, dtype, (size_t) count, why);
+    gpuhier_path_saved(module, comm, gpuhier_collectives[GPUHIER_ALLREDUCE].name, dtype, (size_t) count, why);
     if (surely_host(rbuf) && surely_host(sbuf)) {
         ++gpuhier_inside_saved;
         const int rc = module->saved.allreduce(sbuf, rbuf, count, dtype, op, comm, module->saved.allreduce_module);
@@ -509,7 +509,7 @@ static int allreduce(const void *sbuf, void *rbuf, gpuhier_count_t count, struct
         const gpuhier_path_key_t key = {kernel, (size_t) count * elem_bytes};
         gpuhier_mode_entry_t *mode = gpuhier_path_blocking(module, comm, key, in, rbuf, &why);
         if (NULL != mode) {
-            const gpuhier_call_args_t args = {.row = &gpuhier_allreduce_row,
+            const gpuhier_call_args_t args = {.row = &gpuhier_collectives[GPUHIER_ALLREDUCE],
                                               .kernel = kernel,
                                               .elem_bytes = elem_bytes,
                                               .count = (uint64_t) count,

@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the rows of the collectives that run on the GPUs, and what all ranks know of a call. That is the path's key: the
+ * Owns what all ranks know of a call of a collective that runs on the GPUs. That is the path's key: the
  * operation, the type and the counts of a reduction; the bytes of blocks of the others, whose ranks agree on no more.
  *
  * Called by coll_gpuhier_rows_run.c.
@@ -88,38 +88,29 @@ static bool reduction(const gpuhier_coll_args_t *a, const gpuhier_collective_t *
     return args->kernel >= 0 && args->count > 0;
 }
 
-const gpuhier_collective_t gpuhier_allreduce_row = {
-    .name = "MPI_Allreduce", .from = GPUHIER_RANKS_ALL, .to = GPUHIER_RANKS_ALL};
-
 bool gpuhier_row_allreduce(const gpuhier_coll_args_t *a, gpuhier_row_call_t *call)
 {
-    return reduction(a, &gpuhier_allreduce_row, 0, 1, call);
+    return reduction(a, &gpuhier_collectives[GPUHIER_ALLREDUCE], 0, 1, call);
 }
 
 bool gpuhier_row_reduce(const gpuhier_coll_args_t *a, gpuhier_row_call_t *call)
 {
-    static const gpuhier_collective_t row = {.name = "MPI_Reduce", .from = GPUHIER_RANKS_ALL, .to = GPUHIER_RANKS_ROOT};
-    return reduction(a, &row, GPUHIER_KIND_REDUCE, 1, call);
+    return reduction(a, &gpuhier_collectives[GPUHIER_REDUCE], GPUHIER_KIND_REDUCE, 1, call);
 }
 
 bool gpuhier_row_reduce_scatter_block(const gpuhier_coll_args_t *a, gpuhier_row_call_t *call)
 {
-    static const gpuhier_collective_t row = {
-        .name = "MPI_Reduce_scatter_block", .from = GPUHIER_RANKS_ALL, .to = GPUHIER_RANKS_OWNER, .has_blocks = true};
-    return reduction(a, &row, GPUHIER_KIND_REDUCE_SCATTER, (size_t) ompi_comm_size(a->comm), call);
+    return reduction(a, &gpuhier_collectives[GPUHIER_REDUCE_SCATTER_BLOCK], GPUHIER_KIND_REDUCE_SCATTER,
+                     (size_t) ompi_comm_size(a->comm), call);
 }
 
 bool gpuhier_row_reduce_scatter(const gpuhier_coll_args_t *a, gpuhier_row_call_t *call)
 {
-    static const gpuhier_collective_t row = {.name = "MPI_Reduce_scatter",
-                                             .from = GPUHIER_RANKS_ALL,
-                                             .to = GPUHIER_RANKS_OWNER,
-                                             .has_blocks = true,
-                                             .has_lists = true};
     const int nranks = ompi_comm_size(a->comm);
     const void *in = MPI_IN_PLACE == a->sbuf ? a->rbuf : a->sbuf;
     gpuhier_call_args_t *args = &call->args;
-    *call = (gpuhier_row_call_t){.args = {.row = &row, .in = in, .dtype = a->rdtype}};
+    *call = (gpuhier_row_call_t){
+        .args = {.row = &gpuhier_collectives[GPUHIER_REDUCE_SCATTER], .in = in, .dtype = a->rdtype}};
     args->kernel = gpuhier_reduce_find(a->op, a->rdtype, &args->elem_bytes);
     const uint64_t all = counts_sum(a->rcounts, nranks, &args->count);
     if (args->kernel < 0 || 0 == all) {
@@ -168,30 +159,22 @@ static bool equal_blocks(const gpuhier_coll_args_t *a, const gpuhier_collective_
 
 bool gpuhier_row_allgather(const gpuhier_coll_args_t *a, gpuhier_row_call_t *call)
 {
-    static const gpuhier_collective_t row = {
-        .name = "MPI_Allgather", .from = GPUHIER_RANKS_OWNER, .to = GPUHIER_RANKS_ALL, .has_blocks = true};
-    return equal_blocks(a, &row, GPUHIER_KIND_ALLGATHER, 1, call);
+    return equal_blocks(a, &gpuhier_collectives[GPUHIER_ALLGATHER], GPUHIER_KIND_ALLGATHER, 1, call);
 }
 
 bool gpuhier_row_alltoall(const gpuhier_coll_args_t *a, gpuhier_row_call_t *call)
 {
-    static const gpuhier_collective_t row = {
-        .name = "MPI_Alltoall", .from = GPUHIER_RANKS_PAIR, .to = GPUHIER_RANKS_PAIR, .has_blocks = true};
-    return equal_blocks(a, &row, GPUHIER_KIND_ALLTOALL, (size_t) ompi_comm_size(a->comm), call);
+    return equal_blocks(a, &gpuhier_collectives[GPUHIER_ALLTOALL], GPUHIER_KIND_ALLTOALL,
+                        (size_t) ompi_comm_size(a->comm), call);
 }
 
 bool gpuhier_row_allgatherv(const gpuhier_coll_args_t *a, gpuhier_row_call_t *call)
 {
-    static const gpuhier_collective_t row = {.name = "MPI_Allgatherv",
-                                             .from = GPUHIER_RANKS_OWNER,
-                                             .to = GPUHIER_RANKS_ALL,
-                                             .has_blocks = true,
-                                             .has_lists = true};
     const int rank = ompi_comm_rank(a->comm), nranks = ompi_comm_size(a->comm);
     gpuhier_call_args_t *args = &call->args;
     uint64_t longest;
     const uint64_t all = counts_sum(a->rcounts, nranks, &longest) * a->rdtype->super.size;
-    moves(call, &row, GPUHIER_KIND_ALLGATHER, longest * a->rdtype->super.size);
+    moves(call, &gpuhier_collectives[GPUHIER_ALLGATHERV], GPUHIER_KIND_ALLGATHER, longest * a->rdtype->super.size);
     if (0 == all) {
         return false;
     }
@@ -217,15 +200,10 @@ bool gpuhier_row_allgatherv(const gpuhier_coll_args_t *a, gpuhier_row_call_t *ca
  * Open MPI makes by itself has. */
 bool gpuhier_row_alltoallv(const gpuhier_coll_args_t *a, gpuhier_row_call_t *call)
 {
-    static const gpuhier_collective_t row = {.name = "MPI_Alltoallv",
-                                             .from = GPUHIER_RANKS_PAIR,
-                                             .to = GPUHIER_RANKS_PAIR,
-                                             .has_blocks = true,
-                                             .has_lists = true};
     const int nranks = ompi_comm_size(a->comm);
     gpuhier_block_t *lists = lists_make(a, 3); /* the third is for what is heard */
     gpuhier_call_args_t *args = &call->args;
-    moves(call, &row, GPUHIER_KIND_ALLTOALLV, 0);
+    moves(call, &gpuhier_collectives[GPUHIER_ALLTOALLV], GPUHIER_KIND_ALLTOALLV, 0);
     call->key.bytes = GPUHIER_PATH_NONBLOCKING_BYTES + 1;
     args->in = args->out = a->rbuf;
     args->declines = NULL == lists;
@@ -253,9 +231,8 @@ bool gpuhier_row_alltoallv(const gpuhier_coll_args_t *a, gpuhier_row_call_t *cal
 
 bool gpuhier_row_bcast(const gpuhier_coll_args_t *a, gpuhier_row_call_t *call)
 {
-    static const gpuhier_collective_t row = {.name = "MPI_Bcast", .from = GPUHIER_RANKS_ROOT, .to = GPUHIER_RANKS_ALL};
     char *begin;
-    moves(call, &row, GPUHIER_KIND_BCAST, (size_t) a->rcount * a->rdtype->super.size);
+    moves(call, &gpuhier_collectives[GPUHIER_BCAST], GPUHIER_KIND_BCAST, (size_t) a->rcount * a->rdtype->super.size);
     call->packs_out = has_gaps(a->rbuf, (size_t) a->rcount, a->rdtype, &begin);
     call->in_place = true;
     call->args.root = a->root;

@@ -153,8 +153,6 @@ int gpuhier_row_init(gpuhier_entry_t *entry, ompi_request_t **request_p);
 /* Why a call that asks nobody does not run on the GPUs. */
 gpuhier_reason_t gpuhier_rows_reason(const gpuhier_module_t *module);
 
-extern const gpuhier_collective_t gpuhier_allreduce_row;
-
 gpuhier_row_fn gpuhier_row_allgather, gpuhier_row_allgatherv, gpuhier_row_allreduce, gpuhier_row_alltoall,
     gpuhier_row_alltoallv, gpuhier_row_bcast, gpuhier_row_reduce, gpuhier_row_reduce_scatter,
     gpuhier_row_reduce_scatter_block;

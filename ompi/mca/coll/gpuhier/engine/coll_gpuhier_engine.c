@@ -47,8 +47,8 @@ static __attribute__((noinline)) void parts_find(gpuhier_call_t *call, const gpu
         call->root_group = team->hierarchy.group_of[args->root];
         call->root = call->root_group == team->group ? team->hierarchy.index_of[args->root] : -1;
     }
-    call->axis_bytes *= (uint64_t) (row->has_blocks ? team->nranks : 1);
-    call->axis_bytes *= (uint64_t) (GPUHIER_RANKS_PAIR == row->from ? team->nranks : 1);
+    call->axis_bytes =
+        0 == args->listed ? gpuhier_choice_axis(row, team->nranks, call->axis_bytes) : args->listed * call->elem_bytes;
     call->in_bytes *= (uint64_t) gpuhier_collective_blocks(row, row->from, team->nranks);
     call->out_bytes *= (uint64_t) gpuhier_collective_blocks(row, row->to, team->nranks);
     if (NULL != args->given || NULL != args->taken) {
@@ -56,9 +56,6 @@ static __attribute__((noinline)) void parts_find(gpuhier_call_t *call, const gpu
             NULL != args->given ? list_bytes(call, args->given) : args->taken[team->rank].length * call->elem_bytes;
         call->out_bytes =
             NULL != args->taken ? list_bytes(call, args->taken) : args->given[team->rank].length * call->elem_bytes;
-    }
-    if (row->has_lists) {
-        call->axis_bytes = 0 == args->listed ? UINT64_MAX : args->listed * call->elem_bytes;
     }
     const bool is_root = team->rank == call->root_rank;
     call->give_begin = GPUHIER_RANKS_OWNER == row->from  ? gpuhier_call_block_begin(call, team->rank)
@@ -69,21 +66,6 @@ static __attribute__((noinline)) void parts_find(gpuhier_call_t *call, const gpu
 }
 
 _Static_assert(GPUHIER_CHOICE_ONESHOT_UNIT == GPUHIER_ONESHOT_UNIT, "one-shot kernels move whole units");
-
-/*
- * The longest axis of a collective other than all-reduce that takes the one-shot form, whose kernels push a message for
- * each rank: as much as of an all-reduce. Blocks of unequal length count as if all were as long as the longest one; of
- * pairs, no rank knows that. Bytes.
- */
-static __attribute__((noinline)) uint64_t oneshot_axis(const gpuhier_call_t *call)
-{
-    const uint64_t most = call->team->oneshot_bytes, nranks = (uint64_t) call->team->nranks;
-    const bool is_too_long = call->row->has_lists && call->count * call->elem_bytes > most / nranks;
-    return is_too_long                             ? 0
-           : GPUHIER_RANKS_PAIR == call->row->from ? most * nranks
-           : call->row->has_blocks                 ? most
-                                                   : most / nranks;
-}
 
 /* The form of a call that is being prepared, by what all ranks know. */
 static const gpuhier_form_t *form_choose(const gpuhier_call_t *call)
@@ -98,9 +80,8 @@ static const gpuhier_form_t *form_choose(const gpuhier_call_t *call)
         can && gpuhier_switch_suits(team, call->kernel, call->axis_bytes) ? team->switch_from : 0;
     gpuhier_facts_t facts = gpuhier_team_facts(team);
     facts.bytes = call->axis_bytes;
-    facts.is_all_to_all = gpuhier_collective_is_all_to_all(call->row);
-    if (!facts.is_all_to_all) {
-        facts.oneshot_bytes = oneshot_axis(call);
+    if (!gpuhier_collective_is_all_to_all(call->row)) {
+        gpuhier_choice_narrow(&facts, call->row, team->nranks, call->count * call->elem_bytes);
     }
     facts.is_blocking = NULL == call->ended;
     facts.has_gaps = call->has_gaps;

@@ -149,8 +149,8 @@ void gpuhier_slices_plan(gpuhier_call_t *call, uint64_t slice_bytes)
 static void plan_make(gpuhier_call_t *call, bool all_direct)
 {
     const gpuhier_team_t *team = call->team;
-    const bool shares = 1 == team->ngroups && call->row->has_blocks; /* between groups the plan sees to it */
-    uint64_t slice_bytes = team->limits.slice_bytes / (uint64_t) (shares ? team->nranks : 1);
+    uint64_t slice_bytes = 1 == team->ngroups ? gpuhier_choice_block_slice(&team->shape, call->row, &team->limits)
+                                              : team->limits.slice_bytes; /* of which the plan gives blocks shares */
     if (1 == team->ngroups && call->slices.levels > 1) {
         slice_bytes = gpuhier_levels_slice_bytes(&team->levels, call->count * call->elem_bytes, slice_bytes);
     } else if (1 == team->ngroups && all_direct) {

@@ -102,12 +102,29 @@ int gpuhier_choice_plan(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, in
     return gpuhier_plan_init(plan_p, shape, rank, count, elem_bytes, &chosen);
 }
 
+void gpuhier_choice_narrow(gpuhier_facts_t *facts, const gpuhier_collective_t *row, int nranks, uint64_t longest)
+{
+    const uint64_t most = facts->oneshot_bytes, n = (uint64_t) nranks;
+    const bool is_of_pairs = GPUHIER_RANKS_PAIR == row->from;
+    facts->is_all_to_all = gpuhier_collective_is_all_to_all(row);
+    if (!facts->is_all_to_all) {
+        facts->oneshot_bytes = row->has_lists && (is_of_pairs || longest > most / n) ? 0
+                               : is_of_pairs                                         ? most * n
+                               : row->has_blocks                                     ? most
+                                                                                     : most / n;
+    }
+}
+
 int gpuhier_choice_part(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int rank, uint64_t count,
                         size_t elem_bytes, const gpuhier_collective_t *row, int root_group,
                         const gpuhier_limits_t *limits)
 {
     gpuhier_limits_t chosen = *limits;
     int rc;
+    if (gpuhier_collective_is_all_to_all(row) || 1 == shape->hierarchy->ngroups) {
+        chosen.slice_bytes = gpuhier_choice_block_slice(shape, row, limits);
+        return gpuhier_choice_plan(plan_p, shape, rank, count, elem_bytes, &chosen);
+    }
     if (row->has_blocks) {
         const uint64_t bytes = count * elem_bytes * (uint64_t) shape->hierarchy->nranks;
         chosen.slice_bytes_max = 0; /* long lanes are for messages of one block */
@@ -124,11 +141,12 @@ int gpuhier_choice_part(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, in
     return rc;
 }
 
-/* The next length of the table: a power of two, or the first one beyond a length at which the form changes. */
-static uint64_t length_after(uint64_t bytes, const gpuhier_facts_t *facts, uint64_t two_shots)
+/* The next length of the table: a power of two, or the first one beyond a length at which the form changes. axes: bytes
+ * of all ranks for each byte of the message. */
+static uint64_t length_after(uint64_t bytes, const gpuhier_facts_t *facts, uint64_t two_shots, uint64_t axes)
 {
-    const uint64_t firsts[] = {facts->mapped_bytes + 1, facts->oneshot_bytes + 1, facts->small_bytes + 1, two_shots,
-                               facts->switch_bytes};
+    const uint64_t firsts[] = {facts->mapped_bytes / axes + 1, facts->oneshot_bytes / axes + 1,
+                               facts->small_bytes / axes + 1, two_shots, facts->switch_bytes};
     uint64_t next = sizeof(double);
     while (next <= bytes) {
         next *= 2;
@@ -140,62 +158,68 @@ static uint64_t length_after(uint64_t bytes, const gpuhier_facts_t *facts, uint6
     return next;
 }
 
-/* Fills one row, but for what depends on the row before. Returns 0, or -EINVAL. */
+/* Fills one row, but for what depends on the row before. bytes: of the message. Returns 0, or -EINVAL. */
 static int row_fill(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, const gpuhier_facts_t *facts,
-                    uint64_t two_shots, gpuhier_choice_t *row)
+                    const gpuhier_collective_t *collective, uint64_t bytes, uint64_t two_shots, gpuhier_choice_t *row)
 {
-    const uint64_t bounds[] = {[GPUHIER_RULE_MAPPED] = facts->mapped_bytes,
-                               [GPUHIER_RULE_WAITING] = facts->oneshot_bytes,
-                               [GPUHIER_RULE_SHORT] = facts->small_bytes,
-                               [GPUHIER_RULE_SWITCHES] = facts->switch_bytes,
-                               [GPUHIER_RULE_REST] = 0};
+    const uint64_t bounds[] = {
+        [GPUHIER_RULE_MAPPED] = facts->mapped_bytes,   [GPUHIER_RULE_WAITING] = facts->oneshot_bytes,
+        [GPUHIER_RULE_SHORT] = facts->small_bytes,     [GPUHIER_RULE_ROW] = 0,
+        [GPUHIER_RULE_SWITCHES] = facts->switch_bytes, [GPUHIER_RULE_REST] = 0};
+    const uint64_t blocks = collective->has_blocks ? (uint64_t) shape->hierarchy->nranks : 1;
+    const uint64_t count = bytes / sizeof(double) / blocks;
+    gpuhier_limits_t longest = *limits;
     gpuhier_plan_t plan;
-    *row = (gpuhier_choice_t){.min_bytes = facts->bytes, .is_blocking = facts->is_blocking};
+    *row = (gpuhier_choice_t){.collective = collective, .min_bytes = bytes, .is_blocking = facts->is_blocking};
     row->rule = gpuhier_choice_rule(facts);
-    row->limit = bounds[row->rule];
+    row->limit = bounds[row->rule] / (GPUHIER_RANKS_PAIR == collective->from ? (uint64_t) shape->hierarchy->nranks : 1);
     if (GPUHIER_RULE_WAITING == row->rule) {
-        row->nsteps = facts->bytes >= two_shots ? 2 : 1;
+        row->nsteps = facts->is_all_to_all && bytes >= two_shots ? 2 : 1;
     }
-    if (row->rule < GPUHIER_RULE_SWITCHES) {
+    if (row->rule < GPUHIER_RULE_ROW) {
         return 0;
     }
-    if (0 != gpuhier_choice_plan(&plan, shape, 0, facts->bytes / sizeof(double), sizeof(double), limits)) {
+    if (0 != gpuhier_choice_part(&plan, shape, 0, count > 0 ? count : 1, sizeof(double), collective, 0, limits)) {
         return -EINVAL;
     }
-    row->algorithm = plan.algorithm;
+    row->exchange = 1 == shape->hierarchy->ngroups ? NULL : gpuhier_part_name(&plan);
     row->nsteps = plan.nsteps;
     row->by_host = plan.by_host;
     row->nslices = plan.nslices;
+    longest.slice_bytes_max = blocks > 1 ? 0 : limits->slice_bytes_max;
     row->more_slices =
-        plan.nslices > 1 && slice_bytes_of(shape, facts->bytes, limits) == gpuhier_choice_longest(shape, limits);
+        plan.nslices > 1 && slice_bytes_of(shape, bytes, &longest) == gpuhier_choice_longest(shape, &longest);
     return 0;
 }
 
 int gpuhier_choice_table(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, const gpuhier_facts_t *facts,
-                         gpuhier_choice_t rows[GPUHIER_CHOICES_MAX])
+                         const gpuhier_collective_t *collective, gpuhier_choice_t rows[GPUHIER_CHOICES_MAX])
 {
-    const uint64_t two_shots = 0 == facts->oneshot_bytes ? 0 : gpuhier_choice_two_shots_from(shape->hierarchy->nranks);
+    const int nranks = shape->hierarchy->nranks;
+    const uint64_t two_shots = 0 == facts->oneshot_bytes ? 0 : gpuhier_choice_two_shots_from(nranks);
+    const uint64_t axes = GPUHIER_RANKS_PAIR == collective->from ? (uint64_t) nranks : 1;
     gpuhier_facts_t f = *facts;
     int n = 0;
-    f.is_all_to_all = true;
+    gpuhier_choice_narrow(&f, collective, nranks, 0); /* equal blocks */
     for (int pass = 0; pass < 2; ++pass) {
         const int begin = n;
-        const uint64_t end = 0 == pass ? (uint64_t) 1 << 40 : f.oneshot_bytes;
+        const uint64_t end = 0 == pass ? (uint64_t) 1 << 40 : f.oneshot_bytes / axes;
         f.is_blocking = 0 == pass;
-        for (f.bytes = sizeof(double); f.bytes <= end; f.bytes = length_after(f.bytes, facts, two_shots)) {
+        for (uint64_t bytes = sizeof(double); bytes <= end; bytes = length_after(bytes, &f, two_shots, axes)) {
             gpuhier_choice_t next, *row = n > begin ? &rows[n - 1] : NULL;
-            if (0 != row_fill(shape, limits, &f, two_shots, &next)) {
+            f.bytes = UINT64_MAX == gpuhier_choice_axis(collective, nranks, 1) ? UINT64_MAX : bytes * axes;
+            if (0 != row_fill(shape, limits, &f, collective, bytes, two_shots, &next)) {
                 return 0;
             }
-            if (NULL != row && row->rule == next.rule && row->algorithm == next.algorithm
-                && row->by_host == next.by_host && (row->nsteps == next.nsteps || next.nslices > 0)
+            if (NULL != row && row->rule == next.rule && row->exchange == next.exchange && row->by_host == next.by_host
+                && (row->nsteps == next.nsteps || next.nslices > 0)
                 && (row->nslices == next.nslices || row->more_slices)) {
                 continue;
             }
             if (GPUHIER_CHOICES_MAX == n) {
                 return n; /* cannot happen: there are 38 powers of two, and few of them have rows of their own */
             }
-            next.is_first = NULL != row && row->rule < GPUHIER_RULE_SWITCHES && next.rule >= GPUHIER_RULE_SWITCHES;
+            next.is_first = NULL != row && row->rule < GPUHIER_RULE_ROW && next.rule >= GPUHIER_RULE_ROW;
             rows[n++] = next;
         }
     }
@@ -214,24 +238,27 @@ static const char *bytes_text(uint64_t bytes, char *text, size_t room)
     return text;
 }
 
-const char *gpuhier_choice_text(const gpuhier_choice_t *row, int ngroups, char *text, size_t room)
+const char *gpuhier_choice_text(const gpuhier_choice_t *row, char *text, size_t room)
 {
     char size[32], limit[32], exchange[64] = "one kernel, or through scratch ";
     const char *const nonblocking = row->is_blocking ? "" : "nonblocking, ";
     bytes_text(row->min_bytes, size, sizeof(size));
     bytes_text(row->limit, limit, sizeof(limit));
-    if (row->rule < GPUHIER_RULE_SWITCHES) {
+    if (row->rule < GPUHIER_RULE_ROW) {
         static const char *const forms[] = {
-            [GPUHIER_RULE_MAPPED] = "reduced by the host, which reads and writes GPU memory (gdr_bytes:",
+            [GPUHIER_RULE_MAPPED] = " by the host, which reads and writes GPU memory (gdr_bytes:",
             [GPUHIER_RULE_WAITING] = "one kernel that waits for those of the peers (blocking,",
-            [GPUHIER_RULE_SHORT] = "reduced by the host (small_bytes:"};
-        snprintf(text, room, "%sfrom %s: %s%s up to %s)", nonblocking, size, forms[row->rule],
-                 2 == row->nsteps ? " in two shots," : "", limit);
+            [GPUHIER_RULE_SHORT] = " by the host (small_bytes:"};
+        snprintf(text, room, "%sfrom %s: %s%s%s up to %s)", nonblocking, size,
+                 GPUHIER_RULE_WAITING == row->rule            ? ""
+                 : GPUHIER_RANKS_ALL == row->collective->from ? "reduced"
+                                                              : "moved",
+                 forms[row->rule], 2 == row->nsteps ? " in two shots," : "", limit);
         return text;
     }
-    if (ngroups > 1) {
-        snprintf(exchange, sizeof(exchange), "%s in %d step%s%s, ", gpuhier_algorithm_names[row->algorithm],
-                 row->nsteps, 1 == row->nsteps ? "" : "s", row->by_host ? " by the host" : "");
+    if (NULL != row->exchange) {
+        snprintf(exchange, sizeof(exchange), "%s in %d step%s%s, ", row->exchange, row->nsteps,
+                 1 == row->nsteps ? "" : "s", row->by_host ? " by the host" : "");
     }
     const int used =
         snprintf(text, room, "%sfrom %s: %s%llu slice%s%s", nonblocking, size, exchange,

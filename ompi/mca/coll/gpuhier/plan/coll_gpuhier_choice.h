@@ -20,8 +20,8 @@ typedef enum gpuhier_form_kind {
 
 /* What the choice of a form depends on; the same on all ranks. */
 typedef struct gpuhier_facts {
-    uint64_t bytes;         /* of the message: of all blocks of all ranks together */
-    bool is_all_to_all;     /* an all-reduce; the other collectives know fewer forms */
+    uint64_t bytes;         /* gpuhier_choice_axis() */
+    bool is_all_to_all;     /* an all-reduce; the other collectives have fewer forms */
     bool is_blocking;       /* a thread waits for the call */
     bool has_gaps;          /* between the fields of its elements */
     uint64_t switch_bytes;  /* the shortest message that NVSwitches reduce; 0: none, or not this operation or type */
@@ -29,6 +29,21 @@ typedef struct gpuhier_facts {
     uint64_t mapped_bytes;  /* the same where the hosts of all ranks read and write GPU memory themselves; else 0 */
     uint64_t oneshot_bytes; /* gpuhier_choice_oneshot(); 0: several groups, shared GPUs, or kernels may not wait */
 } gpuhier_facts_t;
+
+/* Bytes of all blocks of all ranks together, of which each has block_bytes. What pairs with lists have, no rank knows:
+ * UINT64_MAX. */
+static inline uint64_t gpuhier_choice_axis(const gpuhier_collective_t *row, int nranks, uint64_t block_bytes)
+{
+    const bool is_of_pairs = GPUHIER_RANKS_PAIR == row->from;
+    return is_of_pairs && row->has_lists
+               ? UINT64_MAX
+               : block_bytes * (uint64_t) (row->has_blocks ? nranks : 1) * (uint64_t) (is_of_pairs ? nranks : 1);
+}
+
+/* Takes from the facts of a team what is of all-reduces alone. The one-shot kernels of other collectives push a message
+ * for each rank: as much as of an all-reduce. Blocks of unequal length count as if all were as long as the longest one,
+ * which has so many bytes; of pairs, no rank knows that. */
+void gpuhier_choice_narrow(gpuhier_facts_t *facts, const gpuhier_collective_t *row, int nranks, uint64_t longest);
 
 /* Why a call has its form. */
 typedef enum gpuhier_rule {
@@ -152,41 +167,50 @@ uint64_t gpuhier_choice_host_shard(uint64_t host_shard_bytes, int ngroups, bool 
 int gpuhier_choice_plan(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int rank, uint64_t count,
                         size_t elem_bytes, const gpuhier_limits_t *limits);
 
-/* The same for a collective other than all-reduce, between groups: see coll_gpuhier_part.h. count: elements of a block.
- * -EINVAL also where a slice cannot hold a unit of every block. */
+/* Bytes of a block in a slice of one group that passes through scratch. */
+static inline uint64_t gpuhier_choice_block_slice(const gpuhier_shape_t *shape, const gpuhier_collective_t *row,
+                                                  const gpuhier_limits_t *limits)
+{
+    return limits->slice_bytes / (uint64_t) (row->has_blocks ? shape->hierarchy->nranks : 1);
+}
+
+/* The same for any collective: see coll_gpuhier_part.h. count: elements of a block. -EINVAL also where a slice cannot
+ * hold a unit of every block. */
 int gpuhier_choice_part(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int rank, uint64_t count,
                         size_t elem_bytes, const gpuhier_collective_t *row, int root_group,
                         const gpuhier_limits_t *limits);
 
 /* A row of the table: all messages from min_bytes up to the min_bytes of the next row are treated alike. */
 typedef struct gpuhier_choice {
+    const gpuhier_collective_t *collective;
     uint64_t min_bytes;
     bool is_blocking;
     gpuhier_rule_t rule; /* why the calls have their form */
     uint64_t limit; /* of the rule: bytes of the longest message, or of the shortest for NVSwitches; 0: of slices */
     int nsteps;     /* of the algorithm; of one-shot kernels the number of shots */
     /* Of slices; else 0. */
-    gpuhier_algorithm_t algorithm; /* between groups */
-    bool by_host;                  /* the host reduces between groups: gpuhier_plan_by_host() */
-    uint64_t nslices;              /* of the shortest message of this row */
-    bool more_slices;              /* longer messages have more slices: the slices have reached their limit */
-    bool is_first;                 /* the first row in slices, after rows in other forms */
+    const char *exchange; /* gpuhier_part_name(); NULL: one group */
+    bool by_host;         /* the host reduces between groups: gpuhier_plan_by_host() */
+    uint64_t nslices;     /* of the shortest message of this row */
+    bool more_slices;     /* longer messages have more slices: the slices have reached their limit */
+    bool is_first;        /* the first row in slices, after rows in other forms */
 } gpuhier_choice_t;
 
 #define GPUHIER_CHOICES_MAX 48
 
 /*
- * Fills the rows for all-reduces of doubles from 8 bytes to 1 TiB: by powers of two, and from the lengths at which the
- * form changes. Messages of equal form, algorithm and number of slices share a row. The rows of blocking calls come
- * first, then those of nonblocking ones as far as they differ. facts: of the team; bytes and is_blocking are not used.
- * Returns the number of rows; 0 if the limits are out of range.
+ * Fills the rows for calls of a collective with doubles, by the bytes of a rank's longer buffer from 8 bytes to 1 TiB:
+ * by powers of two, and from the lengths at which the form changes. Messages of equal form, algorithm and number of
+ * slices share a row. The rows of blocking calls come first, then those of nonblocking ones as far as they differ.
+ * facts: of the team; bytes and is_blocking are not used. Lists have equal blocks. Returns the number of rows; 0 if the
+ * limits are out of range.
  */
 int gpuhier_choice_table(const gpuhier_shape_t *shape, const gpuhier_limits_t *limits, const gpuhier_facts_t *facts,
-                         gpuhier_choice_t rows[GPUHIER_CHOICES_MAX]);
+                         const gpuhier_collective_t *collective, gpuhier_choice_t rows[GPUHIER_CHOICES_MAX]);
 
 /* Writes a row in words, "from 4 MiB: ring in 4 steps, 8 slices", and why it has its form, into text, which has `room`
  * bytes. Returns text. */
 #define GPUHIER_CHOICE_TEXT_MAX 128
-const char *gpuhier_choice_text(const gpuhier_choice_t *row, int ngroups, char *text, size_t room);
+const char *gpuhier_choice_text(const gpuhier_choice_t *row, char *text, size_t room);
 
 #endif /* GPUHIER_CHOICE_H */

@@ -83,6 +83,15 @@ void gpuhier_part_cut(gpuhier_plan_t *plan, const gpuhier_collective_t *row, int
     }
 }
 
+const char *gpuhier_part_name(const gpuhier_plan_t *plan)
+{
+    const bool is_ring = GPUHIER_ALGORITHM_RING == plan->algorithm;
+    return NULL != plan->row && is_of_pairs(plan->row) ? "pairwise"
+           : NULL != plan->row && is_ring && is_rooted(plan) && !reduces(plan)
+               ? "chain"
+               : gpuhier_algorithm_names[plan->algorithm];
+}
+
 /* -- one block, and a root ------------------------------------------------------------------ */
 
 /* The seat of a group, or of the even group below it. */

@@ -41,6 +41,9 @@ uint64_t gpuhier_part_slice_bytes(const gpuhier_shape_t *shape, const gpuhier_co
  * gpuhier_part_chunk(). */
 void gpuhier_part_step(const gpuhier_plan_t *plan, int step, gpuhier_step_t *step_p);
 
+/* How a plan's pieces are exchanged, in a word. */
+const char *gpuhier_part_name(const gpuhier_plan_t *plan);
+
 /* Where blocks have owners: the number of a group's chunk in a piece. */
 int gpuhier_part_chunk(const gpuhier_plan_t *plan, int group);
 

@@ -2,8 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Owns the choice of the algorithm that sums the pieces between groups, and each step of that algorithm. The plan of a
- * call, with its ranges, is in coll_gpuhier_plan.c.
+ * Owns the rows of the collectives, the choice of the algorithm that sums the pieces between groups, and each step of
+ * that algorithm. The plan of a call, with its ranges, is in coll_gpuhier_plan.c.
  *
  * How it works: nothing is stored for a slice or step. The steps of an algorithm depend on (N, group) only, and each is
  * computed when it is needed; a plan adds the ranges. All ranges come from gpuhier_cut(), so the two ranks of a message
@@ -14,6 +14,18 @@
 #include "plan/coll_gpuhier_schedule.h"
 
 #include "plan/coll_gpuhier_part.h"
+
+const gpuhier_collective_t gpuhier_collectives[GPUHIER_COLLECTIVES] = {
+    [GPUHIER_ALLREDUCE] = {"MPI_Allreduce", GPUHIER_RANKS_ALL, GPUHIER_RANKS_ALL, false, false},
+    [GPUHIER_REDUCE] = {"MPI_Reduce", GPUHIER_RANKS_ALL, GPUHIER_RANKS_ROOT, false, false},
+    [GPUHIER_REDUCE_SCATTER] = {"MPI_Reduce_scatter", GPUHIER_RANKS_ALL, GPUHIER_RANKS_OWNER, true, true},
+    [GPUHIER_REDUCE_SCATTER_BLOCK] = {"MPI_Reduce_scatter_block", GPUHIER_RANKS_ALL, GPUHIER_RANKS_OWNER, true, false},
+    [GPUHIER_BCAST] = {"MPI_Bcast", GPUHIER_RANKS_ROOT, GPUHIER_RANKS_ALL, false, false},
+    [GPUHIER_ALLGATHER] = {"MPI_Allgather", GPUHIER_RANKS_OWNER, GPUHIER_RANKS_ALL, true, false},
+    [GPUHIER_ALLGATHERV] = {"MPI_Allgatherv", GPUHIER_RANKS_OWNER, GPUHIER_RANKS_ALL, true, true},
+    [GPUHIER_ALLTOALL] = {"MPI_Alltoall", GPUHIER_RANKS_PAIR, GPUHIER_RANKS_PAIR, true, false},
+    [GPUHIER_ALLTOALLV] = {"MPI_Alltoallv", GPUHIER_RANKS_PAIR, GPUHIER_RANKS_PAIR, true, true},
+};
 
 const char *const gpuhier_algorithm_names[GPUHIER_ALGORITHM_COUNT] = {
     [GPUHIER_ALGORITHM_AUTO] = "auto",

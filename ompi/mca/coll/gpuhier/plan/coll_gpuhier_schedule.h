@@ -41,6 +41,21 @@ typedef struct gpuhier_collective {
     bool has_lists;  /* blocks are of unequal length */
 } gpuhier_collective_t;
 
+/* The collectives that run on the GPUs. */
+enum {
+    GPUHIER_ALLREDUCE,
+    GPUHIER_REDUCE,
+    GPUHIER_REDUCE_SCATTER,
+    GPUHIER_REDUCE_SCATTER_BLOCK,
+    GPUHIER_BCAST,
+    GPUHIER_ALLGATHER,
+    GPUHIER_ALLGATHERV,
+    GPUHIER_ALLTOALL,
+    GPUHIER_ALLTOALLV,
+    GPUHIER_COLLECTIVES
+};
+extern const gpuhier_collective_t gpuhier_collectives[GPUHIER_COLLECTIVES];
+
 /*
  * A block of unequal length, in elements from the begin of the buffer. A call has a list of them, one for each rank,
  * for the side where a rank has those of all ranks: the input of MPI_Reduce_scatter, the output of MPI_Allgatherv, both

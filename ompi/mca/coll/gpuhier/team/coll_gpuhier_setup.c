@@ -210,10 +210,11 @@ static void team_print(const gpuhier_setup_t *setup)
     levels_print(setup);
     gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
     const gpuhier_facts_t facts = gpuhier_team_facts(team);
-    const int nrows = gpuhier_choice_table(&team->shape, &team->limits, &facts, rows);
+    const int nrows =
+        gpuhier_choice_table(&team->shape, &team->limits, &facts, &gpuhier_collectives[GPUHIER_ALLREDUCE], rows);
     for (int i = 0; i < nrows; ++i) {
         char text[GPUHIER_CHOICE_TEXT_MAX];
-        opal_output(0, "coll:gpuhier:   %s", gpuhier_choice_text(&rows[i], team->ngroups, text, sizeof(text)));
+        opal_output(0, "coll:gpuhier:   %s", gpuhier_choice_text(&rows[i], text, sizeof(text)));
     }
 }
 

@@ -16,6 +16,7 @@
 #include "coll/coll_gpuhier_path.h"
 #include "coll/coll_gpuhier_request.h"
 #include "coll/coll_gpuhier_rows.h"
+#include "engine/coll_gpuhier_watch.h"
 #include "team/coll_gpuhier_team.h"
 #include "ompi/datatype/ompi_datatype.h"
 
@@ -88,8 +89,7 @@ static void lengths_take(const uint64_t *lengths, const gpuhier_team_t *team, gp
     for (size_t i = 0; i < n && NULL != taken; ++i) {
         const uint64_t heard = lengths[i * n + (size_t) team->rank];
         taken[n + i].length = heard;
-        *is_cut_short_p = *is_cut_short_p || heard > taken[i].length;
-        taken[i].length = heard < taken[i].length ? heard : taken[i].length;
+        taken[i].length = gpuhier_watch_cut(team, (int) i, heard, taken[i].length, is_cut_short_p);
     }
 }
 

@@ -24,6 +24,7 @@
 #include "engine/coll_gpuhier_place.h"
 #include "engine/coll_gpuhier_slices.h"
 #include "engine/coll_gpuhier_leaders.h"
+#include "engine/coll_gpuhier_watch.h"
 #include "opal/util/output.h"
 
 void gpuhier_slices_clear(gpuhier_call_t *call)
@@ -96,11 +97,10 @@ static void lists_agree(gpuhier_call_t *call)
     call->count = 1;
     for (int i = 0; i < team->group_size; ++i) {
         const uint64_t longest = gpuhier_call_slot(call, i)->arrival.longest;
-        const uint64_t theirs = gpuhier_call_list(call, i)[team->rank].length;
-        gpuhier_block_t *block = &call->taken[gpuhier_hierarchy_member(&team->hierarchy, team->group, i)];
+        const int giver = gpuhier_hierarchy_member(&team->hierarchy, team->group, i);
         call->count = longest > call->count ? longest : call->count;
-        call->is_cut_short = call->is_cut_short || theirs > block->length;
-        block->length = theirs < block->length ? theirs : block->length;
+        call->taken[giver].length = gpuhier_watch_cut(team, giver, gpuhier_call_list(call, i)[team->rank].length,
+                                                      call->taken[giver].length, &call->is_cut_short);
     }
 }
 

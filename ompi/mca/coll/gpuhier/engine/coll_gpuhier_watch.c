@@ -52,6 +52,21 @@ void gpuhier_watch_tell(const gpuhier_call_t *call, int status)
                    call->team->rank, call->team->comm->c_name, doing(call), opal_strerror(status));
 }
 
+uint64_t gpuhier_watch_cut(const gpuhier_team_t *team, int giver, uint64_t given, uint64_t room, bool *is_cut_short_p)
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    if (given <= room) {
+        return given;
+    }
+    *is_cut_short_p = true;
+    if (!atomic_flag_test_and_set(&told)) {
+        opal_show_help("help-coll-gpuhier.txt", "cut short", true, ompi_process_info.nodename, team->rank,
+                       team->comm->c_name, (unsigned long long) room, giver, (unsigned long long) given, giver,
+                       team->rank, team->rank, giver);
+    }
+    return room;
+}
+
 /* Checks the members, the partners and the user's limit. OMPI_SUCCESS: go on waiting. */
 static int look(gpuhier_call_t *call, double waited)
 {

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * What a call checks while nothing moves: has a member failed or died, has the
- * call waited longer than the user's limit, is it time to print which ranks are missing?
+ * call waited longer than the user's limit, is it time to print which ranks are missing? And what it tells the user.
  */
 #ifndef GPUHIER_WATCH_H
 #define GPUHIER_WATCH_H
@@ -20,6 +20,10 @@ int gpuhier_watch_idle(gpuhier_call_t *call);
 /* Tells the user that a call is about to end with this error. Only a rank that detects a failure itself calls it; a
  * rank that hears of a failure from another does not. */
 void gpuhier_watch_tell(const gpuhier_call_t *call, int status);
+
+/* How many bytes a rank takes of those that another rank gives, if it has room for so many. If that is not all, sets
+ * *is_cut_short_p, and tells the user once. */
+uint64_t gpuhier_watch_cut(const gpuhier_team_t *team, int giver, uint64_t given, uint64_t room, bool *is_cut_short_p);
 
 /*
  * The code that MPI returns for a call that has ended: its own, or, where Open MPI tells programs of faults,

@@ -16,6 +16,22 @@
 #include "pvars.h"
 #include "values.h"
 
+/* A persistent collective: Open MPI 4 has them as an extension (mpi-ext.h). */
+#if MPI_VERSION >= 4 || defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5
+#    define PERSISTENT_NAME(name) MPI_##name##_init
+#else
+#    define PERSISTENT_NAME(name) MPIX_##name##_init
+#endif
+
+/* A call by MPI 4's functions with large counts, whose names end in _c, if is_wide is set; or by the others. */
+#if MPI_VERSION >= 4
+#    define HAS_WIDE true
+#    define WIDE_OR(is_wide, wide, narrow) ((is_wide) ? (wide) : (narrow))
+#else
+#    define HAS_WIDE false
+#    define WIDE_OR(is_wide, wide, narrow) (narrow)
+#endif
+
 typedef enum call_path {
     PATH_ANY,         /* any path that gives the right result */
     PATH_ACCELERATED, /* the component's own, counted as such */
@@ -59,6 +75,10 @@ void suite_begin(suite_t *suite, const char *name, int *argc_p, char ***argv_p);
 
 /* The same without any CUDA call, for programs that run where there is no CUDA. */
 void suite_begin_host(suite_t *suite, const char *name, int *argc_p, char ***argv_p);
+
+/* Takes "wide" from the front of the arguments: calls are to be made with large counts. Where MPI has none, ends the
+ * program with status 77. */
+bool suite_is_wide(const suite_t *suite, int *argc_p, char ***argv_p);
 
 /* Picks the GPU: rank on the node modulo the number of GPUs. Needs no MPI. */
 void suite_choose_gpu(void);

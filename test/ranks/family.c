@@ -5,10 +5,10 @@
  * Every collective on every kind of memory: blocking, nonblocking and persistent; device, host and managed memory, and
  * ranks that differ; ints and a type with gaps; in place; no elements and odd counts; each rank as the root.
  *
- *   family [--stock] [world | halves | inter | near | local | unread | unwritten]
+ *   family [--stock] [wide] [world | halves | inter | near | local | unread | unwritten]
  *     world: all ranks; halves: communicators of every other rank; inter: both halves and what joins them; near:
  *     neighbours on a line and on a graph; local: MPI_Reduce_local. All of these by default. unread, unwritten: rank
- *     1 cannot copy GPU memory to the host, or back.
+ *     1 cannot copy GPU memory to the host, or back. wide: by the functions with large counts.
  *
  * A collective is a row: whom a rank's blocks go to and come from. What the receive buffer must hold is computed from
  * the row alone: the element k of the block that rank s sends to rank d is a number made of s, d and k, or the sum of
@@ -21,11 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if MPI_VERSION >= 4 || defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5
-#    define PERSISTENT_NAME(name) MPI_##name##_init
-#else
-#    define PERSISTENT_NAME(name) MPIX_##name##_init
-#endif
+static bool is_wide; /* suite_is_wide() */
 
 static const char *const way_names[] = {"blocking", "nonblocking", "persistent"};
 
@@ -78,8 +74,10 @@ static void side_make(const shape_t *shape, side_t *side, buffer_kind_t kind)
     side->image = malloc(bytes + 1);
     side->address = side->memory.message;
     for (int i = 0; i < BLOCKS_MAX; ++i) {
-        side->bytes[i] = side->disps[i] * shape->step * (int) sizeof(int32_t);
-        side->aints[i] = side->bytes[i];
+        side->lists.bytes[i] = side->lists.disps[i] * shape->step * (int) sizeof(int32_t);
+        side->wide.counts[i] = side->lists.counts[i];
+        side->wide.disps[i] = side->lists.disps[i];
+        side->wide.bytes[i] = side->lists.bytes[i];
         side->types[i] = shape->type;
     }
 }
@@ -135,11 +133,19 @@ static void side_check(suite_t *suite, const shape_t *shape, const place_t *at, 
 
 /* -- calls -------------------------------------------------------------------------- */
 
-/* The three ways to make one call. */
-#define CALL(Name, Iname, ...)                                            \
-    (BLOCKING == way      ? MPI_##Name(__VA_ARGS__, at->comm)             \
-     : NONBLOCKING == way ? MPI_##Iname(__VA_ARGS__, at->comm, request_p) \
-                          : PERSISTENT_NAME(Name)(__VA_ARGS__, at->comm, MPI_INFO_NULL, request_p))
+/* The three ways to make one call, whose arguments find the lists of both sides under `in` and `out`. */
+#define CALL(Name, Iname, ...)                                                                                       \
+    WIDE_OR(is_wide, CALL_BY(wide_lists_t, wide, MPI_##Name##_c, MPI_##Iname##_c, MPI_##Name##_init_c, __VA_ARGS__), \
+            CALL_BY(lists_t, lists, MPI_##Name, MPI_##Iname, PERSISTENT_NAME(Name), __VA_ARGS__))
+#define CALL_BY(type_of_lists, lists_of, blocking, nonblocking, init, ...)            \
+    __extension__({                                                                   \
+        const type_of_lists *in = &s->lists_of, *out = &r->lists_of;                  \
+        (void) in;                                                                    \
+        (void) out;                                                                   \
+        BLOCKING == way      ? blocking(__VA_ARGS__, at->comm)                        \
+        : NONBLOCKING == way ? nonblocking(__VA_ARGS__, at->comm, request_p)          \
+                             : init(__VA_ARGS__, at->comm, MPI_INFO_NULL, request_p); \
+    })
 
 static int call(const shape_t *shape, const place_t *at, side_t *s, side_t *r, MPI_Request *request_p)
 {
@@ -155,15 +161,16 @@ static int call(const shape_t *shape, const place_t *at, side_t *s, side_t *r, M
     case ALLGATHER:
         return CALL(Allgather, Iallgather, sbuf, count, type, rbuf, count, type);
     case ALLGATHERV:
-        return CALL(Allgatherv, Iallgatherv, sbuf, s->counts[0], type, rbuf, r->counts, r->disps, type);
+        return CALL(Allgatherv, Iallgatherv, sbuf, in->counts[0], type, rbuf, out->counts, out->disps, type);
     case ALLREDUCE:
         return CALL(Allreduce, Iallreduce, sbuf, rbuf, count, type, shape->op);
     case ALLTOALL:
         return CALL(Alltoall, Ialltoall, sbuf, count, type, rbuf, count, type);
     case ALLTOALLV:
-        return CALL(Alltoallv, Ialltoallv, sbuf, s->counts, s->disps, type, rbuf, r->counts, r->disps, type);
+        return CALL(Alltoallv, Ialltoallv, sbuf, in->counts, in->disps, type, rbuf, out->counts, out->disps, type);
     case ALLTOALLW:
-        return CALL(Alltoallw, Ialltoallw, sbuf, s->counts, s->bytes, s->types, rbuf, r->counts, r->bytes, r->types);
+        return CALL(Alltoallw, Ialltoallw, sbuf, in->counts, in->bytes, s->types, rbuf, out->counts, out->bytes,
+                    r->types);
     case BCAST:
         return CALL(Bcast, Ibcast, s->nblocks > 0 ? s->address : r->address, count, type, root);
     case EXSCAN:
@@ -171,11 +178,11 @@ static int call(const shape_t *shape, const place_t *at, side_t *s, side_t *r, M
     case GATHER:
         return CALL(Gather, Igather, sbuf, count, type, rbuf, count, type, root);
     case GATHERV:
-        return CALL(Gatherv, Igatherv, sbuf, s->counts[0], type, rbuf, r->counts, r->disps, type, root);
+        return CALL(Gatherv, Igatherv, sbuf, in->counts[0], type, rbuf, out->counts, out->disps, type, root);
     case REDUCE:
         return CALL(Reduce, Ireduce, sbuf, rbuf, count, type, shape->op, root);
     case REDUCE_SCATTER:
-        return CALL(Reduce_scatter, Ireduce_scatter, sbuf, rbuf, r->counts, type, shape->op);
+        return CALL(Reduce_scatter, Ireduce_scatter, sbuf, rbuf, out->counts, type, shape->op);
     case REDUCE_SCATTER_BLOCK:
         return CALL(Reduce_scatter_block, Ireduce_scatter_block, sbuf, rbuf, share, type, shape->op);
     case SCAN:
@@ -183,21 +190,21 @@ static int call(const shape_t *shape, const place_t *at, side_t *s, side_t *r, M
     case SCATTER:
         return CALL(Scatter, Iscatter, sbuf, count, type, rbuf, count, type, root);
     case SCATTERV:
-        return CALL(Scatterv, Iscatterv, sbuf, s->counts, s->disps, type, rbuf, r->counts[0], type, root);
+        return CALL(Scatterv, Iscatterv, sbuf, in->counts, in->disps, type, rbuf, out->counts[0], type, root);
     case NEIGHBOR_ALLGATHER:
         return CALL(Neighbor_allgather, Ineighbor_allgather, sbuf, count, type, rbuf, count, type);
     case NEIGHBOR_ALLGATHERV:
-        return CALL(Neighbor_allgatherv, Ineighbor_allgatherv, sbuf, s->counts[0], type, rbuf, r->counts, r->disps,
+        return CALL(Neighbor_allgatherv, Ineighbor_allgatherv, sbuf, in->counts[0], type, rbuf, out->counts, out->disps,
                     type);
     case NEIGHBOR_ALLTOALL:
         return CALL(Neighbor_alltoall, Ineighbor_alltoall, sbuf, count, type, rbuf, count, type);
     case NEIGHBOR_ALLTOALLV:
-        return CALL(Neighbor_alltoallv, Ineighbor_alltoallv, sbuf, s->counts, s->disps, type, rbuf, r->counts, r->disps,
-                    type);
+        return CALL(Neighbor_alltoallv, Ineighbor_alltoallv, sbuf, in->counts, in->disps, type, rbuf, out->counts,
+                    out->disps, type);
     case NEIGHBOR_ALLTOALLW:
     default:
-        return CALL(Neighbor_alltoallw, Ineighbor_alltoallw, sbuf, s->counts, s->aints, s->types, rbuf, r->counts,
-                    r->aints, r->types);
+        return CALL(Neighbor_alltoallw, Ineighbor_alltoallw, sbuf, in->counts, s->wide.bytes, s->types, rbuf,
+                    out->counts, r->wide.bytes, r->types);
     }
 }
 
@@ -487,6 +494,7 @@ int main(int argc, char **argv)
     MPI_Datatype pair;
 
     suite_begin(&suite, "family", &argc, &argv);
+    is_wide = suite_is_wide(&suite, &argc, &argv);
     const char *what = argc > 1 ? argv[1] : "all";
     const bool all = 0 == strcmp(what, "all");
     MPI_Type_vector(2, 1, 2, MPI_INT, &pair);

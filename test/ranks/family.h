@@ -48,14 +48,23 @@ typedef struct block {
     int at, count; /* elements */
 } block_t;
 
+/* Lists of counts and displacements, in elements and in bytes, as ints and as MPI 4's large counts. */
+typedef struct lists {
+    int counts[BLOCKS_MAX], disps[BLOCKS_MAX], bytes[BLOCKS_MAX];
+} lists_t;
+typedef struct wide_lists {
+    MPI_Count counts[BLOCKS_MAX];
+    MPI_Aint disps[BLOCKS_MAX], bytes[BLOCKS_MAX];
+} wide_lists_t;
+
 /* One buffer of a call, and its image in host memory. */
 typedef struct side {
     block_t blocks[BLOCKS_MAX];
     int nblocks, elements; /* blocks that carry data; the buffer's length */
     buffer_t memory;
     int32_t *image; /* what it must hold */
-    int counts[BLOCKS_MAX], disps[BLOCKS_MAX], bytes[BLOCKS_MAX];
-    MPI_Aint aints[BLOCKS_MAX];
+    lists_t lists;
+    wide_lists_t wide;
     MPI_Datatype types[BLOCKS_MAX];
     void *address; /* what the call gets */
 } side_t;

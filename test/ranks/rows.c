@@ -9,7 +9,8 @@
  * ranks, leave holes, and are not in the order of ranks. Results are compared with sums and copies that this program
  * makes itself. What lies around a result must keep its contents.
  *
- *   rows
+ *   rows [wide]
+ *     wide: by the functions with large counts
  */
 #include "calls.h"
 
@@ -28,12 +29,6 @@
 #define STRANGE 4      /* calls with a rank that differs: after a flip back to the host, some probes must come again */
 #define STRANGE_MAX 40 /* in so many, they do */
 
-#if MPI_VERSION >= 4 || defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5
-#    define PERSISTENT_NAME(name) MPI_##name##_init
-#else
-#    define PERSISTENT_NAME(name) MPIX_##name##_init
-#endif
-
 typedef enum way { BLOCKING, NONBLOCKING, PERSISTENT } way_t;
 static const char *const way_names[] = {"blocking", "nonblocking", "persistent"};
 
@@ -48,6 +43,9 @@ typedef enum coll {
     ALLTOALLV,
     COLLS
 } coll_t;
+
+static bool is_wide; /* suite_is_wide() */
+
 static const char *const names[COLLS] = {
     "MPI_Allgather",  "MPI_Bcast",          "MPI_Reduce",   "MPI_Reduce_scatter_block",
     "MPI_Allgatherv", "MPI_Reduce_scatter", "MPI_Alltoall", "MPI_Alltoallv"};
@@ -216,10 +214,49 @@ static size_t place_of(const suite_t *suite, const plan_t *p)
                                    : 0;
 }
 
-#define CALL(Name, Iname, ...)                                         \
-    (BLOCKING == p->way      ? MPI_##Name(__VA_ARGS__, comm)           \
-     : NONBLOCKING == p->way ? MPI_##Iname(__VA_ARGS__, comm, request) \
-                             : PERSISTENT_NAME(Name)(__VA_ARGS__, comm, MPI_INFO_NULL, request))
+/* Lists of counts and displacements, in ints: of the blocks that the rank takes, and that it gives. */
+typedef struct lists {
+    int counts[RANKS_MAX], displs[RANKS_MAX], given[RANKS_MAX], places[RANKS_MAX];
+} lists_t;
+typedef struct wide_lists {
+    MPI_Count counts[RANKS_MAX], given[RANKS_MAX];
+    MPI_Aint displs[RANKS_MAX], places[RANKS_MAX];
+} wide_lists_t;
+
+/* The three ways to make one call, whose arguments find the lists under `l`. */
+#define CALL(Name, Iname, ...)                                                                                        \
+    WIDE_OR(is_wide, CALL_BY(wide_lists_t, &wide, MPI_##Name##_c, MPI_##Iname##_c, MPI_##Name##_init_c, __VA_ARGS__), \
+            CALL_BY(lists_t, &lists, MPI_##Name, MPI_##Iname, PERSISTENT_NAME(Name), __VA_ARGS__))
+#define CALL_BY(type_of_lists, lists_of, blocking, nonblocking, init, ...)         \
+    __extension__({                                                                \
+        const type_of_lists *l = lists_of;                                         \
+        (void) l;                                                                  \
+        BLOCKING == p->way      ? blocking(__VA_ARGS__, comm)                      \
+        : NONBLOCKING == p->way ? nonblocking(__VA_ARGS__, comm, request)          \
+                                : init(__VA_ARGS__, comm, MPI_INFO_NULL, request); \
+    })
+
+/* Until the call has ended. */
+static lists_t lists;
+static wide_lists_t wide;
+
+static void lists_fill(const suite_t *suite, const plan_t *p)
+{
+    for (int i = 0; i < suite->nranks; ++i) {
+        lists.counts[i] = (int) length(suite, p, i);
+        lists.displs[i] = (int) displacement(suite, p, i);
+        if (ALLTOALLV == p->coll) {
+            lists.counts[i] = (int) pair_length(suite, p, i, suite->rank);
+            lists.displs[i] = (int) pair_place(suite, p, suite->rank, i, false);
+            lists.given[i] = (int) pair_length(suite, p, suite->rank, i);
+            lists.places[i] = (int) pair_place(suite, p, suite->rank, i, true);
+        }
+        wide.counts[i] = lists.counts[i];
+        wide.displs[i] = lists.displs[i];
+        wide.given[i] = lists.given[i];
+        wide.places[i] = lists.places[i];
+    }
+}
 
 /* request: not of blocking calls. */
 static int begin(const suite_t *suite, const plan_t *p, int *in, int *out, MPI_Comm comm, MPI_Datatype type, int count,
@@ -227,22 +264,12 @@ static int begin(const suite_t *suite, const plan_t *p, int *in, int *out, MPI_C
 {
     const bool is_root = suite->rank == p->root;
     const void *from = p->in_place ? MPI_IN_PLACE : in;
-    static int counts[RANKS_MAX], displs[RANKS_MAX], given[RANKS_MAX], places[RANKS_MAX]; /* until the call has ended */
-    for (int i = 0; i < suite->nranks; ++i) {
-        counts[i] = (int) length(suite, p, i);
-        displs[i] = (int) displacement(suite, p, i);
-        if (ALLTOALLV == p->coll) {
-            counts[i] = (int) pair_length(suite, p, i, suite->rank);
-            displs[i] = (int) pair_place(suite, p, suite->rank, i, false);
-            given[i] = (int) pair_length(suite, p, suite->rank, i);
-            places[i] = (int) pair_place(suite, p, suite->rank, i, true);
-        }
-    }
+    lists_fill(suite, p);
     switch (p->coll) {
     case ALLGATHER:
         return CALL(Allgather, Iallgather, from, count, type, out, (int) p->count, MPI_INT);
     case ALLGATHERV:
-        return CALL(Allgatherv, Iallgatherv, from, count, type, out, counts, displs, MPI_INT);
+        return CALL(Allgatherv, Iallgatherv, from, count, type, out, l->counts, l->displs, MPI_INT);
     case ALLTOALL:
         return CALL(Alltoall, Ialltoall, from, count, type, out, (int) p->count, MPI_INT);
     case ALLTOALLV: /* a rank with nothing may have no buffers */
@@ -250,7 +277,7 @@ static int begin(const suite_t *suite, const plan_t *p, int *in, int *out, MPI_C
             from = p->in_place ? MPI_IN_PLACE : NULL;
             out = NULL;
         }
-        return CALL(Alltoallv, Ialltoallv, from, given, places, type, out, counts, displs, MPI_INT);
+        return CALL(Alltoallv, Ialltoallv, from, l->given, l->places, type, out, l->counts, l->displs, MPI_INT);
     case BCAST:
         return CALL(Bcast, Ibcast, out, count, type, p->root);
     case REDUCE:
@@ -260,7 +287,7 @@ static int begin(const suite_t *suite, const plan_t *p, int *in, int *out, MPI_C
                                            : in,
                     is_root ? out : NULL, (int) p->count, MPI_INT, MPI_SUM, p->root);
     case REDUCE_SCATTER:
-        return CALL(Reduce_scatter, Ireduce_scatter, from, out, counts, MPI_INT, MPI_SUM);
+        return CALL(Reduce_scatter, Ireduce_scatter, from, out, l->counts, MPI_INT, MPI_SUM);
     default:
         return CALL(Reduce_scatter_block, Ireduce_scatter_block, from, out, (int) p->count, MPI_INT, MPI_SUM);
     }
@@ -525,6 +552,7 @@ int main(int argc, char **argv)
     size_t counts[] = {1, 1000, 4099, 32768, 5, 70001};
 
     suite_begin(&suite, "rows", &argc, &argv);
+    is_wide = suite_is_wide(&suite, &argc, &argv);
     if (suite.full) {
         counts[3] = 65536;
         counts[5] = 300001;

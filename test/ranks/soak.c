@@ -16,12 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if MPI_VERSION >= 4 || defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5
-#    define PERSISTENT_NAME(name) MPI_##name##_init
-#else
-#    define PERSISTENT_NAME(name) MPIX_##name##_init
-#endif
-
 enum { PENDING = 3, COMMS = 4, MOST_RANKS = 16, MOST_BYTES = 2 << 20 };
 
 typedef enum way { BLOCKING, NONBLOCKING, PERSISTENT } way_t;

@@ -46,6 +46,25 @@ void suite_begin_host(suite_t *suite, const char *name, int *argc_p, char ***arg
     pvars_read(&start);
 }
 
+bool suite_is_wide(const suite_t *suite, int *argc_p, char ***argv_p)
+{
+    if (*argc_p < 2 || 0 != strcmp((*argv_p)[1], "wide")) {
+        return false;
+    }
+    if (!HAS_WIDE) {
+        if (0 == suite->rank) {
+            printf("%s: this MPI has no functions with large counts\n", suite->name);
+        }
+        pvars_close();
+        MPI_Finalize();
+        exit(77);
+    }
+    (*argv_p)[1] = (*argv_p)[0];
+    --*argc_p;
+    ++*argv_p;
+    return true;
+}
+
 void suite_fail(suite_t *suite, const char *format, ...)
 {
     va_list args;

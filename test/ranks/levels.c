@@ -5,12 +5,12 @@
  * What crosses the link between two sockets of PCIe GPUs, by the emulator's count, for results that are right. Of a
  * message of B bytes, B cross it each way in levels, and P B/2 in a flat call of P ranks on the node.
  *
- *   levels GPUS levels|flat [NODES [HALVES]]
+ *   levels GPUS levels|flat|after [NODES [HALVES]]
  *
  * GPUS: how many are on the first socket. With HALVES: how many are below the first PCI switch; then HALVES B/2 pass
  * above it. levels or flat: what is wanted of messages of 512 KiB and more; shorter ones are flat. A node has a rank on
  * each of its GPUs. The bits of a sum that is not exact are the same on all ranks, and in calls through scratch and on
- * mapped buffers.
+ * mapped buffers. after: long calls in levels on buffers that other collectives, which are flat, have used before.
  */
 #include "calls.h"
 
@@ -113,18 +113,87 @@ static void same_bits(suite_t *suite, size_t count)
     free(again);
 }
 
+/* Byte i of what a rank gives: a sum over eight ranks fits. */
+static signed char given(int rank, size_t i)
+{
+    return (signed char) ((i * 7 + (size_t) rank * 5) % 16);
+}
+
+/* Returns how many kernels this rank has launched for it. */
+static unsigned long long sum_in_place(const buffer_t *buffer, size_t bytes)
+{
+    unsigned long long before = 0, after = 0;
+
+    (void) buffer_emulator_count("launches", &before);
+    MPI_Allreduce(MPI_IN_PLACE, buffer->message, (int) bytes, MPI_INT8_T, MPI_SUM, MPI_COMM_WORLD);
+    (void) buffer_emulator_count("launches", &after);
+    return after - before;
+}
+
+/* Calls that the ranks agree to do directly on a buffer, and then one in levels of as many bytes on the same buffer. */
+static void after_flat(suite_t *suite, size_t bytes, bool reduces)
+{
+    signed char *image = malloc(bytes);
+    size_t wrong = 0;
+    buffer_t buffer;
+
+    buffer_alloc(&buffer, BUFFER_DEVICE, bytes, 0);
+    for (int i = 0; i < CALLS && !reduces; ++i) {
+        MPI_Bcast(buffer.message, (int) bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
+    }
+    for (int i = 0; i < CALLS && reduces; ++i) {
+        MPI_Reduce(0 == suite->rank ? MPI_IN_PLACE : buffer.message, 0 == suite->rank ? buffer.message : NULL,
+                   (int) bytes, MPI_INT8_T, MPI_MAX, 0, MPI_COMM_WORLD);
+    }
+    for (size_t i = 0; i < bytes; ++i) {
+        image[i] = given(suite->rank, i);
+    }
+    buffer_write(&buffer, (const unsigned char *) image, bytes);
+    const unsigned long long launches = sum_in_place(&buffer, bytes);
+    suite->calls += CALLS + 1;
+    buffer_read(&buffer, (unsigned char *) image, bytes);
+    for (size_t i = 0; i < bytes; ++i) {
+        int sum = 0;
+        for (int rank = 0; rank < suite->nranks; ++rank) {
+            sum += given(rank, i);
+        }
+        wrong += sum != image[i];
+    }
+    if (wrong > 0) {
+        suite_fail(suite, "MPI_Allreduce in levels after %s: %zu of %zu bytes are wrong",
+                   reduces ? "MPI_Reduce" : "MPI_Bcast", wrong, bytes);
+    }
+    buffer_free(&buffer);
+    free(image);
+    buffer_alloc(&buffer, BUFFER_DEVICE, bytes, 0);
+    unsigned long long others = 0;
+    for (int i = 0; i < CALLS; ++i) {
+        others = sum_in_place(&buffer, bytes);
+    }
+    if (launches != others) { /* fewer slices are longer than the scratch */
+        suite_fail(suite, "MPI_Allreduce in levels after %s: %llu launches, and %llu on a buffer of its own",
+                   reduces ? "MPI_Reduce" : "MPI_Bcast", launches, others);
+    }
+    buffer_free(&buffer);
+}
+
 int main(int argc, char **argv)
 {
     suite_t suite;
 
     suite_begin(&suite, "levels", &argc, &argv);
     if (argc < 3 || argc > 5) {
-        fprintf(stderr, "levels: expects GPUs_OF_THE_FIRST_SOCKET levels|flat [NODES [HALVES]]\n");
+        fprintf(stderr, "levels: expects GPUs_OF_THE_FIRST_SOCKET levels|flat|after [NODES [HALVES]]\n");
         return 2;
     }
     gpus = atoi(argv[1]);
     nodes = argc > 3 ? atoi(argv[3]) : 1;
     halves = argc > 4 ? atoi(argv[4]) : 2;
+    if (0 == strcmp(argv[2], "after")) {
+        after_flat(&suite, 3 << 20, false);
+        after_flat(&suite, 4 << 20, true);
+        return suite_end(&suite);
+    }
     const bool in_levels = 0 == strcmp(argv[2], "levels");
     (void) one_call(&suite,
                     &(call_t){.comm = MPI_COMM_NULL,

@@ -152,7 +152,8 @@ struct gpuhier_known_call {
     uint64_t sequence;                             /* 0: none */
     uint64_t epoch;                                /* the mappings below are valid while it lasts */
     gpuhier_memref_t in, out;                      /* this rank's buffers */
-    gpuhier_plan_t plan;                           /* of its last use */
+    gpuhier_plan_t plan;                           /* of its last use.. */
+    int levels;                                    /* ..which was a call in so many; 1: flat */
     uint64_t longest;                              /* the team's slice_bytes_max when the plan was made */
     gpuhier_mapping_t *pins[GPUHIER_GROUP_MAX][2]; /* of each member's in, and of its out where that is another one */
     CUdeviceptr base[GPUHIER_GROUP_MAX][2];        /* where in and out of each member are mapped; not for this rank */
@@ -243,8 +244,8 @@ bool gpuhier_known_plan(gpuhier_call_t *call)
 {
     const gpuhier_known_call_t *entry = call->slices.known;
     if (call->count != entry->plan.count || call->elem_bytes != entry->plan.elem_bytes
-        || call->team->limits.slice_bytes_max != entry->longest || NULL != entry->plan.list
-        || gpuhier_call_part(call) != entry->plan.row
+        || call->slices.levels != entry->levels || call->team->limits.slice_bytes_max != entry->longest
+        || NULL != entry->plan.list || gpuhier_call_part(call) != entry->plan.row
         || (NULL != entry->plan.row && call->root_group != entry->plan.root_group)) {
         return false;
     }
@@ -255,6 +256,7 @@ bool gpuhier_known_plan(gpuhier_call_t *call)
 void gpuhier_known_plan_keep(const gpuhier_call_t *call)
 {
     call->slices.known->plan = call->slices.plan;
+    call->slices.known->levels = call->slices.levels;
     call->slices.known->longest = call->team->limits.slice_bytes_max;
 }
 

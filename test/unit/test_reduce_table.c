@@ -381,17 +381,17 @@ static void check_moves(gpuhier_reduce_t *reduce, unsigned n, const uint64_t *by
     }
 }
 
-/* Ranges share the blocks by their bytes, and each has one; ranges without bytes, and those that are there, are left
- * out. A list that is longer than an argument takes several launches. */
+/* Each range has a block, and they share the others by their bytes; ranges without bytes, and those that are there, are
+ * left out. A list that is longer than an argument takes several launches. */
 static void check_shares(gpuhier_reduce_t *reduce)
 {
     enum { MANY = 2 * GPUHIER_MOVES_MAX + 1 };
     static const uint64_t equal[] = {1 << 23, 1 << 23, 1 << 23, 1 << 23, 1 << 23, 1 << 23, 1 << 23, 1 << 23};
     static const uint64_t few[] = {8, 0, 5000, 0, 1}, unlike[] = {30 << 20, 3 << 20, 1, 0};
-    check_moves(reduce, 8, equal, 0, (const unsigned[]){4, 4, 4, 4, 4, 4, 4, 4});
-    check_moves(reduce, 8, equal, 8, (const unsigned[]){49, 49, 49, 49, 49, 49, 49, 49});
+    check_moves(reduce, 8, equal, 0, (const unsigned[]){5, 5, 5, 5, 5, 5, 5, 5});
+    check_moves(reduce, 8, equal, 8, (const unsigned[]){50, 50, 50, 50, 50, 50, 50, 50});
     check_moves(reduce, 5, few, 0, (const unsigned[]){1, 0, 2, 0, 1});
-    check_moves(reduce, 4, unlike, 0, (const unsigned[]){29, 2, 1, 0});
+    check_moves(reduce, 4, unlike, 0, (const unsigned[]){30, 3, 1, 0});
     gpuhier_moves_args_t args = {.count = 0};
     launches = 0;
     for (unsigned i = 0; i < MANY; ++i) {

@@ -392,17 +392,17 @@ int gpuhier_reduce_move(gpuhier_reduce_t *r, gpuhier_moves_args_t *args, CUdevic
 int gpuhier_reduce_moves(gpuhier_reduce_t *r, gpuhier_moves_args_t *args, CUstream stream)
 {
     const uint32_t count = args->count;
-    uint64_t bytes = 0, differ = 0, blocks = 0;
+    const unsigned all = r->all_blocks[INDEX_MOVES];
+    uint64_t bytes = 0, blocks = 0;
     for (uint32_t i = 0; i < count; ++i) {
         bytes += args->bytes[i];
-        differ |= args->src[i] ^ args->dst[i];
     }
-    const unsigned all = r->all_blocks[INDEX_MOVES],
-                   most = 0 != differ % 16 || r->enough_blocks > all ? all : r->enough_blocks;
     for (uint32_t i = 0; i < count; ++i) {
-        const uint64_t share = (uint64_t) ((double) args->bytes[i] / (double) bytes * most);
+        const bool is_wide = 0 == (args->src[i] ^ args->dst[i]) % 16;
+        const unsigned most = is_wide && r->enough_blocks < all ? r->enough_blocks : all;
+        const uint64_t share = 1 + (uint64_t) ((double) args->bytes[i] / (double) bytes * (most - 1));
         const uint64_t needed = (args->bytes[i] - 1) / BLOCK_BYTES + 1;
-        blocks += share < 1 ? 1 : share < needed ? share : needed;
+        blocks += share < needed ? share : needed;
         args->end[i] = (uint32_t) blocks;
     }
     const int rc = 0 == count ? OMPI_SUCCESS

@@ -169,6 +169,9 @@ int info_plan_fail(const info_options_t *options)
 int info_plan_make(gpuhier_plan_t *plan, const gpuhier_shape_t *shape, int rank, uint64_t count,
                    const info_options_t *options, const gpuhier_limits_t *limits)
 {
+    if (info_size(options, shape->hierarchy->nranks, count) >= 0x1p63) {
+        return -1;
+    }
     return gpuhier_choice_part(plan, shape, rank, count, options->elem_bytes, options->collective,
                                shape->hierarchy->group_of[0], limits);
 }
@@ -224,10 +227,11 @@ static void print_json(const gpuhier_shape_t *shape, const gpuhier_plan_t *plan,
                        const gpuhier_limits_t *limits, const traffic_t *traffic)
 {
     const gpuhier_hierarchy_t *h = shape->hierarchy;
-    const gpuhier_facts_t facts = info_facts(options, limits, h, false);
+    gpuhier_facts_t facts = info_facts(options, limits, h, false);
     gpuhier_choice_t rows[GPUHIER_CHOICES_MAX];
     const int nrows = gpuhier_choice_table(shape, limits, &facts, options->collective, rows);
 
+    gpuhier_choice_narrow(&facts, options->collective, h->nranks, 0);
     info_json_open(NULL, '{');
     info_json_text("collective", options->collective->name);
     info_json_int("bytes", (long long) info_size(options, h->nranks, plan->count));
@@ -244,7 +248,9 @@ static void print_json(const gpuhier_shape_t *shape, const gpuhier_plan_t *plan,
     info_json_int("slice_bytes", (long long) slice_bytes(plan, options->collective));
     info_json_int("slices_in_flight", plan->slice_buffers);
     info_json_int("oneshot_bytes", (long long) facts.oneshot_bytes);
-    info_json_int("two_shots_from_bytes", (long long) gpuhier_choice_two_shots_from(h->nranks));
+    if (facts.is_all_to_all) {
+        info_json_int("two_shots_from_bytes", (long long) gpuhier_choice_two_shots_from(h->nranks));
+    }
     info_json_text("exchange", h->ngroups > 1 ? gpuhier_part_name(plan) : NULL);
     info_json_int("exchange_steps", plan->nsteps);
     info_json_number("network_bytes", traffic->total_sent);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/coll_gpuhier_compat.h"
+#include "base/coll_gpuhier_help.h"
 #include "base/coll_gpuhier_kept.h"
 #include "base/coll_gpuhier_lock.h"
 #include "gpu/coll_gpuhier_device.h"
@@ -36,7 +37,6 @@
 #include "opal/mca/base/base.h"
 #include "opal/mca/base/mca_base_component_repository.h"
 #include "opal/util/output.h"
-#include "opal/util/show_help.h"
 
 /* gpuhier's own version, as in configure.ac; ompi_info shows it. release_check() is about Open MPI's version. */
 #define GPUHIER_MAJOR 0
@@ -93,9 +93,8 @@ static bool release_check(void)
         return true;
     }
     (void) gethostname(host, sizeof(host) - 1);
-    opal_show_help("help-coll-gpuhier.txt", "other release", true, host,
-                   NULL != own_file() ? own_file() : "mca_coll_gpuhier.so", OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
-                   text);
+    gpuhier_help("other release", host, NULL != own_file() ? own_file() : "mca_coll_gpuhier.so", OMPI_MAJOR_VERSION,
+                 OMPI_MINOR_VERSION, text);
     return false;
 }
 

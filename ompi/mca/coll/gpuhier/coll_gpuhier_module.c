@@ -8,6 +8,7 @@
  */
 #include "ompi_config.h"
 
+#include "base/coll_gpuhier_help.h"
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
 #include "base/coll_gpuhier_trace.h"
@@ -16,7 +17,6 @@
 #include "team/coll_gpuhier_team.h"
 #include "ompi/mca/coll/base/coll_base_functions.h"
 #include "opal/util/output.h"
-#include "opal/util/show_help.h"
 
 /* Saves the communicator's collectives. Afterwards Open MPI installs the module's own, unless
  * GPUHIER_COLL_INSTALLS_ITSELF. */
@@ -121,8 +121,8 @@ mca_coll_base_module_t *gpuhier_comm_query(struct ompi_communicator_t *comm, int
     gpuhier_module_t *module = OBJ_NEW(gpuhier_module_t);
     if (NULL == module) {
         /* The other ranks know that this one has gpuhier, and would wait for its answer forever. */
-        opal_show_help("help-coll-gpuhier.txt", "no memory", true, "gpuhier could not serve a new communicator",
-                       ompi_process_info.nodename, ompi_comm_rank(comm), sizeof(*module));
+        gpuhier_help("no memory", "gpuhier could not serve a new communicator", ompi_process_info.nodename,
+                     ompi_comm_rank(comm), sizeof(*module));
         ompi_mpi_abort(comm, MPI_ERR_NO_MEM);
         return NULL;
     }

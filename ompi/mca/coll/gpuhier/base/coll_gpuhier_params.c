@@ -9,11 +9,11 @@
  */
 #include "ompi_config.h"
 
+#include "base/coll_gpuhier_help.h"
 #include "base/coll_gpuhier_params.h"
 
 #include "base/coll_gpuhier_limits.h"
 #include "opal/mca/base/mca_base_var.h"
-#include "opal/util/show_help.h"
 
 #define SLICE_BYTES_MIN ((size_t) 4096)
 #define SLICE_BYTES_UNIT ((size_t) 128)     /* keeps what follows a slice buffer aligned for kernels */
@@ -112,7 +112,7 @@ static int params_register(const mca_base_component_t *component)
         }
     }
     if ('\0' != names[0]) {
-        opal_show_help("help-coll-gpuhier.txt", "bad value", true, names);
+        gpuhier_help("bad value", names);
     }
     return OMPI_SUCCESS;
 }
@@ -167,7 +167,7 @@ static int tune_read(void)
     }
     for (char *entry = strtok_r(list, ", ", &rest); NULL != entry; entry = strtok_r(NULL, ", ", &rest)) {
         if (!tune_entry(entry)) {
-            opal_show_help("help-coll-gpuhier.txt", "bad tune", true, entry);
+            gpuhier_help("bad tune", entry);
         }
     }
     free(list);

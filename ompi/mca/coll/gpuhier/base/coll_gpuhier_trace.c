@@ -11,10 +11,10 @@
 #include <errno.h>
 
 #include "base/coll_gpuhier_clock.h"
+#include "base/coll_gpuhier_help.h"
 #include "base/coll_gpuhier_trace.h"
 #include "ompi/datatype/ompi_datatype.h"
 #include "opal/util/proc.h"
-#include "opal/util/show_help.h"
 
 static struct {
     gpuhier_trace_event_t *event; /* [GPUHIER_TRACE_EVENTS], or NULL */
@@ -99,7 +99,7 @@ void gpuhier_trace_open(void)
     if (0 == OPAL_PROC_MY_NAME.vpid) {
         FILE *file = fopen(gpuhier_params.trace, "a"); /* creates the file, or keeps its contents */
         if (NULL == file) {
-            opal_show_help("help-coll-gpuhier.txt", "no trace", true, gpuhier_params.trace, strerror(errno));
+            gpuhier_help("no trace", gpuhier_params.trace, strerror(errno));
         } else {
             fclose(file);
         }

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/coll_gpuhier_clock.h"
+#include "base/coll_gpuhier_help.h"
 #include "base/coll_gpuhier_trace.h"
 #include "ompi/mca/coll/base/coll_tags.h"
 #include "ompi/mca/pml/pml.h"
@@ -27,7 +28,6 @@
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
 #include "opal/util/proc.h"
-#include "opal/util/show_help.h"
 
 #define TAG MCA_COLL_BASE_TAG_EXSCAN /* of blocking collectives, none of which runs when MPI_Finalize begins */
 #define PATIENCE 60.0                /* seconds for one message; all ranks are there */
@@ -342,7 +342,6 @@ void gpuhier_trace_write(bool all)
     ok = NULL != sink && 0 == ferror(sink) && ok;
     ok = NULL != sink && 0 == fclose(sink) && ok;
     if (NULL == file || !ok) {
-        opal_show_help("help-coll-gpuhier.txt", "no trace", true, name,
-                       NULL == file ? strerror(problem) : "could not write");
+        gpuhier_help("no trace", name, NULL == file ? strerror(problem) : "could not write");
     }
 }

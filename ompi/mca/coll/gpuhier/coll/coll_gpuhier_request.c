@@ -21,6 +21,7 @@
 
 #include <string.h>
 
+#include "base/coll_gpuhier_help.h"
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_end.h"
@@ -32,7 +33,6 @@
 #include "ompi/errhandler/errcode-internal.h"
 #include "ompi/runtime/mpiruntime.h"
 #include "opal/runtime/opal_progress.h"
-#include "opal/util/show_help.h"
 
 #if __has_include("ompi/mpi/fortran/base/fint_2_int.h")
 #    include "ompi/mca/coll/base/coll_base_util.h"
@@ -383,8 +383,8 @@ gpuhier_request_t *gpuhier_request_get(struct ompi_communicator_t *comm, bool pe
 
 void gpuhier_request_abort(struct ompi_communicator_t *comm)
 {
-    opal_show_help("help-coll-gpuhier.txt", "no memory", true, "A nonblocking or persistent collective could not start",
-                   ompi_process_info.nodename, ompi_comm_rank(comm), sizeof(gpuhier_request_t));
+    gpuhier_help("no memory", "A nonblocking or persistent collective could not start", ompi_process_info.nodename,
+                 ompi_comm_rank(comm), sizeof(gpuhier_request_t));
     ompi_mpi_abort(comm, MPI_ERR_NO_MEM);
 }
 

@@ -12,13 +12,13 @@
 
 #include "base/coll_gpuhier_end.h"
 #include "base/coll_gpuhier_clock.h"
+#include "base/coll_gpuhier_help.h"
 #include "base/coll_gpuhier_params.h"
 #include "team/coll_gpuhier_partners.h"
 #include "engine/coll_gpuhier_form.h"
 #include "engine/coll_gpuhier_watch.h"
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
-#include "opal/util/show_help.h"
 
 #define POLLS_PER_CLOCK 64u /* polls without an event between two readings of the clock */
 #define LOOK_EVERY 0.05     /* seconds between two checks that the peers live */
@@ -48,8 +48,8 @@ static void report(const gpuhier_call_t *call, double waited)
 
 void gpuhier_watch_tell(const gpuhier_call_t *call, int status)
 {
-    opal_show_help("help-coll-gpuhier.txt", "call failed", true, call->row->name, ompi_process_info.nodename,
-                   call->team->rank, call->team->comm->c_name, doing(call), opal_strerror(status));
+    gpuhier_help("call failed", call->row->name, ompi_process_info.nodename, call->team->rank, call->team->comm->c_name,
+                 doing(call), opal_strerror(status));
 }
 
 uint64_t gpuhier_watch_cut(const gpuhier_team_t *team, int giver, uint64_t given, uint64_t room, bool *is_cut_short_p)
@@ -60,9 +60,8 @@ uint64_t gpuhier_watch_cut(const gpuhier_team_t *team, int giver, uint64_t given
     }
     *is_cut_short_p = true;
     if (!atomic_flag_test_and_set(&told)) {
-        opal_show_help("help-coll-gpuhier.txt", "cut short", true, ompi_process_info.nodename, team->rank,
-                       team->comm->c_name, (unsigned long long) room, giver, (unsigned long long) given, giver,
-                       team->rank, team->rank, giver);
+        gpuhier_help("cut short", ompi_process_info.nodename, team->rank, team->comm->c_name, (unsigned long long) room,
+                     giver, (unsigned long long) given, giver, team->rank, team->rank, giver);
     }
     return room;
 }
@@ -92,8 +91,8 @@ static int look(gpuhier_call_t *call, double waited)
         /* It may have done its part before it died: steps come first, and then another look. */
         call->idle.next_look = waited;
     } else if (dead >= 0) {
-        opal_show_help("help-coll-gpuhier.txt", "dead peer", true, call->row->name, ompi_process_info.nodename, dead,
-                       (int) team->members[team->hierarchy.index_of[dead]].pid, doing(call));
+        gpuhier_help("dead peer", call->row->name, ompi_process_info.nodename, dead,
+                     (int) team->members[team->hierarchy.index_of[dead]].pid, doing(call));
         return OMPI_ERR_UNREACH;
     } else if (told) {
         gpuhier_watch_tell(call, OMPI_ERR_UNREACH);

@@ -14,10 +14,10 @@
 #include <limits.h>
 #include <string.h>
 
+#include "base/coll_gpuhier_help.h"
 #include "base/coll_gpuhier_params.h"
 #include "gpu/coll_gpuhier_device.h"
 #include "opal/util/proc.h"
-#include "opal/util/show_help.h"
 
 int gpuhier_lane_buffers(bool is_long)
 {
@@ -56,8 +56,7 @@ int gpuhier_pinned_alloc(void **memory_p, size_t bytes, unsigned flags)
 {
     const CUresult result = gpuhier_cu.cuMemHostAlloc(memory_p, bytes, flags);
     if (CUDA_SUCCESS != result && !gpuhier_cuda_gone(result)) {
-        opal_show_help("help-coll-gpuhier.txt", "no pinned memory", true, opal_process_info.nodename, bytes,
-                       gpuhier_cuda_name(result));
+        gpuhier_help("no pinned memory", opal_process_info.nodename, bytes, gpuhier_cuda_name(result));
     }
     return gpuhier_cuda_error(result, "cuMemHostAlloc");
 }

@@ -19,11 +19,11 @@
 #include "ompi/datatype/ompi_datatype_internal.h"
 #include "ompi/mca/op/op.h"
 
+#include "base/coll_gpuhier_help.h"
 #include "gpu/coll_gpuhier_cuda.h"
 #include "gpu/coll_gpuhier_reduce.h"
 #include "gpu/kernels/gpuhier_kernel_ops.h"
 #include "opal/util/proc.h"
-#include "opal/util/show_help.h"
 
 /* From ompi/op/op.h, which includes a header that Open MPI 4.1 does not install: dtype->id -> OMPI_OP_BASE_TYPE_*. */
 OMPI_DECLSPEC extern int ompi_op_ddt_map[];
@@ -282,9 +282,8 @@ static void misfit_tell(CUresult result)
          || CUDA_ERROR_UNSUPPORTED_PTX_VERSION == result)
         && !atomic_flag_test_and_set(&told)) {
         (void) gpuhier_cu.cuDriverGetVersion(&driver);
-        opal_show_help("help-coll-gpuhier.txt", "no kernels", true, opal_process_info.nodename,
-                       gpuhier_cuda_name(result), driver / 1000, driver % 1000 / 10, CUDA_VERSION / 1000,
-                       CUDA_VERSION % 1000 / 10);
+        gpuhier_help("no kernels", opal_process_info.nodename, gpuhier_cuda_name(result), driver / 1000,
+                     driver % 1000 / 10, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10);
     }
 }
 

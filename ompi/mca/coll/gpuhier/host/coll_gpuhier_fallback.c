@@ -14,12 +14,12 @@
 #include <string.h>
 
 #include "base/coll_gpuhier_counters.h"
+#include "base/coll_gpuhier_help.h"
 #include "gpu/coll_gpuhier_cuda.h"
 #include "gpu/coll_gpuhier_device.h"
 #include "host/coll_gpuhier_fallback.h"
 #include "ompi/datatype/ompi_datatype.h"
 #include "ompi/runtime/mpiruntime.h"
-#include "opal/util/show_help.h"
 
 #define STAGED_OFTEN 100 /* calls */
 
@@ -36,17 +36,16 @@ void gpuhier_staged_count(const gpuhier_staged_t *staged, struct ompi_communicat
         || atomic_flag_test_and_set(&told)) {
         return;
     }
-    opal_show_help("help-coll-gpuhier.txt", "staged often", true, ompi_process_info.nodename, ompi_comm_rank(comm),
-                   comm->c_name, STAGED_OFTEN, gpuhier_staged_bytes(staged), gpuhier_reason_text(reason),
-                   gpuhier_reason_remedy(reason));
+    gpuhier_help("staged often", ompi_process_info.nodename, ompi_comm_rank(comm), comm->c_name, STAGED_OFTEN,
+                 gpuhier_staged_bytes(staged), gpuhier_reason_text(reason), gpuhier_reason_remedy(reason));
 }
 
 int gpuhier_staged_bring(const gpuhier_staged_t *staged, struct ompi_communicator_t *comm)
 {
     const int rc = gpuhier_staged_read(staged);
     if (OMPI_SUCCESS != rc) {
-        opal_show_help("help-coll-gpuhier.txt", "staging failed", true, ompi_process_info.nodename,
-                       NULL == comm ? -1 : ompi_comm_rank(comm), gpuhier_staged_bytes(staged));
+        gpuhier_help("staging failed", ompi_process_info.nodename, NULL == comm ? -1 : ompi_comm_rank(comm),
+                     gpuhier_staged_bytes(staged));
         gpuhier_staged_spoil(staged);
     }
     return rc;
@@ -54,7 +53,7 @@ int gpuhier_staged_bring(const gpuhier_staged_t *staged, struct ompi_communicato
 
 void gpuhier_staged_abort(const gpuhier_staged_t *staged, struct ompi_communicator_t *comm)
 {
-    opal_show_help("help-coll-gpuhier.txt", "no memory", true, "A GPU buffer could not be copied to host memory",
-                   ompi_process_info.nodename, ompi_comm_rank(comm), gpuhier_staged_bytes(staged));
+    gpuhier_help("no memory", "A GPU buffer could not be copied to host memory", ompi_process_info.nodename,
+                 ompi_comm_rank(comm), gpuhier_staged_bytes(staged));
     ompi_mpi_abort(comm, MPI_ERR_NO_MEM);
 }

@@ -24,12 +24,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/coll_gpuhier_help.h"
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
 #include "team/coll_gpuhier_p2p_test.h"
 #include "ompi/constants.h"
 #include "opal/util/proc.h"
-#include "opal/util/show_help.h"
 
 #define HALF_BYTES_MAX ((size_t) 32 << 10) /* eight pages of a host, which an IOMMU maps */
 #define PART_BYTES 64                      /* from a neighbour's part of a stream to the next one's */
@@ -284,13 +284,13 @@ static void corrupt_tell(const gpuhier_p2p_table_t *table, const gpuhier_record_
     if (atomic_flag_test_and_set(&told)) {
         return;
     }
-    opal_show_help("help-coll-gpuhier.txt", "corrupt P2P mapping", true, opal_process_info.nodename, rank,
-                   (int) records[rank].gpu_ordinal, (unsigned) pci->domain, pci->bus, pci->device, other,
-                   (int) records[other].gpu_ordinal, (unsigned) other_pci->domain, other_pci->bus, other_pci->device,
-                   reads    ? "writes of the first GPU's kernels do not arrive"
-                   : writes ? "the first GPU's kernels read wrong data"
-                            : "the first GPU's kernels read wrong data, and their writes do not arrive",
-                   count, npairs);
+    gpuhier_help("corrupt P2P mapping", opal_process_info.nodename, rank, (int) records[rank].gpu_ordinal,
+                 (unsigned) pci->domain, pci->bus, pci->device, other, (int) records[other].gpu_ordinal,
+                 (unsigned) other_pci->domain, other_pci->bus, other_pci->device,
+                 reads    ? "writes of the first GPU's kernels do not arrive"
+                 : writes ? "the first GPU's kernels read wrong data"
+                          : "the first GPU's kernels read wrong data, and their writes do not arrive",
+                 count, npairs);
 }
 
 void gpuhier_p2p_corrupt_tell(const gpuhier_p2p_table_t *table, const gpuhier_record_t *records, const int *local,

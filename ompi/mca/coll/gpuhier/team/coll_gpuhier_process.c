@@ -19,6 +19,7 @@
 #include <limits.h>
 
 #include "base/coll_gpuhier_end.h"
+#include "base/coll_gpuhier_help.h"
 #include "base/coll_gpuhier_kept.h"
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
@@ -28,7 +29,6 @@
 #include "base/coll_gpuhier_compat.h"
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
-#include "opal/util/show_help.h"
 #include "ompi/mca/coll/base/coll_tags.h"
 #include "ompi/mca/pml/base/base.h"
 #include "ompi/mca/pml/pml.h"
@@ -194,9 +194,8 @@ void gpuhier_process_fall(gpuhier_way_t to, const char *reason)
 
 void gpuhier_process_fall_tell(gpuhier_way_t to)
 {
-    opal_show_help("help-coll-gpuhier.txt", GPUHIER_WAY_TCP == to ? "no RDMA" : "no network", true,
-                   ompi_process_info.nodename,
-                   '\0' == fall_reason[to][0] ? "a connection took too long" : fall_reason[to]);
+    gpuhier_help(GPUHIER_WAY_TCP == to ? "no RDMA" : "no network", ompi_process_info.nodename,
+                 '\0' == fall_reason[to][0] ? "a connection took too long" : fall_reason[to]);
 }
 
 void gpuhier_process_no_way_tell(const char *reason)
@@ -204,8 +203,8 @@ void gpuhier_process_no_way_tell(const char *reason)
     static atomic_flag told = ATOMIC_FLAG_INIT;
     const char *fall = fall_reason['\0' == fall_reason[GPUHIER_WAY_MPI][0] ? GPUHIER_WAY_TCP : GPUHIER_WAY_MPI];
     if (!atomic_flag_test_and_set(&told)) {
-        opal_show_help("help-coll-gpuhier.txt", "no way", true, ompi_process_info.nodename,
-                       '\0' == fall[0] ? "another rank has none" : fall, NULL != reason ? reason : last_loss);
+        gpuhier_help("no way", ompi_process_info.nodename, '\0' == fall[0] ? "another rank has none" : fall,
+                     NULL != reason ? reason : last_loss);
     }
 }
 

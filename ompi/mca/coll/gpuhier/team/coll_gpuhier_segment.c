@@ -20,10 +20,10 @@
 #include <unistd.h>
 
 #include "base/coll_gpuhier_compat.h"
+#include "base/coll_gpuhier_help.h"
 #include "base/coll_gpuhier_limits.h"
 #include "opal/util/output.h"
 #include "opal/util/proc.h"
-#include "opal/util/show_help.h"
 
 #define NAME_BYTES 48
 #define SEGMENT_MAGIC 0x6770756869657231ull /* "gpuhier1" */
@@ -122,8 +122,8 @@ int gpuhier_segment_create(const gpuhier_segment_args_t *args, gpuhier_segment_t
     int problem = file < 0 ? errno : gpuhier_shm_reserve(file, 0, (off_t) segment.bytes);
     int rc = 0 == problem ? segment_map(file, &segment) : OMPI_ERR_OUT_OF_RESOURCE;
     if (OMPI_SUCCESS != rc) {
-        opal_show_help("help-coll-gpuhier.txt", "no shared memory", true, opal_process_info.nodename, segment.bytes,
-                       strerror(0 != problem ? problem : ENOMEM));
+        gpuhier_help("no shared memory", opal_process_info.nodename, segment.bytes,
+                     strerror(0 != problem ? problem : ENOMEM));
         if (file >= 0) {
             shm_unlink(name);
         }

@@ -50,6 +50,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "base/coll_gpuhier_help.h"
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_end.h"
 #include "base/coll_gpuhier_params.h"
@@ -58,7 +59,6 @@
 #include "team/coll_gpuhier_setup_internal.h"
 #include "plan/coll_gpuhier_choice.h"
 #include "opal/util/output.h"
-#include "opal/util/show_help.h"
 
 /* What this rank's hello says that it can do. */
 static uint16_t can_do(gpuhier_device_t *device, bool is_confidential)
@@ -234,8 +234,7 @@ static void team_warn(const gpuhier_setup_t *setup)
     if (GPUHIER_WIRE_RDMA == team->limits.wire && GPUHIER_NET_AUTO == gpuhier_params.net && !team->net_on_device
         && !atomic_flag_test_and_set(&told_bounced)) {
         char reason[320];
-        opal_show_help("help-coll-gpuhier.txt", "no GPUDirect", true, ompi_process_info.nodename,
-                       gpu_text(setup, reason, sizeof(reason)));
+        gpuhier_help("no GPUDirect", ompi_process_info.nodename, gpu_text(setup, reason, sizeof(reason)));
     }
     if (gpuhier_rails_are_few(&team->shape, setup->records, team->rails, setup->widest, &use)
         && !atomic_flag_test_and_set(&told_few)) {
@@ -244,8 +243,7 @@ static void team_warn(const gpuhier_setup_t *setup)
             snprintf(reason, sizeof(reason), "rank %d has %d of them, and all ranks use the same number",
                      use.fewest_rank, use.fewest);
         }
-        opal_show_help("help-coll-gpuhier.txt", "few rails", true, ompi_process_info.nodename, use.driven, use.there,
-                       setup->widest, reason);
+        gpuhier_help("few rails", ompi_process_info.nodename, use.driven, use.there, setup->widest, reason);
     }
 }
 

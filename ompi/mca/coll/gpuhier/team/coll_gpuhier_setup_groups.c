@@ -13,12 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/coll_gpuhier_help.h"
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
 #include "plan/coll_gpuhier_choice.h"
 #include "team/coll_gpuhier_setup_internal.h"
 #include "ompi/proc/proc.h"
-#include "opal/util/show_help.h"
 
 static bool can_map(void *arg, int rank, int other)
 {
@@ -240,8 +240,7 @@ static void host_tell(const gpuhier_setup_t *setup)
         error = gpuhier_p2p_error(&setup->p2p, setup->local[k]);
     }
     if (0 != error && !atomic_flag_test_and_set(&told)) {
-        opal_show_help("help-coll-gpuhier.txt", no_mapping_topic(error), true, ompi_process_info.nodename,
-                       gpuhier_cuda_name((CUresult) error));
+        gpuhier_help(no_mapping_topic(error), ompi_process_info.nodename, gpuhier_cuda_name((CUresult) error));
     }
 }
 

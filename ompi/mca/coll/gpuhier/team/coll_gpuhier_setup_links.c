@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/coll_gpuhier_help.h"
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
 #include "team/coll_gpuhier_setup_internal.h"
@@ -28,7 +29,6 @@
 #include "base/coll_gpuhier_compat.h"
 #include "plan/coll_gpuhier_hierarchy.h"
 #include "opal/util/output.h"
-#include "opal/util/show_help.h"
 
 #define PATTERN_BYTES_MAX ((size_t) 32 << 10)
 
@@ -264,8 +264,7 @@ int gpuhier_setup_hostlanes_make(const gpuhier_setup_t *setup, const gpuhier_hos
         int rc = lanes->mine ? step_take(lanes, step, reason) : OMPI_SUCCESS;
         gpuhier_engine_unlock();
         if (OMPI_SUCCESS != rc) {
-            opal_show_help("help-coll-gpuhier.txt", lanes->topic, true, ompi_process_info.nodename,
-                           lanes->hostmem->bytes, reason);
+            gpuhier_help(lanes->topic, ompi_process_info.nodename, lanes->hostmem->bytes, reason);
         }
         ok = gpuhier_setup_vote(setup, OMPI_SUCCESS == rc);
         if (lanes->mine && 0 == lanes->index && (STEP_ATTACH == step || !ok)) {

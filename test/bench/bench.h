@@ -45,7 +45,7 @@ static inline bool bench_collective_reduces(const bench_collective_t *collective
     return BY_ALL == collective->from;
 }
 
-static inline bool bench_collective_is_all_to_all(const bench_collective_t *collective)
+static inline bool bench_collective_is_allreduce(const bench_collective_t *collective)
 {
     return BY_ALL == collective->from && BY_ALL == collective->to;
 }

@@ -349,7 +349,7 @@ int bench_options_parse(bench_options_t *o, int argc, char **argv, bool is_speak
         }
         return 2;
     }
-    if (!bench_collective_is_all_to_all(o->collective) && (o->counters || CALL_BLOCKING != o->call)) {
+    if (!bench_collective_is_allreduce(o->collective) && (o->counters || CALL_BLOCKING != o->call)) {
         if (is_speaker) {
             fprintf(stderr, "gpuhier_bench: --counters and --call are for --collective allreduce alone (see --help)\n");
         }

@@ -1,6 +1,6 @@
 # Copyright (c) 2026 the gpuhier authors. All rights reserved.
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the figures of suite_figures.py and suite_costs.py, prints and writes them. Started by suite.sh, which says how.
+"""Runs the figures of suite_figures.py, suite_family.py and suite_costs.py, prints and writes them. Started by suite.sh, which says how.
 
 Owns: the command line, the order of figures, the output. The means of measuring are in suite_measure.py.
 """
@@ -14,6 +14,7 @@ import platform
 import sys
 
 import suite_costs
+import suite_family
 import suite_figures
 import suite_measure
 
@@ -103,7 +104,7 @@ def main():
     options = arguments()
     wanted = [
         function
-        for function in suite_figures.FIGURES + suite_costs.FIGURES
+        for function in suite_figures.FIGURES + suite_family.FIGURES + suite_costs.FIGURES
         if not options.only or any(fnmatch.fnmatch(function.name, glob) for glob in options.only)
     ]
     if options.list:

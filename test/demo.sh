@@ -3,16 +3,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # The demonstration: does all set-up, then runs the benchmark on two nodes of four GPUs each. It sums 8 bytes to
-# 64 MiB of doubles, and shows gpuhier next to what Open MPI does without it. Nodes are namespaces of this machine,
-# and GPUs are emulated (test/vcluster, test/cudasim). A user who may not make namespaces gets one node of four GPUs.
-# The last line says what ran where.
+# 64 MiB of doubles, and shows gpuhier next to what Open MPI does without it. A line for each other collective follows,
+# of 16 MiB. Nodes are namespaces of this machine, and GPUs are emulated (test/vcluster, test/cudasim). A user who may
+# not make namespaces gets one node of four GPUs. The last line says what ran where.
 #
 #   test/demo.sh [--real] [--build DIR] [-- BENCH_OPTIONS...]
 #
 #   --real       on this machine's own GPUs, as one node: one rank a GPU, or four ranks on a single one
 #   --build DIR  build folder (default: GPUHIER_BUILD, else build/ in the source tree)
 #
-# Rows are also written to demo.json and demo.png in the build folder. Status 0 when every row is right.
+# Rows of MPI_Allreduce are also written to demo.json and demo.png in the build folder. Status 0 when every row is right.
 set -u
 src=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export GPUHIER_SRC=$src
@@ -75,11 +75,21 @@ fi
 GPUHIER_BUILD=$(cd "$GPUHIER_BUILD" && pwd)
 
 table=$GPUHIER_BUILD/demo.txt
-"$src/test/vcluster/run" "${cluster[@]}" --timeout 240 -- "$GPUHIER_BUILD/test/bench/gpuhier_bench" \
-    -b 8 -e 64M -f 2 -d double -o sum -n 20 -w 1 -t 40 --counters \
-    --json "$GPUHIER_BUILD/demo.json" --plot "$GPUHIER_BUILD/demo.png" ${bench_options[@]+"${bench_options[@]}"} |
-    tee "$table"
+# measure OPTION...: runs the benchmark.
+measure()
+{
+    "$src/test/vcluster/run" "${cluster[@]}" --timeout 240 -- "$GPUHIER_BUILD/test/bench/gpuhier_bench" -w 1 "$@" \
+        ${bench_options[@]+"${bench_options[@]}"}
+}
+
+measure -b 8 -e 64M -f 2 -d double -o sum -n 20 -t 40 --counters --json "$GPUHIER_BUILD/demo.json" \
+    --plot "$GPUHIER_BUILD/demo.png" | tee "$table"
 status=${PIPESTATUS[0]}
+for collective in Reduce Bcast Reduce_scatter_block Reduce_scatter Allgather Allgatherv Alltoall Alltoallv; do
+    [ "$status" = 0 ] || break
+    measure --collective "${collective,,}" -b 16M -e 16M -n 5 -t 5 | grep '^ *[0-9]' | tee -a "$table" | sed "s/\$/  MPI_$collective/"
+    status=${PIPESTATUS[0]}
+done
 
 # Counts the table's rows, those on the accelerated path, and the wrong elements, and finds the name of the stock path.
 summary=$(awk '

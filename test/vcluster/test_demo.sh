@@ -10,7 +10,7 @@
 # demo OPTION...: sets text and status; the folder says has what goes to standard error.
 demo() {
     : >"$place/calls"
-    text=$("${user[@]}" "$place/test/demo.sh" --build "$place/build" -- -b 8 -e 16 -n 3 -t 1 "$@" 2>"$place/says")
+    text=$("${user[@]}" "$place/test/demo.sh" --build "$place/build" -- -b 64 -e 128 -n 3 -t 1 "$@" 2>"$place/says")
     status=$?
 }
 
@@ -21,7 +21,7 @@ if [[ ${1:-} == inside ]]; then
     done
     demo
     expect 'status without namespaces' 0 $status
-    expect_match 'what ran without namespaces' 'demo passed: 2 of 2 rows accelerated, 0 wrong; .* ran on 1 node x 4 emulated GPUs' "$text"
+    expect_match 'what ran without namespaces' 'demo passed: 18 of 18 rows accelerated, 0 wrong; .* ran on 1 node x 4 emulated GPUs' "$text"
     expect_match 'the reason' '^demo: one node only, since this user may not make namespaces here' "$(<"$place/says")"
     finish
 fi
@@ -46,7 +46,7 @@ cd / || exit 1
 PATH=/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games
 demo
 expect 'status' 0 $status
-expect_match 'what ran' 'demo passed: 2 of 2 rows accelerated, 0 wrong; .* ran on 2 nodes x 4 emulated GPUs' "$text"
+expect_match 'what ran' 'demo passed: 18 of 18 rows accelerated, 0 wrong; .* ran on 2 nodes x 4 emulated GPUs' "$text"
 expect 'calls of the set-up' "--build $place/build --packages-only"$'\n'"--build $place/build" "$(<"$place/calls")"
 
 demo --no-such-option

@@ -37,8 +37,8 @@ const bench_collective_t *bench_collective_find(const char *name)
 double bench_bus_factor(const bench_collective_t *collective, int n)
 {
     return bench_collective_is_allreduce(collective) ? 2.0 * (n - 1) / n
-           : bench_collective_has_blocks(collective)  ? (double) (n - 1) / n
-                                                      : 1.0;
+           : bench_collective_has_blocks(collective) ? (double) (n - 1) / n
+                                                     : 1.0;
 }
 
 bench_part_t bench_collective_part(const bench_row_t *row, int rank)

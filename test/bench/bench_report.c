@@ -39,16 +39,16 @@ void bench_report_header(const bench_options_t *options, const bench_place_t *pl
     printf("# %s; floor: the same kernel moving %s B bytes per node of P ranks, without a protocol",
            options->collective->function,
            bench_collective_is_allreduce(options->collective) || BY_PAIR == options->collective->from ? "2 P"
-           : BY_ROOT == options->collective->from && 1 == place->nnodes                                ? "P"
-                                                                                                       : "(P + 1)");
+           : BY_ROOT == options->collective->from && 1 == place->nnodes                               ? "P"
+                                                                                                      : "(P + 1)");
     if (place->nnodes > 1 && options->wire_gbps > 0.0) {
         printf(", or the wire: %d rail%s of %g Gbit/s per node", options->rails, 1 == options->rails ? "" : "s",
                options->wire_gbps);
     }
     printf("\n# time: median over calls of the slowest rank; busbw: algbw * %s; x: stock / gpuhier\n#\n",
            bench_collective_is_allreduce(options->collective) ? "2 (n - 1) / n"
-           : bench_collective_has_blocks(options->collective)  ? "(n - 1) / n"
-                                                               : "1");
+           : bench_collective_has_blocks(options->collective) ? "(n - 1) / n"
+                                                              : "1");
     printf("#%11s %10s %14s %7s %5s %10s %8s %8s %7s %10s %7s %10s %8s %8s\n", "size", "count", "type", "redop",
            "place", "time", "algbw", "busbw", "#wrong", "stock", "x", "floor", "t/floor", "path");
     printf("#%11s %10s %14s %7s %5s %10s %8s %8s %7s %10s %7s %10s %8s %8s\n", "(B)", "(elements)", "", "", "", "(us)",

@@ -52,7 +52,7 @@ static int user_copy(const gpuhier_call_t *call, CUdeviceptr user, const gpuhier
                    : OMPI_ERROR;
     }
     gpuhier_staging_t staging;
-    (void) gpuhier_staging_inspect(&staging, address, count, call->dtype);
+    gpuhier_staging_shape(&staging, address, count, call->dtype);
     staging.place = *place; /* as it was when the call was posted */
     staging.host = host;
     return to_host ? gpuhier_staging_read(&staging) : gpuhier_staging_write(&staging);

@@ -230,16 +230,6 @@ void gpuhier_staging_shape(gpuhier_staging_t *s, const void *user, size_t count,
         ompi_datatype_is_contiguous_memory_layout(dtype, (int32_t) (count < 2 ? count : 2)) && size * count == s->bytes;
 }
 
-bool gpuhier_staging_inspect(gpuhier_staging_t *s, const void *user, size_t count, struct ompi_datatype_t *dtype)
-{
-    gpuhier_staging_shape(s, user, count, dtype);
-    if (0 == s->bytes) {
-        return false;
-    }
-    gpuhier_buffer_inspect(s->user + s->gap, &s->place);
-    return gpuhier_buffer_on_device(&s->place);
-}
-
 int gpuhier_staging_open(gpuhier_staging_t *s)
 {
     gpuhier_cuda_scope_t scope;

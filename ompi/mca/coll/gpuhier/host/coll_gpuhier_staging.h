@@ -34,9 +34,6 @@ typedef struct gpuhier_staging {
 /* Fills in all fields that follow from the arguments alone. */
 void gpuhier_staging_shape(gpuhier_staging_t *s, const void *user, size_t count, struct ompi_datatype_t *dtype);
 
-/* Looks at a user's buffer (not MPI_IN_PLACE). True if it is device memory, which needs a host copy. */
-bool gpuhier_staging_inspect(gpuhier_staging_t *s, const void *user, size_t count, struct ompi_datatype_t *dtype);
-
 /* Makes the host copy, as yet without contents. Returns an Open MPI code. */
 int gpuhier_staging_open(gpuhier_staging_t *s);
 

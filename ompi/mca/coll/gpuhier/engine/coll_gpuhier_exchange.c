@@ -80,8 +80,7 @@ int gpuhier_exchange_init(gpuhier_team_t *team)
     int rc = NULL == exchange->pieces ? OMPI_ERR_OUT_OF_RESOURCE : OMPI_SUCCESS;
     exchange->npieces = OMPI_SUCCESS == rc ? exchange->npieces : 0;
     for (size_t i = 0; i < states && OMPI_SUCCESS == rc; ++i) {
-        rc = gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&exchange->pieces[i].reduced, CU_EVENT_DISABLE_TIMING),
-                                "cuEventCreate");
+        rc = GPUHIER_CU(cuEventCreate, &exchange->pieces[i].reduced, CU_EVENT_DISABLE_TIMING);
         rc = OMPI_SUCCESS != rc ? rc : gpuhier_link_init(&exchange->pieces[i].link);
     }
     if (OMPI_SUCCESS != rc) {
@@ -252,10 +251,7 @@ static int reduce_launch(gpuhier_call_t *call, uint64_t slice, piece_state_t *st
     args.ndst = 1;
     args.count = gpuhier_range_length(t->recv);
     int rc = gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, lane->stream[GPUHIER_STAGE_EXCHANGE]);
-    return OMPI_SUCCESS != rc
-               ? rc
-               : gpuhier_cuda_error(gpuhier_cu.cuEventRecord(state->reduced, lane->stream[GPUHIER_STAGE_EXCHANGE]),
-                                    "cuEventRecord");
+    return OMPI_SUCCESS != rc ? rc : GPUHIER_CU(cuEventRecord, state->reduced, lane->stream[GPUHIER_STAGE_EXCHANGE]);
 }
 
 /* Does the host reduce on this rank? Where the driver refuses the host memory for that, kernels make the same steps. */
@@ -327,11 +323,9 @@ static int received_flush(const gpuhier_call_t *call)
     if (!gpuhier_lane_exchange_on_device(&lane->exchange) || GPUHIER_FLUSH_NONE == flush) {
         return OMPI_SUCCESS;
     }
-    return gpuhier_cuda_error(gpuhier_cu.cuFlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
-                                                                    for_peers
-                                                                        ? CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES
-                                                                        : CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER),
-                              "cuFlushGPUDirectRDMAWrites");
+    return GPUHIER_CU(cuFlushGPUDirectRDMAWrites, CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+                      for_peers ? CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES
+                                : CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER);
 }
 
 static int step_end(piece_state_t *state)

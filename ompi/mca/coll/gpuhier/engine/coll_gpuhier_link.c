@@ -26,10 +26,8 @@
 int gpuhier_link_init(gpuhier_link_t *link)
 {
     link->taker = -1;
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&link->copied, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
-    return OMPI_SUCCESS != rc
-               ? rc
-               : gpuhier_cuda_error(gpuhier_cu.cuEventCreate(&link->put, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+    int rc = GPUHIER_CU(cuEventCreate, &link->copied, CU_EVENT_DISABLE_TIMING);
+    return OMPI_SUCCESS != rc ? rc : GPUHIER_CU(cuEventCreate, &link->put, CU_EVENT_DISABLE_TIMING);
 }
 
 void gpuhier_link_fini(gpuhier_link_t *link, bool context_is_there)
@@ -62,7 +60,7 @@ static int chunk_copy(const gpuhier_call_t *call, CUdeviceptr to, CUdeviceptr fr
     } else {
         rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to, from, bytes, stream), "cuMemcpyAsync of a chunk");
     }
-    return OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuEventRecord(event, stream), "cuEventRecord");
+    return OMPI_SUCCESS != rc ? rc : GPUHIER_CU(cuEventRecord, event, stream);
 }
 
 static int tell(const gpuhier_call_t *call, gpuhier_link_t *link)

@@ -154,7 +154,7 @@ static int launch(gpuhier_call_t *call)
     }
     int rc = gpuhier_pipeline_claim(call);
     if (OMPI_SUCCESS == rc && GPUHIER_ORDER_KERNEL != call->order && is_direct(call)) {
-        rc = gpuhier_cuda_error(gpuhier_cu.cuStreamWaitEvent(stream_of(call), call->input, 0), "cuStreamWaitEvent");
+        rc = GPUHIER_CU(cuStreamWaitEvent, stream_of(call), call->input, 0);
     }
     const int kernel = GPUHIER_RANKS_ALL == call->row->from ? call->kernel : GPUHIER_REDUCE_COUNT;
     rc = OMPI_SUCCESS != rc ? rc : gpuhier_reduce_oneshot(&lane->device->reduce, kernel, &args, stream_of(call));

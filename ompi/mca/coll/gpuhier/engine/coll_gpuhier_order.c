@@ -41,7 +41,7 @@ void gpuhier_order_forget(gpuhier_call_t *call)
 static bool is_usable(CUstream stream)
 {
     CUstreamCaptureStatus status;
-    return OMPI_SUCCESS == gpuhier_cuda_error(gpuhier_cu.cuStreamIsCapturing(stream, &status), "cuStreamIsCapturing");
+    return OMPI_SUCCESS == GPUHIER_CU(cuStreamIsCapturing, stream, &status);
 }
 
 int gpuhier_order_mark_input(gpuhier_call_t *call)
@@ -80,12 +80,8 @@ static int elsewhere_mark(const gpuhier_call_t *call, const gpuhier_buffer_t *bu
     rc = !is_usable(CU_STREAM_LEGACY) ? OMPI_ERROR
          : gpuhier_params.sync_before ? gpuhier_cuda_error(gpuhier_cu.cuCtxSynchronize(), "cuCtxSynchronize")
                                       : OMPI_SUCCESS;
-    rc = OMPI_SUCCESS != rc
-             ? rc
-             : gpuhier_cuda_error(gpuhier_cu.cuEventCreate(event_p, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
-    if (OMPI_SUCCESS == rc) {
-        rc = gpuhier_cuda_error(gpuhier_cu.cuEventRecord(*event_p, CU_STREAM_LEGACY), "cuEventRecord");
-    }
+    rc = OMPI_SUCCESS != rc ? rc : GPUHIER_CU(cuEventCreate, event_p, CU_EVENT_DISABLE_TIMING);
+    rc = OMPI_SUCCESS != rc ? rc : GPUHIER_CU(cuEventRecord, *event_p, CU_STREAM_LEGACY);
     gpuhier_cuda_leave(&scope);
     return rc;
 }
@@ -164,12 +160,9 @@ void gpuhier_order_leave(gpuhier_call_t *call)
 int gpuhier_order_queue(gpuhier_call_t *call)
 {
     const CUevent marks[] = {call->input, call->elsewhere[0], call->elsewhere[1]};
+    CUstream stream = call->lane->stream[GPUHIER_STAGE_IN];
     for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); ++i) {
-        int rc =
-            NULL == marks[i]
-                ? OMPI_SUCCESS
-                : gpuhier_cuda_error(gpuhier_cu.cuStreamWaitEvent(call->lane->stream[GPUHIER_STAGE_IN], marks[i], 0),
-                                     "cuStreamWaitEvent");
+        int rc = NULL == marks[i] ? OMPI_SUCCESS : GPUHIER_CU(cuStreamWaitEvent, stream, marks[i], 0);
         if (OMPI_SUCCESS != rc) {
             return rc;
         }

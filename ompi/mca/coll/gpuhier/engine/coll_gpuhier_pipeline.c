@@ -83,8 +83,7 @@ static int stage_queued(gpuhier_call_t *call, gpuhier_stage_t stage)
     gpuhier_lane_t *lane = call->lane;
     const uint64_t slice = call->slices.stage[stage].begun;
     const int buffer = gpuhier_plan_buffer(&call->slices.plan, slice);
-    int rc = gpuhier_cuda_error(
-        gpuhier_cu.cuEventRecord(lane->done[stage][buffer], gpuhier_place_stream(call, stage, slice)), "cuEventRecord");
+    int rc = GPUHIER_CU(cuEventRecord, lane->done[stage][buffer], gpuhier_place_stream(call, stage, slice));
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
@@ -177,8 +176,7 @@ static int input_queue(const gpuhier_call_t *call, uint64_t slice)
         const CUdeviceptr to = gpuhier_place_input(call, me, block, slice, range.begin);
         const CUdeviceptr from =
             call->in + (gpuhier_call_begin(call, me, call->given, block) + range.begin) * call->elem_bytes;
-        rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(to, from, bytes, call->lane->stream[GPUHIER_STAGE_IN]),
-                                "cuMemcpyAsync");
+        rc = GPUHIER_CU(cuMemcpyAsync, to, from, bytes, call->lane->stream[GPUHIER_STAGE_IN]);
     }
     return rc;
 }

@@ -137,9 +137,7 @@ static int input_queue(gpuhier_call_t *call)
         return OMPI_SUCCESS;
     }
     int rc = copies ? OMPI_SUCCESS : stream_order(call, &stream);
-    rc = OMPI_SUCCESS != rc
-             ? rc
-             : gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(pinned, call->in, bytes, stream), "cuMemcpyAsync");
+    rc = OMPI_SUCCESS != rc ? rc : GPUHIER_CU(cuMemcpyAsync, pinned, call->in, bytes, stream);
     if (!copies) {
         return rc;
     }
@@ -283,7 +281,7 @@ static int output_queue(gpuhier_call_t *call, CUdeviceptr out, const void *pinne
     if (OMPI_SUCCESS == rc && call->has_gaps) {
         rc = gpuhier_reduce_store(call->kernel, out, from, bytes / call->elem_bytes, stream);
     } else if (OMPI_SUCCESS == rc) {
-        rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpyAsync(out, from, bytes, stream), "cuMemcpyAsync");
+        rc = GPUHIER_CU(cuMemcpyAsync, out, from, bytes, stream);
     }
     return OMPI_SUCCESS != rc ? rc : 1;
 }

@@ -69,9 +69,7 @@ static gpuhier_locked_t *block_make(size_t bytes, CUcontext context)
         free(block);
         return NULL;
     }
-    if (OMPI_SUCCESS
-        != gpuhier_cuda_error(gpuhier_cu.cuMemHostRegister(block->memory, bytes, CU_MEMHOSTREGISTER_PORTABLE),
-                              "cuMemHostRegister")) {
+    if (OMPI_SUCCESS != GPUHIER_CU(cuMemHostRegister, block->memory, bytes, CU_MEMHOSTREGISTER_PORTABLE)) {
         free(block->memory);
         free(block);
         return NULL;

@@ -35,23 +35,20 @@ static CUdeviceptr device_at(const gpuhier_staging_t *s, size_t offset)
  * memory. */
 static int transfer_plain(bool to_host, char *host, CUdeviceptr device, size_t bytes)
 {
-    return to_host ? gpuhier_cuda_error(gpuhier_cu.cuMemcpyDtoH(host, device, bytes), "cuMemcpyDtoH")
-                   : gpuhier_cuda_error(gpuhier_cu.cuMemcpyHtoD(device, host, bytes), "cuMemcpyHtoD");
+    return to_host ? GPUHIER_CU(cuMemcpyDtoH, host, device, bytes) : GPUHIER_CU(cuMemcpyHtoD, device, host, bytes);
 }
 
 /* Queues a transfer of one stretch, `host` being where it lies in host memory. */
 static int transfer(bool to_host, char *host, CUdeviceptr device, size_t bytes)
 {
     const CUdeviceptr other = (CUdeviceptr) (uintptr_t) host;
-    int rc = gpuhier_cuda_error(
-        gpuhier_cu.cuMemcpyAsync(to_host ? other : device, to_host ? device : other, bytes, CU_STREAM_LEGACY),
-        "cuMemcpyAsync");
+    int rc = GPUHIER_CU(cuMemcpyAsync, to_host ? other : device, to_host ? device : other, bytes, CU_STREAM_LEGACY);
     return OMPI_SUCCESS == rc ? rc : transfer_plain(to_host, host, device, bytes);
 }
 
 static int queue_wait(void)
 {
-    return gpuhier_cuda_error(gpuhier_cu.cuStreamSynchronize(CU_STREAM_LEGACY), "cuStreamSynchronize");
+    return GPUHIER_CU(cuStreamSynchronize, CU_STREAM_LEGACY);
 }
 
 /* Copies the whole buffer at once. The program may read the result on a stream that waits for no other, so this
@@ -89,7 +86,7 @@ static int stretches_transfer(const gpuhier_staging_t *s, bool to_host, const st
         .WidthInBytes = p->length,
         .Height = p->count,
     };
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuMemcpy2DAsync(&shape, CU_STREAM_LEGACY), "cuMemcpy2DAsync");
+    int rc = GPUHIER_CU(cuMemcpy2DAsync, &shape, CU_STREAM_LEGACY);
     if (OMPI_SUCCESS != rc) {
         rc = OMPI_SUCCESS; /* the stretches may lie in several allocations */
         for (size_t i = 0; i < p->count && OMPI_SUCCESS == rc; ++i) {

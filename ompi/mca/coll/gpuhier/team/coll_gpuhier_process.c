@@ -54,11 +54,9 @@ static int gpu_describe(int ordinal, gpuhier_gpu_info_t *gpu_p)
     CUuuid uuid;
     char pci[32] = "";
     memset(gpu_p, 0, sizeof(*gpu_p));
-    int rc = gpuhier_cuda_error(gpuhier_cu.cuDeviceGet(&device, ordinal), "cuDeviceGet");
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_cuda_error(gpuhier_cu.cuDeviceGetUuid(&uuid, device), "cuDeviceGetUuid");
-    rc = OMPI_SUCCESS != rc
-             ? rc
-             : gpuhier_cuda_error(gpuhier_cu.cuDeviceGetPCIBusId(pci, sizeof(pci), device), "cuDeviceGetPCIBusId");
+    int rc = GPUHIER_CU(cuDeviceGet, &device, ordinal);
+    rc = OMPI_SUCCESS != rc ? rc : GPUHIER_CU(cuDeviceGetUuid, &uuid, device);
+    rc = OMPI_SUCCESS != rc ? rc : GPUHIER_CU(cuDeviceGetPCIBusId, pci, sizeof(pci), device);
     if (OMPI_SUCCESS == rc) {
         memcpy(gpu_p->uuid, &uuid, sizeof(gpu_p->uuid));
         unsigned part[4]; /* "domain:bus:device.function" */

@@ -46,20 +46,14 @@ static bool is_usable(CUstream stream)
 
 int gpuhier_order_mark_input(gpuhier_call_t *call)
 {
-    gpuhier_device_t *device = call->team->device;
     int rc = gpuhier_params.sync_before ? gpuhier_cuda_error(gpuhier_cu.cuCtxSynchronize(), "cuCtxSynchronize")
                                         : OMPI_SUCCESS;
-    rc = OMPI_SUCCESS != rc ? rc : gpuhier_event_take(device, &call->input);
+    rc = OMPI_SUCCESS != rc ? rc : gpuhier_event_take(call->team->device, &call->input);
     if (OMPI_SUCCESS != rc) {
         call->input = NULL;
         return rc;
     }
-    rc = gpuhier_cuda_error(gpuhier_cu.cuEventRecord(call->input, CU_STREAM_LEGACY), "cuEventRecord");
-    if (OMPI_SUCCESS != rc) {
-        gpuhier_event_give(device, call->input);
-        call->input = NULL;
-    }
-    return rc;
+    return GPUHIER_CU(cuEventRecord, call->input, CU_STREAM_LEGACY);
 }
 
 /*

@@ -29,7 +29,7 @@ bool gpuhier_order_may_copy(const gpuhier_call_t *call);
 gpuhier_order_t gpuhier_order_mark(gpuhier_call_t *call);
 
 /* Makes call->input alone: an event behind all that the program, and gpuhier, have queued on the legacy default stream.
- * Returns an Open MPI code. */
+ * Returns an Open MPI code; gpuhier_order_forget() is due in any case. */
 int gpuhier_order_mark_input(gpuhier_call_t *call);
 
 /*

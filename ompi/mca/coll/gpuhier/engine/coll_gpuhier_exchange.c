@@ -20,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_counters.h"
 #include "engine/coll_gpuhier_exchange.h"
 #include "engine/coll_gpuhier_host_reduce.h"

@@ -12,7 +12,6 @@
  */
 #include "engine/coll_gpuhier_host_reduce.h"
 
-#include <stdint.h>
 #include <string.h>
 
 #include "gpu/kernels/gpuhier_kernel_ops.h"

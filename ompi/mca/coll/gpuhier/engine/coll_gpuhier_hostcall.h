@@ -23,7 +23,6 @@
 
 #include "base/coll_gpuhier_compat.h"
 
-#include <stddef.h>
 #include <stdint.h>
 
 struct gpuhier_call;

@@ -29,7 +29,6 @@
 #include "engine/coll_gpuhier_leaders.h"
 #include "net/coll_gpuhier_net.h"
 #include "team/coll_gpuhier_partners.h"
-#include "team/coll_gpuhier_process.h"
 
 /* On the wire, and in memory. */
 typedef struct message {

@@ -17,8 +17,6 @@
  */
 #include "ompi_config.h"
 
-#include <string.h>
-
 #include "base/coll_gpuhier_counters.h"
 #include "engine/coll_gpuhier_link.h"
 #include "team/coll_gpuhier_partners.h"

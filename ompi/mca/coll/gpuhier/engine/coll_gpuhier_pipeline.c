@@ -43,7 +43,6 @@
  */
 #include "ompi_config.h"
 
-#include "base/coll_gpuhier_compat.h"
 #include "engine/coll_gpuhier_exchange.h"
 #include "engine/coll_gpuhier_order.h"
 #include "engine/coll_gpuhier_pipeline.h"

@@ -9,7 +9,6 @@
 #ifndef GPUHIER_PLACE_H
 #define GPUHIER_PLACE_H
 
-#include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_form.h"
 
 /* Bytes from the beginning of a slice buffer to an element of a slice in a block. A slice cuts all blocks alike, and

@@ -15,7 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/coll_gpuhier_compat.h"
 #include "gpu/coll_gpuhier_exports.h"
 #include "opal/class/opal_hash_table.h"
 

@@ -16,7 +16,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/coll_gpuhier_compat.h"
 #include "base/coll_gpuhier_sync.h"
 #include "gpu/coll_gpuhier_device.h"
 #include "gpu/coll_gpuhier_hostmem.h"

@@ -15,12 +15,10 @@
  */
 #include "ompi_config.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/coll_gpuhier_compat.h"
 #include "gpu/coll_gpuhier_ipc_cache.h"
 #include "opal/class/opal_hash_table.h"
 #include "opal/class/opal_list.h"

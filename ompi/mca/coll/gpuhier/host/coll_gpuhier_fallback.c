@@ -11,12 +11,9 @@
 #include "ompi_config.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
 #include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_help.h"
-#include "gpu/coll_gpuhier_cuda.h"
-#include "gpu/coll_gpuhier_device.h"
 #include "host/coll_gpuhier_fallback.h"
 #include "ompi/datatype/ompi_datatype.h"
 #include "ompi/runtime/mpiruntime.h"

@@ -17,8 +17,6 @@
 #define GPUHIER_FALLBACK_H
 
 #include "base/coll_gpuhier_counters.h"
-#include "base/coll_gpuhier_saved.h"
-#include "base/coll_gpuhier_trace.h"
 #include "host/coll_gpuhier_operand.h"
 
 /*

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <limits.h>
 
 #include "base/coll_gpuhier_end.h"
 #include "base/coll_gpuhier_help.h"

@@ -8,7 +8,6 @@
 #define GPUHIER_PROCESS_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "gpu/coll_gpuhier_device.h"
 #include "net/coll_gpuhier_net.h"

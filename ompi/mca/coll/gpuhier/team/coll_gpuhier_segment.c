@@ -22,7 +22,6 @@
 #include "base/coll_gpuhier_compat.h"
 #include "base/coll_gpuhier_help.h"
 #include "base/coll_gpuhier_limits.h"
-#include "opal/util/output.h"
 #include "opal/util/proc.h"
 
 #define NAME_BYTES 48

@@ -19,7 +19,6 @@
 #include "team/coll_gpuhier_partners.h"
 #include "team/coll_gpuhier_setup_internal.h"
 #include "ompi/proc/proc.h"
-#include "opal/util/output.h"
 
 static bool has_rdma(const gpuhier_record_t *record)
 {

@@ -19,7 +19,6 @@
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
 #include "gpu/coll_gpuhier_fd_passing.h"
-#include "plan/coll_gpuhier_choice.h"
 #include "team/coll_gpuhier_p2p_test.h"
 #include "team/coll_gpuhier_team.h"
 #include "opal/util/output.h"

@@ -15,7 +15,6 @@
 #include "team/coll_gpuhier_process.h"
 #include "team/coll_gpuhier_partners.h"
 #include "team/coll_gpuhier_team.h"
-#include "opal/util/output.h"
 
 static void team_construct(gpuhier_team_t *team);
 OBJ_CLASS_INSTANCE(gpuhier_team_t, opal_list_item_t, team_construct, NULL);

@@ -86,11 +86,7 @@ static void rails_describe(const gpuhier_team_t *team, const gpuhier_record_t *m
     }
     int first, end;
     gpuhier_shape_pieces(&team->shape, team->rank, &first, &end);
-    for (int piece = first; piece < end; ++piece) {
-        for (int i = 0; i < team->rails[piece].count; ++i) {
-            d->driven |= 1u << team->rails[piece].rail[i];
-        }
-    }
+    d->driven = gpuhier_rails_bits(team->rails, first, end);
 }
 
 static void team_describe(const gpuhier_team_t *team, gpuhier_description_t *d)

@@ -23,16 +23,15 @@ static const struct counter {
 static int counter_read(const mca_base_pvar_t *pvar, void *value, void *obj)
 {
     (void) obj;
-    const _Atomic uint64_t *counter = pvar->ctx;
-    *(unsigned long long *) value = atomic_load_explicit(counter, memory_order_relaxed);
+    *(unsigned long long *) value = gpuhier_counted(pvar->ctx);
     return OPAL_SUCCESS;
 }
 
-uint64_t gpuhier_calls_saved(void)
+unsigned long long gpuhier_calls_saved(void)
 {
-    uint64_t sum = 0;
+    unsigned long long sum = 0;
     for (int i = 0; i < GPUHIER_REASON_COUNT; ++i) {
-        sum += atomic_load_explicit(&gpuhier_counters.saved_because[i], memory_order_relaxed);
+        sum += gpuhier_counted(&gpuhier_counters.saved_because[i]);
     }
     return sum;
 }

@@ -90,12 +90,17 @@ typedef struct gpuhier_counters {
 extern gpuhier_counters_t gpuhier_counters;
 
 /* Calls handed to the saved collective, for any reason. */
-uint64_t gpuhier_calls_saved(void);
+unsigned long long gpuhier_calls_saved(void);
 
-/* Adds n. */
+/* Adds n. The next one returns the sum. */
 static inline void gpuhier_count(_Atomic uint64_t *counter, uint64_t n)
 {
     atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+static inline unsigned long long gpuhier_counted(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
 /* Registers the counters as performance variables of a component. Returns an Open MPI code. */

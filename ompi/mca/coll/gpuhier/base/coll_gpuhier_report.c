@@ -69,11 +69,6 @@ void gpuhier_report_members(const char *text)
     opal_mutex_unlock(&lock);
 }
 
-static unsigned long long counted(_Atomic uint64_t *counter)
-{
-    return (unsigned long long) atomic_load_explicit(counter, memory_order_relaxed);
-}
-
 /* Writes 2^log2 bytes with a unit, such as 64 KiB. */
 static const char *size_text(int log2, char text[16])
 {
@@ -109,7 +104,7 @@ void gpuhier_report_print(void)
 {
     gpuhier_counters_t *c = &gpuhier_counters;
     if (!gpuhier_params.report || 0 != OPAL_PROC_MY_NAME.vpid
-        || ('\0' == served[0] && 0 == counted(&c->calls_accelerated) + gpuhier_calls_saved())) {
+        || ('\0' == served[0] && 0 == gpuhier_counted(&c->calls_accelerated) + gpuhier_calls_saved())) {
         return;
     }
     opal_output(0, "coll:gpuhier: report of rank 0");
@@ -120,16 +115,17 @@ void gpuhier_report_print(void)
         0,
         "coll:gpuhier: on the GPUs %llu calls: %llu nonblocking or persistent, %llu reduced by the host, %llu by "
         "one-shot kernels, %llu in NVSwitches, %llu long",
-        counted(&c->calls_accelerated), counted(&c->calls_nonblocking), counted(&c->calls_small),
-        counted(&c->calls_oneshot), counted(&c->calls_switch), counted(&c->calls_long));
+        gpuhier_counted(&c->calls_accelerated), gpuhier_counted(&c->calls_nonblocking),
+        gpuhier_counted(&c->calls_small), gpuhier_counted(&c->calls_oneshot), gpuhier_counted(&c->calls_switch),
+        gpuhier_counted(&c->calls_long));
     opal_output(0,
                 "coll:gpuhier: left to Open MPI %llu calls; gpuhier copied GPU buffers to host memory for %llu calls",
-                (unsigned long long) gpuhier_calls_saved(), counted(&c->calls_staged));
+                gpuhier_calls_saved(), gpuhier_counted(&c->calls_staged));
     for (int i = 0; i < GPUHIER_REASON_COUNT; ++i) {
-        if (0 != counted(&c->saved_because[i])) {
+        if (0 != gpuhier_counted(&c->saved_because[i])) {
             const bool differ = GPUHIER_REASON_members == i && '\0' != members[0];
-            opal_output(0, "coll:gpuhier:   %12llu  %s%s%s", counted(&c->saved_because[i]), gpuhier_reason_text(i),
-                        differ ? ": " : "", differ ? members : "");
+            opal_output(0, "coll:gpuhier:   %12llu  %s%s%s", gpuhier_counted(&c->saved_because[i]),
+                        gpuhier_reason_text(i), differ ? ": " : "", differ ? members : "");
         }
     }
     while (NULL != tables) { /* a component that is opened again begins anew */

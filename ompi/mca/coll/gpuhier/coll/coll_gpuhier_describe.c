@@ -69,11 +69,6 @@ void gpuhier_serving_tell(struct ompi_communicator_t *comm)
     }
 }
 
-static uint64_t counted(_Atomic uint64_t *counter)
-{
-    return atomic_load_explicit(counter, memory_order_relaxed);
-}
-
 static void rails_describe(const gpuhier_team_t *team, const gpuhier_record_t *mine, gpuhier_description_t *d)
 {
     const char *names[GPUHIER_RAILS_MAX];
@@ -133,11 +128,11 @@ __attribute__((visibility("default"))) int gpuhier_describe(MPI_Comm comm, gpuhi
             d->members[0] = '\0';
         }
     }
-    d->accelerated = counted(&gpuhier_counters.calls_accelerated);
-    d->small = counted(&gpuhier_counters.calls_small);
-    d->staged = counted(&gpuhier_counters.calls_staged);
+    d->accelerated = gpuhier_counted(&gpuhier_counters.calls_accelerated);
+    d->small = gpuhier_counted(&gpuhier_counters.calls_small);
+    d->staged = gpuhier_counted(&gpuhier_counters.calls_staged);
     for (int i = 0; i < GPUHIER_REASON_COUNT; ++i) {
-        d->left[i] = counted(&gpuhier_counters.saved_because[i]);
+        d->left[i] = gpuhier_counted(&gpuhier_counters.saved_because[i]);
     }
     return 0;
 }

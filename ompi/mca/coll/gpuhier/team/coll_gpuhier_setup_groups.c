@@ -151,12 +151,8 @@ static int groups_make(gpuhier_setup_t *setup)
 void gpuhier_setup_switches(gpuhier_setup_t *setup)
 {
     gpuhier_team_t *team = setup->team;
-    int least = team->nranks;
-    for (int group = 0; group < team->ngroups; ++group) {
-        const int size = gpuhier_hierarchy_group_size(&team->hierarchy, group);
-        least = size < least ? size : least;
-    }
-    team->switch_from = gpuhier_choice_switch_from(team->ngroups, least, gpuhier_params.switch_bytes);
+    team->switch_from =
+        gpuhier_choice_switch_from(team->ngroups, team->shape.min_group_size, gpuhier_params.switch_bytes);
     const bool has_long = gpuhier_choice_has_long(&team->shape, &team->limits);
     if (gpuhier_params.switch_bytes < 0 && team->ngroups > 1 && (GPUHIER_WIRE_RDMA != team->limits.wire || !has_long)) {
         team->switch_from = 0; /* over a slower wire, or with few slices in flight, they would gain nothing */

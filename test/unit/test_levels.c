@@ -355,8 +355,9 @@ static void run_slice(run_t *run, int ranks, uint64_t slice, pure_random_t *rand
         }
     }
     for (int index = 0; index < ranks; ++index) { /* the exchange knows of no levels */
+        const gpuhier_plan_t *plan = &run->plans[index];
         const gpuhier_range_t shard =
-            gpuhier_plan_part(&run->plans[index], slice, run->plans[index].shard, run->plans[index].group_size);
+            gpuhier_plan_part(plan, slice, plan->shape->hierarchy->shard_of[plan->rank], plan->group_size);
         const gpuhier_range_t last = shard_of(run, index, run->levels - 1, slice);
         assert_memory_equal(&shard, &last, sizeof(shard));
     }

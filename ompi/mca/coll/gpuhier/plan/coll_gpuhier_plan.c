@@ -38,7 +38,6 @@ int gpuhier_plan_init(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, int 
     plan.group = h->group_of[rank];
     plan.index = h->index_of[rank];
     plan.group_size = gpuhier_hierarchy_group_size(h, plan.group);
-    plan.shard = h->shard_of[rank];
     int end_piece;
     gpuhier_shape_pieces(shape, rank, &plan.first_piece, &end_piece);
     plan.npieces = end_piece - plan.first_piece;

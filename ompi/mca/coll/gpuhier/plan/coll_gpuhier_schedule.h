@@ -211,7 +211,7 @@ typedef struct gpuhier_limits {
 
 /*
  * One call as one rank sees it. A plain value without allocations, made for each call and copied freely. The shape must
- * outlive it. All members but rank, group, index, shard, group_size, first_piece, npieces and shard_elems_max are equal
+ * outlive it. All members but rank, group, index, group_size, first_piece, npieces and shard_elems_max are equal
  * on all ranks.
  */
 typedef struct gpuhier_plan {
@@ -219,7 +219,6 @@ typedef struct gpuhier_plan {
     int rank;
     int group;
     int index;       /* of the rank in its group */
-    int shard;       /* the number of its shard there */
     int group_size;  /* ranks of its group */
     int first_piece; /* the rank owns pieces first_piece .. first_piece + npieces - 1: its shard */
     int npieces;

@@ -74,12 +74,6 @@ typedef const MPI_Aint *gpuhier_aints_t;
 #if OMPI_MAJOR_VERSION >= 5
 #    include "opal/mca/pmix/pmix-internal.h"
 #    define GPUHIER_MODEX_SCOPE PMIX_GLOBAL
-#else
-#    include "opal/mca/pmix/pmix.h"
-#    define GPUHIER_MODEX_SCOPE OPAL_PMIX_GLOBAL
-#endif
-
-#if OMPI_MAJOR_VERSION >= 5
 #    include "opal/class/opal_cstring.h"
 #    include "opal/mca/accelerator/base/base.h"
 #    include "opal/mca/threads/thread_usage.h"
@@ -87,6 +81,8 @@ typedef const MPI_Aint *gpuhier_aints_t;
 #    include "opal/runtime/opal.h"
 #    include "opal/util/string_copy.h"
 #else
+#    include "opal/mca/pmix/pmix.h"
+#    define GPUHIER_MODEX_SCOPE OPAL_PMIX_GLOBAL
 #    include "opal/runtime/opal_params.h"
 #    include "opal/threads/thread_usage.h"
 #endif

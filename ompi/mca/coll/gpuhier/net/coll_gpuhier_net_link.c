@@ -48,13 +48,8 @@ void gpuhier_net_op_end(gpuhier_net_op_t *op, int code, size_t bytes)
     op->request = NULL;
     op->status = code;
     op->net->rails[op->rail].warm = GPUHIER_NET_WARM_ROUNDS;
-    if (OMPI_SUCCESS != code) {
-        op->bytes = 0;
-        op->state = GPUHIER_NET_OP_ERROR;
-        return;
-    }
-    op->bytes = bytes;
-    op->state = GPUHIER_NET_OP_DONE;
+    op->bytes = OMPI_SUCCESS == code ? bytes : 0;
+    op->state = OMPI_SUCCESS == code ? GPUHIER_NET_OP_DONE : GPUHIER_NET_OP_ERROR;
 }
 
 void gpuhier_net_op_finish(gpuhier_net_op_t *op, int code, size_t bytes)

@@ -30,11 +30,6 @@ int gpuhier_hostcall_tag(struct ompi_communicator_t *comm)
     return tag;
 }
 
-static bool is_all_reduce(const gpuhier_call_t *call)
-{
-    return gpuhier_collective_is_all_to_all(call->row);
-}
-
 /* Copies between one of the user's buffers, which has so many bytes, and the call's host memory. */
 static int user_copy(const gpuhier_call_t *call, CUdeviceptr user, const gpuhier_buffer_t *place, size_t bytes,
                      char *host, bool to_host)
@@ -98,11 +93,12 @@ void gpuhier_hostcall_begin(gpuhier_call_t *call)
     const bool lacks_list = call->row->has_lists && NULL == gpuhier_call_lengths(call, true);
     host->data = calloc(1, call->in_bytes + 1);                                  /* padding is sent too */
     host->heard_data = malloc(call->count * call->elem_bytes + call->out_bytes); /* a block of either */
-    host->result = is_all_reduce(call) ? NULL : calloc(1, call->out_bytes + 1);
+    const bool is_all_reduce = gpuhier_collective_is_all_to_all(call->row);
+    host->result = is_all_reduce ? NULL : calloc(1, call->out_bytes + 1);
     host->verdicts = calloc(1, sizeof(*host->verdicts));
     if (NULL != host->verdicts) {
         host->verdicts->mine = lacks_list || NULL == host->data || NULL == host->heard_data
-                               || (NULL == host->result && !is_all_reduce(call))
+                               || (NULL == host->result && !is_all_reduce)
                                || (gives && OMPI_SUCCESS != blocks_copy(call, true, host->data));
     }
 }
@@ -249,9 +245,10 @@ int gpuhier_hostcall_step(gpuhier_call_t *call, bool *done_p, int *status_p)
         return OMPI_ERR_OUT_OF_RESOURCE; /* the call fails like any other, and the other ranks see it */
     }
     for (;; ++events) {
+        const bool by_blocks = host->on_data && NULL != host->result; /* on data, all ranks have their memory */
         gpuhier_tree_move_t move;
-        int peer, rc = host->on_data && !is_all_reduce(call) ? blocks_step(call) : message_done(call);
-        if (rc > 0 && host->on_data && !is_all_reduce(call)) {
+        int peer, rc = by_blocks ? blocks_step(call) : message_done(call);
+        if (rc > 0 && by_blocks) {
             break;
         }
         if (rc <= 0) {

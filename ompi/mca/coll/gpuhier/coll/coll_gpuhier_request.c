@@ -6,7 +6,7 @@
  *
  *            post                                  the call has ended
  *   inactive ----> active, in its team's queue  ------------------------------------------> complete
- *            await_saved                           the saved request is complete; copy back
+ *            await                                 the saved request is complete; copy back
  *            ----> active, in the list of those that wait ---------------------------------> complete
  *
  * A call that ends while a kernel that waits for other ranks is on the default stream waits in that list, too: the copy
@@ -197,12 +197,6 @@ void gpuhier_request_post(gpuhier_request_t *request)
     gpuhier_queue_tell(ended);
 }
 
-static void await_saved(gpuhier_request_t *request)
-{
-    activate(request);
-    await(request);
-}
-
 void gpuhier_request_trace(gpuhier_request_t *request, const gpuhier_trace_event_t *trace)
 {
     request->is_traced = NULL != trace;
@@ -234,7 +228,8 @@ static int start_saved(gpuhier_request_t *request)
         --gpuhier_inside_saved;
     }
     if (OMPI_SUCCESS == rc) {
-        await_saved(request);
+        activate(request);
+        await(request);
     }
     return rc;
 }
@@ -421,7 +416,8 @@ int gpuhier_request_stage(const gpuhier_entry_t *entry, gpuhier_saved_fn *call, 
     }
     *request_p = &request->base.super;
     if (!persistent) {
-        await_saved(request);
+        activate(request);
+        await(request);
     }
     return OMPI_SUCCESS;
 }

@@ -75,9 +75,7 @@ static const gpuhier_form_t *form_choose(const gpuhier_call_t *call)
                                                   [GPUHIER_FORM_SWITCHED] = &gpuhier_form_switched,
                                                   [GPUHIER_FORM_SLICES] = &gpuhier_form_slices};
     const gpuhier_team_t *team = call->team;
-    const bool can = GPUHIER_SWITCH_READY == team->switch_state;
-    const uint64_t switch_bytes =
-        can && gpuhier_switch_suits(team, call->kernel, call->axis_bytes) ? team->switch_from : 0;
+    const bool has_switch = GPUHIER_SWITCH_READY == team->switch_state;
     gpuhier_facts_t facts = gpuhier_team_facts(team);
     facts.bytes = call->axis_bytes;
     if (!gpuhier_collective_is_all_to_all(call->row)) {
@@ -85,7 +83,8 @@ static const gpuhier_form_t *form_choose(const gpuhier_call_t *call)
     }
     facts.is_blocking = NULL == call->ended;
     facts.has_gaps = call->has_gaps;
-    facts.switch_bytes = switch_bytes;
+    facts.switch_bytes =
+        has_switch && gpuhier_switch_suits(team, call->kernel, call->axis_bytes) ? team->switch_from : 0;
     return forms[gpuhier_choice_form(&facts)];
 }
 

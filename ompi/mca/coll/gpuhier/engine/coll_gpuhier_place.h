@@ -3,8 +3,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Where the slices of a call lie: elements of a slice in the members' inputs, outputs and scratch, the ranks with which
- * this rank works on them, and the stream on which it does. Used by the stages, which are in coll_gpuhier_pipeline.c
- * and coll_gpuhier_circle.c.
+ * this rank works on them, and the stream on which it does. Used by the stages.
  */
 #ifndef GPUHIER_PLACE_H
 #define GPUHIER_PLACE_H

@@ -5,9 +5,8 @@
  * Owns the rows of the collectives, the choice of the algorithm that sums the pieces between groups, and each step of
  * that algorithm. The plan of a call, with its ranges, is in coll_gpuhier_plan.c.
  *
- * How it works: nothing is stored for a slice or step. The steps of an algorithm depend on (N, group) only, and each is
- * computed when it is needed; a plan adds the ranges. All ranges come from gpuhier_cut(), so the two ranks of a message
- * compute the same bytes.
+ * How it works: the steps of an algorithm depend on (N, group) only, and each is computed when it is needed; a plan
+ * adds the ranges.
  *
  * Called by the plan, set-up and the unit tests. No Open MPI header.
  */

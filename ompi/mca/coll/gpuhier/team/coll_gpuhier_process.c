@@ -331,7 +331,6 @@ int gpuhier_process_net_open(const gpuhier_record_t *mine, gpuhier_way_t way, un
 
 #define LEAVE_PAUSE_NS 20000
 
-/* Partners may still be in their last call with this rank, and need Open MPI's progress here. */
 void gpuhier_process_leave(void)
 {
     const struct timespec pause = {.tv_nsec = LEAVE_PAUSE_NS};

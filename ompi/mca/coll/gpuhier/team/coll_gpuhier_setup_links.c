@@ -279,8 +279,7 @@ int gpuhier_setup_hostlanes_make(const gpuhier_setup_t *setup, const gpuhier_hos
     return ok ? OMPI_SUCCESS : OMPI_ERR_NOT_AVAILABLE;
 }
 
-/* Bytes of a shard in the relay at most: page-locked memory is scarce, /dev/shm is small in containers, and every
- * communicator has its own. With four slices in flight a lane takes 2 MiB. */
+/* Bytes of a shard in the relay at most, for the reasons of GPUHIER_HOSTMEM_SLICE_BYTES. */
 #define RELAY_SHARD_BYTES ((size_t) 512 << 10)
 
 /* Bytes of the longest slice with a relay. */

@@ -29,6 +29,14 @@ static inline uint64_t gpuhier_clock_us(void)
     return (uint64_t) (1e6 * gpuhier_clock());
 }
 
+/* Seconds of the same clock, to a few milliseconds, in a fraction of the time. */
+static inline double gpuhier_clock_coarse(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
+}
+
 /*
  * The times of many calls in a fixed space: the first one apart, since it may set up a communicator, then the least and
  * the median. A histogram with eight buckets for each power of two nanoseconds gives the median within a sixteenth.

@@ -10,6 +10,7 @@
  */
 #include "ompi_config.h"
 
+#include "base/coll_gpuhier_clock.h"
 #include "gpu/coll_gpuhier_fd_passing.h"
 #include "ompi/constants.h"
 
@@ -22,7 +23,6 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #define ARRIVED_MAX 256    /* descriptors that were not taken */
@@ -44,7 +44,7 @@ typedef union control {
 typedef struct arrived {
     gpuhier_fd_key_t fd_key;
     int file; /* -1: the sender has none, or this process may open no more */
-    time_t time;
+    double time;
 } arrived_t;
 
 static arrived_t arrived[ARRIVED_MAX]; /* the oldest first */
@@ -61,13 +61,6 @@ uint64_t gpuhier_process_word(void)
         }
     }
     return process_word;
-}
-
-static time_t now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
-    return time.tv_sec;
 }
 
 /* The name of a process's socket. Returns its length. */
@@ -116,7 +109,7 @@ static void arrived_add(const gpuhier_fd_key_t *fd_key, int file)
     if (ARRIVED_MAX == narrived) {
         arrived_close(0);
     }
-    arrived[narrived++] = (arrived_t){.fd_key = *fd_key, .file = file, .time = now()};
+    arrived[narrived++] = (arrived_t){.fd_key = *fd_key, .file = file, .time = gpuhier_clock_coarse()};
 }
 
 /* The descriptor in a message; -1: it has none, or several, which are closed. *trusted_p: it comes from a process of
@@ -174,7 +167,7 @@ static void receive_all(void)
 {
     for (int i = 0; i < LETTERS_MAX && receive(); ++i) {
     }
-    while (narrived > 0 && arrived[0].time + ARRIVED_SECONDS < now()) {
+    while (narrived > 0 && arrived[0].time + ARRIVED_SECONDS < gpuhier_clock_coarse()) {
         arrived_close(0);
     }
 }

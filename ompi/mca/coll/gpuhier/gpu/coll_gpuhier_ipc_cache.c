@@ -16,9 +16,9 @@
 #include "ompi_config.h"
 
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/coll_gpuhier_clock.h"
 #include "gpu/coll_gpuhier_ipc_cache.h"
 #include "opal/class/opal_hash_table.h"
 #include "opal/class/opal_list.h"
@@ -64,13 +64,6 @@ static void tables_make(void)
         opal_hash_table_init(&holders, TABLE_ENTRIES);
         ready = true;
     }
-}
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
-    return (double) time.tv_sec + 1e-9 * (double) time.tv_nsec;
 }
 
 static map_key_t key_of(const gpuhier_memref_t *ref)
@@ -226,7 +219,7 @@ static int mapping_open(const gpuhier_memref_t *ref, const map_key_t *key, bool 
     }
     mapping->key = *key;
     mapping->context = (CUcontext) (uintptr_t) key->context;
-    mapping->used = now();
+    mapping->used = gpuhier_clock_coarse();
     mapping->pins = 0;
     mapping->keep = keep;
     mapping->gone = false;
@@ -301,7 +294,7 @@ int gpuhier_map(const gpuhier_memref_t *ref, bool keep, gpuhier_mapping_t **mapp
         mapping->keep = true;
         user_bytes -= mapping->key.bytes;
     }
-    mapping->used = now();
+    mapping->used = gpuhier_clock_coarse();
     ++mapping->pins;
     *mapping_p = mapping;
     *address_p = mapping->address + ref->offset;
@@ -315,7 +308,7 @@ uint64_t gpuhier_ipc_epoch(void)
 
 void gpuhier_map_again(gpuhier_mapping_t *const *mappings, int n)
 {
-    const double time = now();
+    const double time = gpuhier_clock_coarse();
     for (int i = 0; i < n; ++i) {
         gpuhier_mapping_t *mapping = mappings[i];
         if (NULL == mapping) {
@@ -360,7 +353,7 @@ static gpuhier_mapping_t *excess_find(size_t budget, double idle)
     if (!ready) {
         return NULL;
     }
-    const double oldest = idle > 0 ? now() - idle : 0;
+    const double oldest = idle > 0 ? gpuhier_clock_coarse() - idle : 0;
     OPAL_LIST_FOREACH (mapping, &recent, gpuhier_mapping_t) {
         if (user_bytes <= budget && mapping->used >= oldest) {
             return NULL;

@@ -15,7 +15,7 @@
 #    define BAR "--------------------------------------------------------------------------\n"
 
 static const char *const lines[] = {
-#    include "help_lines.h" /* the file's, without comments */
+#    include "help_lines.inc" /* the file's, without comments */
 };
 
 void gpuhier_help(const char *topic, ...)

@@ -5,10 +5,10 @@
  * The engine: queues of work, which thread executes it, and when.
  *
  * Owns the queues and the three modes. Does not own what the work is (sim_copy.c,
- * sim_launch.c), its memory (sim_item.c), stream objects (sim_stream.c) nor events (sim_event.c). Every piece of work
- * has a number in its stream and names the work of other streams that it must follow: what an event stood for when it
- * was waited for, and the legacy default stream's implicit order. These always point to work submitted before, so there
- * are no cycles.
+ * sim_launch.c), its memory (sim_item.c), stream objects (sim_stream.c), queries (sim_query.c) nor events
+ * (sim_event.c). Every piece of work has a number in its stream and names the work of other streams that it must
+ * follow: what an event stood for when it was waited for, and the legacy default stream's implicit order. These always
+ * point to work submitted before, so there are no cycles.
  *
  *   eager   submit() executes what it queued, on the spot
  *   thread  one worker per stream; a seeded random delay before one piece of work in four. A
@@ -73,8 +73,6 @@ uint64_t sim_engine_seed(void)
     return seed;
 }
 
-static bool wide_query; /* a query of the legacy default stream looks at the blocking streams as well */
-
 uint64_t sim_now_ns(void)
 {
     struct timespec now;
@@ -123,10 +121,7 @@ int sim_engine_setup(void)
     if (NULL != text && '\0' != text[0]) {
         delay_every = 1;
     }
-    text = getenv("CUDASIM_LEGACY_QUERY");
-    wide_query = NULL != text && 0 == strcmp(text, "blocking");
-    if (NULL != text && '\0' != text[0] && !wide_query && 0 != strcmp(text, "alone")) {
-        fprintf(stderr, "cudasim: CUDASIM_LEGACY_QUERY is '%s'; alone or blocking is expected\n", text);
+    if (0 != sim_query_setup()) {
         return -1;
     }
     lazy_ns *= 1000000u;
@@ -243,11 +238,6 @@ void sim_worker_rest(CUstream stream, uint64_t ns)
     rest(&stream->work, ns);
 }
 
-static uint64_t end_of(CUstream stream, uint64_t seq)
-{
-    return atomic_load_explicit(&stream->ends[seq % SIM_ENDS], memory_order_relaxed);
-}
-
 /*
  * Model: the work starts when the GPU has got it, and a moment after all that it follows has ended. What the worker
  * waited for without knowing its end (another process's record) ended now.
@@ -258,11 +248,11 @@ static void model_start(struct sim_item *item)
     uint64_t start = item->ready_ns;
 
     if (item->seq > 1) {
-        const uint64_t before = end_of(item->stream, item->seq - 1) + gap;
+        const uint64_t before = sim_stream_end(item->stream, item->seq - 1) + gap;
         start = before > start ? before : start;
     }
     for (unsigned i = 0; i < item->ndeps; i++) {
-        const uint64_t before = end_of(item->deps[i].stream, item->deps[i].seq) + gap;
+        const uint64_t before = sim_stream_end(item->deps[i].stream, item->deps[i].seq) + gap;
         start = before > start ? before : start;
     }
     if (NULL != item->slot && sim_now_ns() > start) {
@@ -479,7 +469,7 @@ uint64_t sim_submit(CUstream stream, struct sim_item *item)
 static void model_await(CUstream stream, uint64_t seq)
 {
     if (sim_model.on && seq > 0) {
-        sim_model_await(end_of(stream, seq));
+        sim_model_await(sim_stream_end(stream, seq));
     }
 }
 
@@ -544,7 +534,7 @@ static void drain_locked(CUcontext ctx, int physical)
     for (size_t i = 0; i < n; i++) {
         stream_run(targets[i].stream, targets[i].seq, HOST);
         if (sim_model.on) {
-            const uint64_t end = end_of(targets[i].stream, targets[i].seq);
+            const uint64_t end = sim_stream_end(targets[i].stream, targets[i].seq);
             sim_engine_unlock();
             sim_model_await(end);
             sim_engine_lock();
@@ -567,61 +557,19 @@ void sim_device_drain(int physical)
     sim_engine_unlock();
 }
 
-bool sim_stream_poll(CUstream stream, uint64_t seq)
+bool sim_stream_ask(CUstream stream, uint64_t seq)
 {
-    bool done =
-        sim_stream_done(stream, seq) && (!sim_model.on || 0 == seq || sim_model_is_visible(end_of(stream, seq)));
+    bool runs = false;
 
-    if (!done && SIM_LAZY == mode) {
+    if (SIM_LAZY == mode) {
         sim_engine_lock();
-        if (++stream->queries > 1 && !stream->threaded) {
+        runs = ++stream->queries > 1 && !stream->threaded;
+        if (runs) {
             stream_run(stream, seq, HOST);
-            done = true;
         }
         sim_engine_unlock();
     }
-    return done;
-}
-
-bool sim_stream_query(CUstream stream)
-{
-    uint64_t seq;
-
-    sim_engine_lock();
-    seq = stream->submitted;
-    sim_engine_unlock();
-    return sim_stream_poll(stream, seq);
-}
-
-/* A blocking stream of the context with work under way, and its last piece. */
-static CUstream busy_blocking(CUcontext ctx, uint64_t *seq_p)
-{
-    CUstream stream;
-
-    sim_engine_lock();
-    for (stream = ctx->streams; NULL != stream; stream = stream->next) {
-        *seq_p = stream->submitted;
-        if (stream->blocking && stream != ctx->legacy
-            && (!sim_stream_done(stream, *seq_p)
-                || (sim_model.on && 0 != *seq_p && !sim_model_is_visible(end_of(stream, *seq_p))))) {
-            break;
-        }
-    }
-    sim_engine_unlock();
-    return stream;
-}
-
-bool sim_stream_query_all(CUstream legacy)
-{
-    uint64_t seq;
-    CUstream stream;
-
-    while (wide_query && NULL != (stream = busy_blocking(legacy->ctx, &seq))) {
-        if (!sim_stream_poll(stream, seq)) {
-            return false;
-        }
-    }
-    return sim_stream_query(legacy);
+    return runs;
 }
 
 void sim_stream_kick(CUstream stream, uint64_t seq)

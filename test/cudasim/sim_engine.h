@@ -170,6 +170,12 @@ void sim_word_wake(void *to);
 /* A turn of each kernel that waits without a thread. */
 void sim_kernels_turn(void);
 
+/* Model: when work number seq, one of the last SIM_ENDS, ended. */
+static inline uint64_t sim_stream_end(CUstream stream, uint64_t seq)
+{
+    return atomic_load_explicit(&stream->ends[seq % SIM_ENDS], memory_order_relaxed);
+}
+
 /* Waits until work number seq of the stream is done; do not hold the lock. */
 void sim_stream_wait(CUstream stream, uint64_t seq);
 bool sim_stream_done(CUstream stream, uint64_t seq);
@@ -178,6 +184,12 @@ bool sim_stream_done(CUstream stream, uint64_t seq);
 void sim_stream_drain(CUstream stream);
 void sim_context_drain(CUcontext ctx);
 void sim_device_drain(int physical);
+
+/* Lazy mode: asked again for work that is not done, executes it. Returns whether it did. */
+bool sim_stream_ask(CUstream stream, uint64_t seq);
+
+/* Reads CUDASIM_LEGACY_QUERY. Returns 0, or -1 after a message. */
+int sim_query_setup(void);
 
 /* Whether work up to number seq, or all, is done; in lazy mode, asking again makes progress. */
 bool sim_stream_poll(CUstream stream, uint64_t seq);

@@ -2,9 +2,8 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * gpuhier_help(topic, ...): prints a message of help-coll-gpuhier.txt; the rest are the values of its conversions. Open
- * MPI 4 and 5 read the file. Open MPI 6 knows the texts that it was built with and no others, so the component has its
- * own.
+ * gpuhier_help(topic, ...): prints a message of help-coll-gpuhier.txt, with the values of its conversions. Open MPI 4
+ * and 5 read the file. Open MPI 6 prints only texts that it was built with, so there the component prints its own.
  */
 #ifndef GPUHIER_HELP_H
 #define GPUHIER_HELP_H

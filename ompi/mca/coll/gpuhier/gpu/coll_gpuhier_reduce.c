@@ -388,6 +388,7 @@ int gpuhier_reduce_move(gpuhier_reduce_t *r, gpuhier_moves_args_t *args, CUdevic
     return GPUHIER_MOVES_MAX == ++args->count ? gpuhier_reduce_moves(r, args, stream) : OMPI_SUCCESS;
 }
 
+static_assert(0 == (GPUHIER_MOVES_MAX & (GPUHIER_MOVES_MAX - 1)), "moves_thread() halves the list");
 int gpuhier_reduce_moves(gpuhier_reduce_t *r, gpuhier_moves_args_t *args, CUstream stream)
 {
     const uint32_t count = args->count;

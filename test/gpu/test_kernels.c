@@ -220,9 +220,10 @@ static void moves_check(void)
 static void check_arguments(void)
 {
     gpuhier_kernel_args_t args = {.count = 0, .nsrc = 1, .ndst = 1};
-    const bool right = OMPI_SUCCESS == gpuhier_reduce_launch(&kernels, 0, &args, stream)
-                       && OMPI_ERR_BAD_PARAM == gpuhier_reduce_launch(&kernels, -1, &args, stream)
-                       && OMPI_ERR_BAD_PARAM == gpuhier_reduce_launch(&kernels, GPUHIER_REDUCE_COUNT, &args, stream);
+    const bool right =
+        OMPI_SUCCESS == gpuhier_reduce_launch(&kernels, 0, &args, stream)
+        && OMPI_ERR_BAD_PARAM == gpuhier_reduce_launch(&kernels, -1, &args, stream)
+        && OMPI_ERR_BAD_PARAM == gpuhier_reduce_launch(&kernels, GPUHIER_REDUCE_COUNT + 1, &args, stream);
     args.nsrc = GPUHIER_KERNEL_MAX_PEERS + 1;
     const bool many_src = OMPI_ERR_BAD_PARAM == gpuhier_reduce_launch(&kernels, 0, &args, stream);
     args.nsrc = 1;

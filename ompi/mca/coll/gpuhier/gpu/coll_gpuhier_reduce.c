@@ -306,10 +306,10 @@ void gpuhier_reduce_close(gpuhier_reduce_t *r)
 }
 
 /* Are some buffers not congruent modulo 16? Then a thread has fewer bytes in flight. */
-static bool is_misaligned(const gpuhier_kernel_args_t *args, uint32_t nsrc)
+static bool is_misaligned(const gpuhier_kernel_args_t *args)
 {
     uint64_t differ = 0;
-    for (uint32_t s = 1; s < nsrc; ++s) {
+    for (uint32_t s = 1; s < args->nsrc; ++s) {
         differ |= args->src[s] ^ args->src[0];
     }
     for (uint32_t d = 0; d < args->ndst; ++d) {
@@ -334,25 +334,18 @@ static int grid_start(CUfunction function, const char *name, uint64_t bytes, uns
 }
 
 /* Starts at most as many blocks as the links need. */
-static int launch(gpuhier_reduce_t *r, int i, const gpuhier_kernel_args_t *args, CUstream stream)
+int gpuhier_reduce_launch(gpuhier_reduce_t *r, int index, const gpuhier_kernel_args_t *args, CUstream stream)
 {
-    if (args->ndst < 1 || args->ndst > GPUHIER_KERNEL_MAX_PEERS) {
+    if ((!is_index(index) && INDEX_COPY != index) || args->nsrc < 1 || args->nsrc > GPUHIER_KERNEL_MAX_PEERS
+        || args->ndst < 1 || args->ndst > GPUHIER_KERNEL_MAX_PEERS) {
         return OMPI_ERR_BAD_PARAM;
     }
     if (0 == args->count) {
         return OMPI_SUCCESS;
     }
-    const bool all = r->enough_blocks > r->all_blocks[i] || is_misaligned(args, INDEX_COPY == i ? 1 : args->nsrc);
-    return grid_start(r->function[i], kernels[i].name, args->count * kernels[i].elem_bytes,
-                      all ? r->all_blocks[i] : r->enough_blocks, args, stream);
-}
-
-int gpuhier_reduce_launch(gpuhier_reduce_t *r, int index, const gpuhier_kernel_args_t *args, CUstream stream)
-{
-    if (!is_index(index) || args->nsrc < 1 || args->nsrc > GPUHIER_KERNEL_MAX_PEERS) {
-        return OMPI_ERR_BAD_PARAM;
-    }
-    return launch(r, index, args, stream);
+    const bool all = r->enough_blocks > r->all_blocks[index] || is_misaligned(args);
+    return grid_start(r->function[index], kernels[index].name, args->count * kernels[index].elem_bytes,
+                      all ? r->all_blocks[index] : r->enough_blocks, args, stream);
 }
 
 int gpuhier_reduce_oneshot(gpuhier_reduce_t *r, int index, const gpuhier_oneshot_args_t *args, CUstream stream)
@@ -373,7 +366,7 @@ int gpuhier_reduce_push(gpuhier_reduce_t *r, int index, const gpuhier_kernel_arg
         return gpuhier_reduce_launch(r, index, &push, stream);
     }
     push.count *= kernels[index].elem_bytes;
-    return launch(r, INDEX_COPY, &push, stream);
+    return gpuhier_reduce_launch(r, INDEX_COPY, &push, stream);
 }
 
 int gpuhier_reduce_move(gpuhier_reduce_t *r, gpuhier_moves_args_t *args, CUdeviceptr to, CUdeviceptr from,

@@ -62,8 +62,9 @@ int gpuhier_reduce_open(gpuhier_reduce_t *r);
 void gpuhier_reduce_close(gpuhier_reduce_t *r);
 
 /*
- * Starts a kernel on a stream. args->count: elements; 0 starts nothing. args may change after the return. Returns an
- * Open MPI code: OMPI_ERR_BAD_PARAM for an index or number of peers out of range, else that of the driver's result.
+ * Starts a kernel on a stream. index: of a kernel, or GPUHIER_REDUCE_COUNT for gpuhier_copy. args->count: elements; 0
+ * starts nothing. args may change after the return. Returns an Open MPI code: OMPI_ERR_BAD_PARAM for an index or number
+ * of peers out of range, else that of the driver's result.
  */
 int gpuhier_reduce_launch(gpuhier_reduce_t *r, int index, const gpuhier_kernel_args_t *args, CUstream stream);
 

@@ -34,7 +34,7 @@ typedef enum where { SAME_PLACE, OTHER_PLACE, PLAIN } where_t;
 typedef struct shape {
     const char *name;
     const kernel_reference_t *reference; /* NULL: gpuhier_multicast_store */
-    int index;
+    int index;                           /* GPUHIER_REDUCE_COUNT: gpuhier_multicast_store */
     uint64_t bytes;
     where_t to;
     int gpu; /* 0, or 1 for the last one */
@@ -130,8 +130,7 @@ static int start(const shape_t *s)
                                            .bytes = s->bytes,
                                            .to_all = PLAIN != s->to};
     must(gpuhier_cu.cuCtxPushCurrent(contexts[s->gpu]), "enter a context");
-    const int rc = NULL == s->reference ? gpuhier_multicast_store(k, &args, streams[s->gpu])
-                                        : gpuhier_multicast_launch(k, s->index, &args, streams[s->gpu]);
+    const int rc = gpuhier_multicast_launch(k, s->index, &args, streams[s->gpu]);
     must(gpuhier_cu.cuStreamSynchronize(streams[s->gpu]), "wait for the kernel");
     CUcontext old;
     must(gpuhier_cu.cuCtxPopCurrent(&old), "leave a context");
@@ -288,7 +287,7 @@ int main(void)
             kernel_check(kernel_names[index], kernel_reference_find(kernel_names[index]), index);
         }
     }
-    kernel_check("gpuhier_multicast_store", NULL, -1);
+    kernel_check("gpuhier_multicast_store", NULL, GPUHIER_REDUCE_COUNT);
     printf("%d GPUs, %lu cases, %lu failures\n", ngpus, cases, failures);
     return 0 == failures && cases > 0 ? 0 : 1;
 }

@@ -98,7 +98,9 @@ static int gather(const gpuhier_call_t *call, int level, uint64_t slice, CUstrea
         store.from = args.dst[0] = call->team->multicast.own + at;
         rc = gpuhier_reduce_launch(&lane->device->reduce, call->kernel, &args, stream);
     }
-    return OMPI_SUCCESS != rc ? rc : gpuhier_multicast_store(&lane->device->multicast, &store, stream);
+    return OMPI_SUCCESS != rc
+               ? rc
+               : gpuhier_multicast_launch(&lane->device->multicast, GPUHIER_REDUCE_COUNT, &store, stream);
 }
 
 /* With one group nothing else runs on the stream of AG. With two, recursive doubling leaves EXCHANGE no reductions, so

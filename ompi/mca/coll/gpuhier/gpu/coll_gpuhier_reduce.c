@@ -496,25 +496,14 @@ void gpuhier_multicast_kernels_close(gpuhier_multicast_kernels_t *kernels)
     module_unload(&kernels->module, "cuModuleUnload of the kernels for multicast addresses");
 }
 
-static int multicast_launch(const gpuhier_multicast_kernels_t *kernels, int i, const gpuhier_multicast_args_t *args,
-                            CUstream stream)
-{
-    return 0 == args->bytes
-               ? OMPI_SUCCESS
-               : grid_start(kernels->function[i], multicast_names[i], args->bytes, kernels->most_blocks, args, stream);
-}
-
 int gpuhier_multicast_launch(const gpuhier_multicast_kernels_t *kernels, int index,
                              const gpuhier_multicast_args_t *args, CUstream stream)
 {
-    if (!gpuhier_multicast_can(index, true)) {
+    if (INDEX_COPY != index && !gpuhier_multicast_can(index, true)) {
         return OMPI_ERR_BAD_PARAM;
     }
-    return multicast_launch(kernels, served_plus_1[index] - 1, args, stream);
-}
-
-int gpuhier_multicast_store(const gpuhier_multicast_kernels_t *kernels, const gpuhier_multicast_args_t *args,
-                            CUstream stream)
-{
-    return multicast_launch(kernels, INDEX_STORE, args, stream);
+    const int i = INDEX_COPY == index ? INDEX_STORE : served_plus_1[index] - 1;
+    return 0 == args->bytes
+               ? OMPI_SUCCESS
+               : grid_start(kernels->function[i], multicast_names[i], args->bytes, kernels->most_blocks, args, stream);
 }

@@ -123,13 +123,10 @@ bool gpuhier_multicast_can(int index, bool any_order);
 int gpuhier_multicast_kernels_open(gpuhier_multicast_kernels_t *kernels);
 void gpuhier_multicast_kernels_close(gpuhier_multicast_kernels_t *kernels);
 
-/* Starts the kernel that does in the switch what the kernel with this index does. args->bytes 0 starts nothing. Returns
- * an Open MPI code: OMPI_ERR_BAD_PARAM where gpuhier_multicast_can() says no. */
+/* Starts the kernel that does in the switch what the kernel with this index does, or gpuhier_multicast_store for
+ * GPUHIER_REDUCE_COUNT. args->bytes 0 starts nothing. Returns an Open MPI code: OMPI_ERR_BAD_PARAM where
+ * gpuhier_multicast_can() says no. */
 int gpuhier_multicast_launch(const gpuhier_multicast_kernels_t *kernels, int index,
                              const gpuhier_multicast_args_t *args, CUstream stream);
-
-/* The same for gpuhier_multicast_store. */
-int gpuhier_multicast_store(const gpuhier_multicast_kernels_t *kernels, const gpuhier_multicast_args_t *args,
-                            CUstream stream);
 
 #endif /* GPUHIER_REDUCE_H */

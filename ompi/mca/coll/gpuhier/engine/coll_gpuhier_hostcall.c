@@ -50,7 +50,7 @@ static int user_copy(const gpuhier_call_t *call, CUdeviceptr user, const gpuhier
     gpuhier_staging_shape(&staging, address, count, call->dtype);
     staging.place = *place; /* as it was when the call was posted */
     staging.host = host;
-    return to_host ? gpuhier_staging_read(&staging) : gpuhier_staging_write(&staging);
+    return gpuhier_staging_copy(&staging, to_host);
 }
 
 /* The same for the whole input or output, or for the blocks in its list, between which lies the program's own. */

@@ -216,7 +216,7 @@ static int hosted_copy(const gpuhier_hosted_t *h, bool to_host)
         part.locked = h->whole.locked;
         part.is_packed = h->whole.is_packed;
         part.host = h->whole.host + (part.is_packed ? (ptrdiff_t) r->packed : r->at + part.gap - h->low);
-        rc = to_host ? gpuhier_staging_read(&part) : gpuhier_staging_write(&part);
+        rc = gpuhier_staging_copy(&part, to_host);
     }
     return rc;
 }

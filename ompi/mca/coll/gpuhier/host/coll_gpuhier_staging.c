@@ -244,7 +244,7 @@ int gpuhier_staging_open(gpuhier_staging_t *s)
     return NULL != s->host ? OMPI_SUCCESS : OMPI_ERR_OUT_OF_RESOURCE;
 }
 
-static int copy(const gpuhier_staging_t *s, bool to_host)
+int gpuhier_staging_copy(const gpuhier_staging_t *s, bool to_host)
 {
     gpuhier_cuda_scope_t scope;
     if (!gpuhier_buffer_on_device(&s->place)) {
@@ -260,16 +260,6 @@ static int copy(const gpuhier_staging_t *s, bool to_host)
         gpuhier_cuda_leave(&scope);
     }
     return rc;
-}
-
-int gpuhier_staging_read(const gpuhier_staging_t *s)
-{
-    return copy(s, true);
-}
-
-int gpuhier_staging_write(const gpuhier_staging_t *s)
-{
-    return copy(s, false);
 }
 
 void gpuhier_staging_close(gpuhier_staging_t *s)

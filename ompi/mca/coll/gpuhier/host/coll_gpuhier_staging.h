@@ -43,8 +43,7 @@ int gpuhier_staging_open(gpuhier_staging_t *s);
  * fails is tried again in the simplest way, since the first error may belong to earlier work of the program. A packed
  * copy may be one of host memory. Returns an Open MPI code.
  */
-int gpuhier_staging_read(const gpuhier_staging_t *s);
-int gpuhier_staging_write(const gpuhier_staging_t *s);
+int gpuhier_staging_copy(const gpuhier_staging_t *s, bool to_host);
 
 /* Lets go of the host copy, if there is one. */
 void gpuhier_staging_close(gpuhier_staging_t *s);

@@ -362,15 +362,8 @@ gpuhier_request_t *gpuhier_request_get(struct ompi_communicator_t *comm, bool pe
     request->base.super.req_status = ompi_status_empty;
     request->base.super.req_mpi_object.comm = comm; /* its error handler serves the request */
     memset(request->base.of_mpi, 0, sizeof(request->base.of_mpi));
-    request->team = NULL;
-    request->owns_team = false;
-    memset(&request->args, 0, sizeof(request->args));
-    request->is_traced = false;
-    request->saved = NULL;
-    request->lengths = NULL;
-    memset(&request->staged, 0, sizeof(request->staged));
-    request->failure = OMPI_SUCCESS;
-    request->op = NULL;
+    memset((char *) request + offsetof(gpuhier_request_t, team), 0,
+           offsetof(gpuhier_request_t, call) - offsetof(gpuhier_request_t, team));
     OBJ_RETAIN(comm);
     request->comm = comm;
     return request;

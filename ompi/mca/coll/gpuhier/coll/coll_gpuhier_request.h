@@ -35,20 +35,21 @@ typedef struct gpuhier_request {
     _Atomic bool ended;               /* stored before Open MPI is told, by the thread that drove the call to its end */
     struct gpuhier_request *next;     /* in the list of those that wait, or of free ones */
 
+    /* From here up to `call` a request begins with zeros. */
     gpuhier_team_t *team;
     bool owns_team; /* a persistent request: see gpuhier_row_init() */
     gpuhier_call_args_t args;
-    gpuhier_call_t call;
-
-    gpuhier_reason_t why; /* on the saved path: the reason */
-    bool is_traced;       /* `trace` is the event of the call under way */
-    gpuhier_trace_event_t trace;
+    gpuhier_reason_t why;    /* on the saved path: the reason */
+    bool is_traced;          /* `trace` is the event of the call under way */
     ompi_request_t *saved;   /* the saved collective's; a persistent request keeps it for all starts */
     gpuhier_staged_t staged; /* of a request on the engine: packed, what args work on */
     int failure;             /* OMPI_SUCCESS, or why the input of the staged call under way could not be read */
     int code;                /* with which the call on the engine has ended */
     uint64_t *lengths;       /* that `saved` gathers for a call on the engine, see lists_ask(); or NULL */
     opal_object_t *op;       /* of staged buffers, retained, or NULL */
+
+    gpuhier_call_t call;
+    gpuhier_trace_event_t trace;
 } gpuhier_request_t;
 
 OBJ_CLASS_DECLARATION(gpuhier_request_t);

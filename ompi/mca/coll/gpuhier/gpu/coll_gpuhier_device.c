@@ -492,21 +492,16 @@ static bool until_ended(gpuhier_lane_t *lane)
         if (OMPI_SUCCESS != gpuhier_event_take(lane->device, &lane->until)) {
             return false;
         }
-        if (CUDA_SUCCESS != gpuhier_cu.cuEventRecord(lane->until, CU_STREAM_LEGACY)) {
-            gpuhier_event_give(lane->device, lane->until);
-            lane->until = NULL;
-            return false;
-        }
-        lane->until_unknown = false;
-    }
-    if (NULL != lane->until && CUDA_ERROR_NOT_READY == gpuhier_cu.cuEventQuery(lane->until)) {
-        return false;
+        lane->until_unknown = CUDA_SUCCESS != gpuhier_cu.cuEventRecord(lane->until, CU_STREAM_LEGACY);
     }
     if (NULL != lane->until) {
+        if (!lane->until_unknown && CUDA_ERROR_NOT_READY == gpuhier_cu.cuEventQuery(lane->until)) {
+            return false;
+        }
         gpuhier_event_give(lane->device, lane->until);
         lane->until = NULL;
     }
-    return true;
+    return !lane->until_unknown;
 }
 
 static bool streams_ended(const gpuhier_lane_t *lane)

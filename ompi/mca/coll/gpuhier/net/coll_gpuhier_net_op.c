@@ -68,7 +68,9 @@ static void receive_done(void *request, ucs_status_t status, const ucp_tag_recv_
     ucp_request_free(request);
 }
 
-static void op_start(gpuhier_net_op_t *op, gpuhier_net_peer_t *peer, int rail, bool is_receive, size_t bytes)
+/* Fills in a pending operation. Returns why it cannot be made, or OMPI_SUCCESS. */
+static int op_start(gpuhier_net_op_t *op, gpuhier_net_peer_t *peer, int rail, bool is_receive, const void *buf,
+                    size_t bytes, bool is_cuda)
 {
     gpuhier_net_t *net = peer->connection->net;
     *op = (gpuhier_net_op_t){.state = GPUHIER_NET_OP_PENDING,
@@ -77,6 +79,14 @@ static void op_start(gpuhier_net_op_t *op, gpuhier_net_peer_t *peer, int rail, b
                              .connection = peer->connection,
                              .rail = (rail < 0 ? 0 : rail) % net->nrails,
                              .is_receive = is_receive};
+    if (rail < 0 || (NULL == buf && 0 != bytes)) {
+        return OMPI_ERR_BAD_PARAM;
+    }
+    const gpuhier_net_rail_t *mine = &net->rails[op->rail];
+    if (!gpuhier_net_rail_is_open(mine)) {
+        return OMPI_ERR_NOT_FOUND;
+    }
+    return is_cuda && !gpuhier_net_gpu_is_yes(mine->gpu) ? OMPI_ERR_NOT_SUPPORTED : OMPI_SUCCESS;
 }
 
 static int op_refuse(gpuhier_net_op_t *op, int code)
@@ -94,26 +104,10 @@ static ucp_request_param_t param_common(gpuhier_net_op_t *op, bool is_cuda)
                                  .memory_type = is_cuda ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST};
 }
 
-static int op_check(const gpuhier_net_op_t *op, int rail, const void *buf, size_t bytes, bool is_cuda)
-{
-    if (rail < 0 || (NULL == buf && 0 != bytes)) {
-        return OMPI_ERR_BAD_PARAM;
-    }
-    const gpuhier_net_rail_t *mine = &op->net->rails[op->rail];
-    if (!gpuhier_net_rail_is_open(mine)) {
-        return OMPI_ERR_NOT_FOUND;
-    }
-    if (is_cuda && !gpuhier_net_gpu_is_yes(mine->gpu)) {
-        return OMPI_ERR_NOT_SUPPORTED;
-    }
-    return OMPI_SUCCESS;
-}
-
 int gpuhier_net_send(gpuhier_net_peer_t *peer, int rail, uint64_t tag, const void *buf, size_t bytes, bool is_cuda,
                      gpuhier_net_op_t *op)
 {
-    op_start(op, peer, rail, false, bytes);
-    int rc = op_check(op, rail, buf, bytes, is_cuda);
+    int rc = op_start(op, peer, rail, false, buf, bytes, is_cuda);
     gpuhier_net_link_t *link = NULL;
     if (OMPI_SUCCESS == rc && NULL != op->net->carrier) {
         rc = gpuhier_net_stream_send(peer, tag, buf, bytes, op);
@@ -141,8 +135,7 @@ int gpuhier_net_send(gpuhier_net_peer_t *peer, int rail, uint64_t tag, const voi
 int gpuhier_net_recv(gpuhier_net_peer_t *peer, int rail, uint64_t tag, void *buf, size_t bytes, bool is_cuda,
                      gpuhier_net_op_t *op)
 {
-    op_start(op, peer, rail, true, bytes);
-    int rc = op_check(op, rail, buf, bytes, is_cuda);
+    int rc = op_start(op, peer, rail, true, buf, bytes, is_cuda);
     gpuhier_net_link_t *link;
     if (OMPI_SUCCESS == rc && NULL != op->net->carrier) {
         return gpuhier_net_stream_recv(peer, tag, buf, bytes, op);

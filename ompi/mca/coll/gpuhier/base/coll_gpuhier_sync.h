@@ -2,7 +2,7 @@
  * Copyright (c) 2026 the gpuhier authors. All rights reserved.
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Memory that processes share: room for it, and its order.
+ * Memory that processes share: its name, room for it, and its order.
  *
  * A progress word is (sequence number of the call << 24 | progress in it). 40 bits count calls of 10 microseconds each
  * for 127 days. One process writes the word, with release. A process that reads it with acquire therefore also sees all
@@ -13,11 +13,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdint.h>
+#include <stdio.h>
+
+#define GPUHIER_SHM_NAME_BYTES 48
+
+/* The name of a file in shared memory: "/gpuhier-", what kind of file it is, and a word. */
+static inline void gpuhier_shm_name(char name[GPUHIER_SHM_NAME_BYTES], const char *kind, uint64_t word)
+{
+    snprintf(name, GPUHIER_SHM_NAME_BYTES, "/gpuhier-%s%016" PRIx64, kind, word);
+}
 
 /*
  * Reserves `bytes` bytes of a file in shared memory, from `begin` on. A lack of room is then an error at once, and no

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,13 +20,7 @@
 #include "gpu/coll_gpuhier_hostmem.h"
 #include "opal/util/error.h"
 
-#define NAME_BYTES 48
 #define HEADER_BYTES 256 /* room for the proof word; keeps the slice buffers aligned */
-
-static void name_of(uint64_t word, char name[NAME_BYTES])
-{
-    snprintf(name, NAME_BYTES, "/gpuhier-lanes-%016" PRIx64, word);
-}
 
 static int refuse(char *reason, const char *what, const char *why)
 {
@@ -50,9 +43,9 @@ size_t gpuhier_hostmem_place(const gpuhier_hostmem_t *hostmem, int buffer)
 int gpuhier_hostmem_open(gpuhier_hostmem_t *hostmem, uint64_t word, bool create, const gpuhier_hostmem_size_t *size,
                          char *reason)
 {
-    char name[NAME_BYTES];
+    char name[GPUHIER_SHM_NAME_BYTES];
     struct stat status;
-    name_of(word, name);
+    gpuhier_shm_name(name, "lanes-", word);
     const size_t page = (size_t) sysconf(_SC_PAGESIZE);
     hostmem->buffer_bytes = size->buffer_bytes;
     hostmem->lane_bytes = (gpuhier_hostmem_place(hostmem, size->nbuffers) + page - 1) / page * page;
@@ -142,8 +135,8 @@ int gpuhier_hostmem_prove(gpuhier_hostmem_t *hostmem, uint64_t word, int nlanes,
 
 void gpuhier_hostmem_unlink(uint64_t word)
 {
-    char name[NAME_BYTES];
-    name_of(word, name);
+    char name[GPUHIER_SHM_NAME_BYTES];
+    gpuhier_shm_name(name, "lanes-", word);
     shm_unlink(name);
 }
 

@@ -11,8 +11,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -24,7 +22,6 @@
 #include "base/coll_gpuhier_limits.h"
 #include "opal/util/proc.h"
 
-#define NAME_BYTES 48
 #define SEGMENT_MAGIC 0x6770756869657231ull /* "gpuhier1" */
 
 /* A life word. Written by its rank only. */
@@ -50,12 +47,6 @@ static gpuhier_segment_t segment_plan(const gpuhier_segment_args_t *args, int pl
 static gpuhier_word_t *life(const gpuhier_segment_t *segment, int place)
 {
     return (gpuhier_word_t *) (segment->header + 1) + place;
-}
-
-/* "/gpuhier-<word>" */
-static void name_of(uint64_t word, char name[NAME_BYTES])
-{
-    snprintf(name, NAME_BYTES, "/gpuhier-%016" PRIx64, word);
 }
 
 static int segment_map(int file, gpuhier_segment_t *segment)
@@ -114,8 +105,8 @@ bool gpuhier_segment_lives(const gpuhier_segment_t *segment, int place)
 
 int gpuhier_segment_create(const gpuhier_segment_args_t *args, gpuhier_segment_t *segment_p)
 {
-    char name[NAME_BYTES];
-    name_of(args->word, name);
+    char name[GPUHIER_SHM_NAME_BYTES];
+    gpuhier_shm_name(name, "", args->word);
     int file = shm_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     gpuhier_segment_t segment = segment_plan(args, 0);
     int problem = file < 0 ? errno : gpuhier_shm_reserve(file, 0, (off_t) segment.bytes);
@@ -151,8 +142,8 @@ static bool header_is_right(const gpuhier_segment_t *segment, uint64_t word)
 
 int gpuhier_segment_attach(const gpuhier_segment_args_t *args, int place, gpuhier_segment_t *segment_p)
 {
-    char name[NAME_BYTES];
-    name_of(args->word, name);
+    char name[GPUHIER_SHM_NAME_BYTES];
+    gpuhier_shm_name(name, "", args->word);
     int file = shm_open(name, O_RDWR | O_CLOEXEC, 0);
     if (file < 0) {
         return OMPI_ERR_NOT_FOUND;
@@ -175,8 +166,8 @@ int gpuhier_segment_attach(const gpuhier_segment_args_t *args, int place, gpuhie
 
 void gpuhier_segment_unlink(uint64_t word)
 {
-    char name[NAME_BYTES];
-    name_of(word, name);
+    char name[GPUHIER_SHM_NAME_BYTES];
+    gpuhier_shm_name(name, "", word);
     shm_unlink(name);
 }
 

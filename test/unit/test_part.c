@@ -41,6 +41,7 @@ static const int layouts[][RANKS_MAX] = {
     {1, 1, 1, 1, 1},
     {2, 2, 2, 2, 2},
     {1, 2, 3, 4},
+    {3, 3, 2},
     {1, 1, 1, 1, 1, 1},
     {1, 2, 1, 2, 1, 2, 1},
     {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
@@ -80,11 +81,22 @@ static uint64_t sum_of(const world_t *w, int group, int block, uint64_t element)
     return sum;
 }
 
+/* Elements of a shard buffer. Chunks of one block must fit into a relay's buffer, too, which has room for a shard of
+ * the smallest group that shares its node. In {3, 3, 2} that is a group of three, if the last group is alone on its
+ * node. */
+static uint64_t buffer_elems(const world_t *w)
+{
+    const uint64_t bytes = w->row->has_blocks && !is_of_pairs(w)
+                               ? SLICE_BYTES / (uint64_t) w->shape.max_group_size + 4 * GPUHIER_UNIT_BYTES
+                               : SLICE_BYTES;
+    return bytes / ELEM;
+}
+
 static uint64_t *place(const world_t *w, int rank, uint64_t slice, gpuhier_range_t range)
 {
     const gpuhier_plan_t *plan = &w->plan[rank];
     const uint64_t at = range.begin - gpuhier_plan_piece(plan, slice, plan->first_piece).begin;
-    assert_true(at + gpuhier_range_length(range) <= SLICE_BYTES / ELEM);
+    assert_true(at + gpuhier_range_length(range) <= buffer_elems(w));
     return w->shard[rank] + at;
 }
 

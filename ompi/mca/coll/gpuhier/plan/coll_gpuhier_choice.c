@@ -128,7 +128,7 @@ int gpuhier_choice_part(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, in
     if (row->has_blocks) {
         const uint64_t bytes = count * elem_bytes * (uint64_t) shape->hierarchy->nranks;
         chosen.slice_bytes_max = 0; /* long lanes are for messages of one block */
-        chosen.slice_bytes = gpuhier_part_slice_bytes(shape, row, slice_bytes_of(shape, bytes, &chosen));
+        chosen.slice_bytes = gpuhier_part_slice_bytes(shape, slice_bytes_of(shape, bytes, &chosen));
         rc = chosen.slice_bytes < gpuhier_unit_elems(elem_bytes) * elem_bytes
                  ? -EINVAL
                  : gpuhier_plan_init(plan_p, shape, rank, count, elem_bytes, &chosen);

@@ -43,14 +43,11 @@ static int pieces_most(const gpuhier_shape_t *shape)
     return most;
 }
 
-uint64_t gpuhier_part_slice_bytes(const gpuhier_shape_t *shape, const gpuhier_collective_t *row, uint64_t slice_bytes)
+uint64_t gpuhier_part_slice_bytes(const gpuhier_shape_t *shape, uint64_t slice_bytes)
 {
-    /* A rank's chunks must fit into its share of a slice, as in a relay; those of pairs into its shard buffer, which is
-     * as long as a slice. */
-    const int nranks = shape->hierarchy->nranks;
-    const int shares = is_of_pairs(row) ? shape->max_group_size : shape->min_group_size;
-    const int chunks = shape->hierarchy->ngroups * pieces_most(shape) * shares;
-    return slice_bytes / (uint64_t) (chunks > nranks ? chunks : nranks);
+    /* A rank's chunks must fit into its share of a slice in the largest group: the buffer of a relay is no shorter.
+     * Those of pairs are as many times as long, and must fit into its shard buffer, which is as long as a slice. */
+    return slice_bytes / (uint64_t) (shape->hierarchy->ngroups * pieces_most(shape) * shape->max_group_size);
 }
 
 void gpuhier_part_cut(gpuhier_plan_t *plan, const gpuhier_collective_t *row, int root_group,

@@ -35,7 +35,7 @@ void gpuhier_part_cut(gpuhier_plan_t *plan, const gpuhier_collective_t *row, int
                       const gpuhier_limits_t *limits);
 
 /* Bytes of a block that a slice may hold at most, if it may hold slice_bytes of all blocks. */
-uint64_t gpuhier_part_slice_bytes(const gpuhier_shape_t *shape, const gpuhier_collective_t *row, uint64_t slice_bytes);
+uint64_t gpuhier_part_slice_bytes(const gpuhier_shape_t *shape, uint64_t slice_bytes);
 
 /* gpuhier_schedule_step() for the plan of such a collective. Where blocks have owners, chunks are numbers from
  * gpuhier_part_chunk(). */

@@ -6,9 +6,10 @@
  * MPI_Barrier, and later calls run on the GPUs. Calls are never held up: one rank may post two before another one
  * posts the first.
  *
- *   nonblocking_only [--stock] [host | reset]
- *     host:   odd ranks pass host memory, so all calls stay with Open MPI
- *     reset:  rank 0 loses its context, and one blocking call is what it takes to come back to the GPUs
+ *   nonblocking_only [--stock] [host | reset | reset_lists]
+ *     host:         odd ranks pass host memory, so all calls stay with Open MPI
+ *     reset:        rank 0 loses its context, and one blocking call is what it takes to come back to the GPUs
+ *     reset_lists:  the same with MPI_Ialltoallv, whose ranks first tell each other their counts between groups
  */
 #include "flight.h"
 
@@ -167,6 +168,102 @@ static void reset(suite_t *suite)
     must(suite, MPI_Comm_free(&comm), "MPI_Comm_free");
 }
 
+#define LIST_RANKS 8
+#define LIST_INTS 30000 /* from each rank to each */
+
+/* The buffers of MPI_Ialltoallv, in GPU memory. They live until the barrier that asks about them. */
+typedef struct lists {
+    MPI_Comm comm;
+    size_t bytes;
+    buffer_t send, recv;
+    int counts[LIST_RANKS], begins[LIST_RANKS];
+} lists_t;
+
+static void lists_make(suite_t *suite, lists_t *l, MPI_Comm comm)
+{
+    l->comm = comm;
+    l->bytes = (size_t) suite->nranks * LIST_INTS * sizeof(int);
+    buffer_alloc(&l->send, BUFFER_DEVICE, l->bytes, 0);
+    buffer_alloc(&l->recv, BUFFER_DEVICE, l->bytes, 0);
+    for (int i = 0; i < suite->nranks; ++i) {
+        l->counts[i] = LIST_INTS;
+        l->begins[i] = i * LIST_INTS;
+    }
+}
+
+static void lists_free(lists_t *l)
+{
+    buffer_free(&l->send);
+    buffer_free(&l->recv);
+}
+
+/* New values; the call, which waits; its result. */
+static void lists_call(suite_t *suite, lists_t *l, bool is_blocking, bool on_gpus, const char *what)
+{
+    const int salt = (int) ++suite->salt, mine = suite->rank * LIST_INTS;
+    int *values = malloc(l->bytes), wrong = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    pvars_t before;
+    for (int i = 0; i < suite->nranks * LIST_INTS; ++i) {
+        values[i] = salt + 1000000 * suite->rank + i;
+    }
+    buffer_write(&l->send, values, l->bytes);
+    pvars_read(&before);
+    if (is_blocking) {
+        must(suite,
+             MPI_Alltoallv(l->send.message, l->counts, l->begins, MPI_INT, l->recv.message, l->counts, l->begins,
+                           MPI_INT, l->comm),
+             "MPI_Alltoallv");
+    } else {
+        must(suite,
+             MPI_Ialltoallv(l->send.message, l->counts, l->begins, MPI_INT, l->recv.message, l->counts, l->begins,
+                            MPI_INT, l->comm, &request),
+             "MPI_Ialltoallv");
+        must(suite, MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+    }
+    ++suite->calls;
+    flight_check_path(suite, what, &before, on_gpus ? 1 : 0, on_gpus ? 1 : 0);
+    buffer_read(&l->recv, values, l->bytes);
+    for (int i = 0; i < suite->nranks * LIST_INTS; ++i) {
+        wrong += salt + 1000000 * (i / LIST_INTS) + mine + i % LIST_INTS != values[i];
+    }
+    if (wrong > 0 || buffer_check_guards(&l->recv) > 0) {
+        suite_fail(suite, "lists %s: %d ints are wrong", what, wrong);
+    }
+    free(values);
+}
+
+static void reset_lists(suite_t *suite)
+{
+    lists_t l;
+    MPI_Comm comm;
+    must(suite, MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
+    must(suite, MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    lists_make(suite, &l, comm);
+    for (int i = 0; i < 2; ++i) { /* the first barrier asks for all collectives other than MPI_Allreduce */
+        lists_call(suite, &l, false, false, "before the barrier");
+        must(suite, MPI_Barrier(comm), "MPI_Barrier");
+    }
+    lists_call(suite, &l, false, true, "before the reset");
+    lists_free(&l);
+    must(suite, MPI_Barrier(comm), "MPI_Barrier");
+    if (0 == suite->rank) {
+        CUDA_MUST(cudaDeviceReset());
+        CUDA_MUST(cudaFree(NULL));
+    }
+    lists_make(suite, &l, comm);
+    for (int i = 0; i < 5; ++i) {
+        lists_call(suite, &l, false, false, "after the reset");
+        must(suite, MPI_Barrier(comm), "MPI_Barrier");
+    }
+    lists_call(suite, &l, true, false, "a blocking call after the reset");
+    lists_call(suite, &l, false, false, "after the blocking call");
+    must(suite, MPI_Barrier(comm), "MPI_Barrier");
+    lists_call(suite, &l, false, true, "after the blocking call and a barrier");
+    lists_free(&l);
+    must(suite, MPI_Comm_free(&comm), "MPI_Comm_free");
+}
+
 /* The last call before MPI_Finalize, whose own barrier must ask nothing. */
 static void last(suite_t *suite, buffer_kind_t kind)
 {
@@ -189,6 +286,10 @@ int main(int argc, char **argv)
     const buffer_kind_t kind = 0 == gpus || (host && 1 == suite.rank % 2) ? BUFFER_HOST : BUFFER_DEVICE;
     if (argc > 1 && 0 == strcmp(argv[1], "reset")) {
         reset(&suite);
+        return suite_end(&suite);
+    }
+    if (argc > 1 && 0 == strcmp(argv[1], "reset_lists")) {
+        reset_lists(&suite);
         return suite_end(&suite);
     }
     come_to_gpus(&suite, kind, !host);

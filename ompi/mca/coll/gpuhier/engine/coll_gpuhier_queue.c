@@ -230,7 +230,8 @@ static void team_drive(gpuhier_team_t *team, round_t *round)
         return;
     }
     int events = 1, rc = team_enter(team, round->visit);
-    if (OMPI_SUCCESS == rc || call->declining || GPUHIER_CALL_FAILED == call->state) {
+    if (OMPI_SUCCESS == rc || call->declining || GPUHIER_CALL_FAILED == call->state
+        || GPUHIER_CALL_QUEUED == call->state) { /* its vote is still to come */
         if ((team->net_on_device || !round->net_driven) && gpuhier_engine_wants_net(call)) {
             net_drive(round); /* UCX can have events while nothing moves here */
         }

@@ -12,7 +12,8 @@
  *
  * A collective is a row: whom a rank's blocks go to and come from. What the receive buffer must hold is computed from
  * the row alone: the element k of the block that rank s sends to rank d is a number made of s, d and k, or the sum of
- * such numbers. All other bytes of both buffers, gaps and guards included, must be what they were.
+ * such numbers. All other bytes of both buffers, gaps and guards included, must be what they were. Lists of counts are
+ * as long as MPI says: what lies behind them cannot be read.
  */
 #include "family.h"
 
@@ -20,6 +21,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static bool is_wide; /* suite_is_wide() */
 
@@ -67,6 +70,41 @@ static size_t bytes_of(const shape_t *shape, const side_t *side)
     return (size_t) (side->elements * shape->step) * sizeof(int32_t);
 }
 
+/* Memory for a list of so many bytes, which ends where the accessible page ends. Calls use the same pages, one at a
+ * time: `which` tells apart the lists of one. */
+static void *list_at(int which, size_t bytes)
+{
+    static char *ends[2][6];
+    char **end = &ends[0][0] + which;
+    if (NULL == *end) {
+        const size_t page = (size_t) sysconf(_SC_PAGESIZE);
+        char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (MAP_FAILED == (void *) pages || 0 != mprotect(pages + page, page, PROT_NONE)) {
+            perror("family: a page for lists");
+            exit(1);
+        }
+        *end = pages + page;
+    }
+    return *end - bytes;
+}
+
+static void lists_make(const shape_t *shape, side_t *side, int which)
+{
+    const int n = side->nlisted > 0 ? side->nlisted : 1; /* a count of one block may be the first of a list */
+    const size_t length = (size_t) n;
+    side->lists.counts = list_at(which, length * sizeof(int));
+    side->lists.disps = list_at(which + 1, length * sizeof(int));
+    side->lists.bytes = list_at(which + 2, length * sizeof(int));
+    side->wide.counts = list_at(which + 3, length * sizeof(MPI_Count));
+    side->wide.disps = list_at(which + 4, length * sizeof(MPI_Aint));
+    side->wide.bytes = list_at(which + 5, length * sizeof(MPI_Aint));
+    for (int i = 0; i < n; ++i) {
+        side->wide.counts[i] = side->lists.counts[i] = side->counts[i];
+        side->wide.disps[i] = side->lists.disps[i] = side->disps[i];
+        side->wide.bytes[i] = side->lists.bytes[i] = side->disps[i] * shape->step * (int) sizeof(int32_t);
+    }
+}
+
 static void side_make(const shape_t *shape, side_t *side, buffer_kind_t kind)
 {
     const size_t bytes = bytes_of(shape, side);
@@ -74,10 +112,6 @@ static void side_make(const shape_t *shape, side_t *side, buffer_kind_t kind)
     side->image = malloc(bytes + 1);
     side->address = side->memory.message;
     for (int i = 0; i < BLOCKS_MAX; ++i) {
-        side->lists.bytes[i] = side->lists.disps[i] * shape->step * (int) sizeof(int32_t);
-        side->wide.counts[i] = side->lists.counts[i];
-        side->wide.disps[i] = side->lists.disps[i];
-        side->wide.bytes[i] = side->lists.bytes[i];
         side->types[i] = shape->type;
     }
 }
@@ -242,6 +276,8 @@ static void run(suite_t *suite, shape_t *shape, const place_t *at)
     mine.in_place = here && !scatters;
     side_make(&mine, send, shape->send_kind);
     side_make(&mine, recv, shape->recv_kind);
+    lists_make(&mine, send, 0);
+    lists_make(&mine, recv, 6);
     const bool on_device =
         (!mine.in_place && elements_of(send) > 0 && buffer_kind_on_device(shape->send_kind))
         || (elements_of(recv) + (mine.in_place ? elements_of(send) : 0) > 0 && buffer_kind_on_device(shape->recv_kind));

@@ -48,19 +48,21 @@ typedef struct block {
     int at, count; /* elements */
 } block_t;
 
-/* Lists of counts and displacements, in elements and in bytes, as ints and as MPI 4's large counts. */
+/* Lists of counts and displacements, in elements and in bytes, as ints and as MPI 4's large counts. Each ends where its
+ * page ends, and the next page cannot be read. */
 typedef struct lists {
-    int counts[BLOCKS_MAX], disps[BLOCKS_MAX], bytes[BLOCKS_MAX];
+    int *counts, *disps, *bytes;
 } lists_t;
 typedef struct wide_lists {
-    MPI_Count counts[BLOCKS_MAX];
-    MPI_Aint disps[BLOCKS_MAX], bytes[BLOCKS_MAX];
+    MPI_Count *counts;
+    MPI_Aint *disps, *bytes;
 } wide_lists_t;
 
 /* One buffer of a call, and its image in host memory. */
 typedef struct side {
     block_t blocks[BLOCKS_MAX];
-    int nblocks, elements; /* blocks that carry data; the buffer's length */
+    int nblocks, elements;                              /* blocks that carry data; the buffer's length */
+    int counts[BLOCKS_MAX], disps[BLOCKS_MAX], nlisted; /* in elements; the length of the lists */
     buffer_t memory;
     int32_t *image; /* what it must hold */
     lists_t lists;

@@ -46,11 +46,11 @@ static void lay_out(side_t *side, int n, bool listed)
     int at = 0;
     for (int i = 0; i < n; ++i) {
         const int b = listed ? n - 1 - i : i;
-        side->lists.disps[b] = side->blocks[b].at = at;
-        side->lists.counts[b] = side->blocks[b].count;
+        side->disps[b] = side->blocks[b].at = at;
+        side->counts[b] = side->blocks[b].count;
         at += side->blocks[b].count + (listed ? 1 : 0);
     }
-    side->nblocks = n;
+    side->nblocks = side->nlisted = n;
     side->elements = at;
 }
 
@@ -123,10 +123,11 @@ static void plan_reduction(const shape_t *shape, const place_t *at, bool is_root
         all = 0;
         for (int i = 0; i < at->size; ++i) {
             before = i == at->rank ? all : before;
-            recv->lists.counts[i] = family_share(shape, at, i);
-            all += recv->lists.counts[i];
+            recv->counts[i] = family_share(shape, at, i);
+            all += recv->counts[i];
         }
-        mine = recv->lists.counts[at->rank];
+        mine = recv->counts[at->rank];
+        recv->nlisted = at->size;
     }
     const int last = SCAN == coll ? at->number : EXSCAN == coll ? at->number - 1 : at->first_peer + at->peers - 1;
     send->blocks[0] = (block_t){.from = at->number, .to = ALL, .count = all};

@@ -20,9 +20,11 @@
 
 /* -- lists of blocks -------------------------------------------------------------------------- */
 
+/* NULL also on an inter-communicator, where lists are as long as the other group and no call runs on the GPUs. */
 static gpuhier_block_t *lists_make(const gpuhier_coll_args_t *a, int lists)
 {
-    return malloc((size_t) (lists * ompi_comm_size(a->comm)) * sizeof(gpuhier_block_t));
+    return OMPI_COMM_IS_INTER(a->comm) ? NULL
+                                       : malloc((size_t) (lists * ompi_comm_size(a->comm)) * sizeof(gpuhier_block_t));
 }
 
 /* Elements of all blocks, and of the longest one. */
@@ -170,7 +172,8 @@ bool gpuhier_row_alltoall(const gpuhier_coll_args_t *a, gpuhier_row_call_t *call
 
 bool gpuhier_row_allgatherv(const gpuhier_coll_args_t *a, gpuhier_row_call_t *call)
 {
-    const int rank = ompi_comm_rank(a->comm), nranks = ompi_comm_size(a->comm);
+    const int rank = ompi_comm_rank(a->comm);
+    const int nranks = OMPI_COMM_IS_INTER(a->comm) ? ompi_comm_remote_size(a->comm) : ompi_comm_size(a->comm);
     gpuhier_call_args_t *args = &call->args;
     uint64_t longest;
     const uint64_t all = counts_sum(a->rcounts, nranks, &longest) * a->rdtype->super.size;

@@ -41,7 +41,7 @@ static int user_copy(const gpuhier_call_t *call, CUdeviceptr user, const gpuhier
     }
     if (!gpuhier_buffer_on_device(place)) {
         return OMPI_SUCCESS
-                       == ompi_datatype_copy_content_same_ddt(call->dtype, (int32_t) count, to_host ? host : address,
+                       == ompi_datatype_copy_content_same_ddt(call->dtype, count, to_host ? host : address,
                                                               to_host ? address : host)
                    ? OMPI_SUCCESS
                    : OMPI_ERROR;

@@ -91,20 +91,22 @@ static bool takes(const shape_t *s)
     return GATHER == s->way || FROM_ROOT == s->way || EXCHANGE == s->way;
 }
 
-/* By pairs: elements of the message for a rank, or of it, and bytes before it in what has one of each rank. */
-static uint64_t length_of(const shape_t *s, unsigned rank)
+/* By pairs: elements of a message. */
+static uint64_t length_of(const shape_t *s, unsigned from, unsigned to)
 {
+    const unsigned by = takes(s) ? from + (gives(s) ? 2 * to : 0) : to;
     if (TO_ROOT == s->way || FROM_ROOT == s->way) {
-        return rank == s->root ? s->count : 0;
+        return by == s->root ? s->count : 0;
     }
-    return !s->uneven || 0 == rank % 3 ? s->count : 1 == rank % 3 ? 0 : (s->count + 1) / 2;
+    return !s->uneven || 0 == by % 3 ? s->count : 1 == by % 3 ? 0 : (s->count + 1) / 2;
 }
 
-static uint64_t place_of(const shape_t *s, unsigned rank)
+/* Bytes before the message for a peer, or of it, in what a rank has of all. */
+static uint64_t place_of(const shape_t *s, unsigned rank, unsigned peer, bool given)
 {
-    uint64_t elements = s->uneven || TO_ROOT == s->way || FROM_ROOT == s->way ? 0 : rank * s->count;
-    for (unsigned i = s->nranks - 1; s->uneven && i > rank; --i) {
-        elements += length_of(s, i) + 1;
+    uint64_t elements = s->uneven || TO_ROOT == s->way || FROM_ROOT == s->way ? 0 : peer * s->count;
+    for (unsigned i = s->nranks - 1; s->uneven && i > peer; --i) {
+        elements += (given ? length_of(s, rank, i) : length_of(s, i, rank)) + 1;
     }
     return elements * s->reference->elem_bytes;
 }
@@ -113,14 +115,14 @@ static uint64_t place_of(const shape_t *s, unsigned rank)
 static size_t in_at(const shape_t *s, unsigned rank)
 {
     return in_of(rank) * capacity + offset_of(s, in_of(rank))
-           + (GATHER == s->way && s->in_place ? place_of(s, rank) : 0);
+           + (GATHER == s->way && s->in_place ? place_of(s, rank, rank, false) : 0);
 }
 
 /* The same of its message for another rank, and the elements of that. */
 static size_t message_at(const shape_t *s, unsigned rank, unsigned to, uint64_t *count_p)
 {
-    *count_p = ALL == s->way ? s->count : length_of(s, gives(s) ? to : rank);
-    return in_at(s, rank) + (gives(s) ? place_of(s, to) : 0);
+    *count_p = ALL == s->way ? s->count : length_of(s, rank, to);
+    return in_at(s, rank) + (gives(s) ? place_of(s, rank, to, true) : 0);
 }
 
 static size_t out_at(const shape_t *s, unsigned rank)
@@ -154,13 +156,14 @@ static void rank_launch(const shape_t *s, unsigned rank)
                                    .nranks = s->nranks,
                                    .index = rank,
                                    .two_shots = s->two_shots,
-                                   .gives = gives(s),
-                                   .takes = takes(s)};
+                                   .by_pairs = ALL != s->way};
     for (unsigned peer = 0; peer < s->nranks; ++peer) {
         args.box[peer] = boxes + peer * box_bytes + rank * part_bytes;
         args.flag[peer] = flag;
-        args.bytes[peer] = (uint32_t) (length_of(s, peer) * s->reference->elem_bytes);
-        args.at[peer] = place_of(s, peer);
+        args.given.bytes[peer] = (uint32_t) (length_of(s, rank, peer) * s->reference->elem_bytes);
+        args.given.at[peer] = gives(s) ? place_of(s, rank, peer, true) : 0;
+        args.taken.bytes[peer] = (uint32_t) (length_of(s, peer, rank) * s->reference->elem_bytes);
+        args.taken.at[peer] = takes(s) ? place_of(s, rank, peer, false) : 0;
     }
     if (OMPI_SUCCESS != gpuhier_reduce_oneshot(&kernels, s->index, &args, streams[rank])) {
         case_failed(s, rank, "cannot be launched", 0);
@@ -234,7 +237,7 @@ static void check_moved(const shape_t *s, unsigned rank)
     for (unsigned k = 0; k < s->nranks; ++k) {
         uint64_t count;
         const size_t from = message_at(s, k, rank, &count);
-        memcpy(expected + off + place_of(s, k), before + from, count);
+        memcpy(expected + off + place_of(s, rank, k, false), before + from, count);
     }
     if (0 != memcmp(after + begin, expected, capacity)) {
         case_failed(s, rank, "moved wrongly", 0);
@@ -318,7 +321,7 @@ static void check_moves(void)
         s.root = i % s.nranks;
         s.alignment = i / 2 % 3;
         s.in_place = i / 3 % 2;
-        s.uneven = GATHER == s.way && i / 6 % 2;
+        s.uneven = (GATHER == s.way || (EXCHANGE == s.way && !s.in_place)) && i / 6 % 2;
         s.count = 0 == i % 4 ? MAX_COUNT * 4 / s.nranks : 1 + kernel_random(&random) % (0 == i % 2 ? 40 : 3000);
         case_run(&s, &random);
     }

@@ -10,8 +10,10 @@
  *
  *   moves [MOST]
  *
- * MOST: kernels that a rank may launch in a call on buffers that peers have mapped; with more than one, which ranks of
- * several groups need, only in the call in which all blocks are longer. Without it launches are not counted.
+ * GPUHIER_EXPECT_ONESHOT: the bytes of the longest block that kernels which wait for each other move; such calls, and
+ * no others, must take them. MOST: kernels that a rank may launch in a call on buffers that peers have mapped; with
+ * more than one, which ranks of several groups need, only in the call in which all blocks are longer. Without it
+ * launches are not counted.
  */
 #include "calls.h"
 
@@ -160,6 +162,20 @@ static void job_call(job_t *job, suite_t *suite, bool blocking)
     }
 }
 
+/* Must the blocks of a pattern go in kernels that wait for each other? A rank with short blocks learns of longer ones
+ * of other ranks when all have arrived. */
+static bool is_short(const suite_t *suite, pattern_t pattern, int most)
+{
+    int longest = 0;
+    for (int from = 0; from < suite->nranks; ++from) {
+        for (int to = 0; to < suite->nranks; ++to) {
+            const int bytes = length(pattern, suite->nranks, from, to);
+            longest = bytes > longest ? bytes : longest;
+        }
+    }
+    return longest <= most;
+}
+
 static unsigned long long launches(void)
 {
     unsigned long long value = 0;
@@ -169,6 +185,7 @@ static unsigned long long launches(void)
 /* Blocking calls on the same buffers until peers have mapped them, and then one whose launches count. */
 static void job_run(job_t *job, suite_t *suite, int most)
 {
+    const char *oneshot = getenv("GPUHIER_EXPECT_ONESHOT");
     pvars_t before, after;
     for (int i = 0; i <= WARM; ++i) {
         job_fill(job, suite, (unsigned) ++suite->salt);
@@ -181,6 +198,11 @@ static void job_run(job_t *job, suite_t *suite, int most)
         }
         pvars_read(&after);
         job_check(job, suite, "blocking");
+        if (NULL != oneshot && i > 0
+            && (after.oneshot > before.oneshot) != is_short(suite, job->pattern, atoi(oneshot))) {
+            suite_fail(suite, "%s, call %d: %sin kernels that wait", names[job->pattern], i,
+                       after.oneshot > before.oneshot ? "" : "not ");
+        }
     }
     if (PATH_ANY != suite->default_path && after.accelerated == before.accelerated) {
         suite_fail(suite, "%s: not on the GPUs", names[job->pattern]);

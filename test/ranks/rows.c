@@ -406,7 +406,8 @@ static void form_check(suite_t *suite, const plan_t *p)
     static size_t most; /* ints of the longest of these */
     if (ALLGATHER == p->coll && was_oneshot && p->count > most) {
         most = p->count;
-    } else if ((ALLGATHERV == p->coll || REDUCE_SCATTER == p->coll) && was_oneshot != (p->count <= most)) {
+    } else if ((ALLGATHERV == p->coll || REDUCE_SCATTER == p->coll || ALLTOALLV == p->coll)
+               && was_oneshot != (p->count <= most)) {
         suite_fail(suite, "%s, %zu ints at most%s: %sin kernels that wait, where MPI_Allgather of %zu ints is",
                    names[p->coll], p->count, p->in_place ? ", in place" : "", was_oneshot ? "" : "not ", most);
     }
@@ -431,7 +432,7 @@ static void row_run(suite_t *suite, plan_t *p, MPI_Comm comm, bool asserts)
         if (asserts && may && !on_gpus) {
             suite_fail(suite, "%s, %s, %zu ints, root %d: not on the GPUs", names[p->coll], way_names[p->way], p->count,
                        p->root);
-        } else if (asserts && on_gpus && p->count <= 5 && ALLTOALLV != p->coll && !was_short) {
+        } else if (asserts && on_gpus && p->count <= 5 && ALLTOALLV != p->coll && !was_short) { /* see form_check() */
             suite_fail(suite, "%s, %s, %zu ints, root %d: in slices", names[p->coll], way_names[p->way], p->count,
                        p->root);
         }

@@ -74,7 +74,7 @@ for name in alltoall alltoallv; do
     says 0 '^exchange of a piece: pairwise, 3 steps$' plan --nodes 4 --ranks 2 -n 1M --collective $name
 done
 [ "$("$info" "${other[@]}" --collective allgather | grep -c 'GPU memory')" = 0 ] || { echo "plan: the memory of an Allgather"; failures=$((failures + 1)); }
-# What they get and why: one-shot kernels push a message for each rank, and MPI_Alltoallv does not take them.
+# What they get and why: one-shot kernels push a message for each rank.
 says 0 '^by size, where NVLink' plan --ranks 8 -n 1 --collective bcast
 says 0 '^by size of all blocks, where NVLink' plan --ranks 8 -n 1 --collective alltoall
 says 0 '^  from 8 bytes: one kernel that waits for those of the peers \(blocking, up to 32 KiB\)$' plan --ranks 8 -n 1 --collective bcast
@@ -82,7 +82,7 @@ says 0 '^  from 8 bytes: one kernel that waits for those of the peers \(blocking
 says 0 '^  nonblocking, from 8 bytes: moved by the host \(small_bytes: up to 1 KiB\)$' plan --ranks 8 -n 1 --collective alltoall
 says 0 '^  nonblocking, from 8 bytes: moved by the host \(small_bytes: up to 8 KiB\)$' plan --ranks 8 -n 1 --collective allgatherv
 says 0 '^  from 262152 bytes: one kernel, or through scratch 1 slice \(too long for the others\)$' plan --ranks 8 -n 1 --collective allgatherv
-says 0 '^  from 8 bytes: one kernel, or through scratch 1 slice$' plan --ranks 8 -n 1 --collective alltoallv
+says 0 '^  from 8 bytes: one kernel that waits for those of the peers \(blocking, up to 256 KiB\)$' plan --ranks 8 -n 1 --collective alltoallv
 says 2 "^gpuhier_info: --collective: 'MPI_Scan' is not understood; " plan --ranks 8 -n 1 --collective MPI_Scan
 says 2 "^gpuhier_info: such a call cannot be: .* 128 bytes of each rank's block" plan --nodes 4096 --ranks 16 -n 1 --collective allgather
 

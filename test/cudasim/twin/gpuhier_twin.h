@@ -72,11 +72,16 @@ void twin_oneshot_folded(const cudasim_launch_t *launch, const gpuhier_oneshot_a
                          twin_combine_t combine);
 void twin_oneshot_move(const cudasim_launch_t *launch, const gpuhier_oneshot_args_t &args);
 
-/* By pairs: the accesses to the messages that this rank gives, or takes; to its own one only if it moves. */
+/* By pairs: the accesses to the messages that this rank gives, or takes; to its own one only if it moves. One that is
+ * for all is read once, and one that is reduced of all is written once. */
 inline void twin_pairs_traffic(const cudasim_launch_t *launch, const gpuhier_oneshot_args_t &args, bool given)
 {
-    for (uint32_t s = 0; s < (0 != (given ? args.gives : args.takes) ? args.nranks : 1); ++s) {
+    for (uint32_t s = 0; s < args.nranks; ++s) {
+        const gpuhier_oneshot_list_t &list = given ? args.given : args.taken;
         const message m = given ? given_to(args, s) : taken_of(args, s);
+        if (s > 0 && list.bytes[s] == list.bytes[s - 1] && list.at[s] == list.at[s - 1]) {
+            continue;
+        }
         if (m.bytes > 0 && (given || s != args.index || m.at != given_to(args, s).at)) {
             launch->traffic(launch, (uintptr_t) m.at, (size_t) m.bytes, !given);
         }

@@ -155,7 +155,7 @@ void twin_oneshot_move(const cudasim_launch_t *launch, const gpuhier_oneshot_arg
         twin_pairs_traffic(launch, args, true);
     }
     for (uint64_t thread = 0; thread < threads; ++thread) {
-        oneshot_push_pairs(memory, args, args.count, thread, threads);
+        oneshot_give(memory, args, thread, threads);
     }
     memory.flush();
     memory.unread = launch->exact ? 0 : pairs_unread(args);
@@ -183,7 +183,7 @@ template <class T, class Op> static void oneshot_run(const cudasim_launch_t *lau
     open->first = args.two_shots ? args.index : 0;
 
     cudasim_shape(launch, 64, 4);
-    if (!launch->exact && args.gives) {
+    if (!launch->exact && args.by_pairs) {
         twin_pairs_traffic(launch, args, true);
     } else if (!launch->exact) {
         launch->traffic(launch, (uintptr_t) args.in, bytes, 0);
@@ -193,7 +193,7 @@ template <class T, class Op> static void oneshot_run(const cudasim_launch_t *lau
     }
     memory.flush();
     open->first = 0;
-    if (!launch->exact && args.gives) {
+    if (!launch->exact && args.by_pairs) {
         memory.unread = pairs_unread(args);
     } else if (!launch->exact) {
         const uint64_t again = args.two_shots ? mine * unit_bytes : bytes;
@@ -207,7 +207,7 @@ template <class T, class Op> static void oneshot_run(const cudasim_launch_t *lau
     for (uint64_t thread = 0; thread < threads && complete; ++thread) {
         complete = oneshot_gather<oneshot_memory, T>(memory, args, thread, threads);
     }
-    const uint64_t written = args.gives ? args.bytes[args.index] : bytes;
+    const uint64_t written = args.by_pairs ? args.given.bytes[args.index] : bytes;
     if (!launch->exact && complete && written > 0) {
         launch->traffic(launch, (uintptr_t) args.out, (size_t) written, 1);
     }

@@ -60,11 +60,11 @@ struct folded {
     /* What this rank gives to a rank, and what it writes of what it takes of one. */
     part given(uint32_t rank) const
     {
-        return args.gives || args.takes ? part{given_to(args, rank), 0} : shard_of(args.in, rank);
+        return args.by_pairs ? part{given_to(args, rank), 0} : shard_of(args.in, rank);
     }
     part taken(uint32_t rank) const
     {
-        return args.gives || args.takes ? part{taken_of(args, rank), 0} : shard_of(args.out, rank);
+        return args.by_pairs ? part{taken_of(args, rank), 0} : shard_of(args.out, rank);
     }
     part shard_of(uint64_t at, uint32_t rank) const
     {
@@ -215,7 +215,7 @@ struct folded {
     {
         for (uint64_t b = blocks(); b-- > 0;) {
             const uint64_t place = b * block_units;
-            if (!args.two_shots && !args.gives && !args.takes) {
+            if (!args.two_shots && !args.by_pairs) {
                 load(data, given(0), place, within(given(0), b));
                 push_all(place * place_size, data, within(given(0), b));
                 continue;
@@ -300,7 +300,7 @@ void twin_oneshot_folded(const cudasim_launch_t *launch, const gpuhier_oneshot_a
     const folded all = {launch, args, bytes};
     const std::unique_ptr<block[]> data(new block[args.nranks + (args.two_shots ? all.blocks() : 1)]);
     block *results = data.get() + args.nranks;
-    const bool pairs = args.gives || args.takes;
+    const bool pairs = args.by_pairs;
     const uint64_t shard = all.places(all.given(args.index)) * unit_size;
 
     if (pairs) {

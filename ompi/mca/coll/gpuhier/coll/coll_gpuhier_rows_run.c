@@ -55,7 +55,7 @@ static void idle_fill(const gpuhier_team_t *team, gpuhier_call_args_t *args)
 /* Pairs with lists, between groups? */
 static bool must_hear(const gpuhier_team_t *team, const gpuhier_collective_t *row)
 {
-    return team->ngroups > 1 && GPUHIER_RANKS_PAIR == row->from && row->has_lists;
+    return team->ngroups > 1 && gpuhier_collective_lists_pairs(row);
 }
 
 /*
@@ -176,7 +176,7 @@ static uint64_t message_bytes(const gpuhier_row_call_t *call, int nranks)
     if (args->kernel < 0 || 0 == args->count) {
         return args->count * args->dtype->super.size;
     }
-    if (GPUHIER_RANKS_PAIR != args->row->from || !args->row->has_lists) {
+    if (!gpuhier_collective_lists_pairs(args->row)) {
         return call->key.bytes;
     }
     for (int i = 0; i < nranks && NULL != args->given; ++i) {

@@ -47,8 +47,9 @@ static __attribute__((noinline)) void parts_find(gpuhier_call_t *call, const gpu
         call->root_group = team->hierarchy.group_of[args->root];
         call->root = call->root_group == team->group ? team->hierarchy.index_of[args->root] : -1;
     }
-    call->axis_bytes =
-        0 == args->listed ? gpuhier_choice_axis(row, team->nranks, call->axis_bytes) : args->listed * call->elem_bytes;
+    call->axis_bytes = gpuhier_collective_lists_pairs(row) ? UINT64_MAX
+                       : 0 != args->listed                 ? args->listed * call->elem_bytes
+                                                           : gpuhier_choice_axis(row, team->nranks, call->axis_bytes);
     call->in_bytes *= (uint64_t) gpuhier_collective_blocks(row, row->from, team->nranks);
     call->out_bytes *= (uint64_t) gpuhier_collective_blocks(row, row->to, team->nranks);
     if (NULL != args->given || NULL != args->taken) {

@@ -5,6 +5,8 @@
  * Owns the one-shot form: one kernel on each GPU of the only group pushes its input to the peers that take it, and
  * waits for what it takes of theirs (gpu/kernels/gpuhier_kernels.h). It needs nothing of the peers but their scratch,
  * and its end is a word that the kernel writes to host memory. Where not all members offer it, the call takes slices.
+ * How long the blocks of pairs with lists are, the ranks learn when they arrive: each offers this form if its own ones
+ * are short, and else what slices need.
  *
  * Kernels that wait for each other need care:
  *
@@ -56,20 +58,25 @@ static void prepare(gpuhier_call_t *call)
     }
 }
 
+/* Are blocks of so many elements short enough? */
+static bool is_short(const gpuhier_call_t *call, uint64_t count)
+{
+    return count * call->elem_bytes <= call->team->oneshot_bytes / (uint64_t) call->team->nranks;
+}
+
 static uint32_t offer(gpuhier_call_t *call, gpuhier_arrival_t *arrival)
 {
-    const uint32_t refused = gpuhier_slices_lane(call);
-    if (0 != refused) {
-        return refused;
+    if (gpuhier_collective_lists_pairs(call->row) && (!is_short(call, call->count) || call->team->lists_mixed)) {
+        return gpuhier_form_slices.offer(call, arrival);
     }
-    gpuhier_arrival_scratch(call, arrival);
-    if (!gpuhier_kernel_waits && !gpuhier_hostmem_is_used(&call->team->hostmem)
+    const uint32_t refused = gpuhier_slices_lane(call, arrival);
+    if (0 == refused && !gpuhier_kernel_waits && !gpuhier_hostmem_is_used(&call->team->hostmem)
         && OMPI_SUCCESS == gpuhier_lane_mailbox_next(call->lane)) {
         gpuhier_kernel_waits = true;
         call->slices.offers = true;
         arrival->flag = gpuhier_lane_mailbox_flag(call->lane);
     }
-    return 0;
+    return refused;
 }
 
 /* Another call may then take this form. Harmless if this one did not offer it. */
@@ -82,6 +89,28 @@ static void offer_end(gpuhier_call_t *call)
     }
 }
 
+/* Hands the call to slices, as all members do. They have agreed. Returns an Open MPI code. */
+static int take_slices(gpuhier_call_t *call)
+{
+    offer_end(call);
+    call->form = &gpuhier_form_slices;
+    if (gpuhier_collective_lists_pairs(call->row)) {
+        call->team->lists_mixed =
+            is_short(call, gpuhier_call_my_slot(call)->arrival.longest) && !is_short(call, call->count);
+    }
+    return GPUHIER_ORDER_KERNEL == call->order && 0 == (call->mask & GPUHIER_MASK_FAIL)
+                   && GPUHIER_ORDER_FAILED == gpuhier_order_mark(call)
+               ? OMPI_ERROR
+               : OMPI_SUCCESS;
+}
+
+/* Slices may know the buffers that this rank offers them here. */
+static int recall(gpuhier_call_t *call)
+{
+    const int rc = 0 == gpuhier_call_my_slot(call)->arrival.known ? 0 : gpuhier_form_slices.recall(call);
+    return rc > 0 && OMPI_SUCCESS != take_slices(call) ? OMPI_ERROR : rc;
+}
+
 static int agreed(gpuhier_call_t *call, bool opened)
 {
     bool all_offer = true;
@@ -89,17 +118,13 @@ static int agreed(gpuhier_call_t *call, bool opened)
         all_offer = 0 != gpuhier_call_slot(call, i)->arrival.flag;
     }
     if (all_offer) {
+        gpuhier_slices_hear(call);
         call->slices.member[call->team->index].via_scratch = !is_direct(call);
         gpuhier_slices_plan(call, INT64_MAX); /* one slice */
         return OMPI_SUCCESS;
     }
-    offer_end(call);
-    if (GPUHIER_ORDER_KERNEL == call->order && 0 == (call->mask & GPUHIER_MASK_FAIL)
-        && GPUHIER_ORDER_FAILED == gpuhier_order_mark(call)) {
-        return OMPI_ERROR;
-    }
-    call->form = &gpuhier_form_slices;
-    return call->form->agreed(call, opened);
+    const int rc = gpuhier_form_slices.agreed(call, opened);
+    return OMPI_SUCCESS == rc ? take_slices(call) : rc;
 }
 
 static CUstream stream_of(const gpuhier_call_t *call)
@@ -107,22 +132,24 @@ static CUstream stream_of(const gpuhier_call_t *call)
     return GPUHIER_ORDER_KERNEL == call->order ? CU_STREAM_LEGACY : call->lane->stream[GPUHIER_STAGE_RS];
 }
 
-/* What each rank gives to each, where not all give and take all. With a root the other ranks' messages are empty. Both
- * sides of pairs have equal blocks. */
-static __attribute__((noinline)) void pairs_set(const gpuhier_call_t *call, gpuhier_oneshot_args_t *args)
+/* Where not all give and take all: the messages that this rank gives, or takes. A rank that has one block has it for
+ * all. With a root other messages are empty. */
+static __attribute__((noinline)) void list_set(const gpuhier_call_t *call, bool given, uint64_t begin,
+                                               gpuhier_oneshot_list_t *list)
 {
     const gpuhier_collective_t *row = call->row;
-    const gpuhier_block_t *lengths = gpuhier_call_lengths(call, true);
+    const gpuhier_ranks_t side = given ? row->from : row->to;
+    const gpuhier_block_t *lengths = gpuhier_call_lengths(call, given);
     const int me = call->team->index;
-    const bool has_root = !row->has_blocks;
-    args->gives = GPUHIER_RANKS_OWNER != row->from && GPUHIER_RANKS_ROOT != row->from;
-    args->takes = GPUHIER_RANKS_OWNER != row->to && GPUHIER_RANKS_ROOT != row->to;
     for (int i = 0; i < call->team->nranks; ++i) {
-        const uint64_t count = NULL != lengths ? lengths[i].length : has_root && i != call->root ? 0 : call->count;
-        args->bytes[i] = (uint32_t) (count * call->elem_bytes);
-        args->at[i] = has_root      ? 0
-                      : args->takes ? gpuhier_place_output(call, me, i, 0, 0) - args->out
-                                    : gpuhier_place_input(call, me, i, 0, 0) - args->in;
+        const int whose = given == (GPUHIER_RANKS_ROOT == row->to) ? i : me;
+        const uint64_t count = NULL != lengths ? lengths[gpuhier_call_owner(call, side, i)].length
+                               : row->has_blocks || whose == call->root ? call->count
+                                                                        : 0;
+        list->bytes[i] = (uint32_t) (count * call->elem_bytes);
+        list->at[i] = !row->has_blocks || GPUHIER_RANKS_OWNER == side ? 0
+                      : given                                         ? gpuhier_place_input(call, me, i, 0, 0) - begin
+                                                                      : gpuhier_place_output(call, me, i, 0, 0) - begin;
     }
 }
 
@@ -150,7 +177,9 @@ static int launch(gpuhier_call_t *call)
         args.flag[i] = gpuhier_call_slot(call, i)->arrival.flag;
     }
     if (!is_all_to_all) {
-        pairs_set(call, &args);
+        args.by_pairs = 1;
+        list_set(call, true, args.in, &args.given);
+        list_set(call, false, args.out, &args.taken);
     }
     int rc = gpuhier_pipeline_claim(call);
     if (OMPI_SUCCESS == rc && GPUHIER_ORDER_KERNEL != call->order && is_direct(call)) {
@@ -281,6 +310,7 @@ const gpuhier_form_t gpuhier_form_oneshot = {.kind = GPUHIER_FORM_ONESHOT,
                                              .ops = &gpuhier_slices_kernels,
                                              .prepare = prepare,
                                              .offer = offer,
+                                             .recall = recall,
                                              .agreed = agreed,
                                              .step = step,
                                              .is_idle = is_idle,

@@ -79,16 +79,26 @@ static int lane_take(gpuhier_call_t *call)
     return rc;
 }
 
-uint32_t gpuhier_slices_lane(gpuhier_call_t *call)
+uint32_t gpuhier_slices_lane(gpuhier_call_t *call, gpuhier_arrival_t *arrival)
 {
     const gpuhier_team_t *team = call->team;
+    const gpuhier_block_t *list = gpuhier_call_told(call);
     call->slices.is_long =
         !call->row->has_blocks && gpuhier_choice_is_long(&team->shape, call->count * call->elem_bytes, &team->limits);
-    return OMPI_SUCCESS == lane_take(call) ? 0 : call->slices.is_long ? GPUHIER_MASK_NO_LONG : GPUHIER_MASK_FAIL;
+    if (OMPI_SUCCESS != lane_take(call)) {
+        return call->slices.is_long ? GPUHIER_MASK_NO_LONG : GPUHIER_MASK_FAIL;
+    }
+    if (NULL != arrival) {
+        gpuhier_arrival_scratch(call, arrival);
+    }
+    if (NULL != arrival && NULL != list) {
+        memcpy(gpuhier_area_of(team, team->index, call->sequence)->data, list, (size_t) team->nranks * sizeof(*list));
+        arrival->longest = call->count;
+    }
+    return 0;
 }
 
-/* Pairs with lists in one group: the longest block of all, and how much of each block this rank takes. */
-static void lists_agree(gpuhier_call_t *call)
+void gpuhier_slices_hear(gpuhier_call_t *call)
 {
     const gpuhier_team_t *team = call->team;
     if (NULL == call->given || NULL == call->taken || team->ngroups > 1) {
@@ -110,20 +120,11 @@ static uint32_t offer(gpuhier_call_t *call, gpuhier_arrival_t *arrival)
     const bool in_levels = gpuhier_collective_is_all_to_all(call->row)
                            && gpuhier_levels_take(&team->levels, call->count * call->elem_bytes);
     call->slices.levels = in_levels ? team->levels.count : 1;
-    const uint32_t refused = gpuhier_slices_lane(call);
-    if (0 != refused) {
-        return refused;
-    }
-    gpuhier_arrival_scratch(call, arrival);
-    const gpuhier_block_t *list = gpuhier_call_told(call);
-    if (NULL != list) {
-        memcpy(gpuhier_area_of(team, team->index, call->sequence)->data, list, (size_t) team->nranks * sizeof(*list));
-        arrival->longest = call->count;
-    }
-    if (!gpuhier_hostmem_is_used(&team->hostmem)) {
+    const uint32_t refused = gpuhier_slices_lane(call, arrival);
+    if (0 == refused && !gpuhier_hostmem_is_used(&team->hostmem)) {
         gpuhier_offer(call, arrival);
     }
-    return 0;
+    return refused;
 }
 
 void gpuhier_slices_plan(gpuhier_call_t *call, uint64_t slice_bytes)
@@ -196,7 +197,7 @@ static int recall(gpuhier_call_t *call)
         return 0;
     }
     fresh_find(call);
-    lists_agree(call);
+    gpuhier_slices_hear(call);
     const int rc = partners_find(call);
     if (OMPI_SUCCESS != rc) {
         return rc;
@@ -225,7 +226,7 @@ static int agreed(gpuhier_call_t *call, bool opened)
         gpuhier_known_add(call);
     }
     if (0 == (call->mask & GPUHIER_MASK_FAIL)) {
-        lists_agree(call);
+        gpuhier_slices_hear(call);
     }
     plan_make(call, direct);
     return OMPI_SUCCESS;

@@ -15,9 +15,12 @@ extern const gpuhier_slices_ops_t gpuhier_slices_kernels;
 /* Zeroes the part of a form in slices. */
 void gpuhier_slices_clear(gpuhier_call_t *call);
 
-/* Takes a lane, with exchange buffers if there are several groups. Returns the bit of this rank's vote if it has none.
- */
-uint32_t gpuhier_slices_lane(gpuhier_call_t *call);
+/* Takes a lane, with exchange buffers if there are several groups. Names it in the record, with the list of blocks that
+ * peers need; NULL: they need neither. Returns the bit of this rank's vote if it has none. */
+uint32_t gpuhier_slices_lane(gpuhier_call_t *call, gpuhier_arrival_t *arrival);
+
+/* When all records are there: the longest block of pairs with lists, and how much of each block this rank takes. */
+void gpuhier_slices_hear(gpuhier_call_t *call);
 
 /* Makes the plan, with slices of at most so many bytes. A failure is the same on all ranks, since all know what it
  * depends on, and becomes a bit of the mask. */

@@ -21,7 +21,7 @@ _Static_assert(0 == GPUHIER_UNIT_BYTES % GPUHIER_MULTICAST_UNIT, "shards begin o
 static uint32_t offer(gpuhier_call_t *call, gpuhier_arrival_t *arrival)
 {
     (void) arrival;
-    return gpuhier_slices_lane(call);
+    return gpuhier_slices_lane(call, NULL);
 }
 
 /* The peers' copies have no address here. */

@@ -354,8 +354,10 @@ int gpuhier_reduce_oneshot(gpuhier_reduce_t *r, int index, const gpuhier_oneshot
         || 0 == args->count) {
         return OMPI_ERR_BAD_PARAM;
     }
-    return grid_start(r->oneshot[index], kernels[index].oneshot, args->count * kernels[index].elem_bytes,
-                      GPUHIER_ONESHOT_BLOCKS, args, stream);
+    const uint64_t warp = GPUHIER_ONESHOT_PLACES * GPUHIER_ONESHOT_UNIT; /* bytes of a pair */
+    const uint64_t bytes = INDEX_COPY != index ? args->count * kernels[index].elem_bytes
+                                               : (args->count + warp - 1) / warp * warp * args->nranks;
+    return grid_start(r->oneshot[index], kernels[index].oneshot, bytes, GPUHIER_ONESHOT_BLOCKS, args, stream);
 }
 
 int gpuhier_reduce_push(gpuhier_reduce_t *r, int index, const gpuhier_kernel_args_t *args, CUstream stream)

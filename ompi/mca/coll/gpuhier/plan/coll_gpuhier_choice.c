@@ -105,13 +105,13 @@ int gpuhier_choice_plan(gpuhier_plan_t *plan_p, const gpuhier_shape_t *shape, in
 void gpuhier_choice_narrow(gpuhier_facts_t *facts, const gpuhier_collective_t *row, int nranks, uint64_t longest)
 {
     const uint64_t most = facts->oneshot_bytes, n = (uint64_t) nranks;
-    const bool is_of_pairs = GPUHIER_RANKS_PAIR == row->from;
     facts->is_all_to_all = gpuhier_collective_is_all_to_all(row);
-    if (!facts->is_all_to_all) {
-        facts->oneshot_bytes = row->has_lists && (is_of_pairs || longest > most / n) ? 0
-                               : is_of_pairs                                         ? most * n
-                               : row->has_blocks                                     ? most
-                                                                                     : most / n;
+    if (GPUHIER_RANKS_PAIR == row->from) {
+        facts->oneshot_bytes = most * n;
+        facts->small_bytes = row->has_lists ? 0 : facts->small_bytes;
+        facts->mapped_bytes = row->has_lists ? 0 : facts->mapped_bytes;
+    } else if (!facts->is_all_to_all) {
+        facts->oneshot_bytes = row->has_lists && longest > most / n ? 0 : row->has_blocks ? most : most / n;
     }
 }
 
@@ -207,7 +207,7 @@ int gpuhier_choice_table(const gpuhier_shape_t *shape, const gpuhier_limits_t *l
         f.is_blocking = 0 == pass;
         for (uint64_t bytes = sizeof(double); bytes <= end; bytes = length_after(bytes, &f, two_shots, axes)) {
             gpuhier_choice_t next, *row = n > begin ? &rows[n - 1] : NULL;
-            f.bytes = UINT64_MAX == gpuhier_choice_axis(collective, nranks, 1) ? UINT64_MAX : bytes * axes;
+            f.bytes = bytes * axes;
             if (0 != row_fill(shape, limits, &f, collective, bytes, two_shots, &next)) {
                 return 0;
             }

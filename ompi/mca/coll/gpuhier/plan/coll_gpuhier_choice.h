@@ -20,7 +20,7 @@ typedef enum gpuhier_form_kind {
 
 /* What the choice of a form depends on; the same on all ranks. */
 typedef struct gpuhier_facts {
-    uint64_t bytes;         /* gpuhier_choice_axis() */
+    uint64_t bytes;         /* gpuhier_choice_axis(); UINT64_MAX: no rank knows, before all have arrived */
     bool is_all_to_all;     /* an all-reduce; the other collectives have fewer forms */
     bool is_blocking;       /* a thread waits for the call */
     bool has_gaps;          /* between the fields of its elements */
@@ -30,19 +30,16 @@ typedef struct gpuhier_facts {
     uint64_t oneshot_bytes; /* gpuhier_choice_oneshot(); 0: several groups, shared GPUs, or kernels may not wait */
 } gpuhier_facts_t;
 
-/* Bytes of all blocks of all ranks together, of which each has block_bytes. What pairs with lists have, no rank knows:
- * UINT64_MAX. */
+/* Bytes of all blocks of all ranks together, of which each has block_bytes. */
 static inline uint64_t gpuhier_choice_axis(const gpuhier_collective_t *row, int nranks, uint64_t block_bytes)
 {
-    const bool is_of_pairs = GPUHIER_RANKS_PAIR == row->from;
-    return is_of_pairs && row->has_lists
-               ? UINT64_MAX
-               : block_bytes * (uint64_t) (row->has_blocks ? nranks : 1) * (uint64_t) (is_of_pairs ? nranks : 1);
+    return block_bytes * (uint64_t) (row->has_blocks ? nranks : 1)
+           * (uint64_t) (GPUHIER_RANKS_PAIR == row->from ? nranks : 1);
 }
 
 /* Takes from the facts of a team what is of all-reduces alone. The one-shot kernels of other collectives push a message
  * for each rank: as much as of an all-reduce. Blocks of unequal length count as if all were as long as the longest one,
- * which has so many bytes; of pairs, no rank knows that. */
+ * which has so many bytes. Of pairs no rank knows that before all have arrived, which is too late for the host. */
 void gpuhier_choice_narrow(gpuhier_facts_t *facts, const gpuhier_collective_t *row, int nranks, uint64_t longest);
 
 /* Why a call has its form. */
@@ -63,8 +60,8 @@ static inline gpuhier_rule_t gpuhier_choice_rule(const gpuhier_facts_t *f)
         return GPUHIER_RULE_MAPPED;
     }
     /* Only calls that a thread waits for: a rank that computes between two calls of MPI_Test would let the others'
-     * kernels wait. */
-    if (f->bytes <= f->oneshot_bytes && f->is_blocking) {
+     * kernels wait. Of unknown length: each rank then offers this form or not. */
+    if ((f->bytes <= f->oneshot_bytes || (UINT64_MAX == f->bytes && f->oneshot_bytes > 0)) && f->is_blocking) {
         return GPUHIER_RULE_WAITING;
     }
     if (f->bytes <= f->small_bytes) {

@@ -78,6 +78,12 @@ static inline bool gpuhier_collective_is_all_to_all(const gpuhier_collective_t *
     return GPUHIER_RANKS_ALL == row->from && GPUHIER_RANKS_ALL == row->to;
 }
 
+/* Is it of pairs with lists? Then a rank knows its own blocks only. */
+static inline bool gpuhier_collective_lists_pairs(const gpuhier_collective_t *row)
+{
+    return GPUHIER_RANKS_PAIR == row->from && row->has_lists;
+}
+
 /* Does a rank give elements, and does it take any? A root that gives to all has what it would take. */
 static inline bool gpuhier_collective_gives(const gpuhier_collective_t *row, bool is_root)
 {

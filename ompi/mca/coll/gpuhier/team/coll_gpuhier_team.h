@@ -104,6 +104,7 @@ typedef struct gpuhier_team {
     struct gpuhier_team *busy_next, **busy_place; /* in the queue's list of teams that have calls */
     int context_lost;   /* not 0: this rank has lost its CUDA context; it votes against every call, and all decline */
     int failed;         /* not 0: a call failed here while data moved; every later call ends with this code */
+    bool lists_mixed;   /* in the last MPI_Alltoallv of one-shot form this rank's blocks were short, and others not */
     bool reason_sought; /* of a failed call, under fault tolerance: this rank has waited for Open MPI's reason */
     gpuhier_team_scratch_t *scratch_found; /* [group_size] where each member's scratch is mapped ... */
     uint64_t scratch_epoch;                /* ... as of this gpuhier_ipc_epoch() */

@@ -132,7 +132,7 @@ extern "C" __global__ void __launch_bounds__(GPUHIER_KERNEL_BLOCK, 2)
     gpuhier_oneshot_move(const __grid_constant__ gpuhier_oneshot_args_t args)
 {
     const gpuhier::shared_memory memory;
-    gpuhier::oneshot_push_pairs(memory, args, args.count, GPUHIER_THREADS);
+    gpuhier::oneshot_give(memory, args, GPUHIER_THREADS);
     gpuhier::grid_end(args, gpuhier::oneshot_move(memory, args, GPUHIER_THREADS));
 }
 

@@ -133,12 +133,11 @@ static_assert(1800 == sizeof(gpuhier_moves_args_t), "host and GPU must agree on 
  * In two shots (args.two_shots) each rank has a shard of the message. A kernel pushes shard s of its input to rank s
  * only, reduces its own shard, pushes the result to every peer, and waits for the peers' results.
  *
- * By pairs ranks have messages for each other, of lengths in a list of one for each rank, the longest of which is
- * `count`. A rank that gives by the list (args.gives) has message s for rank s, at in + at[s]; else it has message
- * `index`, which is its own, for all, at `in`. It takes message s of rank s in the same way (args.takes), at out +
- * at[s], or its own one of all, at `out`. A reduction gives by the list and takes its own message: a kernel pushes its
- * messages, and reduces what it takes with the one that it has for itself. gpuhier_oneshot_move, whose elements are
- * bytes, knows pairs only, and stores what it takes; its own message where that is elsewhere.
+ * By pairs (args.by_pairs) ranks have messages for each other, the longest of which has `count` elements: a rank gives
+ * message given[s] to rank s, and takes message taken[s] of it. That may be shorter than what rank s gives: the rest
+ * stays in the mailbox. A reduction takes messages of one length for `out`: a kernel pushes its messages, and reduces
+ * what it takes with the one that it has for itself. gpuhier_oneshot_move, whose elements are bytes, knows pairs only,
+ * and stores what it takes; its own message where that is elsewhere.
  *
  * A mailbox is memory of one GPU that the peers have mapped. It has a part for each rank, into which only that rank
  * writes. Data travel in words of 64 bits, half of which is a flag: a word with the flag that the reader waits for has
@@ -161,9 +160,8 @@ static_assert(1800 == sizeof(gpuhier_moves_args_t), "host and GPU must agree on 
  *     | 0, 1st | 1, 1st | ... | 31, 1st | 0, 2nd | 1, 2nd | ... | 31, 2nd | 32, 1st ..   places and their lines
  *     +--------+--------+-----+---------+--------+--------+-----+---------+----------
  *
- * out may be in (in place), at the same address, but for a reduction by pairs with places in `at`. Any alignment works.
- * A peer's program sees no store of these kernels: they write to mailboxes, to their own rank's `out`, and to its
- * host's words.
+ * out may be in (in place), at the same address, but for a reduction of several messages. Any alignment works. A peer's
+ * program sees no store of these kernels: they write to mailboxes, to their own rank's `out`, and to its host's words.
  */
 
 #define GPUHIER_ONESHOT_BLOCKS 32 /* most blocks of a grid: enough to fill the links, few beside the program's own */
@@ -181,29 +179,33 @@ enum {
     GPUHIER_ONESHOT_LEFT = 2      /* it was told to leave; a part of `out` may be written */
 };
 
+/* By pairs: the messages for all ranks, or of them, in bytes. */
+typedef struct gpuhier_oneshot_list {
+    uint64_t at[GPUHIER_KERNEL_MAX_PEERS]; /* from in, or out */
+    uint32_t bytes[GPUHIER_KERNEL_MAX_PEERS];
+} gpuhier_oneshot_list_t;
+
 /* The argument of every one-shot kernel, passed by value. Addresses are device addresses in the rank's context. */
 typedef struct gpuhier_oneshot_args {
-    uint64_t box[GPUHIER_KERNEL_MAX_PEERS];   /* this rank's part of each peer's mailbox; of its own: unused */
-    uint32_t flag[GPUHIER_KERNEL_MAX_PEERS];  /* not 0: the flag that the reader of each mailbox waits for */
-    uint64_t own;                             /* part 0 of this rank's mailbox */
-    uint64_t part_bytes;                      /* from one part to the next */
-    uint64_t in, out;                         /* first element */
-    uint64_t count;                           /* elements, > 0 */
-    uint64_t counter;                         /* 32 bits of device memory, 0 at the start and at the end */
-    uint64_t words;                           /* the host's */
-    uint64_t number;                          /* of the call, not 0: tells its words from those of other calls */
-    uint32_t nranks;                          /* 2 .. GPUHIER_KERNEL_MAX_PEERS */
-    uint32_t index;                           /* of this rank */
-    uint32_t two_shots;                       /* 0 or 1, the same on all ranks, as the next two; 0 by pairs */
-    uint32_t gives, takes;                    /* pairs: 0 or 1, not both 0; else 0 */
-    uint32_t bytes[GPUHIER_KERNEL_MAX_PEERS]; /* pairs: of each message, the same on all ranks */
-    uint64_t at[GPUHIER_KERNEL_MAX_PEERS];    /* pairs: from in, or out, to each message of the list: bytes */
+    uint64_t box[GPUHIER_KERNEL_MAX_PEERS];  /* this rank's part of each peer's mailbox; of its own: unused */
+    uint32_t flag[GPUHIER_KERNEL_MAX_PEERS]; /* not 0: the flag that the reader of each mailbox waits for */
+    uint64_t own;                            /* part 0 of this rank's mailbox */
+    uint64_t part_bytes;                     /* from one part to the next */
+    uint64_t in, out;                        /* first element */
+    uint64_t count;                          /* elements, > 0 */
+    uint64_t counter;                        /* 32 bits of device memory, 0 at the start and at the end */
+    uint64_t words;                          /* the host's */
+    uint64_t number;                         /* of the call, not 0: tells its words from those of other calls */
+    uint32_t nranks;                         /* 2 .. GPUHIER_KERNEL_MAX_PEERS */
+    uint32_t index;                          /* of this rank */
+    uint32_t two_shots, by_pairs;            /* 0 or 1, not both 1, the same on all ranks */
+    gpuhier_oneshot_list_t given, taken;     /* by pairs */
 } gpuhier_oneshot_args_t;
 
-static_assert(1624 == sizeof(gpuhier_oneshot_args_t), "host and GPU must agree on the argument");
+static_assert(2384 == sizeof(gpuhier_oneshot_args_t), "host and GPU must agree on the argument");
 static_assert(768 == offsetof(gpuhier_oneshot_args_t, own), "host and GPU must agree on the argument");
 static_assert(832 == offsetof(gpuhier_oneshot_args_t, nranks), "host and GPU must agree on the argument");
-static_assert(1112 == offsetof(gpuhier_oneshot_args_t, at), "host and GPU must agree on the argument");
+static_assert(848 == offsetof(gpuhier_oneshot_args_t, given), "host and GPU must agree on the argument");
 
 /* Bytes that a message of `bytes` needs in a part of a mailbox. */
 static inline uint64_t gpuhier_oneshot_part(uint64_t bytes, uint32_t nranks, bool two_shots)

@@ -144,14 +144,12 @@ struct message {
 
 GPUHIER_WALK message given_to(const gpuhier_oneshot_args_t &args, uint32_t rank)
 {
-    return 0 != args.gives ? message{args.in + args.at[rank], args.bytes[rank]}
-                           : message{args.in, args.bytes[args.index]};
+    return {args.in + args.given.at[rank], args.given.bytes[rank]};
 }
 
 GPUHIER_WALK message taken_of(const gpuhier_oneshot_args_t &args, uint32_t rank)
 {
-    return 0 != args.takes ? message{args.out + args.at[rank], args.bytes[rank]}
-                           : message{args.out, args.bytes[args.index]};
+    return {args.out + args.taken.at[rank], args.taken.bytes[rank]};
 }
 
 /* Pushes this thread's units of the messages, the longest of which has so many bytes, that this rank gives to the
@@ -178,7 +176,7 @@ GPUHIER_WALK void oneshot_push(const M &memory, const gpuhier_oneshot_args_t &ar
 {
     const uint64_t bytes = args.count * sizeof(T);
 
-    if (0 != args.gives) {
+    if (0 != args.by_pairs) {
         oneshot_push_pairs(memory, args, bytes, thread, threads);
         return;
     }
@@ -204,7 +202,7 @@ template <class M, class T, class Op>
 GPUHIER_WALK bool oneshot_reduce(const M &memory, const gpuhier_oneshot_args_t &args, uint64_t thread, uint64_t threads)
 {
     constexpr uint32_t group = 4; /* sources whose loads are under way at once */
-    const auto [in, bytes] = 0 != args.gives ? given_to(args, args.index) : message{args.in, args.count * sizeof(T)};
+    const auto [in, bytes] = 0 != args.by_pairs ? given_to(args, args.index) : message{args.in, args.count * sizeof(T)};
     const uint32_t flag = args.flag[args.index];
 
     for (uint64_t u = thread; u < units_of(bytes); u += threads) {
@@ -278,34 +276,71 @@ GPUHIER_WALK bool oneshot_gather(const M &memory, const gpuhier_oneshot_args_t &
     return true;
 }
 
-/* By pairs: waits for this thread's units of the peers' messages, and stores them and those of its own one. False: the
- * kernel must leave. */
+/*
+ * gpuhier_oneshot_move has a thread for each unit of each pair of ranks, so that it waits for one load and not for one
+ * after the other. A warp has neighbouring units of one pair, and the next warp those of another one. Both ranks of a
+ * pair give it the same number, so here, too, threads wait for threads of the same number, and in place one thread
+ * reads a unit and then overwrites it.
+ */
+struct pair_unit {
+    uint32_t peer;
+    uint64_t at; /* bytes before it in the messages */
+};
+
+GPUHIER_WALK uint32_t pair_units(const gpuhier_oneshot_args_t &args)
+{
+    constexpr uint32_t warp = GPUHIER_ONESHOT_PLACES;
+    return ((uint32_t) units_of(args.count) + warp - 1) / warp * warp * args.nranks;
+}
+
+GPUHIER_WALK pair_unit pair_unit_of(const gpuhier_oneshot_args_t &args, uint32_t number)
+{
+    constexpr uint32_t warp = GPUHIER_ONESHOT_PLACES;
+    const uint32_t pair = number / warp % args.nranks, unit = number / warp / args.nranks * warp + number % warp;
+    return {(pair + args.nranks - args.index) % args.nranks, unit * unit_bytes};
+}
+
+/* Pushes this thread's units of the messages that this rank gives to the peers. */
+template <class M>
+GPUHIER_WALK void oneshot_give(const M &memory, const gpuhier_oneshot_args_t &args, uint64_t thread, uint64_t threads)
+{
+    for (uint32_t n = (uint32_t) thread; n < pair_units(args); n += (uint32_t) threads) {
+        const auto [peer, at] = pair_unit_of(args, n);
+        const message given = given_to(args, peer);
+        if (peer != args.index && at < given.bytes) {
+            unit_push(memory, args.box[peer] + place_at(at / unit_bytes), args.flag[peer],
+                      unit_load(memory, given.at + at, given.bytes - at));
+        }
+    }
+}
+
+/* Waits for this thread's units of the peers' messages, and stores them and those of its own one. False: the kernel
+ * must leave. */
 template <class M>
 GPUHIER_WALK bool oneshot_move(const M &memory, const gpuhier_oneshot_args_t &args, uint64_t thread, uint64_t threads)
 {
     const uint32_t flag = args.flag[args.index];
     const uint64_t own = given_to(args, args.index).at;
 
-    for (uint64_t u = thread; u < units_of(args.count); u += threads) {
-        for (uint32_t k = 0; k < args.nranks; ++k) {
-            const uint32_t s = (args.index + k) % args.nranks;
-            const message taken = taken_of(args, s);
-            const uint64_t left = taken.bytes - u * unit_bytes;
-            chunk<unsigned char> value;
-            uint32_t turns = 0;
-            if (u * unit_bytes >= taken.bytes || (0 == k && own == taken.at)) {
-                continue;
-            }
-            if (0 == k) {
-                value.packed = unit_load(memory, own + u * unit_bytes, left);
-            }
-            while (k > 0 && !unit_take(memory, args.own + s * args.part_bytes + place_at(u), flag, value.packed)) {
-                if (memory.stops(args, ++turns)) {
-                    return false;
-                }
-            }
-            unit_store(memory, taken.at + u * unit_bytes, left, value);
+    for (uint32_t n = (uint32_t) thread; n < pair_units(args); n += (uint32_t) threads) {
+        const auto [peer, at] = pair_unit_of(args, n);
+        const message taken = taken_of(args, peer);
+        const bool is_own = peer == args.index;
+        const uint64_t from = args.own + peer * args.part_bytes + place_at(at / unit_bytes);
+        chunk<unsigned char> value;
+        uint32_t turns = 0;
+        if (at >= taken.bytes || (is_own && own == taken.at)) {
+            continue;
         }
+        if (is_own) {
+            value.packed = unit_load(memory, own + at, taken.bytes - at);
+        }
+        while (!is_own && !unit_take(memory, from, flag, value.packed)) {
+            if (memory.stops(args, ++turns)) {
+                return false;
+            }
+        }
+        unit_store(memory, taken.at + at, taken.bytes - at, value);
     }
     return true;
 }

@@ -43,6 +43,7 @@ says 0 '^slices: 16 of at most 4.0 MiB, 4 in flight$' "${call[@]}" --wire tcp
 says 0 '^slices: 16 of at most 4.0 MiB, 4 in flight$' "${call[@]}" --mca coll_gpuhier_slice_bytes 4M
 says 0 '^slices: 11 of at most 5.8 MiB, 8 in flight$' "${call[@]}" --mca coll_gpuhier_slice_bytes 4M \
     --mca coll_gpuhier_slice_bytes_max 6M
+says 0 'of at most 8.0 KiB, ' "${call[@]}" --mca coll_gpuhier_slice_bytes 100
 says 0 '^  step 2: RS\(2\) X\(1\) AG\(0\)$' "${call[@]}"
 says 0 '^  network: 128.0 MiB in all, at most 16.0 MiB sent by one rank$' "${call[@]}"
 says 0 '^  GPU memory: at most 128.0 MiB ' "${call[@]}"

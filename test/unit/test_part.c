@@ -368,8 +368,35 @@ static void test_no_room(void **state)
     gpuhier_hierarchy_fini(&w.h);
 }
 
+/* In one group a slice always has a unit of each rank's block. With the shortest slices all of them fit into a slice
+ * buffer (gpuhier_slice_buffer_bytes()). */
+static void test_shortest(void **state)
+{
+    static const int sizes[] = {2, 36, 37, 40, GPUHIER_GROUP_MAX};
+    static const uint64_t nodes[GPUHIER_GROUP_MAX];
+    const gpuhier_limits_t limits = {.slice_bytes = GPUHIER_SLICE_BYTES_MIN, .slice_buffers = 2};
+    (void) state;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); ++i) {
+        gpuhier_hierarchy_t h;
+        gpuhier_shape_t shape;
+        assert_int_equal(0, gpuhier_hierarchy_init(&h, sizes[i], nodes, one_node, NULL, GPUHIER_GROUP_MAX));
+        assert_int_equal(1, h.ngroups);
+        assert_int_equal(0, gpuhier_shape_init(&shape, &h));
+        for (int collective = 0; collective < GPUHIER_COLLECTIVES; ++collective) {
+            const gpuhier_collective_t *row = &gpuhier_collectives[collective];
+            const uint64_t blocks = row->has_blocks ? (uint64_t) sizes[i] : 1;
+            gpuhier_plan_t plan;
+            assert_int_equal(0, gpuhier_choice_part(&plan, &shape, 0, 1000, ELEM, row, 0, &limits));
+            assert_true(blocks * plan.slice_elems_max * ELEM <= limits.slice_bytes + 4 * GPUHIER_UNIT_BYTES);
+        }
+        gpuhier_shape_fini(&shape);
+        gpuhier_hierarchy_fini(&h);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts), cmocka_unit_test(test_no_room)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts), cmocka_unit_test(test_no_room),
+                                       cmocka_unit_test(test_shortest)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

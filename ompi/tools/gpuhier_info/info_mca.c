@@ -409,7 +409,7 @@ int info_mca_load(info_mca_t *mca)
     mca->enable = true;
     enable = own(mca, "enable", &where);
     (void) (NULL != enable && parse_bool(enable, &mca->enable));
-    mca->slice_bytes = mca->slice_bytes < 4096 ? 4096 : mca->slice_bytes;
+    mca->slice_bytes = mca->slice_bytes < GPUHIER_SLICE_BYTES_MIN ? GPUHIER_SLICE_BYTES_MIN : mca->slice_bytes;
     mca->slice_bytes = mca->slice_bytes > SLICE_BYTES_MOST ? SLICE_BYTES_MOST : mca->slice_bytes;
     mca->slice_bytes_max = mca->slice_bytes_max > SLICE_BYTES_MOST ? SLICE_BYTES_MOST : mca->slice_bytes_max;
     if (mca->slice_bytes_max < mca->slice_bytes

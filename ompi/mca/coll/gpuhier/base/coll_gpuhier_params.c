@@ -15,7 +15,7 @@
 #include "base/coll_gpuhier_limits.h"
 #include "opal/mca/base/mca_base_var.h"
 
-#define SLICE_BYTES_MIN ((size_t) 4096)
+#define SLICE_BYTES_MIN ((size_t) GPUHIER_SLICE_BYTES_MIN)
 #define SLICE_BYTES_UNIT ((size_t) 128)     /* keeps what follows a slice buffer aligned for kernels */
 #define SLICE_BYTES_MOST ((size_t) 1 << 40) /* more than any GPU has; a few times this does not overflow */
 #define SMALL_BYTES_MAX ((size_t) 1 << 20)  /* each rank has two areas of that length in each communicator */

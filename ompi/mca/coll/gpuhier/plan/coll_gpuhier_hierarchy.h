@@ -26,8 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GPUHIER_GROUP_MAX 64   /* ranks; a larger clique is split */
-#define GPUHIER_UNIT_BYTES 128 /* alignment of cut points: a cache line of a GPU, which also suits any vector load */
+#include "base/coll_gpuhier_limits.h"
 
 /* Elements [begin, end) of the message. */
 typedef struct gpuhier_range {

@@ -6,8 +6,9 @@
  *   - buffers on one GPU, then on another, call by call, the current device being either or none;
  *   - input still queued on the default stream of the buffer's own GPU;
  *   - a thread that has no CUDA context calls with memory that belongs to none (pools, mapped chunks);
- *   - memory of another GPU's pool, which no copy from this GPU may touch, so the call is staged on all ranks.
- * All but the last once on the accelerated path, once staged.
+ *   - memory of another GPU's pool, which no copy from this GPU may touch, so the call is staged on all ranks;
+ *   - an MPI_Alltoallw whose blocks lie on two GPUs, and are still worked on there.
+ * All but the last two once on the accelerated path, once staged.
  *
  *   allreduce_devices [--stock]
  */
@@ -147,6 +148,84 @@ static void pool_elsewhere(scene_t *s)
     s->count = COUNT;
 }
 
+#define RANKS_MAX 16
+
+static MPI_Datatype type_at(const buffer_t *buffer)
+{
+    const int length = COUNT;
+    MPI_Aint address;
+    MPI_Datatype type;
+    MPI_Get_address(buffer->message, &address);
+    MPI_Type_create_hindexed(1, &length, &address, MPI_INT, &type);
+    MPI_Type_commit(&type);
+    return type;
+}
+
+/* Blocks lie on this GPU and on another one by turns, whose default streams still work on the input, and on the old
+ * contents of the output. */
+static void blocks_on_both(suite_t *suite)
+{
+    static const buffer_kind_t kinds[] = {BUFFER_DEVICE, BUFFER_OTHER};
+    const size_t bytes = COUNT * sizeof(int);
+    const int n = suite->nranks, salt = (int) ++suite->salt;
+    buffer_t send[RANKS_MAX], recv[RANKS_MAX], ballast[2];
+    MPI_Datatype given[RANKS_MAX], taken[RANKS_MAX];
+    int ones[RANKS_MAX], zeros[RANKS_MAX], home, *values;
+    pvars_t before;
+    CUDA_MUST(cudaGetDevice(&home));
+    CUDA_MUST(cudaMallocHost((void **) &values, (size_t) n * bytes));
+    for (int i = 0; i < 2; ++i) {
+        buffer_alloc(&ballast[i], kinds[i], BALLAST, 0);
+    }
+    for (int i = 0; i < n; ++i) {
+        buffer_alloc(&send[i], kinds[i % 2], bytes, 0);
+        buffer_alloc(&recv[i], kinds[(i + 1) % 2], bytes, 0);
+        given[i] = type_at(&send[i]);
+        taken[i] = type_at(&recv[i]);
+        ones[i] = 1;
+        zeros[i] = 0;
+        for (int k = 0; k < COUNT; ++k) {
+            values[i * COUNT + k] = salt + 100000 * (suite->rank * n + i) + k;
+        }
+    }
+    for (int i = 0; i < 2; ++i) {
+        CUDA_MUST(cudaSetDevice(ballast[i].device));
+        CUDA_MUST(cudaMemsetAsync(ballast[i].message, salt, BALLAST, 0));
+    }
+    for (int i = 0; i < n; ++i) {
+        CUDA_MUST(cudaSetDevice(send[i].device));
+        CUDA_MUST(cudaMemcpyAsync(send[i].message, &values[i * COUNT], bytes, cudaMemcpyHostToDevice, 0));
+        CUDA_MUST(cudaSetDevice(recv[i].device));
+        CUDA_MUST(cudaMemsetAsync(recv[i].message, salt, bytes, 0));
+    }
+    CUDA_MUST(cudaSetDevice(home));
+    pvars_read(&before);
+    const int error = MPI_Alltoallw(MPI_BOTTOM, ones, zeros, given, MPI_BOTTOM, ones, zeros, taken, MPI_COMM_WORLD);
+    ++suite->calls;
+    if (MPI_SUCCESS != error) {
+        suite_fail(suite, "MPI_Alltoallw returned %d", error);
+    }
+    suite_check_paths(suite, "blocks on two devices", &before, 0, 1);
+    for (int i = 0; i < n; ++i) {
+        int wrong = 0;
+        buffer_read(&recv[i], values, bytes);
+        for (int k = 0; k < COUNT; ++k) {
+            wrong += salt + 100000 * (i * n + suite->rank) + k != values[k];
+        }
+        if (wrong > 0) {
+            suite_fail(suite, "blocks on two devices: %d of %d ints of rank %d are wrong", wrong, COUNT, i);
+        }
+        MPI_Type_free(&given[i]);
+        MPI_Type_free(&taken[i]);
+        buffer_free(&send[i]);
+        buffer_free(&recv[i]);
+    }
+    for (int i = 0; i < 2; ++i) {
+        buffer_free(&ballast[i]);
+    }
+    CUDA_MUST(cudaFreeHost(values));
+}
+
 typedef struct work {
     scene_t *scene;
     const buffer_t *send, *recv;
@@ -204,6 +283,9 @@ int main(int argc, char **argv)
         pool_elsewhere(&s);
         CUDA_MUST(cudaFreeHost(s.input));
         CUDA_MUST(cudaFreeHost(s.result));
+    }
+    for (int i = 0; i < 3 && !suite.cuda_aware; ++i) { /* else Open MPI moves the blocks itself */
+        blocks_on_both(&suite);
     }
     return suite_end(&suite);
 }

@@ -212,7 +212,8 @@ static int hosted_copy(const gpuhier_hosted_t *h, bool to_host)
         const gpuhier_region_t *r = &regions_of(h)[i];
         gpuhier_staging_t part;
         gpuhier_staging_shape(&part, h->user + r->at, r->count, r->dtype);
-        part.place = h->whole.place;
+        gpuhier_buffer_inspect(MPI_BOTTOM == h->user ? h->user + r->at + part.gap : NULL, &part.place);
+        part.place = gpuhier_buffer_on_device(&part.place) ? part.place : h->whole.place; /* all on one GPU */
         part.locked = h->whole.locked;
         part.is_packed = h->whole.is_packed;
         part.host = h->whole.host + (part.is_packed ? (ptrdiff_t) r->packed : r->at + part.gap - h->low);

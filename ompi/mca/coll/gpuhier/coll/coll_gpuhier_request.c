@@ -29,7 +29,6 @@
 #include "engine/coll_gpuhier_queue.h"
 #include "coll/coll_gpuhier_request.h"
 #include "engine/coll_gpuhier_watch.h"
-#include "ompi/datatype/ompi_datatype.h"
 #include "ompi/errhandler/errcode-internal.h"
 #include "ompi/runtime/mpiruntime.h"
 #include "opal/runtime/opal_progress.h"

@@ -15,7 +15,6 @@
 #include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_help.h"
 #include "host/coll_gpuhier_fallback.h"
-#include "ompi/datatype/ompi_datatype.h"
 #include "ompi/runtime/mpiruntime.h"
 
 #define STAGED_OFTEN 100 /* calls */

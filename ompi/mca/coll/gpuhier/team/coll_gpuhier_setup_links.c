@@ -23,7 +23,6 @@
 
 #include "base/coll_gpuhier_help.h"
 #include "base/coll_gpuhier_lock.h"
-#include "base/coll_gpuhier_params.h"
 #include "team/coll_gpuhier_setup_internal.h"
 #include "team/coll_gpuhier_p2p_test.h"
 #include "base/coll_gpuhier_compat.h"

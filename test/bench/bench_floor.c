@@ -120,9 +120,12 @@ static bool kernel_name(const value_type_t *type, const value_op_t *op, char *na
         return true;
     case VALUE_FLOAT:
     case VALUE_COMPLEX:
-        snprintf(name, bytes, "gpuhier_%s_%s%s", op->name, sizeof(float) == type->bytes ? "float" : "double",
+        snprintf(name, bytes, "gpuhier_%s_%s%s", op->name,
+                 sizeof(float) == type->bytes    ? "float"
+                 : sizeof(double) == type->bytes ? "double"
+                                                 : "float16",
                  VALUE_COMPLEX == type->kind ? "_complex" : "");
-        return type->bytes <= sizeof(double);
+        return type->accelerated;
     case VALUE_PAIR_INT:
     case VALUE_PAIR_FLOAT:
         snprintf(name, bytes, "gpuhier_%s_%s", op->name, type->name);

@@ -8,6 +8,8 @@
  */
 #include "kernel_reference.h"
 
+#include "half.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -35,6 +37,13 @@ static double double_from(uint64_t random)
                             : ldexp((double) ((int64_t) random >> 8), (int) (random % 23) - 60);
 }
 
+/* Most are of about the same size, or subnormal, so that sums round and products vanish. */
+static uint16_t half_from(uint64_t random)
+{
+    const uint64_t bits = random >> 32, sign = bits & 0x8000;
+    return (uint16_t) (0 == random % 32 ? bits : sign | (random % 2 ? 0x3000 + bits % 0x2000 : bits % 0x1000));
+}
+
 /* Half of the integers are small, so that zeroes and ties occur. */
 static uint64_t integer_from(uint64_t random)
 {
@@ -49,6 +58,11 @@ static bool float_equal(float a, float b)
 static bool double_equal(double a, double b)
 {
     return (isnan(a) && isnan(b)) || 0 == memcmp(&a, &b, sizeof(a));
+}
+
+static bool half_equal(uint16_t a, uint16_t b)
+{
+    return double_equal(half_value(a), half_value(b));
 }
 
 /* An element at any address. */
@@ -89,6 +103,12 @@ static bool double_equal(double a, double b)
     REDUCE(sum, type, ctype, l + r)    \
     REDUCE(prod, type, ctype, l * r)   \
     ORDER_OPS(type, ctype)
+
+#define HALF_OPS(type, ctype)                                              \
+    REDUCE(sum, type, ctype, half_nearest(half_value(l) + half_value(r)))  \
+    REDUCE(prod, type, ctype, half_nearest(half_value(l) * half_value(r))) \
+    REDUCE(max, type, ctype, half_value(r) > half_value(l) ? r : l)        \
+    REDUCE(min, type, ctype, half_value(r) < half_value(l) ? r : l)
 /* clang-format on */
 
 #define SCALAR(type, ctype, from, same)                    \
@@ -113,6 +133,7 @@ SCALAR(uint32, uint32_t, integer_from, SAME)
 SCALAR(uint64, uint64_t, integer_from, SAME)
 SCALAR(float, float, float_from, float_equal)
 SCALAR(double, double, double_from, double_equal)
+SCALAR(float16, uint16_t, half_from, half_equal)
 
 ORDER_OPS(int8, int8_t)
 ORDER_OPS(int16, int16_t)
@@ -124,6 +145,7 @@ INTEGER_OPS(uint32, uint32_t)
 INTEGER_OPS(uint64, uint64_t)
 FLOAT_OPS(float, float)
 FLOAT_OPS(double, double)
+HALF_OPS(float16, uint16_t)
 
 /* Structs of two fields; the fields are filled from one random word and its mixture. */
 #define STRUCT(type, atype, afrom, asame, btype, bfrom, bsame)                    \
@@ -237,6 +259,7 @@ const kernel_reference_t kernel_references[] = {
     PAIR_ENTRIES(2int, 0, 0)
     PAIR_ENTRIES(2float, 0, 0)
     PAIR_ENTRIES(2double, 0, 0)
+    FLOAT_ENTRIES(float16, uint16_t)
     /* clang-format on */
 };
 const size_t kernel_reference_count = sizeof(kernel_references) / sizeof(kernel_references[0]);

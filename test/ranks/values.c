@@ -298,7 +298,7 @@ static void reference_make(const value_case_t *c, size_t first, size_t count, bo
         reference_double_sum(c, first, count, bounds, r);
     } else if (0 != (type->kind & (VALUE_INT | VALUE_UINT | VALUE_INTEGER | VALUE_BOOL))) {
         reference_integers(c, first, count, r);
-    } else if (VALUE_FLOAT == type->kind && sizeof(double) >= type->bytes) {
+    } else if (VALUE_FLOAT == type->kind && (sizeof(float) == type->bytes || sizeof(double) == type->bytes)) {
         reference_floats(c, first, count, r);
     } else {
         reference_widest(c, first, count, r);
@@ -317,6 +317,9 @@ static void reference_make_by_open_mpi(const value_case_t *c, size_t first, size
 
 static double type_epsilon(const value_type_t *type)
 {
+    if (sizeof(uint16_t) == type->bytes) {
+        return 0x1p-10;
+    }
     if (sizeof(float) == type->bytes) {
         return FLT_EPSILON;
     }

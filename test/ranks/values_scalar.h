@@ -10,6 +10,7 @@
 #include <float.h>
 #include <string.h>
 
+#include "../gpu/half.h"
 #include "values.h"
 
 /* Bytes of the largest element: MPI_LONG_DOUBLE_INT, or a complex of long doubles. */
@@ -47,6 +48,9 @@ static inline void store_float(void *out, size_t bytes, long double value)
     } else if (sizeof(double) == bytes) {
         double v = (double) value;
         memcpy(out, &v, sizeof(v));
+    } else if (sizeof(uint16_t) == bytes) {
+        uint16_t v = half_nearest((double) value);
+        memcpy(out, &v, sizeof(v));
     } else {
         /* Without the padding of x86's long double, which may hold anything. */
         memcpy(out, &value, 64 == LDBL_MANT_DIG ? 10 : sizeof(value));
@@ -64,6 +68,11 @@ static inline long double load_float(const void *in, size_t bytes)
         double v;
         memcpy(&v, in, sizeof(v));
         return v;
+    }
+    if (sizeof(uint16_t) == bytes) {
+        uint16_t v;
+        memcpy(&v, in, sizeof(v));
+        return half_value(v);
     }
     long double v;
     memcpy(&v, in, sizeof(v));

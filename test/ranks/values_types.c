@@ -6,6 +6,7 @@
  */
 #include "values.h"
 
+#include <mpi-ext.h>
 #include <string.h>
 
 #define PAIR_OF(c_value, c_index) \

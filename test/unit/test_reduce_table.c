@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include <mpi.h>
+#include <mpi-ext.h>
 
 enum { SOURCES = 5, COUNT = 4000 };
 
@@ -109,6 +110,13 @@ static const type_row_t type_rows[] = {
     ROW(MPI_2INTEGER, "2int", PAIR),
     ROW(MPI_2REAL, "2float", PAIR),
     ROW(MPI_2DOUBLE_PRECISION, "2double", PAIR),
+#endif
+/* Those of an Open MPI whose compiler has _Float16. */
+#if defined(OMPI_HAVE_MPI_EXT_SHORTFLOAT) && defined(MPIX_C_FLOAT16)
+    ROW(MPIX_C_FLOAT16, "float16", REAL),
+    ROW(MPIX_SHORT_FLOAT, "float16", REAL),
+    ROW(MPIX_C_SHORT_FLOAT_COMPLEX, NULL, ""),
+    ROW(MPIX_CXX_SHORT_FLOAT_COMPLEX, NULL, ""),
 #endif
 };
 

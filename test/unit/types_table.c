@@ -11,10 +11,11 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <string.h>
 
 static void print_row(const value_type_t *type)
 {
-    printf("| %s |", type->mpi_name + 4);
+    printf("| %s |", type->mpi_name + (0 == strncmp("MPI_", type->mpi_name, 4) ? 4 : 0));
     for (int o = 0; o < value_nops; ++o) {
         const bool on_gpu = gpuhier_reduce_find(value_ops[o].op, type->type, NULL) >= 0;
         printf(" %s |", !value_is_accepted(type, value_ops[o].op) ? "-" : on_gpu ? "GPU" : "staged");

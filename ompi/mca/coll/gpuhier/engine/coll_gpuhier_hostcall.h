@@ -32,8 +32,7 @@ typedef struct gpuhier_verdicts {
     uint32_t mine, heard; /* heard: a child's */
 } gpuhier_verdicts_t;
 
-/* Part of the call. The memory of the messages is not: it is freed when the call ends, unless a message still uses it.
- */
+/* Part of the call. The messages' memory is not: it is freed when the call ends, unless a message still uses it. */
 typedef struct gpuhier_hostcall {
     bool on_data;                   /* the verdict is known: data moves */
     int move;                       /* of this round, see coll_gpuhier_tree.h; or the distance to a peer */

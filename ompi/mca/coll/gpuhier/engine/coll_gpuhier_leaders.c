@@ -112,8 +112,7 @@ static int step_drive(const gpuhier_call_t *call, uint64_t name, int to, int fro
     return rc;
 }
 
-/* Drives the leaders' vote: call->slices.vote_mask is OR-ed over all groups when *done_p. Returns events or an error.
- */
+/* Drives the leaders' vote: slices.vote_mask is OR-ed over all groups when *done_p. Returns events or an error. */
 static int vote_drive(gpuhier_call_t *call, bool *done_p)
 {
     const gpuhier_team_t *team = call->team;

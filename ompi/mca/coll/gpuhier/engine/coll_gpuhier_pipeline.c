@@ -68,8 +68,7 @@ static bool circle_at(const gpuhier_call_t *call, int level, size_t word_offset,
     return true;
 }
 
-/* How many slices must have left a stage before this one may have its slice buffer. 0: none, it is among the first S.
- */
+/* How many slices must have left a stage before this one may have its slice buffer. 0: it is among the first S. */
 static uint64_t predecessors(const gpuhier_call_t *call, uint64_t slice)
 {
     const uint64_t buffers = (uint64_t) call->slices.plan.slice_buffers;

@@ -123,8 +123,7 @@ bool gpuhier_queue_is_busy(void)
     return unwaited > 0;
 }
 
-/* Takes the first call, which has ended, out of the queue. If a thread waits for the call, that thread owns it again.
- */
+/* Takes the first call, which has ended, out of the queue. If a thread waits for it, that thread owns it again. */
 static void first_remove(gpuhier_team_t *team, gpuhier_call_t **ended_p)
 {
     gpuhier_call_t *call = team->first;

@@ -207,8 +207,7 @@ static int root_read(const gpuhier_call_t *call, uint64_t slice, gpuhier_range_t
                                                   gpuhier_range_length(shard) * call->elem_bytes, stream);
 }
 
-/* Queues the reduction of this rank's shard of a slice: into its shard buffer, or into its scratch for the next level.
- */
+/* Queues the reduction of this rank's shard of a slice: into its shard buffer, or its scratch for the next level. */
 static int reduce(const gpuhier_call_t *call, int level, uint64_t slice, CUstream stream)
 {
     const gpuhier_circle_t *circle = gpuhier_call_circle(call, level);

@@ -53,7 +53,7 @@ typedef enum kernel_type { TYPE_none, GPUHIER_TYPES(TYPE_NUMBER, ) TYPE_COUNT } 
 #define OP_NUMBER(op, name) OP_##op,
 typedef enum kernel_op { OP_none, KERNEL_OPS(OP_NUMBER) OP_COUNT } kernel_op_t;
 
-typedef enum kind { KIND_none, KIND_signed, KIND_unsigned, KIND_real, KIND_complex, KIND_pair } kind_t;
+typedef enum kind { KIND_none, KIND_signed, KIND_unsigned, KIND_real, KIND_complex, KIND_pair, KIND_half } kind_t;
 
 static const struct {
     kind_t kind;
@@ -132,6 +132,10 @@ static kernel_type_t type_of_base(int base, size_t bytes)
     case OMPI_OP_BASE_TYPE_REAL8:
     case OMPI_OP_BASE_TYPE_DOUBLE_PRECISION:
         return type_of_kind(KIND_real, bytes);
+#ifdef HAVE_OPAL_SHORT_FLOAT_T
+    case OMPI_OP_BASE_TYPE_SHORT_FLOAT: /* Fortran's REAL*2, too. Not a bfloat16 in its place, which has no 1025. */
+        return 1025 == (opal_short_float_t) 1025 ? type_of_kind(KIND_half, bytes) : TYPE_none;
+#endif
     case OMPI_OP_BASE_TYPE_C_FLOAT_COMPLEX:
     case OMPI_OP_BASE_TYPE_C_DOUBLE_COMPLEX:
         return type_of_kind(KIND_complex, bytes);

@@ -50,8 +50,7 @@
 #include "base/coll_gpuhier_limits.h"
 #include "base/coll_gpuhier_params.h"
 
-/* -- whether messages between groups lie in GPU memory or in pinned host memory: pure, in coll_gpuhier_net_gpu.c ----
- */
+/* -- whether messages between groups lie in GPU memory or in pinned host memory: pure, in coll_gpuhier_net_gpu.c */
 
 /* X(name, reason, remedy), as parts of a sentence. The first is that of a rank that has not answered. */
 #define GPUHIER_NET_GPU_ANSWERS(X)                                                                                     \

@@ -60,8 +60,7 @@ typedef struct gpuhier_parts {
 bool gpuhier_levels_find(const gpuhier_hierarchy_t *h, int group, const gpuhier_record_t *records,
                          gpuhier_parts_t *parts_p);
 
-/* Writes the levels in words, "in two levels, 2 sockets of 4 ranks", into text, which has `room` bytes. Returns text.
- */
+/* Writes the levels in words, "in two levels, 2 sockets of 4 ranks", into text, of `room` bytes. Returns text. */
 const char *gpuhier_levels_text(const gpuhier_parts_t *parts, char *text, size_t room);
 
 /* Deals the shards of all groups that have levels. */

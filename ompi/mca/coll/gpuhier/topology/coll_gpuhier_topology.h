@@ -194,8 +194,7 @@ void gpuhier_topology_number_nodes(const gpuhier_record_t *records, int count, u
 int gpuhier_topology_pick_rails(const gpuhier_record_t *const *records, int count, int me,
                                 const char *rails_p[GPUHIER_RAILS_MAX]);
 
-/* Do the two records' pids mean the same: are they of one node and one pid namespace? False, too, when it is not known.
- */
+/* Do the two records' pids mean the same: are they of one node and one pid namespace? False, too, when not known. */
 bool gpuhier_record_same_pids(const gpuhier_record_t *a, const gpuhier_record_t *b);
 
 /*

@@ -23,6 +23,46 @@
 #    define GPUHIER_INLINE static inline __attribute__((always_inline))
 #endif
 
+/* A 16-bit float, IEEE 754's binary16. It is no integer, so that no other arithmetic takes it. */
+typedef struct gpuhier_half {
+    uint16_t bits;
+} gpuhier_half_t;
+
+GPUHIER_INLINE float gpuhier_half_to_float(gpuhier_half_t half)
+{
+    float value;
+#ifdef __CUDA_ARCH__
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half.bits));
+#else
+    const uint32_t magnitude = half.bits & 0x7fff;
+    const uint32_t bits = (magnitude << 13) + ((magnitude < 0x7c00 ? 127u - 15 : 255u - 31) << 23);
+    __builtin_memcpy(&value, &bits, sizeof(value));
+    value = magnitude < 0x400 ? (float) magnitude * 0x1p-24f : value; /* subnormal */
+    value = half.bits & 0x8000 ? -value : value;
+#endif
+    return value;
+}
+
+/* The nearest one; of two the even one. */
+GPUHIER_INLINE gpuhier_half_t gpuhier_half_from_float(float value)
+{
+    gpuhier_half_t half;
+#ifdef __CUDA_ARCH__
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half.bits) : "f"(value));
+#else
+    const float sum = __builtin_fabsf(value) + 0.5f; /* rounded to a multiple of 2^-24, as a subnormal is */
+    uint32_t bits, sum_bits;
+    __builtin_memcpy(&bits, &value, sizeof(bits));
+    __builtin_memcpy(&sum_bits, &sum, sizeof(sum_bits));
+    const uint32_t magnitude = bits & 0x7fffffff, even = magnitude >> 13 & 1;
+    const uint32_t normal = (magnitude - ((127u - 15) << 23) + 0xfff + even) >> 13; /* from 65520 on it is infinity */
+    const uint32_t beyond = magnitude > 0x7f800000 ? 0x7e00 : 0x7c00;
+    const uint32_t rest = magnitude < 113u << 23 ? sum_bits - (126u << 23) : magnitude < 143u << 23 ? normal : beyond;
+    half.bits = (uint16_t) ((bits >> 16 & 0x8000) | rest);
+#endif
+    return half;
+}
+
 /* The result of acc op x: of scalars, which are added and multiplied as `wide`; and the two fields of the others. */
 #define GPUHIER_SCALAR_sum(wide) ((wide) acc) + ((wide) x)
 #define GPUHIER_SCALAR_prod(wide) ((wide) acc) * ((wide) x)
@@ -60,6 +100,14 @@
         const elem_##type result = {take ? acc.a : x.a, take || lower ? acc.b : x.b}; \
         return result;                                                                \
     }
+/* A float has two digits more than twice those of a half, so rounding twice gives what rounding once would (S. A.
+ * Figueroa, When is double rounding innocuous?, 1995). */
+#define GPUHIER_HALF(op, type)                                                           \
+    GPUHIER_INLINE elem_##type elem_##op##_##type(elem_##type left, elem_##type right)   \
+    {                                                                                    \
+        const float acc = gpuhier_half_to_float(left), x = gpuhier_half_to_float(right); \
+        return gpuhier_half_from_float(GPUHIER_SCALAR_##op(float));                      \
+    }
 
 /*
  * A type with its functions, by its kind, and where its fields are: bytes of the first, and place and bytes of the
@@ -86,6 +134,7 @@
     GPUHIER_TYPE_struct(type, part, part) GPUHIER_OPS_complex(GPUHIER_COMPLEX, type)
 #define GPUHIER_TYPE_pair(type, value, index) \
     GPUHIER_TYPE_struct(type, value, index) GPUHIER_OPS_pair(GPUHIER_PAIR, type)
+#define GPUHIER_TYPE_half(type, c_type) GPUHIER_TYPE_scalar(type, c_type) GPUHIER_OPS_half(GPUHIER_HALF, type)
 #define GPUHIER_TYPE(unused, kind, type, ...) GPUHIER_TYPE_##kind(type, __VA_ARGS__)
 GPUHIER_TYPES(GPUHIER_TYPE, )
 

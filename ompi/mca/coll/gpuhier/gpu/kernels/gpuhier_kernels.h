@@ -74,9 +74,9 @@ static_assert(1800 == sizeof(gpuhier_moves_args_t), "host and GPU must agree on 
 /*
  * The types: X(more, kind, type, ...), where `more` is for the caller. The kind says which operations the type has.
  * What follows the name are types of C: of an unsigned integer also the one in which it is added and multiplied, of a
- * complex number that of a part, of a pair (MPI's pair types) those of value and index. Results of signed and unsigned
- * integers have the same bits, except for max and min, so the unsigned kernels serve both. The order gives the index of
- * a kernel, which must be the same on all ranks: only append.
+ * complex number that of a part, of a pair (MPI's pair types) those of value and index, of a 16-bit float (half) the
+ * one that holds its bits. Results of signed and unsigned integers have the same bits, except for max and min, so the
+ * unsigned kernels serve both. The order gives the index of a kernel, which must be the same on all ranks: only append.
  */
 #define GPUHIER_TYPES(X, more)                    \
     X(more, signed, int8, int8_t)                 \
@@ -97,7 +97,8 @@ static_assert(1800 == sizeof(gpuhier_moves_args_t), "host and GPU must agree on 
     X(more, pair, short_int, int16_t, int32_t)    \
     X(more, pair, 2int, int32_t, int32_t)         \
     X(more, pair, 2float, float, float)           \
-    X(more, pair, 2double, double, double)
+    X(more, pair, 2double, double, double)        \
+    X(more, half, float16, gpuhier_half_t)
 
 /* The operations of a kind: X(op, ...). */
 #define GPUHIER_OPS_signed(X, ...) X(max, __VA_ARGS__) X(min, __VA_ARGS__)
@@ -115,6 +116,7 @@ static_assert(1800 == sizeof(gpuhier_moves_args_t), "host and GPU must agree on 
 #define GPUHIER_OPS_real(X, ...) X(sum, __VA_ARGS__) X(prod, __VA_ARGS__) X(max, __VA_ARGS__) X(min, __VA_ARGS__)
 #define GPUHIER_OPS_complex(X, ...) X(sum, __VA_ARGS__) X(prod, __VA_ARGS__)
 #define GPUHIER_OPS_pair(X, ...) X(minloc, __VA_ARGS__) X(maxloc, __VA_ARGS__)
+#define GPUHIER_OPS_half GPUHIER_OPS_real
 
 /* The kernels: X(op, type) stands for gpuhier_<op>_<type>. */
 #define GPUHIER_KERNELS_OF(X, kind, type, ...) GPUHIER_OPS_##kind(X, type)
@@ -248,7 +250,7 @@ static_assert(32 == sizeof(gpuhier_multicast_args_t), "host and GPU must agree o
  * X(name, type, op): gpuhier_multicast_<name> gives the bits of op over elements of the type, both as in
  * GPUHIER_KERNEL_LIST. The order of operands does not change the bits for integers. It does for the last two entries.
  * Bitwise operations are the same for all lengths of elements. What the switch cannot do is not here: products, logical
- * operations, narrow integers, extremes of float and double, complex numbers and pairs.
+ * operations, narrow integers, extremes of float and double, complex numbers and pairs. Nor are 16-bit floats here.
  */
 #define GPUHIER_MULTICAST_LIST(X) \
     X(add_u32, uint32, sum)       \

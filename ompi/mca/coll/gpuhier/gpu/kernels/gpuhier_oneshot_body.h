@@ -40,6 +40,7 @@ GPUHIER_WALK uint64_t flagged(uint32_t flag, uint32_t data)
  * that is the same for all types.
  */
 constexpr uint64_t unit_bytes = GPUHIER_ONESHOT_UNIT, lines = 2;
+constexpr uint32_t warp = GPUHIER_ONESHOT_PLACES; /* neighbouring threads have neighbouring places */
 constexpr uint64_t next_line = GPUHIER_ONESHOT_PLACES * sizeof(line); /* from a unit's first line to its second one */
 
 GPUHIER_WALK uint64_t units_of(uint64_t bytes)
@@ -289,13 +290,11 @@ struct pair_unit {
 
 GPUHIER_WALK uint32_t pair_units(const gpuhier_oneshot_args_t &args)
 {
-    constexpr uint32_t warp = GPUHIER_ONESHOT_PLACES;
     return ((uint32_t) units_of(args.count) + warp - 1) / warp * warp * args.nranks;
 }
 
 GPUHIER_WALK pair_unit pair_unit_of(const gpuhier_oneshot_args_t &args, uint32_t number)
 {
-    constexpr uint32_t warp = GPUHIER_ONESHOT_PLACES;
     const uint32_t pair = number / warp % args.nranks, unit = number / warp / args.nranks * warp + number % warp;
     return {(pair + args.nranks - args.index) % args.nranks, unit * unit_bytes};
 }

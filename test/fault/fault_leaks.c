@@ -4,8 +4,8 @@
  *
  * Communicators of every making come and go (dup, split, split_type, create, create_group), each with a
  * sum of device buffers or, every third, without: descriptors, mappings, files in /dev/shm, GPU memory,
- * memory opened from others and GPU events must not grow at all; resident memory hardly. The time that
- * one takes is printed, for test/bench/suite.sh. The second half is compared with the end of the first; when resident
+ * memory opened from others and GPU events must not grow at all; private memory hardly. The time that
+ * one takes is printed, for test/bench/suite.sh. The second half is compared with the end of the first; when private
  * memory grew, which it does when messages pile up for the first time, further halves follow: a leak grows in each.
  *
  *   fault_leaks [communicators]     (default 3000; 10000 in the whole matrix)
@@ -16,93 +16,22 @@
  *                                   are left over
  */
 #define _GNU_SOURCE
-#include <cuda_runtime_api.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "fault_lib.h"
 #include "flight.h"
+#include "resources.h"
 
-#define GROWTH_KIB 512 /* resident memory in all that malloc and Open MPI may keep */
+#define GROWTH_KIB 512 /* private memory in all that malloc and Open MPI may keep */
 #if OMPI_MAJOR_VERSION >= 5
 #    define GROWTH_KIB_EACH 1.0 /* Open MPI 5.0.7 over tcp keeps 0.7 KiB of each communicator by itself */
 #else
 #    define GROWTH_KIB_EACH 0.0
 #endif
 #define HALVES 4
-
-/* What there is of everything. */
-enum { DESCRIPTORS, MAPPINGS, SHM_FILES, GPU_BYTES, GPU_ALLOCATIONS, IPC_OPEN, GPU_EVENTS, RESIDENT_KIB, NKINDS };
-static const char *const names[NKINDS] = {"descriptors",       "mappings",
-                                          "files in /dev/shm", "bytes of GPU memory",
-                                          "GPU allocations",   "pieces of others' GPU memory",
-                                          "GPU events",        "KiB of resident memory"};
-
-static long entries(const char *path)
-{
-    DIR *folder = opendir(path);
-    long count = 0;
-    while (NULL != folder && NULL != readdir(folder)) {
-        ++count;
-    }
-    if (NULL != folder) {
-        closedir(folder);
-    }
-    return count;
-}
-
-static long resident_kib(void)
-{
-    long size, pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (NULL == file || 2 != fscanf(file, "%ld %ld", &size, &pages)) {
-        pages = 0;
-    }
-    if (NULL != file) {
-        fclose(file);
-    }
-    return pages * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
-/* Of shared memory and files: malloc's own come and go. */
-static long mappings(void)
-{
-    char line[512];
-    long count = 0;
-    FILE *file = fopen("/proc/self/maps", "r");
-    while (NULL != file && NULL != fgets(line, sizeof(line), file)) {
-        count += NULL != strchr(line, '/') && NULL == strstr(line, "/memfd:");
-    }
-    if (NULL != file) {
-        fclose(file);
-    }
-    return count;
-}
-
-/* By the emulator; 0 on a real GPU. */
-static long gauge(const char *name)
-{
-    unsigned long long value = 0;
-    return buffer_emulator_count(name, &value) ? (long) value : 0;
-}
-
-static void look(long found[NKINDS])
-{
-    size_t free_bytes, all_bytes;
-    CUDA_MUST(cudaMemGetInfo(&free_bytes, &all_bytes));
-    found[DESCRIPTORS] = entries("/proc/self/fd");
-    found[MAPPINGS] = mappings();
-    found[SHM_FILES] = entries("/dev/shm");
-    found[GPU_BYTES] = (long) (all_bytes - free_bytes);
-    found[GPU_ALLOCATIONS] = gauge("allocs_live");
-    found[IPC_OPEN] = gauge("ipc_live");
-    found[GPU_EVENTS] = gauge("events_live");
-    found[RESIDENT_KIB] = resident_kib();
-}
 
 static double now(void)
 {
@@ -239,7 +168,7 @@ static double usual(const double *times, int first, int end, bool call)
     return found;
 }
 
-static long resident_most(int ncomms)
+static long private_most(int ncomms)
 {
     return GROWTH_KIB + (long) (GROWTH_KIB_EACH * ncomms);
 }
@@ -268,16 +197,18 @@ static usual_times_t usual_times(const double *times, int half, int all)
     return found;
 }
 
-static void compare(suite_t *suite, const long before[NKINDS], const long after[NKINDS], int ncomms, const char *what)
+static void compare(suite_t *suite, const long before[RESOURCES], const long after[RESOURCES], int ncomms,
+                    const char *what)
 {
-    for (int kind = 0; kind < NKINDS; ++kind) {
+    for (int kind = 0; kind < RESOURCES; ++kind) {
         long grown = after[kind] - before[kind];
-        if (grown > (RESIDENT_KIB == kind ? resident_most(ncomms) : 0)) {
-            suite_fail(suite, "%d %s left %ld %s", ncomms, what, grown, names[kind]);
+        if (grown > (RESOURCE_PRIVATE_KIB == kind ? private_most(ncomms) : 0)) {
+            suite_fail(suite, "%d %s left %ld %s", ncomms, what, grown, resource_names[kind]);
         }
     }
     if (0 == suite->rank) {
-        printf("fault_leaks: %ld KiB more after %d %s\n", after[RESIDENT_KIB] - before[RESIDENT_KIB], ncomms, what);
+        printf("fault_leaks: %ld KiB more after %d %s\n", after[RESOURCE_PRIVATE_KIB] - before[RESOURCE_PRIVATE_KIB],
+               ncomms, what);
     }
 }
 
@@ -294,7 +225,7 @@ int main(int argc, char **argv)
 {
     suite_t suite;
     pair_t pair;
-    long before[NKINDS], after[NKINDS];
+    long before[RESOURCES], after[RESOURCES];
     pvars_t begin, end;
 
     suite_begin(&suite, "fault_leaks", &argc, &argv);
@@ -315,17 +246,17 @@ int main(int argc, char **argv)
     do {
         const int from = done * half, to = from + half;
         MPI_Barrier(MPI_COMM_WORLD);
-        look(before);
+        resources_read(before);
         MPI_Barrier(MPI_COMM_WORLD);
         could += failing    ? use_failing(&suite, &pair, half)
                  : requests ? use_requests(&suite, &flight, from, to)
                             : use(&suite, &pair, from, to, times);
         MPI_Barrier(MPI_COMM_WORLD);
-        look(after);
+        resources_read(after);
         /* What other work on the machine did to one half is gone in another; and a second lane may be made late, while
          * the first is kept. */
-        more = on_any(after[RESIDENT_KIB] - before[RESIDENT_KIB] > resident_most(half)
-                      || (failing && after[GPU_BYTES] > before[GPU_BYTES]));
+        more = on_any(after[RESOURCE_PRIVATE_KIB] - before[RESOURCE_PRIVATE_KIB] > private_most(half)
+                      || (failing && after[RESOURCE_GPU_BYTES] > before[RESOURCE_GPU_BYTES]));
     } while (++done < HALVES && more);
     pvars_read(&end);
     compare(&suite, before, after, half, failing ? "calls that failed" : requests ? "requests" : "communicators");

@@ -71,8 +71,8 @@ static MPI_Comm comms[COMMS], plain[COMMS];
 static op_t ops[PENDING];
 static int npending;
 
-/* The run is by time. Open MPI 4.1.4 never frees the temporary buffer of a persistent call on host memory, and gpuhier
- * has such a request beside each of its own. So persistent calls that need such a buffer are short in these runs. */
+/* The run is by time. Open MPI 4.1.4 never frees the temporary buffer of a persistent call on host memory, as those are
+ * that gpuhier stages and those that results are compared with. So the ones that need a buffer are short here. */
 static bool watched;
 
 #define CALL(Name, Iname, ...)                                          \

@@ -7,7 +7,7 @@ The floor of a row is what gpuhier_bench measures: a kernel that moves the bytes
 
 import os
 
-from suite_figures import RAILS, ompi_of, raw_of
+from suite_figures import RAILS, RATES, ompi_of, raw_of
 from suite_measure import BUILD, FigureList, judged, memory_available, missing, ratio_bound, size_text
 
 FIGURES = FigureList()
@@ -58,17 +58,24 @@ def stock5(suite):
     return figures
 
 
-@figure("family.nodes")
-def nodes(suite):
+def nodes(mbit):
     """Two nodes of a GPU for each rail. Of B bytes a root's node sends or takes all once, and a node half of all blocks; of
     MPI_Alltoall(v), where each rank has B bytes, half of these go through its rail."""
-    mbit, figures = 500, []
-    for collective in FAMILY:
-        row = suite.rows(f"--nodes 2 --gpus {RAILS} --rails {RAILS} --rate {mbit}mbit",
-                         f"--collective {collective} -b {16 if suite.quick else 64}M -e {16 if suite.quick else 64}M -w 3 -n 5 -c 0 --mode gpuhier -t 20")[0]
-        share = 1 if collective in ("bcast", "reduce") else RAILS / 2 if "alltoall" in collective else 1 / 2
-        wire_us = share * row["bytes"] / (RAILS * mbit / 8)
-        figures.append(judged(f"family.nodes.{collective}",
-                              f"2 nodes x {RAILS} ranks, {name_of(collective)}, {RAILS} rails of {mbit} Mbit/s a node, {size_text(row['bytes'])}: "
-                              "wire's time / time", wire_us / row["time_us"], 0.92, ">=", raw_of(row)))
-    return figures
+
+    def measure(suite):
+        figures = []
+        for collective in FAMILY:
+            row = suite.rows(f"--nodes 2 --gpus {RAILS} --rails {RAILS} --rate {mbit}mbit",
+                             f"--collective {collective} -b {16 if suite.quick else 64}M -e {16 if suite.quick else 64}M -w 3 -n 5 -c 0 --mode gpuhier -t 20")[0]
+            share = 1 if collective in ("bcast", "reduce") else RAILS / 2 if "alltoall" in collective else 1 / 2
+            wire_us = share * row["bytes"] / (RAILS * mbit / 8)
+            figures.append(judged(f"family.nodes.{mbit}mbit.{collective}",
+                                  f"2 nodes x {RAILS} ranks, {name_of(collective)}, {RAILS} rails of {mbit} Mbit/s a node, {size_text(row['bytes'])}: "
+                                  "wire's time / time", wire_us / row["time_us"], 0.92, ">=", raw_of(row)))
+        return figures
+
+    return measure
+
+
+for _mbit in RATES:
+    figure(f"family.nodes.{_mbit}mbit")(nodes(_mbit))

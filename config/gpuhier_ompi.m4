@@ -36,6 +36,9 @@ AC_DEFUN([GPUHIER_OMPI_HEADERS], [
     OMPI_VERSION=`$OMPI_INFO --version 2>/dev/null | $SED -n 's/^Open MPI v//p'`
     AS_IF([test -z "$OMPI_VERSION"],
           [AC_MSG_ERROR([$OMPI_INFO does not say that it is Open MPI's; name Open MPI's prefix by --with-ompi=DIR])])
+    AS_IF([$OMPI_INFO --parsable --config 2>/dev/null | grep '^option:dlopen:no' >/dev/null],
+          [GPUHIER_MISSING([an Open MPI that loads components],
+                           [configure it without --disable-dlopen, or build gpuhier as a part of it])])
     OMPI_PREFIX=GPUHIER_OMPI_PATH([prefix])
     gpuhier_ompi_incdir=GPUHIER_OMPI_PATH([incdir])
     gpuhier_ompi_libdir=GPUHIER_OMPI_PATH([libdir])

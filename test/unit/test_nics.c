@@ -145,6 +145,29 @@ static void test_nics_rdma(void **state)
     assert_non_null(strstr(found[2].reason, "no active link"));
 }
 
+/* InfiniBand and Ethernet do not mix: the network of the fastest port is taken, of equally fast ones InfiniBand. */
+static void test_nics_ethernet(void **state)
+{
+    static const struct {
+        const char *rate, *layers[2], *taken; /* of mlx5_9 */
+    } cases[] = {{"200 Gb/sec", {"InfiniBand", "Ethernet"}, "mlx5_9:1"},
+                 {"200 Gb/sec", {"Ethernet", "InfiniBand"}, "mlx5_10:1"},
+                 {"100 Gb/sec", {"InfiniBand", "Ethernet"}, "mlx5_10:1"},
+                 {"100 Gb/sec", {"InfiniBand", "InfiniBand"}, "mlx5_9:1 mlx5_10:1"},
+                 {"200 Gb/sec", {"Ethernet", "Ethernet"}, "mlx5_9:1 mlx5_10:1"},
+                 {"200 Gb/sec (4X HDR)", {"Unspecified", "Unspecified"}, "mlx5_9:1 mlx5_10:1"}};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i) {
+        put("class/infiniband/mlx5_9/ports/1/rate", cases[i].rate);
+        put("class/infiniband/mlx5_9/ports/1/link_layer", cases[i].layers[0]);
+        put("class/infiniband/mlx5_10/ports/1/link_layer", cases[i].layers[1]);
+        const int count = gpuhier_nics_find(sys, dev, up, " eth0 ", found, GPUHIER_FOUND_NICS_MAX);
+        assert_int_equal(OMPI_SUCCESS, gpuhier_nics_choose(found, count, NULL, NULL));
+        assert_string_equal(cases[i].taken, taken(count));
+    }
+}
+
 static void node_rename(const char *from, const char *to)
 {
     char old[128], new[128];
@@ -279,11 +302,9 @@ static void test_nics_addresses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nics_addresses),
-        cmocka_unit_test_setup(test_nics_rdma, make_sys),
-        cmocka_unit_test(test_nics_container),
-        cmocka_unit_test(test_nics_interfaces),
-        cmocka_unit_test_teardown(test_nics_list, remove_sys),
+        cmocka_unit_test(test_nics_addresses),  cmocka_unit_test_setup(test_nics_rdma, make_sys),
+        cmocka_unit_test(test_nics_ethernet),   cmocka_unit_test(test_nics_container),
+        cmocka_unit_test(test_nics_interfaces), cmocka_unit_test_teardown(test_nics_list, remove_sys),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

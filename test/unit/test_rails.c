@@ -318,6 +318,33 @@ static void test_rails_storage(void **state)
     hwloc_topology_destroy(topology);
 }
 
+/* Two devices near each of eight GPUs: each rank opens those two under their numbers, which others of its node share.
+ */
+static void test_rails_shared_numbers(void **state)
+{
+    machine_t machine = {.packages = 2, .host_bridges = 2, .switches = 2, .gpus = 1, .nics = 2};
+    hwloc_topology_t topology = topology_draw(&machine);
+    const char *opened[GPUHIER_RAILS_MAX];
+    gpuhier_piece_rails_t rails;
+    gpuhier_found_nic_t nics[16];
+    char near[16];
+
+    (void) state;
+    assert_int_equal(16, machine.nnics);
+    topology_name_nics(nics, 16);
+    for (int g = 0; g < 8; ++g) {
+        set_drawn(topology, &machine, g, nics);
+        plan_of_two(&world[g], &rails);
+        assert_int_equal(8, gpuhier_rails_devices(&world[g], opened));
+        for (int nic = 2 * g; nic < 2 * g + 2; ++nic) {
+            snprintf(near, sizeof(near), "nic%d", nic);
+            assert_string_equal(near, opened[nic % 8]);
+            assert_int_equal(nic % 8, rails.rail[nic - 2 * g]);
+        }
+    }
+    hwloc_topology_destroy(topology);
+}
+
 /* Nothing is left out where that many are near, where there are few, and where there is no GPU to be near to. */
 static void test_rails_stay(void **state)
 {
@@ -489,10 +516,17 @@ static void test_few(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rails_8x8),    cmocka_unit_test(test_rails_equal),   cmocka_unit_test(test_rails_shared),
-        cmocka_unit_test(test_rails_random), cmocka_unit_test(test_rails_storage), cmocka_unit_test(test_rails_stay),
-        cmocka_unit_test(test_rails_many),   cmocka_unit_test(test_rails_uneven),  cmocka_unit_test(test_wire),
+        cmocka_unit_test(test_rails_8x8),
+        cmocka_unit_test(test_rails_equal),
+        cmocka_unit_test(test_rails_shared),
+        cmocka_unit_test(test_rails_random),
+        cmocka_unit_test(test_rails_storage),
+        cmocka_unit_test(test_rails_stay),
+        cmocka_unit_test(test_rails_many),
+        cmocka_unit_test(test_rails_uneven),
+        cmocka_unit_test(test_wire),
         cmocka_unit_test(test_few),
+        cmocka_unit_test(test_rails_shared_numbers),
     };
 
     /* Keeps hwloc's plugins loaded: what libpciaccess holds for the whole process looks like a leak without them. */

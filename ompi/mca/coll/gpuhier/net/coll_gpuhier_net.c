@@ -84,9 +84,10 @@ static const option_t options[] = {
     {"PROTOS", "^rndv/am/zcopy", IF_TCP, false},
     /* The time after which UCX notices the death of a peer that breaks no connection. */
     {"KEEPALIVE_INTERVAL", "1s", ALWAYS, false},
-    /* A rail is one device. A message that is split over lanes would leave it. */
+    /* A rail is one device, and its messages do not leave it. A port may have several paths, as that of bonded RoCE
+     * has, which carry parts of a rendezvous; a name that may mean tcp may mean several devices. */
     {"MAX_EAGER_RAILS", "1", ALWAYS, false},
-    {"MAX_RNDV_RAILS", "1", ALWAYS, false},
+    {"MAX_RNDV_RAILS", "1", IF_TCP, false},
     /* The buffer that tcp sends at once. Each send costs a system call, and the default is 8 KiB. */
     {"TX_SEG_SIZE", "64k", IF_TCP_OPENS, true},
     /* Otherwise connect() waits under the engine's lock, for minutes if an address leads nowhere. */

@@ -27,15 +27,6 @@ static int devices_sorted(const gpuhier_record_t *record, const char *names[GPUH
     return record->nics;
 }
 
-int gpuhier_rails_devices(const gpuhier_record_t *record, const char *names_p[GPUHIER_RAILS_MAX])
-{
-    const char *names[GPUHIER_RECORD_NICS_MAX];
-    int count = devices_sorted(record, names);
-    count = count < GPUHIER_RAILS_MAX ? count : GPUHIER_RAILS_MAX;
-    memcpy(names_p, names, sizeof(names[0]) * (size_t) count);
-    return count;
-}
-
 /* The rail number of a device. Devices beyond GPUHIER_RAILS_MAX share the numbers evenly. */
 static int number_of(const char *device, const char *const names[], int count)
 {
@@ -45,6 +36,16 @@ static int number_of(const char *device, const char *const names[], int count)
         }
     }
     return 0;
+}
+
+int gpuhier_rails_devices(const gpuhier_record_t *record, const char *names_p[GPUHIER_RAILS_MAX])
+{
+    const char *names[GPUHIER_RECORD_NICS_MAX];
+    const int count = devices_sorted(record, names);
+    for (int i = count - 1; i >= 0; --i) { /* the nearest is the first of the record */
+        names_p[number_of(record->nic[i].device, names, count)] = record->nic[i].device;
+    }
+    return count < GPUHIER_RAILS_MAX ? count : GPUHIER_RAILS_MAX;
 }
 
 /*
@@ -143,7 +144,7 @@ bool gpuhier_rails_are_few(const gpuhier_shape_t *shape, const gpuhier_record_t 
         }
     }
     *use_p = use;
-    return 2 * use.driven <= use.there && 2 * use.driven <= groups_on_node * drivers;
+    return use.fewest < use.there || (2 * use.driven <= use.there && 2 * use.driven <= groups_on_node * drivers);
 }
 
 gpuhier_wire_t gpuhier_rails_wire(const gpuhier_record_t *records, int nranks)

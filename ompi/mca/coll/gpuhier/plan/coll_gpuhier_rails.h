@@ -23,8 +23,8 @@ typedef struct gpuhier_piece_rails {
 /* Bytes of the shortest stripe. Below it a second message costs more than a second rail gains. */
 #define GPUHIER_STRIPE_BYTES_MIN 65536
 
-/* The node's devices in order of rail numbers, from the record of any rank there. names_p: pointers into the record.
- * Returns their number, at most GPUHIER_RAILS_MAX. */
+/* The node's devices in order of rail numbers, from the record of a rank there: of several with one number that nearest
+ * to the rank. names_p: pointers into the record. Returns their number, at most GPUHIER_RAILS_MAX. */
 int gpuhier_rails_devices(const gpuhier_record_t *record, const char *names_p[GPUHIER_RAILS_MAX]);
 
 /*
@@ -55,8 +55,9 @@ typedef struct gpuhier_rails_use {
 } gpuhier_rails_use_t;
 
 /*
- * Do so few rails carry data that messages between groups are far slower than they could be? That is so if they are at
- * most half of those that are there, and two ranks or more of a node share each. ranks_on_node: of the fullest node.
+ * Do so few rails carry data that messages between groups are far slower than they could be? That is so if a node has
+ * fewer devices than another, or if they are at most half of those that are there, and two ranks or more of a node
+ * share each. ranks_on_node: of the fullest node.
  * rails: of gpuhier_rails_plan(). Sets *use_p in any case.
  */
 bool gpuhier_rails_are_few(const gpuhier_shape_t *shape, const gpuhier_record_t *records,

@@ -24,10 +24,11 @@
 typedef struct {
     char device[GPUHIER_RECORD_DEVICE_MAX]; /* UCX's name: "mlx5_0:1", "eth0" */
     bool is_rdma;
-    bool is_virtual; /* of a bridge or a container: taken only if there is nothing else */
-    bool is_usable;  /* up, with an address or an active port */
-    bool is_closed;  /* an active port of a device that this process may not open; not usable */
-    bool is_failed;  /* a port that UCX has failed to use; not usable */
+    bool is_ethernet; /* RoCE */
+    bool is_virtual;  /* of a bridge or a container: taken only if there is nothing else */
+    bool is_usable;   /* up, with an address or an active port */
+    bool is_closed;   /* an active port of a device that this process may not open; not usable */
+    bool is_failed;   /* a port that UCX has failed to use; not usable */
     bool is_taken;
     bool has_pci;
     gpuhier_pci_id_t pci;

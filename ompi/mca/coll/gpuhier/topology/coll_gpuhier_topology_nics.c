@@ -151,6 +151,9 @@ static void describe_port(gpuhier_found_nic_t *nic, const char *folder, int port
     snprintf(leaf, sizeof(leaf), "ports/%d/rate", port);
     read_line(line, sizeof(line), folder, leaf);
     nic->mbit = (unsigned) (strtod(line, NULL) * 1000.0);
+    snprintf(leaf, sizeof(leaf), "ports/%d/link_layer", port);
+    read_line(line, sizeof(line), folder, leaf);
+    nic->is_ethernet = 0 == strcmp(line, "Ethernet");
     find_pci(nic, folder);
 }
 
@@ -336,12 +339,15 @@ int gpuhier_nics_choose(gpuhier_found_nic_t *nics, int count, const char *list, 
         return choose_listed(nics, count, list, report);
     }
     int best = 3;
-    unsigned fastest = 0; /* of that class */
+    unsigned fastest = 0;  /* of that class */
+    bool ethernet = false; /* the network of the fastest port; the other one is for storage, or leads elsewhere */
     for (int i = 0; i < count; ++i) {
         const int class = class_of(&nics[i]);
-        if (nics[i].is_usable && (class < best || (class == best && nics[i].mbit > fastest))) {
+        if (nics[i].is_usable
+            && (class < best || (class == best && nics[i].mbit + !nics[i].is_ethernet > fastest + !ethernet))) {
             best = class;
             fastest = nics[i].mbit;
+            ethernet = nics[i].is_ethernet;
         }
     }
     for (int i = 0; i < count; ++i) {
@@ -355,6 +361,9 @@ int gpuhier_nics_choose(gpuhier_found_nic_t *nics, int count, const char *list, 
                      nic->is_rdma ? "has no active link" : "is down or has no address beyond the link");
         } else if (class_of(nic) != best) {
             snprintf(nic->reason, sizeof(nic->reason), "is %s, and there is %s", names[class_of(nic)], names[best]);
+        } else if (nic->is_ethernet != ethernet) {
+            snprintf(nic->reason, sizeof(nic->reason), "is %s Ethernet port, and the fastest is %s",
+                     ethernet ? "no" : "an", ethernet ? "one" : "none");
         } else if (0 != nic->mbit && nic->mbit < fastest / 2) {
             snprintf(nic->reason, sizeof(nic->reason), "has %u Mbit/s, and there is one with %u", nic->mbit, fastest);
         } else {

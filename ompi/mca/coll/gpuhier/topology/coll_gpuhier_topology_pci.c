@@ -114,7 +114,8 @@ static uint8_t distance(hwloc_topology_t topology, hwloc_obj_t gpu, hwloc_obj_t 
         return DISTANCE_NUMA;
     }
     const hwloc_obj_t package = package_of(topology, near_gpu);
-    if (NULL != package && NULL != near_nic->cpuset && hwloc_bitmap_isincluded(near_nic->cpuset, package->cpuset)) {
+    if (NULL != package && NULL != near_nic->cpuset
+        && hwloc_bitmap_isincluded(near_nic->complete_cpuset, package->complete_cpuset)) {
         return DISTANCE_PACKAGE;
     }
     return DISTANCE_MACHINE;

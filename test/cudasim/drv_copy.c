@@ -11,10 +11,23 @@
 #include "sim_copy.h"
 #include "sim_engine.h"
 
+static CUresult copy_peer(uintptr_t to, CUcontext to_ctx, uintptr_t from, CUcontext from_ctx, size_t bytes,
+                          CUstream handle, bool async)
+{
+    struct sim_copy copy = {to, from, SIM_ON_GPU, SIM_ON_GPU, bytes, 1, bytes, bytes, to_ctx, from_ctx};
+    CUstream stream;
+    CUresult rc = sim_stream_resolve(handle, &stream);
+
+    if (CUDA_SUCCESS != sim_context_check(to_ctx) || CUDA_SUCCESS != sim_context_check(from_ctx)) {
+        return CUDA_ERROR_INVALID_CONTEXT;
+    }
+    return CUDA_SUCCESS == rc ? sim_copy(&copy, stream, async) : rc;
+}
+
 static CUresult copy_plain(uintptr_t to, enum sim_side to_side, uintptr_t from, enum sim_side from_side, size_t bytes,
                            CUstream handle, bool async)
 {
-    struct sim_copy copy = {to, from, to_side, from_side, bytes, 1, bytes, bytes};
+    struct sim_copy copy = {to, from, to_side, from_side, bytes, 1, bytes, bytes, NULL, NULL};
     CUstream stream;
     CUresult rc = sim_stream_resolve(handle, &stream);
 
@@ -33,19 +46,13 @@ CUresult sim_cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstr
 
 CUresult sim_cuMemcpyPeer(CUdeviceptr to, CUcontext to_ctx, CUdeviceptr from, CUcontext from_ctx, size_t bytes)
 {
-    if (CUDA_SUCCESS != sim_context_check(to_ctx) || CUDA_SUCCESS != sim_context_check(from_ctx)) {
-        return CUDA_ERROR_INVALID_CONTEXT;
-    }
-    return copy_plain(to, SIM_ON_GPU, from, SIM_ON_GPU, bytes, NULL, false);
+    return copy_peer(to, to_ctx, from, from_ctx, bytes, NULL, false);
 }
 
 CUresult sim_cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_ctx, CUdeviceptr from, CUcontext from_ctx, size_t bytes,
                                CUstream stream)
 {
-    if (CUDA_SUCCESS != sim_context_check(to_ctx) || CUDA_SUCCESS != sim_context_check(from_ctx)) {
-        return CUDA_ERROR_INVALID_CONTEXT;
-    }
-    return copy_plain(to, SIM_ON_GPU, from, SIM_ON_GPU, bytes, stream, true);
+    return copy_peer(to, to_ctx, from, from_ctx, bytes, stream, true);
 }
 
 CUresult sim_cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes)
@@ -123,6 +130,9 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *given, CUstream handle, bool async)
     }
     if (CUDA_SUCCESS == rc) {
         rc = sim_stream_resolve(handle, &stream);
+    }
+    if (CUDA_SUCCESS == rc) {
+        copy.to_ctx = copy.from_ctx = stream->ctx; /* more lenient than a real driver may be */
     }
     return CUDA_SUCCESS == rc ? sim_copy(&copy, stream, async) : rc;
 }

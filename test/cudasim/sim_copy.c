@@ -36,6 +36,8 @@ struct end {
     bool pageable;
     bool managed;
     bool sync_memops;
+    bool imported;               /* by a handle of CUDA IPC */
+    bool granted;                /* only GPUs reach it that were granted access */
     struct sim_gpu_ports *ports; /* model */
 };
 
@@ -86,6 +88,8 @@ static CUresult end_find(CUcontext ctx, uintptr_t address, size_t bytes, enum si
     end_p->managed = SIM_KIND_MANAGED == alloc->kind;
     end_p->sync_memops = atomic_load_explicit(&alloc->sync_memops, memory_order_relaxed);
     end_p->place = sim_memory_place(alloc);
+    end_p->imported = SIM_KIND_IMPORT == alloc->kind;
+    end_p->granted = SIM_KIND_MAPPED == alloc->kind || SIM_KIND_POOL == alloc->kind;
     while (stop > alloc->base + alloc->size) { /* neighbouring mappings of a reserved range serve as one */
         alloc =
             SIM_KIND_MAPPED == alloc->kind && may_copy(ctx, alloc) ? sim_memory_find(alloc->base + alloc->size) : NULL;
@@ -97,6 +101,14 @@ static CUresult end_find(CUcontext ctx, uintptr_t address, size_t bytes, enum si
         return CUDA_ERROR_INVALID_VALUE;
     }
     return CUDA_SUCCESS;
+}
+
+/* A plain copy between memory of two GPUs, not both of cudaMalloc, wants both ends in the reach of the context's GPU.
+ */
+static bool reaches(CUcontext ctx, const struct end *one, const struct end *other)
+{
+    return !one->granted || other->granted || SIM_HOST == other->place || other->managed || other->imported
+           || ctx->physical == other->place || atomic_load(&ctx->peers[other->place]);
 }
 
 static void move_bytes(void *to, const void *from, size_t bytes)
@@ -200,10 +212,15 @@ CUresult sim_copy(const struct sim_copy *copy, CUstream stream, bool async)
     if (copy->height > 1 && (copy->to_pitch < copy->width || copy->from_pitch < copy->width)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    rc = end_find(stream->ctx, copy->to, (copy->height - 1) * copy->to_pitch + copy->width, copy->to_side, &to);
+    rc = end_find(NULL != copy->to_ctx ? copy->to_ctx : stream->ctx, copy->to,
+                  (copy->height - 1) * copy->to_pitch + copy->width, copy->to_side, &to);
     if (CUDA_SUCCESS == rc) {
-        rc = end_find(stream->ctx, copy->from, (copy->height - 1) * copy->from_pitch + copy->width, copy->from_side,
-                      &from);
+        rc = end_find(NULL != copy->from_ctx ? copy->from_ctx : stream->ctx, copy->from,
+                      (copy->height - 1) * copy->from_pitch + copy->width, copy->from_side, &from);
+    }
+    if (CUDA_SUCCESS == rc && NULL == copy->to_ctx
+        && (!reaches(stream->ctx, &to, &from) || !reaches(stream->ctx, &from, &to))) {
+        rc = CUDA_ERROR_INVALID_VALUE;
     }
     if (CUDA_SUCCESS != rc) {
         return rc;

@@ -24,6 +24,7 @@ struct sim_copy {
     enum sim_side to_side, from_side;
     size_t width, height;
     size_t to_pitch, from_pitch; /* bytes from row to row */
+    CUcontext to_ctx, from_ctx;  /* NULL: one GPU must reach both ends; see reaches() */
 };
 
 /* Queues the copy, and waits where the driver's documentation says that the call waits. */

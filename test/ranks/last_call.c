@@ -6,9 +6,12 @@
  * that call then, and must end it as if they were there.
  *
  *   last_call COUNT [free | callback | callback_mixed]   doubles; the last rank is the slow one
+ *   last_call ROUNDS callback_one
  *
  * free: the call's communicator is freed before, and others than MPI_COMM_WORLD are not used. callback: more calls are
  * made in a callback of MPI_COMM_SELF, with which MPI_Finalize begins; callback_mixed: set later on every other rank.
+ * callback_one: rank 0 tells the others to end in such a callback, by the last of the same calls on host memory; until
+ * then they are not in MPI_Finalize.
  */
 #include "flight.h"
 
@@ -62,6 +65,43 @@ static int calls_at_end(MPI_Comm self, int key, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
+/* Calls that pass a word on to all ranks. Returns the word. */
+static int word_pass(suite_t *suite, int word)
+{
+    int sum = -1;
+    ++suite->calls;
+    MPI_Bcast(&word, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    MPI_Allreduce(&word, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (sum != word * suite->nranks) {
+        suite_fail(suite, "the sum of %d on %d ranks is %d", word, suite->nranks, sum);
+    }
+    return word;
+}
+
+static int end_tell(MPI_Comm self, int key, void *value, void *suite)
+{
+    (void) self;
+    (void) key;
+    (void) value;
+    word_pass(suite, 0);
+    return MPI_SUCCESS;
+}
+
+static void one_ends(suite_t *suite, int rounds)
+{
+    int key;
+    if (0 == suite->rank) {
+        MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, end_tell, &key, suite);
+        MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL);
+        for (int i = 0; i < rounds; ++i) {
+            word_pass(suite, i + 1);
+        }
+        return;
+    }
+    while (0 != word_pass(suite, -1)) {
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK"), *size = getenv("OMPI_COMM_WORLD_SIZE");
@@ -71,6 +111,10 @@ int main(int argc, char **argv)
     }
     suite_t suite;
     suite_begin(&suite, "last_call", &argc, &argv);
+    if (argc > 2 && 0 == strcmp(argv[2], "callback_one")) {
+        one_ends(&suite, atoi(argv[1]));
+        return suite_end(&suite);
+    }
     const bool frees = argc > 2 && 0 == strcmp(argv[2], "free");
     MPI_Comm comm = MPI_COMM_WORLD;
     size_t count = argc > 1 ? strtoul(argv[1], NULL, 0) : 1;

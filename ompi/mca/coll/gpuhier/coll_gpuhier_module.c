@@ -12,7 +12,6 @@
 #include "base/coll_gpuhier_lock.h"
 #include "base/coll_gpuhier_params.h"
 #include "base/coll_gpuhier_trace.h"
-#include "coll/coll_gpuhier_family.h"
 #include "coll/coll_gpuhier_module.h"
 #include "team/coll_gpuhier_team.h"
 #include "ompi/mca/coll/base/coll_base_functions.h"

@@ -17,14 +17,13 @@
 #include "base/coll_gpuhier_compat.h"
 #include "base/coll_gpuhier_end.h"
 #include "ompi/attribute/attribute.h"
-#include "ompi/runtime/mpiruntime.h"
 #include "ompi/runtime/params.h"
 
 static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT; /* guards the registration; staging lacks the engine's lock */
 static void (*at_end)(void);
 static int keyval = MPI_KEYVAL_INVALID;
 static bool ends_with_session; /* end() is registered with Open MPI */
-static _Atomic bool ended;
+_Atomic bool gpuhier_ended;
 
 bool gpuhier_end_is_finalizing(void)
 {
@@ -33,24 +32,26 @@ bool gpuhier_end_is_finalizing(void)
 }
 
 /*
- * Only a rank that has something to release sets `ended`. Open MPI's state serves all ranks: no process leaves
+ * Only a rank that has something to release sets `gpuhier_ended`. Open MPI's state serves all ranks: no process leaves
  * MPI_Finalize before all processes of its job have begun it, unless it was told not to wait (async_mpi_finalize).
  */
-bool gpuhier_end_has_come(void)
+bool gpuhier_end_has_reached(int first)
 {
     const int state = ompi_mpi_state;
-    if (state >= OMPI_MPI_STATE_FINALIZE_STARTED
-        && (state < OMPI_MPI_STATE_FINALIZE_COMPLETED || !ompi_async_mpi_finalize)) {
-        return true;
-    }
-    return atomic_load_explicit(&ended, memory_order_relaxed);
+    return (state >= first && (state < OMPI_MPI_STATE_FINALIZE_COMPLETED || !ompi_async_mpi_finalize))
+           || atomic_load_explicit(&gpuhier_ended, memory_order_relaxed);
+}
+
+bool gpuhier_end_has_come(void)
+{
+    return gpuhier_end_has_reached(OMPI_MPI_STATE_FINALIZE_PAST_COMM_SELF_DESTRUCT);
 }
 
 /* May be called twice: at the end of the sessions, then in MPI_Finalize. */
 static void end(void *unused)
 {
     (void) unused;
-    if (!atomic_exchange_explicit(&ended, true, memory_order_relaxed)) {
+    if (!atomic_exchange_explicit(&gpuhier_ended, true, memory_order_relaxed)) {
         at_end();
     }
 }
@@ -69,7 +70,7 @@ void gpuhier_end_open(void (*function)(void))
     at_end = function;
     keyval = MPI_KEYVAL_INVALID;
     ends_with_session = false;
-    atomic_store_explicit(&ended, false, memory_order_relaxed);
+    atomic_store_explicit(&gpuhier_ended, false, memory_order_relaxed);
 }
 
 int gpuhier_end_arm(void)

@@ -10,6 +10,11 @@
 
 #include <stdbool.h>
 
+#include "ompi/runtime/mpiruntime.h"
+
+extern _Atomic bool gpuhier_ended; /* all is released; for gpuhier_end_has_begun() */
+bool gpuhier_end_has_reached(int state);
+
 /*
  * Begins anew. `end` is the function to call at the end. The component calls this each time it is opened, since its
  * variables outlive a closing where it is built into libmpi, or where the program keeps it loaded.
@@ -26,10 +31,18 @@ int gpuhier_end_arm(void);
 bool gpuhier_end_is_finalizing(void);
 
 /*
- * Has the end begun? The program's own callbacks on MPI_COMM_SELF may then call collectives, before or after everything
- * is released, and the order differs between ranks. The saved collectives serve all of these calls. They also serve all
- * calls that sessions make after MPI_Finalize, since by then some ranks have released what gpuhier needs.
+ * Has the end begun? The program's own callbacks on MPI_COMM_SELF may then call collectives, while other ranks may not
+ * have come to MPI_Finalize. Nothing begins on the GPUs any more, but a rank in a callback takes part in agreements and
+ * probes.
  */
+static inline bool gpuhier_end_has_begun(void)
+{
+    return (ompi_mpi_state >= OMPI_MPI_STATE_FINALIZE_STARTED || gpuhier_ended)
+           && gpuhier_end_has_reached(OMPI_MPI_STATE_FINALIZE_STARTED);
+}
+
+/* Is everything released, or about to be? The saved collectives serve all calls, and nobody asks others. So they do in
+ * sessions after MPI_Finalize, since by then some ranks have released what gpuhier needs. */
 bool gpuhier_end_has_come(void);
 
 #endif /* GPUHIER_END_H */

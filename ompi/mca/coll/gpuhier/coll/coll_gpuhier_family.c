@@ -21,7 +21,7 @@
 
 #include "base/coll_gpuhier_counters.h"
 #include "base/coll_gpuhier_report.h"
-#include "coll/coll_gpuhier_family.h"
+#include "coll/coll_gpuhier_module.h"
 #include "coll/coll_gpuhier_request.h"
 #include "coll/coll_gpuhier_rows.h"
 #include "host/coll_gpuhier_fallback.h"

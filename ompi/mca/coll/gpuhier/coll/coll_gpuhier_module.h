@@ -71,4 +71,8 @@ static inline gpuhier_module_t *gpuhier_module_of(mca_coll_base_module_t *base)
     return module;
 }
 
+/* Offers the collectives that need it in this process, before the module is enabled: where there is no CUDA driver,
+ * MPI_Allreduce and MPI_Barrier. */
+void gpuhier_family_offer(mca_coll_base_module_t *module);
+
 #endif /* GPUHIER_MODULE_H */

@@ -19,7 +19,6 @@
 #include "engine/coll_gpuhier_form.h"
 #include "coll/coll_gpuhier_describe.h"
 #include "engine/coll_gpuhier_queue.h"
-#include "engine/coll_gpuhier_watch.h"
 #include "gpu/coll_gpuhier_cuda.h"
 #include "team/coll_gpuhier_team.h"
 #include "ompi/datatype/ompi_datatype.h"
@@ -27,7 +26,7 @@
 
 gpuhier_reason_t gpuhier_path_reason(const gpuhier_module_t *module, const gpuhier_path_key_t *key)
 {
-    if (gpuhier_end_has_come()) {
+    if (gpuhier_end_has_begun()) {
         return GPUHIER_REASON_end;
     }
     if (module->team_failed) {
@@ -91,6 +90,7 @@ static probe_answer_t probe(gpuhier_module_t *module, struct ompi_communicator_t
     *owner_p = NULL != from.context ? from : to;
     *why_p = gpuhier_buffer_on_device(&from) && gpuhier_buffer_on_device(&to) ? GPUHIER_REASON_host_elsewhere
                                                                               : GPUHIER_REASON_host_here;
+    at_most = gpuhier_end_has_begun() && at_most > PROBE_NO ? PROBE_NO : at_most;
     int mine = (int) (at_most <= PROBE_NO ? at_most : answer(team, has_pairs, &from, &to)), all = PROBE_NO;
     *setup_p = NULL;
     if (mine > PROBE_NO && NULL == (*setup_p = gpuhier_setup_prepare(comm, has_pairs))) {
@@ -268,7 +268,7 @@ int gpuhier_path_run(gpuhier_module_t *module, gpuhier_mode_entry_t *entry, cons
 
 gpuhier_mode_entry_t *gpuhier_path_nonblocking(gpuhier_module_t *module, gpuhier_path_key_t key)
 {
-    if (NULL == module->team || key.bytes <= GPUHIER_PATH_NONBLOCKING_BYTES || gpuhier_end_has_come()
+    if (NULL == module->team || key.bytes <= GPUHIER_PATH_NONBLOCKING_BYTES || gpuhier_end_has_begun()
         || GPUHIER_MODE_ACC != gpuhier_modes_mode(&module->modes, key.kind, key.bytes)) {
         return NULL;
     }

@@ -65,7 +65,7 @@ bool gpuhier_path_agree(gpuhier_module_t *module, struct ompi_communicator_t *co
 /* May any call of this communicator run on the GPUs? The same answer on all ranks, except once the end has come. */
 static inline bool gpuhier_path_is_open(gpuhier_module_t *module, struct ompi_communicator_t *comm)
 {
-    if (module->team_failed || gpuhier_end_has_come()) {
+    if (module->team_failed || (gpuhier_end_has_begun() && gpuhier_end_has_come())) {
         return false;
     }
     return GPUHIER_AGREE_UNKNOWN == module->agree ? gpuhier_path_agree(module, comm)
@@ -113,6 +113,8 @@ static inline gpuhier_mode_entry_t *gpuhier_path_blocking(gpuhier_module_t *modu
         } else if (GPUHIER_MODE_ACC != entry->mode) {
             *why_p = (gpuhier_reason_t) entry->why;
             return NULL;
+        } else if (gpuhier_end_has_begun()) {
+            entry = NULL;
         }
     }
     if (NULL == entry) {

@@ -28,7 +28,6 @@
 #include "engine/coll_gpuhier_form.h"
 #include "engine/coll_gpuhier_queue.h"
 #include "coll/coll_gpuhier_request.h"
-#include "engine/coll_gpuhier_watch.h"
 #include "ompi/errhandler/errcode-internal.h"
 #include "ompi/runtime/mpiruntime.h"
 #include "opal/runtime/opal_progress.h"
@@ -243,7 +242,7 @@ static int request_start(size_t count, ompi_request_t **requests)
         }
         if (NULL == request->team) {
             rc = start_saved(request);
-        } else if (gpuhier_end_has_come()) {
+        } else if (gpuhier_end_has_begun()) {
             rc =
                 OMPI_ERR_NOT_AVAILABLE; /* ranks start requests in different orders, which no saved collective serves */
         } else {

@@ -16,7 +16,7 @@
 #include "coll/coll_gpuhier_path.h"
 #include "coll/coll_gpuhier_request.h"
 #include "coll/coll_gpuhier_rows.h"
-#include "engine/coll_gpuhier_watch.h"
+#include "engine/coll_gpuhier_queue.h"
 #include "team/coll_gpuhier_team.h"
 #include "ompi/datatype/ompi_datatype.h"
 
@@ -30,8 +30,9 @@ static const gpuhier_path_key_t first = {GPUHIER_KIND_FIRST, 1};
 static bool is_open(gpuhier_module_t *module, struct ompi_communicator_t *comm, const gpuhier_call_args_t *args,
                     gpuhier_reason_t *why_p)
 {
-    if (NULL != module->team || NULL != gpuhier_path_blocking(module, comm, first, args->in, args->out, why_p)) {
-        return true;
+    if (NULL != module->team || NULL != gpuhier_path_blocking(module, comm, first, args->in, args->out, why_p)
+        || NULL != module->team) {
+        return true; /* a meeting may have made the team */
     }
     gpuhier_mode_entry_t *entry = gpuhier_modes_entry(&module->modes, first.kind, first.bytes);
     if (GPUHIER_AGREE_NO == module->agree || module->team_failed || NULL == entry
@@ -327,6 +328,7 @@ int gpuhier_row_post(gpuhier_entry_t *entry, ompi_request_t **request_p)
     if (NULL == mode) {
         const gpuhier_path_key_t key = NULL == team && !gpuhier_collective_is_all_to_all(args->row) ? first : call.key;
         const gpuhier_reason_t why = gpuhier_path_reason(module, &key);
+        idle_fill(team, args);
         gpuhier_path_note(module, key, args->in, args->out);
         gpuhier_call_lists_free(args);
         return leave(entry, why, args);
@@ -370,6 +372,7 @@ int gpuhier_row_init(gpuhier_entry_t *entry, ompi_request_t **request_p)
         entry->why = why_empty(args);
         return GPUHIER_DECLINED;
     }
+    idle_fill(module->team, args);
     gpuhier_request_t *request = gpuhier_request_get(comm, true);
     gpuhier_team_t *team = gpuhier_path_persistent(module, comm, args->in, args->out, call.key,
                                                    NULL != request && !args->declines, &entry->why);

@@ -11,7 +11,6 @@
 
 #include "engine/coll_gpuhier_arrival.h"
 #include "engine/coll_gpuhier_form.h"
-#include "engine/coll_gpuhier_offer.h"
 
 void gpuhier_arrival_begin(gpuhier_call_t *call)
 {

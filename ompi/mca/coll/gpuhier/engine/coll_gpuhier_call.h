@@ -43,7 +43,7 @@ typedef struct gpuhier_member {
     gpuhier_mapping_t *pins[3];
 } gpuhier_member_t;
 
-/* How long nothing has moved; see coll_gpuhier_watch.h. */
+/* How long nothing has moved; see coll_gpuhier_queue.h. */
 typedef struct gpuhier_idle {
     uint64_t polls; /* without an event */
     double last;    /* seconds: when the clock was read last */
@@ -99,7 +99,7 @@ typedef struct gpuhier_slices {
     bool claimed;       /* this rank may start work on its peers' buffers */
     int vote_step;      /* leader: of the vote between groups */
     uint32_t vote_mask; /* leader: the masks gathered so far */
-    gpuhier_known_call_t *known; /* an earlier call on the same memory, or NULL: coll_gpuhier_offer.h */
+    gpuhier_known_call_t *known; /* an earlier call on the same memory, or NULL: coll_gpuhier_arrival.h */
     gpuhier_member_t member[GPUHIER_GROUP_MAX];
 } gpuhier_slices_t;
 

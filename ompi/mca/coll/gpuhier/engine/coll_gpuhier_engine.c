@@ -15,8 +15,7 @@
 #include "engine/coll_gpuhier_exchange.h"
 #include "engine/coll_gpuhier_form.h"
 #include "engine/coll_gpuhier_order.h"
-#include "engine/coll_gpuhier_leaders.h"
-#include "engine/coll_gpuhier_watch.h"
+#include "engine/coll_gpuhier_queue.h"
 #include "team/coll_gpuhier_partners.h"
 
 /* Bytes of this rank's buffer, from its begin to the end of the last block in the list. */

@@ -26,7 +26,7 @@
 #include "base/coll_gpuhier_kept.h"
 #include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_host_reduce.h"
-#include "engine/coll_gpuhier_leaders.h"
+#include "engine/coll_gpuhier_exchange.h"
 #include "net/coll_gpuhier_net.h"
 #include "team/coll_gpuhier_partners.h"
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "base/coll_gpuhier_params.h"
-#include "engine/coll_gpuhier_offer.h"
+#include "engine/coll_gpuhier_arrival.h"
 #include "opal/util/output.h"
 
 /* Does the message lie in one allocation? Memory of cuMemMap may consist of several, side by side. */

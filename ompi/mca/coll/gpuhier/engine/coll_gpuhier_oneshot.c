@@ -32,9 +32,7 @@
 
 #include "base/coll_gpuhier_params.h"
 #include "engine/coll_gpuhier_arrival.h"
-#include "engine/coll_gpuhier_offer.h"
 #include "engine/coll_gpuhier_order.h"
-#include "engine/coll_gpuhier_pipeline.h"
 #include "engine/coll_gpuhier_place.h"
 #include "engine/coll_gpuhier_slices.h"
 

@@ -36,14 +36,6 @@ void gpuhier_order_forget(gpuhier_call_t *call)
     }
 }
 
-/* Can work be queued on this stream of the current context? While a blocking stream captures a graph, the driver
- * refuses all use of the default stream, and an attempt spoils the capture. This question does not. */
-static bool is_usable(CUstream stream)
-{
-    CUstreamCaptureStatus status;
-    return OMPI_SUCCESS == GPUHIER_CU(cuStreamIsCapturing, stream, &status);
-}
-
 int gpuhier_order_mark_input(gpuhier_call_t *call)
 {
     int rc = gpuhier_params.sync_before ? gpuhier_cuda_error(gpuhier_cu.cuCtxSynchronize(), "cuCtxSynchronize")
@@ -71,7 +63,7 @@ static int elsewhere_mark(const gpuhier_call_t *call, const gpuhier_buffer_t *bu
     if (OMPI_SUCCESS != rc) {
         return rc;
     }
-    rc = !is_usable(CU_STREAM_LEGACY) ? OMPI_ERROR
+    rc = !gpuhier_cuda_is_usable(CU_STREAM_LEGACY) ? OMPI_ERROR
          : gpuhier_params.sync_before ? gpuhier_cuda_error(gpuhier_cu.cuCtxSynchronize(), "cuCtxSynchronize")
                                       : OMPI_SUCCESS;
     rc = OMPI_SUCCESS != rc ? rc : GPUHIER_CU(cuEventCreate, event_p, CU_EVENT_DISABLE_TIMING);
@@ -123,7 +115,7 @@ bool gpuhier_order_reaches(const gpuhier_call_t *call)
 
 bool gpuhier_order_can(const gpuhier_call_t *call)
 {
-    return gpuhier_order_reaches(call) && is_usable(CU_STREAM_LEGACY);
+    return gpuhier_order_reaches(call) && gpuhier_cuda_is_usable(CU_STREAM_LEGACY);
 }
 
 int gpuhier_order_reached(gpuhier_call_t *call, int queries)

@@ -45,7 +45,7 @@
 
 #include "engine/coll_gpuhier_exchange.h"
 #include "engine/coll_gpuhier_order.h"
-#include "engine/coll_gpuhier_pipeline.h"
+#include "engine/coll_gpuhier_slices.h"
 #include "engine/coll_gpuhier_place.h"
 
 /* Have all members reached `slices` in a progress word? */
@@ -158,6 +158,21 @@ static bool input_free(const gpuhier_call_t *call, uint64_t slices)
                                     slices);
 }
 
+/* Queues a copy between scratch and the caller's buffer. Only its own GPU reaches scratch of cuMemCreate, and a plain
+ * copy to or from another GPU's memory wants both ends in the reach of one. */
+static int scratch_copy(const gpuhier_call_t *call, const gpuhier_buffer_t *buffer, CUdeviceptr to, CUdeviceptr from,
+                        size_t bytes, CUstream stream)
+{
+    const gpuhier_device_t *device = call->team->device;
+    if (GPUHIER_BUFFER_DEVICE != buffer->kind || buffer->device == device->ordinal
+        || gpuhier_hostmem_is_used(&call->team->hostmem)) {
+        return GPUHIER_CU(cuMemcpyAsync, to, from, bytes, stream);
+    }
+    const bool in = &call->from == buffer;
+    return GPUHIER_CU(cuMemcpyPeerAsync, to, in ? device->context : buffer->context, from,
+                      in ? buffer->context : device->context, bytes, stream);
+}
+
 /* Queues the copies of a slice's ranges of all blocks into scratch. */
 static int input_queue(const gpuhier_call_t *call, uint64_t slice)
 {
@@ -174,7 +189,7 @@ static int input_queue(const gpuhier_call_t *call, uint64_t slice)
         const CUdeviceptr to = gpuhier_place_input(call, me, block, slice, range.begin);
         const CUdeviceptr from =
             call->in + (gpuhier_call_begin(call, me, call->given, block) + range.begin) * call->elem_bytes;
-        rc = GPUHIER_CU(cuMemcpyAsync, to, from, bytes, call->lane->stream[GPUHIER_STAGE_IN]);
+        rc = scratch_copy(call, &call->from, to, from, bytes, call->lane->stream[GPUHIER_STAGE_IN]);
     }
     return rc;
 }
@@ -318,6 +333,9 @@ static int block_queue(const gpuhier_call_t *call, int block, uint64_t slice)
     if (gpuhier_reduce_has_gaps(call->kernel) && gpuhier_device_owns(lane->device, &call->to)) {
         gpuhier_kernel_args_t args = {.src = {from}, .dst = {to}, .ndst = 1, .count = gpuhier_range_length(range)};
         return gpuhier_reduce_push(&lane->device->reduce, call->kernel, &args, stream);
+    }
+    if (!gpuhier_reduce_has_gaps(call->kernel)) {
+        return scratch_copy(call, &call->to, to, from, gpuhier_range_length(range) * call->elem_bytes, stream);
     }
     return gpuhier_reduce_store(call->kernel, to, from, gpuhier_range_length(range), stream);
 }

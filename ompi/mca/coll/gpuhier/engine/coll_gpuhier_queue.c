@@ -17,12 +17,10 @@
 #include "base/coll_gpuhier_end.h"
 #include "base/coll_gpuhier_kept.h"
 #include "engine/coll_gpuhier_exchange.h"
-#include "engine/coll_gpuhier_offer.h"
-#include "engine/coll_gpuhier_leaders.h"
+#include "engine/coll_gpuhier_arrival.h"
 #include "team/coll_gpuhier_process.h"
 #include "engine/coll_gpuhier_queue.h"
 #include "engine/coll_gpuhier_wait.h"
-#include "engine/coll_gpuhier_watch.h"
 #include "opal/runtime/opal_progress.h"
 
 /* The kernel's usual timer slack, 50 us, would be most of a nap. */

@@ -18,13 +18,11 @@
 #include <string.h>
 
 #include "engine/coll_gpuhier_arrival.h"
-#include "engine/coll_gpuhier_offer.h"
 #include "engine/coll_gpuhier_order.h"
-#include "engine/coll_gpuhier_pipeline.h"
 #include "engine/coll_gpuhier_place.h"
 #include "engine/coll_gpuhier_slices.h"
-#include "engine/coll_gpuhier_leaders.h"
-#include "engine/coll_gpuhier_watch.h"
+#include "engine/coll_gpuhier_exchange.h"
+#include "engine/coll_gpuhier_queue.h"
 #include "opal/util/output.h"
 
 void gpuhier_slices_clear(gpuhier_call_t *call)

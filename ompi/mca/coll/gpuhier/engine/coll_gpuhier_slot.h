@@ -34,7 +34,7 @@ typedef struct gpuhier_arrival {
     uint32_t unused;
     uint64_t longest;     /* pairs with lists: elements of the longest block that it gives */
     uint64_t known;       /* number of an earlier call on the same memory, if this rank still has all its mappings; 0:
-                             there is none (engine/coll_gpuhier_offer.h) */
+                             there is none (engine/coll_gpuhier_arrival.h) */
     gpuhier_memref_t in;  /* first element of the send buffer */
     gpuhier_memref_t out; /* first element of the receive buffer */
     gpuhier_memref_t scratch;

@@ -40,7 +40,7 @@
 #include "engine/coll_gpuhier_form.h"
 #include "engine/coll_gpuhier_host_reduce.h"
 #include "engine/coll_gpuhier_order.h"
-#include "engine/coll_gpuhier_leaders.h"
+#include "engine/coll_gpuhier_exchange.h"
 #include "gpu/coll_gpuhier_gdr.h"
 #include "opal/util/output.h"
 

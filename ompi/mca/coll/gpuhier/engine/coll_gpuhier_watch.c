@@ -16,7 +16,7 @@
 #include "base/coll_gpuhier_params.h"
 #include "team/coll_gpuhier_partners.h"
 #include "engine/coll_gpuhier_form.h"
-#include "engine/coll_gpuhier_watch.h"
+#include "engine/coll_gpuhier_queue.h"
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
 
@@ -147,7 +147,7 @@ int gpuhier_watch_code(const gpuhier_call_t *call)
         return call->status;
     }
     int code = gpuhier_comm_fault(team->comm, gpuhier_team_find_dead(team) >= 0);
-    const bool waits = !team->reason_sought && !gpuhier_end_has_come();
+    const bool waits = !team->reason_sought && !gpuhier_end_has_begun();
     team->reason_sought = true;
     for (const double begin = gpuhier_clock();
          waits && MPI_SUCCESS == code && gpuhier_clock() - begin < REASON_AFTER;) {

@@ -228,8 +228,7 @@ bool gpuhier_buffer_is_gone(CUdeviceptr address, uint64_t id)
     unsigned long long now = 0;
     void *value = &now;
     CUresult result = gpuhier_cu.cuPointerGetAttributes(1, &name, &value, address);
-    return CUDA_SUCCESS == result ? now != id
-                                  : CUDA_ERROR_DEINITIALIZED == result || CUDA_ERROR_CONTEXT_IS_DESTROYED == result;
+    return CUDA_SUCCESS == result ? now != id : gpuhier_cuda_gone(result);
 }
 
 /*

@@ -59,6 +59,7 @@
     X(cuMemSetAccess)                              \
     X(cuMemRelease)                                \
     X(cuMemcpyAsync)                               \
+    X(cuMemcpyPeerAsync)                           \
     X(cuMemsetD32Async)                            \
     X(cuMemcpy2DAsync)                             \
     X(cuMemcpyDtoH)                                \
@@ -162,6 +163,14 @@ int gpuhier_stream_await(CUstream stream);
 
 /* Copies on a stream and waits for the copy, and so for no other work of the program. Returns an Open MPI code. */
 int gpuhier_stream_copy(CUstream stream, CUdeviceptr to, CUdeviceptr from, size_t bytes);
+
+/* Can work be queued on this stream of the current context? While a blocking stream captures a graph, the driver
+ * refuses all use of the default stream, and an attempt spoils the capture. This question does not. */
+static inline bool gpuhier_cuda_is_usable(CUstream stream)
+{
+    CUstreamCaptureStatus status;
+    return OMPI_SUCCESS == GPUHIER_CU(cuStreamIsCapturing, stream, &status);
+}
 
 /* An attribute of a GPU; 0 where the driver does not know it. */
 int gpuhier_cuda_attribute(CUdevice_attribute name, int ordinal);

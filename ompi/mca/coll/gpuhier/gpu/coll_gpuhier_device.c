@@ -233,12 +233,16 @@ static void flush_decide(gpuhier_device_t *device)
     device->flush_for_peers = gpuhier_flush_decide(&facts, true);
 }
 
+#define MPS_ENABLED ((CUdevice_attribute) 133) /* CU_DEVICE_ATTRIBUTE_MPS_ENABLED, of CUDA 13 */
+
 /* Has a kernel all the time that it wants, and the host while it runs? A GPU with a display ends a kernel after some
- * seconds, and the program's context with it. */
+ * seconds, and the program's context with it. Under MPS kernels of many processes fill a GPU and take no turns: those
+ * of two sets of communicators could wait for partners that cannot start. */
 static bool kernels_may_wait(int ordinal)
 {
     const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
     return 0 == gpuhier_cuda_attribute(CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT, ordinal)
+           && 0 == gpuhier_cuda_attribute(MPS_ENABLED, ordinal)
            && (NULL == blocking || 0 == strtol(blocking, NULL, 10));
 }
 

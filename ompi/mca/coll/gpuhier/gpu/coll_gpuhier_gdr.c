@@ -376,10 +376,9 @@ static answer_t is_seen(CUstream stream, uint64_t until_us)
 bool gpuhier_gdr_query_suffices(void)
 {
     const uint64_t until_us = gpuhier_clock_us() + PATIENCE_US;
-    CUstreamCaptureStatus status;
     CUstream stream;
-    if (CUDA_SUCCESS != gpuhier_cu.cuStreamIsCapturing(CU_STREAM_LEGACY, &status)) {
-        return false; /* a blocking stream captures a graph, which a query of the default stream would spoil */
+    if (!gpuhier_cuda_is_usable(CU_STREAM_LEGACY)) {
+        return false;
     }
     if (OMPI_SUCCESS != GPUHIER_CU(cuStreamCreateWithPriority, &stream, CU_STREAM_DEFAULT, 0)) {
         return false;

@@ -253,7 +253,9 @@ int gpuhier_staging_copy(const gpuhier_staging_t *s, bool to_host)
     /* A context that cannot be pushed is most often the current one already. */
     const bool entered = NULL != s->place.context && OMPI_SUCCESS == gpuhier_cuda_enter(s->place.context, &scope);
     int rc = OMPI_ERROR;
-    for (int tries = 0; tries < 2 && OMPI_SUCCESS != rc; ++tries) {
+    const bool captures = !gpuhier_cuda_is_usable(CU_STREAM_LEGACY)
+                          && CUDA_ERROR_STREAM_CAPTURE_IMPLICIT == gpuhier_cuda_last_error(); /* any copy spoils that */
+    for (int tries = 0; tries < 2 && OMPI_SUCCESS != rc && !captures; ++tries) {
         rc = s->dense ? copy_dense(s, to_host) : copy_stretches(s, to_host);
     }
     if (entered) {

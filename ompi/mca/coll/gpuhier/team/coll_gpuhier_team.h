@@ -112,7 +112,7 @@ typedef struct gpuhier_team {
     gpuhier_net_peer_t **peers; /* [nranks] the ranks of other groups that this rank exchanges with, else NULL; NULL for
                                    one group. A call that fails lets go of them */
 
-    struct gpuhier_known *known; /* calls whose buffers all members have mapped, see engine/coll_gpuhier_offer.h */
+    struct gpuhier_known *known; /* calls whose buffers all members have mapped, see engine/coll_gpuhier_arrival.h */
 
     /* Made by set-up; their owners change what they hold. All are NULL for one group, and once a call has failed. */
     struct gpuhier_partners *partners; /* the words that partners in other groups send */

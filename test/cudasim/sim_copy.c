@@ -103,8 +103,8 @@ static CUresult end_find(CUcontext ctx, uintptr_t address, size_t bytes, enum si
     return CUDA_SUCCESS;
 }
 
-/* A plain copy between memory of two GPUs, not both of cudaMalloc, wants both ends in the reach of the context's GPU.
- */
+/* A plain copy between two GPUs' memory wants both ends in the reach of the context's GPU, unless both are of
+ * cudaMalloc. Does that GPU reach `other` if `one` is of cuMemCreate or a pool? */
 static bool reaches(CUcontext ctx, const struct end *one, const struct end *other)
 {
     return !one->granted || other->granted || SIM_HOST == other->place || other->managed || other->imported

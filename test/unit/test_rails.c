@@ -318,8 +318,7 @@ static void test_rails_storage(void **state)
     hwloc_topology_destroy(topology);
 }
 
-/* Two devices near each of eight GPUs: each rank opens those two under their numbers, which others of its node share.
- */
+/* Two devices near each of eight GPUs: a rank opens those two under their numbers, which other ranks share. */
 static void test_rails_shared_numbers(void **state)
 {
     machine_t machine = {.packages = 2, .host_bridges = 2, .switches = 2, .gpus = 1, .nics = 2};

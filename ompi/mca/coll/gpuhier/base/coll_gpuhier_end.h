@@ -12,7 +12,8 @@
 
 #include "ompi/runtime/mpiruntime.h"
 
-extern _Atomic bool gpuhier_ended; /* all is released; for gpuhier_end_has_begun() */
+/* For gpuhier_end_has_begun() only: all is released; Open MPI has come to this state, or all is released. */
+extern _Atomic bool gpuhier_ended;
 bool gpuhier_end_has_reached(int state);
 
 /*

@@ -15,7 +15,7 @@
  * control block and the messages. Raise it with any change that keeps two builds from working together. Ranks compare
  * it before their first message; the formats carry it to find damage.
  */
-#define GPUHIER_FORMAT_VERSION 23
+#define GPUHIER_FORMAT_VERSION 24
 
 #define GPUHIER_RAILS_MAX 8    /* rails of one rank */
 #define GPUHIER_GROUP_MAX 64   /* ranks of a group; a larger clique is split */
